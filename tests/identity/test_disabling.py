@@ -17,8 +17,8 @@ from workhook.identity.disabling import LastOwner
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account
 from workhook.identity.signin import identities, sessions
-from workhook.identity.signin.actions import check_password, new_hash, set_password
 from workhook.identity.signin.oidc import Claims, SignInRefused
+from workhook.identity.signin.passwords import check_password, new_hash, set_password
 from workhook.identity.tables import audit_log
 from workhook.identity.tokens.issue import CLASSIC, issue
 from workhook.identity.tokens.lookup import find_actor, find_actors

@@ -14,7 +14,7 @@ from tests.delivery.test_plans import Asked, asked, plans
 from tests.harness.world import World, make_world
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
-from workhook.identity import audit_queries, member_api, profile_api, queries, rate
+from workhook.identity import audit_queries, members, profiles, queries, rate
 from workhook.identity.apps import access_tokens, actions, credentials
 from workhook.identity.apps import queries as apps
 from workhook.identity.apps.app_schemas import AccessTokenBody
@@ -23,8 +23,8 @@ from workhook.identity.oauth import codes
 from workhook.identity.oauth.codes import create_code, redeem_code
 from workhook.identity.oauth.grants import allow, renew, revoke_grant
 from workhook.identity.oauth.schemas import TokenAnswer
-from workhook.identity.signin import actions as signin
 from workhook.identity.signin import identities, sessions, throttle
+from workhook.identity.signin import passwords as signin
 from workhook.identity.signin.oidc import Claims, SignInRefused
 from workhook.identity.tables import accounts, audit_log, authorization_codes, refresh_tokens, tokens
 from workhook.identity.tables import sessions as session_table
@@ -91,18 +91,26 @@ async def _ask_who_is_where(database: Database, world: World) -> None:
     assert repository is not None
     assert organization is not None
     page = Page(1)
-    assert await profile_api.find_visible(database, actor, world.owner) == actor.user
-    assert await profile_api.find_visible_by_id(database, actor, actor.user.id) == actor.user
-    assert (await profile_api.list_shared(database, actor, actor.user.id, page))[1] == 1
-    assert (await profile_api.list_own_repositories(database, actor, page))[1] == 1
-    assert (await profile_api.list_repositories_of(database, actor, organization.account, page))[1] == 1
-    assert (await member_api.list_members(database, organization.account.id, "all", page))[1] == 1
-    assert await member_api.find_member(database, organization.account.id, world.owner) is not None
-    assert (await member_api.list_own(database, actor, page))[1] == 1
+    assert (
+        await profiles.find_visible(database, actor, profiles.visible_by_login, login_key=actor.user.login.lower())
+        == actor.user
+    )
+    of_login = {"login_key": queries.key_of(world.owner)}
+    by_login, by_id = profiles.visible_by_login, profiles.visible_by_id
+    assert await profiles.find_visible(database, actor, by_login, **of_login) == actor.user
+    assert await profiles.find_visible(database, actor, by_id, id=actor.user.id) == actor.user
+    assert (await profiles.list_shared(database, actor, actor.user.id, page))[1] == 1
+    assert (await profiles.list_seen(database, actor, profiles.all_seen, page))[1] == 1
+    assert (
+        await profiles.list_seen(database, actor, profiles.seen_of_account, page, account_id=organization.account.id)
+    )[1] == 1
+    assert (await members.list_members(database, organization.account.id, "all", page))[1] == 1
+    assert await members.find_member(database, organization.account.id, world.owner) is not None
+    assert (await members.list_own(database, actor, page))[1] == 1
     for affiliation, number in (("all", 1), ("direct", 0), ("outside", 0)):
-        found = await member_api.list_collaborators(database, repository, affiliation, "read", page)  # type: ignore[arg-type]  # each is one
+        found = await members.list_collaborators(database, repository, affiliation, "read", page)  # type: ignore[arg-type]  # each is one
         assert found[1] == number
-    assert await member_api.find_somebody(database, actor, repository, world.owner) is not None
+    assert await members.find_somebody(database, actor, repository, world.owner) is not None
 
 
 async def test_by_an_index(services: Services, world: World, asked: Asked) -> None:
@@ -126,7 +134,7 @@ async def test_by_an_index(services: Services, world: World, asked: Asked) -> No
     await credentials.authenticate_client(database, app.client_id, secret)
     powers = await token_queries.permissions_of_tokens(database, user.id)
     await token_queries.some_of(database, user.id, [each.id for each in powers])
-    await signin._find(database, "OCTO@example.com")
+    await signin._find_user(database, "OCTO@example.com")
     for selection in (Selection(account_id=7), Selection(account_id=7, action="task.create")):
         await audit_queries.read(database, selection, limit=31)
     await apps.list_installations_of(database, app.id, Page(30))

@@ -15,7 +15,7 @@ from tests.harness.server import Server
 from workhook.http.calls import Services
 from workhook.identity import actions
 from workhook.identity.schemas import Account
-from workhook.identity.signin import actions as signin
+from workhook.identity.signin import passwords as signin
 from workhook.identity.signin import sessions
 
 PASSWORD = "a horse, a battery and a staple"

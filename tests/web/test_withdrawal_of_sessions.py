@@ -21,7 +21,7 @@ from workhook.http.operations import PAGES
 from workhook.identity import actions, disabling, queries
 from workhook.identity.oauth.grants import allow
 from workhook.identity.schemas import Account
-from workhook.identity.signin import actions as signin
+from workhook.identity.signin import passwords as signin
 from workhook.identity.signin import sessions
 from workhook.storage import Transaction
 

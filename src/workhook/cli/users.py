@@ -156,14 +156,14 @@ async def set_password(
     The password is never an option: other users of a machine see those.
     """
     from workhook.identity import audit
-    from workhook.identity.signin import actions
+    from workhook.identity.signin import passwords
 
     async with context.services() as services:
         user = await find_user(services.database, login)
         password = _asked() if password_file is None else _first_line(password_file)
-        hashed = await actions.new_hash(password, user)
+        hashed = await passwords.new_hash(password, user)
         async with services.database.transaction() as tx:
-            await actions.set_password(tx, user, hashed)
+            await passwords.set_password(tx, user, hashed)
             await audit.record(
                 tx, None, "user.password_change", user.login, account_id=user.id, detail={"how": "command"}
             )

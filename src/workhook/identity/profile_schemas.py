@@ -22,6 +22,7 @@ from workhook.identity.schemas import (
     Repository,
     organization_shape,
     permissions_of,
+    shape_of,
 )
 
 
@@ -92,23 +93,12 @@ class Key(msgspec.Struct):
 
 def profile_shape(account: Account, base: str, *, whole: bool) -> ProfileShape:
     """`base`: what links in the body start with. `whole`: with the address, which others are not told."""
-    return ProfileShape(
-        **msgspec.structs.asdict(owner_shape(account, base)),
-        name=account.name,
-        email=account.email if whole else None,
-        created_at=to_seconds_text(account.created_at),
-        updated_at=to_seconds_text(account.updated_at),
-    )
+    email = account.email if whole else None
+    return shape_of(ProfileShape, account, **msgspec.structs.asdict(owner_shape(account, base)), email=email)
 
 
 def organization_profile_shape(account: Account, base: str) -> OrganizationProfileShape:
-    return OrganizationProfileShape(
-        **msgspec.structs.asdict(organization_shape(account, base)),
-        name=account.name,
-        email=account.email,
-        created_at=to_seconds_text(account.created_at),
-        updated_at=to_seconds_text(account.updated_at),
-    )
+    return shape_of(OrganizationProfileShape, account, **msgspec.structs.asdict(organization_shape(account, base)))
 
 
 def repository_profile_shape(repository: Repository, base: str) -> RepositoryProfileShape:

@@ -11,6 +11,7 @@ and what the right made possible ends there. A call too many changes nothing; on
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import msgspec
 
@@ -39,39 +40,29 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
 
 Forget = Callable[[Transaction, int], Awaitable[bool]]
 """Gets the repository id; False: not yet, and nothing was done."""
-
 ForgetApp = Callable[[Transaction, int], Awaitable[None]]
 """Gets the id of the app."""
-
 OnLoss = Callable[[Transaction, Loss], Awaitable[None]]
-
 Uninstalled = Callable[[Transaction, int, int, bool], Awaitable[list[str]]]
 """Gets the ids of the installation and of the account that it was on, and whether to remove what it made; answers the
 addresses of all that (`/repos/acme/website/hooks/7`)."""
+F = TypeVar("F")
 
-_subscribers: list[Forget] = []
-_app_subscribers: list[ForgetApp] = []
-_loss_subscribers: list[OnLoss] = []
+
+class Subscribers(list[F]):
+    """Functions to call, in the order in which they were subscribed."""
+
+    def subscribe(self, function: F) -> None:
+        """Subscribing twice is once."""
+        if function not in self:
+            self.append(function)
+
+
+repositories = Subscribers[Forget]()
+apps = Subscribers[ForgetApp]()
+losses = Subscribers[OnLoss]()
+installations = Subscribers[Uninstalled]()
 _links = {"base": ""}
-_installation_subscribers: list[Uninstalled] = []
-
-
-def subscribe(forget: Forget) -> None:
-    """Subscribing twice is once."""
-    if forget not in _subscribers:
-        _subscribers.append(forget)
-
-
-def subscribe_app(forget: ForgetApp) -> None:
-    """Subscribing twice is once."""
-    if forget not in _app_subscribers:
-        _app_subscribers.append(forget)
-
-
-def subscribe_loss(on_loss: OnLoss) -> None:
-    """Subscribing twice is once."""
-    if on_loss not in _loss_subscribers:
-        _loss_subscribers.append(on_loss)
 
 
 def links_start_with(base: str) -> None:
@@ -79,15 +70,9 @@ def links_start_with(base: str) -> None:
     _links["base"] = base
 
 
-def subscribe_installation(gone: Uninstalled) -> None:
-    """Subscribing twice is once."""
-    if gone not in _installation_subscribers:
-        _installation_subscribers.append(gone)
-
-
 async def forget(tx: Transaction, repository_id: int) -> bool:
     """Whether nothing holds the repository any more. False: the caller rolls back, or changes nothing itself."""
-    return all([await each(tx, repository_id) for each in _subscribers])
+    return all([await each(tx, repository_id) for each in repositories])
 
 
 async def rights_lost(
@@ -110,17 +95,17 @@ async def rights_lost(
         actor=actor,
         base=_links["base"] if base is None else base,
     )
-    for each in _loss_subscribers:
+    for each in losses:
         await each(tx, loss)
 
 
 async def forget_app(tx: Transaction, app_id: int) -> None:
     """What the app made for itself goes with it, in the transaction that deletes it."""
-    for each in _app_subscribers:
+    for each in apps:
         await each(tx, app_id)
 
 
 async def uninstalled(tx: Transaction, installation_id: int, account_id: int, *, remove: bool) -> list[str]:
     """What an installation made on the account, in the transaction that ends it: it stays, or with `remove` it goes."""
-    made = [await each(tx, installation_id, account_id, remove) for each in _installation_subscribers]
+    made = [await each(tx, installation_id, account_id, remove) for each in installations]
     return [address for each in made for address in each]

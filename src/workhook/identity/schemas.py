@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -177,6 +177,19 @@ class OrganizationShape(msgspec.Struct):
     html_url: Url
     description: str | None
     type: str
+
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def shape_of(shape: type[S], source: object, **values: Any) -> S:
+    """The shape with these values. Its other fields are the attributes of `source` with their names, moments as
+    texts."""
+    for name in shape.__struct_fields__:
+        if name not in values and hasattr(source, name):
+            value = getattr(source, name)
+            values[name] = to_seconds_text(value) if name.endswith("_at") and value is not None else value
+    return shape(**values)
 
 
 STAND_IN_DOMAIN = "users.noreply.example"

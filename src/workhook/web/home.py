@@ -10,7 +10,7 @@ from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
 from workhook.identity.oauth import grants
 from workhook.identity.signin import passwords, sessions
-from workhook.identity.signin.actions import Checked, check_password, complete, new_hash, set_password
+from workhook.identity.signin.passwords import Checked, check_password, complete, new_hash, set_password
 from workhook.storage import Transaction
 from workhook.web import known_device
 from workhook.web.forms import read_form

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from workhook.core.clock import now_ms
 from workhook.http.calls import Call
-from workhook.identity.signin.actions import KnownDevice
+from workhook.identity.signin.passwords import KnownDevice
 from workhook.web import cookies
 
 COOKIE = "workhook_device"

@@ -8,7 +8,7 @@ from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
 from workhook.identity.signin import passwords, sessions
-from workhook.identity.signin.actions import new_hash, set_password
+from workhook.identity.signin.passwords import new_hash, set_password
 from workhook.storage import Transaction
 from workhook.web.forms import form_key, read_form
 from workhook.web.render import page

@@ -9,7 +9,7 @@ from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
 from workhook.identity.signin import sessions
-from workhook.identity.signin.actions import LOGIN_MAX_CHARS, check_password, complete
+from workhook.identity.signin.passwords import LOGIN_MAX_CHARS, check_password, complete
 from workhook.storage import Transaction
 from workhook.web import cookies, known_device
 from workhook.web.forms import form_key, read_form

@@ -18,6 +18,7 @@ from workhook.identity.apps.credentials import NewKey, new_key, own_key
 from workhook.identity.apps.schemas import App, AppChange
 from workhook.identity.authenticator import actor_of, named_organization
 from workhook.identity.context import Write
+from workhook.identity.schemas import shape_of
 from workhook.storage import Reader, Transaction
 from workhook.storage.database import UniqueViolation
 from workhook.storage.pages import Page
@@ -59,14 +60,14 @@ async def _app_of(call: Call, reader: Reader) -> App:
 
 async def _with_secrets(call: Call, reader: Reader, app: App) -> s.OauthAppShape:
     shape = s.app_shape(app, named_organization(call).account, call.base)
-    shape.secrets = [s.secret_shape(each) for each in await queries.list_secrets(reader, app.id)]
+    shape.secrets = [shape_of(s.SecretShape, each) for each in await queries.list_secrets(reader, app.id)]
     return shape
 
 
 async def _with_keys(call: Call, reader: Reader, app: App) -> s.AppShape:
     shape = await _with_secrets(call, reader, app)
     assert isinstance(shape, s.AppShape), "an app is no OAuth app"
-    shape.keys = [s.key_shape(each) for each in await queries.list_keys(reader, app.id)]
+    shape.keys = [shape_of(s.KeyShape, each) for each in await queries.list_keys(reader, app.id)]
     return shape
 
 
@@ -178,7 +179,7 @@ async def create_secret(write: Write) -> Created[s.SecretShape]:
     """
     app = await _app_of(write.call, write.tx)
     made, secret = await actions.add_secret(write.tx, write.actor, app)
-    shape = s.secret_shape(made)
+    shape = shape_of(s.SecretShape, made)
     shape.client_secret = secret
     return Created(shape, f"{_url(write.call, app)}/secrets/{made.id}", NOT_KEPT)
 
@@ -189,7 +190,7 @@ async def get_secret(call: Call, secret_id: int) -> s.SecretShape:
     app = await _app_of(call, call.database)
     for each in await queries.list_secrets(call.database, app.id):
         if each.id == secret_id:
-            return s.secret_shape(each)
+            return shape_of(s.SecretShape, each)
     raise NotFound()
 
 
@@ -212,7 +213,7 @@ async def revoke_tokens(write: Write) -> None:
 async def apps_list_keys(call: Call) -> list[s.KeyShape]:
     """List the keys of an app."""
     app = await _app_of(call, call.database)
-    return [s.key_shape(each) for each in await queries.list_keys(call.database, app.id)]
+    return [shape_of(s.KeyShape, each) for each in await queries.list_keys(call.database, app.id)]
 
 
 @apps.post("/orgs/{org}/apps/{slug}/keys")
@@ -221,7 +222,7 @@ async def apps_create_key(call: Call, create: s.KeyCreate) -> Created[s.KeyShape
     app = await _app_of(call, call.database)  # before the work of making a key
     key = await new_key() if create.public_key is None else _own_key(create.public_key)
     made = await call.database.in_transaction(lambda tx: actions.add_key(tx, actor_of(call), app, key))
-    shape = s.key_shape(made)
+    shape = shape_of(s.KeyShape, made)
     shape.pem = key.private_key or UNSET
     return Created(shape, f"{_url(call, app)}/keys/{made.id}", NOT_KEPT)
 
@@ -232,7 +233,7 @@ async def apps_get_key(call: Call, key_id: int) -> s.KeyShape:
     app = await _app_of(call, call.database)
     for each in await queries.list_keys(call.database, app.id):
         if each.id == key_id:
-            return s.key_shape(each)
+            return shape_of(s.KeyShape, each)
     raise NotFound()
 
 

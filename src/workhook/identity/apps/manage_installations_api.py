@@ -32,10 +32,9 @@ routes = Routes(WEBHOOK_API, TAG, read=OWNERS, write=OWNERS, resource=_RESOURCE)
 
 
 def _shape(installation: Installation, base: str) -> s.OwnInstallationShape:
-    common = msgspec.structs.asdict(installation_shape(installation, base))
     chosen = installation.repository_ids
     return s.OwnInstallationShape(
-        **common,
+        **msgspec.structs.asdict(installation_shape(installation, base)),
         repository_ids=None if chosen is None else sorted(chosen),
         app_permissions=levels(installation.app.permissions),
     )

@@ -8,22 +8,28 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import sqlalchemy as sa
 
 from workhook.core.clock import now_ms
-from workhook.core.errors import Unavailable
-from workhook.identity.schemas import Account
-from workhook.identity.tables import passwords
-from workhook.storage import Reader, Transaction
+from workhook.core.errors import Fault, Invalid, Problem, Unavailable
+from workhook.identity.queries import account_columns, key_of
+from workhook.identity.schemas import Account, account_of
+from workhook.identity.signin import sessions, throttle
+from workhook.identity.tables import accounts, passwords
+from workhook.storage import Database, Reader, Transaction
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big
 
 if TYPE_CHECKING:
     from argon2 import PasswordHasher
 
-COMMONEST = frozenset(
+T = TypeVar("T")
+
+LENGTH_MIN, LENGTH_MAX = 10, 1024
+# The most common ones that are long enough to be taken otherwise, without regard to case and punctuation.
+COMMON_PASSWORDS = frozenset(
     """
     0123456789 1029384756 10293847565 1111111111 1122334455 112233445566 123123123123 1234512345 12345678910
     123456789a 123456789q 1234567890a 1234567890q 1234567890qwertyuiop 123qweasdzxc 147258369 1472583690 1q2w3e4r5t
@@ -47,11 +53,6 @@ COMMONEST = frozenset(
     zaq12wsxcde3 zaq1zaq1zaq1 zxcvbnm123 zxcvbnm1234 zxcvbnmasdfghjkl
     """.split()  # noqa: SIM905  # a hundred and fifty quoted words would be read by nobody
 )
-
-
-T = TypeVar("T")
-
-LENGTH_MIN, LENGTH_MAX = 10, 1024
 
 # OWASP's password storage guidance: 19 MiB, two passes, one lane. About 25 ms of one core.
 MEMORY_KIB, PASSES, LANES = 19 * 1024, 2, 1
@@ -94,7 +95,7 @@ def faults_of(password: str, user: Account) -> list[str]:
     if "\0" in text or not _is_unicode(text):
         found.append("The password holds something that is no character.")
     plain = _plain(text)
-    if plain in COMMONEST or _repeats(text.casefold()):
+    if plain in COMMON_PASSWORDS or _repeats(text.casefold()):
         found.append("This password is among the first that anybody would try.")
     if any(plain == own or (own in plain and len(plain) - len(own) <= 4) for own in _own_words(user)):
         found.append("The password must not be your login, name or e-mail address, or the name of this product.")
@@ -191,18 +192,101 @@ async def changed_at(reader: Reader, user_id: int) -> int:
     return 0 if row is None else int(row["changed_at"])
 
 
-async def is_still(tx: Transaction, user_id: int, stored: str) -> bool:
-    """Whether this is the user's hash, and stays so until the transaction ends."""
-    row = await tx.fetch_one(_hold, {"user_id": user_id})
-    return row is not None and row["hash"] == stored
+LOGIN_MAX_CHARS = 320  # an e-mail address has no more (RFC 5321)
+
+_known = (
+    sa.select(*account_columns("user_"), passwords.c.hash.label("hash"), passwords.c.changed_at.label("changed_at"))
+    .join_from(accounts, passwords, passwords.c.user_id == accounts.c.id, isouter=True)
+    .where(accounts.c.kind == "user", accounts.c.disabled_at.is_(None))
+)
+_by_login = _known.where(accounts.c.login_key == sa.bindparam("login_key"))
+_by_email = _known.where(
+    # The database's own `lower` on both sides: what each does with letters beyond ASCII differs.
+    sa.func.lower(accounts.c.email) == sa.func.lower(sa.bindparam("email", type_=sa.Text))
+).limit(sa.literal(2, sa.BigInteger))
 
 
-async def store(tx: Transaction, user_id: int, new_hash: str) -> None:
-    """Only the hash: `identity.signin.actions.set_password` does what goes with it."""
-    await tx.execute(_set, {"user_id": user_id, "hash": new_hash, "now": now_ms()})
+KnownDevice = Callable[[int, int], str | None]
+"""Gets a user's id and when the password was changed; answers the id of a browser in which that user has signed in."""
 
 
-async def renew(tx: Transaction, user_id: int, old_hash: str, new_hash: str) -> None:
-    """The same password by today's parameters, unless it was changed meanwhile."""
-    params: dict[str, Any] = {"user_id": user_id, "old_hash": old_hash, "new_hash": new_hash}
-    await tx.execute(_renew, params)
+class Checked(NamedTuple):
+    """A password that was tried. `user` None: whoever it is meant for does not exist, or is disabled. `right` implies a
+    user."""
+
+    user: Account | None
+    right: bool
+    stored: str | None
+    new_hash: str | None  # by today's parameters, where the stored one is of others
+    attempt: throttle.Attempt
+
+    def __repr__(self) -> str:
+        return f"Checked(right={self.right})"
+
+
+async def check_password(
+    database: Database, login: str, password: str, address: str | None, known_device: KnownDevice | None = None
+) -> Checked:
+    """`login`: a login, or an e-mail address that one user has. Unknown ones take the same way, and as long.
+
+    `known_device` is asked for the browser's id, if the browser has the cookie of an earlier sign-in. The attempt
+    counts as failed until `complete`. While the user has been tried too often by another name no password is right
+    (`throttle.Attempt.held`). Raises `TooManyRequests`, `Unavailable`.
+    """
+    user, stored, changed_at = await _find_user(database, login.strip())
+    device = known_device(user.id, changed_at) if known_device is not None and user is not None else None
+    whose = throttle.nobody(login) if user is None else str(user.id)
+    attempt = await throttle.begin(database, login, address, whose=whose, device=device)
+    try:
+        right = await matches(stored, password) and user is not None and not attempt.held
+        outdated = right and stored is not None and is_outdated(stored)
+        new_hash = await make_hash(password) if outdated else None
+    except Problem:
+        await database.in_transaction(lambda tx: throttle.take_back(tx, attempt))  # too many at once: it was none
+        raise
+    return Checked(user, right, stored, new_hash, attempt)
+
+
+async def complete(tx: Transaction, checked: Checked) -> bool:
+    """In the transaction of what the right password lets in to. False: it has been changed at this very moment."""
+    if not checked.right or checked.user is None or checked.stored is None:
+        return False
+    whose = {"user_id": checked.user.id}
+    row = await tx.fetch_one(_hold, whose)
+    if row is None or row["hash"] != checked.stored:
+        return False
+    if checked.new_hash is not None:
+        await tx.execute(_renew, {**whose, "old_hash": checked.stored, "new_hash": checked.new_hash})
+    await throttle.succeeded(tx, checked.attempt)
+    return True
+
+
+async def new_hash(password: str, user: Account) -> str:
+    """For `set_password`, before its transaction: it takes a while. Raises `Invalid` for what is no good password."""
+    faults = faults_of(password, user)
+    if faults:
+        raise Invalid(faults=[Fault(field="password", message=each) for each in faults])
+    return await make_hash(password)
+
+
+async def set_password(tx: Transaction, user: Account, hashed: str, *, kept_session_id: int = 0) -> None:
+    """With it every session of the user but one ends, and so do the links that were made for them."""
+    await tx.execute(_set, {"user_id": user.id, "hash": hashed, "now": now_ms()})
+    await sessions.end_others(tx, user.id, kept_session_id)
+    await sessions.end_links(tx, user.id)
+
+
+async def _find_user(reader: Reader, login: str) -> tuple[Account | None, str | None, int]:
+    """The user, the hash of the password, and when the password was changed (0: there is none)."""
+    if "\0" in login or len(login) > LOGIN_MAX_CHARS:
+        return None, None, 0
+    if "@" in login:  # no login has one
+        rows = await reader.fetch_all(_by_email, {"email": login})
+        row = rows[0] if len(rows) == 1 else None  # an address that several have names none of them
+        if row is not None and throttle.login_key(row["user_email"]) != throttle.login_key(login):
+            row = None  # the database folds more letters than is counted as one: no way around the count
+    else:
+        row = await reader.fetch_one(_by_login, {"login_key": key_of(login)})
+    if row is None:
+        return None, None, 0
+    return account_of(row, "user_"), row["hash"], row["changed_at"] or 0

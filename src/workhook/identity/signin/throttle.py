@@ -22,7 +22,7 @@ import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, MINUTE_MS, SECOND_MS, now_ms
 from workhook.core.errors import TooManyRequests
-from workhook.identity.addresses import subscriber
+from workhook.identity.rate import subscriber
 from workhook.identity.tables import sign_in_failures
 from workhook.storage import Database, Row, Transaction
 from workhook.storage.dialects import any_of, upsert
@@ -98,37 +98,13 @@ def login_key(login: str) -> str:
     return "login:" + _digest(login)
 
 
-def pair_key(login: str, address: str | None) -> str:
-    """Of a login at one address."""
-    return f"pair:{_digest(login)}:{subscriber(address)}"
-
-
-def user_key(whose: str) -> str:
-    """Of a user, by whichever name."""
-    return f"user:{whose}"
-
-
-def place_key(whose: str, address: str | None) -> str:
-    """Of a user at one address."""
-    return f"place:{whose}:{subscriber(address)}"
-
-
 def nobody(login: str) -> str:
     """`whose` of a name that no user has: no id is written so."""
     return f"?{_digest(login)}"
 
 
-def device_key(device: str) -> str:
-    """Of a browser that is known as the user's."""
-    return f"device:{device}"
-
-
 def _digest(login: str) -> str:
     return hashlib.sha256(login.strip().casefold().encode()).hexdigest()
-
-
-def address_key(address: str | None) -> str:
-    return f"address:{subscriber(address)}"
 
 
 def pause_ms(failures: int, free: int) -> int:
@@ -153,10 +129,10 @@ async def begin(
     id of a browser that is known as the user's. `everywhere`: failures of the login over all addresses before the first
     pause.
     """
-    limits = _limits(login, address, device, everywhere)
+    limits = limits_of(login, address, device, everywhere)
     keys = [each.key for each in limits]
     _refuse(await database.fetch_one(_blocked, {"keys": keys}), now_ms())  # a flood costs reads only
-    by_user = _limits_of_user(whose, address, everywhere) if whose is not None and device is None else ()
+    by_user = limits_of_user(whose, address, everywhere) if whose is not None and device is None else ()
 
     async def count(tx: Transaction) -> Attempt:
         now = now_ms()  # before the pauses that are told begin: the user's end no later
@@ -167,20 +143,23 @@ async def begin(
     return await database.in_transaction(count)
 
 
-def _limits(login: str, address: str | None, device: str | None, everywhere: int) -> tuple[Limit, ...]:
+def limits_of(login: str, address: str | None, device: str | None, everywhere: int) -> tuple[Limit, ...]:
+    """Of a name: everywhere, at the address, and of the address; or of a browser that is known as the user's."""
     if device is not None:
-        return (Limit(device_key(device), FREE_BY_LOGIN, cleared=True),)
+        return (Limit(f"device:{device}", FREE_BY_LOGIN, cleared=True),)
+    at = subscriber(address)
     return (
         Limit(login_key(login), everywhere, cleared=True),
-        Limit(pair_key(login, address), FREE_BY_LOGIN, cleared=True),
-        Limit(address_key(address), FREE_BY_ADDRESS, cleared=False),
+        Limit(f"pair:{_digest(login)}:{at}", FREE_BY_LOGIN, cleared=True),
+        Limit(f"address:{at}", FREE_BY_ADDRESS, cleared=False),
     )
 
 
-def _limits_of_user(whose: str, address: str | None, everywhere: int) -> tuple[Limit, ...]:
+def limits_of_user(whose: str, address: str | None, everywhere: int) -> tuple[Limit, ...]:
+    """Of a user by whichever name: everywhere, and at the address."""
     return (
-        Limit(user_key(whose), everywhere, cleared=True),
-        Limit(place_key(whose, address), FREE_BY_LOGIN, cleared=True),
+        Limit(f"user:{whose}", everywhere, cleared=True),
+        Limit(f"place:{whose}:{subscriber(address)}", FREE_BY_LOGIN, cleared=True),
     )
 
 

@@ -10,11 +10,16 @@ from workhook.http.endpoints import Created, Paged, Routes
 from workhook.http.operations import WEBHOOK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
+from workhook.identity.schemas import Actor
 from workhook.identity.tokens import personal
-from workhook.identity.tokens.schemas import CreatedToken, TokenCreate, TokenShape, created_token, token_shape
+from workhook.identity.tokens.schemas import CreatedToken, Details, TokenCreate, TokenShape, token_shape
 from workhook.storage.pages import Page
 
 routes = Routes(WEBHOOK_API, "tokens", read="tokens", write="tokens", resource="Token")
+
+
+def _shape(call: Call, actor: Actor, token: Details) -> TokenShape:
+    return token_shape(TokenShape, token, call.base, current=token.id == actor.token_id)
 
 
 @routes.get("/user/tokens")
@@ -26,7 +31,7 @@ async def tokens_list(call: Call, page: Page) -> Paged[list[TokenShape]]:
     """
     actor = actor_of(call)
     found, total = await personal.list_own(call.database, actor, page)
-    return Paged([token_shape(each, call.base, actor.token_id) for each in found], total)
+    return Paged([_shape(call, actor, each) for each in found], total)
 
 
 @routes.post(
@@ -38,7 +43,7 @@ async def tokens_list(call: Call, page: Page) -> Paged[list[TokenShape]]:
 async def tokens_create(write: Write, wanted: TokenCreate) -> Created[CreatedToken]:
     """Make a personal token."""
     made = await personal.create(write.tx, write.actor.user, wanted, write.actor)
-    shape = created_token(made.details, write.call.base, made.issued.token)
+    shape = token_shape(CreatedToken, made.details, write.call.base, current=False, token=made.issued.token)
     return Created(shape, shape.url, NOT_KEPT)
 
 
@@ -46,7 +51,7 @@ async def tokens_create(write: Write, wanted: TokenCreate) -> Created[CreatedTok
 async def tokens_get(call: Call, token_id: int) -> TokenShape:
     """Get a token that stands for you."""
     actor = actor_of(call)
-    return token_shape(await personal.find_own(call.database, actor, token_id), call.base, actor.token_id)
+    return _shape(call, actor, await personal.find_own(call.database, actor, token_id))
 
 
 @routes.delete("/user/tokens/{token_id}")

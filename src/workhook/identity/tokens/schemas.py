@@ -8,10 +8,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.clock import to_seconds_text
 from workhook.core.secrecy import Secretive
 from workhook.http.wire_types import Time, Url
 from workhook.identity.policy import PERMISSIONS, SCOPES
+from workhook.identity.schemas import S, shape_of
 
 EXPIRES_MAX_DAYS = 36_500
 NOTE_MAX_CHARS = 255
@@ -159,33 +159,7 @@ class Details(msgspec.Struct, frozen=True):
         return "all" if self.organization is not None else None
 
 
-def token_shape(token: Details, base: str, current_id: int) -> TokenShape:
-    """`base`: what links in the body start with. `current_id`: of the token that asks."""
-    return TokenShape(**_fields(token, base, current_id))
-
-
-def created_token(token: Details, base: str, secret: str) -> CreatedToken:
-    """`secret`: the token itself."""
-    return CreatedToken(**_fields(token, base, 0), token=secret)
-
-
-def _fields(token: Details, base: str, current_id: int) -> dict[str, Any]:
-    return {
-        "id": token.id,
-        "url": f"{base}/user/tokens/{token.id}",
-        "kind": token.kind,
-        "note": token.note,
-        "scopes": list(token.scopes),
-        "permissions": token.permissions,
-        "organization": token.organization,
-        "repositories": token.confined_to,
-        "app": token.app,
-        "current": token.id == current_id,
-        "created_at": to_seconds_text(token.created_at),
-        "expires_at": _time(token.expires_at),
-        "last_used_at": _time(token.last_used_at),
-    }
-
-
-def _time(at_ms: int | None) -> str | None:
-    return None if at_ms is None else to_seconds_text(at_ms)
+def token_shape(shape: type[S], token: Details, base: str, **values: Any) -> S:
+    """`base`: what links in the body start with."""
+    url, scopes = f"{base}/user/tokens/{token.id}", list(token.scopes)
+    return shape_of(shape, token, url=url, scopes=scopes, repositories=token.confined_to, **values)

@@ -13,7 +13,7 @@ from workhook.core.ids import new_id
 from workhook.core.records import to_response
 from workhook.identity import audit, removal
 from workhook.identity.actions import create_account, hold_address
-from workhook.identity.audit_actions import verb_of
+from workhook.identity.audit import verb_of
 from workhook.identity.context import Write
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor

@@ -9,7 +9,7 @@ from __future__ import annotations
 from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound
 from workhook.identity import audit, invitations
 from workhook.identity.actions import remove_collaborator
-from workhook.identity.audit_actions import verb_of
+from workhook.identity.audit import verb_of
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account, Actor, stand_in_address
 from workhook.identity.tokens.lookup import check_reach

@@ -7,7 +7,7 @@ line, where those who run Workhook add people directly. A changed role has no ev
 from __future__ import annotations
 
 from workhook.identity import actions, audit, invitations
-from workhook.identity.audit_actions import verb_of
+from workhook.identity.audit import verb_of
 from workhook.identity.context import Write
 from workhook.identity.queries import find_member_role
 from workhook.identity.schemas import Account, Repository

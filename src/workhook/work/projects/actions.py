@@ -15,7 +15,7 @@ from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
 from workhook.core.ids import new_id
 from workhook.identity import audit, invitation_ends, removal
 from workhook.identity.actions import set_collaborator
-from workhook.identity.audit_actions import verb_of
+from workhook.identity.audit import verb_of
 from workhook.identity.context import Write
 from workhook.identity.queries import find_repository_by_id, key_of
 from workhook.identity.schemas import Account, Actor

@@ -1,9 +1,11 @@
 """Who the caller is and what it is in, who others are, and an organization's and a repository's own page.
 
-Who is in these: `identity.member_api`.
+Who is in these: `identity.members`.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -30,7 +32,7 @@ from workhook.identity.tables import accounts, collaborators, memberships, proje
 from workhook.identity.tokens.lookup import reach_params, within_reach
 from workhook.storage import Reader
 from workhook.storage.metadata import big
-from workhook.storage.pages import Page, listed, read_page
+from workhook.storage.pages import Listed, Page, listed, read_page
 
 _theirs = memberships.alias("theirs")
 # The organizations that the caller and somebody are both in; the caller's own are those with itself.
@@ -60,8 +62,8 @@ _seen = repositories.where(
     sa.or_(projects.c.account_id == big("user_id"), sees),
     within_reach(projects.c.account_id, projects.c.repository_id),
 )
-_repositories = listed(_seen, projects.c.repository_id)
-_repositories_of = listed(_seen.where(projects.c.account_id == big("account_id")), projects.c.repository_id)
+all_seen = listed(_seen, projects.c.repository_id)
+seen_of_account = listed(_seen.where(projects.c.account_id == big("account_id")), projects.c.repository_id)
 
 _in_it = (
     sa.select(memberships.c.role)
@@ -88,8 +90,11 @@ is_visible = sa.or_(accounts.c.id == big("user_id"), _in_it, _fellow)
 """The caller, an organization that the caller is in, or somebody who is in one of these; nobody else. `reach_params`
 and `user_id` are its parameters."""
 _visible = sa.select(*account_columns()).where(is_visible)
-_visible_by_login = _visible.where(accounts.c.login_key == sa.bindparam("login_key"))
-_visible_by_id = _visible.where(accounts.c.id == big("id"))
+visible_by_login = _visible.where(accounts.c.login_key == sa.bindparam("login_key"))
+visible_by_id = _visible.where(accounts.c.id == big("id"))
+
+
+routes = Routes(WEBHOOK_API, "support")
 
 
 async def list_shared(reader: Reader, actor: Actor, user_id: int, page: Page) -> tuple[list[Account], int]:
@@ -100,45 +105,32 @@ async def list_shared(reader: Reader, actor: Actor, user_id: int, page: Page) ->
     return [account_of(row) for row in rows], number
 
 
-async def list_own_repositories(reader: Reader, actor: Actor, page: Page) -> tuple[list[Repository], int]:
-    """Those in which the caller has a place, as far as the token reaches, oldest first; and how many there are."""
-    params = {"user_id": actor.user.id, **reach_params(actor)}
-    rows, number = await read_page(reader, _repositories, params, page)
-    return [repository_of(row, actor.user.id) for row in rows], number
-
-
-async def list_repositories_of(
-    reader: Reader, actor: Actor, account: Account, page: Page
+async def list_seen(
+    reader: Reader, actor: Actor, which: Listed, page: Page, **others: object
 ) -> tuple[list[Repository], int]:
-    """Those of them that the account owns, oldest first; and how many there are."""
-    params = {"user_id": actor.user.id, "account_id": account.id, **reach_params(actor)}
-    rows, number = await read_page(reader, _repositories_of, params, page)
+    """Those in which the caller has a place, as far as the token reaches, oldest first; and how many there are."""
+    rows, number = await read_page(reader, which, {"user_id": actor.user.id, **reach_params(actor), **others}, page)
     return [repository_of(row, actor.user.id) for row in rows], number
 
 
-async def find_visible(reader: Reader, actor: Actor, login: str) -> Account | None:
-    """None for those whom the caller does not see."""
-    params = {"user_id": actor.user.id, "login_key": key_of(login), **reach_params(actor)}
-    row = await reader.fetch_one(_visible_by_login, params)
-    return account_of(row) if row else None
+async def find_visible(reader: Reader, actor: Actor, which: sa.Select[Any], **others: object) -> Account:
+    """Raises `NotFound` for those whom the caller does not see."""
+    row = await reader.fetch_one(which, {"user_id": actor.user.id, **reach_params(actor), **others})
+    if row is None:
+        raise NotFound()
+    return account_of(row)
 
 
-async def find_visible_by_id(reader: Reader, actor: Actor, account_id: int) -> Account | None:
-    """None for those whom the caller does not see."""
-    params = {"user_id": actor.user.id, "id": account_id, **reach_params(actor)}
-    row = await reader.fetch_one(_visible_by_id, params)
-    return account_of(row) if row else None
-
-
-routes = Routes(WEBHOOK_API, "support")
-
-
-def _organization_page(call: Call, found: tuple[list[Account], int]) -> Paged[list[OrganizationProfileShape]]:
+def _organizations(call: Call, found: tuple[list[Account], int]) -> Paged[list[OrganizationProfileShape]]:
     return Paged([organization_profile_shape(each, call.base) for each in found[0]], found[1])
 
 
-def _repository_page(call: Call, found: tuple[list[Repository], int]) -> Paged[list[RepositoryProfileShape]]:
+def _repositories(call: Call, found: tuple[list[Repository], int]) -> Paged[list[RepositoryProfileShape]]:
     return Paged([repository_profile_shape(each, call.base) for each in found[0]], found[1])
+
+
+async def _named(call: Call, login: str) -> Account:
+    return await find_visible(call.database, actor_of(call), visible_by_login, login_key=key_of(login))
 
 
 @routes.get("/user", access="user")
@@ -158,13 +150,13 @@ async def user_emails(call: Call) -> list[Email]:
 async def user_organizations(call: Call, page: Page) -> Paged[list[OrganizationProfileShape]]:
     """The organizations that the caller is in."""
     actor = actor_of(call)
-    return _organization_page(call, await list_shared(call.database, actor, actor.user.id, page))
+    return _organizations(call, await list_shared(call.database, actor, actor.user.id, page))
 
 
 @routes.get("/user/repos", access="user")
 async def user_repositories(call: Call, page: Page) -> Paged[list[RepositoryProfileShape]]:
     """The repositories in which the caller has a place."""
-    return _repository_page(call, await list_own_repositories(call.database, actor_of(call), page))
+    return _repositories(call, await list_seen(call.database, actor_of(call), all_seen, page))
 
 
 @routes.get("/user/teams", access="user")
@@ -176,7 +168,7 @@ async def user_teams(call: Call) -> list[Team]:
 @routes.get("/users/{username}", access="account.read")
 async def account_get(call: Call, username: str) -> ProfileShape:
     """The caller, an organization, or somebody of the same one."""
-    return _profile(call, await _require_visible(call, username))
+    return _profile(call, await _named(call, username))
 
 
 @routes.get(
@@ -188,22 +180,24 @@ async def account_get(call: Call, username: str) -> ProfileShape:
 @routes.get("/users/{username}/keys", access="account.read")
 async def account_keys(call: Call, username: str) -> list[Key]:
     """SSH keys of somebody: there are none."""
-    await _require_visible(call, username)  # Terraform's `github_user` has no answer at all without these two lists
+    await _named(call, username)  # Terraform's `github_user` has no answer at all without these two lists
     return []
 
 
 @routes.get("/users/{username}/orgs", access="account.read")
 async def account_organizations(call: Call, username: str, page: Page) -> Paged[list[OrganizationProfileShape]]:
     """The organizations that the caller is in with somebody."""
-    found = await _require_visible(call, username)
-    return _organization_page(call, await list_shared(call.database, actor_of(call), found.id, page))
+    found = await _named(call, username)
+    return _organizations(call, await list_shared(call.database, actor_of(call), found.id, page))
 
 
 @routes.get("/users/{username}/repos", access="account.read")
 async def account_repositories(call: Call, username: str, page: Page) -> Paged[list[RepositoryProfileShape]]:
     """The repositories of somebody that the caller sees."""
-    found = await _require_visible(call, username)
-    return _repository_page(call, await list_repositories_of(call.database, actor_of(call), found, page))
+    found = await _named(call, username)
+    return _repositories(
+        call, await list_seen(call.database, actor_of(call), seen_of_account, page, account_id=found.id)
+    )
 
 
 @routes.get(
@@ -225,7 +219,7 @@ async def organization_repositories(call: Call, page: Page) -> Paged[list[Reposi
     actor, place = actor_of(call), named_organization(call).account
     reached = next((each for each in actor.reaches or () if each.account_id == place.id), None)
     chosen = None if reached is None else reached.repository_ids
-    return _repository_page(call, await list_repositories(call.database, place, chosen, actor.user.id, page))
+    return _repositories(call, await list_repositories(call.database, place, chosen, actor.user.id, page))
 
 
 @routes.get(
@@ -244,19 +238,8 @@ async def repository_get(call: Call) -> RepositoryProfileShape:
 @routes.get("/user/{account_id}", access="account.read")
 async def account_get_by_number(call: Call, account_id: int) -> ProfileShape:
     """The same as /users/{username}, by its number."""
-    return _profile(call, _require(await find_visible_by_id(call.database, actor_of(call), account_id)))
+    return _profile(call, await find_visible(call.database, actor_of(call), visible_by_id, id=account_id))
 
 
 def _profile(call: Call, found: Account) -> ProfileShape:
     return profile_shape(found, call.base, whole=found.id == actor_of(call).user.id)
-
-
-async def _require_visible(call: Call, login: str) -> Account:
-    """Raises `NotFound` for those whom the caller does not see."""
-    return _require(await find_visible(call.database, actor_of(call), login))
-
-
-def _require(found: Account | None) -> Account:
-    if found is None:
-        raise NotFound()
-    return found

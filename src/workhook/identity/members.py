@@ -13,7 +13,6 @@ from workhook.http.operations import WEBHOOK_API, Query
 from workhook.identity import invitations
 from workhook.identity.apps.app_schemas import OwnerShape, owner_shape
 from workhook.identity.authenticator import actor_of, named_organization, named_repository
-from workhook.identity.profile_api import is_visible
 from workhook.identity.profile_schemas import (
     CollaboratorPermission,
     CollaboratorShape,
@@ -23,6 +22,7 @@ from workhook.identity.profile_schemas import (
     membership_shape,
     pending_membership_shape,
 )
+from workhook.identity.profiles import is_visible
 from workhook.identity.queries import account_columns, find_account, key_of
 from workhook.identity.schemas import Account, Actor, Repository, account_of
 from workhook.identity.tables import accounts, collaborators, memberships
