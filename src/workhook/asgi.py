@@ -12,7 +12,7 @@ from workhook.http.operations import Operation
 from workhook.identity import api as identity_api
 from workhook.identity import audit_api
 from workhook.identity import policy as identity_policy
-from workhook.identity.apps import app_api, installation_api, manage_api, manage_installations_api
+from workhook.identity.apps import app_api, manage_api, manage_installations_api
 from workhook.identity.authenticator import Authenticator
 from workhook.identity.oauth import api as oauth_api
 from workhook.identity.oauth import applications
@@ -32,7 +32,6 @@ def operations(services: Callable[[], Services], checks: Callable[[], dict[str, 
         *web_operations.beside(identity_api.OPERATIONS),
         *audit_api.routes,
         *app_api.routes,
-        *installation_api.routes,
         *tokens_api.routes,
         *manage_api.oauth_apps,
         *manage_api.apps,

@@ -21,6 +21,7 @@ from tests.harness.world import World
 from workhook.http.calls import Services
 from workhook.identity import queries
 from workhook.identity.apps import actions, credentials
+from workhook.identity.apps.manage_schemas import OauthAppCreate
 from workhook.identity.apps.queries import find_app, list_keys
 
 UNDECODABLE = "A JSON web token could not be decoded"
@@ -221,7 +222,10 @@ def test_an_oauth_app_has_no_key(server: Server, world: World, app: Registered) 
             organization = await queries.find_account(tx, world.organization)
             assert organization is not None
             made, _ = await actions.create_oauth_app(
-                tx, None, organization, name=f"Clock {app.id}", callback_urls=["https://example.com/back"]
+                tx,
+                None,
+                organization,
+                OauthAppCreate(name=f"Clock {app.id}", callback_urls=["https://example.com/back"]),
             )
         return made.id, made.client_id
 

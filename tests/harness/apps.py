@@ -19,7 +19,8 @@ from tests.harness.world import World
 from workhook.core import json
 from workhook.http.calls import Services
 from workhook.identity import queries
-from workhook.identity.apps import actions, credentials
+from workhook.identity.apps import actions, credentials, installing
+from workhook.identity.apps.manage_schemas import AppCreate
 from workhook.identity.apps.queries import find_app
 from workhook.identity.tokens.issue import APP_USER, issue
 from workhook.storage import Transaction
@@ -96,15 +97,17 @@ def make_app(
                 tx,
                 None,
                 organization,
-                name=f"Robot {next(_numbers)} {organization.id}",
-                permissions=permissions or PERMISSIONS,
-                public=public,
+                AppCreate(
+                    name=f"Robot {next(_numbers)} {organization.id}",
+                    permissions=permissions or PERMISSIONS,
+                    public=public,
+                ),
                 key=key,
             )
             made = Registered(app.id, app.client_id, app.slug, secret, pem)
             if installed:
                 ids = None if repositories is None else [await _repository(tx, world, each) for each in repositories]
-                done = await actions.install(tx, None, app, organization, permissions=granted, repository_ids=ids)
+                done = await installing.install(tx, None, app, organization, permissions=granted, repository_ids=ids)
                 made.installation_id = done.id
         return made
 
@@ -121,7 +124,7 @@ def install(server: Server, app: Registered, world: World, **more: Any) -> int:
             found = await find_app(tx, app.id)
             assert organization is not None
             assert found is not None
-            return (await actions.install(tx, None, found, organization, **more)).id
+            return (await installing.install(tx, None, found, organization, **more)).id
 
     return int(server.run(put))
 

@@ -17,6 +17,7 @@ from workhook.identity import actions, queries
 from workhook.identity.apps import credentials
 from workhook.identity.apps.actions import create_app, create_oauth_app
 from workhook.identity.apps.installing import install
+from workhook.identity.apps.manage_schemas import AppCreate, OauthAppCreate
 from workhook.identity.apps.schemas import App
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account, Repository
@@ -105,7 +106,10 @@ async def make_cast(services: Services, scope_sets: Sequence[Sequence[str]]) -> 
         assert elsewhere is not None
         thrown_away = await install(tx, None, making.registered[apps[HERE].id], elsewhere)
         oauth, secret = await create_oauth_app(
-            tx, None, making.here, name=f"Viewer {making.here.id}", callback_urls=["http://127.0.0.1:9/back"]
+            tx,
+            None,
+            making.here,
+            OauthAppCreate(name=f"Viewer {making.here.id}", callback_urls=["http://127.0.0.1:9/back"]),
         )
         tokens = Tokens()
         for caller, account in making.people.items():
@@ -166,7 +170,7 @@ class _Making:
         """`only`: on the other repository alone."""
         name = f"Robot of {account.id}, {next(_numbers)}"
         app, secret, pem = await create_app(
-            self.tx, None, account, name=name, permissions=permissions, public=True, key=key
+            self.tx, None, account, AppCreate(name=name, permissions=permissions, public=True), key=key
         )
         self.registered[app.id] = app
         made = Registered(app.id, app.client_id, app.slug, secret, pem)

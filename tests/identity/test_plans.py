@@ -15,9 +15,10 @@ from tests.harness.world import World, make_world
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
 from workhook.identity import audit_queries, members, profiles, queries, rate
-from workhook.identity.apps import access_tokens, actions, credentials
+from workhook.identity.apps import access_tokens, actions, credentials, installing
 from workhook.identity.apps import queries as apps
 from workhook.identity.apps.app_schemas import AccessTokenBody
+from workhook.identity.apps.manage_schemas import AppCreate
 from workhook.identity.audit_queries import Selection
 from workhook.identity.oauth import codes
 from workhook.identity.oauth.codes import create_code, redeem_code
@@ -119,8 +120,10 @@ async def test_by_an_index(services: Services, world: World, asked: Asked) -> No
         place, user = [await queries.find_account(tx, each) for each in (world.organization, world.owner)]
         assert place is not None
         assert user is not None
-        app, secret, _ = await actions.create_app(tx, None, place, name=world.owner, permissions={}, device_flow=True)
-        installation = await actions.install(tx, None, app, place)
+        app, secret, _ = await actions.create_app(
+            tx, None, place, AppCreate(name=world.owner, permissions={}, device_flow=True)
+        )
+        installation = await installing.install(tx, None, app, place)
         await _fill(tx, app.id, place.id)
     if services.settings.database_url is not None:
         connection = await asyncpg.connect(services.settings.database_url)
@@ -159,7 +162,7 @@ async def test_by_an_index(services: Services, world: World, asked: Asked) -> No
         await codes.poll(tx, app, begun[0])
         await issue.revoke(tx, [made.issued.id])
         await revoke_grant(tx, app.id, user.id)
-        await actions.uninstall(tx, None, installation)
+        await installing.uninstall(tx, None, installation)
         await sessions.end_others(tx, user.id)
     scans = [
         (sql, line)

@@ -12,6 +12,8 @@ from workhook.core.ids import new_id
 from workhook.http.calls import Services
 from workhook.identity import actions, disabling, queries, removal
 from workhook.identity.apps import actions as app_actions
+from workhook.identity.apps import installing
+from workhook.identity.apps.manage_schemas import AppCreate, OauthAppCreate
 from workhook.identity.context import Write
 from workhook.identity.oauth.grants import allow, revoke_grant
 from workhook.identity.removal import Loss
@@ -131,7 +133,10 @@ async def test_a_user_who_is_disabled(scene: _Scene) -> None:
 
 async def test_a_consent_that_is_withdrawn(scene: _Scene) -> None:
     app, _ = await app_actions.create_oauth_app(
-        scene.tx, None, scene.place, name=f"Viewer {scene.place.id}", callback_urls=["https://app.example.com/"]
+        scene.tx,
+        None,
+        scene.place,
+        OauthAppCreate(name=f"Viewer {scene.place.id}", callback_urls=["https://app.example.com/"]),
     )
     await allow(scene.tx, app, scene.other.id, frozenset({"work"}))
     assert await revoke_grant(scene.tx, app.id, scene.other.id)
@@ -142,11 +147,13 @@ async def test_a_consent_that_is_withdrawn(scene: _Scene) -> None:
 
 async def test_an_app_that_may_do_less_or_goes(scene: _Scene) -> None:
     name = f"Robot {new_id('x')[2:10]}"
-    app, _, _ = await app_actions.create_app(scene.tx, None, scene.place, name=name, permissions={"work": "write"})
-    there = await app_actions.install(scene.tx, None, app, scene.place)
+    app, _, _ = await app_actions.create_app(
+        scene.tx, None, scene.place, AppCreate(name=name, permissions={"work": "write"})
+    )
+    there = await installing.install(scene.tx, None, app, scene.place)
     less = scene.loss(user_id=app.bot_id)
-    await app_actions.edit_installation(scene.tx, scene.owner, there, repository_ids=[scene.here.id])
-    await app_actions.suspend(scene.tx, scene.owner, there)
-    await app_actions.unsuspend(scene.tx, scene.owner, there)
-    await app_actions.uninstall(scene.tx, scene.owner, there)
+    await installing.edit_installation(scene.tx, scene.owner, there, repository_ids=[scene.here.id])
+    await installing.suspend(scene.tx, scene.owner, there)
+    await installing.unsuspend(scene.tx, scene.owner, there)
+    await installing.uninstall(scene.tx, scene.owner, there)
     assert scene.losses == [less] * 3

@@ -20,6 +20,7 @@ from workhook.hooks.tables import dispatches, hooks
 from workhook.http.calls import Services
 from workhook.identity import actions, disabling, queries
 from workhook.identity.apps.actions import create_oauth_app, revoke_tokens
+from workhook.identity.apps.manage_schemas import OauthAppCreate
 from workhook.identity.apps.schemas import App
 from workhook.identity.context import Write
 from workhook.identity.oauth.grants import allow, revoke_grant
@@ -128,7 +129,7 @@ async def scene(services: Services) -> Scene:
         await actions.set_member(tx, place, people["second"], "owner")
         await actions.set_collaborator(tx, project, people["third"], "admin")
         app, _ = await create_oauth_app(
-            tx, None, other, name=f"Viewer {place.id}", callback_urls=["https://app.example.com/"]
+            tx, None, other, OauthAppCreate(name=f"Viewer {place.id}", callback_urls=["https://app.example.com/"])
         )
         for each in people.values():
             await allow(tx, app, each.id, SCOPES)

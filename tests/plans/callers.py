@@ -13,7 +13,8 @@ from tests.plans import filled, filled_people
 from tests.plans.filled import Fill
 from workhook.http.calls import Services
 from workhook.identity import queries
-from workhook.identity.apps import actions, credentials
+from workhook.identity.apps import actions, credentials, installing
+from workhook.identity.apps.manage_schemas import AppCreate
 from workhook.identity.apps.schemas import App
 from workhook.identity.policy import SCOPES
 from workhook.identity.schemas import Account
@@ -60,7 +61,7 @@ async def make_callers(services: Services, world: World, fills: Sequence[Fill]) 
     async with services.database.transaction() as tx:
         place = await queries.find_account(tx, filled_people.FEW_ORG)
         assert place is not None
-        installation = await actions.install(tx, None, everywhere, place)
+        installation = await installing.install(tx, None, everywhere, place)
         few, bot = filled_people.FEW_ID, everywhere.bot_id or installation.app.bot_id
         assert bot is not None
         tokens = {
@@ -76,6 +77,6 @@ async def make_callers(services: Services, world: World, fills: Sequence[Fill]) 
 
 async def _app(tx: Transaction, owner: Account, name: str, key: credentials.NewKey) -> tuple[App, Registered]:
     app, secret, pem = await actions.create_app(
-        tx, None, owner, name=name, permissions=PERMISSIONS, public=True, key=key
+        tx, None, owner, AppCreate(name=name, permissions=PERMISSIONS, public=True), key=key
     )
     return app, Registered(app.id, app.client_id, app.slug, secret, pem)

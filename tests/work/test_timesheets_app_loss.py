@@ -16,7 +16,8 @@ from tests.work.timesheets_kit import Desk, make_task
 from workhook.core.clock import now_ms
 from workhook.core.errors import Forbidden, NotFound, Problem
 from workhook.http.calls import Services
-from workhook.identity.apps import actions, credentials
+from workhook.identity.apps import actions, credentials, installing
+from workhook.identity.apps.manage_schemas import AppCreate
 from workhook.identity.apps.schemas import Installation
 from workhook.identity.context import Write
 from workhook.identity.queries import find_account
@@ -171,9 +172,13 @@ class _Robot:
             assert boss is not None
             assert place is not None
             app, _, _ = await actions.create_app(
-                tx, None, place, name=f"Robot {place.id}", permissions=PERMISSIONS, key=await credentials.new_key()
+                tx,
+                None,
+                place,
+                AppCreate(name=f"Robot {place.id}", permissions=PERMISSIONS),
+                key=await credentials.new_key(),
             )
-            installation = await actions.install(tx, None, app, place)
+            installation = await installing.install(tx, None, app, place)
             bot = await find_account(tx, f"{app.slug}{actions.BOT_SUFFIX}")
             assert bot is not None
             owner = Actor(boss, token_id=0, token_kind="classic", scopes=frozenset())
@@ -199,7 +204,7 @@ class _Robot:
         )
 
     async def lower(self, tx: Transaction) -> object:
-        return await actions.edit_installation(tx, None, self.installation, permissions={"work": "read"})
+        return await installing.edit_installation(tx, None, self.installation, permissions={"work": "read"})
 
     async def running(self, services: Services) -> int:
         return len(await services.database.fetch_all(timesheet_rows.select().where(timesheet_rows.c.is_active)))

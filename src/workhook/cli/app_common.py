@@ -14,7 +14,8 @@ from workhook.cli.error_messages import CliError
 from workhook.cli.options import Argument, Flag, Group, Option
 
 if TYPE_CHECKING:
-    from workhook.identity.apps.schemas import App, AppChange, Secret
+    from workhook.identity.apps.manage_schemas import AppEdit
+    from workhook.identity.apps.schemas import App, Secret
     from workhook.identity.schemas import Account
     from workhook.storage import Reader
 
@@ -143,9 +144,9 @@ def change_of(
     device_flow: bool | None,
     public: bool | None = None,
     permissions: str | None = None,
-) -> AppChange:
+) -> AppEdit:
     """The change that the options ask for: None was not given, an empty text clears."""
-    from workhook.identity.apps.schemas import AppChange
+    from workhook.identity.apps.manage_schemas import AppEdit
 
     given: dict[str, Any] = {"name": name, "device_flow": device_flow, "public": public}
     given["callback_urls"] = tuple(callback_urls) or None
@@ -153,7 +154,7 @@ def change_of(
     change: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     cleared = {"homepage_url": homepage_url, "description": description}
     change |= {key: value or None for key, value in cleared.items() if value is not None}
-    return AppChange(**change)
+    return AppEdit(**change)
 
 
 def add_shared_commands(group: Group, *, oauth: bool, deletes: str) -> None:

@@ -57,6 +57,7 @@ async def create(
 ) -> None:
     """Register an app. This is the only time that its client secret and its private key are shown."""
     from workhook.identity.apps import actions
+    from workhook.identity.apps.manage_schemas import AppCreate
 
     key = await _key(public_key, key_file)
     with app_common.key_file(key_file) as kept:
@@ -66,13 +67,15 @@ async def create(
                 tx,
                 None,
                 owner,
-                name=name,
-                permissions=permissions_of(permissions or ""),
-                callback_urls=callback_url,
-                homepage_url=homepage_url,
-                description=description,
-                device_flow=device_flow,
-                public=public,
+                AppCreate(
+                    name=name,
+                    permissions=permissions_of(permissions or ""),
+                    callback_urls=callback_url,
+                    homepage_url=homepage_url,
+                    description=description,
+                    device_flow=device_flow,
+                    public=public,
+                ),
                 key=key,
             )
             app_common.write_key(kept, pem)
@@ -259,13 +262,13 @@ async def _install(
     """What was there, and what is there now. `keep`: whether its permissions and repositories stay, if it was."""
     from msgspec import UNSET
 
-    from workhook.identity.apps import actions, queries
+    from workhook.identity.apps import installing, queries
 
     before = await queries.find_installation_on(tx, found.id, place.id)
     if before is None:
-        return None, await actions.install(tx, None, found, place, permissions=granted, repository_ids=chosen)
+        return None, await installing.install(tx, None, found, place, permissions=granted, repository_ids=chosen)
     permissions, repository_ids = UNSET if keep[0] else granted, UNSET if keep[1] else chosen
-    after = await actions.edit_installation(tx, None, before, permissions=permissions, repository_ids=repository_ids)
+    after = await installing.edit_installation(tx, None, before, permissions=permissions, repository_ids=repository_ids)
     return before, after
 
 
@@ -299,13 +302,13 @@ async def uninstall(
     remove_webhooks: Annotated[bool, Flag("Those that it made go with it; without this they stay and go on.")] = False,
 ) -> None:
     """Take an app off an organization: its tokens end. Webhooks that it made are the organization's, and stay."""
-    from workhook.identity.apps import actions, queries
+    from workhook.identity.apps import installing, queries
 
     async with context.transaction() as tx:
         place = await find_organization(tx, organization)
         found = await find_app(tx, name, oauth=False)
         there = await queries.find_installation_on(tx, found.id, place.id)
-        made = await actions.uninstall(tx, None, there, remove_webhooks=remove_webhooks) if there else []
+        made = await installing.uninstall(tx, None, there, remove_webhooks=remove_webhooks) if there else []
     removed = there is not None
     data: dict[str, object] = {"app": found.slug, "organization": place.login, "removed": removed}
     lines = [f"{found.slug} {'is no longer' if removed else 'was not'} installed on {place.login}"]

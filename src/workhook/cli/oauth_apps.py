@@ -37,6 +37,7 @@ async def create(
 ) -> None:
     """Register an OAuth app. This is the only time that its client secret is shown."""
     from workhook.identity.apps import actions
+    from workhook.identity.apps.manage_schemas import OauthAppCreate
 
     async with context.transaction() as tx:
         owner = await find_organization(tx, organization)
@@ -44,11 +45,13 @@ async def create(
             tx,
             None,
             owner,
-            name=name,
-            callback_urls=callback_url,
-            homepage_url=homepage_url,
-            description=description,
-            device_flow=device_flow,
+            OauthAppCreate(
+                name=name,
+                callback_urls=callback_url,
+                homepage_url=homepage_url,
+                description=description,
+                device_flow=device_flow,
+            ),
         )
     data = {**app_json(made, owner), "client_secret": secret}
     context.answer(data, to_lines({"client_id": made.client_id, "client_secret": secret}))

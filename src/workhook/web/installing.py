@@ -11,7 +11,7 @@ from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, shown
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
-from workhook.identity.apps import actions, queries
+from workhook.identity.apps import installing, queries
 from workhook.identity.apps.manage_api import change
 from workhook.identity.apps.schemas import App, Installation
 from workhook.identity.oauth import authorization
@@ -82,7 +82,7 @@ async def page_install_decide(call: Call) -> Answer:
         await _owned(tx, session, app, str(place.id))
         ids = await _chosen(tx, place, sent)
         actor = as_actor(call, session.user)
-        return await actions.install(tx, actor, app, place, permissions=app.permissions, repository_ids=ids)
+        return await installing.install(tx, actor, app, place, permissions=app.permissions, repository_ids=ids)
 
     try:
         made = await change(call, step)

@@ -6,7 +6,7 @@ Where somebody else takes a name, or installs the same app, at the same time, th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -18,17 +18,22 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.identity import audit, removal
 from workhook.identity import queries as account_queries
-from workhook.identity.apps import credentials, queries, schemas
-from workhook.identity.apps.installing import (
-    cut,
-    edit_installation,
-    install,
-    no_such_app,
-    suspend,
-    uninstall,
-    unsuspend,
+from workhook.identity.apps import queries
+from workhook.identity.apps.credentials import NewKey, new_client_id, new_client_secret, new_key
+from workhook.identity.apps.installing import cut, uninstall
+from workhook.identity.apps.manage_schemas import AppCreate, OauthAppCreate, OauthAppEdit
+from workhook.identity.apps.schemas import (
+    BOT_SUFFIX,
+    App,
+    Key,
+    Secret,
+    callback_faults,
+    description_faults,
+    homepage_faults,
+    name_faults,
+    permission_faults,
+    slug_of,
 )
-from workhook.identity.apps.schemas import App, AppChange, Installation, Key, Secret
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import (
     accounts,
@@ -47,7 +52,6 @@ from workhook.storage.metadata import big, insert_into
 
 SECRETS_MAX = 2  # the old one and the new one, so that a rotation has no gap
 KEYS_MAX = 10
-BOT_SUFFIX = "[bot]"  # no person's login can end so
 
 _COLUMNS = tuple(name for name in queries.APP_COLUMNS if name != "id")
 _EDITABLE = tuple(name for name in _COLUMNS if name not in ("kind", "account_id", "client_id", "bot_id", "created_at"))
@@ -72,77 +76,34 @@ _forget = [
 
 
 async def create_oauth_app(
-    tx: Transaction,
-    actor: Actor | None,
-    organization: Account,
-    *,
-    name: str,
-    callback_urls: Sequence[str],
-    homepage_url: str | None = None,
-    description: str | None = None,
-    device_flow: bool = False,
+    tx: Transaction, actor: Actor | None, organization: Account, create: OauthAppCreate
 ) -> tuple[App, str]:
     """The app and its client secret, which is shown only now. Raises `Invalid` with every fault."""
-    app = _new("oauth", organization, name, description, homepage_url, callback_urls, device_flow)
-    return await _store(tx, actor, app)
+    return await _store(tx, actor, "oauth", organization, create)
 
 
 async def create_app(
-    tx: Transaction,
-    actor: Actor | None,
-    organization: Account,
-    *,
-    name: str,
-    permissions: Mapping[str, str],
-    callback_urls: Sequence[str] = (),
-    homepage_url: str | None = None,
-    description: str | None = None,
-    device_flow: bool = False,
-    public: bool = False,
-    key: credentials.NewKey | None = None,
+    tx: Transaction, actor: Actor | None, organization: Account, create: AppCreate, *, key: NewKey | None = None
 ) -> tuple[App, str, str]:
     """The app, its client secret and its private key (PEM), which are shown only now. Raises `Invalid`.
 
-    `key`: one of `keys.new_key`; who has made it before the transaction holds nobody up in it.
+    `key`: one of `credentials.new_key`; who has made it before the transaction holds nobody up in it.
     """
-    app = _new("app", organization, name, description, homepage_url, callback_urls, device_flow)
-    app = msgspec.structs.replace(app, permissions=dict(permissions), public=public)
-    app, secret = await _store(tx, actor, app)
-    key = key or await credentials.new_key()
+    app, secret = await _store(tx, actor, "app", organization, create)
+    key = key or await new_key()
     await tx.fetch_one(_insert_key, _key_values(app, key))
     return app, secret, key.private_key or ""
 
 
-def _new(
-    kind: str,
-    organization: Account,
-    name: str,
-    description: str | None,
-    homepage_url: str | None,
-    callback_urls: Sequence[str],
-    device_flow: bool,
-) -> App:
+async def _store(
+    tx: Transaction, actor: Actor | None, kind: str, organization: Account, create: OauthAppCreate
+) -> tuple[App, str]:
     now = now_ms()
-    return App(
-        id=0,
-        kind=kind,
-        account_id=organization.id,
-        client_id=credentials.new_client_id(kind),
-        slug=schemas.slug_of(name),
-        name=name,
-        description=description,
-        homepage_url=homepage_url,
-        callback_urls=tuple(dict.fromkeys(callback_urls)),
-        device_flow=device_flow,
-        public=False,
-        permissions={},
-        bot_id=None,
-        created_at=now,
-        updated_at=now,
-    )
-
-
-async def _store(tx: Transaction, actor: Actor | None, app: App) -> tuple[App, str]:
+    fields = {"public": False, "permissions": {}, **msgspec.structs.asdict(create)}
+    fields.pop("public_key", None)
+    fields |= {"slug": slug_of(create.name), "callback_urls": tuple(dict.fromkeys(create.callback_urls))}
+    fields |= {"account_id": organization.id, "client_id": new_client_id(kind), "created_at": now, "updated_at": now}
+    app = App(id=0, kind=kind, bot_id=None, **fields)
     await _check(tx, app)
     if not app.is_oauth:
         row = await tx.fetch_one(_insert_bot, {**_bot_values(app), "kind": "bot", "created_at": app.created_at})
@@ -152,18 +113,18 @@ async def _store(tx: Transaction, actor: Actor | None, app: App) -> tuple[App, s
     assert row is not None
     app = msgspec.structs.replace(app, id=row["id"])
     await _audit(tx, actor, app, "create", **_told(app))
-    secret = credentials.new_client_secret()
+    secret = new_client_secret()
     await tx.fetch_one(_insert_secret, _secret_values(app, secret))
     return app, secret
 
 
-async def edit_app(tx: Transaction, actor: Actor | None, app: App, change: AppChange) -> App:
+async def edit_app(tx: Transaction, actor: Actor | None, app: App, change: OauthAppEdit) -> App:
     """Another name is another slug, and another login of the bot. Permissions that an app asks for besides are had
     only where an owner accepts them; those that it gives up are gone at once. Raises `Invalid`, `NotFound`."""
     old = await _locked(tx, app)
     given: dict[str, Any] = {k: v for k, v in msgspec.structs.asdict(change).items() if v is not UNSET}
     if "name" in given:
-        given["slug"] = schemas.slug_of(given["name"])
+        given["slug"] = slug_of(given["name"])
     if "callback_urls" in given:
         given["callback_urls"] = tuple(dict.fromkeys(given["callback_urls"]))
     new = msgspec.structs.replace(old, **given)
@@ -225,7 +186,7 @@ async def add_secret(tx: Transaction, actor: Actor | None, app: App) -> tuple[Se
     if len(await queries.list_secrets(tx, app.id)) >= SECRETS_MAX:
         message = f"an app has at most {SECRETS_MAX} secrets: delete the one that is not used any more first"
         raise _invalid(app, [Fault(field="secrets", code="custom", message=message)])
-    secret = credentials.new_client_secret()
+    secret = new_client_secret()
     values = _secret_values(app, secret)
     row = await tx.fetch_one(_insert_secret, values)
     assert row is not None
@@ -243,7 +204,7 @@ async def remove_secret(tx: Transaction, actor: Actor | None, app: App, secret_i
     await _audit(tx, actor, app, "delete_secret", secret_id=secret_id)
 
 
-async def add_key(tx: Transaction, actor: Actor | None, app: App, key: credentials.NewKey) -> Key:
+async def add_key(tx: Transaction, actor: Actor | None, app: App, key: NewKey) -> Key:
     """A key that the app may sign with. Raises `Invalid` for one that it has, or beyond `KEYS_MAX`."""
     app = await _locked(tx, app)
     known = await queries.list_keys(tx, app.id)
@@ -284,11 +245,11 @@ async def _locked(tx: Transaction, app: App) -> App:
 async def _check(tx: Transaction, app: App) -> None:
     """Raises `Invalid` with every fault of what is to be stored."""
     faults = [
-        *schemas.name_faults(app.name),
-        *schemas.description_faults(app.description),
-        *schemas.homepage_faults(app.homepage_url),
-        *schemas.callback_faults(app.callback_urls, required=app.is_oauth and not app.device_flow),
-        *schemas.permission_faults(app.permissions),
+        *name_faults(app.name),
+        *description_faults(app.description),
+        *homepage_faults(app.homepage_url),
+        *callback_faults(app.callback_urls, required=app.is_oauth and not app.device_flow),
+        *permission_faults(app.permissions),
     ]
     other = await queries.find_slug(tx, app.slug)
     if other is not None and other.id != app.id:
@@ -330,7 +291,7 @@ def _secret_values(app: App, secret: str) -> dict[str, Any]:
     return {"app_id": app.id, "digest": digest, "last_eight": secret[-8:], "created_at": now_ms()}
 
 
-def _key_values(app: App, key: credentials.NewKey) -> dict[str, Any]:
+def _key_values(app: App, key: NewKey) -> dict[str, Any]:
     kept = {"public_key": key.public_key, "fingerprint": key.fingerprint}
     return {"app_id": app.id, **kept, "created_at": now_ms()}
 
@@ -344,23 +305,3 @@ async def _audit(tx: Transaction, actor: Actor | None, app: App, action: str, **
     group = "oauth_app" if app.is_oauth else "app"
     told = {"client_id": app.client_id, **detail}
     await audit.record(tx, actor, f"{group}.{action}", app.slug, account_id=app.account_id, detail=told)
-
-
-__all__ = [
-    "Installation",
-    "add_key",
-    "add_secret",
-    "create_app",
-    "create_oauth_app",
-    "delete_app",
-    "edit_app",
-    "edit_installation",
-    "install",
-    "no_such_app",
-    "remove_key",
-    "remove_secret",
-    "revoke_tokens",
-    "suspend",
-    "uninstall",
-    "unsuspend",
-]

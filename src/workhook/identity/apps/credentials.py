@@ -45,7 +45,7 @@ async def authenticate_app(reader: Reader, token: str) -> App:
     if app is None or app.is_oauth:
         raise Unauthenticated("Integration not found")
     # Each of its keys in turn: the header's `kid`, `jwk`, `jku` or `x5u` choose none, anybody could have written them.
-    if not any(_is_signed_with(token, pem) for pem in await queries.public_keys(reader, app.id)):
+    if not any(_is_signed_with(token, each.public_key) for each in await queries.list_keys(reader, app.id)):
         raise Unauthenticated(_UNDECODABLE)
     _check_times(claims)
     return app

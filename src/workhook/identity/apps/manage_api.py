@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
-import msgspec
 from msgspec import UNSET
 
 from workhook.core.errors import Fault, Invalid, NotFound
@@ -15,7 +14,7 @@ from workhook.http.operations import WEBHOOK_API
 from workhook.identity.apps import actions, queries
 from workhook.identity.apps import manage_schemas as s
 from workhook.identity.apps.credentials import NewKey, new_key, own_key
-from workhook.identity.apps.schemas import App, AppChange
+from workhook.identity.apps.schemas import App
 from workhook.identity.authenticator import actor_of, named_organization
 from workhook.identity.context import Write
 from workhook.identity.schemas import shape_of
@@ -101,7 +100,7 @@ async def apps_list(call: Call, page: Page) -> Paged[list[s.AppShape]]:
 async def oauth_apps_create(write: Write, create: s.OauthAppCreate) -> Created[s.OauthAppShape]:
     """Register an OAuth app."""
     organization = named_organization(write.call).account
-    app, secret = await actions.create_oauth_app(write.tx, write.actor, organization, **msgspec.structs.asdict(create))
+    app, secret = await actions.create_oauth_app(write.tx, write.actor, organization, create)
     shape = await _with_secrets(write.call, write.tx, app)
     shape.client_secret = secret
     return Created(shape, shape.url, NOT_KEPT)
@@ -110,13 +109,11 @@ async def oauth_apps_create(write: Write, create: s.OauthAppCreate) -> Created[s
 @apps.post("/orgs/{org}/apps")
 async def apps_create(call: Call, create: s.AppCreate) -> Created[s.AppShape]:
     """Register an app."""
-    given: dict[str, Any] = msgspec.structs.asdict(create)
-    public_key = given.pop("public_key")
-    key = await new_key() if public_key is None else _own_key(public_key)
+    key = await new_key() if create.public_key is None else _own_key(create.public_key)
     organization = named_organization(call).account
 
     async def step(tx: Transaction) -> s.AppShape:
-        app, secret, pem = await actions.create_app(tx, actor_of(call), organization, key=key, **given)
+        app, secret, pem = await actions.create_app(tx, actor_of(call), organization, create, key=key)
         shape = await _with_keys(call, tx, app)
         shape.client_secret, shape.pem = secret, pem or UNSET
         return shape
@@ -138,10 +135,7 @@ async def apps_get(call: Call) -> s.AppShape:
 
 
 async def _edited(write: Write, edit: s.OauthAppEdit) -> App:
-    given = msgspec.structs.asdict(edit)
-    if given["callback_urls"] is not UNSET:
-        given["callback_urls"] = tuple(given["callback_urls"])
-    return await actions.edit_app(write.tx, write.actor, await _app_of(write.call, write.tx), AppChange(**given))
+    return await actions.edit_app(write.tx, write.actor, await _app_of(write.call, write.tx), edit)
 
 
 @oauth_apps.patch("/orgs/{org}/oauth-apps/{client_id}", retry=Retry(UniqueViolation))

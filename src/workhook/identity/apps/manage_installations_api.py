@@ -10,7 +10,7 @@ from workhook.http.calls import Call
 from workhook.http.endpoints import Created, Paged, Retry, Routes
 from workhook.http.operations import WEBHOOK_API, Query
 from workhook.identity import queries as account_queries
-from workhook.identity.apps import actions, queries
+from workhook.identity.apps import installing, queries
 from workhook.identity.apps import manage_schemas as s
 from workhook.identity.apps.app_schemas import IntegrationShape, installation_shape, integration_shape, levels
 from workhook.identity.apps.manage_api import OWNERS, TAG
@@ -63,7 +63,7 @@ async def installations_create(write: Write, create: s.InstallationCreate) -> Cr
     """Install an app on the organization."""
     organization, base = named_organization(write.call).account, write.call.base
     chosen, faults = await _chosen(write.tx, organization, create.repository_selection, create.repositories)
-    installation = await actions.install(
+    installation = await installing.install(
         write.tx,
         write.actor,
         await _app_named(write.tx, create.app, faults),
@@ -92,7 +92,7 @@ async def installations_update(write: Write, installation_id: int, edit: s.Insta
     if selection == "selected" and edit.repositories is UNSET and installation.repository_ids is not None:
         selection = UNSET  # as it is
     chosen, faults = await _chosen(write.tx, installation.account, selection, edit.repositories)
-    changed = await actions.edit_installation(
+    changed = await installing.edit_installation(
         write.tx, write.actor, installation, permissions=edit.permissions, repository_ids=chosen, known=faults
     )
     return _shape(changed, write.call.base)
@@ -117,7 +117,7 @@ async def installations_delete(write: Write, installation_id: int) -> None:
         message = "remove_webhooks must be true or false"
         raise Invalid(faults=[Fault("remove_webhooks", "invalid", message, resource=_RESOURCE)])
     found = await _installation_of(write.call, write.tx, installation_id)
-    await actions.uninstall(write.tx, write.actor, found, remove_webhooks=remove == "true")
+    await installing.uninstall(write.tx, write.actor, found, remove_webhooks=remove == "true")
 
 
 @routes.put(f"{_ONE}/suspended")
@@ -126,13 +126,13 @@ async def installations_suspend(write: Write, installation_id: int) -> None:
 
     Its tokens do nothing until this is taken back.
     """
-    await actions.suspend(write.tx, write.actor, await _installation_of(write.call, write.tx, installation_id))
+    await installing.suspend(write.tx, write.actor, await _installation_of(write.call, write.tx, installation_id))
 
 
 @routes.delete(f"{_ONE}/suspended")
 async def installations_unsuspend(write: Write, installation_id: int) -> None:
     """Take back a suspension."""
-    await actions.unsuspend(write.tx, write.actor, await _installation_of(write.call, write.tx, installation_id))
+    await installing.unsuspend(write.tx, write.actor, await _installation_of(write.call, write.tx, installation_id))
 
 
 @routes.put(_REPOSITORY, access="installations.write", problems=(422,))
@@ -144,7 +144,7 @@ async def user_installation_repositories_add(write: Write, installation_id: int,
     installation = await _owned(write, installation_id, repository_id)
     if installation.repository_ids is not None:  # on all of them it is there
         ids = installation.repository_ids | {repository_id}
-        await actions.edit_installation(write.tx, write.actor, installation, repository_ids=ids)
+        await installing.edit_installation(write.tx, write.actor, installation, repository_ids=ids)
 
 
 @routes.delete(_REPOSITORY, access="installations.write", problems=(422,))
@@ -161,7 +161,7 @@ async def user_installation_repositories_remove(write: Write, installation_id: i
         raise NotFound()
     if len(chosen) == 1:
         raise _not_removed("it is the last one: uninstall the app instead")
-    await actions.edit_installation(write.tx, write.actor, installation, repository_ids=chosen - {repository_id})
+    await installing.edit_installation(write.tx, write.actor, installation, repository_ids=chosen - {repository_id})
 
 
 async def _owned(write: Write, number: int, repository_id: int) -> Installation:
@@ -215,7 +215,7 @@ async def _app_named(reader: Reader, name: str, known: list[Fault]) -> App:
     # In this order: a slug, made of whatever name, can be somebody else's client id in lower case.
     app = await queries.find_client(reader, name) or await queries.find_slug(reader, name)
     if app is None:
-        raise Invalid(faults=[*known, actions.no_such_app()])
+        raise Invalid(faults=[*known, installing.no_such_app()])
     return app
 
 

@@ -10,11 +10,10 @@ from msgspec import UNSET, Meta, UnsetType
 from workhook.core.secrecy import Secretive
 from workhook.http.wire_types import Time, Url
 from workhook.identity.apps import schemas
-from workhook.identity.apps.actions import BOT_SUFFIX
 from workhook.identity.apps.app_schemas import InstallationShape, Level, PermissionMap, Selection, levels
 from workhook.identity.apps.credentials import PEM_MAX
 from workhook.identity.apps.installing import REPOSITORIES_MAX
-from workhook.identity.apps.schemas import App
+from workhook.identity.apps.schemas import BOT_SUFFIX, App
 from workhook.identity.schemas import Account, AccountShape, account_shape, shape_of
 
 Name = Annotated[

@@ -25,27 +25,23 @@ from workhook.identity.tables import (
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, json_rows
 from workhook.storage.metadata import big
-from workhook.storage.pages import EVERYTHING, Page, count, listed, read_page
+from workhook.storage.pages import EVERYTHING, Listed, Page, count, listed, read_page
+from workhook.storage.record_rows import row_reader, selected
 
 APP_COLUMNS = App.__struct_fields__
-SECRET_COLUMNS = Secret.__struct_fields__
-KEY_COLUMNS = Key.__struct_fields__
-
 app_columns = [apps.c[name] for name in APP_COLUMNS]
-_by_id = sa.select(*app_columns).where(apps.c.id == big("id"))
+_apps = sa.select(*app_columns)
+_by_id = _apps.where(apps.c.id == big("id"))
 _by_id_locked = _by_id.with_for_update()
 _by_id_kept = _by_id.with_for_update(read=True, key_share=True)
-_by_client_id = sa.select(*app_columns).where(apps.c.client_id == sa.bindparam("client_id"))
-_by_slug = sa.select(*app_columns).where(apps.c.slug == sa.bindparam("slug"))
-_of_account = sa.select(*app_columns).where(
-    apps.c.account_id == big("account_id"), apps.c.kind == sa.bindparam("kind", type_=sa.Text())
-)
+_by_client_id = _apps.where(apps.c.client_id == sa.bindparam("client_id"))
+_by_slug = _apps.where(apps.c.slug == sa.bindparam("slug"))
+_of_account = _apps.where(apps.c.account_id == big("account_id"), apps.c.kind == sa.bindparam("kind", type_=sa.Text()))
 _list_of_account = listed(_of_account, apps.c.id, counts=False)
-_key_list = sa.select(*(app_keys.c[name] for name in KEY_COLUMNS)).where(app_keys.c.app_id == big("app_id"))
-_key_list = _key_list.order_by(app_keys.c.id)
-_secret_list = sa.select(*(app_secrets.c[name] for name in SECRET_COLUMNS)).where(app_secrets.c.app_id == big("app_id"))
+_keys = sa.select(*selected(Key, app_keys)).where(app_keys.c.app_id == big("app_id")).order_by(app_keys.c.id)
+_secret_list = sa.select(*selected(Secret, app_secrets)).where(app_secrets.c.app_id == big("app_id"))
 _secret_list = _secret_list.order_by(app_secrets.c.id)
-_keys = sa.select(app_keys.c.public_key).where(app_keys.c.app_id == big("app_id")).order_by(app_keys.c.id)
+_key_of, _secret_of = row_reader(Key), row_reader(Secret)
 _secrets = sa.select(app_secrets.c.id, app_secrets.c.digest, app_secrets.c.last_used_at).where(
     app_secrets.c.app_id == big("app_id")
 )
@@ -77,13 +73,12 @@ installed = (
 """Every installation, for `installation_of`."""
 _installation = installed.where(installations.c.id == big("id"))
 _installation_locked = _installation.with_for_update(of=installations)
-_installation_of_both = installed.where(
-    installations.c.app_id == big("app_id"), installations.c.account_id == big("account_id")
-)
+_of_app = installed.where(installations.c.app_id == big("app_id"))
+_installation_of_both = _of_app.where(installations.c.account_id == big("account_id"))
+_list_of_app = listed(_of_app, installations.c.id, counts=False)
 _list_on_account = listed(
     installed.where(installations.c.account_id == big("account_id")), installations.c.id, counts=False
 )
-_list_of_app = listed(installed.where(installations.c.app_id == big("app_id")), installations.c.id, counts=False)
 _repositories = sa.select(projects.c.repository_id, projects.c.name_key).where(
     projects.c.account_id == big("account_id"), projects.c.deleted_at.is_(None)
 )
@@ -116,9 +111,13 @@ def installation_of(row: Row) -> Installation:
     )
 
 
-async def find_app(reader: Reader, app_id: int, *, for_update: bool = False) -> App | None:
-    row = await reader.fetch_one(_by_id_locked if for_update else _by_id, {"id": app_id})
+async def _app(reader: Reader, which: sa.Select[Any], **params: object) -> App | None:
+    row = await reader.fetch_one(which, params)
     return app_of(row) if row else None
+
+
+async def find_app(reader: Reader, app_id: int, *, for_update: bool = False) -> App | None:
+    return await _app(reader, _by_id_locked if for_update else _by_id, id=app_id)
 
 
 async def keep_app(tx: Transaction, app_id: int) -> bool:
@@ -128,14 +127,12 @@ async def keep_app(tx: Transaction, app_id: int) -> bool:
 
 
 async def find_client(reader: Reader, client_id: str) -> App | None:
-    row = await reader.fetch_one(_by_client_id, {"client_id": client_id})
-    return app_of(row) if row else None
+    return await _app(reader, _by_client_id, client_id=client_id)
 
 
 async def find_slug(reader: Reader, slug: str) -> App | None:
     """OAuth apps have one too."""
-    row = await reader.fetch_one(_by_slug, {"slug": slug.lower()})
-    return app_of(row) if row else None
+    return await _app(reader, _by_slug, slug=slug.lower())
 
 
 async def list_apps(reader: Reader, account_id: int, kind: str, page: Page = EVERYTHING) -> tuple[list[App], int]:
@@ -146,19 +143,12 @@ async def list_apps(reader: Reader, account_id: int, kind: str, page: Page = EVE
 
 async def list_keys(reader: Reader, app_id: int) -> list[Key]:
     """Oldest first."""
-    rows = await reader.fetch_all(_key_list, {"app_id": app_id})
-    return [Key(*(row[name] for name in KEY_COLUMNS)) for row in rows]
+    return [_key_of(row) for row in await reader.fetch_all(_keys, {"app_id": app_id})]
 
 
 async def list_secrets(reader: Reader, app_id: int) -> list[Secret]:
     """Oldest first."""
-    rows = await reader.fetch_all(_secret_list, {"app_id": app_id})
-    return [Secret(*(row[name] for name in SECRET_COLUMNS)) for row in rows]
-
-
-async def public_keys(reader: Reader, app_id: int) -> list[str]:
-    """PEM, oldest first."""
-    return [row["public_key"] for row in await reader.fetch_all(_keys, {"app_id": app_id})]
+    return [_secret_of(row) for row in await reader.fetch_all(_secret_list, {"app_id": app_id})]
 
 
 async def secret_digests(reader: Reader, app_id: int) -> list[Row]:
@@ -170,29 +160,36 @@ async def note_secret_use(tx: Transaction, secret_id: int, now: int) -> None:
     await tx.execute(_note_secret_use, {"secret_id": secret_id, "now": now})
 
 
-async def find_installation(reader: Reader, installation_id: int, *, for_update: bool = False) -> Installation | None:
-    row = await reader.fetch_one(_installation_locked if for_update else _installation, {"id": installation_id})
+async def _one(reader: Reader, which: sa.Select[Any], **params: object) -> Installation | None:
+    row = await reader.fetch_one(which, params)
     return installation_of(row) if row else None
+
+
+async def _page(reader: Reader, which: Listed, page: Page, **params: object) -> tuple[list[Installation], int]:
+    """Oldest first, and how many there are on all pages."""
+    rows, total = await read_page(reader, which, params, page)
+    return [installation_of(row) for row in rows], total
+
+
+async def find_installation(reader: Reader, installation_id: int, *, for_update: bool = False) -> Installation | None:
+    return await _one(reader, _installation_locked if for_update else _installation, id=installation_id)
 
 
 async def find_installation_on(reader: Reader, app_id: int, account_id: int) -> Installation | None:
     """Of the app on the account: there is at most one."""
-    row = await reader.fetch_one(_installation_of_both, {"app_id": app_id, "account_id": account_id})
-    return installation_of(row) if row else None
+    return await _one(reader, _installation_of_both, app_id=app_id, account_id=account_id)
 
 
 async def list_installations_on(
     reader: Reader, account_id: int, page: Page = EVERYTHING
 ) -> tuple[list[Installation], int]:
     """Of every app on the account, oldest first, and how many there are."""
-    rows, total = await read_page(reader, _list_on_account, {"account_id": account_id}, page)
-    return [installation_of(row) for row in rows], total
+    return await _page(reader, _list_on_account, page, account_id=account_id)
 
 
 async def list_installations_of(reader: Reader, app_id: int, page: Page = EVERYTHING) -> tuple[list[Installation], int]:
     """Of the app on every account, oldest first, and how many there are."""
-    rows, total = await read_page(reader, _list_of_app, {"app_id": app_id}, page)
-    return [installation_of(row) for row in rows], total
+    return await _page(reader, _list_of_app, page, app_id=app_id)
 
 
 async def count_installations_of(reader: Reader, app_id: int) -> int:
@@ -211,11 +208,10 @@ async def own_repository_names(reader: Reader, account_id: int, keys: list[str])
     return {row["name_key"]: row["repository_id"] for row in rows}
 
 
-_of_this_app = installed.where(installations.c.app_id == big("app_id"))
-_one = _of_this_app.where(installations.c.id == big("installation_id"))
-_of_this_app_on = _of_this_app.where(accounts.c.login_key == sa.bindparam("login_key"))
+_own = _of_app.where(installations.c.id == big("installation_id"))
+_on_login = _of_app.where(accounts.c.login_key == sa.bindparam("login_key"))
 _beside_repository = (
-    _of_this_app.join(projects, projects.c.account_id == accounts.c.id)
+    _of_app.join(projects, projects.c.account_id == accounts.c.id)
     .where(projects.c.deleted_at.is_(None))
     .add_columns(projects.c.repository_id.label("repository_id"))
 )
@@ -258,7 +254,7 @@ _places = sa.union(
     .join_from(_added, _inside, _inside.c.repository_id == _added.c.repository_id)
     .where(_added.c.user_id == big("user_id")),
 )
-_of_user = _of_this_app.where(
+_of_user = _of_app.where(
     installations.c.account_id.in_(_places),
     sa.or_(_member, _collaborator),
     sa.or_(big("place_id") == 0, installations.c.account_id == big("place_id")),
@@ -310,14 +306,12 @@ async def list_owned(reader: Reader, user_id: int, app: App) -> list[Owned]:
 
 async def find_own(reader: Reader, app_id: int, installation_id: int) -> Installation | None:
     """None for another app's."""
-    row = await reader.fetch_one(_one, {"app_id": app_id, "installation_id": installation_id})
-    return installation_of(row) if row else None
+    return await _one(reader, _own, app_id=app_id, installation_id=installation_id)
 
 
 async def find_on(reader: Reader, app: App, login: str) -> Installation | None:
     """Of the app, on the account with the login."""
-    row = await reader.fetch_one(_of_this_app_on, {"app_id": app.id, "login_key": key_of(login)})
-    return installation_of(row) if row else None
+    return await _one(reader, _on_login, app_id=app.id, login_key=key_of(login))
 
 
 async def find_reaching(reader: Reader, app: App, owner: str, name: str) -> Installation | None:
@@ -343,8 +337,7 @@ async def find_of_user(
 ) -> Installation | None:
     """None where the user has no part in it. `place_id`: nor where it is on another account."""
     params = {"app_id": app_id, "user_id": user_id, "installation_id": installation_id, "place_id": place_id or 0}
-    row = await reader.fetch_one(_one_of_user, params)
-    return installation_of(row) if row else None
+    return await _one(reader, _one_of_user, **params)
 
 
 async def list_of_user(
@@ -352,9 +345,7 @@ async def list_of_user(
 ) -> tuple[list[Installation], int]:
     """The app's installations that the user has a part in, as a member of the organization or by a repository that it
     reaches; oldest first. And how many there are. `place_id`: only on this account."""
-    params = {"app_id": app_id, "user_id": user_id, "place_id": place_id or 0}
-    rows, total = await read_page(reader, _list_of_user, params, page)
-    return [installation_of(row) for row in rows], total
+    return await _page(reader, _list_of_user, page, app_id=app_id, user_id=user_id, place_id=place_id or 0)
 
 
 async def list_repositories(

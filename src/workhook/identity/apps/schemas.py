@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from urllib.parse import SplitResult, urlsplit
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
 from workhook.core.errors import Fault, shown
+from workhook.core.records import Record
 from workhook.identity.policy import PERMISSIONS
 from workhook.identity.schemas import Account
 
@@ -47,19 +47,7 @@ class App(msgspec.Struct, frozen=True):
         return "OauthApp" if self.is_oauth else "App"
 
 
-class AppChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What an edit changes; UNSET stays. `public` and `permissions` are an app's."""
-
-    name: str | UnsetType = UNSET
-    description: str | UnsetType | None = UNSET
-    homepage_url: str | UnsetType | None = UNSET
-    callback_urls: tuple[str, ...] | UnsetType = UNSET
-    device_flow: bool | UnsetType = UNSET
-    public: bool | UnsetType = UNSET
-    permissions: Mapping[str, str] | UnsetType = UNSET
-
-
-class Secret(msgspec.Struct, frozen=True):
+class Secret(Record, frozen=True):
     """A client secret: what is known of it after it was shown."""
 
     id: int
@@ -68,7 +56,7 @@ class Secret(msgspec.Struct, frozen=True):
     last_used_at: int | None
 
 
-class Key(msgspec.Struct, frozen=True):
+class Key(Record, frozen=True):
     """The public half of a key that an app signs with. `public_key`: PEM."""
 
     id: int
@@ -95,6 +83,7 @@ class Installation(msgspec.Struct, frozen=True):
         return "all" if self.repository_ids is None else "selected"
 
 
+BOT_SUFFIX = "[bot]"  # no person's login can end so
 NAME_MAX = 34  # its bot's login is `slug[bot]`, and logins have at most 39 characters
 DESCRIPTION_MAX = 1000
 URL_MAX = 2000
