@@ -91,7 +91,7 @@ async def create_app(
     """
     app, secret = await _store(tx, actor, "app", organization, create)
     key = key or await new_key()
-    await tx.fetch_one(_insert_key, _key_values(app, key))
+    await _insert_new_key(tx, app, key)
     return app, secret, key.private_key or ""
 
 
@@ -112,16 +112,14 @@ async def _store(
     row = await tx.fetch_one(_insert, _stored(app, _COLUMNS))
     assert row is not None
     app = msgspec.structs.replace(app, id=row["id"])
-    await _audit(tx, actor, app, "create", **_told(app))
-    secret = new_client_secret()
-    await tx.fetch_one(_insert_secret, _secret_values(app, secret))
-    return app, secret
+    await _audit(tx, actor, app, "create", **_settings(app))
+    return app, (await _insert_new_secret(tx, app))[1]
 
 
 async def edit_app(tx: Transaction, actor: Actor | None, app: App, change: OauthAppEdit) -> App:
     """Another name is another slug, and another login of the bot. Permissions that an app asks for besides are had
     only where an owner accepts them; those that it gives up are gone at once. Raises `Invalid`, `NotFound`."""
-    old = await _locked(tx, app)
+    old = await _lock(tx, app)
     given: dict[str, Any] = {k: v for k, v in msgspec.structs.asdict(change).items() if v is not UNSET}
     if "name" in given:
         given["slug"] = slug_of(given["name"])
@@ -130,14 +128,16 @@ async def edit_app(tx: Transaction, actor: Actor | None, app: App, change: Oauth
     new = msgspec.structs.replace(old, **given)
     await _check(tx, new)
     if old.public and not new.public:
-        await _refuse_to_hide(tx, new)
+        there = (await queries.list_installations_of(tx, app.id))[0]
+        if any(each.account.id != app.account_id for each in there):
+            raise _refused(new, "public", "the app is installed on other organizations: it cannot become private")
     if new == old:
         return old
     new = msgspec.structs.replace(new, updated_at=now_ms())
     await tx.execute(_update, {**_stored(new, _EDITABLE), "app_id": new.id})
     if new.bot_id is not None and new.name != old.name:
         await tx.execute(_rename_bot, {**_bot_values(new), "bot_id": new.bot_id})
-    await _audit(tx, actor, new, "update", **_told(new))
+    await _audit(tx, actor, new, "update", **_settings(new))
     if new.permissions != old.permissions:
         await cut(tx, actor, new)
     forget_after_commit(tx)
@@ -149,7 +149,7 @@ async def delete_app(tx: Transaction, actor: Actor | None, app: App) -> None:
 
     An app's bot stays, as the author of what it did, under a login that no app can have: the name is free again.
     """
-    app = await _locked(tx, app)
+    app = await _lock(tx, app)
     await _forget_consents(tx, app)
     for installation in (await queries.list_installations_of(tx, app.id))[0]:
         await uninstall(tx, actor, installation)
@@ -167,7 +167,7 @@ async def delete_app(tx: Transaction, actor: Actor | None, app: App) -> None:
 async def revoke_tokens(tx: Transaction, actor: Actor | None, app: App) -> int:
     """Every token that was issued to the app, and what could become one: users have to authorise it anew. Answers how
     many tokens were still good."""
-    app = await _locked(tx, app)  # who issues a token holds it too: that token is there now, and no other comes
+    app = await _lock(tx, app)  # who issues a token holds it too: that token is there now, and no other comes
     await _forget_consents(tx, app)
     count = await revoke_of(tx, app_id=app.id)
     await removal.rights_lost(tx, None, app_id=app.id, actor=actor)
@@ -182,22 +182,18 @@ async def _forget_consents(tx: Transaction, app: App) -> None:
 
 async def add_secret(tx: Transaction, actor: Actor | None, app: App) -> tuple[Secret, str]:
     """What is known of it, and the secret, which is shown only now. Raises `Invalid` beyond `SECRETS_MAX`."""
-    app = await _locked(tx, app)
+    app = await _lock(tx, app)
     if len(await queries.list_secrets(tx, app.id)) >= SECRETS_MAX:
         message = f"an app has at most {SECRETS_MAX} secrets: delete the one that is not used any more first"
-        raise _invalid(app, [Fault(field="secrets", code="custom", message=message)])
-    secret = new_client_secret()
-    values = _secret_values(app, secret)
-    row = await tx.fetch_one(_insert_secret, values)
-    assert row is not None
-    made = Secret(row["id"], secret[-8:], values["created_at"], None)
+        raise _refused(app, "secrets", message)
+    made, secret = await _insert_new_secret(tx, app)
     await _audit(tx, actor, app, "create_secret", secret_id=made.id)
     return made, secret
 
 
 async def remove_secret(tx: Transaction, actor: Actor | None, app: App, secret_id: int) -> None:
     """At once. The last one goes too: an app that has none cannot call as a client. Raises `NotFound`."""
-    app = await _locked(tx, app)
+    app = await _lock(tx, app)
     if secret_id not in [each.id for each in await queries.list_secrets(tx, app.id)]:
         raise NotFound()
     await tx.execute(_delete_secret, {"id": secret_id})
@@ -206,35 +202,31 @@ async def remove_secret(tx: Transaction, actor: Actor | None, app: App, secret_i
 
 async def add_key(tx: Transaction, actor: Actor | None, app: App, key: NewKey) -> Key:
     """A key that the app may sign with. Raises `Invalid` for one that it has, or beyond `KEYS_MAX`."""
-    app = await _locked(tx, app)
+    app = await _lock(tx, app)
     known = await queries.list_keys(tx, app.id)
     if any(each.fingerprint == key.fingerprint for each in known):
-        message = "the app has this key already"
-        raise _invalid(app, [Fault(field="public_key", code="already_exists", message=message)])
+        raise _refused(app, "public_key", "the app has this key already", "already_exists")
     if len(known) >= KEYS_MAX:
         message = f"an app has at most {KEYS_MAX} keys: delete one that is not used any more first"
-        raise _invalid(app, [Fault(field="keys", code="custom", message=message)])
-    values = _key_values(app, key)
-    row = await tx.fetch_one(_insert_key, values)
-    assert row is not None
-    await _audit(tx, actor, app, "create_key", key_id=row["id"], fingerprint=key.fingerprint)
-    return Key(row["id"], key.public_key, key.fingerprint, values["created_at"])
+        raise _refused(app, "keys", message)
+    made = await _insert_new_key(tx, app, key)
+    await _audit(tx, actor, app, "create_key", key_id=made.id, fingerprint=key.fingerprint)
+    return made
 
 
 async def remove_key(tx: Transaction, actor: Actor | None, app: App, key_id: int) -> None:
     """At once. Raises `NotFound`, and `Invalid` for the last one: without a key the app cannot call at all."""
-    app = await _locked(tx, app)
+    app = await _lock(tx, app)
     known = {each.id: each for each in await queries.list_keys(tx, app.id)}
     if key_id not in known:
         raise NotFound()
     if len(known) == 1:
-        message = "this is the app's last key: add another one first"
-        raise _invalid(app, [Fault(field="keys", code="custom", message=message)])
+        raise _refused(app, "keys", "this is the app's last key: add another one first")
     await tx.execute(_delete_key, {"id": key_id})
     await _audit(tx, actor, app, "delete_key", key_id=key_id, fingerprint=known[key_id].fingerprint)
 
 
-async def _locked(tx: Transaction, app: App) -> App:
+async def _lock(tx: Transaction, app: App) -> App:
     """As it is now. Who changes one app takes turns."""
     found = await queries.find_app(tx, app.id, for_update=True)
     if found is None:
@@ -253,24 +245,17 @@ async def _check(tx: Transaction, app: App) -> None:
     ]
     other = await queries.find_slug(tx, app.slug)
     if other is not None and other.id != app.id:
-        faults.append(_taken(app))
+        faults.append(Fault("name", "already_exists", f"there is an app {app.slug} already"))
     if faults:
         raise _invalid(app, faults)
 
 
-async def _refuse_to_hide(tx: Transaction, app: App) -> None:
-    for installation in (await queries.list_installations_of(tx, app.id))[0]:
-        if installation.account.id != app.account_id:
-            message = "the app is installed on other organizations: it cannot become private"
-            raise _invalid(app, [Fault(field="public", code="custom", message=message)])
-
-
-def _taken(app: App) -> Fault:
-    return Fault(field="name", code="already_exists", message=f"there is an app {app.slug} already")
-
-
 def _invalid(app: App, faults: list[Fault]) -> Invalid:
     return Invalid(faults=[Fault(each.field, each.code, each.message, resource=app.resource) for each in faults])
+
+
+def _refused(app: App, field: str, message: str, code: str = "custom") -> Invalid:
+    return _invalid(app, [Fault(field, code, message)])
 
 
 def _stored(app: App, columns: Sequence[str]) -> dict[str, Any]:
@@ -286,22 +271,27 @@ def _bot_values(app: App) -> dict[str, Any]:
     return {"login": login, "login_key": key, "name": app.name, "updated_at": app.updated_at}
 
 
-def _secret_values(app: App, secret: str) -> dict[str, Any]:
-    digest = digest_of(secret)
-    return {"app_id": app.id, "digest": digest, "last_eight": secret[-8:], "created_at": now_ms()}
+async def _insert_new_secret(tx: Transaction, app: App) -> tuple[Secret, str]:
+    secret, now = new_client_secret(), now_ms()
+    values = {"app_id": app.id, "digest": digest_of(secret), "last_eight": secret[-8:], "created_at": now}
+    row = await tx.fetch_one(_insert_secret, values)
+    assert row is not None
+    return Secret(row["id"], secret[-8:], now, None), secret
 
 
-def _key_values(app: App, key: NewKey) -> dict[str, Any]:
-    kept = {"public_key": key.public_key, "fingerprint": key.fingerprint}
-    return {"app_id": app.id, **kept, "created_at": now_ms()}
+async def _insert_new_key(tx: Transaction, app: App, key: NewKey) -> Key:
+    values = {"app_id": app.id, "public_key": key.public_key, "fingerprint": key.fingerprint, "created_at": now_ms()}
+    row = await tx.fetch_one(_insert_key, values)
+    assert row is not None
+    return Key(row["id"], key.public_key, key.fingerprint, values["created_at"])
 
 
-def _told(app: App) -> dict[str, object]:
+def _settings(app: App) -> dict[str, object]:
     names = ("name", "callback_urls", "device_flow", "public", "permissions")
     return {name: getattr(app, name) for name in names}
 
 
 async def _audit(tx: Transaction, actor: Actor | None, app: App, action: str, **detail: object) -> None:
     group = "oauth_app" if app.is_oauth else "app"
-    told = {"client_id": app.client_id, **detail}
-    await audit.record(tx, actor, f"{group}.{action}", app.slug, account_id=app.account_id, detail=told)
+    detail = {"client_id": app.client_id, **detail}
+    await audit.record(tx, actor, f"{group}.{action}", app.slug, account_id=app.account_id, detail=detail)

@@ -31,18 +31,9 @@ _RESOURCE = "Installation"
 _insert = insert_into(
     installations, "app_id", "account_id", "repository_selection", "permissions", "created_at", "updated_at"
 ).returning(installations.c.id)
-_edit = (
-    sa.update(installations)
-    .where(installations.c.id == big("id"))
-    .values({name: sa.bindparam(name) for name in ("repository_selection", "permissions", "updated_at")})
-)
-_suspend = (
-    sa.update(installations)
-    .where(installations.c.id == big("id"))
-    .values(
-        suspended_at=big("suspended_at"), suspended_by=sa.bindparam("by", type_=sa.Text()), updated_at=big("updated_at")
-    )
-)
+_update = sa.update(installations).where(installations.c.id == big("id"))
+_edit = _update.values({name: sa.bindparam(name) for name in ("repository_selection", "permissions", "updated_at")})
+_suspend = _update.values({name: sa.bindparam(name) for name in ("suspended_at", "suspended_by", "updated_at")})
 _delete = sa.delete(installations).where(installations.c.id == big("id"))
 _add_repository = insert_into(installation_repositories, "installation_id", "repository_id")
 _drop_repositories = sa.delete(installation_repositories).where(
@@ -97,8 +88,8 @@ async def install(
     await _choose(tx, row["id"], repository_ids)
     member = {"organization_id": organization.id, "user_id": fresh.bot_id, "role": "app", "created_at": now}
     await tx.execute(_join, member)
-    installation = await _found(tx, row["id"])
-    await _audit(tx, actor, installation, "installation.create", **_told(installation))
+    installation = await _lock(tx, row["id"])
+    await _audit(tx, actor, installation, "installation.create", **_settings(installation))
     forget_after_commit(tx)  # tokens of the app's users reach further
     return installation
 
@@ -108,7 +99,7 @@ async def uninstall(
 ) -> list[str]:
     """Its tokens end. Webhooks that it made are the organization's: they stay, as with the original, unless the owner
     has them removed. Answers the addresses of these webhooks. Raises `NotFound`."""
-    await _found(tx, installation.id)  # held: a token that is being made is there now, and no other comes
+    await _lock(tx, installation.id)  # held: a token that is being made is there now, and no other comes
     await revoke_of(tx, installation_id=installation.id)
     await tx.execute(_delete, {"id": installation.id})
     if installation.app.bot_id is not None:
@@ -138,7 +129,7 @@ async def edit_installation(
     app = await queries.find_app(tx, installation.app.id, for_update=True)
     if app is None:
         raise NotFound()
-    old = await _found(tx, installation.id)
+    old = await _lock(tx, installation.id)
     granted = old.permissions if permissions is UNSET else dict(permissions)
     chosen = old.repository_ids if repository_ids is UNSET else repository_ids
     faults = [*known, *schemas.permission_faults(granted, most=app.permissions)]
@@ -146,16 +137,19 @@ async def edit_installation(
         faults += await _repository_faults(tx, old.account, chosen, kept=old.repository_ids or ())
     if faults:
         raise _invalid(faults)
-    if dict(granted) == dict(old.permissions) and _same(chosen, old.repository_ids):
+    if (
+        dict(granted) == dict(old.permissions)
+        and (chosen if chosen is None else frozenset(chosen)) == old.repository_ids
+    ):
         return old
     values = {"permissions": json.encode_text(dict(granted)), "updated_at": now_ms(), "id": old.id}
     await tx.execute(_edit, {**values, "repository_selection": "all" if chosen is None else "selected"})
     if repository_ids is not UNSET:
         await tx.execute(_drop_repositories, {"installation_id": old.id})
         await _choose(tx, old.id, chosen)
-    changed = await _found(tx, old.id)
+    changed = await _lock(tx, old.id)
     await _weakened(tx, actor, changed)
-    await _audit(tx, actor, changed, "installation.update", **_told(changed))
+    await _audit(tx, actor, changed, "installation.update", **_settings(changed))
     forget_after_commit(tx)
     return changed
 
@@ -165,14 +159,10 @@ async def _weakened(tx: Transaction, actor: Actor | None, installation: Installa
     await removal.rights_lost(tx, installation.account.id, user_id=installation.app.bot_id, actor=actor)
 
 
-def _same(one: Collection[int] | None, other: Collection[int] | None) -> bool:
-    return one is other if one is None or other is None else set(one) == set(other)
-
-
 async def suspend(tx: Transaction, actor: Actor | None, installation: Installation, *, by: By = "organization") -> None:
     """Until `unsuspend` its tokens do nothing, and those of its users do nothing on this organization. Twice is once,
     but that an owner may make an app's own suspension one that the app cannot take back."""
-    current = await _found(tx, installation.id)
+    current = await _lock(tx, installation.id)
     if current.suspended_at is None or (current.suspended_by, by) == ("app", "organization"):
         await _set_suspended(tx, actor, current, now_ms(), by)
 
@@ -181,7 +171,7 @@ async def unsuspend(
     tx: Transaction, actor: Actor | None, installation: Installation, *, by: By = "organization"
 ) -> None:
     """Raises `Forbidden` for an app that an owner has suspended."""
-    current = await _found(tx, installation.id)
+    current = await _lock(tx, installation.id)
     if current.suspended_at is None:
         return
     if by == "app" and current.suspended_by != "app":
@@ -205,14 +195,14 @@ async def cut(tx: Transaction, actor: Actor | None, app: App) -> None:
 async def _set_suspended(
     tx: Transaction, actor: Actor | None, installation: Installation, at: int | None, by: By | None
 ) -> None:
-    await tx.execute(_suspend, {"suspended_at": at, "by": by, "updated_at": now_ms(), "id": installation.id})
+    await tx.execute(_suspend, {"suspended_at": at, "suspended_by": by, "updated_at": now_ms(), "id": installation.id})
     if at is not None:
         await _weakened(tx, actor, installation)
     await _audit(tx, actor, installation, "installation.unsuspend" if at is None else "installation.suspend")
     forget_after_commit(tx)
 
 
-async def _found(tx: Transaction, installation_id: int) -> Installation:
+async def _lock(tx: Transaction, installation_id: int) -> Installation:
     installation = await queries.find_installation(tx, installation_id, for_update=True)
     if installation is None:
         raise NotFound()
@@ -241,7 +231,7 @@ async def _choose(tx: Transaction, installation_id: int, ids: Collection[int] | 
         await tx.execute(_add_repository, {"installation_id": installation_id, "repository_id": one})
 
 
-def _told(installation: Installation) -> dict[str, object]:
+def _settings(installation: Installation) -> dict[str, object]:
     chosen = installation.repository_ids
     return {"permissions": dict(installation.permissions), "repositories": "all" if chosen is None else sorted(chosen)}
 
@@ -249,9 +239,9 @@ def _told(installation: Installation) -> dict[str, object]:
 async def _audit(
     tx: Transaction, actor: Actor | None, installation: Installation, action: str, **detail: object
 ) -> None:
-    told = {"app": installation.app.slug, **detail}
-    target = f"installation/{installation.id}"
-    await audit.record(tx, actor, action, target, account_id=installation.account.id, detail=told)
+    target, account_id = f"installation/{installation.id}", installation.account.id
+    detail = {"app": installation.app.slug, **detail}
+    await audit.record(tx, actor, action, target, account_id=account_id, detail=detail)
 
 
 def no_such_app() -> Fault:
