@@ -248,12 +248,8 @@ async def _record_call(tx: Transaction) -> None:
             _target(call) if account_id == named_in else action.rpartition(".")[0],
             account_id=account_id,
             repository_id=repositories.pop() if len(repositories) == 1 else None,
-            detail=_happened(mine),
+            detail={"events": dict(Counter(told_as(each.name, each.action) for each in mine))},
         )
-
-
-def _happened(events: Sequence[Event]) -> dict[str, object]:
-    return {"events": dict(Counter(told_as(each.name, each.action) for each in events))}
 
 
 def told_as(event: str, action: str | None) -> str:

@@ -125,7 +125,8 @@ async def organization_audit_log_list(call: Call) -> Answer:
     newest_first, nothing = order == "desc", include == "git"
     # An OAuth app sees its own webhooks only (the specification, Authentication 3); of those no settings are kept here.
     hooks = actor_of(call).token_kind != OAUTH.name
-    if _wants_lines(call.header("accept")):
+    accepted = (call.header("accept") or "").split(",")
+    if any(each.partition(";")[0].strip().lower() == LINES for each in accepted):
         body = _lines(call.database, selection, newest_first=newest_first, nothing=nothing, hooks=hooks)
         return Answer(body, media_type=LINES, headers=_VARY)
     per_page = per_page_of(call)
@@ -143,10 +144,9 @@ async def organization_audit_log_list(call: Call) -> Answer:
         limit=per_page + 1,
     )
     more, rows = len(rows) > per_page, rows[:per_page]
-    shown = rows if forwards else rows[::-1]
-    return Answer(
-        [entry_of(row, hooks=hooks) for row in shown], headers=_VARY | _link(call, shown, more, after, forwards)
-    )
+    page = rows if forwards else rows[::-1]
+    headers = _VARY | _link(call, page, more, after, forwards)
+    return Answer([entry_of(row, hooks=hooks) for row in page], headers=headers)
 
 
 def _link(call: Call, rows: Sequence[Row], more: bool, after: int | None, forwards: bool) -> dict[str, str]:
@@ -167,10 +167,6 @@ async def _lines(
         return
     async for rows in audit_queries.read_all(reader, selection, newest_first=newest_first):
         yield b"".join(line_of(row, hooks=hooks) for row in rows)
-
-
-def _wants_lines(accept: str | None) -> bool:
-    return any(each.partition(";")[0].strip().lower() == LINES for each in (accept or "").split(","))
 
 
 def _choice(call: Call, name: str, known: tuple[str, ...]) -> str:

@@ -124,11 +124,6 @@ def accepted(rule: Rule) -> str:
     return ", ".join(sorted(fitting)) if rule.scopes else ""
 
 
-def accepted_permission(rule: Rule) -> str:
-    """What `X-Accepted-GitHub-Permissions` tells; empty for none."""
-    return "=".join(rule.permission) if rule.permission else ""
-
-
 _CALLERS = {
     ("repository", "read"): "somebody who can read the repository",
     ("repository", "write"): "somebody who can write to the repository",

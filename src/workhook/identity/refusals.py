@@ -83,20 +83,19 @@ class Refusals:
             return
         REFUSALS.labels(problem.status).inc()
         key = _key(call, problem)
+        caller = (key.actor_id, key.app_id) if key.actor_id or key.app_id else key.address
         seen = self._pending.get(key)
         if seen is not None:
             self._pending[key] = seen._replace(times=seen.times + 1)
-        elif len(self._pending) + len(self._writing) < PENDING_MAX and self._has_room(key):
+        elif len(self._pending) + len(self._writing) < PENDING_MAX and self._budget.take(
+            time.monotonic(), known=key.account_id != 0, caller=caller
+        ):
             self._pending[key] = _Seen(now_ms(), call.request_id, 1)
         else:
             REFUSALS_DROPPED.inc()
             self._dropped += 1
         if self._writer is None or self._writer.done():
             self._writer = asyncio.create_task(self._write_later(), name="refusals")
-
-    def _has_room(self, key: _Alike) -> bool:
-        caller = (key.actor_id, key.app_id) if key.actor_id or key.app_id else key.address
-        return self._budget.take(time.monotonic(), known=key.account_id != 0, caller=caller)
 
     async def close(self) -> None:
         """Write what is pending. If the database is away it is lost, and counted."""

@@ -97,15 +97,3 @@ async def rights_lost(
     )
     for each in losses:
         await each(tx, loss)
-
-
-async def forget_app(tx: Transaction, app_id: int) -> None:
-    """What the app made for itself goes with it, in the transaction that deletes it."""
-    for each in apps:
-        await each(tx, app_id)
-
-
-async def uninstalled(tx: Transaction, installation_id: int, account_id: int, *, remove: bool) -> list[str]:
-    """What an installation made on the account, in the transaction that ends it: it stays, or with `remove` it goes."""
-    made = [await each(tx, installation_id, account_id, remove) for each in installations]
-    return [address for each in made for address in each]

@@ -154,7 +154,8 @@ async def delete_app(tx: Transaction, actor: Actor | None, app: App) -> None:
     for installation in (await queries.list_installations_of(tx, app.id))[0]:
         await uninstall(tx, actor, installation)
     await revoke_of(tx, app_id=app.id)
-    await removal.forget_app(tx, app.id)
+    for forget in removal.apps:
+        await forget(tx, app.id)
     await tx.execute(_delete, {"app_id": app.id})
     if app.bot_id is not None:
         await tx.execute(_leave_all, {"bot_id": app.bot_id})

@@ -105,7 +105,8 @@ async def uninstall(
     if installation.app.bot_id is not None:
         await tx.execute(_leave, {"organization_id": installation.account.id, "user_id": installation.app.bot_id})
     await _weakened(tx, actor, installation)
-    webhooks = await removal.uninstalled(tx, installation.id, installation.account.id, remove=remove_webhooks)
+    gone = [await each(tx, installation.id, installation.account.id, remove_webhooks) for each in removal.installations]
+    webhooks = [address for each in gone for address in each]
     told = {"webhooks_removed" if remove_webhooks else "webhooks_left": len(webhooks)} if webhooks else {}
     await _audit(tx, actor, installation, "installation.delete", **told)
     forget_after_commit(tx)
