@@ -206,6 +206,6 @@ def test_consent_tells_of_publishing_and_of_the_audit_log() -> None:
 
 def test_a_code_is_read_however_it_was_typed() -> None:
     for text in ("BCDF-GHJK", "bcdfghjk", " b c d f _ g.h—j k ", "BCDF–GHJK"):  # noqa: RUF001  # as phones type it
-        assert codes.typed(text) == "BCDFGHJK"
+        assert codes.parse_user_code(text) == "BCDFGHJK"
     for text in ("", "BCDF-GHJ", "BCDF-GHJKL", "ABCD-EFGH", "BCDF-GHJ1", "ΒCDFGHJK"):  # noqa: RUF001  # a Greek letter
-        assert codes.typed(text) is None
+        assert codes.parse_user_code(text) is None

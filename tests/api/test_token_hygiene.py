@@ -35,7 +35,7 @@ from workhook.identity.tables import (
 )
 from workhook.identity.tokens.issue import CLASSIC, digest_of, issue, prune, revoke
 from workhook.identity.tokens.lookup import find_actor
-from workhook.identity.tokens.personal import keep_living
+from workhook.identity.tokens.personal import lock_living
 from workhook.storage import Transaction
 from workhook.storage.metadata import big, insert_into
 
@@ -220,7 +220,7 @@ async def test_what_is_made_while_its_maker_is_revoked_does_not_stay(services: S
     assert actor is not None
     async with opened(services) as beside:
         async with services.database.transaction() as tx:
-            assert await keep_living(tx, actor.token_id)
+            assert await lock_living(tx, actor.token_id)
             child = await issue(tx, CLASSIC, actor.user.id, parent_id=actor.token_id)
             revoking = await beside.begin(lambda other: revoke(other, [actor.token_id]))
         count = await revoking

@@ -15,7 +15,7 @@ from workhook.cli.options import Argument, Flag, Group, Option
 
 if TYPE_CHECKING:
     from workhook.identity.apps.manage_schemas import AppEdit
-    from workhook.identity.apps.schemas import App, Secret
+    from workhook.identity.apps.schemas import App, AppSecret
     from workhook.identity.schemas import Account
     from workhook.storage import Reader
 
@@ -89,7 +89,7 @@ def app_json(app: App, owner: Account) -> dict[str, object]:
     return data
 
 
-def secret_json(secret: Secret) -> dict[str, object]:
+def secret_json(secret: AppSecret) -> dict[str, object]:
     times = {name: format_time(getattr(secret, name)) for name in ("created_at", "last_used_at")}
     return {"id": secret.id, "last_eight": secret.last_eight, **times}
 

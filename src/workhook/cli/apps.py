@@ -29,7 +29,7 @@ from workhook.cli.options import Flag, Option
 
 if TYPE_CHECKING:
     from workhook.identity.apps.credentials import NewKey
-    from workhook.identity.apps.schemas import App, Installation, Key
+    from workhook.identity.apps.schemas import App, AppKey, Installation
     from workhook.identity.schemas import Account
     from workhook.storage import Transaction
 
@@ -142,7 +142,7 @@ async def show(context: Context, *, name: AppArgument) -> None:
     context.answer(data, to_lines(data))
 
 
-def _key_json(key: Key) -> dict[str, object]:
+def _key_json(key: AppKey) -> dict[str, object]:
     return {"id": key.id, "fingerprint": key.fingerprint, "created_at": format_time(key.created_at)}
 
 

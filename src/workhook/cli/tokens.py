@@ -9,7 +9,7 @@ from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Argument, Option, days, permission_list, row_id, scope_list
 
 if TYPE_CHECKING:
-    from workhook.identity.tokens.schemas import Details, TokenCreate
+    from workhook.identity.tokens.schemas import TokenCreate, TokenDetails
 
 app = new_app("Tokens: how programs come in.")
 
@@ -157,7 +157,7 @@ def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
-def _to_json(token: Details) -> dict[str, object]:
+def _to_json(token: TokenDetails) -> dict[str, object]:
     return {
         "id": token.id,
         "kind": token.kind,
@@ -173,7 +173,7 @@ def _to_json(token: Details) -> dict[str, object]:
     }
 
 
-def _confinement(token: Details) -> dict[str, object]:
+def _confinement(token: TokenDetails) -> dict[str, object]:
     return {
         "permissions": token.permissions,
         "organization": token.organization,

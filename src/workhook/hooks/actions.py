@@ -26,7 +26,7 @@ from workhook.identity import audit
 from workhook.identity import queries as identity_queries
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts, collaborators, memberships, projects
-from workhook.identity.tokens.personal import keep_living
+from workhook.identity.tokens.personal import lock_living
 from workhook.storage import Transaction
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.signals import HOOK
@@ -202,7 +202,7 @@ async def send_ping(tx: Transaction, actor: Actor | None, owner: HookOwner, hook
 async def _take_turn(tx: Transaction, actor: Actor, owner: HookOwner) -> None:
     """Lock the owner. Raises `Unauthenticated` if the token was revoked since it was checked: ending a token also ends
     what it made, so nothing may be made afterwards."""
-    if not await keep_living(tx, actor.token_id):
+    if not await lock_living(tx, actor.token_id):
         raise Unauthenticated("Bad credentials")
     if owner.repository:
         if await tx.fetch_one(_lock_repository, {"id": owner.repository.id}) is None:

@@ -17,6 +17,7 @@ from workhook.identity.tokens.issue import CLASSIC, IssuedToken, issue
 from workhook.storage import Transaction
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big, insert_into
+from workhook.storage.record_rows import assigned
 from workhook.storage.statements import PerDialect
 
 _LOGIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9]|-(?=[A-Za-z0-9])){0,38}")
@@ -38,12 +39,12 @@ _insert_account = insert_into(
 ).returning(accounts.c.id)
 _set_member = (
     upsert(memberships)
-    .values({name: sa.bindparam(name) for name in ("organization_id", "user_id", "role", "created_at")})
+    .values(assigned(("organization_id", "user_id", "role", "created_at")))
     .on_conflict_do_update(index_elements=["organization_id", "user_id"], set_={"role": sa.bindparam("role")})
 )
 _add_member = (
     upsert(memberships)
-    .values({name: sa.bindparam(name) for name in ("organization_id", "user_id", "role", "created_at")})
+    .values(assigned(("organization_id", "user_id", "role", "created_at")))
     .on_conflict_do_nothing(index_elements=["organization_id", "user_id"])
 )
 _remove_member = sa.delete(memberships).where(
@@ -74,7 +75,7 @@ _other_owner = (
 )
 _set_collaborator = (
     upsert(collaborators)
-    .values({name: sa.bindparam(name) for name in ("repository_id", "user_id", "role", "created_at")})
+    .values(assigned(("repository_id", "user_id", "role", "created_at")))
     .on_conflict_do_update(index_elements=["repository_id", "user_id"], set_={"role": sa.bindparam("role")})
 )
 _remove_collaborator = sa.delete(collaborators).where(
@@ -89,7 +90,7 @@ _remove_roles = sa.delete(collaborators).where(
 )
 
 
-async def hold_address(tx: Transaction, email: str) -> None:
+async def lock_address(tx: Transaction, email: str) -> None:
     """Before looking whether an account has the address, to create one if none has: until the transaction ends nobody
     else does the same with it. Nothing in the tables keeps two accounts from having one address."""
     await tx.fetch_one(_hold_address, {"email": email})
@@ -154,7 +155,7 @@ async def remove_member(
     return removed
 
 
-async def hold_owners(tx: Transaction, organization: Account) -> None:
+async def lock_owners(tx: Transaction, organization: Account) -> None:
     """Nobody becomes less than an owner until the transaction ends."""
     await tx.fetch_all(_owners_and_one, {"organization_id": organization.id, "user_id": 0})
 

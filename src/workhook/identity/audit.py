@@ -138,7 +138,7 @@ _RECORDED = object()
 _EVENTS = object()
 
 
-class Entry(msgspec.Struct, frozen=True):
+class AuditTarget(msgspec.Struct, frozen=True):
     """One thing that something was done to. `account_id`: whose owners read it. `detail` never holds a secret."""
 
     target: str
@@ -157,11 +157,11 @@ async def record(
     repository_id: int | None = None,
     detail: Mapping[str, object] | None = None,
 ) -> None:
-    """`actor` None: Workhook itself, the command line, or an app that calls for itself. The rest: see `Entry`."""
-    record_all(tx, actor, action, [Entry(target, account_id, repository_id, detail)])
+    """`actor` None: Workhook itself, the command line, or an app that calls for itself. The rest: see `AuditTarget`."""
+    record_all(tx, actor, action, [AuditTarget(target, account_id, repository_id, detail)])
 
 
-def record_all(tx: Transaction, actor: Actor | None, action: str, entries: Sequence[Entry]) -> None:
+def record_all(tx: Transaction, actor: Actor | None, action: str, entries: Sequence[AuditTarget]) -> None:
     """`record` for any number of things, with one statement."""
     if not entries:
         return
@@ -174,12 +174,12 @@ def row_of_call(actor: Actor, account_id: int, repository_id: int | None, happen
     `told_as` answers it."""
     call = current()
     assert call is not None, "an actor calls"
-    entry = Entry(_target(call), account_id, repository_id, {"events": {happened: 1}})
+    entry = AuditTarget(_target(call), account_id, repository_id, {"events": {happened: 1}})
     [row] = _rows(actor, action_of(call.operation), [entry])
     return row
 
 
-def _rows(actor: Actor | None, action: str, entries: Sequence[Entry]) -> list[dict[str, object]]:
+def _rows(actor: Actor | None, action: str, entries: Sequence[AuditTarget]) -> list[dict[str, object]]:
     call = current()
     common = {
         "at": now_ms(),

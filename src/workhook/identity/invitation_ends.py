@@ -58,7 +58,7 @@ async def rights_lost(tx: Transaction, loss: Loss) -> None:
         return
     ended = {row["id"] for row in await tx.fetch_all(_end, {"ids": [row["id"] for row in made]})}
     entries = [
-        audit.Entry(row["invitee"] or BY_EMAIL, row["account_id"], row["repository_id"], {"reason": "right_lost"})
+        audit.AuditTarget(row["invitee"] or BY_EMAIL, row["account_id"], row["repository_id"], {"reason": "right_lost"})
         for row in made
         if row["id"] in ended
     ]

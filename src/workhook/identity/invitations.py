@@ -21,6 +21,7 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big
 from workhook.storage.pages import Listed, Page, listed, read_page
+from workhook.storage.record_rows import assigned
 
 HOLDS_MS = 7 * DAY_MS
 PENDING_MAX = 1000
@@ -149,10 +150,10 @@ _COLUMNS = (
 )  # fmt: skip
 _write = (
     upsert(invitations)
-    .values({name: sa.bindparam(name) for name in _COLUMNS})
+    .values(assigned(_COLUMNS))
     .on_conflict_do_update(
         index_elements=["place", "invitee"],
-        set_={name: sa.bindparam(name) for name in ("role", "inviter_id", "created_at", "expires_at")},
+        set_=assigned(("role", "inviter_id", "created_at", "expires_at")),
     )
     .returning(invitations.c.id)
 )

@@ -103,7 +103,7 @@ async def _ask(call: Call, session: Session, request: DeviceRequest) -> Answer:
         session=session,
         app=request.app,
         owner=await find_account_by_id(call.database, request.app.account_id),
-        user_code=codes.shown(request.user_code),
+        user_code=codes.format_user_code(request.user_code),
         words=in_words(request.app, asked),
         asked=_asked(session, request),
     )

@@ -10,7 +10,7 @@ from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
 from workhook.identity.oauth import grants
 from workhook.identity.signin import passwords, sessions
-from workhook.identity.signin.passwords import Checked, check_password, complete, new_hash, set_password
+from workhook.identity.signin.passwords import PasswordCheck, check_password, complete, new_hash, set_password
 from workhook.storage import Transaction
 from workhook.web import known_device
 from workhook.web.forms import read_form
@@ -126,7 +126,7 @@ async def page_password_post(call: Call) -> Answer:
     return await _password_form(call, session, [_HELD if checked and checked.attempt.held else _WRONG])
 
 
-async def _check_current(call: Call, session: Session, current: str) -> Checked | None:
+async def _check_current(call: Call, session: Session, current: str) -> PasswordCheck | None:
     """None: the user has no password yet."""
     if await passwords.hash_of(call.database, session.user.id) is None:
         return None

@@ -50,14 +50,14 @@ async def page_link_post(call: Call) -> Answer:
     return redirect("/", await call.database.in_transaction(step))
 
 
-async def _find(call: Call) -> sessions.Link:
+async def _find(call: Call) -> sessions.SignInLink:
     link = await sessions.find_link(call.database, call.path("token"))
     if link is None:
         raise NotFound(_GONE)
     return link
 
 
-def _form(call: Call, link: sessions.Link, faults: list[str]) -> Answer:
+def _form(call: Call, link: sessions.SignInLink, faults: list[str]) -> Answer:
     key = form_key(call)
     name = "link_password.html" if link.purpose == sessions.SET_PASSWORD else "link.html"
     return page(

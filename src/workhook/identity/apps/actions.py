@@ -25,8 +25,8 @@ from workhook.identity.apps.manage_schemas import AppCreate, OauthAppCreate, Oau
 from workhook.identity.apps.schemas import (
     BOT_SUFFIX,
     App,
-    Key,
-    Secret,
+    AppKey,
+    AppSecret,
     callback_faults,
     description_faults,
     homepage_faults,
@@ -49,6 +49,7 @@ from workhook.identity.tables import (
 from workhook.identity.tokens.issue import digest_of, forget_after_commit, revoke_of
 from workhook.storage import Transaction
 from workhook.storage.metadata import big, insert_into
+from workhook.storage.record_rows import assigned
 
 SECRETS_MAX = 2  # the old one and the new one, so that a rotation has no gap
 KEYS_MAX = 10
@@ -56,13 +57,13 @@ KEYS_MAX = 10
 _COLUMNS = tuple(name for name in queries.APP_COLUMNS if name != "id")
 _EDITABLE = tuple(name for name in _COLUMNS if name not in ("kind", "account_id", "client_id", "bot_id", "created_at"))
 _insert = insert_into(apps, *_COLUMNS).returning(apps.c.id)
-_update = sa.update(apps).where(apps.c.id == big("app_id")).values({name: sa.bindparam(name) for name in _EDITABLE})
+_update = sa.update(apps).where(apps.c.id == big("app_id")).values(assigned(_EDITABLE))
 _delete = sa.delete(apps).where(apps.c.id == big("app_id"))
 _insert_bot = insert_into(accounts, "kind", "login", "login_key", "name", "created_at", "updated_at").returning(
     accounts.c.id
 )
 _rename_bot = sa.update(accounts).where(accounts.c.id == big("bot_id"))
-_rename_bot = _rename_bot.values({name: sa.bindparam(name) for name in ("login", "login_key", "name", "updated_at")})
+_rename_bot = _rename_bot.values(assigned(("login", "login_key", "name", "updated_at")))
 _leave_all = sa.delete(memberships).where(memberships.c.user_id == big("bot_id"))
 _insert_secret = insert_into(app_secrets, "app_id", "digest", "last_eight", "created_at").returning(app_secrets.c.id)
 _delete_secret = sa.delete(app_secrets).where(app_secrets.c.id == big("id"))
@@ -181,7 +182,7 @@ async def _forget_consents(tx: Transaction, app: App) -> None:
         await tx.execute(statement, {"app_id": app.id})
 
 
-async def add_secret(tx: Transaction, actor: Actor | None, app: App) -> tuple[Secret, str]:
+async def add_secret(tx: Transaction, actor: Actor | None, app: App) -> tuple[AppSecret, str]:
     """What is known of it, and the secret, which is shown only now. Raises `Invalid` beyond `SECRETS_MAX`."""
     app = await _lock(tx, app)
     if len(await queries.list_secrets(tx, app.id)) >= SECRETS_MAX:
@@ -201,7 +202,7 @@ async def remove_secret(tx: Transaction, actor: Actor | None, app: App, secret_i
     await _audit(tx, actor, app, "delete_secret", secret_id=secret_id)
 
 
-async def add_key(tx: Transaction, actor: Actor | None, app: App, key: NewKey) -> Key:
+async def add_key(tx: Transaction, actor: Actor | None, app: App, key: NewKey) -> AppKey:
     """A key that the app may sign with. Raises `Invalid` for one that it has, or beyond `KEYS_MAX`."""
     app = await _lock(tx, app)
     known = await queries.list_keys(tx, app.id)
@@ -272,19 +273,19 @@ def _bot_values(app: App) -> dict[str, Any]:
     return {"login": login, "login_key": key, "name": app.name, "updated_at": app.updated_at}
 
 
-async def _insert_new_secret(tx: Transaction, app: App) -> tuple[Secret, str]:
+async def _insert_new_secret(tx: Transaction, app: App) -> tuple[AppSecret, str]:
     secret, now = new_client_secret(), now_ms()
     values = {"app_id": app.id, "digest": digest_of(secret), "last_eight": secret[-8:], "created_at": now}
     row = await tx.fetch_one(_insert_secret, values)
     assert row is not None
-    return Secret(row["id"], secret[-8:], now, None), secret
+    return AppSecret(row["id"], secret[-8:], now, None), secret
 
 
-async def _insert_new_key(tx: Transaction, app: App, key: NewKey) -> Key:
+async def _insert_new_key(tx: Transaction, app: App, key: NewKey) -> AppKey:
     values = {"app_id": app.id, "public_key": key.public_key, "fingerprint": key.fingerprint, "created_at": now_ms()}
     row = await tx.fetch_one(_insert_key, values)
     assert row is not None
-    return Key(row["id"], key.public_key, key.fingerprint, values["created_at"])
+    return AppKey(row["id"], key.public_key, key.fingerprint, values["created_at"])
 
 
 def _settings(app: App) -> dict[str, object]:

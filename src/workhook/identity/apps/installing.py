@@ -24,6 +24,7 @@ from workhook.identity.tokens.lookup import weaker
 from workhook.storage import Transaction
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big, insert_into
+from workhook.storage.record_rows import assigned
 
 REPOSITORIES_MAX = 500
 _RESOURCE = "Installation"
@@ -31,18 +32,16 @@ _RESOURCE = "Installation"
 _insert = insert_into(
     installations, "app_id", "account_id", "repository_selection", "permissions", "created_at", "updated_at"
 ).returning(installations.c.id)
-_update = sa.update(installations).where(installations.c.id == big("id"))
-_edit = _update.values({name: sa.bindparam(name) for name in ("repository_selection", "permissions", "updated_at")})
-_suspend = _update.values({name: sa.bindparam(name) for name in ("suspended_at", "suspended_by", "updated_at")})
-_delete = sa.delete(installations).where(installations.c.id == big("id"))
+_of_id = installations.c.id == big("installation_id")
+_edit = sa.update(installations).where(_of_id).values(assigned(("repository_selection", "permissions", "updated_at")))
+_suspend = sa.update(installations).where(_of_id).values(assigned(("suspended_at", "suspended_by", "updated_at")))
+_delete = sa.delete(installations).where(_of_id)
 _add_repository = insert_into(installation_repositories, "installation_id", "repository_id")
 _drop_repositories = sa.delete(installation_repositories).where(
     installation_repositories.c.installation_id == big("installation_id")
 )
 _join = (
-    upsert(memberships)
-    .values({name: sa.bindparam(name) for name in ("organization_id", "user_id", "role", "created_at")})
-    .on_conflict_do_nothing()
+    upsert(memberships).values(assigned(("organization_id", "user_id", "role", "created_at"))).on_conflict_do_nothing()
 )
 _leave = sa.delete(memberships).where(
     memberships.c.organization_id == big("organization_id"), memberships.c.user_id == big("user_id")
@@ -101,7 +100,7 @@ async def uninstall(
     has them removed. Answers the addresses of these webhooks. Raises `NotFound`."""
     await _lock(tx, installation.id)  # held: a token that is being made is there now, and no other comes
     await revoke_of(tx, installation_id=installation.id)
-    await tx.execute(_delete, {"id": installation.id})
+    await tx.execute(_delete, {"installation_id": installation.id})
     if installation.app.bot_id is not None:
         await tx.execute(_leave, {"organization_id": installation.account.id, "user_id": installation.app.bot_id})
     await _weakened(tx, actor, installation)
@@ -143,7 +142,7 @@ async def edit_installation(
         and (chosen if chosen is None else frozenset(chosen)) == old.repository_ids
     ):
         return old
-    values = {"permissions": json.encode_text(dict(granted)), "updated_at": now_ms(), "id": old.id}
+    values = {"permissions": json.encode_text(dict(granted)), "updated_at": now_ms(), "installation_id": old.id}
     await tx.execute(_edit, {**values, "repository_selection": "all" if chosen is None else "selected"})
     if repository_ids is not UNSET:
         await tx.execute(_drop_repositories, {"installation_id": old.id})
@@ -187,7 +186,7 @@ async def cut(tx: Transaction, actor: Actor | None, app: App) -> None:
         if kept == dict(installation.permissions):
             continue
         values = {"permissions": json.encode_text(kept), "repository_selection": installation.repository_selection}
-        await tx.execute(_edit, {**values, "updated_at": now_ms(), "id": installation.id})
+        await tx.execute(_edit, {**values, "updated_at": now_ms(), "installation_id": installation.id})
         await _weakened(tx, actor, installation)
         await _audit(tx, actor, installation, "installation.update", permissions=kept)
     forget_after_commit(tx)
@@ -196,7 +195,9 @@ async def cut(tx: Transaction, actor: Actor | None, app: App) -> None:
 async def _set_suspended(
     tx: Transaction, actor: Actor | None, installation: Installation, at: int | None, by: By | None
 ) -> None:
-    await tx.execute(_suspend, {"suspended_at": at, "suspended_by": by, "updated_at": now_ms(), "id": installation.id})
+    await tx.execute(
+        _suspend, {"suspended_at": at, "suspended_by": by, "updated_at": now_ms(), "installation_id": installation.id}
+    )
     if at is not None:
         await _weakened(tx, actor, installation)
     await _audit(tx, actor, installation, "installation.unsuspend" if at is None else "installation.suspend")

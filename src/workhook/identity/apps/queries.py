@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from workhook.core import json
-from workhook.identity.apps.schemas import App, Installation, Key, Secret
+from workhook.identity.apps.schemas import App, AppKey, AppSecret, Installation
 from workhook.identity.queries import account_columns, key_of, repositories, repository_of, role_columns
 from workhook.identity.schemas import Account, Repository, account_of
 from workhook.identity.tables import (
@@ -38,10 +38,10 @@ _by_client_id = _apps.where(apps.c.client_id == sa.bindparam("client_id"))
 _by_slug = _apps.where(apps.c.slug == sa.bindparam("slug"))
 _of_account = _apps.where(apps.c.account_id == big("account_id"), apps.c.kind == sa.bindparam("kind", type_=sa.Text()))
 _list_of_account = listed(_of_account, apps.c.id, counts=False)
-_keys = sa.select(*selected(Key, app_keys)).where(app_keys.c.app_id == big("app_id")).order_by(app_keys.c.id)
-_secret_list = sa.select(*selected(Secret, app_secrets)).where(app_secrets.c.app_id == big("app_id"))
+_keys = sa.select(*selected(AppKey, app_keys)).where(app_keys.c.app_id == big("app_id")).order_by(app_keys.c.id)
+_secret_list = sa.select(*selected(AppSecret, app_secrets)).where(app_secrets.c.app_id == big("app_id"))
 _secret_list = _secret_list.order_by(app_secrets.c.id)
-_key_of, _secret_of = row_reader(Key), row_reader(Secret)
+_key_of, _secret_of = row_reader(AppKey), row_reader(AppSecret)
 _secrets = sa.select(app_secrets.c.id, app_secrets.c.digest, app_secrets.c.last_used_at).where(
     app_secrets.c.app_id == big("app_id")
 )
@@ -120,7 +120,7 @@ async def find_app(reader: Reader, app_id: int, *, for_update: bool = False) -> 
     return await _app(reader, _by_id_locked if for_update else _by_id, id=app_id)
 
 
-async def keep_app(tx: Transaction, app_id: int) -> bool:
+async def lock_app(tx: Transaction, app_id: int) -> bool:
     """Whether the app is there. Until the transaction ends nobody ends all of its tokens: who issues one comes first
     here, before any other lock (docs/decisions/0014-oauth.md)."""
     return await tx.fetch_one(_by_id_kept, {"id": app_id}) is not None
@@ -141,12 +141,12 @@ async def list_apps(reader: Reader, account_id: int, kind: str, page: Page = EVE
     return [app_of(row) for row in rows], total
 
 
-async def list_keys(reader: Reader, app_id: int) -> list[Key]:
+async def list_keys(reader: Reader, app_id: int) -> list[AppKey]:
     """Oldest first."""
     return [_key_of(row) for row in await reader.fetch_all(_keys, {"app_id": app_id})]
 
 
-async def list_secrets(reader: Reader, app_id: int) -> list[Secret]:
+async def list_secrets(reader: Reader, app_id: int) -> list[AppSecret]:
     """Oldest first."""
     return [_secret_of(row) for row in await reader.fetch_all(_secret_list, {"app_id": app_id})]
 
@@ -290,17 +290,17 @@ _named = _reached.where(
 ).order_by(projects.c.repository_id)
 
 
-class Owned(NamedTuple):
+class OwnedOrganization(NamedTuple):
     """An organization, and whether the app in question is on it."""
 
     account: Account
     installed: bool
 
 
-async def list_owned(reader: Reader, user_id: int, app: App) -> list[Owned]:
+async def list_owned(reader: Reader, user_id: int, app: App) -> list[OwnedOrganization]:
     """Organizations of which the user is an owner and on which the app can be, or is, oldest first."""
     rows = await reader.fetch_all(_owned, {"user_id": user_id, "app_id": app.id})
-    found = [Owned(account_of(row), row["installation_id"] is not None) for row in rows]
+    found = [OwnedOrganization(account_of(row), row["installation_id"] is not None) for row in rows]
     return [each for each in found if app.public or each.account.id == app.account_id]
 
 

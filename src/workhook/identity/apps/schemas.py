@@ -47,7 +47,7 @@ class App(msgspec.Struct, frozen=True):
         return "OauthApp" if self.is_oauth else "App"
 
 
-class Secret(Record, frozen=True):
+class AppSecret(Record, frozen=True):
     """A client secret: what is known of it after it was shown."""
 
     id: int
@@ -56,7 +56,7 @@ class Secret(Record, frozen=True):
     last_used_at: int | None
 
 
-class Key(Record, frozen=True):
+class AppKey(Record, frozen=True):
     """The public half of a key that an app signs with. `public_key`: PEM."""
 
     id: int

@@ -142,14 +142,14 @@ _FORMS: dict[str, Any] = {"problems": (400, 413, 429, 503), "etag": False, "othe
 routes = Routes(OAUTH, "OAuth")
 
 
-class Client(NamedTuple):
+class OauthClient(NamedTuple):
     """Who asks. Without `secret_shown` it is only who it says it is."""
 
     app: App
     secret_shown: bool
 
 
-async def _client(call: Call, fields: Fields) -> Client | None:
+async def _client(call: Call, fields: Fields) -> OauthClient | None:
     """By HTTP Basic or in the body (RFC 6749 2.3.1). None: a wrong id or secret, or two ids."""
     client_id, secret = fields.get("client_id", ""), fields.get("client_secret")
     basic = basic_credentials(call.header("authorization"))
@@ -161,9 +161,9 @@ async def _client(call: Call, fields: Fields) -> Client | None:
         return None
     if secret is None:
         app = await find_client(call.database, client_id)
-        return Client(app, secret_shown=False) if app else None
+        return OauthClient(app, secret_shown=False) if app else None
     app = await authenticate_client(call.database, client_id, secret)
-    return Client(app, secret_shown=True) if app else None
+    return OauthClient(app, secret_shown=True) if app else None
 
 
 def _not_known(call: Call, fields: Fields) -> Refusal:
@@ -171,7 +171,7 @@ def _not_known(call: Call, fields: Fields) -> Refusal:
     return _WRONG_CLIENT if named else _NO_CLIENT
 
 
-def _refuse(call: Call, why: Refusal, shape: type[msgspec.Struct], client: Client | None = None) -> Answer:
+def _refuse(call: Call, why: Refusal, shape: type[msgspec.Struct], client: OauthClient | None = None) -> Answer:
     """The audit log hears of credentials that are not good; the app's owners do, where it has shown that it is theirs:
     else anybody could write into their log."""
     if why.error in _NOT_GOOD and why is not _NO_CLIENT:
@@ -205,7 +205,7 @@ async def oauth_access_token(call: Call) -> Answer:
     return answer(call, outcome)
 
 
-async def _grant(tx: Transaction, client: Client, fields: Fields) -> TokenAnswer | Refusal:
+async def _grant(tx: Transaction, client: OauthClient, fields: Fields) -> TokenAnswer | Refusal:
     # The original's clients name no grant type for a code.
     grant_type = fields.get("grant_type", "authorization_code")
     if grant_type not in _TAKEN:

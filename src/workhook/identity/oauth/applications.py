@@ -21,7 +21,7 @@ from workhook.identity.apps.app_schemas import AccessTokenBody, levels, owner_sh
 from workhook.identity.apps.queries import find_installation_on
 from workhook.identity.apps.schemas import App, Installation
 from workhook.identity.authenticator import app_of
-from workhook.identity.oauth.grants import APP_USER_TOKEN_S, hold, revoke_grant
+from workhook.identity.oauth.grants import APP_USER_TOKEN_S, lock_grant, revoke_grant
 from workhook.identity.oauth.schemas import Authorization, AuthorizationApp, ScopedInstallation
 from workhook.identity.queries import account_columns, find_account, find_account_by_id
 from workhook.identity.schemas import account_of, account_shape
@@ -37,7 +37,7 @@ from workhook.identity.tokens.issue import (
     revoke_with_family,
 )
 from workhook.identity.tokens.lookup import weaker
-from workhook.identity.tokens.personal import keep_living
+from workhook.identity.tokens.personal import lock_living
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big
 
@@ -85,7 +85,7 @@ async def oauth_token_reset(call: Call) -> Answer:
 
     async def step(tx: Transaction) -> tuple[Row, str]:
         row = await locked(tx, app, token)
-        if row["parent_id"] is not None and not await keep_living(tx, row["parent_id"]):
+        if row["parent_id"] is not None and not await lock_living(tx, row["parent_id"]):
             raise NotFound()
         await revoke(tx, [row["id"]])
         issued = await _issue_again(tx, app, row)
@@ -176,7 +176,7 @@ async def _token(reader: Reader, app: App, token: str) -> Row:
 async def locked(tx: Transaction, app: App, token: str) -> Row:
     """Such a token with its grant locked: nothing else is issued or ended meanwhile."""
     row = await _token(tx, app, token)
-    await hold(tx, app.id, row["user_id"])
+    await lock_grant(tx, app.id, row["user_id"])
     return await _token(tx, app, token)
 
 
@@ -282,7 +282,7 @@ async def narrow(tx: Transaction, app: App, wanted: ScopedTokenBody) -> tuple[Ro
     parent = await locked(tx, app, wanted.access_token)
     if parent["parent_id"] is not None:
         raise _invalid("access_token", "access_token must be a token that was not narrowed before")
-    if not await keep_living(tx, parent["id"]):  # its user ends it without the lock that its app takes
+    if not await lock_living(tx, parent["id"]):  # its user ends it without the lock that its app takes
         raise NotFound()
     user_id = parent["user_id"]
     installation = await _target(tx, app, user_id, wanted)

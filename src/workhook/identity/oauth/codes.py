@@ -15,7 +15,7 @@ from workhook.identity.apps.queries import find_app
 from workhook.identity.apps.schemas import App
 from workhook.identity.oauth import authorization
 from workhook.identity.oauth.authorization import is_native
-from workhook.identity.oauth.grants import allow, end_stolen, hold, issue_to, stored, wanted
+from workhook.identity.oauth.grants import allow, end_stolen, issue_to, lock_grant, parse_stored, wanted
 from workhook.identity.oauth.schemas import Refusal, TokenAnswer
 from workhook.identity.tables import authorization_codes, device_codes
 from workhook.identity.tokens.issue import digest_of
@@ -70,14 +70,14 @@ async def redeem_code(
     refusal = _code_fault(row, redirect_uri, verifier, secret_shown)
     if refusal is not None:
         return refusal
-    if not await hold(tx, app.id, row["user_id"]):
+    if not await lock_grant(tx, app.id, row["user_id"]):
         return bad
     if await tx.execute(_use_code, {"digest": digest, "now": now_ms()}) == 0:
         await end_stolen(tx, app, row, "code")
         return bad
     if row["expires_at"] <= now_ms():
         return bad
-    scopes = stored(row["scopes"])
+    scopes = parse_stored(row["scopes"])
     return await issue_to(tx, app, row["user_id"], scopes, family=row["family"], public=not secret_shown)
 
 
@@ -173,14 +173,14 @@ async def create_device_code(tx: Transaction, app: App, scopes: frozenset[str]) 
             "expires_at": now + EXPIRES_S * 1000,
         },
     )
-    return device_code, shown(user_code)
+    return device_code, format_user_code(user_code)
 
 
-def shown(user_code: str) -> str:
+def format_user_code(user_code: str) -> str:
     return f"{user_code[:4]}-{user_code[4:]}"
 
 
-def typed(text: str) -> str | None:
+def parse_user_code(text: str) -> str | None:
     """The code in what somebody typed, in whatever case and with whatever between the letters; None: it is none."""
     letters = re.sub(r"[\W_]", "", text).upper()
     return letters if _USER_CODE.fullmatch(letters) else None
@@ -188,12 +188,12 @@ def typed(text: str) -> str | None:
 
 async def find_request(reader: Reader, text: str) -> DeviceRequest | None:
     """What waits for a decision under a code that somebody typed."""
-    user_code = typed(text)
+    user_code = parse_user_code(text)
     row = await reader.fetch_one(_open_request, {"user_code": user_code, "now": now_ms()}) if user_code else None
     app = await find_app(reader, row["app_id"]) if row else None
     if row is None or app is None or not app.device_flow:
         return None
-    return DeviceRequest(app, row["user_code"], stored(row["scopes"]))
+    return DeviceRequest(app, row["user_code"], parse_stored(row["scopes"]))
 
 
 async def decide(tx: Transaction, request: DeviceRequest, user_id: int, *, approved: bool) -> None:
@@ -218,12 +218,12 @@ async def poll(tx: Transaction, app: App, device_code: str) -> TokenAnswer | Ref
         return Refusal("expired_token", "The device_code has expired: ask for a new one.")
     if row["decision"] is None:
         return await _wait(tx, row, now)
-    allowed = row["decision"] == "approved" and await hold(tx, app.id, row["user_id"])
+    allowed = row["decision"] == "approved" and await lock_grant(tx, app.id, row["user_id"])
     if await tx.execute(_use_device_code, {"of": digest, "now": now}) == 0:  # by another poll at the same time
         return invalid
     if not allowed:
         return Refusal("access_denied", "The user has refused.")
-    return await issue_to(tx, app, row["user_id"], stored(row["scopes"]), family=new_guid(), public=True)
+    return await issue_to(tx, app, row["user_id"], parse_stored(row["scopes"]), family=new_guid(), public=True)
 
 
 async def _wait(tx: Transaction, row: Row, now: int) -> Refusal:

@@ -12,7 +12,7 @@ import structlog
 from workhook.core.clock import now_ms
 from workhook.core.ids import new_token, token_checks_out
 from workhook.identity import audit, removal
-from workhook.identity.apps.queries import keep_app
+from workhook.identity.apps.queries import lock_app
 from workhook.identity.apps.schemas import App
 from workhook.identity.oauth.schemas import Refusal, TokenAnswer
 from workhook.identity.policy import SCOPES, expand
@@ -21,6 +21,7 @@ from workhook.identity.tokens.issue import APP_USER, OAUTH, REFRESH_PREFIX, dige
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big, insert_into
+from workhook.storage.record_rows import assigned
 
 _SEPARATORS = re.compile(r"[\s,]+")
 
@@ -89,7 +90,7 @@ def in_words(app: App, asked: frozenset[str]) -> list[str]:
     return [text for name, text in words.items() if name in asked]
 
 
-def stored(text: str) -> frozenset[str]:
+def parse_stored(text: str) -> frozenset[str]:
     """From a column."""
     return frozenset(text.split())
 
@@ -102,7 +103,7 @@ _lock_enabled = (
 ).with_for_update()
 _begin = (
     upsert(grants)
-    .values({name: sa.bindparam(name) for name in ("app_id", "user_id", "scopes", "created_at", "updated_at")})
+    .values(assigned(("app_id", "user_id", "scopes", "created_at", "updated_at")))
     .on_conflict_do_nothing(index_elements=["app_id", "user_id"])
 )
 _widen = sa.update(grants).where(*_theirs).values(scopes=sa.bindparam("scopes_now"), updated_at=big("now"))
@@ -118,24 +119,24 @@ _end_open = [
 async def is_allowed(reader: Reader, app: App, user_id: int, asked: frozenset[str]) -> bool:
     """Whether the user has allowed all this before. `asked`: as `scopes.wanted` answers it."""
     row = await reader.fetch_one(_find, {"app_id": app.id, "user_id": user_id})
-    return row is not None and covers(app, stored(row["scopes"]), asked)
+    return row is not None and covers(app, parse_stored(row["scopes"]), asked)
 
 
 async def allow(tx: Transaction, app: App, user_id: int, asked: frozenset[str]) -> None:
     """The user has consented. What was allowed before stays allowed."""
-    await keep_app(tx, app.id)
+    await lock_app(tx, app.id)
     named, now = {"app_id": app.id, "user_id": user_id}, now_ms()
     await tx.execute(_begin, {**named, "scopes": "", "created_at": now, "updated_at": now})
     row = await tx.fetch_one(_lock, named)
     assert row is not None, "it was inserted or was there"
-    scopes = together(app, stored(row["scopes"]), asked)
+    scopes = together(app, parse_stored(row["scopes"]), asked)
     await tx.execute(_widen, {**named, "scopes_now": " ".join(sorted(scopes)), "now": now})
 
 
-async def hold(tx: Transaction, app_id: int, user_id: int) -> bool:
+async def lock_grant(tx: Transaction, app_id: int, user_id: int) -> bool:
     """Lock the grant until the transaction ends; False if there is none (any more), or its user is disabled."""
     named = {"app_id": app_id, "user_id": user_id}
-    return await keep_app(tx, app_id) and await tx.fetch_one(_lock_enabled, named) is not None
+    return await lock_app(tx, app_id) and await tx.fetch_one(_lock_enabled, named) is not None
 
 
 async def revoke_grant(tx: Transaction, app_id: int, user_id: int) -> bool:
@@ -239,7 +240,7 @@ async def renew(tx: Transaction, app: App, token: str, *, secret_shown: bool) ->
         return bad
     if not secret_shown and not row["public"]:
         return Refusal("incorrect_client_credentials", "This refresh token is taken only with the client secret.")
-    if not await hold(tx, app.id, row["user_id"]):
+    if not await lock_grant(tx, app.id, row["user_id"]):
         return bad
     if await tx.execute(_use_refresh_token, {"id": row["id"], "now": now_ms()}) == 0:
         await end_stolen(tx, app, row, "refresh token")

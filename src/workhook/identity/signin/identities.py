@@ -62,7 +62,7 @@ async def find_or_add(tx: Transaction, claims: Claims, *, create: bool) -> tuple
     if known is not None:
         return _enabled(known), None
     if create and claims.email is not None:
-        await actions.hold_address(tx, claims.email)
+        await actions.lock_address(tx, claims.email)
     user, done = await _addressed_by(tx, claims), "linked"
     if user is None:
         if not create:

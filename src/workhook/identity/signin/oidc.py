@@ -59,7 +59,7 @@ class Claims(msgspec.Struct, frozen=True):
     name: str | None = None
 
 
-class Attempt(msgspec.Struct, frozen=True):
+class SignInAttempt(msgspec.Struct, frozen=True):
     """What binds the provider's answer to the browser that began, which keeps it. The provider sees `state`, `nonce`
     and the digest of `verifier`."""
 
@@ -68,7 +68,7 @@ class Attempt(msgspec.Struct, frozen=True):
     verifier: str
 
     @classmethod
-    def new(cls) -> Attempt:
+    def new(cls) -> SignInAttempt:
         return cls(*(secrets.token_urlsafe(32) for _ in range(3)))
 
     def __repr__(self) -> str:
@@ -102,7 +102,7 @@ class Provider:
     def __repr__(self) -> str:
         return f"Provider({self.issuer!r})"
 
-    async def authorization_url(self, attempt: Attempt, redirect_uri: str) -> str:
+    async def authorization_url(self, attempt: SignInAttempt, redirect_uri: str) -> str:
         """Where the browser goes. Raises `Unavailable`."""
         metadata = await self.metadata()
         challenge = base64.urlsafe_b64encode(hashlib.sha256(attempt.verifier.encode()).digest()).decode().rstrip("=")
@@ -119,7 +119,7 @@ class Provider:
         address = metadata.authorization_endpoint
         return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(query)}"
 
-    async def identify(self, code: str, attempt: Attempt, redirect_uri: str) -> Claims:
+    async def identify(self, code: str, attempt: SignInAttempt, redirect_uri: str) -> Claims:
         """Redeem the code. Raises `SignInRefused` and `Unavailable`."""
         metadata = await self.metadata()
         async with _session() as session:
@@ -154,7 +154,7 @@ class Provider:
             self._metadata, self._keys, self._known_since = found, keys, time.monotonic()
 
     async def _redeem(
-        self, session: ClientSession, metadata: Metadata, code: str, attempt: Attempt, redirect_uri: str
+        self, session: ClientSession, metadata: Metadata, code: str, attempt: SignInAttempt, redirect_uri: str
     ) -> dict[str, Any]:
         form = {
             "grant_type": "authorization_code",

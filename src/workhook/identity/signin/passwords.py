@@ -210,7 +210,7 @@ KnownDevice = Callable[[int, int], str | None]
 """Gets a user's id and when the password was changed; answers the id of a browser in which that user has signed in."""
 
 
-class Checked(NamedTuple):
+class PasswordCheck(NamedTuple):
     """A password that was tried. `user` None: whoever it is meant for does not exist, or is disabled. `right` implies a
     user."""
 
@@ -218,7 +218,7 @@ class Checked(NamedTuple):
     right: bool
     stored: str | None
     new_hash: str | None  # by today's parameters, where the stored one is of others
-    attempt: throttle.Attempt
+    attempt: throttle.CountedAttempt
 
     def __repr__(self) -> str:
         return f"Checked(right={self.right})"
@@ -226,7 +226,7 @@ class Checked(NamedTuple):
 
 async def check_password(
     database: Database, login: str, password: str, address: str | None, known_device: KnownDevice | None = None
-) -> Checked:
+) -> PasswordCheck:
     """`login`: a login, or an e-mail address that one user has. Unknown ones take the same way, and as long.
 
     `known_device` is asked for the browser's id, if the browser has the cookie of an earlier sign-in. The attempt
@@ -244,10 +244,10 @@ async def check_password(
     except Problem:
         await database.in_transaction(lambda tx: throttle.take_back(tx, attempt))  # too many at once: it was none
         raise
-    return Checked(user, right, stored, new_hash, attempt)
+    return PasswordCheck(user, right, stored, new_hash, attempt)
 
 
-async def complete(tx: Transaction, checked: Checked) -> bool:
+async def complete(tx: Transaction, checked: PasswordCheck) -> bool:
     """In the transaction of what the right password lets in to. False: it has been changed at this very moment."""
     if not checked.right or checked.user is None or checked.stored is None:
         return False

@@ -56,7 +56,7 @@ _end_others = sa.delete(sessions).where(sessions.c.user_id == big("user_id"), se
 _forget = sa.delete(sessions).where(sessions.c.user_id == big("user_id"), sessions.c.expires_at <= big("now"))
 
 
-class Found(NamedTuple):
+class ActiveSession(NamedTuple):
     """A session that is in force. Times are milliseconds since the epoch."""
 
     id: int
@@ -83,19 +83,19 @@ async def start(tx: Transaction, user: Account, *, address: str | None, user_age
     return row["id"], secret
 
 
-async def find(reader: Reader, secret: str) -> Found | None:
+async def find(reader: Reader, secret: str) -> ActiveSession | None:
     """None for one that is unknown, has ended, was not used for too long, or is of a user who is disabled."""
     row = await reader.fetch_one(_find, {"digest": digest_of(secret), "now": now_ms()})
     if row is None:
         return None
-    return Found(row["session_id"], account_of(row, "user_"), row["session_created_at"], row["session_seen_at"])
+    return ActiveSession(row["session_id"], account_of(row, "user_"), row["session_created_at"], row["session_seen_at"])
 
 
 async def is_alive(reader: Reader, session_id: int) -> bool:
     return await reader.fetch_one(_alive, {"session_id": session_id, "now": now_ms()}) is not None
 
 
-async def note_seen(database: Database, found: Found) -> None:
+async def note_seen(database: Database, found: ActiveSession) -> None:
     """Moves the end by idleness along, at most to the absolute end. Most calls cost nothing."""
     now = now_ms()
     if now - found.seen_at < SEEN_NOTED_MS:
@@ -150,7 +150,7 @@ _end_of_user = (
 )
 
 
-class Link(NamedTuple):
+class SignInLink(NamedTuple):
     """One that is still good."""
 
     user: Account
@@ -182,13 +182,13 @@ async def create_link(tx: Transaction, user_id: int, purpose: str, *, minutes: f
     return NewLink(f"/login/link/{secret}", expires_at)
 
 
-async def find_link(reader: Reader, secret: str) -> Link | None:
+async def find_link(reader: Reader, secret: str) -> SignInLink | None:
     """None for one that is unknown, was used, is out of date, or of a user who is disabled. Looking does not use it
     up."""
     if len(secret) > _LENGTH_MAX:
         return None
     row = await reader.fetch_one(_find_link, {"link_digest": digest_of(secret), "now": now_ms()})
-    return Link(account_of(row, "user_"), row["link_purpose"], row["link_expires_at"]) if row else None
+    return SignInLink(account_of(row, "user_"), row["link_purpose"], row["link_expires_at"]) if row else None
 
 
 async def use_link(tx: Transaction, secret: str) -> bool:

@@ -83,7 +83,7 @@ class Limit(NamedTuple):
     cleared: bool
 
 
-class Attempt(NamedTuple):
+class CountedAttempt(NamedTuple):
     """One that may be made, with the limits that it counts for and the pauses that it began, as ends in ms since the
     epoch or 0. `held`: the user has been tried too often by another name, so that the right password is wrong, too."""
 
@@ -122,7 +122,7 @@ async def begin(
     whose: str | None = None,
     device: str | None = None,
     everywhere: int = FREE_EVERYWHERE,
-) -> Attempt:
+) -> CountedAttempt:
     """Count an attempt as failed, for now. Raises `TooManyRequests`, with `Retry-After`, where it may not be made.
 
     `whose`: the id of the user whose name `login` is, or `nobody`; None where there can be no other name. `device`: the
@@ -134,10 +134,10 @@ async def begin(
     _refuse(await database.fetch_one(_blocked, {"keys": keys}), now_ms())  # a flood costs reads only
     by_user = limits_of_user(whose, address, everywhere) if whose is not None and device is None else ()
 
-    async def count(tx: Transaction) -> Attempt:
+    async def count(tx: Transaction) -> CountedAttempt:
         now = now_ms()  # before the pauses that are told begin: the user's end no later
         # Always in this order: two attempts never wait for each other.
-        attempt = Attempt(limits, tuple([await _count_one(tx, each.key, each.free) for each in limits]))
+        attempt = CountedAttempt(limits, tuple([await _count_one(tx, each.key, each.free) for each in limits]))
         return await _count_for_user(tx, by_user, attempt, now) if by_user else attempt
 
     return await database.in_transaction(count)
@@ -163,7 +163,7 @@ def limits_of_user(whose: str, address: str | None, everywhere: int) -> tuple[Li
     )
 
 
-async def succeeded(tx: Transaction, attempt: Attempt) -> None:
+async def succeeded(tx: Transaction, attempt: CountedAttempt) -> None:
     """The login's failures are forgotten. The address only gets this attempt back: one that guesses other people's
     passwords cannot clear its count with an account of its own."""
     for limit, until in zip(attempt.limits, attempt.untils, strict=True):
@@ -173,7 +173,7 @@ async def succeeded(tx: Transaction, attempt: Attempt) -> None:
             await tx.execute(_take_back, {"failures_key": limit.key, "until": until or -1})
 
 
-async def take_back(tx: Transaction, attempt: Attempt) -> None:
+async def take_back(tx: Transaction, attempt: CountedAttempt) -> None:
     """It was not made."""
     for limit, until in zip(attempt.limits, attempt.untils, strict=True):
         await tx.execute(_take_back, {"failures_key": limit.key, "until": until or -1})
@@ -192,7 +192,9 @@ async def _count_one(tx: Transaction, key: str, free: int) -> int:
     return now + pause
 
 
-async def _count_for_user(tx: Transaction, limits: tuple[Limit, ...], attempt: Attempt, now: int) -> Attempt:
+async def _count_for_user(
+    tx: Transaction, limits: tuple[Limit, ...], attempt: CountedAttempt, now: int
+) -> CountedAttempt:
     """`attempt`, counted for its user as well or else `held`, which counts no further. Either takes as long."""
     rows = [await tx.fetch_one(_attempt, {"key": each.key, "now": now, "old": now - COUNTED_MS}) for each in limits]
     held = None in rows
@@ -204,7 +206,7 @@ async def _count_for_user(tx: Transaction, limits: tuple[Limit, ...], attempt: A
         await tx.execute(_settle, {"failures_key": limit.key, "back": back, "until": untils[-1]})
     if held:
         return attempt._replace(held=True)
-    return Attempt((*attempt.limits, *limits), (*attempt.untils, *untils))
+    return CountedAttempt((*attempt.limits, *limits), (*attempt.untils, *untils))
 
 
 def _refuse(row: Row | None, now: int) -> None:

@@ -12,13 +12,13 @@ from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.identity.tokens import personal
-from workhook.identity.tokens.schemas import CreatedToken, Details, TokenCreate, TokenShape, token_shape
+from workhook.identity.tokens.schemas import CreatedToken, TokenCreate, TokenDetails, TokenShape, token_shape
 from workhook.storage.pages import Page
 
 routes = Routes(WEBHOOK_API, "tokens", read="tokens", write="tokens", resource="Token")
 
 
-def _shape(call: Call, actor: Actor, token: Details) -> TokenShape:
+def _shape(call: Call, actor: Actor, token: TokenDetails) -> TokenShape:
     return token_shape(TokenShape, token, call.base, current=token.id == actor.token_id)
 
 

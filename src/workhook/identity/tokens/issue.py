@@ -155,7 +155,7 @@ async def revoke(tx: Transaction, token_ids: Collection[int]) -> int:
     """With every token that was made with them. Answers how many of all these were still good."""
     changed = 0
     # Again until there are none: while the rows were waited for, one of them may have made another
-    # (`queries.keep_living`), which this transaction sees only now.
+    # (`personal.lock_living`), which this transaction sees only now.
     while ids := [row["id"] for row in await tx.fetch_all(_living, {"ids": list(token_ids)})]:
         changed += await tx.execute(_revoke, {"ids": ids, "now": now_ms()})
         forget_after_commit(tx, ids)

@@ -22,7 +22,7 @@ from workhook.identity.queries import find_account, find_member_role, key_of, re
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.identity.tables import accounts, apps, projects, tokens
 from workhook.identity.tokens.issue import APP_USER, CLASSIC, FINE_GRAINED, IssuedToken, issue, revoke_with_family
-from workhook.identity.tokens.schemas import Details, TokenApp, TokenCreate, TokenPermissions
+from workhook.identity.tokens.schemas import TokenApp, TokenCreate, TokenDetails, TokenPermissions
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
@@ -81,13 +81,13 @@ async def permissions_of_tokens(reader: Reader, user_id: int) -> list[TokenPermi
     return [_powers(row) for row in rows]
 
 
-async def some_of(reader: Reader, user_id: int, token_ids: Collection[int]) -> list[Details]:
+async def some_of(reader: Reader, user_id: int, token_ids: Collection[int]) -> list[TokenDetails]:
     """Those of the tokens that stand for the user and are good, newest first."""
     params = {"user_id": user_id, "token_ids": list(token_ids), "now": now_ms()}
     return await _with_names(reader, await reader.fetch_all(_my_some, params), user_id)
 
 
-async def find_of(reader: Reader, user_id: int, token_id: int) -> Details | None:
+async def find_of(reader: Reader, user_id: int, token_id: int) -> TokenDetails | None:
     """A token that stands for the user and is good."""
     rows = await reader.fetch_all(_my_one, {"user_id": user_id, "token_id": token_id, "now": now_ms()})
     found = await _with_names(reader, rows, user_id)
@@ -102,19 +102,19 @@ async def count_living(tx: Transaction, user_id: int) -> int:
     return int(row["total"]) if row else 0
 
 
-async def find(reader: Reader, token_id: int) -> Details | None:
+async def find(reader: Reader, token_id: int) -> TokenDetails | None:
     """Any token, also one that is revoked: for those who run the server."""
     found = await _with_names(reader, await reader.fetch_all(_one, {"token_id": token_id}), None)
     return found[0] if found else None
 
 
-async def every(reader: Reader, user_id: int | None = None) -> list[Details]:
+async def every(reader: Reader, user_id: int | None = None) -> list[TokenDetails]:
     """All tokens, oldest first, also those that are revoked."""
     rows = await reader.fetch_all(_every_of, {"user_id": user_id}) if user_id else await reader.fetch_all(_every)
     return await _with_names(reader, rows, None)
 
 
-async def keep_living(tx: Transaction, token_id: int) -> bool:
+async def lock_living(tx: Transaction, token_id: int) -> bool:
     """Whether the token is not revoked. Until the transaction ends nobody revokes it: what is made with it meanwhile
     is there when it is revoked, and is revoked with it."""
     return await tx.fetch_one(_kept_living, {"token_id": token_id}) is not None
@@ -129,7 +129,7 @@ async def repositories_named(
     return [each for each in found if each.role is not None]
 
 
-async def _with_names(reader: Reader, rows: Sequence[Row], user_id: int | None) -> list[Details]:
+async def _with_names(reader: Reader, rows: Sequence[Row], user_id: int | None) -> list[TokenDetails]:
     """One more SELECT, if there is a token that is confined to repositories. `user_id`: who is told of those that they
     see; None: of all."""
     chosen = {row["id"]: tuple(json.decode(row["repositories"])) for row in rows if row["repositories"] is not None}
@@ -142,8 +142,8 @@ async def _with_names(reader: Reader, rows: Sequence[Row], user_id: int | None) 
     return [_details(row, chosen.get(row["id"]), names) for row in rows]
 
 
-def _details(row: Row, chosen: tuple[int, ...] | None, names: dict[int, str]) -> Details:
-    return Details(
+def _details(row: Row, chosen: tuple[int, ...] | None, names: dict[int, str]) -> TokenDetails:
+    return TokenDetails(
         id=row["id"],
         kind=row["kind"],
         user_id=row["user_id"],
@@ -185,11 +185,11 @@ _COVERED_BY = {
 }
 
 
-class Made(msgspec.Struct, frozen=True):
+class NewToken(msgspec.Struct, frozen=True):
     """A new token: `issued` holds it this once."""
 
     issued: IssuedToken
-    details: Details
+    details: TokenDetails
 
 
 class _Place(msgspec.Struct, frozen=True):
@@ -199,10 +199,10 @@ class _Place(msgspec.Struct, frozen=True):
     repository_ids: tuple[int, ...] | None
 
 
-async def create(tx: Transaction, user: Account, wanted: TokenCreate, by: Actor | None) -> Made:
+async def create(tx: Transaction, user: Account, wanted: TokenCreate, by: Actor | None) -> NewToken:
     """`by` None: the command line, which may give every scope. Raises `Invalid` with every fault, and
     `Unauthenticated` if the token that asks was revoked in this moment."""
-    if by is not None and not await keep_living(tx, by.token_id):
+    if by is not None and not await lock_living(tx, by.token_id):
         raise Unauthenticated("Bad credentials")
     faults: list[Fault] = []
     if user.kind != "user":
@@ -235,7 +235,7 @@ async def create(tx: Transaction, user: Account, wanted: TokenCreate, by: Actor 
     details = await find_of(tx, user.id, issued.id)
     assert details is not None, "it was inserted just now"
     await _record(tx, by, "token.create", details, place.account_id if place else user.id)
-    return Made(issued, details)
+    return NewToken(issued, details)
 
 
 async def revoke_own(tx: Transaction, actor: Actor, token_id: int) -> None:
@@ -245,7 +245,7 @@ async def revoke_own(tx: Transaction, actor: Actor, token_id: int) -> None:
         raise NotFound()
 
 
-async def find_own(reader: Reader, actor: Actor, token_id: int) -> Details:
+async def find_own(reader: Reader, actor: Actor, token_id: int) -> TokenDetails:
     """A token that stands for the user, of whatever kind: itself, or one that can do no more. What can do more, a token
     that was lost must neither see nor be able to end. Raises `NotFound`."""
     found = await find_of(reader, actor.user.id, token_id)
@@ -257,7 +257,7 @@ async def find_own(reader: Reader, actor: Actor, token_id: int) -> Details:
     raise NotFound()
 
 
-async def list_own(reader: Reader, actor: Actor, page: Page) -> tuple[list[Details], int]:
+async def list_own(reader: Reader, actor: Actor, page: Page) -> tuple[list[TokenDetails], int]:
     """A page of what `find_own` finds, newest first, and how many there are in all."""
     powers = await permissions_of_tokens(reader, actor.user.id)
     seen = [each.id for each in powers if _sees(actor, each)]
@@ -269,7 +269,7 @@ def _sees(actor: Actor, token: TokenPermissions) -> bool:
     return token.id == actor.token_id or needed <= expand(actor.scopes)
 
 
-async def end(tx: Transaction, by: Actor | None, token: Details) -> int:
+async def end(tx: Transaction, by: Actor | None, token: TokenDetails) -> int:
     """`by` None: the command line, for any token. Answers how many were still good, of it and what came of it."""
     ended = await revoke_with_family(tx, token.id, token.family)
     if ended:
@@ -277,7 +277,7 @@ async def end(tx: Transaction, by: Actor | None, token: Details) -> int:
     return ended
 
 
-async def _record(tx: Transaction, actor: Actor | None, action: str, token: Details, account_id: int) -> None:
+async def _record(tx: Transaction, actor: Actor | None, action: str, token: TokenDetails, account_id: int) -> None:
     detail: dict[str, object] = {"kind": token.kind, "user": token.user, "scopes": list(token.scopes)}
     if token.permissions is not None:
         detail |= {"permissions": token.permissions, "repositories": token.confined_to}

@@ -125,7 +125,7 @@ class TokenPermissions(NamedTuple):
     allowed: Mapping[str, str]
 
 
-class Details(msgspec.Struct, frozen=True):
+class TokenDetails(msgspec.Struct, frozen=True):
     """What is known of a token, with the names of what it is confined to. Times: milliseconds since the epoch.
 
     `family`: what ends with it; None of one that was made with another, which ends alone.
@@ -159,7 +159,7 @@ class Details(msgspec.Struct, frozen=True):
         return "all" if self.organization is not None else None
 
 
-def token_shape(shape: type[S], token: Details, base: str, **values: Any) -> S:
+def token_shape(shape: type[S], token: TokenDetails, base: str, **values: Any) -> S:
     """`base`: what links in the body start with."""
     url, scopes = f"{base}/user/tokens/{token.id}", list(token.scopes)
     return shape_of(shape, token, url=url, scopes=scopes, repositories=token.confined_to, **values)

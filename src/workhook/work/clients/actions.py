@@ -12,7 +12,7 @@ from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
 from workhook.core.ids import new_id
 from workhook.core.records import to_response
 from workhook.identity import audit, removal
-from workhook.identity.actions import create_account, hold_address
+from workhook.identity.actions import create_account, lock_address
 from workhook.identity.audit import verb_of
 from workhook.identity.context import Write
 from workhook.identity.queries import key_of
@@ -61,7 +61,7 @@ async def add_client(write: Write, project_id: str, create: ClientCreate) -> Cli
     """
     username = None if isinstance(create.username, UnsetType) else create.username
     login = username or login_from(create.email)
-    await hold_address(write.tx, create.email)
+    await lock_address(write.tx, create.email)
     invitation = await queries.find_invitation(
         write.tx, write.actor, project_id, email=create.email, username=username, login=key_of(login)
     )

@@ -12,7 +12,7 @@ from workhook.http.calls import Call
 from workhook.http.endpoints import Created, Paged, Routes
 from workhook.http.operations import WEBHOOK_API
 from workhook.identity import invitations, members
-from workhook.identity.actions import hold_owners
+from workhook.identity.actions import lock_owners
 from workhook.identity.authenticator import actor_of, named_organization
 from workhook.identity.context import Write
 from workhook.identity.invitations import BY_EMAIL, PENDING_MAX, Invitation, shares_organization
@@ -234,7 +234,7 @@ async def join(write: Write, login: str) -> None:
     are."""
     for invitation in (await invitations.find_to_organization(write.tx, write.actor.user, key_of(login)))[:1]:
         # Held before the invitation, as by who takes an owner's right: that ends what the owner has made.
-        await hold_owners(write.tx, invitation.account)
+        await lock_owners(write.tx, invitation.account)
         taken = await invitations.take(write.tx, invitation)
         if taken is None:
             continue
