@@ -135,8 +135,9 @@ async def test_by_an_index(services: Services, world: World, asked: Asked) -> No
     await sessions.list_of(database, user.id)
     await sessions.find_link(database, "secret")
     await credentials.authenticate_client(database, app.client_id, secret)
-    powers = await token_queries.permissions_of_tokens(database, user.id)
-    await token_queries.some_of(database, user.id, [each.id for each in powers])
+    actor = await find_actor(database, world.token)
+    assert actor is not None
+    await token_queries.list_own(database, actor, Page(30))
     await signin._find_user(database, "OCTO@example.com")
     for selection in (Selection(account_id=7), Selection(account_id=7, action="task.create")):
         await audit_queries.read(database, selection, limit=31)

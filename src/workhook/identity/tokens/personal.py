@@ -8,8 +8,8 @@ them (`root_id`).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
-import msgspec
 import sqlalchemy as sa
 from msgspec import UnsetType
 
@@ -19,26 +19,24 @@ from workhook.core.errors import Fault, Invalid, NotFound, Unauthenticated, show
 from workhook.identity import audit
 from workhook.identity.policy import PERMISSIONS, SCOPES, expand
 from workhook.identity.queries import find_account, find_member_role, key_of, repositories, repository_of
-from workhook.identity.schemas import Account, Actor, Repository
+from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import accounts, apps, projects, tokens
 from workhook.identity.tokens.issue import APP_USER, CLASSIC, FINE_GRAINED, IssuedToken, issue, revoke_with_family
-from workhook.identity.tokens.schemas import TokenApp, TokenCreate, TokenDetails, TokenPermissions
+from workhook.identity.tokens.schemas import TokenApp, TokenCreate, TokenDetails
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.storage.pages import Page
+from workhook.storage.record_rows import row_reader, selected
 
 _places = accounts.alias("places")
-_NAMES = (
-    "id", "kind", "user_id", "note", "scopes", "permissions", "repositories", "created_at", "expires_at",
-    "last_used_at", "revoked_at", "family", "parent_id",
-)  # fmt: skip
 # What it may do beside its scopes, at most: an app's user has no more than the app asks for.
 _of_app = sa.and_(tokens.c.kind == APP_USER.name, tokens.c.permissions.is_(None))
 _allowed = sa.case((_of_app, apps.c.permissions), else_=tokens.c.permissions).label("allowed")
 _tokens = (
     sa.select(
-        *(tokens.c[name] for name in _NAMES),
+        *selected(TokenDetails, tokens),
+        *(tokens.c[name] for name in ("scopes", "permissions", "repositories", "family", "parent_id")),
         _allowed,
         accounts.c.login.label("user_login"),
         _places.c.login.label("place_login"),
@@ -48,6 +46,7 @@ _tokens = (
     .outerjoin(_places, _places.c.id == tokens.c.account_id)
     .outerjoin(apps, apps.c.id == tokens.c.app_id)
 )
+_details = row_reader(TokenDetails)
 _every = _tokens.order_by(tokens.c.id)
 _every_of = _every.where(tokens.c.user_id == big("user_id"))
 _one = _tokens.where(tokens.c.id == big("token_id"))
@@ -58,7 +57,7 @@ _mine = (
 )
 _my_one = _one.where(*_mine)
 _my_some = _tokens.where(any_of(tokens.c.id, "token_ids"), *_mine).order_by(tokens.c.id.desc())
-_my_powers = (
+_my_permissions = (
     sa.select(tokens.c.id, tokens.c.scopes, _allowed)
     .outerjoin_from(tokens, apps, apps.c.id == tokens.c.app_id)
     .where(*_mine)
@@ -66,25 +65,13 @@ _my_powers = (
 )
 _personal = sa.or_(tokens.c.kind == CLASSIC.name, tokens.c.kind == FINE_GRAINED.name)
 _count_personal = sa.select(sa.func.count().label("total")).where(_personal, *_mine)
-_take_turn = sa.select(accounts.c.id).where(accounts.c.id == big("user_id")).with_for_update(key_share=True)
-_kept_living = sa.select(tokens.c.id).where(tokens.c.id == big("token_id"), tokens.c.revoked_at.is_(None))
-_kept_living = _kept_living.with_for_update(read=True)
+_lock_user = sa.select(accounts.c.id).where(accounts.c.id == big("user_id")).with_for_update(key_share=True)
+_living_locked = sa.select(tokens.c.id).where(tokens.c.id == big("token_id"), tokens.c.revoked_at.is_(None))
+_living_locked = _living_locked.with_for_update(read=True)
 _named = repositories.where(
     projects.c.account_id == big("account_id"), any_of(projects.c.name_key, "name_keys")
 ).order_by(projects.c.repository_id)
 _by_id = repositories.where(any_of(projects.c.repository_id, "repository_ids"))
-
-
-async def permissions_of_tokens(reader: Reader, user_id: int) -> list[TokenPermissions]:
-    """Of each token that stands for the user and is good, newest first."""
-    rows = await reader.fetch_all(_my_powers, {"user_id": user_id, "now": now_ms()})
-    return [_powers(row) for row in rows]
-
-
-async def some_of(reader: Reader, user_id: int, token_ids: Collection[int]) -> list[TokenDetails]:
-    """Those of the tokens that stand for the user and are good, newest first."""
-    params = {"user_id": user_id, "token_ids": list(token_ids), "now": now_ms()}
-    return await _with_names(reader, await reader.fetch_all(_my_some, params), user_id)
 
 
 async def find_of(reader: Reader, user_id: int, token_id: int) -> TokenDetails | None:
@@ -97,7 +84,7 @@ async def find_of(reader: Reader, user_id: int, token_id: int) -> TokenDetails |
 async def count_living(tx: Transaction, user_id: int) -> int:
     """How many personal tokens of the user are good. Until the transaction ends nobody else counts them: of two that
     make the last one, the second finds it made."""
-    await tx.fetch_one(_take_turn, {"user_id": user_id})
+    await tx.fetch_one(_lock_user, {"user_id": user_id})
     row = await tx.fetch_one(_count_personal, {"user_id": user_id, "now": now_ms()})
     return int(row["total"]) if row else 0
 
@@ -117,16 +104,7 @@ async def every(reader: Reader, user_id: int | None = None) -> list[TokenDetails
 async def lock_living(tx: Transaction, token_id: int) -> bool:
     """Whether the token is not revoked. Until the transaction ends nobody revokes it: what is made with it meanwhile
     is there when it is revoked, and is revoked with it."""
-    return await tx.fetch_one(_kept_living, {"token_id": token_id}) is not None
-
-
-async def repositories_named(
-    reader: Reader, account_id: int, name_keys: Collection[str], user_id: int
-) -> list[Repository]:
-    """Those of an account that the user sees. `name_keys`: as `identity.queries.key_of` makes them."""
-    params = {"account_id": account_id, "name_keys": list(name_keys), "user_id": user_id}
-    found = [repository_of(row, user_id) for row in await reader.fetch_all(_named, params)]
-    return [each for each in found if each.role is not None]
+    return await tx.fetch_one(_living_locked, {"token_id": token_id}) is not None
 
 
 async def _with_names(reader: Reader, rows: Sequence[Row], user_id: int | None) -> list[TokenDetails]:
@@ -139,34 +117,26 @@ async def _with_names(reader: Reader, rows: Sequence[Row], user_id: int | None) 
         params = {"repository_ids": wanted, "user_id": user_id or 0}
         found = [repository_of(row, user_id or 0) for row in await reader.fetch_all(_by_id, params)]
         names = {each.id: each.full_name for each in found if user_id is None or each.role is not None}
-    return [_details(row, chosen.get(row["id"]), names) for row in rows]
+    return [_with_names_of(row, chosen.get(row["id"]), names) for row in rows]
 
 
-def _details(row: Row, chosen: tuple[int, ...] | None, names: dict[int, str]) -> TokenDetails:
-    return TokenDetails(
-        id=row["id"],
-        kind=row["kind"],
-        user_id=row["user_id"],
+def _with_names_of(row: Row, chosen: tuple[int, ...] | None, names: dict[int, str]) -> TokenDetails:
+    return _details(
+        row,
         user=row["user_login"],
-        note=row["note"],
         scopes=tuple(row["scopes"].split()),
         permissions=None if row["permissions"] is None else json.decode(row["permissions"]),
+        allowed=_allowed_by(row),
         organization=row["place_login"],
         repository_ids=chosen,
         repositories=None if chosen is None else tuple(sorted(names[each] for each in chosen if each in names)),
         app=None if row["app_slug"] is None else TokenApp(*(row[f"app_{name}"] for name in TokenApp.__struct_fields__)),
-        created_at=row["created_at"],
-        expires_at=row["expires_at"],
-        last_used_at=row["last_used_at"],
-        revoked_at=row["revoked_at"],
         family=row["family"] if row["parent_id"] is None else None,
-        powers=_powers(row),
     )
 
 
-def _powers(row: Row) -> TokenPermissions:
-    allowed = json.decode(row["allowed"]) if row["allowed"] is not None else {}
-    return TokenPermissions(row["id"], tuple(row["scopes"].split()), allowed)
+def _allowed_by(row: Row) -> dict[str, str]:
+    return {} if row["allowed"] is None else dict(json.decode(row["allowed"]))
 
 
 FINE_GRAINED_DEFAULT_DAYS = 30
@@ -185,18 +155,11 @@ _COVERED_BY = {
 }
 
 
-class NewToken(msgspec.Struct, frozen=True):
+class NewToken(NamedTuple):
     """A new token: `issued` holds it this once."""
 
     issued: IssuedToken
     details: TokenDetails
-
-
-class _Place(msgspec.Struct, frozen=True):
-    """What a fine-grained token is confined to; `repository_ids` None: all there."""
-
-    account_id: int
-    repository_ids: tuple[int, ...] | None
 
 
 async def create(tx: Transaction, user: Account, wanted: TokenCreate, by: Actor | None) -> NewToken:
@@ -211,7 +174,7 @@ async def create(tx: Transaction, user: Account, wanted: TokenCreate, by: Actor 
         remedy = "revoke those that are not used any more (GET /user/tokens, or `workhook token list`, tells which)"
         faults.append(_fault("user", f"{user.login} has {LIVING_MAX} personal tokens, which is the most: {remedy}"))
     expires_at = _expiry(wanted, by, faults)
-    place = None
+    place: tuple[int, tuple[int, ...] | None] | None = None
     if wanted.kind == FINE_GRAINED.name:
         faults += _permission_faults(wanted, by)
         place = await _place(tx, user, wanted, faults)
@@ -225,8 +188,8 @@ async def create(tx: Transaction, user: Account, wanted: TokenCreate, by: Actor 
         user.id,
         scopes=() if isinstance(wanted.scopes, UnsetType) else wanted.scopes,
         permissions=None if isinstance(wanted.permissions, UnsetType) else wanted.permissions,
-        account_id=place.account_id if place else None,
-        repository_ids=place.repository_ids if place else None,
+        account_id=place[0] if place else None,
+        repository_ids=place[1] if place else None,
         parent_id=by.token_id if by else None,
         root_id=(by.root_id or by.token_id) if by else None,
         note=wanted.note,
@@ -234,7 +197,7 @@ async def create(tx: Transaction, user: Account, wanted: TokenCreate, by: Actor 
     )
     details = await find_of(tx, user.id, issued.id)
     assert details is not None, "it was inserted just now"
-    await _record(tx, by, "token.create", details, place.account_id if place else user.id)
+    await _record(tx, by, "token.create", details, place[0] if place else user.id)
     return NewToken(issued, details)
 
 
@@ -249,7 +212,7 @@ async def find_own(reader: Reader, actor: Actor, token_id: int) -> TokenDetails:
     """A token that stands for the user, of whatever kind: itself, or one that can do no more. What can do more, a token
     that was lost must neither see nor be able to end. Raises `NotFound`."""
     found = await find_of(reader, actor.user.id, token_id)
-    if found is not None and _sees(actor, found.powers):
+    if found is not None and _sees(actor, found.id, found.scopes, found.allowed):
         return found
     hidden = found or await find(reader, token_id)
     if hidden is not None:
@@ -259,14 +222,16 @@ async def find_own(reader: Reader, actor: Actor, token_id: int) -> TokenDetails:
 
 async def list_own(reader: Reader, actor: Actor, page: Page) -> tuple[list[TokenDetails], int]:
     """A page of what `find_own` finds, newest first, and how many there are in all."""
-    powers = await permissions_of_tokens(reader, actor.user.id)
-    seen = [each.id for each in powers if _sees(actor, each)]
-    return await some_of(reader, actor.user.id, seen[page.offset : page.offset + page.limit]), len(seen)
+    mine = {"user_id": actor.user.id, "now": now_ms()}
+    rows = await reader.fetch_all(_my_permissions, mine)
+    seen = [row["id"] for row in rows if _sees(actor, row["id"], row["scopes"].split(), _allowed_by(row))]
+    some = {**mine, "token_ids": seen[page.offset : page.offset + page.limit]}
+    return await _with_names(reader, await reader.fetch_all(_my_some, some), actor.user.id), len(seen)
 
 
-def _sees(actor: Actor, token: TokenPermissions) -> bool:
-    needed = {*token.scopes, *(_COVERED_BY[name, level] for name, level in token.allowed.items())}
-    return token.id == actor.token_id or needed <= expand(actor.scopes)
+def _sees(actor: Actor, token_id: int, scopes: Collection[str], allowed: Mapping[str, str]) -> bool:
+    needed = {*scopes, *(_COVERED_BY[name, level] for name, level in allowed.items())}
+    return token_id == actor.token_id or needed <= expand(actor.scopes)
 
 
 async def end(tx: Transaction, by: Actor | None, token: TokenDetails) -> int:
@@ -342,8 +307,11 @@ def _expiry(wanted: TokenCreate, by: Actor | None, faults: list[Fault]) -> int |
     return expires_at
 
 
-async def _place(tx: Transaction, user: Account, wanted: TokenCreate, faults: list[Fault]) -> _Place | None:
-    """The account and repositories by name; None if there are faults."""
+async def _place(
+    tx: Transaction, user: Account, wanted: TokenCreate, faults: list[Fault]
+) -> tuple[int, tuple[int, ...] | None] | None:
+    """The ids of the account and of the repositories that the token is confined to, or None for all there. None if
+    there are faults."""
     if isinstance(wanted.organization, UnsetType):
         message = "organization is required for a fine-grained token: an organization you are in, or your own login"
         faults.append(_fault("organization", message, "missing"))
@@ -355,9 +323,9 @@ async def _place(tx: Transaction, user: Account, wanted: TokenCreate, faults: li
         faults.append(_fault("organization", message))
         return None
     if isinstance(wanted.repositories, UnsetType) or wanted.repositories == "all":
-        return _Place(account.id, None)
+        return account.id, None
     found = await _repository_ids(tx, user, account, wanted.repositories, faults)
-    return None if found is None else _Place(account.id, found)
+    return None if found is None else (account.id, found)
 
 
 async def _repository_ids(
@@ -368,7 +336,9 @@ async def _repository_ids(
         owner, slash, name = each.rpartition("/")
         if not slash or key_of(owner) == key_of(account.login):
             keys[each] = key_of(name)
-    found = await repositories_named(tx, account.id, set(keys.values()), user.id)
+    params = {"account_id": account.id, "name_keys": sorted(set(keys.values())), "user_id": user.id}
+    found = [repository_of(row, user.id) for row in await tx.fetch_all(_named, params)]
+    found = [each for each in found if each.role is not None]
     known = {key_of(each.name) for each in found}
     missing = [each for each in dict.fromkeys(names) if keys.get(each) not in known]
     if missing:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from workhook.core.records import COMPUTED, Record
 from workhook.core.secrecy import Secretive
 from workhook.http.wire_types import Time, Url
 from workhook.identity.policy import PERMISSIONS, SCOPES
@@ -117,39 +118,31 @@ class CreatedToken(Secretive, TokenShape, kw_only=True):
     token: Annotated[str, Meta(examples=["whp_…"])]
 
 
-class TokenPermissions(NamedTuple):
-    """What a token can do at most. `allowed`: permissions and their levels, of the kinds that have them."""
-
-    id: int
-    scopes: tuple[str, ...]
-    allowed: Mapping[str, str]
-
-
-class TokenDetails(msgspec.Struct, frozen=True):
+class TokenDetails(Record, frozen=True):
     """What is known of a token, with the names of what it is confined to. Times: milliseconds since the epoch.
 
-    `family`: what ends with it; None of one that was made with another, which ends alone.
+    `allowed`: permissions and their levels, of the kinds that have them, at most. `repositories`: full names, of those
+    that may be told; None: all there, or it is not confined. `family`: what ends with it; None of one that was made
+    with another, which ends alone.
     """
 
     id: int
     kind: str
     user_id: int
-    user: str
+    user: Annotated[str, COMPUTED]
     note: str | None
     scopes: tuple[str, ...]
     permissions: dict[str, str] | None
-    organization: str | None
+    allowed: Mapping[str, str]
+    organization: Annotated[str | None, COMPUTED]
     repository_ids: tuple[int, ...] | None
-    repositories: (
-        tuple[str, ...] | None
-    )  # full names, of those that may be told; None: all there, or it is not confined
+    repositories: tuple[str, ...] | None
     app: TokenApp | None
     created_at: int
     expires_at: int | None
     last_used_at: int | None
     revoked_at: int | None
-    family: str | None
-    powers: TokenPermissions
+    family: Annotated[str | None, COMPUTED]
 
     @property
     def confined_to(self) -> list[str] | Literal["all"] | None:
