@@ -21,7 +21,7 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big
 from workhook.storage.pages import Listed, Page, listed, read_page
-from workhook.storage.record_rows import assigned
+from workhook.storage.record_rows import assigned, selected
 
 HOLDS_MS = 7 * DAY_MS
 PENDING_MAX = 1000
@@ -104,8 +104,8 @@ _holds = sa.and_(invitations.c.expires_at > big("now"), _inviter_is_enabled, sti
 _own = ("id", "repository_id", "email", "role", "created_at", "expires_at")
 _columns: list[sa.ColumnElement[Any]] = [
     *(invitations.c[name].label(f"invitation_{name}") for name in _own),
-    *(_invitee.c[name].label(f"invitee_{name}") for name in Account.__struct_fields__),
-    *(_inviter.c[name].label(f"inviter_{name}") for name in Account.__struct_fields__),
+    *selected(Account, _invitee, "invitee_"),
+    *selected(Account, _inviter, "inviter_"),
     shares_organization(invitations.c.user_id).label("is_known"),
 ]
 _people = invitations.join(_inviter, _inviter.c.id == invitations.c.inviter_id).outerjoin(

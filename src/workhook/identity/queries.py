@@ -10,13 +10,13 @@ from workhook.identity.schemas import Account, Organization, Repository, account
 from workhook.identity.tables import accounts, collaborators, memberships, projects, tokens
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
+from workhook.storage.record_rows import selected
 from workhook.storage.statements import hot
 
-_ACCOUNT = Account.__struct_fields__
 
-
-def account_columns(prefix: str = "") -> list[sa.Label[object]]:
-    return [accounts.c[name].label(prefix + name) for name in _ACCOUNT]
+def account_columns(prefix: str = "") -> list[sa.Label[Any]]:
+    """For `account_of`."""
+    return selected(Account, accounts, prefix)
 
 
 note_token_use = sa.update(tokens).where(tokens.c.id == big("token_id")).values(last_used_at=big("now"))

@@ -9,13 +9,14 @@ import msgspec
 from msgspec import Meta
 
 from workhook.core.clock import to_seconds_text
+from workhook.core.records import Record
 from workhook.http.calls import RequestRecord
 from workhook.http.wire_types import Time, Unserved, Url
 from workhook.storage import Row
 
 
-class Account(msgspec.Struct, frozen=True):
-    """A user or an organization."""
+class Account(Record, frozen=True):
+    """A user, an organization, or the bot of an app, by its `kind`. Times are milliseconds since the epoch."""
 
     id: int
     kind: str

@@ -1,26 +1,23 @@
-"""Accounts own repositories. A repository is a project: the webhook API
-knows it by owner and name, the work API by its text id."""
+"""The tables of identity.
+
+Accounts own repositories. A repository is a project: the webhook API knows it by owner and name, the work API by its
+text id. An app is an OAuth app (scopes) or an app (permissions, installations); both belong to an organization.
+Secrets are stored as digests only.
+"""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
-from workhook.storage.metadata import BigId, Millis, metadata
+from workhook.identity.schemas import Account
+from workhook.storage.metadata import BigId, Millis, metadata, partial_index
+from workhook.storage.record_rows import table_columns
 
 accounts = sa.Table(
     "accounts",
     metadata,
-    sa.Column("id", BigId, primary_key=True),
-    sa.Column("kind", sa.Text, nullable=False),  # user | organization | bot
-    sa.Column("login", sa.Text, nullable=False),
-    sa.Column(
-        "login_key", sa.Text, nullable=False, unique=True
-    ),  # in lower case: logins are unique without regard to case
-    sa.Column("name", sa.Text),
-    sa.Column("email", sa.Text),
-    sa.Column("avatar", sa.Text),
-    sa.Column("created_at", Millis, nullable=False),
-    sa.Column("updated_at", Millis, nullable=False),
+    *table_columns(Account),
+    sa.Column("login_key", sa.Text, nullable=False, unique=True),  # in lower case: logins differ by more than case
     # Of a user: set, nothing that stands for them is good. What they did, and their places, stay.
     sa.Column("disabled_at", Millis),
     sqlite_autoincrement=True,
@@ -60,22 +57,11 @@ projects = sa.Table(
 # The audit log tells of projects that are gone by the name that they had.
 sa.Index("ix_projects_name", projects.c.account_id, sa.func.lower(projects.c.name))
 # Those of an account, as they were made, and what members see apart from what they do not.
-sa.Index(
-    "ix_projects_there",
-    projects.c.account_id,
-    projects.c.private,
-    projects.c.repository_id,
-    sqlite_where=sa.text("deleted_at IS NULL"),
-    postgresql_where=sa.text("deleted_at IS NULL"),
-)
-sa.Index(
-    "ix_projects_trash",
-    projects.c.account_id,
-    projects.c.deleted_at,
-    projects.c.id,
-    sqlite_where=sa.text("deleted_at IS NOT NULL"),
-    postgresql_where=sa.text("deleted_at IS NOT NULL"),
-)
+_there = sa.text("deleted_at IS NULL")
+_in_trash = sa.text("deleted_at IS NOT NULL")
+_of = projects.c
+partial_index("ix_projects_there", _of.account_id, _of.private, _of.repository_id, where=_there)
+partial_index("ix_projects_trash", _of.account_id, _of.deleted_at, _of.id, where=_in_trash)
 
 collaborators = sa.Table(
     "collaborators",
