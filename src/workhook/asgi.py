@@ -18,7 +18,7 @@ from workhook.identity.oauth import api as oauth_api
 from workhook.identity.oauth import applications
 from workhook.identity.rate import RateLimiter
 from workhook.identity.refusals import Refusals
-from workhook.identity.tokens import api as tokens_api
+from workhook.identity.tokens import personal as tokens_api
 from workhook.storage.migrate import check_schema
 from workhook.web import operations as web_operations
 from workhook.web import render

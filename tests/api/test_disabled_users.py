@@ -12,7 +12,7 @@ from tests.api.test_cli import Cli
 from tests.harness.databases import Databases
 from tests.harness.server import Server
 from workhook.http.calls import Services
-from workhook.identity import disabling
+from workhook.identity import actions
 
 
 @pytest.fixture(scope="module")
@@ -28,9 +28,9 @@ def _turn(site: Site, *, disabled: bool) -> None:
     async def turn(services: Services) -> None:
         async with services.database.transaction() as tx:
             if disabled:
-                await disabling.disable(tx, site.ada.user, base=site.server.url)
+                await actions.disable(tx, site.ada.user, base=site.server.url)
             else:
-                await disabling.enable(tx, site.ada.user)
+                await actions.enable(tx, site.ada.user)
 
     site.server.run(turn)
 

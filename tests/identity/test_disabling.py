@@ -12,8 +12,8 @@ from tests.harness.beside import Beside, opened
 from tests.harness.world import make_world
 from workhook.core.errors import Invalid
 from workhook.http.calls import Services
-from workhook.identity import actions, disabling, invitations, queries
-from workhook.identity.disabling import LastOwner
+from workhook.identity import actions, invitations, queries
+from workhook.identity.actions import LastOwner
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account
 from workhook.identity.signin import identities, sessions
@@ -45,13 +45,13 @@ class Scene:
     other: Account
     eve: Account
 
-    async def disable(self, user: Account) -> disabling.Disabled:
+    async def disable(self, user: Account) -> actions.Disabled:
         async with self.services.database.transaction() as tx:
-            return await disabling.disable(tx, user, base=BASE)
+            return await actions.disable(tx, user, base=BASE)
 
     async def enable(self, user: Account) -> bool:
         async with self.services.database.transaction() as tx:
-            return await disabling.enable(tx, user)
+            return await actions.enable(tx, user)
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ async def test_a_session_that_began_while_the_user_was_disabled_is_never_good(sc
 async def test_doing_it_again_changes_nothing(scene: Scene) -> None:
     first = await scene.disable(scene.ada)
     assert first.changed
-    assert await scene.disable(scene.ada) == disabling.Disabled(first.at, changed=False)
+    assert await scene.disable(scene.ada) == actions.Disabled(first.at, changed=False)
     assert await queries.disabled_at(scene.services.database, scene.ada.id) == first.at
     assert await scene.enable(scene.ada)
     assert not await scene.enable(scene.ada)
@@ -214,7 +214,7 @@ async def _step_down(tx: Transaction, place: Account, owner: Account) -> object:
 
 
 async def _be_disabled(tx: Transaction, place: Account, owner: Account) -> object:
-    return await disabling.disable(tx, owner, base=BASE)
+    return await actions.disable(tx, owner, base=BASE)
 
 
 @pytest.mark.parametrize(

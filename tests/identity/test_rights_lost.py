@@ -10,7 +10,7 @@ import pytest
 from tests.harness.world import World, make_world
 from workhook.core.ids import new_id
 from workhook.http.calls import Services
-from workhook.identity import actions, disabling, queries, removal
+from workhook.identity import actions, queries, removal
 from workhook.identity.apps import actions as app_actions
 from workhook.identity.apps import installing
 from workhook.identity.apps.manage_schemas import AppCreate, OauthAppCreate
@@ -126,8 +126,8 @@ async def test_a_project_that_becomes_private(scene: _Scene) -> None:
 
 async def test_a_user_who_is_disabled(scene: _Scene) -> None:
     for _ in range(2):
-        await disabling.disable(scene.tx, scene.other, base=BASE)
-    await disabling.enable(scene.tx, scene.other)
+        await actions.disable(scene.tx, scene.other, base=BASE)
+    await actions.enable(scene.tx, scene.other)
     assert scene.losses == [scene.loss(by_owner=False, everywhere=True)]
 
 

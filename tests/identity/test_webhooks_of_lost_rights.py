@@ -18,7 +18,7 @@ from workhook.hooks.parsing import parse_hook
 from workhook.hooks.records import HookOwner, viewer_of
 from workhook.hooks.tables import dispatches, hooks
 from workhook.http.calls import Services
-from workhook.identity import actions, disabling, queries
+from workhook.identity import actions, queries
 from workhook.identity.apps.actions import create_oauth_app, revoke_tokens
 from workhook.identity.apps.manage_schemas import OauthAppCreate
 from workhook.identity.apps.schemas import App
@@ -107,7 +107,7 @@ class Scene:
                 assert actor is not None
                 await remove_member(Write(tx, actor, BASE), self.project.project_id, user.login)
             case "disabled":
-                await disabling.disable(tx, user, base=BASE)
+                await actions.disable(tx, user, base=BASE)
             case "every token":
                 await revoke_tokens(tx, None, self.app)
         return True
@@ -202,7 +202,7 @@ async def test_of_a_disabled_user_everywhere(scene: Scene) -> None:
     await scene.lose("disabled", "first")
     assert await scene.on() == {project, others}
     async with scene.services.database.transaction() as tx:
-        await disabling.enable(tx, scene.people["first"])
+        await actions.enable(tx, scene.people["first"])
     assert await scene.on() == {project, others}, "the app turns them on again, if it still wants them"
     assert here not in {own, project}
 

@@ -59,17 +59,17 @@ async def create(
     wanted = _wanted(kind, scopes, options, expires_in, note)
     async with context.transaction() as tx:
         who = await find_enabled_user(tx, user)
-        made = await personal.create(tx, who, wanted, None)
+        issued, details = await personal.create(tx, who, wanted, None)
     data: dict[str, object] = {
-        "token": made.issued.token,
-        "id": made.issued.id,
+        "token": issued.token,
+        "id": issued.id,
         "user": who.login,
-        "scopes": list(made.details.scopes),
-        "expires_at": format_time(made.details.expires_at),
+        "scopes": list(details.scopes),
+        "expires_at": format_time(details.expires_at),
     }
     if kind == _FINE_GRAINED:
-        data |= _confinement(made.details)
-    context.answer(data, made.issued.token)
+        data |= _confinement(details)
+    context.answer(data, issued.token)
 
 
 def _require(kind: str, scopes: str | None, options: tuple[str | None, ...]) -> None:

@@ -68,14 +68,14 @@ async def disable(context: Context, *, login: _Login) -> None:
 
     Streams end and running timers are finished. What they did stays. The last owner of an organization stays enabled.
     """
-    from workhook.identity import disabling
+    from workhook.identity import actions
 
     base = base_address(context.settings)
     async with context.transaction() as tx:
         user = await find_user(tx, login)
         try:
-            done = await disabling.disable(tx, user, base=base)
-        except disabling.LastOwner as error:
+            done = await actions.disable(tx, user, base=base)
+        except actions.LastOwner as error:
             raise _last_owner(user.login, error.organizations) from error
     disabled_at = format_time(done.at)
     said = "is disabled" if done.changed else "was disabled already"
@@ -92,11 +92,11 @@ def _last_owner(login: str, organizations: list[str]) -> CliError:
 @command(app, "enable")
 async def enable(context: Context, *, login: _Login) -> None:
     """Let a disabled user in again, with the tokens and the password that they had."""
-    from workhook.identity import disabling
+    from workhook.identity import actions
 
     async with context.transaction() as tx:
         user = await find_user(tx, login)
-        changed = await disabling.enable(tx, user)
+        changed = await actions.enable(tx, user)
     data = {"login": user.login, "disabled_at": None, "changed": changed}
     context.answer(data, f"{user.login} is enabled" if changed else f"{user.login} was not disabled")
 

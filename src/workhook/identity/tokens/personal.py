@@ -8,21 +8,25 @@ them (`root_id`).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
 
 import sqlalchemy as sa
-from msgspec import UnsetType
+from msgspec import UNSET, UnsetType
 
 from workhook.core import json
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid, NotFound, Unauthenticated, shown
+from workhook.http.calls import NOT_KEPT, Call
+from workhook.http.endpoints import Created, Paged, Routes
+from workhook.http.operations import WEBHOOK_API
 from workhook.identity import audit
+from workhook.identity.authenticator import actor_of
+from workhook.identity.context import Write
 from workhook.identity.policy import PERMISSIONS, SCOPES, expand
 from workhook.identity.queries import find_account, find_member_role, key_of, repositories, repository_of
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import accounts, apps, projects, tokens
 from workhook.identity.tokens.issue import APP_USER, CLASSIC, FINE_GRAINED, IssuedToken, issue, revoke_with_family
-from workhook.identity.tokens.schemas import TokenApp, TokenCreate, TokenDetails
+from workhook.identity.tokens.schemas import CreatedToken, TokenApp, TokenCreate, TokenDetails, TokenShape, token_shape
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
@@ -74,9 +78,12 @@ _named = repositories.where(
 _by_id = repositories.where(any_of(projects.c.repository_id, "repository_ids"))
 
 
-async def find_of(reader: Reader, user_id: int, token_id: int) -> TokenDetails | None:
-    """A token that stands for the user and is good."""
-    rows = await reader.fetch_all(_my_one, {"user_id": user_id, "token_id": token_id, "now": now_ms()})
+async def find(reader: Reader, token_id: int, user_id: int | None = None) -> TokenDetails | None:
+    """A token that stands for the user and is good; None: any, also one that is revoked, for whoever runs the server."""
+    if user_id is None:
+        rows = await reader.fetch_all(_one, {"token_id": token_id})
+    else:
+        rows = await reader.fetch_all(_my_one, {"user_id": user_id, "token_id": token_id, "now": now_ms()})
     found = await _with_names(reader, rows, user_id)
     return found[0] if found else None
 
@@ -87,12 +94,6 @@ async def count_living(tx: Transaction, user_id: int) -> int:
     await tx.fetch_one(_lock_user, {"user_id": user_id})
     row = await tx.fetch_one(_count_personal, {"user_id": user_id, "now": now_ms()})
     return int(row["total"]) if row else 0
-
-
-async def find(reader: Reader, token_id: int) -> TokenDetails | None:
-    """Any token, also one that is revoked: for those who run the server."""
-    found = await _with_names(reader, await reader.fetch_all(_one, {"token_id": token_id}), None)
-    return found[0] if found else None
 
 
 async def every(reader: Reader, user_id: int | None = None) -> list[TokenDetails]:
@@ -155,15 +156,10 @@ _COVERED_BY = {
 }
 
 
-class NewToken(NamedTuple):
-    """A new token: `issued` holds it this once."""
-
-    issued: IssuedToken
-    details: TokenDetails
-
-
-async def create(tx: Transaction, user: Account, wanted: TokenCreate, by: Actor | None) -> NewToken:
-    """`by` None: the command line, which may give every scope. Raises `Invalid` with every fault, and
+async def create(
+    tx: Transaction, user: Account, wanted: TokenCreate, by: Actor | None
+) -> tuple[IssuedToken, TokenDetails]:
+    """The new token, seen only here. `by` None: the command line, which may give every scope. Raises `Invalid` with every fault, and
     `Unauthenticated` if the token that asks was revoked in this moment."""
     if by is not None and not await lock_living(tx, by.token_id):
         raise Unauthenticated("Bad credentials")
@@ -195,23 +191,16 @@ async def create(tx: Transaction, user: Account, wanted: TokenCreate, by: Actor 
         note=wanted.note,
         expires_at=expires_at,
     )
-    details = await find_of(tx, user.id, issued.id)
+    details = await find(tx, issued.id, user.id)
     assert details is not None, "it was inserted just now"
     await _record(tx, by, "token.create", details, place[0] if place else user.id)
-    return NewToken(issued, details)
-
-
-async def revoke_own(tx: Transaction, actor: Actor, token_id: int) -> None:
-    """A token that stands for the user and that the actor's token sees (`find_own`). Raises `NotFound`."""
-    found = await find_own(tx, actor, token_id)
-    if not await end(tx, actor, found):
-        raise NotFound()
+    return issued, details
 
 
 async def find_own(reader: Reader, actor: Actor, token_id: int) -> TokenDetails:
     """A token that stands for the user, of whatever kind: itself, or one that can do no more. What can do more, a token
     that was lost must neither see nor be able to end. Raises `NotFound`."""
-    found = await find_of(reader, actor.user.id, token_id)
+    found = await find(reader, token_id, actor.user.id)
     if found is not None and _sees(actor, found.id, found.scopes, found.allowed):
         return found
     hidden = found or await find(reader, token_id)
@@ -255,10 +244,8 @@ def _fault(field: str, message: str, code: str = "custom") -> Fault:
 
 def _scope_faults(wanted: TokenCreate, by: Actor | None) -> list[Fault]:
     only = "only a fine-grained token has it; a classic one has scopes"
-    given: Mapping[str, object] = {
-        name: getattr(wanted, name) for name in ("permissions", "organization", "repositories")
-    }
-    faults = [_fault(name, f"{name}: {only}") for name, value in given.items() if not isinstance(value, UnsetType)]
+    given = [name for name in ("permissions", "organization", "repositories") if getattr(wanted, name) is not UNSET]
+    faults = [_fault(name, f"{name}: {only}") for name in given]
     scopes = [] if isinstance(wanted.scopes, UnsetType) else wanted.scopes
     unknown = sorted({each for each in scopes if each not in SCOPES})
     if unknown:
@@ -266,9 +253,8 @@ def _scope_faults(wanted: TokenCreate, by: Actor | None) -> list[Fault]:
         faults.append(_fault("scopes", f"{listed}: there are only {', '.join(SCOPES)}"))
     beyond = sorted(set(scopes) & set(SCOPES) - expand(by.scopes)) if by else []
     if beyond:
-        faults.append(
-            _fault("scopes", f"{', '.join(beyond)}: the token that asks does not have it, so it cannot give it")
-        )
+        message = f"{', '.join(beyond)}: the token that asks does not have it, so it cannot give it"
+        faults.append(_fault("scopes", message))
     return faults
 
 
@@ -342,9 +328,59 @@ async def _repository_ids(
     known = {key_of(each.name) for each in found}
     missing = [each for each in dict.fromkeys(names) if keys.get(each) not in known]
     if missing:
-        listed = ", ".join(shown(each) for each in missing)
-        faults.append(
-            _fault("repositories", f"{listed}: {account.login} has no such repository that {user.login} sees")
-        )
+        listed = ", ".join(map(shown, missing))
+        message = f"{listed}: {account.login} has no such repository that {user.login} sees"
+        faults.append(_fault("repositories", message))
         return None
     return tuple(each.id for each in found)
+
+
+routes = Routes(WEBHOOK_API, "tokens", read="tokens", write="tokens", resource="Token")
+
+
+def _shape(call: Call, actor: Actor, token: TokenDetails) -> TokenShape:
+    return token_shape(TokenShape, token, call.base, current=token.id == actor.token_id)
+
+
+@routes.get("/user/tokens")
+async def tokens_list(call: Call, page: Page) -> Paged[list[TokenShape]]:
+    """List the tokens that stand for you.
+
+    Newest first: personal ones, and those that you let apps have, as far as they can do no more than the token that
+    asks. Those that are revoked or over are gone.
+    """
+    actor = actor_of(call)
+    found, total = await list_own(call.database, actor, page)
+    return Paged([_shape(call, actor, each) for each in found], total)
+
+
+@routes.post(
+    "/user/tokens",
+    etag=False,
+    description="It can do no more than the token that asks for it, ends no later, is revoked with it, and shares its "
+    f"request limit. A user has at most {LIVING_MAX} that are good.",
+)
+async def tokens_create(write: Write, wanted: TokenCreate) -> Created[CreatedToken]:
+    """Make a personal token."""
+    issued, details = await create(write.tx, write.actor.user, wanted, write.actor)
+    shape = token_shape(CreatedToken, details, write.call.base, current=False, token=issued.token)
+    return Created(shape, shape.url, NOT_KEPT)
+
+
+@routes.get("/user/tokens/{token_id}")
+async def tokens_get(call: Call, token_id: int) -> TokenShape:
+    """Get a token that stands for you."""
+    actor = actor_of(call)
+    return _shape(call, actor, await find_own(call.database, actor, token_id))
+
+
+@routes.delete("/user/tokens/{token_id}")
+async def tokens_delete(write: Write, token_id: int) -> None:
+    """Revoke a token that stands for you.
+
+    Itself, or one that can do no more; with every token that was made with it. No process takes it from a second later
+    on.
+    """
+    found = await find_own(write.tx, write.actor, token_id)
+    if not await end(write.tx, write.actor, found):
+        raise NotFound()
