@@ -1,4 +1,9 @@
-"""Accounts, members, collaborators and tokens: what `workhook setup` and its sisters do."""
+"""Accounts, members, collaborators and tokens: what `workhook setup` and its sisters do.
+
+A user who is disabled: nothing that stands for them is good any more, in every process within a second. Tokens,
+passwords and identities are not deleted, and are good again once the user is enabled: whoever looks one up asks in the
+same statement whether its user is disabled. Sessions and links that sign in have ended, and so have timers and streams.
+What the user did and the places that they have stay, and show them."""
 
 from __future__ import annotations
 

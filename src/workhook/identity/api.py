@@ -1,6 +1,7 @@
-"""What clients ask besides hooks: where things are, limits, and small talk. Who there is:
-`identity.profiles` and `identity.members`.
-"""
+"""What clients ask besides hooks: where things are, limits, small talk, and the one GraphQL question.
+
+Clients of GraphQL ask who they are before anything else; there is no other GraphQL here. Who there is: `identity.profiles`
+and `identity.members`."""
 
 from __future__ import annotations
 

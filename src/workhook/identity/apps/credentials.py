@@ -1,4 +1,6 @@
-"""How an app shows that it is that app: a JSON Web Token signed with its key, or its client id and secret."""
+"""How an app shows that it is that app: a JSON Web Token signed with its key, or its client id and secret.
+
+New keys and secrets are made here. What is private of them is stored nowhere."""
 
 from __future__ import annotations
 

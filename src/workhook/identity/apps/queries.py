@@ -1,4 +1,6 @@
-"""Reads of apps. Those who manage them name the organization; a client is known by its `client_id`."""
+"""Reads of apps and of their installations.
+
+Those who manage apps name the organization; a client is known by its `client_id`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OAuth apps and apps, as the program knows them."""
+"""OAuth apps and apps, as the program knows them, and the rules for what a registration may say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The request that a browser brings to `/login/oauth/authorize`, read and checked (RFC 6749 4.1.1). Pure."""
+"""The request that a browser brings to `/login/oauth/authorize`, read and checked (RFC 6749 4.1.1). Pure.
+
+Here is also where its answer may go (RFC 6749 3.1.2, RFC 8252, RFC 9700 4.1), and what PKCE asks of it: the Proof Key
+for Code Exchange (RFC 7636), with the method S256 alone."""
 
 from __future__ import annotations
 

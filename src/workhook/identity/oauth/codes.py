@@ -1,4 +1,8 @@
-"""Authorization codes: made when a user consents, exchanged once for a token (RFC 6749 4.1)."""
+"""What is exchanged once for a token: authorization codes and the codes of devices.
+
+An authorization code is made when a user consents (RFC 6749 4.1). In the device flow (RFC 8628) a device shows a code,
+a person types it elsewhere and decides, and the device polls.
+"""
 
 from __future__ import annotations
 

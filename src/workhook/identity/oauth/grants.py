@@ -1,5 +1,7 @@
-"""What users have let apps do. Whoever issues or ends tokens of a grant locks its row first, and whoever issues the row
-of its app before that, so that nothing is issued behind the back of a revocation (docs/decisions/0014-oauth.md)."""
+"""What users have let apps do, and the tokens that come of it.
+
+Whoever issues or ends tokens of a grant locks its row first, and whoever issues the row of its app before that, so that
+nothing is issued behind the back of a revocation (docs/decisions/0014-oauth.md)."""
 
 from __future__ import annotations
 

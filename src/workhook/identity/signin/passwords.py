@@ -1,4 +1,4 @@
-"""Passwords: what is taken for one, and their hashes (argon2id, RFC 9106)."""
+"""Passwords: what is taken for one, their hashes (argon2id, RFC 9106), and signing in with one. All but HTTP."""
 
 from __future__ import annotations
 

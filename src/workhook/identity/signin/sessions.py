@@ -1,4 +1,7 @@
-"""Sessions of people who have signed in. What the cookie holds is stored as its digest only."""
+"""Sessions of people who have signed in, and links that sign somebody in or let them set a password, once.
+
+What a cookie or a link holds is stored as its digest only.
+"""
 
 from __future__ import annotations
 

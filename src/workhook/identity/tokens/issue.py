@@ -1,4 +1,7 @@
-"""Issuing and revoking, the same for every kind. Who may is decided by whoever calls."""
+"""The kinds of token (the table in "Tokens and permissions"), issuing, revoking and pruning, the same for every kind.
+
+Whoever calls decides who may. What is over is deleted some time later: tokens, codes, sessions, invitations, counters.
+A used refresh token is kept as long as it would have been good: whoever uses it again is a thief, or was robbed."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ _by_id = repositories.where(any_of(projects.c.repository_id, "repository_ids"))
 
 
 async def find(reader: Reader, token_id: int, user_id: int | None = None) -> TokenDetails | None:
-    """A token that stands for the user and is good; None: any, also one that is revoked, for whoever runs the server."""
+    """A token that stands for the user and is good. `user_id` None: any, also one that is revoked."""
     if user_id is None:
         rows = await reader.fetch_all(_one, {"token_id": token_id})
     else:
@@ -159,8 +159,10 @@ _COVERED_BY = {
 async def create(
     tx: Transaction, user: Account, wanted: TokenCreate, by: Actor | None
 ) -> tuple[IssuedToken, TokenDetails]:
-    """The new token, seen only here. `by` None: the command line, which may give every scope. Raises `Invalid` with every fault, and
-    `Unauthenticated` if the token that asks was revoked in this moment."""
+    """The new token, which is seen only here. `by` None: the command line, which may give every scope.
+
+    Raises `Invalid` with every fault, and `Unauthenticated` if the token that asks was revoked in this moment.
+    """
     if by is not None and not await lock_living(tx, by.token_id):
         raise Unauthenticated("Bad credentials")
     faults: list[Fault] = []
