@@ -1,6 +1,6 @@
 """What clients ask besides hooks: where things are, limits, small talk, and the one GraphQL question.
 
-Clients of GraphQL ask who they are before anything else; there is no other GraphQL here. Who there is: `identity.profiles`
+Clients of GraphQL ask who they are before anything else; there is no other GraphQL here. Who there is is in
 and `identity.members`."""
 
 from __future__ import annotations

@@ -104,8 +104,6 @@ def reach_params(actor: Actor) -> Mapping[str, object]:
 STANDS_S = 0.8  # revocation is to take effect within a second, also where its signal is lost
 KEPT_MAX = 10_000
 
-_LEVELS = (None, "read", "write")
-
 _installed = sa.and_(
     installations.c.suspended_at.is_(None),
     sa.or_(
@@ -231,7 +229,7 @@ def _rows(value: Any) -> Any:
 
 def weaker(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
     """What both permit."""
-    both = {name: min(level, other[name], key=_LEVELS.index) for name, level in one.items() if name in other}
+    both = {name: min(level, other[name], key=LEVELS.index) for name, level in one.items() if name in other}
     return {name: level for name, level in both.items() if level}
 
 
