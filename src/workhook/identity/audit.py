@@ -26,59 +26,47 @@ from workhook.storage import Transaction
 from workhook.storage.metadata import insert_into
 
 # What is refused is called what it is called when it is done: one search finds both.
-_OTHERWISE = {
-    "account_get_by_number": "account.get",
-    "app_access_tokens_create": "installation.create_token",
-    "app_installation_of_organization": "installation.get",
-    "app_installation_of_repository": "installation.get",
-    "app_installation_of_repository_by_number": "installation.get",
-    "app_installation_requests": "installation.list_requests",
-    "app_installation_of_user": "installation.get",
-    "change_tasks": "task.bulk",
-    "installation_repositories_list": "installation.list_repositories",
-    "installation_token_revoke": "installation.revoke_token",
-    "oauth_access_token": "oauth_token.issue",
-    "oauth_device_code": "device_code.create",
-    "oauth_grant_delete": "grant.revoke",
-    "oauth_token_delete": "oauth_token.revoke",
-    "organization_get_by_number": "organization.get",
-    "organization_invitations_cancel": "invitation.delete",
-    "organization_members_remove": "member.remove",
-    "organization_memberships_remove": "member.remove",
-    "organization_memberships_set": "member.add",
-    "page_authorize": "grant.authorize",
-    "page_authorize_decide": "grant.authorize",
-    "page_device_decide": "grant.authorize",
-    "page_device_enter": "grant.authorize",
-    "page_grant": "grant.revoke",
-    "page_install": "installation.create",
-    "page_install_decide": "installation.create",
-    "page_install_permissions": "installation.create",
-    "page_link": "user.sign_in",
-    "page_link_post": "user.sign_in",
-    "page_login_post": "user.sign_in",
-    "page_logout": "user.sign_out",
-    "page_oidc": "user.sign_in",
-    "page_oidc_callback": "user.sign_in",
-    "page_password_post": "user.password_change",
-    "page_session_end": "user.session_end",
-    "page_sessions_end": "user.session_end",
-    "rate_limit": "rate_limit.get",
-    "repository_collaborators_remove": "member.remove",
-    "repository_collaborators_set": "member.add",
-    "repository_dispatch": "event.dispatch",
-    "repository_get_by_number": "repository.get",
-    "repository_hooks_test_old": "hook.test",
-    "repository_invitations_cancel": "invitation.delete",
-    "tokens_delete": "token.revoke",
-    "user_memberships_accept": "member.add",
-    "user_repository_invitations_accept": "member.add",
-    "user_repository_invitations_decline": "invitation.delete",
-    "user_repository_invitations_list": "invitation.list",
-    "user_installation_repositories_add": "installation.update",
-    "user_installation_repositories_remove": "installation.update",
-    "user_installation_repositories_list": "installation.list_repositories",
-}
+_NAMED = {
+    "account.get": ("account_get_by_number",),
+    "device_code.create": ("oauth_device_code",),
+    "event.dispatch": ("repository_dispatch",),
+    "grant.authorize": ("page_authorize", "page_authorize_decide", "page_device_decide", "page_device_enter"),
+    "grant.revoke": ("oauth_grant_delete", "page_grant"),
+    "hook.test": ("repository_hooks_test_old",),
+    "installation.create": ("page_install", "page_install_decide", "page_install_permissions"),
+    "installation.create_token": ("app_access_tokens_create",),
+    "installation.get": (
+        "app_installation_of_organization", "app_installation_of_repository",
+        "app_installation_of_repository_by_number", "app_installation_of_user",
+    ),
+    "installation.list_repositories": ("installation_repositories_list", "user_installation_repositories_list"),
+    "installation.list_requests": ("app_installation_requests",),
+    "installation.revoke_token": ("installation_token_revoke",),
+    "installation.update": ("user_installation_repositories_add", "user_installation_repositories_remove"),
+    "invitation.delete": (
+        "organization_invitations_cancel", "repository_invitations_cancel", "user_repository_invitations_decline",
+    ),
+    "invitation.list": ("user_repository_invitations_list",),
+    "member.add": (
+        "organization_memberships_set", "repository_collaborators_set", "user_memberships_accept",
+        "user_repository_invitations_accept",
+    ),
+    "member.remove": (
+        "organization_members_remove", "organization_memberships_remove", "repository_collaborators_remove",
+    ),
+    "oauth_token.issue": ("oauth_access_token",),
+    "oauth_token.revoke": ("oauth_token_delete",),
+    "organization.get": ("organization_get_by_number",),
+    "rate_limit.get": ("rate_limit",),
+    "repository.get": ("repository_get_by_number",),
+    "task.bulk": ("change_tasks",),
+    "token.revoke": ("tokens_delete",),
+    "user.password_change": ("page_password_post",),
+    "user.session_end": ("page_session_end", "page_sessions_end"),
+    "user.sign_in": ("page_link", "page_link_post", "page_login_post", "page_oidc", "page_oidc_callback"),
+    "user.sign_out": ("page_logout",),
+}  # fmt: skip
+_ACTION_OF = {name: action for action, names in _NAMED.items() for name in names}
 _PLACE = re.compile(r"^(repository|organization)_(?=[a-z]+_)|^(app|user)_(?=installations_)")
 
 _TYPES = (
@@ -100,8 +88,8 @@ def action_of(operation: Operation) -> str:
 
 @cache
 def _action_of(name: str, verb_first: bool) -> str:
-    if name in _OTHERWISE:
-        return _OTHERWISE[name]
+    if name in _ACTION_OF:
+        return _ACTION_OF[name]
     if verb_first:
         verb, _, thing = name.partition("_")
     else:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
+
+import msgspec
 
 from workhook.core.clock import HOUR_MS, now_ms
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
+from workhook.core.secrecy import Secretive
 from workhook.http import parameters
 from workhook.identity import audit
 from workhook.identity.apps import queries
@@ -25,16 +28,13 @@ _NOT_GRANTED = "The permissions requested are not granted to this installation."
 _NOT_REACHED = "There is at least one repository that does not exist or is not accessible to the parent installation."
 
 
-class AccessToken(NamedTuple):
+class AccessToken(Secretive, msgspec.Struct, frozen=True):
     """`repository_ids` None: all of the organization. `named`: those that the request narrowed it to, if it did."""
 
     issued: IssuedToken
     permissions: Mapping[str, str]
     repository_ids: Collection[int] | None
     named: list[Repository] | None
-
-    def __repr__(self) -> str:
-        return f"AccessToken({self.issued!r})"
 
 
 def parse(body: Mapping[str, Any], shape: type[Body], resource: str = _RESOURCE) -> Body:

@@ -11,13 +11,15 @@ import hashlib
 import re
 import secrets
 import string
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, TypeGuard
 
+import msgspec
 import structlog
 
 from workhook.core import json
 from workhook.core.clock import MINUTE_MS, now_ms
 from workhook.core.errors import Malformed, Problem, Unauthenticated
+from workhook.core.secrecy import Secretive
 from workhook.identity.apps import queries
 from workhook.identity.apps.schemas import App
 from workhook.identity.tokens.issue import digest_of
@@ -164,15 +166,12 @@ _CLIENT_ID_PREFIXES = {"oauth": "Ov23li", "app": "Iv23li"}
 _CLIENT_ID_LENGTH = 20
 
 
-class NewKey(NamedTuple):
+class NewKey(Secretive, msgspec.Struct, frozen=True):
     """`private_key` is None for a key whose other half the caller has. Both are PEM; see `fingerprint_of`."""
 
     public_key: str
     fingerprint: str
     private_key: str | None = None
-
-    def __repr__(self) -> str:
-        return f"NewKey(fingerprint={self.fingerprint!r})"
 
 
 def new_client_id(kind: str) -> str:

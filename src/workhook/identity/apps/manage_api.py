@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from msgspec import UNSET
@@ -14,7 +14,7 @@ from workhook.http.operations import WEBHOOK_API
 from workhook.identity.apps import actions, queries
 from workhook.identity.apps import manage_schemas as s
 from workhook.identity.apps.credentials import NewKey, new_key, own_key
-from workhook.identity.apps.schemas import App
+from workhook.identity.apps.schemas import App, AppKey, AppSecret
 from workhook.identity.authenticator import actor_of, named_organization
 from workhook.identity.context import Write
 from workhook.identity.schemas import shape_of
@@ -23,6 +23,7 @@ from workhook.storage.database import UniqueViolation
 from workhook.storage.pages import Page
 
 R = TypeVar("R")
+H = TypeVar("H", AppSecret, AppKey)
 
 TAG, OWNERS = "app management", "organization.admin"
 oauth_apps = Routes(WEBHOOK_API, TAG, read=OWNERS, write=OWNERS, resource="OauthApp")
@@ -68,6 +69,13 @@ async def _with_keys(call: Call, reader: Reader, app: App) -> s.AppShape:
     assert isinstance(shape, s.AppShape), "an app is no OAuth app"
     shape.keys = [shape_of(s.KeyShape, each) for each in await queries.list_keys(reader, app.id)]
     return shape
+
+
+def _with_id(found: Sequence[H], number: int) -> H:
+    for each in found:
+        if each.id == number:
+            return each
+    raise NotFound()
 
 
 def _own_key(public_key: str) -> NewKey:
@@ -182,10 +190,7 @@ async def create_secret(write: Write) -> Created[s.SecretShape]:
 async def get_secret(call: Call, secret_id: int) -> s.SecretShape:
     """What is known of a client secret."""
     app = await _app_of(call, call.database)
-    for each in await queries.list_secrets(call.database, app.id):
-        if each.id == secret_id:
-            return shape_of(s.SecretShape, each)
-    raise NotFound()
+    return shape_of(s.SecretShape, _with_id(await queries.list_secrets(call.database, app.id), secret_id))
 
 
 @both.delete("/secrets/{secret_id}")
@@ -225,10 +230,7 @@ async def apps_create_key(call: Call, create: s.KeyCreate) -> Created[s.KeyShape
 async def apps_get_key(call: Call, key_id: int) -> s.KeyShape:
     """Get a key of an app."""
     app = await _app_of(call, call.database)
-    for each in await queries.list_keys(call.database, app.id):
-        if each.id == key_id:
-            return shape_of(s.KeyShape, each)
-    raise NotFound()
+    return shape_of(s.KeyShape, _with_id(await queries.list_keys(call.database, app.id), key_id))
 
 
 @apps.delete("/orgs/{org}/apps/{slug}/keys/{key_id}", problems=(422,))

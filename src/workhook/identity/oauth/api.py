@@ -149,6 +149,20 @@ class OauthClient(NamedTuple):
     secret_shown: bool
 
 
+async def _asked(
+    call: Call, known: Mapping[str, str], shape: type[msgspec.Struct]
+) -> tuple[Fields, OauthClient] | Answer:
+    """What the body says and which client sends it, or the answer that refuses it."""
+    fields = await read(call, known)
+    if isinstance(fields, Refusal):
+        return refusal(call, fields, shape)
+    client = await _client(call, fields)
+    if client is None:
+        named = "client_id" in fields or call.header("authorization") is not None
+        return _refuse(call, _WRONG_CLIENT if named else _NO_CLIENT, shape)
+    return fields, client
+
+
 async def _client(call: Call, fields: Fields) -> OauthClient | None:
     """By HTTP Basic or in the body (RFC 6749 2.3.1). None: a wrong id or secret, or two ids."""
     client_id, secret = fields.get("client_id", ""), fields.get("client_secret")
@@ -164,11 +178,6 @@ async def _client(call: Call, fields: Fields) -> OauthClient | None:
         return OauthClient(app, secret_shown=False) if app else None
     app = await authenticate_client(call.database, client_id, secret)
     return OauthClient(app, secret_shown=True) if app else None
-
-
-def _not_known(call: Call, fields: Fields) -> Refusal:
-    named = "client_id" in fields or call.header("authorization") is not None
-    return _WRONG_CLIENT if named else _NO_CLIENT
 
 
 def _refuse(call: Call, why: Refusal, shape: type[msgspec.Struct], client: OauthClient | None = None) -> Answer:
@@ -193,12 +202,10 @@ def _refuse(call: Call, why: Refusal, shape: type[msgspec.Struct], client: Oauth
 )
 async def oauth_access_token(call: Call) -> Answer:
     """Get a token."""
-    fields = await read(call, _TOKEN_FIELDS)
-    if isinstance(fields, Refusal):
-        return refusal(call, fields, TokenAnswer)
-    client = await _client(call, fields)
-    if client is None:
-        return _refuse(call, _not_known(call, fields), TokenAnswer)
+    asked = await _asked(call, _TOKEN_FIELDS, TokenAnswer)
+    if isinstance(asked, Answer):
+        return asked
+    fields, client = asked
     outcome = await call.database.in_transaction(partial(_grant, client=client, fields=fields))
     if isinstance(outcome, Refusal):
         return _refuse(call, outcome, TokenAnswer, client)
@@ -239,12 +246,10 @@ async def _grant(tx: Transaction, client: OauthClient, fields: Fields) -> TokenA
 )
 async def oauth_device_code(call: Call) -> Answer:
     """Begin the device flow."""
-    fields = await read(call, _DEVICE_FIELDS)
-    if isinstance(fields, Refusal):
-        return refusal(call, fields, DeviceAnswer)
-    client = await _client(call, fields)
-    if client is None:
-        return _refuse(call, _not_known(call, fields), DeviceAnswer)
+    asked = await _asked(call, _DEVICE_FIELDS, DeviceAnswer)
+    if isinstance(asked, Answer):
+        return asked
+    fields, client = asked
     app = client.app
     if not app.device_flow:
         return refusal(call, _NO_DEVICE_FLOW, DeviceAnswer)

@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from workhook.core.secrecy import Secretive
 from workhook.http.wire_types import Time, Url
 from workhook.identity.apps.app_schemas import OwnerShape, PermissionMap, Selection
 from workhook.identity.schemas import AccountShape
@@ -23,7 +24,7 @@ class Refusal(msgspec.Struct, frozen=True):
     interval: int | None = None
 
 
-class TokenAnswer(msgspec.Struct, omit_defaults=True):
+class TokenAnswer(Secretive, msgspec.Struct, omit_defaults=True):
     """A token, or with the same status 200 `error`: clients of the original read exactly that."""
 
     access_token: str | UnsetType = UNSET
@@ -39,11 +40,8 @@ class TokenAnswer(msgspec.Struct, omit_defaults=True):
     error_uri: Url | UnsetType = UNSET
     interval: Annotated[int | UnsetType, Meta(description="With `slow_down`: seconds between two polls.")] = UNSET
 
-    def __repr__(self) -> str:
-        return f"TokenAnswer(error={self.error!r})"
 
-
-class DeviceAnswer(msgspec.Struct, omit_defaults=True):
+class DeviceAnswer(Secretive, msgspec.Struct, omit_defaults=True):
     """The two codes of the device flow, or `error`."""
 
     device_code: str | UnsetType = UNSET
@@ -54,9 +52,6 @@ class DeviceAnswer(msgspec.Struct, omit_defaults=True):
     error: str | UnsetType = UNSET
     error_description: str | UnsetType = UNSET
     error_uri: Url | UnsetType = UNSET
-
-    def __repr__(self) -> str:
-        return f"DeviceAnswer(error={self.error!r})"
 
 
 class AuthorizationApp(msgspec.Struct):
@@ -77,7 +72,7 @@ class ScopedInstallation(msgspec.Struct):
     account: OwnerShape
 
 
-class Authorization(msgspec.Struct):
+class Authorization(Secretive, msgspec.Struct):
     """A token of the app that asks, with whose it is and what it carries."""
 
     id: int
@@ -98,9 +93,6 @@ class Authorization(msgspec.Struct):
         ScopedInstallation | UnsetType | None,
         Meta(description="Of a token that was narrowed: where it acts; null if the app is not installed there now."),
     ] = UNSET
-
-    def __repr__(self) -> str:
-        return f"Authorization(id={self.id})"
 
 
 class ServerMetadata(msgspec.Struct):

@@ -24,6 +24,7 @@ import structlog
 from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.errors import Forbidden, Malformed, Unavailable, shown
+from workhook.core.secrecy import Secretive
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
@@ -59,7 +60,7 @@ class Claims(msgspec.Struct, frozen=True):
     name: str | None = None
 
 
-class SignInAttempt(msgspec.Struct, frozen=True):
+class SignInAttempt(Secretive, msgspec.Struct, frozen=True):
     """What binds the provider's answer to the browser that began, which keeps it. The provider sees `state`, `nonce`
     and the digest of `verifier`."""
 
@@ -70,9 +71,6 @@ class SignInAttempt(msgspec.Struct, frozen=True):
     @classmethod
     def new(cls) -> SignInAttempt:
         return cls(*(secrets.token_urlsafe(32) for _ in range(3)))
-
-    def __repr__(self) -> str:
-        return "Attempt()"
 
 
 class Metadata(msgspec.Struct, frozen=True):

@@ -8,12 +8,14 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
 import sqlalchemy as sa
 
 from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Invalid, Problem, Unavailable
+from workhook.core.secrecy import Secretive
 from workhook.identity.queries import account_columns, key_of
 from workhook.identity.schemas import Account, account_of
 from workhook.identity.signin import sessions, throttle
@@ -210,7 +212,7 @@ KnownDevice = Callable[[int, int], str | None]
 """Gets a user's id and when the password was changed; answers the id of a browser in which that user has signed in."""
 
 
-class PasswordCheck(NamedTuple):
+class PasswordCheck(Secretive, msgspec.Struct, frozen=True):
     """A password that was tried. `user` None: whoever it is meant for does not exist, or is disabled. `right` implies a
     user."""
 
@@ -219,9 +221,6 @@ class PasswordCheck(NamedTuple):
     stored: str | None
     new_hash: str | None  # by today's parameters, where the stored one is of others
     attempt: throttle.CountedAttempt
-
-    def __repr__(self) -> str:
-        return f"Checked(right={self.right})"
 
 
 async def check_password(

@@ -8,9 +8,11 @@ from __future__ import annotations
 import secrets
 from typing import NamedTuple
 
+import msgspec
 import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, MINUTE_MS, now_ms
+from workhook.core.secrecy import Secretive
 from workhook.identity.queries import account_columns
 from workhook.identity.schemas import Account, account_of
 from workhook.identity.tables import accounts, sessions, sign_in_links
@@ -161,14 +163,11 @@ class SignInLink(NamedTuple):
     expires_at: int
 
 
-class NewLink(NamedTuple):
+class NewLink(Secretive, msgspec.Struct, frozen=True):
     """`path` holds the secret, which is seen only here."""
 
     path: str
     expires_at: int
-
-    def __repr__(self) -> str:
-        return f"NewLink(expires_at={self.expires_at})"
 
 
 async def create_link(tx: Transaction, user_id: int, purpose: str, *, minutes: float) -> NewLink:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection, Mapping
-from typing import NamedTuple
 
 import msgspec
 import sqlalchemy as sa
@@ -15,6 +14,7 @@ import sqlalchemy as sa
 from workhook.core import json
 from workhook.core.clock import DAY_MS, HOUR_MS, now_ms
 from workhook.core.ids import new_token, token_checks_out
+from workhook.core.secrecy import Secretive
 from workhook.identity.tables import (
     authorization_codes,
     device_codes,
@@ -102,15 +102,12 @@ _end_family = sa.update(refresh_tokens).where(
 _end_family = _end_family.values(used_at=big("now"))
 
 
-class IssuedToken(NamedTuple):
+class IssuedToken(Secretive, msgspec.Struct, frozen=True):
     """The only time that the token itself is seen. `expires_at`: milliseconds since the epoch."""
 
     id: int
     token: str
     expires_at: int | None
-
-    def __repr__(self) -> str:
-        return f"IssuedToken(id={self.id})"
 
 
 async def issue(
