@@ -75,7 +75,14 @@ async def create(tx: Transaction, app: App, installation_id: int, wanted: Access
         installation_id=installation.id,
         expires_at=now_ms() + LIFETIME_MS,
     )
-    await _audit(tx, installation, issued, permissions, chosen)
+    detail = {
+        "app": app.slug,
+        "token_id": issued.id,
+        "permissions": permissions,
+        "repositories": "all" if chosen is None else chosen,
+    }
+    target, account_id = f"installation/{installation.id}", installation.account.id
+    await audit.record(tx, None, "installation.create_token", target, account_id=account_id, detail=detail)
     return AccessToken(issued, permissions, installation.repository_ids if named is None else chosen, named)
 
 
@@ -91,8 +98,8 @@ async def give_up(tx: Transaction, actor: Actor) -> None:
 def refuse_what_is_beyond(not_granted: Sequence[Fault], not_reached: Sequence[Fault]) -> None:
     """Raises `Invalid` if there is any of it."""
     if not_granted or not_reached:
-        said = (_NOT_GRANTED if not_granted else "", _NOT_REACHED if not_reached else "")
-        raise Invalid(" ".join(filter(None, said)), faults=[*not_granted, *not_reached])
+        messages = [_NOT_GRANTED] * bool(not_granted) + [_NOT_REACHED] * bool(not_reached)
+        raise Invalid(" ".join(messages), faults=[*not_granted, *not_reached])
 
 
 def granted(installation: Installation, wanted: AccessTokenBody) -> tuple[dict[str, str], list[Fault]]:
@@ -103,7 +110,7 @@ def granted(installation: Installation, wanted: AccessTokenBody) -> tuple[dict[s
         return most, []
     allowed = weaker(asked, most)
     return allowed, [
-        _fault("permissions", f"{name}: {level} is not granted", "invalid")
+        Fault("permissions", "invalid", f"{name}: {level} is not granted", resource=_RESOURCE)
         for name, level in sorted(asked.items())
         if allowed.get(name) != level
     ]
@@ -125,26 +132,4 @@ async def chosen_of(
 
 
 def _unreached(field: str, value: object) -> Fault:
-    return _fault(field, f"{value} is not a repository of this installation", "invalid")
-
-
-def _fault(field: str | None, message: str | None, code: str) -> Fault:
-    return Fault(field=field, code=code, message=message, resource=_RESOURCE)
-
-
-async def _audit(
-    tx: Transaction,
-    installation: Installation,
-    issued: IssuedToken,
-    permissions: Mapping[str, str],
-    repository_ids: Collection[int] | None,
-) -> None:
-    detail = {
-        "app": installation.app.slug,
-        "token_id": issued.id,
-        "permissions": dict(permissions),
-        "repositories": "all" if repository_ids is None else sorted(repository_ids),
-    }
-    target = f"installation/{installation.id}"
-    account_id = installation.account.id
-    await audit.record(tx, None, "installation.create_token", target, account_id=account_id, detail=detail)
+    return Fault(field, "invalid", f"{value} is not a repository of this installation", resource=_RESOURCE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from workhook.core.clock import to_seconds_text
 from workhook.core.errors import Forbidden, NotFound
 from workhook.http.calls import NOT_KEPT, Call
 from workhook.http.endpoints import Created, Paged, Routes
@@ -19,7 +20,8 @@ from workhook.identity.apps.app_schemas import (
     app_repository_shape,
     installation_shape,
     integration_shape,
-    token_shape,
+    levels,
+    selection_of,
 )
 from workhook.identity.apps.schemas import Installation
 from workhook.identity.authenticator import actor_of, app_of
@@ -77,7 +79,15 @@ async def app_access_tokens_create(call: Call, installation_id: int) -> Created[
     wanted = access_tokens.parse(await call.json_object(null=True), AccessTokenBody)
     app = app_of(call)
     made = await call.database.in_transaction(lambda tx: access_tokens.create(tx, app, installation_id, wanted))
-    shape = token_shape(made.issued, made.permissions, made.repository_ids, made.named, call.base)
+    assert made.issued.expires_at is not None, "tokens of installations have an end"
+    shape = InstallationTokenShape(
+        token=made.issued.token,
+        expires_at=to_seconds_text(made.issued.expires_at),
+        permissions=levels(made.permissions),
+        repository_selection=selection_of(made.repository_ids),
+    )
+    if made.named is not None:
+        shape.repositories = [app_repository_shape(each, call.base) for each in made.named]
     # Where the token itself, as the credential, finds what it is: it is deleted there.
     return Created(shape, f"{call.base}/installation/token", NOT_KEPT)
 

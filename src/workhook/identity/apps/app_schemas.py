@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.clock import to_seconds_text
 from workhook.core.secrecy import Secretive
 from workhook.http.wire_types import Time, Unserved, Url
 from workhook.identity.apps.schemas import App, Installation
@@ -25,7 +24,6 @@ from workhook.identity.schemas import (
     repository_shape,
     shape_of,
 )
-from workhook.identity.tokens.issue import IssuedToken
 
 NAMED_MAX = 500
 """Repositories that a token can be narrowed to."""
@@ -244,26 +242,6 @@ def app_repository_shape(repository: Repository, base: str, *, permissions: bool
     links["collaborators_url"] += "{/collaborator}"
     known = msgspec.structs.asdict(shape) | {"owner": owner_shape(repository.owner, base)}
     return AppRepositoryShape(**known, **links)
-
-
-def token_shape(
-    issued: IssuedToken,
-    permissions: Mapping[str, str],
-    repository_ids: Collection[int] | None,
-    named: list[Repository] | None,
-    base: str,
-) -> InstallationTokenShape:
-    """`repository_ids` None: all of the organization. `named`: those that the request narrowed the token to."""
-    assert issued.expires_at is not None, "tokens of installations have an end"
-    shape = InstallationTokenShape(
-        token=issued.token,
-        expires_at=to_seconds_text(issued.expires_at),
-        permissions=levels(permissions),
-        repository_selection=selection_of(repository_ids),
-    )
-    if named is not None:
-        shape.repositories = [app_repository_shape(each, base) for each in named]
-    return shape
 
 
 def selection_of(repository_ids: Collection[int] | None) -> Selection:

@@ -27,25 +27,25 @@ from workhook.storage.statements import hot
 LEVELS = (None, "read", "write")
 
 
-def allows(reach: Grant, need: tuple[str, str] | None) -> bool:
+def allows(grant: Grant, need: tuple[str, str] | None) -> bool:
     """Whether the permissions there are enough. `need`: a permission and its level; write is also read."""
-    return need is None or LEVELS.index(reach.permissions.get(need[0])) >= LEVELS.index(need[1])
+    return need is None or LEVELS.index(grant.permissions.get(need[0])) >= LEVELS.index(need[1])
 
 
 def covers(actor: Actor, account_id: int, repository_id: int | None = None) -> bool:
     """Whether the token sees the account and, if it is given, the repository of it; permissions aside."""
-    return actor.reaches is None or _reach(actor, account_id, repository_id) is not None
+    return actor.reaches is None or _grant_for(actor, account_id, repository_id) is not None
 
 
 def check_reach(actor: Actor, account_id: int, repository_id: int | None = None) -> None:
-    """Raises `NotFound` outside the token's reach and `Forbidden` where its permissions are not enough."""
+    """Raises `NotFound` outside the token's grant and `Forbidden` where its permissions are not enough."""
     if actor.reaches is None:
         return
-    reach = _reach(actor, account_id, repository_id)
-    if reach is None:
+    grant = _grant_for(actor, account_id, repository_id)
+    if grant is None:
         actor.request.touches(account_id, repository_id, hidden=True)
         raise NotFound()
-    if not allows(reach, actor.need):
+    if not allows(grant, actor.need):
         raise not_accessible(actor)
 
 
@@ -53,15 +53,15 @@ def may_reach(actor: Actor, need: tuple[str, str] | None, account_id: int, repos
     """Whether the token reaches the repository, or the account, with this permission, whatever is being done now."""
     if actor.reaches is None:
         return True
-    reach = _reach(actor, account_id, repository_id)
-    return reach is not None and allows(reach, need)
+    grant = _grant_for(actor, account_id, repository_id)
+    return grant is not None and allows(grant, need)
 
 
 def check_whole_account(actor: Actor, account_id: int) -> None:
     """For what chosen repositories cannot hold, such as a new one. Raises what `check_reach` raises."""
     check_reach(actor, account_id)
-    reach = None if actor.reaches is None else _reach(actor, account_id, None)
-    if reach is not None and reach.repository_ids is not None:
+    grant = None if actor.reaches is None else _grant_for(actor, account_id, None)
+    if grant is not None and grant.repository_ids is not None:
         raise not_accessible(actor)
 
 
@@ -70,11 +70,11 @@ def not_accessible(actor: Actor) -> Forbidden:
     return Forbidden(KINDS[actor.token_kind].not_accessible, code="missing_permission")
 
 
-def _reach(actor: Actor, account_id: int, repository_id: int | None) -> Grant | None:
-    for reach in actor.reaches or ():
-        if reach.account_id == account_id:
-            seen = repository_id is None or reach.repository_ids is None or repository_id in reach.repository_ids
-            return reach if seen else None
+def _grant_for(actor: Actor, account_id: int, repository_id: int | None) -> Grant | None:
+    for grant in actor.reaches or ():
+        if grant.account_id == account_id:
+            seen = repository_id is None or grant.repository_ids is None or repository_id in grant.repository_ids
+            return grant if seen else None
     return None
 
 
