@@ -191,7 +191,7 @@ class _Robot:
             token_kind="installation",
             scopes=frozenset(),
             installation_id=installation.id,
-            reaches=(reach,),
+            grants=(reach,),
             need=("work", "write"),
         )
         return cls(world, installation, actor, task.id)

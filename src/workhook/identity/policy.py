@@ -177,7 +177,7 @@ def check_token(actor: Actor, rule: Rule) -> None:
         if rule.scopes and not expand(actor.scopes) & set(rule.scopes):
             wanted = " or ".join(rule.scopes)
             raise Forbidden(f"The token lacks a scope: this needs {wanted}.", code="missing_scope")
-    elif rule.permission and not any(allows(each, rule.permission) for each in actor.reaches or ()):
+    elif rule.permission and not any(allows(each, rule.permission) for each in actor.grants or ()):
         raise not_accessible(actor)
 
 

@@ -217,7 +217,7 @@ async def organization_get(call: Call) -> OrganizationProfileShape:
 async def organization_repositories(call: Call, page: Page) -> Paged[list[RepositoryProfileShape]]:
     """The repositories of an organization."""
     actor, place = actor_of(call), named_organization(call).account
-    reached = next((each for each in actor.reaches or () if each.account_id == place.id), None)
+    reached = next((each for each in actor.grants or () if each.account_id == place.id), None)
     chosen = None if reached is None else reached.repository_ids
     return _repositories(call, await list_repositories(call.database, place, chosen, actor.user.id, page))
 

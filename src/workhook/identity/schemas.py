@@ -75,7 +75,7 @@ class Grant(msgspec.Struct, frozen=True):
 class Actor(msgspec.Struct, frozen=True):
     """Who calls, and what the token allows.
 
-    `reaches` None: the token is not confined, its scopes decide. `need`: the permission and level that the operation
+    `grants` None: the token is not confined, its scopes decide. `need`: the permission and level that the operation
     asks of a confined token. An installation's `user` is the bot of its app. `root_id`: of the token at whose beginning
     this one was made, by others in between; None: nobody made it with a token. `family`: of what came of one consent.
     `narrowed_to`: of an app's token of a user that reaches one account alone, which. `client_id`: of an OAuth app's
@@ -90,7 +90,7 @@ class Actor(msgspec.Struct, frozen=True):
     last_used_at: int | None = None
     app_id: int | None = None
     installation_id: int | None = None
-    reaches: tuple[Grant, ...] | None = None
+    grants: tuple[Grant, ...] | None = None
     need: tuple[str, str] | None = None
     expires_at: int | None = None
     root_id: int | None = None

@@ -88,7 +88,7 @@ async def create(tx: Transaction, app: App, installation_id: int, wanted: Access
 
 async def give_up(tx: Transaction, actor: Actor) -> None:
     """The token that calls ends, at once on every process."""
-    [reach] = actor.reaches or ()
+    [reach] = actor.grants or ()
     await revoke(tx, [actor.token_id])
     detail = {"token_id": actor.token_id}
     target = f"installation/{actor.installation_id}"

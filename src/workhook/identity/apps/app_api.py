@@ -152,7 +152,7 @@ async def installation_repositories_list(call: Call, page: Page) -> Paged[Instal
     installation = await queries.find_own(call.database, actor.app_id, actor.installation_id)
     if installation is None:
         raise NotFound()
-    [reach] = actor.reaches or ()  # which may be less than the installation's
+    [reach] = actor.grants or ()  # which may be less than the installation's
     return await _repositories(call, installation.account, reach.repository_ids, page)
 
 
@@ -187,7 +187,7 @@ async def user_installation_repositories_list(
         raise Forbidden("This installation has been suspended", code="suspended")
     ids = installation.repository_ids
     if actor.narrowed_to is not None:  # the token reaches only some of them
-        ids = next((each.repository_ids for each in actor.reaches or ()), frozenset())
+        ids = next((each.repository_ids for each in actor.grants or ()), frozenset())
     return await _repositories(call, installation.account, ids, page)
 
 

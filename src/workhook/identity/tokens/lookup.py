@@ -34,12 +34,12 @@ def allows(grant: Grant, need: tuple[str, str] | None) -> bool:
 
 def covers(actor: Actor, account_id: int, repository_id: int | None = None) -> bool:
     """Whether the token sees the account and, if it is given, the repository of it; permissions aside."""
-    return actor.reaches is None or _grant_for(actor, account_id, repository_id) is not None
+    return actor.grants is None or _grant_for(actor, account_id, repository_id) is not None
 
 
 def check_reach(actor: Actor, account_id: int, repository_id: int | None = None) -> None:
-    """Raises `NotFound` outside the token's grant and `Forbidden` where its permissions are not enough."""
-    if actor.reaches is None:
+    """Raises `NotFound` outside of the token's grants and `Forbidden` where its permissions are not enough."""
+    if actor.grants is None:
         return
     grant = _grant_for(actor, account_id, repository_id)
     if grant is None:
@@ -51,7 +51,7 @@ def check_reach(actor: Actor, account_id: int, repository_id: int | None = None)
 
 def may_reach(actor: Actor, need: tuple[str, str] | None, account_id: int, repository_id: int | None) -> bool:
     """Whether the token reaches the repository, or the account, with this permission, whatever is being done now."""
-    if actor.reaches is None:
+    if actor.grants is None:
         return True
     grant = _grant_for(actor, account_id, repository_id)
     return grant is not None and allows(grant, need)
@@ -60,7 +60,7 @@ def may_reach(actor: Actor, need: tuple[str, str] | None, account_id: int, repos
 def check_whole_account(actor: Actor, account_id: int) -> None:
     """For what chosen repositories cannot hold, such as a new one. Raises what `check_reach` raises."""
     check_reach(actor, account_id)
-    grant = None if actor.reaches is None else _grant_for(actor, account_id, None)
+    grant = None if actor.grants is None else _grant_for(actor, account_id, None)
     if grant is not None and grant.repository_ids is not None:
         raise not_accessible(actor)
 
@@ -71,7 +71,7 @@ def not_accessible(actor: Actor) -> Forbidden:
 
 
 def _grant_for(actor: Actor, account_id: int, repository_id: int | None) -> Grant | None:
-    for grant in actor.reaches or ():
+    for grant in actor.grants or ():
         if grant.account_id == account_id:
             seen = repository_id is None or grant.repository_ids is None or repository_id in grant.repository_ids
             return grant if seen else None
@@ -91,10 +91,10 @@ def within_reach(
 
 def reach_params(actor: Actor) -> Mapping[str, object]:
     """Only where the permissions are enough for what is being done: elsewhere a list shows nothing."""
-    fitting = [each for each in actor.reaches or () if allows(each, actor.need)]
+    fitting = [each for each in actor.grants or () if allows(each, actor.need)]
     chosen = {one for each in fitting for one in each.repository_ids or ()}
     return {
-        "reach_everything": actor.reaches is None,
+        "reach_everything": actor.grants is None,
         "reach_accounts": [each.account_id for each in fitting],
         "reach_whole_accounts": [each.account_id for each in fitting if each.repository_ids is None],
         "reach_repositories": sorted(chosen),
@@ -185,7 +185,7 @@ def _actor_of(row: Row) -> Actor | None:
         last_used_at=row["token_last_used_at"],
         app_id=row["token_app_id"],
         installation_id=row["token_installation_id"],
-        reaches=_reaches_of(row),
+        grants=_reaches_of(row),
         expires_at=row["token_expires_at"],
         root_id=row["token_root_id"],
         family=row["token_family"],
@@ -196,7 +196,7 @@ def _actor_of(row: Row) -> Actor | None:
 
 
 def _is_suspended(actor: Actor) -> bool:
-    return actor.token_kind == INSTALLATION.name and not actor.reaches
+    return actor.token_kind == INSTALLATION.name and not actor.grants
 
 
 def is_current(actor: Actor) -> bool:

@@ -136,7 +136,7 @@ _listed = {
 async def list_projects(reader: Reader, actor: Actor, *, after: str | None, limit: int) -> list[Project]:
     """What the caller sees, as it was made; `after` is the id behind which to start."""
     params = {"user_id": actor.user.id, "limit": limit, "after": after, **reach_params(actor)}
-    rows = await reader.fetch_all(_listed[actor.reaches is not None, after is not None], params)
+    rows = await reader.fetch_all(_listed[actor.grants is not None, after is not None], params)
     return [project for row in rows if (project := project_of(row, actor))]
 
 
@@ -222,4 +222,4 @@ async def list_deleted(
     params: dict[str, object] = {"user_id": actor.user.id, "since": since, "limit": limit, **reach_params(actor)}
     if after is not None:
         params["deleted_at"], params["after_id"] = after
-    return await reader.fetch_all(_deleted[actor.reaches is not None, after is not None], params)
+    return await reader.fetch_all(_deleted[actor.grants is not None, after is not None], params)

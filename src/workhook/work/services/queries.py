@@ -108,7 +108,7 @@ async def list_services(reader: Reader, actor: Actor, query: ServiceQuery, *, af
     if not isinstance(query.organization, UnsetType):
         given["login_key"] = key_of(query.organization)
     active = None if isinstance(query.active, UnsetType) else query.active
-    statement = _listed(actor.reaches is not None, frozenset(given), active)
+    statement = _listed(actor.grants is not None, frozenset(given), active)
     return await fetch(reader, statement, {**params, **given}, lambda row: _service_of(row, actor.user.id))
 
 
