@@ -46,7 +46,7 @@ class Selection(msgspec.Struct, frozen=True):
 
     @property
     def bounded(self) -> bool:
-        """Whether what fits is found by looking at little else (`identity.audit_stretches`)."""
+        """Whether what fits is found by looking at little else (`entry_ids`)."""
         return self.actor is None or self.repository is None
 
 
@@ -288,7 +288,7 @@ _actor = sa.select(_acting.c.id.label("place")).where(_acting.c.login_key == sa.
 
 
 def entry_ids(dialect: str, given: frozenset[str], newest_first: bool) -> sa.Select[Any]:
-    """`given`: names of `audit_phrase.Selection`. Parameters: their values, `category`, `low`, `high` and `limit`."""
+    """`given`: names of `Selection`. Parameters: their values, `category`, `low`, `high` and `limit`."""
     row = audit_log.alias("stretch")
     times = []
     if "since" in given:

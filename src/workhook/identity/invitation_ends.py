@@ -1,6 +1,6 @@
 """How invitations end without anybody asking for that: with the right of who made them, and with the place of who holds
 them. None of them is there again when the right or the place comes back. What is over by the clock is removed by
-`tokens.prune`.
+`tokens.issue.prune`.
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ def _effective_role(
     """The stronger of what ownership, membership and collaboration give. Members see what is not private."""
     if owner.id == user_id or member_role == "owner":
         return "admin"
-    # A token of an app reaches only the repositories of its installation, private ones among them (`tokens.reach`).
+    # A token of an app reaches only the repositories of its installation, private ones among them (`tokens.lookup`).
     member = "write" if member_role == "app" or (member_role == "member" and not private) else None
     order = [None, "read", "write", "admin"]
     return max(member, collaborator_role, key=order.index)

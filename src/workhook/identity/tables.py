@@ -105,7 +105,7 @@ tokens = sa.Table(
     "tokens",
     metadata,
     sa.Column("id", BigId, primary_key=True),
-    sa.Column("kind", sa.Text, nullable=False),  # see `identity.tokens.kinds`
+    sa.Column("kind", sa.Text, nullable=False),  # see `identity.tokens.issue`
     sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),  # SHA-256 of the token, which is stored nowhere
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
     sa.Column("scopes", sa.Text, nullable=False),  # separated by spaces; of the kinds that have permissions none

@@ -119,7 +119,7 @@ _end_open = [
 
 
 async def is_allowed(reader: Reader, app: App, user_id: int, asked: frozenset[str]) -> bool:
-    """Whether the user has allowed all this before. `asked`: as `scopes.wanted` answers it."""
+    """Whether the user has allowed all this before. `asked`: as `wanted` answers it."""
     row = await reader.fetch_one(_find, {"app_id": app.id, "user_id": user_id})
     return row is not None and covers(app, parse_stored(row["scopes"]), asked)
 
