@@ -158,11 +158,20 @@ _entries = (
 )
 _text = sa.bindparam("text", type_=sa.Text())
 _action, _category = sa.bindparam("action", type_=sa.Text()), sa.bindparam("category", type_=sa.Text())
-_beginning = sa.func.substr(audit_log.c.action, 1, sa.func.length(_category))
+
+
+def _about_action(action: sa.ColumnElement[Any]) -> dict[str, sa.ColumnElement[bool]]:
+    """Whether the action is the one that is asked for or of that category, and whether it has the text."""
+    beginning = sa.func.substr(action, 1, sa.func.length(_category))
+    return {
+        "action": sa.or_(action == _action, beginning == _category),
+        "text": sa.func.replace(action, _text, "") != action,
+    }
+
+
 _CONDITIONS: Mapping[str, sa.ColumnElement[bool]] = {
     "account_id": audit_log.c.account_id == big("account_id"),
-    "action": sa.or_(audit_log.c.action == _action, _beginning == _category),
-    "text": sa.func.replace(audit_log.c.action, _text, "") != audit_log.c.action,
+    **_about_action(audit_log.c.action),
     "actor": _actors.c.login_key == sa.bindparam("actor"),
     "owner": _owners.c.login_key == sa.bindparam("owner"),
     "repository": sa.func.lower(projects.c.name) == sa.bindparam("repository"),
@@ -348,9 +357,4 @@ def _each(given: frozenset[str]) -> sa.Select[Any]:
     later = next_action("later_action", walk.c.place, walk.c.action).correlate(walk).scalar_subquery()
     walk = walk.union_all(sa.select(walk.c.place, later).where(walk.c.action.is_not(None)))
     found = sa.select(walk.c.place, walk.c.action).where(walk.c.action.is_not(None))
-    if "action" in given:
-        beginning = sa.func.substr(walk.c.action, 1, sa.func.length(_category))
-        found = found.where(sa.or_(walk.c.action == _action, beginning == _category))
-    if "text" in given:
-        found = found.where(sa.func.replace(walk.c.action, _text, "") != walk.c.action)
-    return found
+    return found.where(*(each for name, each in _about_action(walk.c.action).items() if name in given))

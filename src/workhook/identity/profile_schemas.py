@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from workhook.core.clock import now_ms, to_seconds_text
+from workhook.core.clock import now_ms
 from workhook.http.wire_types import Time, Unserved, Url
 from workhook.identity.apps.app_schemas import AppRepositoryShape, OwnerShape, app_repository_shape, owner_shape
 from workhook.identity.invitations import Invitation
@@ -204,13 +204,12 @@ class RepositoryInvitation(msgspec.Struct):
 def organization_invitation(invitation: Invitation, base: str) -> OrganizationInvitation:
     """`base`: what links in the body start with."""
     url = f"{base}/orgs/{invitation.account.login}/invitations/{invitation.id}"
-    return OrganizationInvitation(
-        id=invitation.id,
+    return shape_of(
+        OrganizationInvitation,
+        invitation,
         node_id=f"I_{invitation.id}",
         login=invitation.invitee.login if invitation.invitee else None,
-        email=invitation.email,
         role="admin" if invitation.role == "owner" else "direct_member",
-        created_at=to_seconds_text(invitation.created_at),
         inviter=owner_shape(invitation.inviter, base),
         team_count=0,
         invitation_teams_url=f"{url}/teams",
@@ -224,15 +223,15 @@ def repository_invitation(invitation: Invitation, base: str) -> RepositoryInvita
     assert repository is not None, "it is to a repository"
     assert invitee is not None, "nobody is invited to a repository by e-mail"
     shape = repository_profile_shape(repository, base)
-    return RepositoryInvitation(
-        id=invitation.id,
+    return shape_of(
+        RepositoryInvitation,
+        invitation,
         node_id=f"I_{invitation.id}",
         repository=shape,
         login=invitee.login,
         invitee=owner_shape(invitee, base) if invitation.is_known else None,
         inviter=owner_shape(invitation.inviter, base),
-        permissions=invitation.role,  # type: ignore[arg-type]  # read, write, admin
-        created_at=to_seconds_text(invitation.created_at),
+        permissions=invitation.role,
         expired=invitation.expires_at <= now_ms(),
         url=f"{base}/user/repository_invitations/{invitation.id}",
         html_url=f"{shape.html_url}/invitations",
