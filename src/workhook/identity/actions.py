@@ -33,7 +33,7 @@ _EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 ADDRESS_LOCK_CLASS = 0x7768656D  # of the advisory locks; the address is the other half of their key
 _email = sa.bindparam("email", type_=sa.Text)
 # The database's own `lower`, as where accounts are looked for by address. SQLite has one writer at a time.
-_hold_address = PerDialect(
+_lock_address = PerDialect(
     sqlite=sa.select(sa.literal_column("1").label("held")),
     postgresql=sa.select(
         sa.func.pg_advisory_xact_lock(
@@ -100,7 +100,7 @@ _remove_roles = sa.delete(collaborators).where(
 async def lock_address(tx: Transaction, email: str) -> None:
     """Before looking whether an account has the address, to create one if none has: until the transaction ends nobody
     else does the same with it. Nothing in the tables keeps two accounts from having one address."""
-    await tx.fetch_one(_hold_address, {"email": email})
+    await tx.fetch_one(_lock_address, {"email": email})
 
 
 async def create_account(tx: Transaction, kind: str, login: str, *, name: str | None, email: str | None) -> Account:
@@ -232,7 +232,7 @@ _other_people = accounts.alias("other_people")
 _owned = sa.select(_own.c.organization_id).where(_own.c.user_id == big("user_id"), _own.c.role == "owner")
 # Held until the transaction ends, in the order in which `actions` holds those of one organization: of two owners who go
 # at the same time, by whatever way, the second sees that the first has gone.
-_hold_owners = (
+_lock_owners_of = (
     sa.select(memberships.c.user_id)
     .where(memberships.c.organization_id.in_(_owned), memberships.c.role == "owner")
     .order_by(memberships.c.organization_id, memberships.c.user_id)
@@ -287,7 +287,7 @@ async def disable(tx: Transaction, user: Account, *, base: str, actor: Actor | N
     since = await queries.disabled_at(tx, user.id)
     if since is not None:
         return Disabled(since, changed=False)
-    await tx.fetch_all(_hold_owners, {"user_id": user.id})
+    await tx.fetch_all(_lock_owners_of, {"user_id": user.id})
     alone = [row["login"] for row in await tx.fetch_all(_left_alone, {"user_id": user.id})]
     if alone:
         raise LastOwner(user, alone)

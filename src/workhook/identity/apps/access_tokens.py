@@ -54,8 +54,8 @@ async def create(tx: Transaction, app: App, installation_id: int, wanted: Access
     Raises `NotFound` for another app's installation, `Forbidden` for one that is suspended, `Invalid` where more is
     wanted than was granted.
     """
-    kept = await queries.lock_app(tx, app.id)
-    installation = await queries.find_installation(tx, installation_id, for_update=True) if kept else None
+    is_there = await queries.lock_app(tx, app.id)
+    installation = await queries.find_installation(tx, installation_id, for_update=True) if is_there else None
     if installation is None or installation.app.id != app.id:
         raise NotFound()
     if installation.suspended_at is not None:

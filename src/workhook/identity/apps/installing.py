@@ -106,8 +106,8 @@ async def uninstall(
     await _weakened(tx, actor, installation)
     gone = [await each(tx, installation.id, installation.account.id, remove_webhooks) for each in removal.installations]
     webhooks = [address for each in gone for address in each]
-    told = {"webhooks_removed" if remove_webhooks else "webhooks_left": len(webhooks)} if webhooks else {}
-    await _audit(tx, actor, installation, "installation.delete", **told)
+    detail = {"webhooks_removed" if remove_webhooks else "webhooks_left": len(webhooks)} if webhooks else {}
+    await _audit(tx, actor, installation, "installation.delete", **detail)
     forget_after_commit(tx)
     return webhooks
 

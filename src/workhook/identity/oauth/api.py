@@ -83,8 +83,8 @@ def refusal(call: Call, why: Refusal, shape: type[msgspec.Struct]) -> Answer:
     that cannot be read for sure is 400 (RFC 6749 5.2)."""
     status = 400 if why.error == INVALID_REQUEST else 200
     where = f"{call.base_for_others}/docs#{call.operation.name}"
-    told = {"error": why.error, "error_description": why.description, "error_uri": where}
-    return answer(call, shape(**told, **({} if why.interval is None else {"interval": why.interval})), status)
+    fields = {"error": why.error, "error_description": why.description, "error_uri": where}
+    return answer(call, shape(**fields, **({} if why.interval is None else {"interval": why.interval})), status)
 
 
 log = structlog.get_logger(__name__)

@@ -307,8 +307,10 @@ async def narrow(tx: Transaction, app: App, wanted: ScopedTokenBody) -> tuple[Ro
         family=parent["family"],
         expires_at=parent["expires_at"],
     )
-    told = {"permissions": permissions, "repositories": "all" if ids is None else ids}
-    await record(tx, app, parent, "oauth_token.scope", made=issued.id, organization=installation.account.login, **told)
+    details = {"permissions": permissions, "repositories": "all" if ids is None else ids}
+    await record(
+        tx, app, parent, "oauth_token.scope", made=issued.id, organization=installation.account.login, **details
+    )
     row = await find_issued(tx, app.id, issued.token)
     if row is None:
         raise NotFound()  # the parent has just come to its end

@@ -214,8 +214,8 @@ async def end_stolen(tx: Transaction, app: App, row: Row, what: str) -> None:
     revoked = await revoke_of(tx, family=row["family"])
     if not revoked:
         return
-    told = {"what": what, "app_id": app.id, "user_id": row["user_id"], "revoked": revoked}
-    tx.after_commit(lambda: log.warning("oauth_replay", **told))  # once, however often the transaction is made
+    facts = {"what": what, "app_id": app.id, "user_id": row["user_id"], "revoked": revoked}
+    tx.after_commit(lambda: log.warning("oauth_replay", **facts))  # once, however often the transaction is made
     await _record(tx, app, row["user_id"], "oauth_token.revoke", replay_of=what, tokens=revoked)
 
 

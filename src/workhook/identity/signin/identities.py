@@ -120,10 +120,10 @@ def _nobody(claims: Claims) -> str:
         )
     linked = f"workhook user link-identity --login LOGIN --subject={shlex.quote(claims.subject)}"
     if claims.unverified_email:
-        said = "Your provider has not verified your e-mail address. Verify it there, then sign in again."
+        advice = "Your provider has not verified your e-mail address. Verify it there, then sign in again."
     else:
-        said = "Your provider does not tell your e-mail address. Ask whoever runs it to let this server know it."
-    return f"{said} Or ask whoever runs this server to link you: {linked}"
+        advice = "Your provider does not tell your e-mail address. Ask whoever runs it to let this server know it."
+    return f"{advice} Or ask whoever runs this server to link you: {linked}"
 
 
 async def _create(tx: Transaction, claims: Claims) -> Account:

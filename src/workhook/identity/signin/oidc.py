@@ -277,9 +277,9 @@ async def _with_userinfo(
 
 async def _metadata(session: ClientSession, issuer: str) -> Metadata:
     """Raises `Unavailable`, also for a document of another issuer (Discovery, 4.3)."""
-    said = await _json(session, "GET", f"{issuer.rstrip('/')}/.well-known/openid-configuration")
+    document = await _json(session, "GET", f"{issuer.rstrip('/')}/.well-known/openid-configuration")
     try:
-        found = msgspec.convert(said, Metadata)
+        found = msgspec.convert(document, Metadata)
     except msgspec.ValidationError:
         raise _unusable(issuer, "its configuration lacks an address") from None
     if found.issuer != issuer:
@@ -299,13 +299,13 @@ def _is_safe(address: str) -> bool:
     return parts.scheme == "https" or (parts.scheme == "http" and local)
 
 
-def _key_set(said: Mapping[str, Any]) -> KeySet:
+def _key_set(document: Mapping[str, Any]) -> KeySet:
     """The keys that sign, of kinds that we take; others are passed over."""
     from joserfc.errors import JoseError
     from joserfc.jwk import ECKey, KeySet, RSAKey
 
     kinds: Mapping[object, type[RSAKey | ECKey]] = {"RSA": RSAKey, "EC": ECKey}
-    listed = said.get("keys")
+    listed = document.get("keys")
     keys: list[Any] = []
     for each in listed if isinstance(listed, list) else []:
         kind = kinds.get(each.get("kty")) if isinstance(each, dict) and each.get("use", "sig") == "sig" else None
@@ -334,15 +334,15 @@ async def _json(session: ClientSession, method: str, address: str, **more: Any) 
         log.warning("oidc_provider_not_reached", address=_without_query(address), error=type(error).__name__)
         raise _unavailable() from None
     try:
-        said = json.decode_untrusted(body)
+        document = json.decode_untrusted(body)
     except Malformed:
-        said = None
-    if status == 200 and isinstance(said, dict):
-        return said
-    told = shown(str(said.get("error"))) if isinstance(said, dict) else None
-    log.warning("oidc_provider_refused", address=_without_query(address), status=status, error=told)
+        document = None
+    if status == 200 and isinstance(document, dict):
+        return document
+    reason = shown(str(document.get("error"))) if isinstance(document, dict) else None
+    log.warning("oidc_provider_refused", address=_without_query(address), status=status, error=reason)
     if method == "POST" and status in (400, 401, 403):
-        raise _refused(f"{status} {told}")
+        raise _refused(f"{status} {reason}")
     raise _unavailable()
 
 

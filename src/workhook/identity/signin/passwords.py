@@ -65,7 +65,7 @@ THREADS, WAITING_MAX = 2, 40
 _find = sa.select(passwords.c.hash).where(passwords.c.user_id == big("user_id"))
 _find_change = sa.select(passwords.c.changed_at).where(passwords.c.user_id == big("user_id"))
 # Held until the session is stored: a change of the password comes before it, or after it and ends that session too.
-_hold = _find.with_for_update(read=True)
+_lock_hash = _find.with_for_update(read=True)
 _set = (
     upsert(passwords)
     .values(user_id=big("user_id"), hash=sa.bindparam("hash"), changed_at=big("now"))
@@ -251,7 +251,7 @@ async def complete(tx: Transaction, checked: PasswordCheck) -> bool:
     if not checked.right or checked.user is None or checked.stored is None:
         return False
     whose = {"user_id": checked.user.id}
-    row = await tx.fetch_one(_hold, whose)
+    row = await tx.fetch_one(_lock_hash, whose)
     if row is None or row["hash"] != checked.stored:
         return False
     if checked.new_hash is not None:

@@ -217,7 +217,7 @@ def _refuse(row: Row | None, now: int) -> None:
 
 def _too_many(wait_ms: int) -> TooManyRequests:
     seconds = max(1, -(-wait_ms // 1000))
-    told = f"{seconds} seconds" if seconds < 120 else f"{-(-seconds // 60)} minutes"
+    wait = f"{seconds} seconds" if seconds < 120 else f"{-(-seconds // 60)} minutes"
     return TooManyRequests(
-        f"There were too many failed attempts to sign in. Try again in {told}.", headers={"Retry-After": str(seconds)}
+        f"There were too many failed attempts to sign in. Try again in {wait}.", headers={"Retry-After": str(seconds)}
     )
