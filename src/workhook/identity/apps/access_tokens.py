@@ -15,8 +15,8 @@ from workhook.identity import audit
 from workhook.identity.apps import queries
 from workhook.identity.apps.app_schemas import AccessTokenBody
 from workhook.identity.apps.schemas import App, Installation
-from workhook.identity.schemas import Actor, Repository
-from workhook.identity.tokens.issue import INSTALLATION, IssuedToken, issue, revoke
+from workhook.identity.schemas import Repository
+from workhook.identity.tokens.issue import INSTALLATION, IssuedToken, issue
 from workhook.identity.tokens.lookup import weaker
 from workhook.storage import Reader, Transaction
 
@@ -84,15 +84,6 @@ async def create(tx: Transaction, app: App, installation_id: int, wanted: Access
     target, account_id = f"installation/{installation.id}", installation.account.id
     await audit.record(tx, None, "installation.create_token", target, account_id=account_id, detail=detail)
     return AccessToken(issued, permissions, installation.repository_ids if named is None else chosen, named)
-
-
-async def give_up(tx: Transaction, actor: Actor) -> None:
-    """The token that calls ends, at once on every process."""
-    [reach] = actor.grants or ()
-    await revoke(tx, [actor.token_id])
-    detail = {"token_id": actor.token_id}
-    target = f"installation/{actor.installation_id}"
-    await audit.record(tx, actor, "installation.revoke_token", target, account_id=reach.account_id, detail=detail)
 
 
 def refuse_what_is_beyond(not_granted: Sequence[Fault], not_reached: Sequence[Fault]) -> None:

@@ -7,6 +7,7 @@ from workhook.core.errors import Forbidden, NotFound
 from workhook.http.calls import NOT_KEPT, Call
 from workhook.http.endpoints import Created, Paged, Routes
 from workhook.http.operations import WEBHOOK_API
+from workhook.identity import audit
 from workhook.identity import queries as account_queries
 from workhook.identity.apps import access_tokens, installing, queries
 from workhook.identity.apps.app_schemas import (
@@ -27,6 +28,7 @@ from workhook.identity.apps.schemas import Installation
 from workhook.identity.authenticator import actor_of, app_of
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account
+from workhook.identity.tokens.issue import revoke
 from workhook.storage import Reader
 from workhook.storage.pages import Page
 
@@ -159,7 +161,12 @@ async def installation_repositories_list(call: Call, page: Page) -> Paged[Instal
 @routes.delete("/installation/token", access="installation")
 async def installation_token_revoke(write: Write) -> None:
     """Revoke the token that is used for this call."""
-    await access_tokens.give_up(write.tx, write.actor)
+    actor = write.actor
+    [grant] = actor.grants or ()
+    await revoke(write.tx, [actor.token_id])
+    detail = {"token_id": actor.token_id}
+    target = f"installation/{actor.installation_id}"
+    await audit.record(write.tx, actor, "installation.revoke_token", target, account_id=grant.account_id, detail=detail)
 
 
 @routes.get("/user/installations", access="user.installations")

@@ -14,6 +14,7 @@ import string
 from typing import Any, TypeGuard
 
 import msgspec
+import sqlalchemy as sa
 import structlog
 
 from workhook.core import json
@@ -22,8 +23,10 @@ from workhook.core.errors import Malformed, Problem, Unauthenticated
 from workhook.core.secrecy import Secretive
 from workhook.identity.apps import queries
 from workhook.identity.apps.schemas import App
+from workhook.identity.tables import app_secrets
 from workhook.identity.tokens.issue import digest_of
 from workhook.storage import Database, Reader
+from workhook.storage.metadata import big
 
 LIFETIME_MAX_S = 10 * 60
 SKEW_S = 60  # clocks differ, and clients date `iat` back by as much
@@ -32,6 +35,11 @@ _LENGTH_MAX = 4096
 _COMPACT = re.compile(r"(?:[A-Za-z0-9_-]+\.){2}[A-Za-z0-9_-]+")  # RFC 7515, 7.1: nothing but base64url
 _UNDECODABLE = "A JSON web token could not be decoded"
 USE_NOTED_MS = 10 * MINUTE_MS  # a write a call would cost more than the call
+
+_secrets = sa.select(app_secrets.c.id, app_secrets.c.digest, app_secrets.c.last_used_at).where(
+    app_secrets.c.app_id == big("app_id")
+)
+_note_secret_use = sa.update(app_secrets).where(app_secrets.c.id == big("secret_id")).values(last_used_at=big("now"))
 
 log = structlog.get_logger(__name__)
 
@@ -59,7 +67,7 @@ async def authenticate_client(database: Database, client_id: str, client_secret:
     """The app with this id, if the secret is one of its own; None otherwise, in the same time."""
     app = await queries.find_client(database, client_id)
     given = digest_of(client_secret)
-    known = await queries.secret_digests(database, app.id if app else 0)
+    known = await database.fetch_all(_secrets, {"app_id": app.id if app else 0})
     matching = [row for row in known if secrets.compare_digest(bytes(row["digest"]), given)]
     for row in matching:
         await _note_use(database, row["id"], row["last_used_at"])
@@ -71,8 +79,9 @@ async def _note_use(database: Database, secret_id: int, last_used_at: int | None
     now = now_ms()
     if now - (last_used_at or 0) < USE_NOTED_MS:
         return
+    params = {"secret_id": secret_id, "now": now}
     try:
-        await database.in_transaction(lambda tx: queries.note_secret_use(tx, secret_id, now))
+        await database.in_transaction(lambda tx: tx.execute(_note_secret_use, params))
     except Problem as problem:
         log.warning("secret_use_not_noted", secret_id=secret_id, reason=problem.message)
 

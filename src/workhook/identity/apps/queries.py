@@ -44,10 +44,6 @@ _keys = sa.select(*selected(AppKey, app_keys)).where(app_keys.c.app_id == big("a
 _secret_list = sa.select(*selected(AppSecret, app_secrets)).where(app_secrets.c.app_id == big("app_id"))
 _secret_list = _secret_list.order_by(app_secrets.c.id)
 _key_of, _secret_of = row_reader(AppKey), row_reader(AppSecret)
-_secrets = sa.select(app_secrets.c.id, app_secrets.c.digest, app_secrets.c.last_used_at).where(
-    app_secrets.c.app_id == big("app_id")
-)
-_note_secret_use = sa.update(app_secrets).where(app_secrets.c.id == big("secret_id")).values(last_used_at=big("now"))
 
 
 def installation_columns() -> list[sa.ColumnElement[Any]]:
@@ -151,15 +147,6 @@ async def list_keys(reader: Reader, app_id: int) -> list[AppKey]:
 async def list_secrets(reader: Reader, app_id: int) -> list[AppSecret]:
     """Oldest first."""
     return [_secret_of(row) for row in await reader.fetch_all(_secret_list, {"app_id": app_id})]
-
-
-async def secret_digests(reader: Reader, app_id: int) -> list[Row]:
-    """Columns id, digest, last_used_at."""
-    return list(await reader.fetch_all(_secrets, {"app_id": app_id}))
-
-
-async def note_secret_use(tx: Transaction, secret_id: int, now: int) -> None:
-    await tx.execute(_note_secret_use, {"secret_id": secret_id, "now": now})
 
 
 async def _one(reader: Reader, which: sa.Select[Any], **params: object) -> Installation | None:

@@ -67,7 +67,10 @@ async def find_or_add(tx: Transaction, claims: Claims, *, create: bool) -> tuple
     if user is None:
         if not create:
             raise SignInRefused(_nobody(claims))
-        user, done = await _create(tx, claims), "created"
+        name = claims.name[:_NAME_MAX_CHARS] if claims.name else None
+        login = await _free_login(tx, claims)
+        user = await actions.create_account(tx, "user", login, name=name, email=claims.email)
+        done = "created"
     await _store(tx, user, claims.issuer, claims.subject)
     return user, done
 
@@ -124,12 +127,6 @@ def _nobody(claims: Claims) -> str:
     else:
         advice = "Your provider does not tell your e-mail address. Ask whoever runs it to let this server know it."
     return f"{advice} Or ask whoever runs this server to link you: {linked}"
-
-
-async def _create(tx: Transaction, claims: Claims) -> Account:
-    name = claims.name[:_NAME_MAX_CHARS] if claims.name else None
-    login = await _free_login(tx, claims)
-    return await actions.create_account(tx, "user", login, name=name, email=claims.email)
 
 
 async def _free_login(reader: Reader, claims: Claims) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import hashlib
 import json as builtin_json
 import math
 import secrets
@@ -25,6 +24,7 @@ from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.errors import Forbidden, Malformed, Unavailable, shown
 from workhook.core.secrecy import Secretive
+from workhook.identity.oauth.authorization import challenge_of
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
@@ -103,7 +103,6 @@ class Provider:
     async def authorization_url(self, attempt: SignInAttempt, redirect_uri: str) -> str:
         """Where the browser goes. Raises `Unavailable`."""
         metadata = await self.metadata()
-        challenge = base64.urlsafe_b64encode(hashlib.sha256(attempt.verifier.encode()).digest()).decode().rstrip("=")
         query = {
             "response_type": "code",
             "client_id": self._client_id,
@@ -111,7 +110,7 @@ class Provider:
             "scope": SCOPE,
             "state": attempt.state,
             "nonce": attempt.nonce,
-            "code_challenge": challenge,
+            "code_challenge": challenge_of(attempt.verifier),
             "code_challenge_method": "S256",
         }
         address = metadata.authorization_endpoint
@@ -220,7 +219,7 @@ def check_claims(claims: Mapping[str, Any], *, issuer: str, client_id: str, nonc
     audience = claims.get("aud")
     audiences = [audience] if isinstance(audience, str) else audience
     party = claims.get("azp")
-    expires, issued, begins = _times(claims)
+    expires, issued, begins = (claims.get(name) for name in ("exp", "iat", "nbf"))
     subject, given = claims.get("sub"), claims.get("nonce")
     wrong = {
         "iss": claims.get("iss") != issuer,
@@ -234,10 +233,6 @@ def check_claims(claims: Mapping[str, Any], *, issuer: str, client_id: str, nonc
     }
     if any(wrong.values()):
         raise _refused(", ".join(name for name, is_wrong in wrong.items() if is_wrong))
-
-
-def _times(claims: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    return claims.get("exp"), claims.get("iat"), claims.get("nbf")
 
 
 def _is_time(value: Any) -> bool:
