@@ -25,7 +25,7 @@ from workhook.identity.apps.queries import find_app
 from workhook.identity.tokens.issue import APP_USER, issue
 from workhook.storage import Transaction
 
-PERMISSIONS = {"repository_hooks": "write", "organization_hooks": "write", "work": "write"}
+PERMISSIONS: dict[str, Any] = {"repository_hooks": "write", "organization_hooks": "write", "work": "write"}
 
 _numbers = itertools.count(1)
 
@@ -78,7 +78,7 @@ def make_app(
     server: Server,
     world: World,
     *,
-    permissions: Mapping[str, str] | None = None,
+    permissions: dict[str, Any] | None = None,
     granted: Mapping[str, str] | None = None,
     repositories: Collection[str] | None = None,
     installed: bool = True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.harness.apps import Registered
 from tests.harness.world import World, make_world
@@ -161,7 +161,7 @@ class _Making:
     async def app(
         self,
         account: Account,
-        permissions: dict[str, str],
+        permissions: dict[str, Any],
         key: credentials.NewKey,
         *,
         only: bool = False,

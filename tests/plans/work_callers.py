@@ -21,7 +21,7 @@ from workhook.identity.tokens.issue import FINE_GRAINED, INSTALLATION, issue
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
 
-PERMISSIONS = {"work": "write"}
+PERMISSIONS: dict[str, Any] = {"work": "write"}
 
 _JOINED = sa.text("INSERT INTO memberships VALUES (:organization, :user, :role, 1)")
 _BY_HAND = sa.text(

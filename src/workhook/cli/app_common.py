@@ -36,7 +36,7 @@ def permission_list(given: str) -> str:
     return options.permission_list(given) if given.strip(", ") else ""
 
 
-def permissions_of(text: str) -> dict[str, str]:
+def permissions_of(text: str) -> dict[str, Any]:
     """The permissions in a text that `permission_list` has accepted."""
     parts = [part.partition("=") for part in text.split(",") if part.strip()]
     return {name.strip(): level.strip() for name, _, level in parts}

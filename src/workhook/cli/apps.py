@@ -70,7 +70,7 @@ async def create(
                 AppCreate(
                     name=name,
                     permissions=permissions_of(permissions or ""),
-                    callback_urls=callback_url,
+                    callback_urls=list(callback_url),
                     homepage_url=homepage_url,
                     description=description,
                     device_flow=device_flow,

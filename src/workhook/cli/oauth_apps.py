@@ -47,7 +47,7 @@ async def create(
             owner,
             OauthAppCreate(
                 name=name,
-                callback_urls=callback_url,
+                callback_urls=list(callback_url),
                 homepage_url=homepage_url,
                 description=description,
                 device_flow=device_flow,

@@ -100,7 +100,7 @@ async def _store(
     tx: Transaction, actor: Actor | None, kind: str, organization: Account, create: OauthAppCreate
 ) -> tuple[App, str]:
     now = now_ms()
-    fields = {"public": False, "permissions": {}, **msgspec.structs.asdict(create)}
+    fields: dict[str, Any] = {"public": False, "permissions": {}, **msgspec.structs.asdict(create)}
     fields.pop("public_key", None)
     fields |= {"slug": slug_of(create.name), "callback_urls": tuple(dict.fromkeys(create.callback_urls))}
     fields |= {"account_id": organization.id, "client_id": new_client_id(kind), "created_at": now, "updated_at": now}
