@@ -11,17 +11,9 @@ from workhook.http.calls import Call
 from workhook.http.endpoints import Paged, Routes
 from workhook.http.operations import WEBHOOK_API, Query
 from workhook.identity import invitations
+from workhook.identity import profile_schemas as s
 from workhook.identity.apps.app_schemas import OwnerShape, owner_shape
 from workhook.identity.authenticator import actor_of, named_organization, named_repository
-from workhook.identity.profile_schemas import (
-    CollaboratorPermission,
-    CollaboratorShape,
-    Membership,
-    Role,
-    collaborator_shape,
-    membership_shape,
-    pending_membership_shape,
-)
 from workhook.identity.profiles import is_visible
 from workhook.identity.queries import account_columns, find_account, key_of
 from workhook.identity.schemas import Account, Actor, Repository, account_of
@@ -33,7 +25,7 @@ from workhook.storage.pages import Listed, Page, listed, read_page
 
 MemberRole = Literal["all", "admin", "member"]
 Affiliation = Literal["all", "direct", "outside"]
-_ROLES: tuple[Role, ...] = ("none", "read", "write", "admin")
+_ROLES: tuple[s.Role, ...] = ("none", "read", "write", "admin")
 
 
 class InOrganization(NamedTuple):
@@ -47,7 +39,7 @@ class InRepository(NamedTuple):
     """Somebody, and what they may do in a repository."""
 
     account: Account
-    role: Role
+    role: s.Role
 
 
 # The bots of apps are no members.
@@ -137,7 +129,7 @@ async def find_own(reader: Reader, actor: Actor, login: str) -> InOrganization |
 
 
 async def list_collaborators(
-    reader: Reader, repository: Repository, affiliation: Affiliation, least: Role, page: Page
+    reader: Reader, repository: Repository, affiliation: Affiliation, least: s.Role, page: Page
 ) -> tuple[list[InRepository], int]:
     """Who may do at least that, oldest first, and how many there are. `affiliation` direct: only who was added;
     outside: of these, who is not in the organization."""
@@ -164,7 +156,7 @@ def _in_it(row: Row) -> InRepository:
 _MEMBERS = ("all", "admin", "member")
 _AFFILIATIONS = ("all", "direct", "outside")
 # What clients call a role, by the role that is enough for it.
-_LEAST: dict[str, Role] = {"pull": "read", "triage": "write", "push": "write", "maintain": "admin", "admin": "admin"}
+_LEAST: dict[str, s.Role] = {"pull": "read", "triage": "write", "push": "write", "maintain": "admin", "admin": "admin"}
 
 
 routes = Routes(WEBHOOK_API, "support", read="organization.read")
@@ -180,29 +172,29 @@ def _choice(name: str, description: str, *known: str, default: str = "") -> Quer
     access="user",
     query=(_choice("state", "`pending`: the caller is invited. Without it both.", "active", "pending"),),
 )
-async def user_memberships(call: Call, page: Page) -> Paged[list[Membership]]:
+async def user_memberships(call: Call, page: Page) -> Paged[list[s.Membership]]:
     """What the caller is in each organization."""
     state = call.query_choice("state", ("all", "active", "pending"))
     actor = actor_of(call)
-    shapes: list[Membership] = []
+    shapes: list[s.Membership] = []
     active = pending = 0
     if state != "pending":
         found, active = await list_own(call.database, actor, page)
-        shapes = [membership_shape(each.account, actor.user, each.role, call.base) for each in found]
+        shapes = [s.membership_shape(each.account, actor.user, each.role, call.base) for each in found]
     if state != "active":  # those that wait to be accepted come after the others
         room = page.limit - len(shapes)
         rest = Page(max(1, room), max(0, page.offset - active))
         waiting, pending = await invitations.list_to_organizations(call.database, actor.user, rest)
-        shapes += [pending_membership_shape(each, actor.user, call.base) for each in waiting[:room]]
+        shapes += [s.pending_membership_shape(each, actor.user, call.base) for each in waiting[:room]]
     return Paged(shapes, active + pending)
 
 
 @routes.get("/user/memberships/orgs/{org}", access="organization.membership")
-async def user_membership(call: Call) -> Membership:
+async def user_membership(call: Call) -> s.Membership:
     """What the caller is in an organization."""
     found = named_organization(call)
     assert found.role is not None, "the rule asks for a member"
-    return membership_shape(found.account, actor_of(call).user, found.role, call.base)
+    return s.membership_shape(found.account, actor_of(call).user, found.role, call.base)
 
 
 @routes.get(
@@ -231,12 +223,12 @@ async def organization_member_check(call: Call, username: str) -> None:
 
 
 @routes.get("/orgs/{org}/memberships/{username}")
-async def organization_membership(call: Call, username: str) -> Membership:
+async def organization_membership(call: Call, username: str) -> s.Membership:
     """What somebody is in an organization."""
     place = named_organization(call)
     member = await find_member(call.database, place.account.id, username)
     if member is not None:
-        return membership_shape(place.account, member.account, member.role, call.base)
+        return s.membership_shape(place.account, member.account, member.role, call.base)
     # Owners see who is invited, too.
     person = await find_account(call.database, username) if place.role == "owner" else None
     if person is None:
@@ -244,7 +236,7 @@ async def organization_membership(call: Call, username: str) -> Membership:
     pending = await invitations.find_pending(call.database, place.account, person, actor_of(call).user)
     if pending is None:
         raise NotFound()
-    return pending_membership_shape(pending, person, call.base)
+    return s.pending_membership_shape(pending, person, call.base)
 
 
 @routes.get(
@@ -256,7 +248,7 @@ async def organization_membership(call: Call, username: str) -> Membership:
         _choice("permission", "Who may do at least this.", *_LEAST),
     ),
 )  # fmt: skip
-async def repository_collaborators(call: Call, page: Page) -> Paged[list[CollaboratorShape]]:
+async def repository_collaborators(call: Call, page: Page) -> Paged[list[s.CollaboratorShape]]:
     """Who is in a repository.
 
     Owners of the organization, its members unless the repository is private, and who was added. Clients of the project
@@ -266,7 +258,7 @@ async def repository_collaborators(call: Call, page: Page) -> Paged[list[Collabo
     least = _LEAST[call.query_choice("permission", tuple(_LEAST))]
     repository = named_repository(call)
     found, total = await list_collaborators(call.database, repository, affiliation, least, page)
-    return Paged([collaborator_shape(each.account, each.role, call.base) for each in found], total)
+    return Paged([s.collaborator_shape(each.account, each.role, call.base) for each in found], total)
 
 
 @routes.get("/repos/{owner}/{repo}/collaborators/{username}", access="repository.collaborators")
@@ -277,14 +269,14 @@ async def repository_collaborator_check(call: Call, username: str) -> None:
 
 
 @routes.get("/repos/{owner}/{repo}/collaborators/{username}/permission", access="repository.collaborators")
-async def repository_collaborator_permission(call: Call, username: str) -> CollaboratorPermission:
+async def repository_collaborator_permission(call: Call, username: str) -> s.CollaboratorPermission:
     """What somebody may do in a repository.
 
     `none` for somebody whom the caller sees in an organization, and who is not in the repository.
     """
     found = await _require_somebody(call, username)
-    shape = collaborator_shape(found.account, found.role, call.base)
-    return CollaboratorPermission(permission=found.role, role_name=found.role, user=shape)
+    shape = s.collaborator_shape(found.account, found.role, call.base)
+    return s.CollaboratorPermission(permission=found.role, role_name=found.role, user=shape)
 
 
 async def _require_somebody(call: Call, login: str) -> InRepository:

@@ -13,19 +13,9 @@ from workhook.core.errors import NotFound
 from workhook.http.calls import Call
 from workhook.http.endpoints import Paged, Routes
 from workhook.http.operations import WEBHOOK_API
+from workhook.identity import profile_schemas as s
 from workhook.identity.apps.queries import list_repositories, sees
 from workhook.identity.authenticator import actor_of, named_organization, named_repository
-from workhook.identity.profile_schemas import (
-    Email,
-    Key,
-    OrganizationProfileShape,
-    ProfileShape,
-    RepositoryProfileShape,
-    Team,
-    organization_profile_shape,
-    profile_shape,
-    repository_profile_shape,
-)
 from workhook.identity.queries import account_columns, key_of, repositories, repository_of
 from workhook.identity.schemas import Account, Actor, Repository, account_of
 from workhook.identity.tables import accounts, collaborators, memberships, projects
@@ -121,12 +111,12 @@ async def find_visible(reader: Reader, actor: Actor, which: sa.Select[Any], **ot
     return account_of(row)
 
 
-def _organizations(call: Call, found: tuple[list[Account], int]) -> Paged[list[OrganizationProfileShape]]:
-    return Paged([organization_profile_shape(each, call.base) for each in found[0]], found[1])
+def _organizations(call: Call, found: tuple[list[Account], int]) -> Paged[list[s.OrganizationProfileShape]]:
+    return Paged([s.organization_profile_shape(each, call.base) for each in found[0]], found[1])
 
 
-def _repositories(call: Call, found: tuple[list[Repository], int]) -> Paged[list[RepositoryProfileShape]]:
-    return Paged([repository_profile_shape(each, call.base) for each in found[0]], found[1])
+def _repositories(call: Call, found: tuple[list[Repository], int]) -> Paged[list[s.RepositoryProfileShape]]:
+    return Paged([s.repository_profile_shape(each, call.base) for each in found[0]], found[1])
 
 
 async def _named(call: Call, login: str) -> Account:
@@ -134,39 +124,39 @@ async def _named(call: Call, login: str) -> Account:
 
 
 @routes.get("/user", access="user")
-async def user_get(call: Call) -> ProfileShape:
+async def user_get(call: Call) -> s.ProfileShape:
     """The caller."""
-    return profile_shape(actor_of(call).user, call.base, whole=True)
+    return s.profile_shape(actor_of(call).user, call.base, whole=True)
 
 
 @routes.get("/user/emails", access="user")
-async def user_emails(call: Call) -> list[Email]:
+async def user_emails(call: Call) -> list[s.Email]:
     """The caller's e-mail address."""
     address = actor_of(call).user.email
-    return [Email(address, primary=True, verified=True, visibility="private")] if address else []
+    return [s.Email(address, primary=True, verified=True, visibility="private")] if address else []
 
 
 @routes.get("/user/orgs", access="user")
-async def user_organizations(call: Call, page: Page) -> Paged[list[OrganizationProfileShape]]:
+async def user_organizations(call: Call, page: Page) -> Paged[list[s.OrganizationProfileShape]]:
     """The organizations that the caller is in."""
     actor = actor_of(call)
     return _organizations(call, await list_shared(call.database, actor, actor.user.id, page))
 
 
 @routes.get("/user/repos", access="user")
-async def user_repositories(call: Call, page: Page) -> Paged[list[RepositoryProfileShape]]:
+async def user_repositories(call: Call, page: Page) -> Paged[list[s.RepositoryProfileShape]]:
     """The repositories in which the caller has a place."""
     return _repositories(call, await list_seen(call.database, actor_of(call), all_seen, page))
 
 
 @routes.get("/user/teams", access="user")
-async def user_teams(call: Call) -> list[Team]:
+async def user_teams(call: Call) -> list[s.Team]:
     """The caller's teams: there are none."""
     return []
 
 
 @routes.get("/users/{username}", access="account.read")
-async def account_get(call: Call, username: str) -> ProfileShape:
+async def account_get(call: Call, username: str) -> s.ProfileShape:
     """The caller, an organization, or somebody of the same one."""
     return _profile(call, await _named(call, username))
 
@@ -178,21 +168,21 @@ async def account_get(call: Call, username: str) -> ProfileShape:
     access="account.read",
 )
 @routes.get("/users/{username}/keys", access="account.read")
-async def account_keys(call: Call, username: str) -> list[Key]:
+async def account_keys(call: Call, username: str) -> list[s.Key]:
     """SSH keys of somebody: there are none."""
     await _named(call, username)  # Terraform's `github_user` has no answer at all without these two lists
     return []
 
 
 @routes.get("/users/{username}/orgs", access="account.read")
-async def account_organizations(call: Call, username: str, page: Page) -> Paged[list[OrganizationProfileShape]]:
+async def account_organizations(call: Call, username: str, page: Page) -> Paged[list[s.OrganizationProfileShape]]:
     """The organizations that the caller is in with somebody."""
     found = await _named(call, username)
     return _organizations(call, await list_shared(call.database, actor_of(call), found.id, page))
 
 
 @routes.get("/users/{username}/repos", access="account.read")
-async def account_repositories(call: Call, username: str, page: Page) -> Paged[list[RepositoryProfileShape]]:
+async def account_repositories(call: Call, username: str, page: Page) -> Paged[list[s.RepositoryProfileShape]]:
     """The repositories of somebody that the caller sees."""
     found = await _named(call, username)
     return _repositories(
@@ -208,13 +198,13 @@ async def account_repositories(call: Call, username: str, page: Page) -> Paged[l
     path_types={"organization_id": "integer"},
 )
 @routes.get("/orgs/{org}", access="organization.read")
-async def organization_get(call: Call) -> OrganizationProfileShape:
+async def organization_get(call: Call) -> s.OrganizationProfileShape:
     """An organization."""
-    return organization_profile_shape(named_organization(call).account, call.base)
+    return s.organization_profile_shape(named_organization(call).account, call.base)
 
 
 @routes.get("/orgs/{org}/repos", access="organization.read")
-async def organization_repositories(call: Call, page: Page) -> Paged[list[RepositoryProfileShape]]:
+async def organization_repositories(call: Call, page: Page) -> Paged[list[s.RepositoryProfileShape]]:
     """The repositories of an organization."""
     actor, place = actor_of(call), named_organization(call).account
     reached = next((each for each in actor.grants or () if each.account_id == place.id), None)
@@ -230,16 +220,16 @@ async def organization_repositories(call: Call, page: Page) -> Paged[list[Reposi
     path_types={"repository_id": "integer"},
 )
 @routes.get("/repos/{owner}/{repo}", access="repository.read")
-async def repository_get(call: Call) -> RepositoryProfileShape:
+async def repository_get(call: Call) -> s.RepositoryProfileShape:
     """A repository."""
-    return repository_profile_shape(named_repository(call), call.base)
+    return s.repository_profile_shape(named_repository(call), call.base)
 
 
 @routes.get("/user/{account_id}", access="account.read")
-async def account_get_by_number(call: Call, account_id: int) -> ProfileShape:
+async def account_get_by_number(call: Call, account_id: int) -> s.ProfileShape:
     """The same as /users/{username}, by its number."""
     return _profile(call, await find_visible(call.database, actor_of(call), visible_by_id, id=account_id))
 
 
-def _profile(call: Call, found: Account) -> ProfileShape:
-    return profile_shape(found, call.base, whole=found.id == actor_of(call).user.id)
+def _profile(call: Call, found: Account) -> s.ProfileShape:
+    return s.profile_shape(found, call.base, whole=found.id == actor_of(call).user.id)

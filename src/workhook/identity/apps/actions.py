@@ -18,22 +18,11 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.identity import audit, removal
 from workhook.identity import queries as account_queries
-from workhook.identity.apps import queries
+from workhook.identity.apps import queries, schemas
 from workhook.identity.apps.credentials import NewKey, new_client_id, new_client_secret, new_key
 from workhook.identity.apps.installing import cut, uninstall
 from workhook.identity.apps.manage_schemas import AppCreate, OauthAppCreate, OauthAppEdit
-from workhook.identity.apps.schemas import (
-    BOT_SUFFIX,
-    App,
-    AppKey,
-    AppSecret,
-    callback_faults,
-    description_faults,
-    homepage_faults,
-    name_faults,
-    permission_faults,
-    slug_of,
-)
+from workhook.identity.apps.schemas import App, AppKey, AppSecret
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import (
     accounts,
@@ -102,7 +91,7 @@ async def _store(
     now = now_ms()
     fields: dict[str, Any] = {"public": False, "permissions": {}, **msgspec.structs.asdict(create)}
     fields.pop("public_key", None)
-    fields |= {"slug": slug_of(create.name), "callback_urls": tuple(dict.fromkeys(create.callback_urls))}
+    fields |= {"slug": schemas.slug_of(create.name), "callback_urls": tuple(dict.fromkeys(create.callback_urls))}
     fields |= {"account_id": organization.id, "client_id": new_client_id(kind), "created_at": now, "updated_at": now}
     app = App(id=0, kind=kind, bot_id=None, **fields)
     await _check(tx, app)
@@ -123,7 +112,7 @@ async def edit_app(tx: Transaction, actor: Actor | None, app: App, change: Oauth
     old = await _lock(tx, app)
     given: dict[str, Any] = {k: v for k, v in msgspec.structs.asdict(change).items() if v is not UNSET}
     if "name" in given:
-        given["slug"] = slug_of(given["name"])
+        given["slug"] = schemas.slug_of(given["name"])
     if "callback_urls" in given:
         given["callback_urls"] = tuple(dict.fromkeys(given["callback_urls"]))
     new = msgspec.structs.replace(old, **given)
@@ -239,11 +228,11 @@ async def _lock(tx: Transaction, app: App) -> App:
 async def _check(tx: Transaction, app: App) -> None:
     """Raises `Invalid` with every fault of what is to be stored."""
     faults = [
-        *name_faults(app.name),
-        *description_faults(app.description),
-        *homepage_faults(app.homepage_url),
-        *callback_faults(app.callback_urls, required=app.is_oauth and not app.device_flow),
-        *permission_faults(app.permissions),
+        *schemas.name_faults(app.name),
+        *schemas.description_faults(app.description),
+        *schemas.homepage_faults(app.homepage_url),
+        *schemas.callback_faults(app.callback_urls, required=app.is_oauth and not app.device_flow),
+        *schemas.permission_faults(app.permissions),
     ]
     other = await queries.find_slug(tx, app.slug)
     if other is not None and other.id != app.id:
@@ -268,7 +257,7 @@ def _stored(app: App, columns: Sequence[str]) -> dict[str, Any]:
 
 
 def _bot_values(app: App) -> dict[str, Any]:
-    login = app.slug + BOT_SUFFIX
+    login = app.slug + schemas.BOT_SUFFIX
     key = account_queries.key_of(login)
     return {"login": login, "login_key": key, "name": app.name, "updated_at": app.updated_at}
 

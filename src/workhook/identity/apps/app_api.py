@@ -10,20 +10,7 @@ from workhook.http.operations import WEBHOOK_API
 from workhook.identity import audit
 from workhook.identity import queries as account_queries
 from workhook.identity.apps import access_tokens, installing, queries
-from workhook.identity.apps.app_schemas import (
-    AccessTokenBody,
-    InstallationRepositories,
-    InstallationRequest,
-    InstallationShape,
-    InstallationTokenShape,
-    IntegrationShape,
-    UserInstallations,
-    app_repository_shape,
-    installation_shape,
-    integration_shape,
-    levels,
-    selection_of,
-)
+from workhook.identity.apps import app_schemas as s
 from workhook.identity.apps.schemas import Installation
 from workhook.identity.authenticator import actor_of, app_of
 from workhook.identity.context import Write
@@ -48,25 +35,25 @@ def _existing(installation: Installation | None) -> Installation:
 
 
 @routes.get("/app")
-async def app_get(call: Call) -> IntegrationShape:
+async def app_get(call: Call) -> s.IntegrationShape:
     """The app itself."""
     app = app_of(call)
     owner = await account_queries.find_account_by_id(call.database, app.account_id)
     assert owner is not None, "an app belongs to an organization"
-    return integration_shape(app, owner, await queries.count_installations_of(call.database, app.id), call.base)
+    return s.integration_shape(app, owner, await queries.count_installations_of(call.database, app.id), call.base)
 
 
 @routes.get("/app/installations")
-async def app_installations_list(call: Call, page: Page) -> Paged[list[InstallationShape]]:
+async def app_installations_list(call: Call, page: Page) -> Paged[list[s.InstallationShape]]:
     """List the app's installations."""
     found, total = await queries.list_installations_of(call.database, app_of(call).id, page)
-    return Paged([installation_shape(each, call.base) for each in found], total)
+    return Paged([s.installation_shape(each, call.base) for each in found], total)
 
 
 @routes.get(_ONE)
-async def app_installations_get(call: Call, installation_id: int) -> InstallationShape:
+async def app_installations_get(call: Call, installation_id: int) -> s.InstallationShape:
     """Get an installation of the app."""
-    return installation_shape(await _own(call, call.database, installation_id), call.base)
+    return s.installation_shape(await _own(call, call.database, installation_id), call.base)
 
 
 @routes.delete(_ONE)
@@ -75,21 +62,21 @@ async def app_installations_delete(write: Write, installation_id: int) -> None:
     await installing.uninstall(write.tx, None, await _own(write.call, write.tx, installation_id))
 
 
-@routes.post(f"{_ONE}/access_tokens", body=AccessTokenBody | None, etag=False)
-async def app_access_tokens_create(call: Call, installation_id: int) -> Created[InstallationTokenShape]:
+@routes.post(f"{_ONE}/access_tokens", body=s.AccessTokenBody | None, etag=False)
+async def app_access_tokens_create(call: Call, installation_id: int) -> Created[s.InstallationTokenShape]:
     """Create an installation access token."""
-    wanted = access_tokens.parse(await call.json_object(null=True), AccessTokenBody)
+    wanted = access_tokens.parse(await call.json_object(null=True), s.AccessTokenBody)
     app = app_of(call)
     made = await call.database.in_transaction(lambda tx: access_tokens.create(tx, app, installation_id, wanted))
     assert made.issued.expires_at is not None, "tokens of installations have an end"
-    shape = InstallationTokenShape(
+    shape = s.InstallationTokenShape(
         token=made.issued.token,
         expires_at=to_seconds_text(made.issued.expires_at),
-        permissions=levels(made.permissions),
-        repository_selection=selection_of(made.repository_ids),
+        permissions=s.levels(made.permissions),
+        repository_selection=s.selection_of(made.repository_ids),
     )
     if made.named is not None:
-        shape.repositories = [app_repository_shape(each, call.base) for each in made.named]
+        shape.repositories = [s.app_repository_shape(each, call.base) for each in made.named]
     # Where the token itself, as the credential, finds what it is: it is deleted there.
     return Created(shape, f"{call.base}/installation/token", NOT_KEPT)
 
@@ -110,43 +97,43 @@ async def app_installations_unsuspend(write: Write, installation_id: int) -> Non
 
 
 @routes.get("/orgs/{org}/installation")
-async def app_installation_of_organization(call: Call, org: str) -> InstallationShape:
+async def app_installation_of_organization(call: Call, org: str) -> s.InstallationShape:
     """Get the app's installation on an organization."""
     found = _existing(await queries.find_on(call.database, app_of(call), org))
     if found.account.kind != "organization":
         raise NotFound()
-    return installation_shape(found, call.base)
+    return s.installation_shape(found, call.base)
 
 
 @routes.get("/repos/{owner}/{repo}/installation")
-async def app_installation_of_repository(call: Call, owner: str, repo: str) -> InstallationShape:
+async def app_installation_of_repository(call: Call, owner: str, repo: str) -> s.InstallationShape:
     """Get the app's installation that reaches a repository."""
     found = await queries.find_reaching(call.database, app_of(call), owner, repo)
-    return installation_shape(_existing(found), call.base)
+    return s.installation_shape(_existing(found), call.base)
 
 
 @routes.get("/repositories/{repository_id}/installation")
-async def app_installation_of_repository_by_number(call: Call, repository_id: int) -> InstallationShape:
+async def app_installation_of_repository_by_number(call: Call, repository_id: int) -> s.InstallationShape:
     """The same, by the repository's number."""
     found = await queries.find_reaching_by_id(call.database, app_of(call), repository_id)
-    return installation_shape(_existing(found), call.base)
+    return s.installation_shape(_existing(found), call.base)
 
 
 @routes.get("/app/installation-requests")
-async def app_installation_requests(call: Call) -> list[InstallationRequest]:
+async def app_installation_requests(call: Call) -> list[s.InstallationRequest]:
     """Who has asked for the app to be installed: nobody, since owners install it themselves."""
     return []
 
 
 @routes.get("/users/{username}/installation")
-async def app_installation_of_user(call: Call, username: str) -> InstallationShape:
+async def app_installation_of_user(call: Call, username: str) -> s.InstallationShape:
     """Get the app's installation on an account."""
     found = await queries.find_on(call.database, app_of(call), username)
-    return installation_shape(_existing(found), call.base)
+    return s.installation_shape(_existing(found), call.base)
 
 
 @routes.get("/installation/repositories", access="installation")
-async def installation_repositories_list(call: Call, page: Page) -> Paged[InstallationRepositories]:
+async def installation_repositories_list(call: Call, page: Page) -> Paged[s.InstallationRepositories]:
     """List the repositories that an installation access token reaches."""
     actor = actor_of(call)
     assert actor.installation_id is not None, "the rule takes tokens of installations alone"
@@ -170,19 +157,19 @@ async def installation_token_revoke(write: Write) -> None:
 
 
 @routes.get("/user/installations", access="user.installations")
-async def user_installations_list(call: Call, page: Page) -> Paged[UserInstallations]:
+async def user_installations_list(call: Call, page: Page) -> Paged[s.UserInstallations]:
     """List the app's installations that the user has a part in."""
     actor = actor_of(call)
     found, total = await queries.list_of_user(
         call.database, actor.app_id or 0, actor.user.id, page, place_id=actor.narrowed_to
     )
-    return Paged(UserInstallations(total, [installation_shape(each, call.base) for each in found]), total)
+    return Paged(s.UserInstallations(total, [s.installation_shape(each, call.base) for each in found]), total)
 
 
 @routes.get("/user/installations/{installation_id}/repositories", access="user.installations")
 async def user_installation_repositories_list(
     call: Call, installation_id: int, page: Page
-) -> Paged[InstallationRepositories]:
+) -> Paged[s.InstallationRepositories]:
     """List the repositories of an installation that the user sees."""
     actor = actor_of(call)
     installation = await queries.find_of_user(
@@ -200,7 +187,7 @@ async def user_installation_repositories_list(
 
 async def _repositories(
     call: Call, account: Account, ids: frozenset[int] | None, page: Page
-) -> Paged[InstallationRepositories]:
+) -> Paged[s.InstallationRepositories]:
     found, total = await queries.list_repositories(call.database, account, ids, actor_of(call).user.id, page)
-    shapes = [app_repository_shape(each, call.base) for each in found]
-    return Paged(InstallationRepositories(total, "all" if ids is None else "selected", shapes), total)
+    shapes = [s.app_repository_shape(each, call.base) for each in found]
+    return Paged(s.InstallationRepositories(total, "all" if ids is None else "selected", shapes), total)
