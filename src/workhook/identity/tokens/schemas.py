@@ -152,7 +152,7 @@ class TokenDetails(Record, frozen=True):
         return "all" if self.organization is not None else None
 
 
-def token_shape(shape: type[S], token: TokenDetails, base: str, **values: Any) -> S:
+def token_shape(shape: type[S], details: TokenDetails, base: str, **values: Any) -> S:
     """`base`: what links in the body start with."""
-    url, scopes = f"{base}/user/tokens/{token.id}", list(token.scopes)
-    return shape_of(shape, token, url=url, scopes=scopes, repositories=token.confined_to, **values)
+    url, scopes = f"{base}/user/tokens/{details.id}", list(details.scopes)
+    return shape_of(shape, details, url=url, scopes=scopes, repositories=details.confined_to, **values)
