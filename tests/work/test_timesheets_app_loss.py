@@ -18,7 +18,7 @@ from workhook.core.errors import Forbidden, NotFound, Problem
 from workhook.http.calls import Services
 from workhook.identity.apps import actions, credentials, installing
 from workhook.identity.apps.manage_schemas import AppCreate
-from workhook.identity.apps.schemas import Installation
+from workhook.identity.apps.schemas import BOT_SUFFIX, Installation
 from workhook.identity.context import Write
 from workhook.identity.queries import find_account
 from workhook.identity.schemas import Actor, Grant
@@ -179,7 +179,7 @@ class _Robot:
                 key=await credentials.new_key(),
             )
             installation = await installing.install(tx, None, app, place)
-            bot = await find_account(tx, f"{app.slug}{actions.BOT_SUFFIX}")
+            bot = await find_account(tx, f"{app.slug}{BOT_SUFFIX}")
             assert bot is not None
             owner = Actor(boss, token_id=0, token_kind="classic", scopes=frozenset())
             column = await columns.create_column(Write(tx, owner, BASE), world.project_id, ColumnCreate(title="To do"))

@@ -57,9 +57,8 @@ projects = sa.Table(
 # The audit log tells of projects that are gone by the name that they had.
 sa.Index("ix_projects_name", projects.c.account_id, sa.func.lower(projects.c.name))
 # Those of an account, as they were made, and what members see apart from what they do not.
-_there = sa.text("deleted_at IS NULL")
-_in_trash = sa.text("deleted_at IS NOT NULL")
 _of = projects.c
+_there, _in_trash = _of.deleted_at.is_(None), _of.deleted_at.is_not(None)
 partial_index("ix_projects_there", _of.account_id, _of.private, _of.repository_id, where=_there)
 partial_index("ix_projects_trash", _of.account_id, _of.deleted_at, _of.id, where=_in_trash)
 

@@ -271,10 +271,11 @@ async def _insert_new_secret(tx: Transaction, app: App) -> tuple[AppSecret, str]
 
 
 async def _insert_new_key(tx: Transaction, app: App, key: NewKey) -> AppKey:
-    values = {"app_id": app.id, "public_key": key.public_key, "fingerprint": key.fingerprint, "created_at": now_ms()}
+    now = now_ms()
+    values = {"app_id": app.id, "public_key": key.public_key, "fingerprint": key.fingerprint, "created_at": now}
     row = await tx.fetch_one(_insert_key, values)
     assert row is not None
-    return AppKey(row["id"], key.public_key, key.fingerprint, values["created_at"])
+    return AppKey(row["id"], key.public_key, key.fingerprint, now)
 
 
 def _settings(app: App) -> dict[str, object]:

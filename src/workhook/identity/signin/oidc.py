@@ -219,7 +219,8 @@ def check_claims(claims: Mapping[str, Any], *, issuer: str, client_id: str, nonc
     audience = claims.get("aud")
     audiences = [audience] if isinstance(audience, str) else audience
     party = claims.get("azp")
-    expires, issued, begins = (claims.get(name) for name in ("exp", "iat", "nbf"))
+    times: list[Any] = [claims.get(name) for name in ("exp", "iat", "nbf")]
+    expires, issued, begins = times
     subject, given = claims.get("sub"), claims.get("nonce")
     wrong = {
         "iss": claims.get("iss") != issuer,
