@@ -230,7 +230,7 @@ async def check_password(
 
     `known_device` is asked for the browser's id, if the browser has the cookie of an earlier sign-in. The attempt
     counts as failed until `complete`. While the user has been tried too often by another name no password is right
-    (`throttle.Attempt.held`). Raises `TooManyRequests`, `Unavailable`.
+    (`throttle.CountedAttempt.held`). Raises `TooManyRequests`, `Unavailable`.
     """
     user, stored, changed_at = await _find_user(database, login.strip())
     device = known_device(user.id, changed_at) if known_device is not None and user is not None else None

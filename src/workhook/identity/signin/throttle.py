@@ -6,7 +6,7 @@ has signed in before has a count of its own instead of all these: others cannot 
 
 A user has two names, the login and the e-mail address. A name has the same counts whether or not it is anybody's, so
 the pauses that people are told of tell them nothing. Beside them, every attempt counts for the user, by whichever name.
-When that count is full, further attempts are not looked at (`Attempt.held`) and are answered as wrong ones: a
+When that count is full, further attempts are not looked at (`CountedAttempt.held`) and are answered as wrong ones: a
 refusal would tell that the two names are of one user. A name of nobody has such a count too, so that it takes as long.
 
 An attempt is counted before it is made and taken back where it succeeds. So attempts that run beside one another, in
