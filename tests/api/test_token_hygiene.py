@@ -232,7 +232,7 @@ async def test_what_is_made_while_its_maker_is_revoked_does_not_stay(services: S
 
 
 async def test_what_is_over_is_deleted_some_time_later(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(issue, "BATCH", 1)  # so that what is over needs several
+    monkeypatch.setattr("workhook.identity.tokens.issue.BATCH", 1)  # so that what is over needs several
     database, now = services.database, now_ms()
     world = await make_world(services)
     user_id = await user_id_of(services, world.token)

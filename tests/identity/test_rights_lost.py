@@ -73,7 +73,7 @@ async def scene(services: Services, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
     world = await make_world(services)
     async with services.database.transaction() as tx:
         made = await _Scene.make(tx, world)
-        monkeypatch.setattr(removal, "_loss_subscribers", [made.told])
+        monkeypatch.setattr(removal, "losses", [made.told])
         monkeypatch.setattr(removal, "_links", {"base": BASE})
         yield made
 
