@@ -17,7 +17,7 @@ from workhook.events import outbox
 from workhook.hooks.fan_out import fan_out
 from workhook.hooks.removal import forget_app, forget_repository, rights_lost, uninstalled
 from workhook.http.calls import Call, Place, Services, Standing
-from workhook.identity import audit, invitation_ends, removal
+from workhook.identity import audit, removal
 from workhook.identity.removal import Loss
 from workhook.storage import Database, Transaction
 from workhook.storage.blobs import FOLDER, Blobs, FolderBlobs
@@ -42,7 +42,7 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
     removal.repositories.subscribe(forget_repository)
     removal.apps.subscribe(forget_app)
     # Invitations first: who accepts one has it before anything that follows.
-    removal.losses.subscribe(invitation_ends.rights_lost)
+    removal.losses.subscribe(removal.end_invitations)
     # Timers before webhooks: who starts a timer has locked an account when it comes to the webhooks that hear of it.
     removal.losses.subscribe(_finish_timers)
     removal.losses.subscribe(rights_lost)

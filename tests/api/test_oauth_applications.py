@@ -20,8 +20,7 @@ from workhook.http.calls import Services
 from workhook.identity import queries
 from workhook.identity.apps import actions as app_actions
 from workhook.identity.apps.manage_schemas import AppCreate
-from workhook.identity.oauth.grants import allow, issue_to, renew, revoke_grant
-from workhook.identity.oauth.schemas import Refusal, TokenAnswer
+from workhook.identity.oauth.grants import Refusal, TokenAnswer, allow, issue_to, renew, revoke_grant
 from workhook.identity.tokens.lookup import find_actor
 
 

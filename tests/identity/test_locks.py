@@ -13,13 +13,12 @@ from tests.harness.world import make_world
 from workhook.core.errors import NotFound
 from workhook.http.calls import Services
 from workhook.identity import queries
-from workhook.identity.apps import access_tokens, actions, installing
+from workhook.identity.apps import actions, app_api, installing
 from workhook.identity.apps.app_schemas import AccessTokenBody
 from workhook.identity.apps.manage_schemas import AppCreate, OauthAppCreate
 from workhook.identity.apps.schemas import App, Installation
 from workhook.identity.oauth.codes import create_code, redeem_code
-from workhook.identity.oauth.grants import allow
-from workhook.identity.oauth.schemas import Refusal, TokenAnswer
+from workhook.identity.oauth.grants import Refusal, TokenAnswer, allow
 from workhook.identity.schemas import Account
 from workhook.identity.tables import tokens
 from workhook.identity.tokens.issue import CLASSIC, issue, revoke
@@ -126,7 +125,7 @@ async def test_an_installation_token_is_made_while_they_all_end(
         app = await _app(tx, place, "app")
         installation = await installing.install(tx, None, app, place)
     async with services.database.transaction() as tx:
-        made = await access_tokens.create(tx, installation.app, installation.id, AccessTokenBody())
+        made = await app_api.create_access_token(tx, installation.app, installation.id, AccessTokenBody())
         ending = await beside.begin(lambda other: ends(other, installation))
     await ending
     assert await find_actor(services.database, made.issued.token) is None

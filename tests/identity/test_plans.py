@@ -15,15 +15,14 @@ from tests.harness.world import World, make_world
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
 from workhook.identity import audit_queries, members, profiles, queries, rate
-from workhook.identity.apps import access_tokens, actions, credentials, installing
+from workhook.identity.apps import actions, app_api, credentials, installing
 from workhook.identity.apps import queries as apps
 from workhook.identity.apps.app_schemas import AccessTokenBody
 from workhook.identity.apps.manage_schemas import AppCreate
 from workhook.identity.audit_queries import Selection
 from workhook.identity.oauth import codes
 from workhook.identity.oauth.codes import create_code, redeem_code
-from workhook.identity.oauth.grants import allow, renew, revoke_grant
-from workhook.identity.oauth.schemas import TokenAnswer
+from workhook.identity.oauth.grants import TokenAnswer, allow, renew, revoke_grant
 from workhook.identity.signin import identities, sessions, throttle
 from workhook.identity.signin import passwords as signin
 from workhook.identity.signin.oidc import Claims, SignInRefused
@@ -152,7 +151,7 @@ async def test_by_an_index(services: Services, world: World, asked: Asked) -> No
         with pytest.raises(SignInRefused):
             await identities.find_or_add(tx, Claims("https://id.example.com", "7", "zoe@example.com"), create=False)
         await sessions.start(tx, user, address=None, user_agent=None)
-        made = await access_tokens.create(tx, app, installation.id, AccessTokenBody())
+        made = await app_api.create_access_token(tx, app, installation.id, AccessTokenBody())
         await allow(tx, app, user.id, frozenset())
         code = await create_code(tx, app, user.id, redirect_uri="https://a/", scopes=frozenset(), challenge=None)
         got = await redeem_code(tx, app, code, redirect_uri=None, verifier=None, secret_shown=True)

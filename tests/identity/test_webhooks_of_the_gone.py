@@ -16,7 +16,7 @@ from workhook.hooks.records import Hook, HookOwner, viewer_of
 from workhook.hooks.tables import hooks
 from workhook.http.calls import Services
 from workhook.identity import queries
-from workhook.identity.apps import access_tokens, actions, installing
+from workhook.identity.apps import actions, app_api, installing
 from workhook.identity.apps.app_schemas import AccessTokenBody
 from workhook.identity.apps.installing import uninstall
 from workhook.identity.apps.manage_schemas import AppCreate, OauthAppCreate
@@ -70,7 +70,7 @@ async def test_an_app_that_is_uninstalled_with_its_webhooks_leaves_none(
             tx, None, place, AppCreate(name=f"Robot {place.id}", permissions={"organization_hooks": "write"})
         )
         installation = await installing.install(tx, None, app, place)
-        made = await access_tokens.create(tx, app, installation.id, AccessTokenBody())
+        made = await app_api.create_access_token(tx, app, installation.id, AccessTokenBody())
         actor = await find_actor(tx, made.issued.token)
     assert actor is not None
 

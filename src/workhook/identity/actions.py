@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid
-from workhook.identity import audit, invitation_ends, queries, removal
+from workhook.identity import audit, queries, removal
 from workhook.identity.policy import SCOPES
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor, Repository
@@ -157,7 +157,7 @@ async def remove_member(
     removed = await tx.execute(_remove_member, {"organization_id": organization.id, "user_id": user.id}) > 0
     if removed:
         tx.defer(_remove_roles, [{"account_id": organization.id, "user_id": user.id}])
-        invitation_ends.person_goes(tx, organization.id, None, user)
+        removal.person_goes(tx, organization.id, None, user)
         await removal.rights_lost(tx, organization.id, user_id=user.id, actor=actor, base=base)
     return removed
 
@@ -207,7 +207,7 @@ async def remove_collaborator(
     """Answers whether the user was a collaborator. `actor` and `base`: see `removal.Loss`."""
     removed = await tx.execute(_remove_collaborator, {"repository_id": repository.id, "user_id": user.id}) > 0
     if removed:
-        invitation_ends.person_goes(tx, repository.owner.id, repository.id, user)
+        removal.person_goes(tx, repository.owner.id, repository.id, user)
         await removal.rights_lost(tx, repository.owner.id, repository.id, user_id=user.id, actor=actor, base=base)
     return removed
 

@@ -1,7 +1,7 @@
 """Invitations: nobody is put into an organization or a repository without consent.
 
 An invitation holds for a week, and only as long as the inviter may invite there and is not disabled. It gives nothing
-until it is accepted. How it ends without anybody asking for that is in `invitation_ends`.
+until it is accepted. How it ends without anybody asking for that is in `removal`.
 """
 
 from __future__ import annotations

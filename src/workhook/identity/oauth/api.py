@@ -6,24 +6,26 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 import structlog
+from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
 from workhook.core.errors import Malformed, Unauthenticated
+from workhook.core.secrecy import Secretive
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import OAUTH
+from workhook.http.wire_types import Url
 from workhook.identity.apps.credentials import authenticate_client, basic_credentials
 from workhook.identity.apps.queries import find_client
 from workhook.identity.apps.schemas import App
 from workhook.identity.authenticator import caller_of
 from workhook.identity.oauth import codes, grants
-from workhook.identity.oauth.grants import requested
-from workhook.identity.oauth.schemas import DeviceAnswer, Refusal, ServerMetadata, TokenAnswer
+from workhook.identity.oauth.grants import Refusal, TokenAnswer, requested
 from workhook.identity.policy import SCOPES
 from workhook.storage import Transaction
 
@@ -85,6 +87,36 @@ def refusal(call: Call, why: Refusal, shape: type[msgspec.Struct]) -> Answer:
     where = f"{call.base_for_others}/docs#{call.operation.name}"
     fields = {"error": why.error, "error_description": why.description, "error_uri": where}
     return answer(call, shape(**fields, **({} if why.interval is None else {"interval": why.interval})), status)
+
+
+class DeviceAnswer(Secretive, msgspec.Struct, omit_defaults=True):
+    """The two codes of the device flow, or `error`."""
+
+    device_code: str | UnsetType = UNSET
+    user_code: Annotated[str | UnsetType, Meta(examples=["WDJB-MJHT"])] = UNSET
+    verification_uri: Annotated[Url | UnsetType, Meta(description="Where a person types `user_code`.")] = UNSET
+    expires_in: Annotated[int | UnsetType, Meta(description="Seconds.")] = UNSET
+    interval: Annotated[int | UnsetType, Meta(description="Seconds between two polls.")] = UNSET
+    error: str | UnsetType = UNSET
+    error_description: str | UnsetType = UNSET
+    error_uri: Url | UnsetType = UNSET
+
+
+class ServerMetadata(msgspec.Struct):
+    """What a client has to know of this server (RFC 8414)."""
+
+    issuer: Url
+    authorization_endpoint: Url
+    token_endpoint: Url
+    device_authorization_endpoint: Url
+    scopes_supported: list[str]
+    response_types_supported: list[str]
+    response_modes_supported: list[str]
+    grant_types_supported: list[str]
+    token_endpoint_auth_methods_supported: list[str]
+    code_challenge_methods_supported: list[str]
+    authorization_response_iss_parameter_supported: Annotated[bool, Meta(description="RFC 9207.")]
+    service_documentation: Url
 
 
 log = structlog.get_logger(__name__)

@@ -19,16 +19,24 @@ from workhook.core.secrecy import Secretive
 from workhook.http.calls import NOT_KEPT, Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import WEBHOOK_API
+from workhook.http.wire_types import Time, Url
 from workhook.identity import audit
-from workhook.identity.apps import access_tokens, queries
-from workhook.identity.apps.app_schemas import AccessTokenBody, levels, owner_shape, selection_of
+from workhook.identity.apps import app_api, queries
+from workhook.identity.apps.app_schemas import (
+    AccessTokenBody,
+    OwnerShape,
+    PermissionMap,
+    Selection,
+    levels,
+    owner_shape,
+    selection_of,
+)
 from workhook.identity.apps.queries import find_installation_on
 from workhook.identity.apps.schemas import App, Installation
 from workhook.identity.authenticator import app_of
 from workhook.identity.oauth.grants import APP_USER_TOKEN_S, lock_grant, revoke_grant
-from workhook.identity.oauth.schemas import Authorization, AuthorizationApp, ScopedInstallation
 from workhook.identity.queries import account_columns, find_account, find_account_by_id
-from workhook.identity.schemas import account_of, account_shape
+from workhook.identity.schemas import AccountShape, account_of, account_shape
 from workhook.identity.tables import accounts, tokens
 from workhook.identity.tokens.issue import (
     APP_USER,
@@ -60,6 +68,47 @@ _issued = (
         accounts.c.disabled_at.is_(None),
     )
 )
+
+
+class AuthorizationApp(msgspec.Struct):
+    client_id: str
+    name: str
+    url: Annotated[Url | None, Meta(description="The app's home page.")]
+
+
+class ScopedInstallation(msgspec.Struct):
+    """What a token was narrowed to, as far as the installation still has it."""
+
+    permissions: PermissionMap
+    repository_selection: Selection
+    single_file_name: None
+    has_multiple_single_files: bool
+    single_file_paths: list[str]
+    repositories_url: Url
+    account: OwnerShape
+
+
+class Authorization(Secretive, msgspec.Struct):
+    """A token of the app that asks, with whose it is and what it carries."""
+
+    id: int
+    url: Url
+    app: AuthorizationApp
+    token: Annotated[str, Meta(description="As it was sent, or the new one.")]
+    token_last_eight: str
+    hashed_token: Annotated[str, Meta(description="SHA-256, hexadecimal.")]
+    scopes: list[str]
+    note: str | None
+    note_url: Annotated[str | None, Meta(description="Always null.")]
+    fingerprint: Annotated[str | None, Meta(description="Always null.")]
+    created_at: Time
+    updated_at: Time
+    expires_at: Time | None
+    user: AccountShape
+    installation: Annotated[
+        ScopedInstallation | UnsetType | None,
+        Meta(description="Of a token that was narrowed: where it acts; null if the app is not installed there now."),
+    ] = UNSET
 
 
 class TokenNamed(Secretive, msgspec.Struct):
@@ -262,7 +311,7 @@ async def oauth_token_scope(call: Call) -> Answer:
     ends with the old one, and no later. An OAuth app has no such tokens: 404.
     """
     app = named_app(call)
-    wanted = access_tokens.parse(await call.json_object(), ScopedTokenBody, _RESOURCE)
+    wanted = app_api.parse_narrowing(await call.json_object(), ScopedTokenBody, _RESOURCE)
     _refuse_contradictions(wanted)
     row, token = await call.database.in_transaction(lambda tx: narrow(tx, app, wanted))
     return Answer(await authorization(call, app, row, token), headers=NOT_KEPT)
@@ -290,9 +339,9 @@ async def narrow(tx: Transaction, app: App, wanted: ScopedTokenBody) -> tuple[Ro
         raise NotFound()
     user_id = parent["user_id"]
     installation = await _target(tx, app, user_id, wanted)
-    permissions, not_granted = access_tokens.granted(installation, wanted)
-    chosen, not_reached = await access_tokens.chosen_of(tx, installation, wanted, user_id=user_id)
-    access_tokens.refuse_what_is_beyond(not_granted, not_reached)
+    permissions, not_granted = app_api.granted_permissions(installation, wanted)
+    chosen, not_reached = await app_api.chosen_repositories(tx, installation, wanted, user_id=user_id)
+    app_api.refuse_what_is_beyond(not_granted, not_reached)
     ids = None if chosen is None else sorted(each.id for each in chosen)
     issued = await issue(
         tx,

@@ -19,8 +19,16 @@ from workhook.identity.apps.queries import find_app
 from workhook.identity.apps.schemas import App
 from workhook.identity.oauth import authorization
 from workhook.identity.oauth.authorization import is_native
-from workhook.identity.oauth.grants import allow, end_stolen, issue_to, lock_grant, parse_stored, wanted
-from workhook.identity.oauth.schemas import Refusal, TokenAnswer
+from workhook.identity.oauth.grants import (
+    Refusal,
+    TokenAnswer,
+    allow,
+    end_stolen,
+    issue_to,
+    lock_grant,
+    parse_stored,
+    wanted,
+)
 from workhook.identity.tables import authorization_codes, device_codes
 from workhook.identity.tokens.issue import digest_of
 from workhook.storage import Reader, Row, Transaction

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Annotated
 
+import msgspec
 import sqlalchemy as sa
 import structlog
+from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import now_ms
 from workhook.core.ids import new_token, token_checks_out
+from workhook.core.secrecy import Secretive
+from workhook.http.wire_types import Url
 from workhook.identity import audit, removal
 from workhook.identity.apps.queries import lock_app
 from workhook.identity.apps.schemas import App
-from workhook.identity.oauth.schemas import Refusal, TokenAnswer
 from workhook.identity.policy import SCOPES, expand
 from workhook.identity.tables import accounts, apps, authorization_codes, device_codes, grants, refresh_tokens, tokens
 from workhook.identity.tokens.issue import APP_USER, OAUTH, REFRESH_PREFIX, digest_of, issue, revoke, revoke_of
@@ -150,6 +154,34 @@ async def revoke_grant(tx: Transaction, app_id: int, user_id: int) -> bool:
     await revoke_of(tx, app_id=app_id, user_id=user_id)
     await removal.rights_lost(tx, None, user_id=user_id, app_id=app_id)
     return deleted > 0
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why there is no token. A value rather than an exception: what a refusal revokes or counts has to be committed.
+
+    `error`: for programs, the original's code; `interval`: seconds, with `slow_down` only.
+    """
+
+    error: str
+    description: str
+    interval: int | None = None
+
+
+class TokenAnswer(Secretive, msgspec.Struct, omit_defaults=True):
+    """A token, or with the same status 200 `error`: clients of the original read exactly that."""
+
+    access_token: str | UnsetType = UNSET
+    token_type: Annotated[str | UnsetType, Meta(description="Always `bearer`.")] = UNSET
+    scope: Annotated[
+        str | UnsetType, Meta(description="Separated by commas; empty for an app, which has permissions instead.")
+    ] = UNSET
+    expires_in: Annotated[int | UnsetType, Meta(description="Seconds; absent if it does not expire.")] = UNSET
+    refresh_token: str | UnsetType = UNSET
+    refresh_token_expires_in: Annotated[int | UnsetType, Meta(description="Seconds.")] = UNSET
+    error: Annotated[str | UnsetType, Meta(examples=["bad_verification_code"])] = UNSET
+    error_description: str | UnsetType = UNSET
+    error_uri: Url | UnsetType = UNSET
+    interval: Annotated[int | UnsetType, Meta(description="With `slow_down`: seconds between two polls.")] = UNSET
 
 
 APP_USER_TOKEN_S = 8 * 3600

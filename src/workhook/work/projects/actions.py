@@ -13,7 +13,7 @@ from msgspec import UnsetType
 
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
 from workhook.core.ids import new_id
-from workhook.identity import audit, invitation_ends, removal
+from workhook.identity import audit, removal
 from workhook.identity.actions import set_collaborator
 from workhook.identity.audit import verb_of
 from workhook.identity.context import Write
@@ -105,7 +105,7 @@ async def delete_project(write: Write, project: Project) -> None:
     await issued.require_none_of_project(write.tx, project.repository.id)
     await queries.delete_project(write.tx, project, write.now)
     await loss.project_ends(write, project.repository)
-    invitation_ends.repository_goes(write.tx, project.repository)
+    removal.repository_goes(write.tx, project.repository)
     await _announce(write, project, "deleted")
 
 
