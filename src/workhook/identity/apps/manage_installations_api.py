@@ -63,10 +63,14 @@ async def installations_create(write: Write, create: s.InstallationCreate) -> Cr
     """Install an app on the organization."""
     organization, base = named_organization(write.call).account, write.call.base
     chosen, faults = await _chosen(write.tx, organization, create.repository_selection, create.repositories)
+    # In this order: a slug, made of whatever name, can be somebody else's client id in lower case.
+    app = await queries.find_client(write.tx, create.app) or await queries.find_slug(write.tx, create.app)
+    if app is None:
+        raise Invalid(faults=[*faults, installing.no_such_app()])
     installation = await installing.install(
         write.tx,
         write.actor,
-        await _app_named(write.tx, create.app, faults),
+        app,
         organization,
         permissions=None if create.permissions is UNSET else create.permissions,
         repository_ids=None if chosen is UNSET else chosen,
@@ -156,12 +160,16 @@ async def user_installation_repositories_remove(write: Write, installation_id: i
     installation = await _owned(write, installation_id, repository_id)
     chosen = installation.repository_ids
     if chosen is None:
-        raise _not_removed("the app is installed on all repositories: choose some instead")
+        raise _not_removable("the app is installed on all repositories: choose some instead")
     if repository_id not in chosen:
         raise NotFound()
     if len(chosen) == 1:
-        raise _not_removed("it is the last one: uninstall the app instead")
+        raise _not_removable("it is the last one: uninstall the app instead")
     await installing.edit_installation(write.tx, write.actor, installation, repository_ids=chosen - {repository_id})
+
+
+def _not_removable(why: str) -> Invalid:
+    return Invalid(faults=[Fault("repository_id", "invalid", f"repository_id: {why}", resource=_RESOURCE)])
 
 
 async def _owned(write: Write, number: int, repository_id: int) -> Installation:
@@ -182,10 +190,6 @@ async def _owned(write: Write, number: int, repository_id: int) -> Installation:
     if found is None or not await queries.own_repository_ids(tx, found.account.id, [repository_id]):
         raise NotFound()
     return found
-
-
-def _not_removed(why: str) -> Invalid:
-    return Invalid(faults=[Fault("repository_id", "invalid", f"repository_id: {why}", resource=_RESOURCE)])
 
 
 @routes.get("/apps/{slug}", access=None)
@@ -209,14 +213,6 @@ async def _is_insider(call: Call, actor: Actor | None, app: App) -> bool:
     if not covers(actor, app.account_id):
         return False
     return await account_queries.find_member_role(call.database, app.account_id, actor.user.id) is not None
-
-
-async def _app_named(reader: Reader, name: str, known: list[Fault]) -> App:
-    # In this order: a slug, made of whatever name, can be somebody else's client id in lower case.
-    app = await queries.find_client(reader, name) or await queries.find_slug(reader, name)
-    if app is None:
-        raise Invalid(faults=[*known, installing.no_such_app()])
-    return app
 
 
 async def _chosen(

@@ -46,25 +46,20 @@ _secret_list = _secret_list.order_by(app_secrets.c.id)
 _key_of, _secret_of = row_reader(AppKey), row_reader(AppSecret)
 
 
-def installation_columns() -> list[sa.ColumnElement[Any]]:
-    """For `installation_of`: of installations joined with their app and the account they are on."""
-    chosen = (
-        sa.select(json_rows(installation_repositories.c.repository_id))
-        .where(installation_repositories.c.installation_id == installations.c.id)
-        .correlate(installations)
-        .scalar_subquery()
-    )
-    names = ("id", "permissions", "repository_selection", "suspended_at", "suspended_by", "created_at", "updated_at")
-    return [
-        *(installations.c[name].label("installation_" + name) for name in names),
-        chosen.label("repositories"),
+_chosen = (
+    sa.select(json_rows(installation_repositories.c.repository_id))
+    .where(installation_repositories.c.installation_id == installations.c.id)
+    .correlate(installations)
+    .scalar_subquery()
+)
+_NAMES = ("id", "permissions", "repository_selection", "suspended_at", "suspended_by", "created_at", "updated_at")
+installed = (
+    sa.select(
+        *(installations.c[name].label("installation_" + name) for name in _NAMES),
+        _chosen.label("repositories"),
         *(each.label("app_" + each.name) for each in app_columns),
         *account_columns("account_"),
-    ]
-
-
-installed = (
-    sa.select(*installation_columns())
+    )
     .join_from(installations, apps, apps.c.id == installations.c.app_id)
     .join(accounts, accounts.c.id == installations.c.account_id)
 )

@@ -256,20 +256,14 @@ async def _record(tx: Transaction, app: App, user_id: int, action: str, **detail
     await audit.record(tx, None, action, app.slug, account_id=user_id, detail={"client_id": app.client_id, **detail})
 
 
-async def find_refresh_token(reader: Reader, token: str) -> Row | None:
-    """The row of a refresh token, whatever has become of it."""
-    if not token_checks_out(token, REFRESH_PREFIX):
-        return None
-    return await reader.fetch_one(_find_refresh_token, {"digest": digest_of(token)})
-
-
 async def renew(tx: Transaction, app: App, token: str, *, secret_shown: bool) -> TokenAnswer | Refusal:
     """Exchange a refresh token for a new pair; the old access token ends with the old refresh token (RFC 9700 4.14).
 
     One that was used before tells of a theft, by whoever uses it first or second: all of its family is revoked.
     """
     bad = Refusal("bad_refresh_token", "The refresh token is unknown, has expired, was used before or was revoked.")
-    row = await find_refresh_token(tx, token)
+    known = token_checks_out(token, REFRESH_PREFIX)
+    row = await tx.fetch_one(_find_refresh_token, {"digest": digest_of(token)}) if known else None
     if row is None or row["app_id"] != app.id or row["expires_at"] <= now_ms():
         return bad
     if not secret_shown and not row["public"]:

@@ -142,11 +142,6 @@ async def matches(stored: str | None, password: str) -> bool:
     return await _in_thread(lambda: _matches(stored, normal(password)))
 
 
-def is_outdated(stored: str) -> bool:
-    """It was made with other parameters than today's."""
-    return _hasher().check_needs_rehash(stored)
-
-
 def _matches(stored: str | None, password: str) -> bool:
     from argon2.exceptions import InvalidHashError, VerificationError
 
@@ -238,7 +233,7 @@ async def check_password(
     attempt = await throttle.begin(database, login, address, whose=whose, device=device)
     try:
         right = await matches(stored, password) and user is not None and not attempt.held
-        outdated = right and stored is not None and is_outdated(stored)
+        outdated = right and stored is not None and _hasher().check_needs_rehash(stored)  # made with other parameters
         new_hash = await make_hash(password) if outdated else None
     except Problem:
         await database.in_transaction(lambda tx: throttle.take_back(tx, attempt))  # too many at once: it was none
