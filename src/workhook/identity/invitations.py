@@ -152,8 +152,7 @@ _write = (
     upsert(invitations)
     .values(assigned(_COLUMNS))
     .on_conflict_do_update(
-        index_elements=["place", "invitee"],
-        set_=assigned(("role", "inviter_id", "created_at", "expires_at")),
+        index_elements=["place", "invitee"], set_=assigned(("role", "inviter_id", "created_at", "expires_at"))
     )
     .returning(invitations.c.id)
 )

@@ -263,10 +263,10 @@ async def new_hash(password: str, user: Account) -> str:
     return await make_hash(password)
 
 
-async def set_password(tx: Transaction, user: Account, hashed: str, *, kept_session_id: int = 0) -> None:
-    """With it every session of the user but one ends, and so do the links that were made for them."""
+async def set_password(tx: Transaction, user: Account, hashed: str) -> None:
+    """With it every session of the user ends, and so do the links that were made for them."""
     await tx.execute(_set, {"user_id": user.id, "hash": hashed, "now": now_ms()})
-    await sessions.end_others(tx, user.id, kept_session_id)
+    await sessions.end_others(tx, user.id)
     await sessions.end_links(tx, user.id)
 
 
