@@ -14,16 +14,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.secrecy import Secretive
 from workhook.http.wire_types import Time, Unserved, Url
+from workhook.identity import schemas
 from workhook.identity.apps.schemas import App, Installation
-from workhook.identity.schemas import (
-    Account,
-    AccountShape,
-    Repository,
-    RepositoryShape,
-    account_shape,
-    repository_shape,
-    shape_of,
-)
 
 NAMED_MAX = 500
 """Repositories that a token can be narrowed to."""
@@ -37,7 +29,7 @@ Selection = Annotated[
 ]
 
 
-class OwnerShape(AccountShape):
+class OwnerShape(schemas.AccountShape):
     """A user or organization, with every key that typed clients know of one."""
 
     followers_url: Unserved
@@ -108,7 +100,7 @@ _OF_COLLABORATORS = Annotated[str, Meta(extra_json_schema={"format": "uri-templa
 
 if TYPE_CHECKING:
 
-    class AppRepositoryShape(RepositoryShape, kw_only=True):
+    class AppRepositoryShape(schemas.RepositoryShape, kw_only=True):
         """A repository, with every key that typed clients know of one."""
 
         owner: OwnerShape
@@ -124,7 +116,7 @@ else:
             ("topics", tuple[str, ...], ()),
             *((name, bool, False) for name in ("has_issues", "has_projects", "has_wiki", "has_pages")),
         ],
-        bases=(RepositoryShape,),
+        bases=(schemas.RepositoryShape,),
         namespace={"__doc__": "A repository, with every key that typed clients know of one."},
         module=__name__,
         kw_only=True,
@@ -182,7 +174,9 @@ class AccessTokenBody(msgspec.Struct):
 
 
 _OF_ACCOUNT = tuple(
-    name.removesuffix("_url") for name in OwnerShape.__struct_fields__ if name not in AccountShape.__struct_fields__
+    name.removesuffix("_url")
+    for name in OwnerShape.__struct_fields__
+    if name not in schemas.AccountShape.__struct_fields__
 )
 
 ONLY_REPOSITORIES: dict[str, Any] = {
@@ -191,17 +185,17 @@ ONLY_REPOSITORIES: dict[str, Any] = {
 """Permissions for single files are not known here."""
 
 
-def owner_shape(account: Account, base: str) -> OwnerShape:
+def owner_shape(account: schemas.Account, base: str) -> OwnerShape:
     """`base`: what links in the body start with."""
-    shape = account_shape(account, base)
+    shape = schemas.account_shape(account, base)
     links: dict[str, Any] = {f"{name}_url": f"{shape.url}/{_path(name)}" for name in _OF_ACCOUNT}
     links["organizations_url"] = f"{base}/users/{account.login}/orgs"
     return OwnerShape(**msgspec.structs.asdict(shape), **links)
 
 
-def integration_shape(app: App, owner: Account, installations: int, base: str) -> IntegrationShape:
+def integration_shape(app: App, owner: schemas.Account, installations: int, base: str) -> IntegrationShape:
     page = f"{_web(base)}/apps/{app.slug}"
-    return shape_of(
+    return schemas.shape_of(
         IntegrationShape,
         app,
         node_id=f"I_{app.id}",
@@ -216,7 +210,7 @@ def integration_shape(app: App, owner: Account, installations: int, base: str) -
 
 def installation_shape(installation: Installation, base: str) -> InstallationShape:
     account, app = installation.account, installation.app
-    return shape_of(
+    return schemas.shape_of(
         InstallationShape,
         installation,
         account=owner_shape(account, base),
@@ -235,9 +229,9 @@ def installation_shape(installation: Installation, base: str) -> InstallationSha
     )
 
 
-def app_repository_shape(repository: Repository, base: str, *, permissions: bool = True) -> AppRepositoryShape:
+def app_repository_shape(repository: schemas.Repository, base: str, *, permissions: bool = True) -> AppRepositoryShape:
     """`permissions`: with what the caller may do in it."""
-    shape = repository_shape(repository, base, permissions=permissions)
+    shape = schemas.repository_shape(repository, base, permissions=permissions)
     links: dict[str, Any] = {f"{name}_url": f"{shape.url}/{_path(name)}" for name in _OF_REPOSITORY}
     links["collaborators_url"] += "{/collaborator}"
     known = msgspec.structs.asdict(shape) | {"owner": owner_shape(repository.owner, base)}

@@ -22,15 +22,7 @@ from workhook.http.operations import WEBHOOK_API
 from workhook.http.wire_types import Time, Url
 from workhook.identity import audit
 from workhook.identity.apps import app_api, queries
-from workhook.identity.apps.app_schemas import (
-    AccessTokenBody,
-    OwnerShape,
-    PermissionMap,
-    Selection,
-    levels,
-    owner_shape,
-    selection_of,
-)
+from workhook.identity.apps import app_schemas as s
 from workhook.identity.apps.queries import find_installation_on
 from workhook.identity.apps.schemas import App, Installation
 from workhook.identity.authenticator import app_of
@@ -79,13 +71,13 @@ class AuthorizationApp(msgspec.Struct):
 class ScopedInstallation(msgspec.Struct):
     """What a token was narrowed to, as far as the installation still has it."""
 
-    permissions: PermissionMap
-    repository_selection: Selection
+    permissions: s.PermissionMap
+    repository_selection: s.Selection
     single_file_name: None
     has_multiple_single_files: bool
     single_file_paths: list[str]
     repositories_url: Url
-    account: OwnerShape
+    account: s.OwnerShape
 
 
 class Authorization(Secretive, msgspec.Struct):
@@ -251,13 +243,13 @@ async def _installation(call: Call, app: App, row: Row) -> ScopedInstallation | 
         return None
     ids = repository_ids_of(row)
     return ScopedInstallation(
-        permissions=levels(weaker(json.decode(row["permissions"]), found.permissions)),
-        repository_selection=selection_of(found.repository_ids if ids is None else ids),
+        permissions=s.levels(weaker(json.decode(row["permissions"]), found.permissions)),
+        repository_selection=s.selection_of(found.repository_ids if ids is None else ids),
         single_file_name=None,
         has_multiple_single_files=False,
         single_file_paths=[],
         repositories_url=f"{call.base}/user/installations/{found.id}/repositories",
-        account=owner_shape(found.account, call.base),
+        account=s.owner_shape(found.account, call.base),
     )
 
 
@@ -286,7 +278,7 @@ async def authorization(call: Call, app: App, row: Row, token: str) -> Authoriza
 _RESOURCE = "OauthAccess"
 
 
-class ScopedTokenBody(Secretive, AccessTokenBody, kw_only=True):
+class ScopedTokenBody(Secretive, s.AccessTokenBody, kw_only=True):
     """Which token of the app, and what it is narrowed to. Without repositories and permissions: all that the app's
     installation on the target has."""
 

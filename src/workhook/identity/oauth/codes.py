@@ -17,18 +17,8 @@ from workhook.core.errors import Conflict
 from workhook.core.ids import new_guid
 from workhook.identity.apps.queries import find_app
 from workhook.identity.apps.schemas import App
-from workhook.identity.oauth import authorization
+from workhook.identity.oauth import authorization, grants
 from workhook.identity.oauth.authorization import is_native
-from workhook.identity.oauth.grants import (
-    Refusal,
-    TokenAnswer,
-    allow,
-    end_stolen,
-    issue_to,
-    lock_grant,
-    parse_stored,
-    wanted,
-)
 from workhook.identity.tables import authorization_codes, device_codes
 from workhook.identity.tokens.issue import digest_of
 from workhook.storage import Reader, Row, Transaction
@@ -71,10 +61,10 @@ async def create_code(
 
 async def redeem_code(
     tx: Transaction, app: App, code: str, *, redirect_uri: str | None, verifier: str | None, secret_shown: bool
-) -> TokenAnswer | Refusal:
+) -> grants.TokenAnswer | grants.Refusal:
     """A token for a code. What is wrong with the rest of the request leaves the code as it is; a code that is used
     twice revokes every token that came of it (RFC 6749 4.1.2)."""
-    bad = Refusal("bad_verification_code", "The code passed is incorrect or expired.")
+    bad = grants.Refusal("bad_verification_code", "The code passed is incorrect or expired.")
     digest = digest_of(code)
     row = await tx.fetch_one(_find_code, {"digest": digest})
     if row is None or row["app_id"] != app.id:
@@ -82,30 +72,30 @@ async def redeem_code(
     refusal = _code_fault(row, redirect_uri, verifier, secret_shown)
     if refusal is not None:
         return refusal
-    if not await lock_grant(tx, app.id, row["user_id"]):
+    if not await grants.lock_grant(tx, app.id, row["user_id"]):
         return bad
     if await tx.execute(_use_code, {"digest": digest, "now": now_ms()}) == 0:
-        await end_stolen(tx, app, row, "code")
+        await grants.end_stolen(tx, app, row, "code")
         return bad
     if row["expires_at"] <= now_ms():
         return bad
-    scopes = parse_stored(row["scopes"])
-    return await issue_to(tx, app, row["user_id"], scopes, family=row["family"], public=not secret_shown)
+    scopes = grants.parse_stored(row["scopes"])
+    return await grants.issue_to(tx, app, row["user_id"], scopes, family=row["family"], public=not secret_shown)
 
 
-def _code_fault(row: Row, redirect_uri: str | None, verifier: str | None, secret_shown: bool) -> Refusal | None:
+def _code_fault(row: Row, redirect_uri: str | None, verifier: str | None, secret_shown: bool) -> grants.Refusal | None:
     # The original's clients do not all repeat `redirect_uri` here, and exact matching made it certain before.
     if redirect_uri is not None and redirect_uri != row["redirect_uri"]:
-        return Refusal("redirect_uri_mismatch", "redirect_uri must be the one that the code was asked for with.")
+        return grants.Refusal("redirect_uri_mismatch", "redirect_uri must be the one that the code was asked for with.")
     if not secret_shown:
         if not is_native(row["redirect_uri"]):
             text = "client_secret is missing: only a program with a loopback redirect_uri goes without it."
-            return Refusal("incorrect_client_credentials", text)
+            return grants.Refusal("incorrect_client_credentials", text)
         if row["code_challenge"] is None:
             text = "Without client_secret the code has to be asked for with code_challenge (PKCE)."
-            return Refusal("incorrect_client_credentials", text)
+            return grants.Refusal("incorrect_client_credentials", text)
     fault = authorization.verifier_fault(verifier, row["code_challenge"])
-    return Refusal("bad_verification_code", f"{fault}.") if fault else None
+    return grants.Refusal("bad_verification_code", f"{fault}.") if fault else None
 
 
 EXPIRES_S = 900
@@ -163,7 +153,7 @@ class DeviceRequest(msgspec.Struct, frozen=True):
     scopes: frozenset[str]
 
 
-async def create_device_code(tx: Transaction, app: App, scopes: frozenset[str]) -> tuple[str, str] | Refusal:
+async def create_device_code(tx: Transaction, app: App, scopes: frozenset[str]) -> tuple[str, str] | grants.Refusal:
     """The device's code, 40 hexadecimal characters, and the person's, `ABCD-EFGH`. A refusal where too many wait: some
     more may come in beside one another, so that nobody waits for anybody here."""
     device_code, now = secrets.token_hex(20), now_ms()
@@ -171,7 +161,7 @@ async def create_device_code(tx: Transaction, app: App, scopes: frozenset[str]) 
     row = await tx.fetch_one(_count_waiting, waiting)
     if row is not None and row["number"] >= WAITING_MAX:
         text = f"{WAITING_MAX} codes of this app wait for a person already: ask again in a minute."
-        return Refusal("slow_down", text, 60)
+        return grants.Refusal("slow_down", text, 60)
     user_code = "".join(secrets.choice(_LETTERS) for _ in range(8))
     await tx.execute(
         _insert_device_code,
@@ -205,45 +195,47 @@ async def find_request(reader: Reader, text: str) -> DeviceRequest | None:
     app = await find_app(reader, row["app_id"]) if row else None
     if row is None or app is None or not app.device_flow:
         return None
-    return DeviceRequest(app, row["user_code"], parse_stored(row["scopes"]))
+    return DeviceRequest(app, row["user_code"], grants.parse_stored(row["scopes"]))
 
 
 async def decide(tx: Transaction, request: DeviceRequest, user_id: int, *, approved: bool) -> None:
     """Raises `Conflict` where somebody else was faster, or the time is over."""
     if approved:
-        await allow(tx, request.app, user_id, wanted(request.app, request.scopes))
+        await grants.allow(tx, request.app, user_id, grants.wanted(request.app, request.scopes))
     outcome = "approved" if approved else "denied"
     params = {"code": request.user_code, "outcome": outcome, "who": user_id, "now": now_ms()}
     if await tx.execute(_decide, params) == 0:
         raise Conflict("This code has expired or was decided on already. Let the device show a new one.")
 
 
-async def poll(tx: Transaction, app: App, device_code: str) -> TokenAnswer | Refusal:
+async def poll(tx: Transaction, app: App, device_code: str) -> grants.TokenAnswer | grants.Refusal:
     """What the device asks again and again until somebody has decided (RFC 8628 3.5)."""
     digest = digest_of(device_code)
     row = await tx.fetch_one(_by_device_code, {"digest": digest})
-    invalid = Refusal("incorrect_device_code", "The device_code provided is not valid.")
+    invalid = grants.Refusal("incorrect_device_code", "The device_code provided is not valid.")
     if row is None or row["app_id"] != app.id or row["used_at"] is not None:
         return invalid
     now = now_ms()
     if row["expires_at"] <= now:
-        return Refusal("expired_token", "The device_code has expired: ask for a new one.")
+        return grants.Refusal("expired_token", "The device_code has expired: ask for a new one.")
     if row["decision"] is None:
         return await _wait(tx, row, now)
-    allowed = row["decision"] == "approved" and await lock_grant(tx, app.id, row["user_id"])
+    allowed = row["decision"] == "approved" and await grants.lock_grant(tx, app.id, row["user_id"])
     if await tx.execute(_use_device_code, {"of": digest, "now": now}) == 0:  # by another poll at the same time
         return invalid
     if not allowed:
-        return Refusal("access_denied", "The user has refused.")
-    return await issue_to(tx, app, row["user_id"], parse_stored(row["scopes"]), family=new_guid(), public=True)
+        return grants.Refusal("access_denied", "The user has refused.")
+    return await grants.issue_to(
+        tx, app, row["user_id"], grants.parse_stored(row["scopes"]), family=new_guid(), public=True
+    )
 
 
-async def _wait(tx: Transaction, row: Row, now: int) -> Refusal:
+async def _wait(tx: Transaction, row: Row, now: int) -> grants.Refusal:
     polled_at, interval_s = row["polled_at"], row["interval_s"]
     too_soon = polled_at is not None and now - polled_at < interval_s * 1000
     if too_soon:
         interval_s += SLOWER_S
     await tx.execute(_polled, {"of": bytes(row["digest"]), "now": now, "seconds": interval_s})
     if too_soon:
-        return Refusal("slow_down", f"Wait {interval_s} seconds between two polls.", interval_s)
-    return Refusal("authorization_pending", "Nobody has entered the user_code and decided yet.")
+        return grants.Refusal("slow_down", f"Wait {interval_s} seconds between two polls.", interval_s)
+    return grants.Refusal("authorization_pending", "Nobody has entered the user_code and decided yet.")
