@@ -17,16 +17,11 @@ SENTENCE_MAX_WORDS = 30
 
 # A class name, and how many classes have it.
 REPEATED_CLASSES: Mapping[str, int] = {
-    "Attempt": 2,
-    "Checked": 2,
-    "Client": 2,
-    "Found": 2,
-    "Key": 2,
     "Listed": 2,
     "Wire": 2,  # for the type checker, and for the program
 }
 # Files of one folder whose names say nearly the same.
-ALIKE_FILES: frozenset[tuple[str, str]] = frozenset({("app", "apps"), ("scoped", "scopes")})
+ALIKE_FILES: frozenset[tuple[str, str]] = frozenset({("app", "apps")})
 
 _ENDING = re.compile(r"(?<=\w{3})(ings?|ers?|ed|es|s|e|_?\d+)$")
 _LIKEWISE = re.compile(r"\blikewise\b", re.IGNORECASE)

@@ -9,7 +9,7 @@ from workhook import asgi
 from workhook.http.openapi_text import TAGS
 from workhook.http.operations import WEBHOOK_API, WORK_API, Operation
 from workhook.identity.policy import PERMISSIONS, RULES, SCOPES, Rule, expand
-from workhook.identity.tokens.kinds import KINDS
+from workhook.identity.tokens.issue import KINDS
 
 PAGE = Path(__file__).parent.parent / "docs" / "reference" / "permissions.md"
 

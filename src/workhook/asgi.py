@@ -12,13 +12,13 @@ from workhook.http.operations import Operation
 from workhook.identity import api as identity_api
 from workhook.identity import audit_api
 from workhook.identity import policy as identity_policy
-from workhook.identity.apps import app_api, installation_api, manage_api, manage_installations_api
+from workhook.identity.apps import app_api, manage_api, manage_installations_api
 from workhook.identity.authenticator import Authenticator
 from workhook.identity.oauth import api as oauth_api
-from workhook.identity.oauth import applications, scoped
+from workhook.identity.oauth import applications
 from workhook.identity.rate import RateLimiter
 from workhook.identity.refusals import Refusals
-from workhook.identity.tokens import api as tokens_api
+from workhook.identity.tokens import personal as tokens_api
 from workhook.storage.migrate import check_schema
 from workhook.web import operations as web_operations
 from workhook.web import render
@@ -32,7 +32,6 @@ def operations(services: Callable[[], Services], checks: Callable[[], dict[str, 
         *web_operations.beside(identity_api.OPERATIONS),
         *audit_api.routes,
         *app_api.routes,
-        *installation_api.routes,
         *tokens_api.routes,
         *manage_api.oauth_apps,
         *manage_api.apps,
@@ -44,7 +43,6 @@ def operations(services: Callable[[], Services], checks: Callable[[], dict[str, 
         *web_operations.OPERATIONS,
         *oauth_api.routes,
         *applications.routes,
-        *scoped.routes,
         *system.operations(system.Probe(lambda: services().database), checks),
     )
     return (*areas, *openapi.operations(areas, identity_policy.access_of))

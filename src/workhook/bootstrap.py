@@ -17,7 +17,7 @@ from workhook.events import outbox
 from workhook.hooks.fan_out import fan_out
 from workhook.hooks.removal import forget_app, forget_repository, rights_lost, uninstalled
 from workhook.http.calls import Call, Place, Services, Standing
-from workhook.identity import audit, invitation_ends, removal
+from workhook.identity import audit, removal
 from workhook.identity.removal import Loss
 from workhook.storage import Database, Transaction
 from workhook.storage.blobs import FOLDER, Blobs, FolderBlobs
@@ -39,14 +39,14 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
     outbox.subscribe(audit.of_events)  # first: its entry goes along with what the next one asks
     outbox.subscribe(fan_out)
     unwatch = _watch_quotas(settings)
-    removal.subscribe(forget_repository)
-    removal.subscribe_app(forget_app)
+    removal.repositories.subscribe(forget_repository)
+    removal.apps.subscribe(forget_app)
     # Invitations first: who accepts one has it before anything that follows.
-    removal.subscribe_loss(invitation_ends.rights_lost)
+    removal.losses.subscribe(removal.end_invitations)
     # Timers before webhooks: who starts a timer has locked an account when it comes to the webhooks that hear of it.
-    removal.subscribe_loss(_finish_timers)
-    removal.subscribe_loss(rights_lost)
-    removal.subscribe_installation(uninstalled)
+    removal.losses.subscribe(_finish_timers)
+    removal.losses.subscribe(rights_lost)
+    removal.installations.subscribe(uninstalled)
     database = await _open_database(settings, serving=serving)
     blobs = open_blobs(settings.data, settings.files_url)
     closing: list[Callable[[], Awaitable[None]]] = []

@@ -16,8 +16,7 @@ from workhook.core.clock import HOUR_MS, now_ms
 from workhook.http.calls import Services
 from workhook.identity.apps import queries
 from workhook.identity.queries import find_account
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import INSTALLATION, Kind
+from workhook.identity.tokens.issue import INSTALLATION, Kind, issue
 
 CALLBACK = "https://example.com/callback"
 _numbers = itertools.count(1)

@@ -9,7 +9,7 @@ import secrets
 import uuid
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import parse_qsl, urlsplit
 
 import httpx
@@ -19,11 +19,12 @@ from tests.harness.server import Server
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
 from workhook.identity.apps import actions as app_actions
+from workhook.identity.apps import installing
+from workhook.identity.apps.manage_schemas import AppCreate, OauthAppCreate
 from workhook.identity.apps.schemas import App
-from workhook.identity.oauth.tables import authorization_codes, device_codes, grants, refresh_tokens
 from workhook.identity.schemas import Account
 from workhook.identity.signin import sessions
-from workhook.identity.tables import audit_log, tokens
+from workhook.identity.tables import audit_log, authorization_codes, device_codes, grants, refresh_tokens, tokens
 from workhook.identity.tokens.lookup import find_actor
 
 CALLBACK = "https://client.example/callback"
@@ -129,14 +130,15 @@ class Site:
             ada = await actions.create_account(tx, "user", f"ada-{unique}", name="Ada", email="ada@example.com")
             urls = [CALLBACK, OTHER_CALLBACK, LOOPBACK]
             oauth = await app_actions.create_oauth_app(
-                tx, None, place, name=f"Tool {unique}", callback_urls=urls, device_flow=True
+                tx, None, place, OauthAppCreate(name=f"Tool {unique}", callback_urls=urls, device_flow=True)
             )
-            rival = await app_actions.create_oauth_app(tx, None, place, name=f"Rival {unique}", callback_urls=urls)
-            app, secret, _ = await app_actions.create_app(
-                tx, None, place, name=f"App {unique}", permissions={"work": "write", "repository_hooks": "read"},
-                callback_urls=urls, device_flow=True,
-            )  # fmt: skip
-            await app_actions.install(tx, None, app, place)
+            rival = await app_actions.create_oauth_app(
+                tx, None, place, OauthAppCreate(name=f"Rival {unique}", callback_urls=urls)
+            )
+            levels: dict[str, Literal["read", "write"]] = {"work": "write", "repository_hooks": "read"}
+            create = AppCreate(name=f"App {unique}", permissions=levels, callback_urls=urls, device_flow=True)
+            app, secret, _ = await app_actions.create_app(tx, None, place, create)
+            await installing.install(tx, None, app, place)
             signed_in = [(each, await _session(tx, each)) for each in (octo, ada)]
         return {"apps": [oauth, rival, (app, secret)], "sessions": signed_in}
 

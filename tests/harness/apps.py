@@ -19,13 +19,13 @@ from tests.harness.world import World
 from workhook.core import json
 from workhook.http.calls import Services
 from workhook.identity import queries
-from workhook.identity.apps import actions, keys
+from workhook.identity.apps import actions, credentials, installing
+from workhook.identity.apps.manage_schemas import AppCreate
 from workhook.identity.apps.queries import find_app
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import APP_USER
+from workhook.identity.tokens.issue import APP_USER, issue
 from workhook.storage import Transaction
 
-PERMISSIONS = {"repository_hooks": "write", "organization_hooks": "write", "work": "write"}
+PERMISSIONS: dict[str, Any] = {"repository_hooks": "write", "organization_hooks": "write", "work": "write"}
 
 _numbers = itertools.count(1)
 
@@ -69,16 +69,16 @@ def signed(private_key: str, claims: Mapping[str, Any], **header: Any) -> str:
 
 
 @cache
-def _key() -> keys.NewKey:
+def _key() -> credentials.NewKey:
     """Making one takes a while: the apps of a test run share it, where they need not differ by it."""
-    return finish(keys.new_key)
+    return finish(credentials.new_key)
 
 
 def make_app(
     server: Server,
     world: World,
     *,
-    permissions: Mapping[str, str] | None = None,
+    permissions: dict[str, Any] | None = None,
     granted: Mapping[str, str] | None = None,
     repositories: Collection[str] | None = None,
     installed: bool = True,
@@ -87,7 +87,7 @@ def make_app(
 ) -> Registered:
     """An app of the world's organization, installed there: on all its repositories, or on those named."""
 
-    key = finish(keys.new_key) if own_key else _key()
+    key = finish(credentials.new_key) if own_key else _key()
 
     async def make(services: Services) -> Registered:
         async with services.database.transaction() as tx:
@@ -97,15 +97,17 @@ def make_app(
                 tx,
                 None,
                 organization,
-                name=f"Robot {next(_numbers)} {organization.id}",
-                permissions=permissions or PERMISSIONS,
-                public=public,
+                AppCreate(
+                    name=f"Robot {next(_numbers)} {organization.id}",
+                    permissions=permissions or PERMISSIONS,
+                    public=public,
+                ),
                 key=key,
             )
             made = Registered(app.id, app.client_id, app.slug, secret, pem)
             if installed:
                 ids = None if repositories is None else [await _repository(tx, world, each) for each in repositories]
-                done = await actions.install(tx, None, app, organization, permissions=granted, repository_ids=ids)
+                done = await installing.install(tx, None, app, organization, permissions=granted, repository_ids=ids)
                 made.installation_id = done.id
         return made
 
@@ -122,7 +124,7 @@ def install(server: Server, app: Registered, world: World, **more: Any) -> int:
             found = await find_app(tx, app.id)
             assert organization is not None
             assert found is not None
-            return (await actions.install(tx, None, found, organization, **more)).id
+            return (await installing.install(tx, None, found, organization, **more)).id
 
     return int(server.run(put))
 

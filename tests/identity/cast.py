@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.harness.apps import Registered
 from tests.harness.world import World, make_world
@@ -14,14 +14,14 @@ from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.ids import new_id
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
-from workhook.identity.apps import keys
+from workhook.identity.apps import credentials
 from workhook.identity.apps.actions import create_app, create_oauth_app
 from workhook.identity.apps.installing import install
+from workhook.identity.apps.manage_schemas import AppCreate, OauthAppCreate
 from workhook.identity.apps.schemas import App
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account, Repository
-from workhook.identity.tokens.issue import issue, revoke
-from workhook.identity.tokens.kinds import APP_USER, CLASSIC, FINE_GRAINED, INSTALLATION, KINDS, OAUTH
+from workhook.identity.tokens.issue import APP_USER, CLASSIC, FINE_GRAINED, INSTALLATION, KINDS, OAUTH, issue, revoke
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
 from workhook.storage.metadata import insert_into
@@ -92,7 +92,7 @@ class Cast(NamedTuple):
 async def make_cast(services: Services, scope_sets: Sequence[Sequence[str]]) -> Cast:
     """`scope_sets`: what tokens with scopes carry, besides all of them."""
     here, second, third = [await make_world(services) for _ in range(3)]
-    key = await keys.new_key()
+    key = await credentials.new_key()
     async with services.database.transaction() as tx:
         making = await _Making.begin(tx, here, second)
         apps = {}
@@ -105,7 +105,10 @@ async def make_cast(services: Services, scope_sets: Sequence[Sequence[str]]) -> 
         assert elsewhere is not None
         thrown_away = await install(tx, None, making.registered[apps[HERE].id], elsewhere)
         oauth, secret = await create_oauth_app(
-            tx, None, making.here, name=f"Viewer {making.here.id}", callback_urls=["http://127.0.0.1:9/back"]
+            tx,
+            None,
+            making.here,
+            OauthAppCreate(name=f"Viewer {making.here.id}", callback_urls=["http://127.0.0.1:9/back"]),
         )
         tokens = Tokens()
         for caller, account in making.people.items():
@@ -157,8 +160,8 @@ class _Making:
     async def app(
         self,
         account: Account,
-        permissions: dict[str, str],
-        key: keys.NewKey,
+        permissions: dict[str, Any],
+        key: credentials.NewKey,
         *,
         only: bool = False,
         installed: bool = True,
@@ -166,7 +169,7 @@ class _Making:
         """`only`: on the other repository alone."""
         name = f"Robot of {account.id}, {next(_numbers)}"
         app, secret, pem = await create_app(
-            self.tx, None, account, name=name, permissions=permissions, public=True, key=key
+            self.tx, None, account, AppCreate(name=name, permissions=permissions, public=True), key=key
         )
         self.registered[app.id] = app
         made = Registered(app.id, app.client_id, app.slug, secret, pem)

@@ -14,8 +14,8 @@ from tests.harness.world import World, add_user
 from workhook.http.calls import Services
 from workhook.identity import queries
 from workhook.identity.apps.actions import create_oauth_app
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import OAUTH
+from workhook.identity.apps.manage_schemas import OauthAppCreate
+from workhook.identity.tokens.issue import OAUTH, issue
 
 pytestmark = pytest.mark.one_database
 
@@ -166,7 +166,10 @@ def test_an_oauth_app_sees_its_own_hooks_and_users_do_not(server: Server) -> Non
             assert organization is not None
             assert owner is not None
             app, _ = await create_oauth_app(
-                tx, None, organization, name=f"Lister {organization.id}", callback_urls=["http://127.0.0.1:9/back"]
+                tx,
+                None,
+                organization,
+                OauthAppCreate(name=f"Lister {organization.id}", callback_urls=["http://127.0.0.1:9/back"]),
             )
             return (await issue(tx, OAUTH, owner.id, scopes=["repo", "admin:org_hook"], app_id=app.id)).token
 

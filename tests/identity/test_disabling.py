@@ -12,16 +12,15 @@ from tests.harness.beside import Beside
 from tests.harness.world import make_world
 from workhook.core.errors import Invalid
 from workhook.http.calls import Services
-from workhook.identity import actions, disabling, invitations, queries
-from workhook.identity.disabling import LastOwner
+from workhook.identity import actions, invitations, queries
+from workhook.identity.actions import LastOwner
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account
-from workhook.identity.signin import identities, links, sessions
-from workhook.identity.signin.actions import check_password, new_hash, set_password
+from workhook.identity.signin import identities, sessions
 from workhook.identity.signin.oidc import Claims, SignInRefused
+from workhook.identity.signin.passwords import check_password, new_hash, set_password
 from workhook.identity.tables import audit_log
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import CLASSIC
+from workhook.identity.tokens.issue import CLASSIC, issue
 from workhook.identity.tokens.lookup import find_actor, find_actors
 from workhook.storage import Transaction
 from workhook.storage.pages import Page
@@ -46,13 +45,13 @@ class Scene:
     other: Account
     eve: Account
 
-    async def disable(self, user: Account) -> disabling.Disabled:
+    async def disable(self, user: Account) -> actions.Disabled:
         async with self.services.database.transaction() as tx:
-            return await disabling.disable(tx, user, base=BASE)
+            return await actions.disable(tx, user, base=BASE)
 
     async def enable(self, user: Account) -> bool:
         async with self.services.database.transaction() as tx:
-            return await disabling.enable(tx, user)
+            return await actions.enable(tx, user)
 
 
 @pytest.fixture
@@ -80,7 +79,7 @@ async def test_what_signs_in_stops_and_comes_back_but_sessions_and_links_do_not(
         token = await issue(tx, CLASSIC, ada.id, scopes=("work",))
         others = await issue(tx, CLASSIC, scene.bob.id, scopes=("work",))
         session_id, session = await sessions.start(tx, ada, address=None, user_agent=None)
-        link = (await links.create(tx, ada.id, links.SIGN_IN, minutes=5)).path.rpartition("/")[2]
+        link = (await sessions.create_link(tx, ada.id, sessions.SIGN_IN, minutes=5)).path.rpartition("/")[2]
         await identities.link(tx, ada, ISSUER, "sub-ada")
 
     async def good() -> dict[str, bool]:
@@ -96,7 +95,7 @@ async def test_what_signs_in_stops_and_comes_back_but_sessions_and_links_do_not(
             "tokens": token.id in await find_actors(database, [token.id, others.id]),
             "session": await sessions.find(database, session) is not None,
             "form": await sessions.is_alive(database, session_id),
-            "link": await links.find(database, link) is not None,
+            "link": await sessions.find_link(database, link) is not None,
             "password": checked.right,
             "password by address": by_address.right,
             "provider": let_in,
@@ -107,7 +106,7 @@ async def test_what_signs_in_stops_and_comes_back_but_sessions_and_links_do_not(
     assert set((await good()).values()) == {False}
     assert await find_actor(database, others.token) is not None
     async with database.transaction() as tx:
-        assert not await links.use(tx, link), "its page was opened before"
+        assert not await sessions.use_link(tx, link), "its page was opened before"
     assert await queries.find_member_role(database, scene.place.id, ada.id) == "owner", "places stay"
     await scene.enable(ada)
     again = await good()
@@ -136,7 +135,7 @@ async def test_a_session_that_began_while_the_user_was_disabled_is_never_good(sc
 async def test_doing_it_again_changes_nothing(scene: Scene) -> None:
     first = await scene.disable(scene.ada)
     assert first.changed
-    assert await scene.disable(scene.ada) == disabling.Disabled(first.at, changed=False)
+    assert await scene.disable(scene.ada) == actions.Disabled(first.at, changed=False)
     assert await queries.disabled_at(scene.services.database, scene.ada.id) == first.at
     assert await scene.enable(scene.ada)
     assert not await scene.enable(scene.ada)
@@ -209,7 +208,7 @@ async def _step_down(tx: Transaction, place: Account, owner: Account) -> object:
 
 
 async def _be_disabled(tx: Transaction, place: Account, owner: Account) -> object:
-    return await disabling.disable(tx, owner, base=BASE)
+    return await actions.disable(tx, owner, base=BASE)
 
 
 @pytest.mark.parametrize(

@@ -146,7 +146,7 @@ async def test_who_accepts_while_the_right_of_the_inviter_is_about_to_go_waits(s
     async with site.services.database.transaction() as tx:
         await site.invite(tx, site.place)
     async with site.services.database.transaction() as tx:
-        await actions.hold_owners(tx, site.place)
+        await actions.lock_owners(tx, site.place)
         joining = await beside.begin(site.join)
         await site.step_down(tx)
     await joining

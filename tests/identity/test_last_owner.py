@@ -63,7 +63,7 @@ async def test_who_is_made_an_owner_while_being_added_as_a_member_is_less_after_
     async def told(tx: Transaction, loss: Loss) -> None:
         losses.append(loss)
 
-    monkeypatch.setattr(removal, "_loss_subscribers", [told])
+    monkeypatch.setattr(removal, "losses", [told])
     async with services.database.transaction() as tx:
         await actions.set_member(tx, place, new, "owner")
         adding = await beside.begin(lambda other: actions.set_member(other, place, new, "member"))

@@ -11,16 +11,15 @@ import sqlalchemy as sa
 from tests.harness.beside import Beside
 from workhook.core.errors import NotFound
 from workhook.http.calls import Services
-from workhook.identity.apps import access_tokens, actions
+from workhook.identity.apps import actions, app_api, installing
 from workhook.identity.apps.app_schemas import AccessTokenBody
+from workhook.identity.apps.manage_schemas import AppCreate, OauthAppCreate
 from workhook.identity.apps.schemas import App, Installation
 from workhook.identity.oauth.codes import create_code, redeem_code
-from workhook.identity.oauth.grants import allow
-from workhook.identity.oauth.schemas import Refusal, TokenAnswer
+from workhook.identity.oauth.grants import Refusal, TokenAnswer, allow
 from workhook.identity.schemas import Account
 from workhook.identity.tables import tokens
-from workhook.identity.tokens.issue import issue, revoke
-from workhook.identity.tokens.kinds import CLASSIC
+from workhook.identity.tokens.issue import CLASSIC, issue, revoke
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
 
@@ -32,8 +31,8 @@ Ends = Callable[[Transaction, App], Awaitable[object]]
 async def _app(tx: Transaction, place: Account, kind: str) -> App:
     name = f"{kind} {place.login}"
     if kind == "oauth":
-        return (await actions.create_oauth_app(tx, None, place, name=name, callback_urls=[REDIRECT]))[0]
-    return (await actions.create_app(tx, None, place, name=name, permissions={"work": "read"}))[0]
+        return (await actions.create_oauth_app(tx, None, place, OauthAppCreate(name=name, callback_urls=[REDIRECT])))[0]
+    return (await actions.create_app(tx, None, place, AppCreate(name=name, permissions={"work": "read"})))[0]
 
 
 async def _revoke_tokens(tx: Transaction, app: App) -> object:
@@ -88,7 +87,7 @@ async def test_a_code_is_refused_after_all_tokens_of_its_app_have_ended(
 
 
 async def _uninstall(tx: Transaction, installation: Installation) -> object:
-    await actions.uninstall(tx, None, installation)
+    await installing.uninstall(tx, None, installation)
     return None
 
 
@@ -106,9 +105,9 @@ async def test_an_installation_token_is_made_while_they_all_end(
     place, _ = people
     async with services.database.transaction() as tx:
         app = await _app(tx, place, "app")
-        installation = await actions.install(tx, None, app, place)
+        installation = await installing.install(tx, None, app, place)
     async with services.database.transaction() as tx:
-        made = await access_tokens.create(tx, installation.app, installation.id, AccessTokenBody())
+        made = await app_api.create_access_token(tx, installation.app, installation.id, AccessTokenBody())
         ending = await beside.begin(lambda other: ends(other, installation))
     await ending
     assert await find_actor(services.database, made.issued.token) is None
@@ -119,7 +118,7 @@ async def test_of_two_who_uninstall_one_is_told_that_it_is_gone(
 ) -> None:
     place, _ = people
     async with services.database.transaction() as tx:
-        installation = await actions.install(tx, None, await _app(tx, place, "app"), place)
+        installation = await installing.install(tx, None, await _app(tx, place, "app"), place)
     async with services.database.transaction() as tx:
         await _uninstall(tx, installation)
         second = await beside.begin(lambda other: _uninstall(other, installation))

@@ -14,24 +14,22 @@ from tests.delivery.test_plans import Asked, asked, plans
 from tests.harness.world import World, make_world
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
-from workhook.identity import audit_queries, member_queries, profile_queries, queries, rate
-from workhook.identity.apps import access_tokens, actions, app_queries, credentials
+from workhook.identity import audit_queries, members, profiles, queries, rate
+from workhook.identity.apps import actions, app_api, credentials, installing
 from workhook.identity.apps import queries as apps
 from workhook.identity.apps.app_schemas import AccessTokenBody
-from workhook.identity.audit_phrase import Selection
-from workhook.identity.oauth import devices
+from workhook.identity.apps.manage_schemas import AppCreate
+from workhook.identity.audit_queries import Selection
+from workhook.identity.oauth import codes
 from workhook.identity.oauth.codes import create_code, redeem_code
-from workhook.identity.oauth.grants import allow, revoke_grant
-from workhook.identity.oauth.issue_pair import renew
-from workhook.identity.oauth.schemas import TokenAnswer
-from workhook.identity.oauth.tables import authorization_codes, refresh_tokens
-from workhook.identity.signin import actions as signin
-from workhook.identity.signin import identities, links, sessions, throttle
+from workhook.identity.oauth.grants import TokenAnswer, allow, renew, revoke_grant
+from workhook.identity.signin import identities, sessions, throttle
+from workhook.identity.signin import passwords as signin
 from workhook.identity.signin.oidc import Claims, SignInRefused
-from workhook.identity.signin.tables import sessions as session_table
-from workhook.identity.tables import accounts, audit_log, tokens
-from workhook.identity.tokens import issue, prune
-from workhook.identity.tokens import queries as token_queries
+from workhook.identity.tables import accounts, audit_log, authorization_codes, refresh_tokens, tokens
+from workhook.identity.tables import sessions as session_table
+from workhook.identity.tokens import issue
+from workhook.identity.tokens import personal as token_queries
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Database, Transaction
 from workhook.storage.metadata import insert_into
@@ -93,18 +91,26 @@ async def _ask_who_is_where(database: Database, world: World) -> None:
     assert repository is not None
     assert organization is not None
     page = Page(1)
-    assert await profile_queries.find_visible(database, actor, world.owner) == actor.user
-    assert await profile_queries.find_visible_by_id(database, actor, actor.user.id) == actor.user
-    assert (await profile_queries.list_shared(database, actor, actor.user.id, page))[1] == 1
-    assert (await profile_queries.list_own_repositories(database, actor, page))[1] == 1
-    assert (await profile_queries.list_repositories_of(database, actor, organization.account, page))[1] == 1
-    assert (await member_queries.list_members(database, organization.account.id, "all", page))[1] == 1
-    assert await member_queries.find_member(database, organization.account.id, world.owner) is not None
-    assert (await member_queries.list_own(database, actor, page))[1] == 1
+    assert (
+        await profiles.find_visible(database, actor, profiles.visible_by_login, login_key=actor.user.login.lower())
+        == actor.user
+    )
+    of_login = {"login_key": queries.key_of(world.owner)}
+    by_login, by_id = profiles.visible_by_login, profiles.visible_by_id
+    assert await profiles.find_visible(database, actor, by_login, **of_login) == actor.user
+    assert await profiles.find_visible(database, actor, by_id, id=actor.user.id) == actor.user
+    assert (await profiles.list_shared(database, actor, actor.user.id, page))[1] == 1
+    assert (await profiles.list_seen(database, actor, profiles.all_seen, page))[1] == 1
+    assert (
+        await profiles.list_seen(database, actor, profiles.seen_of_account, page, account_id=organization.account.id)
+    )[1] == 1
+    assert (await members.list_members(database, organization.account.id, "all", page))[1] == 1
+    assert await members.find_member(database, organization.account.id, world.owner) is not None
+    assert (await members.list_own(database, actor, page))[1] == 1
     for affiliation, number in (("all", 1), ("direct", 0), ("outside", 0)):
-        found = await member_queries.list_collaborators(database, repository, affiliation, "read", page)  # type: ignore[arg-type]  # each is one
+        found = await members.list_collaborators(database, repository, affiliation, "read", page)  # type: ignore[arg-type]  # each is one
         assert found[1] == number
-    assert await member_queries.find_somebody(database, actor, repository, world.owner) is not None
+    assert await members.find_somebody(database, actor, repository, world.owner) is not None
 
 
 async def test_by_an_index(services: Services, world: World, asked: Asked) -> None:
@@ -113,8 +119,10 @@ async def test_by_an_index(services: Services, world: World, asked: Asked) -> No
         place, user = [await queries.find_account(tx, each) for each in (world.organization, world.owner)]
         assert place is not None
         assert user is not None
-        app, secret, _ = await actions.create_app(tx, None, place, name=world.owner, permissions={}, device_flow=True)
-        installation = await actions.install(tx, None, app, place)
+        app, secret, _ = await actions.create_app(
+            tx, None, place, AppCreate(name=world.owner, permissions={}, device_flow=True)
+        )
+        installation = await installing.install(tx, None, app, place)
         await _fill(tx, app.id, place.id)
     if services.settings.database_url is not None:
         connection = await asyncpg.connect(services.settings.database_url)
@@ -124,36 +132,37 @@ async def test_by_an_index(services: Services, world: World, asked: Asked) -> No
     await _ask_who_is_where(database, world)
     await sessions.find(database, "secret")
     await sessions.list_of(database, user.id)
-    await links.find(database, "secret")
+    await sessions.find_link(database, "secret")
     await credentials.authenticate_client(database, app.client_id, secret)
-    powers = await token_queries.permissions_of_tokens(database, user.id)
-    await token_queries.some_of(database, user.id, [each.id for each in powers])
-    await signin._find(database, "OCTO@example.com")
+    actor = await find_actor(database, world.token)
+    assert actor is not None
+    await token_queries.list_own(database, actor, Page(30))
+    await signin._find_user(database, "OCTO@example.com")
     for selection in (Selection(account_id=7), Selection(account_id=7, action="task.create")):
         await audit_queries.read(database, selection, limit=31)
     await apps.list_installations_of(database, app.id, Page(30))
     await apps.list_installations_on(database, place.id, Page(30))
-    await app_queries.list_of_user(database, app.id, user.id, Page(30))
+    await apps.list_of_user(database, app.id, user.id, Page(30))
     await rate.RateLimiter(100, database).hit("token:1")
     await throttle.begin(database, "octo", "127.0.0.1")
-    await prune.prune(database, NOW)
+    await issue.prune(database, NOW)
     async with database.transaction() as tx:
         assert await token_queries.count_living(tx, user.id) == 1
         with pytest.raises(SignInRefused):
             await identities.find_or_add(tx, Claims("https://id.example.com", "7", "zoe@example.com"), create=False)
         await sessions.start(tx, user, address=None, user_agent=None)
-        made = await access_tokens.create(tx, app, installation.id, AccessTokenBody())
+        made = await app_api.create_access_token(tx, app, installation.id, AccessTokenBody())
         await allow(tx, app, user.id, frozenset())
         code = await create_code(tx, app, user.id, redirect_uri="https://a/", scopes=frozenset(), challenge=None)
         got = await redeem_code(tx, app, code, redirect_uri=None, verifier=None, secret_shown=True)
         assert isinstance(got, TokenAnswer)
         await renew(tx, app, str(got.refresh_token), secret_shown=True)
-        begun = await devices.create_device_code(tx, app, frozenset())
+        begun = await codes.create_device_code(tx, app, frozenset())
         assert isinstance(begun, tuple)
-        await devices.poll(tx, app, begun[0])
+        await codes.poll(tx, app, begun[0])
         await issue.revoke(tx, [made.issued.id])
         await revoke_grant(tx, app.id, user.id)
-        await actions.uninstall(tx, None, installation)
+        await installing.uninstall(tx, None, installation)
         await sessions.end_others(tx, user.id)
     scans = [
         (sql, line)

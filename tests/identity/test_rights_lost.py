@@ -10,14 +10,15 @@ import pytest
 from tests.harness.world import World, make_world
 from workhook.core.ids import new_id
 from workhook.http.calls import Services
-from workhook.identity import actions, disabling, queries, removal
+from workhook.identity import actions, queries, removal
 from workhook.identity.apps import actions as app_actions
+from workhook.identity.apps import installing
+from workhook.identity.apps.manage_schemas import AppCreate, OauthAppCreate
 from workhook.identity.context import Write
 from workhook.identity.oauth.grants import allow, revoke_grant
 from workhook.identity.removal import Loss
 from workhook.identity.schemas import Account, Actor, Repository
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import CLASSIC
+from workhook.identity.tokens.issue import CLASSIC, issue
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
 from workhook.work.clients import api as clients
@@ -72,7 +73,7 @@ async def scene(services: Services, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
     world = await make_world(services)
     async with services.database.transaction() as tx:
         made = await _Scene.make(tx, world)
-        monkeypatch.setattr(removal, "_loss_subscribers", [made.told])
+        monkeypatch.setattr(removal, "losses", [made.told])
         monkeypatch.setattr(removal, "_links", {"base": BASE})
         yield made
 
@@ -125,14 +126,17 @@ async def test_a_project_that_becomes_private(scene: _Scene) -> None:
 
 async def test_a_user_who_is_disabled(scene: _Scene) -> None:
     for _ in range(2):
-        await disabling.disable(scene.tx, scene.other, base=BASE)
-    await disabling.enable(scene.tx, scene.other)
+        await actions.disable(scene.tx, scene.other, base=BASE)
+    await actions.enable(scene.tx, scene.other)
     assert scene.losses == [scene.loss(by_owner=False, everywhere=True)]
 
 
 async def test_a_consent_that_is_withdrawn(scene: _Scene) -> None:
     app, _ = await app_actions.create_oauth_app(
-        scene.tx, None, scene.place, name=f"Viewer {scene.place.id}", callback_urls=["https://app.example.com/"]
+        scene.tx,
+        None,
+        scene.place,
+        OauthAppCreate(name=f"Viewer {scene.place.id}", callback_urls=["https://app.example.com/"]),
     )
     await allow(scene.tx, app, scene.other.id, frozenset({"work"}))
     assert await revoke_grant(scene.tx, app.id, scene.other.id)
@@ -143,11 +147,13 @@ async def test_a_consent_that_is_withdrawn(scene: _Scene) -> None:
 
 async def test_an_app_that_may_do_less_or_goes(scene: _Scene) -> None:
     name = f"Robot {new_id('x')[2:10]}"
-    app, _, _ = await app_actions.create_app(scene.tx, None, scene.place, name=name, permissions={"work": "write"})
-    there = await app_actions.install(scene.tx, None, app, scene.place)
+    app, _, _ = await app_actions.create_app(
+        scene.tx, None, scene.place, AppCreate(name=name, permissions={"work": "write"})
+    )
+    there = await installing.install(scene.tx, None, app, scene.place)
     less = scene.loss(user_id=app.bot_id)
-    await app_actions.edit_installation(scene.tx, scene.owner, there, repository_ids=[scene.here.id])
-    await app_actions.suspend(scene.tx, scene.owner, there)
-    await app_actions.unsuspend(scene.tx, scene.owner, there)
-    await app_actions.uninstall(scene.tx, scene.owner, there)
+    await installing.edit_installation(scene.tx, scene.owner, there, repository_ids=[scene.here.id])
+    await installing.suspend(scene.tx, scene.owner, there)
+    await installing.unsuspend(scene.tx, scene.owner, there)
+    await installing.uninstall(scene.tx, scene.owner, there)
     assert scene.losses == [less] * 3

@@ -18,15 +18,15 @@ from workhook.hooks.bodies import parse_hook
 from workhook.hooks.records import HookOwner, viewer_of
 from workhook.hooks.tables import dispatches, hooks
 from workhook.http.calls import Services
-from workhook.identity import actions, disabling, queries
+from workhook.identity import actions, queries
 from workhook.identity.apps.actions import create_oauth_app, revoke_tokens
+from workhook.identity.apps.manage_schemas import OauthAppCreate
 from workhook.identity.apps.schemas import App
 from workhook.identity.context import Write
 from workhook.identity.oauth.grants import allow, revoke_grant
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.identity.tables import audit_log
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import CLASSIC, OAUTH
+from workhook.identity.tokens.issue import CLASSIC, OAUTH, issue
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
 from workhook.work.members import admin_actions
@@ -106,7 +106,7 @@ class Scene:
                 assert actor is not None
                 await remove_member(Write(tx, actor, BASE), self.project.project_id, user.login)
             case "disabled":
-                await disabling.disable(tx, user, base=BASE)
+                await actions.disable(tx, user, base=BASE)
             case "every token":
                 await revoke_tokens(tx, None, self.app)
         return True
@@ -128,7 +128,7 @@ async def scene(services: Services) -> Scene:
         await actions.set_member(tx, place, people["second"], "owner")
         await actions.set_collaborator(tx, project, people["third"], "admin")
         app, _ = await create_oauth_app(
-            tx, None, other, name=f"Viewer {place.id}", callback_urls=["https://app.example.com/"]
+            tx, None, other, OauthAppCreate(name=f"Viewer {place.id}", callback_urls=["https://app.example.com/"])
         )
         for each in people.values():
             await allow(tx, app, each.id, SCOPES)
@@ -201,7 +201,7 @@ async def test_of_a_disabled_user_everywhere(scene: Scene) -> None:
     await scene.lose("disabled", "first")
     assert await scene.on() == {project, others}
     async with scene.services.database.transaction() as tx:
-        await disabling.enable(tx, scene.people["first"])
+        await actions.enable(tx, scene.people["first"])
     assert await scene.on() == {project, others}, "the app turns them on again, if it still wants them"
     assert here not in {own, project}
 

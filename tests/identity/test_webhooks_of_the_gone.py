@@ -12,14 +12,14 @@ from workhook.hooks.bodies import parse_hook
 from workhook.hooks.records import Hook, HookOwner, viewer_of
 from workhook.hooks.tables import hooks
 from workhook.http.calls import Services
-from workhook.identity.apps import access_tokens, actions
+from workhook.identity.apps import actions, app_api, installing
 from workhook.identity.apps.app_schemas import AccessTokenBody
 from workhook.identity.apps.installing import uninstall
+from workhook.identity.apps.manage_schemas import AppCreate, OauthAppCreate
 from workhook.identity.apps.schemas import Installation
 from workhook.identity.oauth.grants import allow, revoke_grant
 from workhook.identity.schemas import Account, Actor
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import OAUTH
+from workhook.identity.tokens.issue import OAUTH, issue
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
 
@@ -47,10 +47,10 @@ async def test_an_app_that_is_uninstalled_with_its_webhooks_leaves_none(
     place, _ = people
     async with services.database.transaction() as tx:
         app, _, _ = await actions.create_app(
-            tx, None, place, name=f"Robot {place.id}", permissions={"organization_hooks": "write"}
+            tx, None, place, AppCreate(name=f"Robot {place.id}", permissions={"organization_hooks": "write"})
         )
-        installation = await actions.install(tx, None, app, place)
-        made = await access_tokens.create(tx, app, installation.id, AccessTokenBody())
+        installation = await installing.install(tx, None, app, place)
+        made = await app_api.create_access_token(tx, app, installation.id, AccessTokenBody())
         actor = await find_actor(tx, made.issued.token)
     assert actor is not None
 
@@ -74,7 +74,7 @@ async def test_an_app_that_may_act_no_more_turns_nothing_on(
     place, user = people
     async with services.database.transaction() as tx:
         app, _ = await actions.create_oauth_app(
-            tx, None, place, name=f"Viewer {place.id}", callback_urls=["https://app.example.com/"]
+            tx, None, place, OauthAppCreate(name=f"Viewer {place.id}", callback_urls=["https://app.example.com/"])
         )
         await allow(tx, app, user.id, SCOPES)
         issued = await issue(tx, OAUTH, user.id, scopes=SCOPES, app_id=app.id)

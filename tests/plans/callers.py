@@ -13,12 +13,12 @@ from tests.plans import filled, filled_people
 from tests.plans.filled import Fill
 from workhook.http.calls import Services
 from workhook.identity import queries
-from workhook.identity.apps import actions, keys
+from workhook.identity.apps import actions, credentials, installing
+from workhook.identity.apps.manage_schemas import AppCreate
 from workhook.identity.apps.schemas import App
 from workhook.identity.policy import SCOPES
 from workhook.identity.schemas import Account
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import APP_USER, CLASSIC, INSTALLATION
+from workhook.identity.tokens.issue import APP_USER, CLASSIC, INSTALLATION, issue
 from workhook.storage import Transaction
 
 
@@ -50,7 +50,7 @@ class _App(httpx.Auth):
 
 async def make_callers(services: Services, world: World, fills: Sequence[Fill]) -> Callers:
     """Fills the tables, too: what they are filled with names the apps, and the callers are of what is filled in."""
-    key = await keys.new_key()
+    key = await credentials.new_key()
     async with services.database.transaction() as tx:
         owner = await queries.find_account(tx, world.organization)
         assert owner is not None
@@ -61,7 +61,7 @@ async def make_callers(services: Services, world: World, fills: Sequence[Fill]) 
     async with services.database.transaction() as tx:
         place = await queries.find_account(tx, filled_people.FEW_ORG)
         assert place is not None
-        installation = await actions.install(tx, None, everywhere, place)
+        installation = await installing.install(tx, None, everywhere, place)
         few, bot = filled_people.FEW_ID, everywhere.bot_id or installation.app.bot_id
         assert bot is not None
         tokens = {
@@ -75,8 +75,8 @@ async def make_callers(services: Services, world: World, fills: Sequence[Fill]) 
     return Callers({**auth, "app": _App(registered)}, installation.id)
 
 
-async def _app(tx: Transaction, owner: Account, name: str, key: keys.NewKey) -> tuple[App, Registered]:
+async def _app(tx: Transaction, owner: Account, name: str, key: credentials.NewKey) -> tuple[App, Registered]:
     app, secret, pem = await actions.create_app(
-        tx, None, owner, name=name, permissions=PERMISSIONS, public=True, key=key
+        tx, None, owner, AppCreate(name=name, permissions=PERMISSIONS, public=True), key=key
     )
     return app, Registered(app.id, app.client_id, app.slug, secret, pem)

@@ -23,7 +23,7 @@ from workhook.hooks import history
 from workhook.hooks.tables import deliveries
 from workhook.http.calls import Services
 from workhook.identity import audit_queries
-from workhook.identity.audit_phrase import Selection
+from workhook.identity.audit_queries import Selection
 from workhook.identity.tables import audit_log
 from workhook.storage import Reader, Row, dialects
 from workhook.storage.index_ranges import HIGHEST, IdRange

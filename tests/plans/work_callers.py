@@ -14,14 +14,14 @@ from tests.harness.world import World, add_client, add_user
 from tests.plans.filled import OTHER_ORGANIZATION_ID, START
 from workhook.http.calls import Services
 from workhook.identity import queries
-from workhook.identity.apps import actions, keys
+from workhook.identity.apps import actions, credentials, installing
+from workhook.identity.apps.manage_schemas import AppCreate
 from workhook.identity.apps.queries import find_app
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import FINE_GRAINED, INSTALLATION
+from workhook.identity.tokens.issue import FINE_GRAINED, INSTALLATION, issue
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
 
-PERMISSIONS = {"work": "write"}
+PERMISSIONS: dict[str, Any] = {"work": "write"}
 
 _JOINED = sa.text("INSERT INTO memberships VALUES (:organization, :user, :role, 1)")
 _BY_HAND = sa.text(
@@ -45,7 +45,7 @@ async def make(services: Services, world: World) -> Mapping[str, str]:
     member = await add_user(services, world, member="member")
     both = await add_user(services, world, member="owner")
     creator = await add_user(services, world)
-    key = await keys.new_key()
+    key = await credentials.new_key()
     async with services.database.transaction() as tx:
         place = await queries.find_account(tx, world.organization)
         assert place is not None
@@ -59,9 +59,9 @@ async def make(services: Services, world: World) -> Mapping[str, str]:
         fine = await issue(tx, FINE_GRAINED, boss, **confined)
         chosen = await issue(tx, FINE_GRAINED, boss, repository_ids=some, **confined)
         app, _, _ = await actions.create_app(
-            tx, None, place, name="Robot of plans", permissions=PERMISSIONS, public=False, key=key
+            tx, None, place, AppCreate(name="Robot of plans", permissions=PERMISSIONS, public=False), key=key
         )
-        there = await actions.install(tx, None, app, place)
+        there = await installing.install(tx, None, app, place)
         found = await find_app(tx, app.id)
         assert found is not None
         assert found.bot_id is not None

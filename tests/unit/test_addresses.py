@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workhook.identity.addresses import subscriber
+from workhook.identity.rate import subscriber
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from workhook.identity.apps.keys import own_key
+from workhook.identity.apps.credentials import own_key
 
 
 def _pem(bits: int, exponent: int) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from workhook.asgi import operations
-from workhook.identity.audit_actions import action_of, operation_type
+from workhook.identity.audit import action_of, operation_type
 
 if TYPE_CHECKING:
     from workhook.http.calls import Services

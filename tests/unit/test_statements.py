@@ -8,8 +8,7 @@ import sqlalchemy as sa
 from scripts import statement_rules
 from scripts.statement_rules import clashes
 from workhook.hooks.tables import hooks
-from workhook.identity.oauth.tables import grants
-from workhook.identity.tables import memberships
+from workhook.identity.tables import grants, memberships
 from workhook.storage import dialects
 from workhook.storage.statements import Compiler, PerDialect
 

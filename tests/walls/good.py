@@ -15,8 +15,7 @@ from tests.walls.world import Walls
 from workhook.http.calls import Services
 from workhook.identity.apps.queries import find_client
 from workhook.identity.oauth.grants import allow
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import OAUTH
+from workhook.identity.tokens.issue import OAUTH, issue
 
 Good = Callable[[Walls], Asked]
 

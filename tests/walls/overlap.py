@@ -24,10 +24,10 @@ from tests.work.studio import Caller
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
 from workhook.identity.apps.actions import create_oauth_app
+from workhook.identity.apps.manage_schemas import OauthAppCreate
 from workhook.identity.apps.queries import find_client
 from workhook.identity.oauth.grants import allow
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import CLASSIC, OAUTH
+from workhook.identity.tokens.issue import CLASSIC, OAUTH, issue
 
 WANDERERS = ("wanderer-0", "wanderer-1")
 Step = Callable[[random.Random], list[Said]]
@@ -52,7 +52,9 @@ async def _make_third(services: Services) -> Third:
         await actions.set_member(tx, place, both, "member")
         for login in WANDERERS:
             await actions.create_account(tx, "user", login, name=None, email=f"{login}@example.com")
-        app, secret = await create_oauth_app(tx, None, place, name="Shared", callback_urls=["https://a.example/"])
+        app, secret = await create_oauth_app(
+            tx, None, place, OauthAppCreate(name="Shared", callback_urls=["https://a.example/"])
+        )
         token = await issue(tx, CLASSIC, both.id, scopes=SCOPES)
     return Third(world, app.client_id, secret, token.token)
 

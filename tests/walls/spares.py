@@ -14,8 +14,7 @@ from tests.identity.model import Credential
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
 from workhook.identity.schemas import Account
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import CLASSIC
+from workhook.identity.tokens.issue import CLASSIC, issue
 
 if TYPE_CHECKING:
     from tests.walls.world import Walls

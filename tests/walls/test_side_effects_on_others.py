@@ -15,8 +15,7 @@ from workhook.http.calls import Services
 from workhook.identity import queries
 from workhook.identity.apps.queries import find_client
 from workhook.identity.oauth.grants import allow
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import OAUTH
+from workhook.identity.tokens.issue import OAUTH, issue
 
 
 def _caller(walls: Walls, name: str) -> Caller:

@@ -42,12 +42,12 @@ from workhook.hooks.tables import dispatches, hooks
 from workhook.http.calls import Services
 from workhook.identity import queries
 from workhook.identity.apps.actions import create_oauth_app
+from workhook.identity.apps.manage_schemas import OauthAppCreate
 from workhook.identity.context import Write
 from workhook.identity.oauth.grants import allow, revoke_grant
 from workhook.identity.policy import SCOPES
 from workhook.identity.tables import accounts, tokens
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import OAUTH, digest_of
+from workhook.identity.tokens.issue import OAUTH, digest_of, issue
 from workhook.storage.metadata import big
 from workhook.work.members import admin_actions
 
@@ -333,7 +333,10 @@ def _oauth_app(walls: Walls) -> _OauthApp:
             people = [await queries.find_account(tx, each) for each in (login, walls.there.world.owner)]
             assert place is not None
             app, _ = await create_oauth_app(
-                tx, None, place, name=f"Viewer {place.id}", callback_urls=["https://client.example/callback"]
+                tx,
+                None,
+                place,
+                OauthAppCreate(name=f"Viewer {place.id}", callback_urls=["https://client.example/callback"]),
             )
             issued = []
             for each in people:

@@ -35,8 +35,7 @@ from workhook.identity.apps.queries import find_app, find_client
 from workhook.identity.oauth.grants import allow
 from workhook.identity.schemas import Account
 from workhook.identity.signin import sessions
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import CLASSIC, FINE_GRAINED, OAUTH
+from workhook.identity.tokens.issue import CLASSIC, FINE_GRAINED, OAUTH, issue
 from workhook.storage import Transaction
 from workhook.storage.metadata import insert_into
 from workhook.work.clients.schemas import clients

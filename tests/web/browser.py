@@ -15,8 +15,8 @@ from tests.harness.server import Server
 from workhook.http.calls import Services
 from workhook.identity import actions
 from workhook.identity.schemas import Account
-from workhook.identity.signin import actions as signin
-from workhook.identity.signin import links
+from workhook.identity.signin import passwords as signin
+from workhook.identity.signin import sessions
 
 PASSWORD = "a horse, a battery and a staple"
 
@@ -136,12 +136,12 @@ def add_person(server: Server, *, password: str | None = PASSWORD, name: str | N
     return Person(user.id, user.login, user.email or "")
 
 
-def add_link(server: Server, person: Person, purpose: str = links.SIGN_IN, *, minutes: float = 15) -> str:
+def add_link(server: Server, person: Person, purpose: str = sessions.SIGN_IN, *, minutes: float = 15) -> str:
     """Its path."""
 
     async def make(services: Services) -> str:
         async with services.database.transaction() as tx:
-            return (await links.create(tx, person.id, purpose, minutes=minutes)).path
+            return (await sessions.create_link(tx, person.id, purpose, minutes=minutes)).path
 
     path: str = server.run(make)
     return path

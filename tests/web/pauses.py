@@ -6,7 +6,7 @@ import sqlalchemy as sa
 
 from workhook.core.clock import MINUTE_MS, now_ms
 from workhook.http.calls import Services
-from workhook.identity.signin.tables import sign_in_failures
+from workhook.identity.tables import sign_in_failures
 from workhook.storage.metadata import big
 
 _end = sa.update(sign_in_failures).values(blocked_until=sa.literal(0, sa.BigInteger))

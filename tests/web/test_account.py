@@ -10,14 +10,11 @@ from tests.harness.server import Server
 from tests.web.browser import PASSWORD, Browser, add_link, add_person, forms
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
-from workhook.identity.apps.tables import apps
-from workhook.identity.oauth.tables import grants
 from workhook.identity.queries import find_account
 from workhook.identity.signin.passwords import hash_of
-from workhook.identity.signin.tables import passwords, sessions
-from workhook.identity.tables import audit_log
+from workhook.identity.tables import apps, audit_log, grants, passwords, sessions
 from workhook.identity.tokens import issue
-from workhook.identity.tokens.kinds import OAUTH
+from workhook.identity.tokens.issue import OAUTH
 from workhook.storage.metadata import big, insert_into
 
 NEW = "quite another string of words"

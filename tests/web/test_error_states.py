@@ -9,7 +9,7 @@ import pytest
 
 from tests.harness.server import Server
 from tests.web.browser import Browser, add_link, add_person
-from workhook.identity.signin import links
+from workhook.identity.signin import sessions
 
 pytestmark = pytest.mark.one_database
 
@@ -60,7 +60,7 @@ def test_refused_forms_say_so(server: Server) -> None:
         ):
             check(browser.get(path), None)
             check(browser.fill(path, **fields), goes_on_at)
-        link = add_link(server, guest, links.SET_PASSWORD)
+        link = add_link(server, guest, sessions.SET_PASSWORD)
         check(new.get(link), None)
         refused = new.fill(link, **short)
         check(refused, "password")

@@ -18,8 +18,8 @@ from tests.web.test_problem_pages import is_page
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
 from workhook.identity.apps.actions import edit_app
+from workhook.identity.apps.manage_schemas import AppEdit
 from workhook.identity.apps.queries import find_app
-from workhook.identity.apps.schemas import AppChange
 from workhook.identity.signin import sessions
 from workhook.web.installing import LISTED_MAX
 
@@ -62,7 +62,7 @@ class Ground:
             async with services.database.transaction() as tx:
                 found = await find_app(tx, app.id)
                 assert found is not None
-                await edit_app(tx, None, found, AppChange(**change))
+                await edit_app(tx, None, found, AppEdit(**change))
 
         self.server.run(run)
 

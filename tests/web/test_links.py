@@ -10,7 +10,7 @@ from tests.harness.server import Server
 from tests.web.browser import PASSWORD, Browser, Person, add_link, add_person, forms
 from workhook.http.calls import Services
 from workhook.identity.queries import find_account
-from workhook.identity.signin import links
+from workhook.identity.signin import sessions
 
 
 def _press(browser: Browser, path: str, **fields: str) -> tuple[int, str | None]:
@@ -62,7 +62,7 @@ def test_two_presses_at_the_same_time_are_one_sign_in(server: Server) -> None:
         each.client.close()
 
 
-@pytest.mark.parametrize("purpose", [links.SIGN_IN, links.SET_PASSWORD])
+@pytest.mark.parametrize("purpose", [sessions.SIGN_IN, sessions.SET_PASSWORD])
 def test_a_link_that_is_late_changed_or_made_up_is_none(server: Server, purpose: str) -> None:
     person = add_person(server)
     late = add_link(server, person, purpose, minutes=-0.01)
@@ -78,7 +78,7 @@ def test_a_link_that_is_late_changed_or_made_up_is_none(server: Server, purpose:
 
 def test_a_password_link_sets_the_password_and_ends_every_session(server: Server) -> None:
     person = add_person(server)
-    path, other = (add_link(server, person, links.SET_PASSWORD) for _ in range(2))
+    path, other = (add_link(server, person, sessions.SET_PASSWORD) for _ in range(2))
     new = "quite another string of words"
     with Browser(server) as elsewhere, Browser(server) as browser:
         elsewhere.sign_in(person)

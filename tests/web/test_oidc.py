@@ -26,11 +26,10 @@ from tests.web.providers import CLIENT_ID, CLIENT_SECRET, Claims, Provider
 from workhook.core import json
 from workhook.core.config import SettingsError, load
 from workhook.http.calls import Services
-from workhook.identity import disabling
+from workhook.identity import actions
 from workhook.identity.queries import find_account
 from workhook.identity.schemas import Account
-from workhook.identity.signin.tables import identities
-from workhook.identity.tables import accounts, audit_log
+from workhook.identity.tables import accounts, audit_log, identities
 from workhook.storage import Transaction
 from workhook.storage.metadata import big
 
@@ -162,10 +161,10 @@ def test_who_is_disabled_is_told_so_and_not_let_in(site: Site) -> None:
 
         site.server.run(run)
 
-    turn(lambda tx, user: disabling.disable(tx, user, base=site.server.url))
+    turn(lambda tx, user: actions.disable(tx, user, base=site.server.url))
     refused(site.sign_in(known), 403, "Your account here is disabled. Ask whoever runs this server.")
     refused(site.sign_in(fresh), 403, "signs in with another account of your provider")
-    turn(disabling.enable)
+    turn(actions.enable)
     assert site.sign_in(known).status_code == 303
 
 

@@ -111,7 +111,7 @@ async def test_who_tells_an_address_is_who_vouches_for_it(signed: Claims, told: 
     """The ID token does not vouch for an address that only the userinfo has, nor the other way round."""
     forger = Forger()
     try:
-        provider, attempt = oidc.Provider(forger.url, CLIENT_ID, None), oidc.Attempt.new()
+        provider, attempt = oidc.Provider(forger.url, CLIENT_ID, None), oidc.SignInAttempt.new()
         asked = await provider.authorization_url(attempt, "http://127.0.0.1/back")
         forger.userinfo = {"sub": "s", "name": "Ada", **told}
         code = forger.issue(asked, forger.sign(forger.claims(asked, sub="s", **signed)))
@@ -206,7 +206,7 @@ async def test_a_new_key_of_the_provider_is_learned(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(oidc, "KEYS_AGAIN_S", 0.0)
     forger = Forger()
     try:
-        provider, attempt = oidc.Provider(forger.url, CLIENT_ID, None), oidc.Attempt.new()
+        provider, attempt = oidc.Provider(forger.url, CLIENT_ID, None), oidc.SignInAttempt.new()
         asked = await provider.authorization_url(attempt, "http://127.0.0.1/back")
         assert asked.startswith(f"{forger.url}/authorize?tenant=7&response_type=code&")
         for kid in ("two", "three", "three"):  # "one" was there at first; the last is another key of the same name

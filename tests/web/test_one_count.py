@@ -17,8 +17,8 @@ from workhook.core.errors import TooManyRequests
 from workhook.http.calls import Services
 from workhook.identity.actions import create_account
 from workhook.identity.schemas import Account
-from workhook.identity.signin import actions, throttle
-from workhook.identity.signin.tables import sign_in_failures
+from workhook.identity.signin import passwords, throttle
+from workhook.identity.tables import sign_in_failures
 
 WRONG = "not the right one"
 HERE, ELSEWHERE = "192.0.2.1", "192.0.2.2"
@@ -42,9 +42,9 @@ def problem(page: httpx.Response) -> str:
 async def add_user(services: Services, login: str, email: str) -> Account:
     async with services.database.transaction() as tx:
         user = await create_account(tx, "user", login, name=None, email=email)
-    hashed = await actions.new_hash(PASSWORD, user)
+    hashed = await passwords.new_hash(PASSWORD, user)
     async with services.database.transaction() as tx:
-        await actions.set_password(tx, user, hashed)
+        await passwords.set_password(tx, user, hashed)
     return user
 
 
@@ -56,11 +56,11 @@ async def failures(services: Services, *keys: str) -> list[int]:
 async def told(services: Services, typed: str, password: str = WRONG, address: str = HERE) -> str:
     """What whoever tries a password learns."""
     try:
-        checked = await actions.check_password(services.database, typed, password, address)
+        checked = await passwords.check_password(services.database, typed, password, address)
     except TooManyRequests as refused:
         return f"{refused.message} {refused.headers}"
     async with services.database.transaction() as tx:
-        return "in" if await actions.complete(tx, checked) else "wrong"
+        return "in" if await passwords.complete(tx, checked) else "wrong"
 
 
 @pytest.mark.usefixtures("long_pauses")
@@ -84,7 +84,7 @@ async def test_they_do_so_over_all_addresses(services: Services) -> None:
 
 async def test_the_right_password_clears_what_was_counted(services: Services) -> None:
     user = await add_user(services, "ada", "ada@example.com")
-    keys = (throttle.user_key(str(user.id)), throttle.place_key(str(user.id), HERE), throttle.login_key("ada"))
+    keys = (*(each.key for each in throttle.limits_of_user(str(user.id), HERE, 0)), throttle.login_key("ada"))
     for typed in ("ada", "ada@example.com", "ada", "ada@example.com"):
         assert await told(services, typed) == "wrong"
     assert await failures(services, *keys) == [4, 4, 2]
@@ -98,7 +98,7 @@ async def test_what_is_not_looked_at_does_not_count(services: Services) -> None:
     user = await add_user(services, "ada", "ada@example.com")
     for typed in ("ada", "ada@example.com") * throttle.FREE_BY_LOGIN:
         assert await told(services, typed) == "wrong"
-    counted = await failures(services, throttle.user_key(str(user.id)), throttle.place_key(str(user.id), HERE))
+    counted = await failures(services, *(each.key for each in throttle.limits_of_user(str(user.id), HERE, 0)))
     assert counted == [throttle.FREE_BY_LOGIN] * 2
 
 

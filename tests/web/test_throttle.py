@@ -11,8 +11,8 @@ from workhook.core.clock import MINUTE_MS, SECOND_MS
 from workhook.core.errors import TooManyRequests, Unavailable
 from workhook.http.calls import Services
 from workhook.identity.actions import create_account
-from workhook.identity.signin import actions, passwords, throttle
-from workhook.identity.signin.tables import sign_in_failures
+from workhook.identity.signin import passwords, throttle
+from workhook.identity.tables import sign_in_failures
 from workhook.storage.metadata import big
 
 WRONG = "not the right one"
@@ -60,7 +60,7 @@ async def test_an_account_of_ones_own_does_not_clear_the_count_of_an_address(ser
     own = await throttle.begin(services.database, "mine", address)
     async with services.database.transaction() as tx:
         await throttle.succeeded(tx, own)
-    assert await failures(services, throttle.address_key(address)) == throttle.FREE_BY_ADDRESS - 1
+    assert await failures(services, f"address:{address}") == throttle.FREE_BY_ADDRESS - 1
     await throttle.begin(services.database, "another", address)  # the pause that the own one began is over with it
     with pytest.raises(TooManyRequests):
         await throttle.begin(services.database, "mine", address)
@@ -91,10 +91,10 @@ async def test_a_flood_is_turned_away_and_counts_for_nobody(
     assert await passwords.matches(None, "x" * 12) is False  # and then there is room again
     monkeypatch.setattr(passwords, "WAITING_MAX", 0)
     with pytest.raises(Unavailable) as refused:
-        await actions.check_password(services.database, "ada", WRONG, "192.0.2.1")
+        await passwords.check_password(services.database, "ada", WRONG, "192.0.2.1")
     assert refused.value.headers["Retry-After"] == "5"
     assert await failures(services, throttle.login_key("ada")) == 0
-    assert await failures(services, throttle.address_key("192.0.2.1")) == 0
+    assert await failures(services, "address:192.0.2.1") == 0
 
 
 async def test_an_unknown_login_costs_as_much_as_a_known_one(
@@ -115,12 +115,12 @@ async def test_an_unknown_login_costs_as_much_as_a_known_one(
         ada = await create_account(tx, "user", "ada", name=None, email="ada@example.com")
         await create_account(tx, "user", "bob", name=None, email="bob@example.com")
         await create_account(tx, "organization", "acme", name=None, email="acme@example.com")
-    hashed = await actions.new_hash("some words of one's own", ada)
+    hashed = await passwords.new_hash("some words of one's own", ada)
     async with services.database.transaction() as tx:
-        await actions.set_password(tx, ada, hashed)
+        await passwords.set_password(tx, ada, hashed)
     monkeypatch.setattr(PasswordHasher, "verify", verify)
     for login in ("ada", "ada@example.com", "bob", "acme", "acme@example.com", "nobody", "", "a\0b", "x" * 5000):
-        checked = await actions.check_password(services.database, login, WRONG, None)
+        checked = await passwords.check_password(services.database, login, WRONG, None)
         assert not checked.right
     assert len(parameters) == 9
     assert set(parameters) == {"$argon2id$v=19$m=19456,t=2,p=1"}
@@ -132,8 +132,8 @@ async def test_whatever_finds_an_account_counts_for_it(services: Services, like:
     async with services.database.transaction() as tx:
         for login, email in (("victim", "Victim@example.com"), ("kate", "Kate@example.com")):
             user = await create_account(tx, "user", login, name=None, email=email)
-            await actions.set_password(tx, user, await actions.new_hash("some words of one's own", user))
-    checked = await actions.check_password(services.database, like, WRONG, None)
+            await passwords.set_password(tx, user, await passwords.new_hash("some words of one's own", user))
+    checked = await passwords.check_password(services.database, like, WRONG, None)
     known = None if checked.user is None else throttle.login_key(checked.user.email or "")
     assert known in (None, throttle.login_key(like))
 
@@ -146,13 +146,13 @@ async def test_a_password_that_is_changed_meanwhile_lets_nobody_in(services: Ser
     async with services.database.transaction() as tx:
         ada = await create_account(tx, "user", "ada", name=None, email=None)
     for password in (first, second):
-        hashed = await actions.new_hash(password, ada)
+        hashed = await passwords.new_hash(password, ada)
         async with services.database.transaction() as tx:
-            await actions.set_password(tx, ada, hashed)
-        checked = await actions.check_password(services.database, "ada", password, None)
+            await passwords.set_password(tx, ada, hashed)
+        checked = await passwords.check_password(services.database, "ada", password, None)
         assert checked.right
         if password == first:
             early = checked
     async with services.database.transaction() as tx:
-        assert not await actions.complete(tx, early)
-        assert await actions.complete(tx, checked)
+        assert not await passwords.complete(tx, early)
+        assert await passwords.complete(tx, checked)

@@ -18,7 +18,7 @@ from tests.web.pauses import end_pauses, lengthen_pauses
 from workhook.core.clock import now_ms
 from workhook.http.calls import Services
 from workhook.identity.signin import throttle
-from workhook.identity.signin.tables import sign_in_failures
+from workhook.identity.tables import sign_in_failures
 
 WRONG = "not the right one"
 AT_HOME = {"X-Forwarded-For": "198.51.100.77"}
@@ -44,7 +44,9 @@ def test_after_five_failures_known_and_unknown_logins_wait(server: Server) -> No
             fields = browser.form("/login").fields
             tried, began = [login, login.upper(), f" {login}", *[login] * 4], now_ms()
             answers = [browser.post("/login", {**fields, "login": each, "password": WRONG}) for each in tried[:5]]
-            until = server.run(partial(_value, _blocked, throttle.pair_key(login, AT_HOME["X-Forwarded-For"])))
+            until = server.run(
+                partial(_value, _blocked, throttle.limits_of(login, AT_HOME["X-Forwarded-For"], None, 0)[1].key)
+            )
             assert began + throttle.FIRST_PAUSE_MS <= until <= now_ms() + throttle.FIRST_PAUSE_MS
             server.run(lengthen_pauses)
             answers += [browser.post("/login", {**fields, "login": each, "password": WRONG}) for each in tried[5:]]

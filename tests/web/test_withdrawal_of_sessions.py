@@ -18,11 +18,11 @@ from tests.walls.walk import OPERATIONS
 from tests.web.browser import PASSWORD, Browser, Form, Person, add_link, add_person, forms
 from workhook.http.calls import Services
 from workhook.http.operations import PAGES
-from workhook.identity import actions, disabling, queries
+from workhook.identity import actions, queries
 from workhook.identity.oauth.grants import allow
 from workhook.identity.schemas import Account
-from workhook.identity.signin import actions as signin
-from workhook.identity.signin import links
+from workhook.identity.signin import passwords as signin
+from workhook.identity.signin import sessions
 from workhook.storage import Transaction
 
 pytestmark = pytest.mark.one_database
@@ -202,7 +202,7 @@ def _(places: Places, person: Person, victim: Browser) -> None:
 
 @_way("password set by a link")
 def _(places: Places, person: Person, victim: Browser) -> None:
-    link = add_link(places.server, person, links.SET_PASSWORD)
+    link = add_link(places.server, person, sessions.SET_PASSWORD)
     with Browser(places.server) as other:
         assert other.fill(link, password=NEW, again=NEW).status_code == 303
 
@@ -216,7 +216,7 @@ def _(places: Places, person: Person, victim: Browser) -> None:
 
 
 def _disable(places: Places, person: Person) -> None:
-    places.by_hand(person, lambda tx, user: disabling.disable(tx, user, base=places.server.url))
+    places.by_hand(person, lambda tx, user: actions.disable(tx, user, base=places.server.url))
 
 
 @_way("user disabled")
@@ -272,7 +272,7 @@ def test_who_is_disabled_signs_in_only_when_enabled_again(places: Places) -> Non
             assert refused.status_code == 422
             assert _seen(refused)[2] == str(_seen(unknown)[2]).replace(f"{person.login}-x", person.login)
             assert there.get(link).status_code == 404
-        places.by_hand(person, lambda tx, user: disabling.enable(tx, user))
+        places.by_hand(person, lambda tx, user: actions.enable(tx, user))
         browser.client.cookies.set("workhook_session", cookie)
         assert not browser.is_signed_in()
         assert browser.get(link).status_code == 404

@@ -7,7 +7,7 @@ from typing import Any
 
 from tests.work.studio import Caller, Studio
 from workhook.http.calls import Services
-from workhook.identity import disabling, queries
+from workhook.identity import actions, queries
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account, Repository
 from workhook.storage import Transaction
@@ -36,11 +36,11 @@ def change_by_hand(studio: Studio, caller: Caller | str, change: Change) -> None
 
 
 def disable(studio: Studio, caller: Caller | str) -> None:
-    change_by_hand(studio, caller, lambda tx, _, __, who: disabling.disable(tx, who, base=BASE))
+    change_by_hand(studio, caller, lambda tx, _, __, who: actions.disable(tx, who, base=BASE))
 
 
 def enable(studio: Studio, login: str) -> None:
-    change_by_hand(studio, login, lambda tx, _, __, who: disabling.enable(tx, who))
+    change_by_hand(studio, login, lambda tx, _, __, who: actions.enable(tx, who))
 
 
 def remove_member(studio: Studio, caller: Caller) -> None:

@@ -22,7 +22,7 @@ from tests.harness.waiting import WAIT_S, until
 from tests.work.studio import Studio
 from workhook.http.calls import Services
 from workhook.identity.tables import tokens
-from workhook.identity.tokens.kinds import digest_of
+from workhook.identity.tokens.issue import digest_of
 
 MIB = 2**20
 LIMIT_MIB = 2

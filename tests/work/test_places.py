@@ -12,8 +12,7 @@ from tests.harness.world import World, add_user, make_world
 from tests.work.studio import Caller
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import FINE_GRAINED
+from workhook.identity.tokens.issue import FINE_GRAINED, issue
 from workhook.identity.tokens.lookup import find_actor
 
 KINDS = ("open", "private", "gone", "private-gone")

@@ -26,7 +26,7 @@ from workhook.identity import audit
 from workhook.identity import queries as identity
 from workhook.identity.queries import key_of
 from workhook.identity.tokens import lookup
-from workhook.identity.tokens.kinds import digest_of
+from workhook.identity.tokens.issue import digest_of
 from workhook.storage import dialects
 from workhook.storage.statements import HOT, Compiler, Statement, joined
 from workhook.work import access

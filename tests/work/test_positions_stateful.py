@@ -102,7 +102,7 @@ class Board(RuleBasedStateMachine):
 
     @initialize()
     def make(self) -> None:
-        async def columns(tx: Transaction) -> list[str]:
+        async def two_columns(tx: Transaction) -> list[str]:
             return [
                 (
                     await columns.add_column(
@@ -112,7 +112,7 @@ class Board(RuleBasedStateMachine):
                 for _ in range(2)
             ]
 
-        self.columns = self.change(columns)
+        self.columns = self.change(two_columns)
         self.lists: list[list[str]] = [[], []]
         self.trash: list[tuple[int, str]] = []
 

@@ -16,8 +16,9 @@ from tests.work.timesheets_kit import Desk, make_task
 from workhook.core.clock import now_ms
 from workhook.core.errors import Forbidden, NotFound, Problem
 from workhook.http.calls import Services
-from workhook.identity.apps import actions, keys
-from workhook.identity.apps.schemas import Installation
+from workhook.identity.apps import actions, credentials, installing
+from workhook.identity.apps.manage_schemas import AppCreate
+from workhook.identity.apps.schemas import BOT_SUFFIX, Installation
 from workhook.identity.context import Write
 from workhook.identity.queries import find_account
 from workhook.identity.schemas import Actor, Grant
@@ -165,10 +166,14 @@ class _Robot:
             assert boss is not None
             assert place is not None
             app, _, _ = await actions.create_app(
-                tx, None, place, name=f"Robot {place.id}", permissions=PERMISSIONS, key=await keys.new_key()
+                tx,
+                None,
+                place,
+                AppCreate(name=f"Robot {place.id}", permissions=PERMISSIONS),
+                key=await credentials.new_key(),
             )
-            installation = await actions.install(tx, None, app, place)
-            bot = await find_account(tx, f"{app.slug}{actions.BOT_SUFFIX}")
+            installation = await installing.install(tx, None, app, place)
+            bot = await find_account(tx, f"{app.slug}{BOT_SUFFIX}")
             assert bot is not None
             owner = Actor(boss, token_id=0, token_kind="classic", scopes=frozenset())
             column = await columns.add_column(Write(tx, owner, BASE), world.project_id, ColumnCreate(title="To do"))
@@ -180,7 +185,7 @@ class _Robot:
             token_kind="installation",
             scopes=frozenset(),
             installation_id=installation.id,
-            reaches=(reach,),
+            grants=(reach,),
             need=("work", "write"),
         )
         return cls(world, installation, actor, task.id)
@@ -193,7 +198,7 @@ class _Robot:
         )
 
     async def lower(self, tx: Transaction) -> object:
-        return await actions.edit_installation(tx, None, self.installation, permissions={"work": "read"})
+        return await installing.edit_installation(tx, None, self.installation, permissions={"work": "read"})
 
     async def running(self, services: Services) -> int:
         return len(await services.database.fetch_all(timesheet_rows.select().where(timesheet_rows.c.is_active)))

@@ -23,8 +23,8 @@ from tests.work.timesheets_kit import Desk, make_task
 from workhook.core.clock import now_ms
 from workhook.core.errors import Forbidden, NotFound, Problem
 from workhook.http.calls import Services
+from workhook.identity import actions
 from workhook.identity import actions as identity
-from workhook.identity import disabling
 from workhook.identity.context import Write
 from workhook.identity.queries import find_account, find_repository
 from workhook.identity.schemas import Account, Actor
@@ -205,7 +205,7 @@ class _Worker:
         return await admin_actions.remove_member(Write(tx, None, BASE), place, self.actor.user)
 
     async def disable(self, tx: Transaction) -> object:
-        return await disabling.disable(tx, self.actor.user, base=BASE)
+        return await actions.disable(tx, self.actor.user, base=BASE)
 
     async def make_private(self, tx: Transaction) -> object:
         return await projects.edit_project(

@@ -8,19 +8,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from workhook.cli.error_messages import CliError, Misuse
-from workhook.identity.apps import keys
+from workhook.identity.apps import credentials
 
 
-async def read_or_make_key(public_key: Path | None, key_file: Path | None) -> keys.NewKey:
+async def read_or_make_key(public_key: Path | None, key_file: Path | None) -> credentials.NewKey:
     """The caller's own public key, or a new key. Raises `CliError`."""
     if public_key is None:
-        return await keys.new_key()
+        return await credentials.new_key()
     if key_file is not None:
         raise Misuse("--key-file and --public-key exclude each other.", "Your own private key stays where it is.")
     with public_key.open(encoding="ascii", errors="replace") as file:
-        text = file.read(keys.PEM_MAX + 1)
+        text = file.read(credentials.PEM_MAX + 1)
     try:
-        return keys.own_key(text)
+        return credentials.own_key(text)
     except ValueError as error:
         remedy = "Give --public-key another file."
         raise CliError(f"{public_key} does not hold what it must: {error}.", remedy) from None

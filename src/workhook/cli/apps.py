@@ -14,7 +14,7 @@ from workhook.cli.error_messages import CliError
 from workhook.cli.options import Argument, CommandGroup, Flag, Option
 from workhook.core import errors
 from workhook.identity import queries as identity_queries
-from workhook.identity.apps import actions, queries, schemas
+from workhook.identity.apps import actions, manage_schemas, queries, schemas
 
 if TYPE_CHECKING:
     from workhook.identity.schemas import Account
@@ -74,8 +74,8 @@ class NewProfile(ProfileOptions):
     device_flow: Annotated[bool, Flag("Users may authorise it on another device.")] = False
 
     def values(self) -> dict[str, Any]:
-        """The arguments of the action that makes the app."""
-        return {"callback_urls": self.callback_url, **{name: getattr(self, name) for name in _TEXTS}}
+        """Fields of the request that makes the app."""
+        return {"callback_urls": list(self.callback_url), **{name: getattr(self, name) for name in _TEXTS}}
 
 
 @dataclass(frozen=True)
@@ -86,13 +86,13 @@ class ChangedProfile(ProfileOptions):
         None
     )
 
-    def change(self, **more: Any) -> schemas.AppChange:
+    def change(self, **more: Any) -> manage_schemas.AppEdit:
         """The change that these options and `more` ask for."""
         given = {**more, "device_flow": self.device_flow, "callback_urls": self.callback_url or None}
         change: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         cleared = {"homepage_url": self.homepage_url, "description": self.description}
         change |= {name: text or None for name, text in cleared.items() if text is not None}
-        return schemas.AppChange(**change)
+        return manage_schemas.AppEdit(**change)
 
 
 @command(app, "create")
@@ -114,7 +114,11 @@ async def create_app(
         async with context.transaction() as tx:
             owner = await find_organization(tx, organization)
             made, secret, pem = await actions.create_app(
-                tx, None, owner, name=name, permissions=granted, public=public, key=key, **profile.values()
+                tx,
+                None,
+                owner,
+                manage_schemas.AppCreate(name=name, permissions=granted, public=public, **profile.values()),
+                key=key,
             )
             write_key(kept, pem)
     data = {**_app_json(made, owner), "client_secret": secret, **pem_json(pem, key_file)}
@@ -129,7 +133,9 @@ async def create_oauth_app(
     """Register an OAuth app. This is the only time that its client secret is shown."""
     async with context.transaction() as tx:
         owner = await find_organization(tx, organization)
-        made, secret = await actions.create_oauth_app(tx, None, owner, name=name, **profile.values())
+        made, secret = await actions.create_oauth_app(
+            tx, None, owner, manage_schemas.OauthAppCreate(name=name, **profile.values())
+        )
     data = {**_app_json(made, owner), "client_secret": secret}
     context.answer(data, to_lines({"client_id": made.client_id, "client_secret": secret}))
 
@@ -203,7 +209,7 @@ async def edit_oauth_app(
     await _edit(context, name, OAUTH_APP, profile.change(name=new_name))
 
 
-async def _edit(context: Context, name: str, kind: AppKind, change: schemas.AppChange) -> None:
+async def _edit(context: Context, name: str, kind: AppKind, change: manage_schemas.AppEdit) -> None:
     async with context.transaction() as tx:
         found = await actions.edit_app(tx, None, await find_app(tx, name, kind), change)
         data = _app_json(found, await _owner_of(tx, found))
@@ -296,7 +302,7 @@ async def _owner_of(reader: Reader, app: schemas.App) -> Account:
     return owner
 
 
-def permissions_of(text: str) -> dict[str, str]:
+def permissions_of(text: str) -> dict[str, Any]:
     """The permissions in a text that `permission_list` has accepted."""
     parts = [part.partition("=") for part in text.split(",") if part.strip()]
     return {name.strip(): level.strip() for name, _, level in parts}
@@ -317,12 +323,12 @@ def _app_json(app: schemas.App, owner: Account) -> dict[str, object]:
     return data
 
 
-def _secret_json(secret: schemas.Secret) -> dict[str, object]:
+def _secret_json(secret: schemas.AppSecret) -> dict[str, object]:
     times = {name: format_time(getattr(secret, name)) for name in ("created_at", "last_used_at")}
     return {"id": secret.id, "last_eight": secret.last_eight, **times}
 
 
-def _key_json(key: schemas.Key) -> dict[str, object]:
+def _key_json(key: schemas.AppKey) -> dict[str, object]:
     return {"id": key.id, "fingerprint": key.fingerprint, "created_at": format_time(key.created_at)}
 
 

@@ -16,7 +16,7 @@ from workhook.cli.options import Argument, Option, time_text, whole_from
 from workhook.cli.progress import Progress, show_progress
 from workhook.core.clock import parse_rfc3339, to_millis_text
 from workhook.core.terminal import visible_json
-from workhook.identity import audit_phrase, audit_queries, audit_schemas
+from workhook.identity import audit_api, audit_queries
 
 if TYPE_CHECKING:
     from workhook.storage import Reader
@@ -35,10 +35,10 @@ class EntryOptions:
     until: Annotated[str | None, Option("TIME", "Before.", parse=time_text)] = None
     action: Annotated[str | None, Option("NAME", "This action, such as hook.create, or hook for all of these.")] = None
 
-    async def selection(self, reader: Reader) -> audit_phrase.Selection:
+    async def selection(self, reader: Reader) -> audit_queries.Selection:
         """What the audit log is asked for. Raises `CliError` for an unknown organization."""
         place = await find_organization(reader, self.organization) if self.organization else None
-        return audit_phrase.Selection(
+        return audit_queries.Selection(
             account_id=place.id if place else None,
             action=self.action.lower() if self.action else None,
             since=parse_rfc3339(self.since) if self.since else None,
@@ -59,7 +59,7 @@ async def list_entries(
     async with context.services() as services:
         selection = await chosen.selection(services.database)
         rows = await audit_queries.read(services.database, selection, limit=limit, patient=True)
-    found = [{"at": to_millis_text(row["at"]), **msgspec.to_builtins(audit_schemas.entry_of(row))} for row in rows]
+    found = [{"at": to_millis_text(row["at"]), **msgspec.to_builtins(audit_api.entry_of(row))} for row in rows]
     columns = ("at", "action", "status", "times", "actor", "actor_ip", "token_id", "org", "repo", "target")
     context.answer_rows(found, columns, none="There is no such entry.")
 
@@ -85,10 +85,10 @@ async def export(
     context.answer({"file": str(output), "entries": number}, f"{output}: {number:,} entries")
 
 
-async def _write(reader: Reader, selection: audit_phrase.Selection, file: IO[bytes], progress: Progress) -> int:
+async def _write(reader: Reader, selection: audit_queries.Selection, file: IO[bytes], progress: Progress) -> int:
     total, done = await audit_queries.count(reader, selection), 0
     async for rows in audit_queries.read_all(reader, selection, newest_first=False, patient=True):
-        file.writelines(visible_json(audit_schemas.line_of(row).decode().rstrip("\n")).encode() + b"\n" for row in rows)
+        file.writelines(visible_json(audit_api.line_of(row).decode().rstrip("\n")).encode() + b"\n" for row in rows)
         done += len(rows)
         progress("entries", min(done, total), total)
     file.flush()

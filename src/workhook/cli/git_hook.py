@@ -14,7 +14,7 @@ from workhook.core import errors
 from workhook.git_push import install as git_push
 from workhook.git_push import sender, spool
 from workhook.identity import actions, policy, queries
-from workhook.identity.tokens import kinds, lookup
+from workhook.identity.tokens import issue, lookup
 
 if TYPE_CHECKING:
     from workhook.http.calls import Services
@@ -44,7 +44,7 @@ async def install(
     where = git_push.find_git_dir(git_dir)
     data_dir = context.settings.data.absolute()
     full_name = repository
-    if token is not None and kinds.kind_of(token) is None:  # it carries a checksum
+    if token is not None and issue.kind_of(token) is None:  # it carries a checksum
         raise Misuse("--token is not a token: it is mistyped or not complete.", "`workhook token create` issues one.")
     path = context.settings.sqlite_path
     has_database = path is None or path.exists()

@@ -9,7 +9,7 @@ from workhook.cli import apps
 from workhook.cli.common import Context, command, find_organization, format_time
 from workhook.cli.error_messages import CliError, not_together
 from workhook.cli.options import Flag, Option
-from workhook.identity.apps import actions, queries
+from workhook.identity.apps import installing, queries
 
 if TYPE_CHECKING:
     from workhook.identity.apps.schemas import App, Installation
@@ -70,9 +70,9 @@ async def _install(
 
     before = await queries.find_installation_on(tx, found.id, place.id)
     if before is None:
-        return None, await actions.install(tx, None, found, place, permissions=granted, repository_ids=chosen)
+        return None, await installing.install(tx, None, found, place, permissions=granted, repository_ids=chosen)
     permissions, repository_ids = UNSET if keep[0] else granted, UNSET if keep[1] else chosen
-    after = await actions.edit_installation(tx, None, before, permissions=permissions, repository_ids=repository_ids)
+    after = await installing.edit_installation(tx, None, before, permissions=permissions, repository_ids=repository_ids)
     return before, after
 
 
@@ -108,7 +108,7 @@ async def uninstall(
         place = await find_organization(tx, organization)
         found = await apps.find_app(tx, name, apps.APP)
         there = await queries.find_installation_on(tx, found.id, place.id)
-        made = await actions.uninstall(tx, None, there, remove_webhooks=remove_webhooks) if there else []
+        made = await installing.uninstall(tx, None, there, remove_webhooks=remove_webhooks) if there else []
     removed = there is not None
     data: dict[str, object] = {"app": found.slug, "organization": place.login, "removed": removed}
     lines = [f"{found.slug} {'is no longer' if removed else 'was not'} installed on {place.login}"]

@@ -17,7 +17,7 @@ from workhook.http import parameters
 from workhook.identity import actions, audit, policy
 from workhook.identity import context as identity_context
 from workhook.identity import queries as identity_queries
-from workhook.identity.signin import links
+from workhook.identity.signin import sessions
 from workhook.work.projects import api as projects_api
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ async def first_start(services: Services, base: str) -> FirstStart | None:
             repository = await _project(tx, place, user, FIRST_PROJECT, base)
             token = await _first_token(tx, made, user)
             await made.record(tx, place, user)
-            link = await links.create(tx, user.id, links.SIGN_IN, minutes=LINK_MINUTES)
+            link = await sessions.create_link(tx, user.id, sessions.SIGN_IN, minutes=LINK_MINUTES)
     except UniqueViolation:
         return None  # another process was first
     return FirstStart(user.login, place.login, repository.full_name, token, link.path)

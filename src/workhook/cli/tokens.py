@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from workhook.cli.common import Context, command, find_enabled_user, find_user, format_time, new_app
 from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Argument, Option, days, permission_list, row_id, scope_list
-from workhook.identity.tokens import personal, queries, schemas
+from workhook.identity.tokens import personal, schemas
 
 app = new_app("Tokens: how programs come in.")
 
@@ -55,17 +55,17 @@ async def create(
     wanted = _wanted(kind, scopes, options, expires_in, note)
     async with context.transaction() as tx:
         who = await find_enabled_user(tx, user)
-        made = await personal.create(tx, who, wanted, None)
+        issued, details = await personal.create(tx, who, wanted, None)
     data: dict[str, object] = {
-        "token": made.issued.token,
-        "id": made.issued.id,
+        "token": issued.token,
+        "id": issued.id,
         "user": who.login,
-        "scopes": list(made.details.scopes),
-        "expires_at": format_time(made.details.expires_at),
+        "scopes": list(details.scopes),
+        "expires_at": format_time(details.expires_at),
     }
     if kind == _FINE_GRAINED:
-        data |= _confinement(made.details)
-    context.answer(data, made.issued.token)
+        data |= _confinement(details)
+    context.answer(data, issued.token)
 
 
 def _require(kind: str, scopes: str | None, options: tuple[str | None, ...]) -> None:
@@ -115,7 +115,7 @@ async def list_tokens(
     """List tokens of every kind, oldest first; never the tokens themselves, which are stored nowhere."""
     async with context.services() as services:
         who = await find_user(services.database, user) if user else None
-        rows = [_to_json(each) for each in await queries.every(services.database, who.id if who else None)]
+        rows = [_to_json(each) for each in await personal.every(services.database, who.id if who else None)]
     columns = (
         "id", "kind", "user", "scopes", "permissions", "organization", "app", "note",
         "created_at", "expires_at", "last_used_at", "revoked_at",
@@ -149,7 +149,7 @@ def _cut(text: str, width: int) -> str:
     return text if len(text) <= width else f"{text[: width - 1]}…"
 
 
-def _to_json(token: schemas.Details) -> dict[str, object]:
+def _to_json(token: schemas.TokenDetails) -> dict[str, object]:
     return {
         "id": token.id,
         "kind": token.kind,
@@ -165,7 +165,7 @@ def _to_json(token: schemas.Details) -> dict[str, object]:
     }
 
 
-def _confinement(token: schemas.Details) -> dict[str, object]:
+def _confinement(token: schemas.TokenDetails) -> dict[str, object]:
     return {
         "permissions": token.permissions,
         "organization": token.organization,
@@ -187,7 +187,7 @@ async def revoke(
 ) -> None:
     """Revoke a token of any kind, and what was made with it: from a second later on no process takes them."""
     async with context.transaction() as tx:
-        found = await queries.find(tx, token_id)
+        found = await personal.find(tx, token_id)
         if found is None:
             raise CliError(f"there is no token {token_id}.", "`workhook token list` shows their ids.")
         ended = await personal.end(tx, None, found)

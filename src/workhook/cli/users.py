@@ -9,9 +9,8 @@ from workhook.cli import queries
 from workhook.cli.common import Context, base_address, command, find_enabled_user, find_user, format_time, new_app
 from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Argument, Option
-from workhook.identity import actions, audit, disabling
-from workhook.identity.signin import actions as signin_actions
-from workhook.identity.signin import identities, links
+from workhook.identity import actions, audit
+from workhook.identity.signin import identities, passwords, sessions
 
 app = new_app("People who can sign in, have tokens and be in organizations.")
 
@@ -72,8 +71,8 @@ async def disable(context: Context, *, login: _Login) -> None:
     async with context.transaction() as tx:
         user = await find_user(tx, login)
         try:
-            done = await disabling.disable(tx, user, base=base)
-        except disabling.LastOwner as error:
+            done = await actions.disable(tx, user, base=base)
+        except actions.LastOwner as error:
             raise _last_owner(user.login, error.organizations) from error
     disabled_at = format_time(done.at)
     state = "is disabled" if done.changed else "was disabled already"
@@ -92,7 +91,7 @@ async def enable(context: Context, *, login: _Login) -> None:
     """Let a disabled user in again, with the tokens and the password that they had."""
     async with context.transaction() as tx:
         user = await find_user(tx, login)
-        changed = await disabling.enable(tx, user)
+        changed = await actions.enable(tx, user)
     data = {"login": user.login, "disabled_at": None, "changed": changed}
     context.answer(data, f"{user.login} is enabled" if changed else f"{user.login} was not disabled")
 
@@ -105,7 +104,7 @@ async def sign_in_link(
     minutes: Annotated[int, Option("N", "How long it is good.", between=(1, 10080))] = 15,
 ) -> None:
     """Make a link that signs a user in, once: also one who has no password, or cannot try it for the moment."""
-    await _link(context, login, links.SIGN_IN, minutes)
+    await _link(context, login, sessions.SIGN_IN, minutes)
 
 
 @command(app, "password-link")
@@ -116,13 +115,13 @@ async def password_link(
     minutes: Annotated[int, Option("N", "How long it is good.", between=(1, 10080))] = 60,
 ) -> None:
     """Make a link by which a user sets a password, once. Setting it signs the user out everywhere else."""
-    await _link(context, login, links.SET_PASSWORD, minutes)
+    await _link(context, login, sessions.SET_PASSWORD, minutes)
 
 
 async def _link(context: Context, login: str, purpose: str, minutes: int) -> None:
     async with context.transaction() as tx:
         user = await find_enabled_user(tx, login)
-        link = await links.create(tx, user.id, purpose, minutes=minutes)
+        link = await sessions.create_link(tx, user.id, purpose, minutes=minutes)
         detail = {"purpose": purpose, "minutes": minutes}
         await audit.record(tx, None, "user.link_create", user.login, account_id=user.id, detail=detail)
     url = f"{base_address(context.settings)}{link.path}"
@@ -147,9 +146,9 @@ async def set_password(
     async with context.services() as services:
         user = await find_user(services.database, login)
         password = _asked() if password_file is None else _first_line(password_file)
-        hashed = await signin_actions.new_hash(password, user)
+        hashed = await passwords.new_hash(password, user)
         async with services.database.transaction() as tx:
-            await signin_actions.set_password(tx, user, hashed)
+            await passwords.set_password(tx, user, hashed)
             await audit.record(
                 tx, None, "user.password_change", user.login, account_id=user.id, detail={"how": "command"}
             )

@@ -28,7 +28,7 @@ from workhook.identity import audit
 from workhook.identity import queries as identity_queries
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import accounts, collaborators, memberships, projects
-from workhook.identity.tokens.queries import keep_living
+from workhook.identity.tokens.personal import lock_living
 from workhook.storage import Transaction
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.signals import HOOK
@@ -216,7 +216,7 @@ async def _lock_owner(write: HookWrite) -> None:
     nothing may be made afterwards. Raises `Forbidden` if the user of an OAuth app lost the right since. It cannot be
     taken away until the transaction ends; taking it away turns off what was made."""
     tx, actor, owner = write.tx, write.actor, write.owner
-    if not await keep_living(tx, actor.token_id):
+    if not await lock_living(tx, actor.token_id):
         raise Unauthenticated("Bad credentials")
     if owner.repository:
         if await tx.fetch_one(_lock_repository, {"id": owner.repository.id}) is None:

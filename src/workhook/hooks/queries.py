@@ -8,10 +8,9 @@ import sqlalchemy as sa
 
 from workhook.hooks.records import HOOK_COLUMNS, AppHook, Hook, HookOwner, hook_of
 from workhook.hooks.tables import deliveries, hooks
-from workhook.identity.apps.tables import apps
 from workhook.identity.queries import repository_columns, repository_of, role_columns
 from workhook.identity.schemas import Account, Actor
-from workhook.identity.tables import accounts, projects
+from workhook.identity.tables import accounts, apps, projects
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big

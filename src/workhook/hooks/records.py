@@ -18,7 +18,7 @@ from workhook.hooks.config_keys import CONTENT_TYPES, MASK
 from workhook.http.wire_types import Time, Url
 from workhook.identity.apps.app_schemas import app_repository_shape, owner_shape
 from workhook.identity.schemas import Account, Actor, Repository, organization_shape
-from workhook.identity.tokens.kinds import OAUTH
+from workhook.identity.tokens.issue import OAUTH
 from workhook.storage import Row
 
 

@@ -10,9 +10,8 @@ from workhook.core.clock import now_ms
 from workhook.hooks.fan_out import drop_waiting
 from workhook.hooks.tables import dispatches, hooks
 from workhook.identity import audit
-from workhook.identity.oauth.tables import grants
 from workhook.identity.removal import Loss
-from workhook.identity.tables import accounts, collaborators, memberships, projects
+from workhook.identity.tables import accounts, collaborators, grants, memberships, projects
 from workhook.storage import Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
@@ -115,7 +114,7 @@ async def uninstalled(tx: Transaction, installation_id: int, account_id: int, re
     if remove:
         await _remove_all(tx, [row["id"] for row in rows])
         detail = {"reason": "uninstalled"}
-        gone = [audit.Entry(f"hook/{row['id']}", account_id, row["repository_id"], detail) for row in rows]
+        gone = [audit.AuditTarget(f"hook/{row['id']}", account_id, row["repository_id"], detail) for row in rows]
         audit.record_all(tx, None, "hook.delete", gone)
     return [f"{_address(row)}/hooks/{row['id']}" for row in rows]
 
@@ -151,6 +150,6 @@ async def rights_lost(tx: Transaction, loss: Loss) -> None:
     await tx.execute(_turn_off, {"hook_ids": hook_ids, "now": now_ms()})
     await drop_waiting(tx, hook_ids)
     detail = {"reason": "right_lost" if loss.app_id is None else "consent_taken_back"}
-    off = [audit.Entry(f"hook/{row['id']}", row["account_id"], row["repository_id"], detail) for row in rows]
+    off = [audit.AuditTarget(f"hook/{row['id']}", row["account_id"], row["repository_id"], detail) for row in rows]
     audit.record_all(tx, None, "hook.deactivate", off)
     tx.signal(HOOK, hook_ids)

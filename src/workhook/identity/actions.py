@@ -1,23 +1,30 @@
-"""Accounts, members, collaborators and tokens: what `workhook setup` and its sisters do."""
+"""Accounts, members, collaborators and tokens: what `workhook setup` and its sisters do.
+
+A user who is disabled: nothing that stands for them is good any more, in every process within a second. Tokens,
+passwords and identities are not deleted, and are good again once the user is enabled: whoever looks one up asks in the
+same statement whether its user is disabled. Sessions and links that sign in have ended, and so have timers and streams.
+What the user did and the places that they have stay, and show them."""
 
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid
-from workhook.identity import invitation_ends, queries, removal
+from workhook.identity import audit, queries, removal
 from workhook.identity.policy import SCOPES
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor, Repository
+from workhook.identity.signin import sessions
 from workhook.identity.tables import accounts, collaborators, memberships, projects
-from workhook.identity.tokens.issue import IssuedToken, issue
-from workhook.identity.tokens.kinds import CLASSIC
+from workhook.identity.tokens.issue import CLASSIC, IssuedToken, forget_after_commit, issue
 from workhook.storage import Transaction
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big, insert_into
+from workhook.storage.record_rows import assigned
 from workhook.storage.statements import PerDialect
 
 _LOGIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9]|-(?=[A-Za-z0-9])){0,38}")
@@ -26,7 +33,7 @@ _EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 ADDRESS_LOCK_CLASS = 0x7768656D  # of the advisory locks; the address is the other half of their key
 _email = sa.bindparam("email", type_=sa.Text)
 # The database's own `lower`, as where accounts are looked for by address. SQLite has one writer at a time.
-_hold_address = PerDialect(
+_lock_address = PerDialect(
     sqlite=sa.select(sa.literal_column("1").label("held")),
     postgresql=sa.select(
         sa.func.pg_advisory_xact_lock(
@@ -39,12 +46,12 @@ _insert_account = insert_into(
 ).returning(accounts.c.id)
 _set_member = (
     upsert(memberships)
-    .values({name: sa.bindparam(name) for name in ("organization_id", "user_id", "role", "created_at")})
+    .values(assigned(("organization_id", "user_id", "role", "created_at")))
     .on_conflict_do_update(index_elements=["organization_id", "user_id"], set_={"role": sa.bindparam("role")})
 )
 _add_member = (
     upsert(memberships)
-    .values({name: sa.bindparam(name) for name in ("organization_id", "user_id", "role", "created_at")})
+    .values(assigned(("organization_id", "user_id", "role", "created_at")))
     .on_conflict_do_nothing(index_elements=["organization_id", "user_id"])
 )
 _remove_member = sa.delete(memberships).where(
@@ -75,7 +82,7 @@ _other_owner = (
 )
 _set_collaborator = (
     upsert(collaborators)
-    .values({name: sa.bindparam(name) for name in ("repository_id", "user_id", "role", "created_at")})
+    .values(assigned(("repository_id", "user_id", "role", "created_at")))
     .on_conflict_do_update(index_elements=["repository_id", "user_id"], set_={"role": sa.bindparam("role")})
 )
 _remove_collaborator = sa.delete(collaborators).where(
@@ -90,10 +97,10 @@ _remove_roles = sa.delete(collaborators).where(
 )
 
 
-async def hold_address(tx: Transaction, email: str) -> None:
+async def lock_address(tx: Transaction, email: str) -> None:
     """Before looking whether an account has the address, to create one if none has: until the transaction ends nobody
     else does the same with it. Nothing in the tables keeps two accounts from having one address."""
-    await tx.fetch_one(_hold_address, {"email": email})
+    await tx.fetch_one(_lock_address, {"email": email})
 
 
 async def create_account(tx: Transaction, kind: str, login: str, *, name: str | None, email: str | None) -> Account:
@@ -150,12 +157,12 @@ async def remove_member(
     removed = await tx.execute(_remove_member, {"organization_id": organization.id, "user_id": user.id}) > 0
     if removed:
         tx.defer(_remove_roles, [{"account_id": organization.id, "user_id": user.id}])
-        invitation_ends.person_goes(tx, organization.id, None, user)
+        removal.person_goes(tx, organization.id, None, user)
         await removal.rights_lost(tx, organization.id, user_id=user.id, actor=actor, base=base)
     return removed
 
 
-async def hold_owners(tx: Transaction, organization: Account) -> None:
+async def lock_owners(tx: Transaction, organization: Account) -> None:
     """Nobody becomes less than an owner until the transaction ends."""
     await tx.fetch_all(_owners_and_one, {"organization_id": organization.id, "user_id": 0})
 
@@ -200,7 +207,7 @@ async def remove_collaborator(
     """Answers whether the user was a collaborator. `actor` and `base`: see `removal.Loss`."""
     removed = await tx.execute(_remove_collaborator, {"repository_id": repository.id, "user_id": user.id}) > 0
     if removed:
-        invitation_ends.person_goes(tx, repository.owner.id, repository.id, user)
+        removal.person_goes(tx, repository.owner.id, repository.id, user)
         await removal.rights_lost(tx, repository.owner.id, repository.id, user_id=user.id, actor=actor, base=base)
     return removed
 
@@ -217,3 +224,92 @@ async def issue_token(
         raise Invalid(faults=[Fault(field="user", message=f"{user.login} is not a user")])
     expires_at = None if expires_in_days is None else now_ms() + round(expires_in_days * DAY_MS)
     return await issue(tx, CLASSIC, user.id, scopes=scopes, note=note, expires_at=expires_at)
+
+
+_own = memberships.alias("own")
+_others = memberships.alias("others")
+_other_people = accounts.alias("other_people")
+_owned = sa.select(_own.c.organization_id).where(_own.c.user_id == big("user_id"), _own.c.role == "owner")
+# Held until the transaction ends, in the order in which `actions` holds those of one organization: of two owners who go
+# at the same time, by whatever way, the second sees that the first has gone.
+_lock_owners_of = (
+    sa.select(memberships.c.user_id)
+    .where(memberships.c.organization_id.in_(_owned), memberships.c.role == "owner")
+    .order_by(memberships.c.organization_id, memberships.c.user_id)
+    .with_for_update()
+)
+_left_alone = (
+    sa.select(accounts.c.login)
+    .where(
+        accounts.c.id.in_(_owned),
+        ~sa.exists()
+        .where(
+            _others.c.organization_id == accounts.c.id,
+            _others.c.role == "owner",
+            _others.c.user_id != big("user_id"),
+            _other_people.c.id == _others.c.user_id,
+            _other_people.c.disabled_at.is_(None),
+        )
+        .correlate(accounts),
+    )
+    .order_by(accounts.c.login_key)
+)
+_disable = (
+    sa.update(accounts)
+    .where(accounts.c.id == big("user_id"), accounts.c.disabled_at.is_(None))
+    .values(disabled_at=big("now"))
+)
+_enable = (
+    sa.update(accounts)
+    .where(accounts.c.id == big("user_id"), accounts.c.disabled_at.is_not(None))
+    .values(disabled_at=sa.null())
+)
+
+
+class LastOwner(Invalid):
+    """`organizations`: logins of those that would be left without an owner who is not disabled."""
+
+    def __init__(self, user: Account, organizations: list[str]) -> None:
+        message = f"{user.login} is the last owner of {', '.join(organizations)} who is not disabled"
+        super().__init__(faults=[Fault(field="user", message=message)])
+        self.organizations = organizations
+
+
+class Disabled(NamedTuple):
+    """`at`: since when, in milliseconds since the epoch. `changed` False: it was so already."""
+
+    at: int
+    changed: bool
+
+
+async def disable(tx: Transaction, user: Account, *, base: str) -> Disabled:
+    """`base`: see `removal.Loss`. Raises `LastOwner`."""
+    since = await queries.disabled_at(tx, user.id)
+    if since is not None:
+        return Disabled(since, changed=False)
+    await tx.fetch_all(_lock_owners_of, {"user_id": user.id})
+    alone = [row["login"] for row in await tx.fetch_all(_left_alone, {"user_id": user.id})]
+    if alone:
+        raise LastOwner(user, alone)
+    now = now_ms()
+    if not await tx.execute(_disable, {"user_id": user.id, "now": now}):  # somebody else has, at this very moment
+        return Disabled(await queries.disabled_at(tx, user.id) or now, changed=False)
+    await _sign_out(tx, user)
+    await removal.rights_lost(tx, None, user_id=user.id, base=base)
+    forget_after_commit(tx)
+    await audit.record(tx, None, "user.disable", user.login, account_id=user.id)
+    return Disabled(now, changed=True)
+
+
+async def enable(tx: Transaction, user: Account) -> bool:
+    """Answers whether the user was disabled."""
+    if not await tx.execute(_enable, {"user_id": user.id}):
+        return False
+    await _sign_out(tx, user)  # who was signing in while the user was disabled has a session that never was good
+    await audit.record(tx, None, "user.enable", user.login, account_id=user.id)
+    return True
+
+
+async def _sign_out(tx: Transaction, user: Account) -> None:
+    await sessions.end_others(tx, user.id)
+    await sessions.end_links(tx, user.id)

@@ -1,21 +1,27 @@
-"""What clients ask besides hooks: where things are, limits, and small talk. Who there is:
-`identity.profile_api` and `identity.member_api`.
-"""
+"""What clients ask besides hooks: where things are, limits, small talk, and the one GraphQL question.
+
+Clients of GraphQL ask who they are before anything else; there is no other GraphQL here. Who there is is in
+and `identity.members`."""
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from workhook import __version__
+from workhook.core.clock import to_seconds_text
+from workhook.core.errors import Malformed
 from workhook.events.catalog import LISTING
 from workhook.events.ping_quotes import random_quote
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
-from workhook.http.operations import WEBHOOK_API
-from workhook.identity import graphql_api, member_api, profile_api
-from workhook.identity.authenticator import caller_of
+from workhook.http.operations import GRAPHQL, WEBHOOK_API
+from workhook.identity import members, profiles
+from workhook.identity.authenticator import actor_of, caller_of
+from workhook.identity.schemas import Account, account_shape
 
 Template = Annotated[str, msgspec.Meta(extra_json_schema={"format": "uri-template"})]
 
@@ -127,4 +133,77 @@ async def webhook_events(call: Call) -> Answer:
     return Answer(LISTING)
 
 
-OPERATIONS = (*routes, *profile_api.routes, *member_api.routes, *graphql_api.routes)
+graphql_routes = Routes(GRAPHQL, "support")
+
+_TOKEN = re.compile(r"#[^\n]*|[\s,]+|(\w+|.)")
+_QUERY_MAX = 2000
+_UNKNOWN = (
+    "There is no GraphQL API here: only {{ viewer {{ {fields} }} }} is answered, without arguments. "
+    "Webhooks and identity have a REST API, {base}/docs."
+)
+
+
+_BODY = {
+    "type": "object",
+    "required": ["query"],
+    "properties": {"query": {"type": "string", "examples": ["{ viewer { login } }"]}},
+}  # and what else clients send: variables, the name of the operation
+
+
+class GraphQLFault(msgspec.Struct):
+    type: Annotated[str, msgspec.Meta(description="For programs.", examples=["NOT_SUPPORTED"])]
+    message: str
+
+
+class GraphQLAnswer(msgspec.Struct):
+    """As GraphQL has it: a question that cannot be answered has the status 200, too."""
+
+    data: Annotated[dict[str, Any] | None, msgspec.Meta(description="`{viewer: {…}}`; null with `errors`.")]
+    errors: list[GraphQLFault] | UnsetType = UNSET
+
+
+def _viewer(user: Account, base: str) -> dict[str, object]:
+    shown = account_shape(user, base)
+    return {
+        "__typename": "User",
+        "avatarUrl": shown.avatar_url,
+        "createdAt": to_seconds_text(user.created_at),
+        "databaseId": user.id,
+        "email": user.email or "",
+        "id": shown.node_id,
+        "login": user.login,
+        "name": user.name,
+        "url": shown.html_url,
+    }
+
+
+def fields_of_viewer(query: str) -> list[str] | None:
+    """The names in `{ viewer { … } }`, with `query` and a name before it or not; None: it is another question."""
+    words = [each for each in _TOKEN.findall(query[:_QUERY_MAX]) if each]
+    if words[:1] == ["query"]:
+        words = words[2:] if len(words) > 1 and words[1].isidentifier() else words[1:]
+    names = words[3:-2]
+    plain = words[:3] == ["{", "viewer", "{"] and words[-2:] == ["}", "}"] and all(map(str.isidentifier, names))
+    return names if plain and names else None
+
+
+@graphql_routes.post(
+    "/graphql", access="user", body=_BODY, body_required=True, problems=(413,), without=(422,), etag=False
+)
+async def graphql(call: Call) -> GraphQLAnswer:
+    """Who the caller is, for clients that ask in GraphQL.
+
+    Other questions are answered with `errors`: there is no GraphQL API here.
+    """
+    query = (await call.json_object()).get("query")
+    if not isinstance(query, str):
+        raise Malformed("A query attribute must be specified and must be a string.")
+    base = call.base.removesuffix(call.prefix)
+    known, wanted = _viewer(actor_of(call).user, base), fields_of_viewer(query)
+    if wanted is None or not known.keys() >= set(wanted):
+        message = _UNKNOWN.format(fields=" ".join(known), base=base)
+        return GraphQLAnswer(None, [GraphQLFault("NOT_SUPPORTED", message)])
+    return GraphQLAnswer({"viewer": {name: known[name] for name in wanted}})
+
+
+OPERATIONS = (*routes, *profiles.routes, *members.routes, *graphql_routes)

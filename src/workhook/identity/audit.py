@@ -6,8 +6,10 @@ from the call that is being answered (`of_events`). So each write leaves one ent
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -16,12 +18,101 @@ from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.events.outbox import Event
 from workhook.http.calls import Call, current
-from workhook.identity.audit_actions import action_of
+from workhook.http.operations import WORK_API, Operation
 from workhook.identity.authenticator import Caller
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import audit_log
 from workhook.storage import Transaction
 from workhook.storage.metadata import insert_into
+
+# What is refused is called what it is called when it is done: one search finds both.
+_NAMED = {
+    "account.get": ("account_get_by_number",),
+    "device_code.create": ("oauth_device_code",),
+    "event.dispatch": ("repository_dispatch",),
+    "grant.authorize": ("page_authorize", "page_authorize_decide", "page_device_decide", "page_device_enter"),
+    "grant.revoke": ("oauth_grant_delete", "page_grant"),
+    "hook.test": ("repository_hooks_test_old",),
+    "installation.create": ("page_install", "page_install_decide", "page_install_permissions"),
+    "installation.create_token": ("app_access_tokens_create",),
+    "installation.get": (
+        "app_installation_of_organization", "app_installation_of_repository",
+        "app_installation_of_repository_by_number", "app_installation_of_user",
+    ),
+    "installation.list_repositories": ("installation_repositories_list", "user_installation_repositories_list"),
+    "installation.list_requests": ("app_installation_requests",),
+    "installation.revoke_token": ("installation_token_revoke",),
+    "installation.update": ("user_installation_repositories_add", "user_installation_repositories_remove"),
+    "invitation.delete": (
+        "organization_invitations_cancel", "repository_invitations_cancel", "user_repository_invitations_decline",
+    ),
+    "invitation.list": ("user_repository_invitations_list",),
+    "member.add": (
+        "organization_memberships_set", "repository_collaborators_set", "user_memberships_accept",
+        "user_repository_invitations_accept",
+    ),
+    "member.remove": (
+        "organization_members_remove", "organization_memberships_remove", "repository_collaborators_remove",
+    ),
+    "oauth_token.issue": ("oauth_access_token",),
+    "oauth_token.revoke": ("oauth_token_delete",),
+    "organization.get": ("organization_get_by_number",),
+    "rate_limit.get": ("rate_limit",),
+    "repository.get": ("repository_get_by_number",),
+    "task.bulk": ("change_tasks",),
+    "token.revoke": ("tokens_delete",),
+    "user.password_change": ("page_password_post",),
+    "user.session_end": ("page_session_end", "page_sessions_end"),
+    "user.sign_in": ("page_link", "page_link_post", "page_login_post", "page_oidc", "page_oidc_callback"),
+    "user.sign_out": ("page_logout",),
+}  # fmt: skip
+_ACTION_OF = {name: action for action, names in _NAMED.items() for name in names}
+_PLACE = re.compile(r"^(repository|organization)_(?=[a-z]+_)|^(app|user)_(?=installations_)")
+
+_TYPES = (
+    ("access", ("get", "list", "read", "search", "follow", "report", "authenticate")),
+    ("create", ("create", "add", "issue", "register", "install", "upload", "setup", "scope")),
+    ("remove", ("delete", "remove", "purge", "revoke", "uninstall")),
+    ("restore", ("restore",)),
+    ("authentication", ("sign_in", "login", "logout", "sign_out", "authorize")),
+)
+_DONE = {"created": "create", "deleted": "delete", "removed": "remove", "restored": "restore", "archived": "archive",
+         "unarchived": "unarchive", "purged": "purge", "edited": "edit", "added": "add"}  # fmt: skip
+_TYPE_OF = {verb: kind for kind, verbs in _TYPES for verb in verbs}
+
+
+def action_of(operation: Operation) -> str:
+    """The work API names its operations `create_task`, the webhook API `repository_hooks_create`."""
+    return _action_of(operation.name, operation.area is WORK_API)
+
+
+@cache
+def _action_of(name: str, verb_first: bool) -> str:
+    if name in _ACTION_OF:
+        return _ACTION_OF[name]
+    if verb_first:
+        verb, _, thing = name.partition("_")
+    else:
+        thing, _, verb = _split(_PLACE.sub("", name))
+    return f"{thing.removesuffix('s')}.{verb}" if thing and verb else thing or verb
+
+
+def _split(name: str) -> tuple[str, str, str]:
+    """`hooks_update_config` is about a hook, `oauth_apps_create` about an OAuth app: the plural is where to part."""
+    thing, plural, verb = re.sub(r"^((?:re)?deliver)ies_", r"\1ys_", name).partition("s_")
+    return (thing, plural, verb) if plural and verb else name.rpartition("_")[::1]
+
+
+def verb_of(done: str) -> str:
+    """`create` of `created`: events tell what has happened, the log what somebody did."""
+    return _DONE[done]
+
+
+def operation_type(action: str) -> str:
+    """The field's word for the kind of an action: create, access, modify, remove, restore, authentication."""
+    verb = action.rpartition(".")[2]
+    return _TYPE_OF.get(verb) or _TYPE_OF.get(verb.partition("_")[0]) or "modify"
+
 
 COLUMNS = (
     "at", "account_id", "repository_id", "actor_id", "token_id", "app_id", "action", "status", "request_id", "times",
@@ -35,7 +126,7 @@ _RECORDED = object()
 _EVENTS = object()
 
 
-class Entry(msgspec.Struct, frozen=True):
+class AuditTarget(msgspec.Struct, frozen=True):
     """One thing that something was done to. `account_id`: whose owners read it. `detail` never holds a secret."""
 
     target: str
@@ -54,11 +145,11 @@ async def record(
     repository_id: int | None = None,
     detail: Mapping[str, object] | None = None,
 ) -> None:
-    """`actor` None: Workhook itself, the command line, or an app that calls for itself. The rest: see `Entry`."""
-    record_all(tx, actor, action, [Entry(target, account_id, repository_id, detail)])
+    """`actor` None: Workhook itself, the command line, or an app that calls for itself. The rest: see `AuditTarget`."""
+    record_all(tx, actor, action, [AuditTarget(target, account_id, repository_id, detail)])
 
 
-def record_all(tx: Transaction, actor: Actor | None, action: str, entries: Sequence[Entry]) -> None:
+def record_all(tx: Transaction, actor: Actor | None, action: str, entries: Sequence[AuditTarget]) -> None:
     """`record` for any number of things, with one statement."""
     if not entries:
         return
@@ -71,12 +162,12 @@ def row_of_call(actor: Actor, account_id: int, repository_id: int | None, happen
     `told_as` answers it."""
     call = current()
     assert call is not None, "an actor calls"
-    entry = Entry(_target(call), account_id, repository_id, {"events": {happened: 1}})
+    entry = AuditTarget(_target(call), account_id, repository_id, {"events": {happened: 1}})
     [row] = _rows(actor, action_of(call.operation), [entry])
     return row
 
 
-def _rows(actor: Actor | None, action: str, entries: Sequence[Entry]) -> list[dict[str, object]]:
+def _rows(actor: Actor | None, action: str, entries: Sequence[AuditTarget]) -> list[dict[str, object]]:
     call = current()
     common = {
         "at": now_ms(),
@@ -144,12 +235,8 @@ async def _record_call(tx: Transaction) -> None:
             _target(call) if account_id == named_in else action.rpartition(".")[0],
             account_id=account_id,
             repository_id=repositories.pop() if len(repositories) == 1 else None,
-            detail=_happened(mine),
+            detail={"events": dict(Counter(told_as(each.name, each.action) for each in mine))},
         )
-
-
-def _happened(events: Sequence[Event]) -> dict[str, object]:
-    return {"events": dict(Counter(told_as(each.name, each.action) for each in events))}
 
 
 def told_as(event: str, action: str | None) -> str:

@@ -3,18 +3,87 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from typing import Annotated, Any
 
+import msgspec
+from msgspec import Meta
+
+from workhook.core import json
 from workhook.core.errors import Fault, Invalid, Malformed
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.lists import PER_PAGE, link, per_page_of
 from workhook.http.operations import WEBHOOK_API, Query
 from workhook.identity import audit_queries
-from workhook.identity.audit_phrase import PHRASE_MAX_CHARS, Selection, parse_phrase
-from workhook.identity.audit_schemas import AuditEntry, entry_of, line_of
+from workhook.identity.audit import operation_type
+from workhook.identity.audit_queries import PHRASE_MAX_CHARS, Selection, parse_phrase
 from workhook.identity.authenticator import actor_of, named_organization
-from workhook.identity.tokens.kinds import OAUTH
+from workhook.identity.tokens.issue import KINDS, OAUTH
 from workhook.storage import Reader, Row
+
+
+class AuditEntry(msgspec.Struct):
+    """Who did what to what, from where; or what was refused."""
+
+    timestamp: Annotated[int, Meta(description="Milliseconds since the epoch.")] = msgspec.field(name="@timestamp")
+    document_id: Annotated[str, Meta(description="Of this entry alone.")] = msgspec.field(name="_document_id")
+    action: Annotated[str, Meta(examples=["hook.create", "task.edit"])]
+    operation_type: Annotated[str, Meta(examples=["create", "access", "modify", "remove", "restore"])]
+    created_at: Annotated[int, Meta(description="The same as `@timestamp`.")]
+    actor: Annotated[str | None, Meta(description="Null for Workhook itself and for its command line.")]
+    actor_id: int | None
+    actor_ip: str | None
+    org: Annotated[str | None, Meta(description="The organization that it concerns.")]
+    org_id: int | None
+    repo: Annotated[str | None, Meta(description="`owner/name`.")]
+    repo_id: int | None
+    user: Annotated[str | None, Meta(description="Whom it was about, where that was somebody.")]
+    token_id: int | None
+    programmatic_access_type: Annotated[str | None, Meta(examples=["classic personal access token"])]
+    app_id: Annotated[int | None, Meta(description="The app that called, or that the token was issued to.")]
+    request_id: Annotated[str | None, Meta(description="The `X-Request-Id` of its answer.")]
+    status: Annotated[int | None, Meta(description="Null: it was done. Else how it was refused.")]
+    times: Annotated[int, Meta(ge=1, description="Refusals that were alike, at about that time.")]
+    target: Annotated[str, Meta(examples=["hook/7"], description="What was acted on; of a refusal the path.")]
+    data: Annotated[dict[str, Any], Meta(description="More of it. Never a secret.")]
+
+
+def entry_of(row: Row, *, hooks: bool = True) -> AuditEntry:
+    """From a row of `audit_queries.read`. `hooks` False: for who sees no webhooks of others, their settings are left
+    out."""
+    action, kind = row["action"], KINDS.get(row["token_kind"] or "")
+    data = json.decode(row["detail"])
+    if not hooks and action.startswith("hook."):
+        data.pop("config", None)
+    return AuditEntry(
+        timestamp=row["at"],
+        document_id=f"AL_{row['id']}",
+        action=action,
+        operation_type=operation_type(action),
+        created_at=row["at"],
+        actor=row["actor"],
+        actor_id=row["actor_id"],
+        actor_ip=row["address"],
+        org=row["place"],
+        org_id=row["account_id"] or None,
+        repo=f"{row['owner']}/{row['repository']}" if row["owner"] else None,
+        repo_id=row["repository_id"],
+        user=row["target"] if action.startswith("member.") and row["status"] is None else None,
+        token_id=row["token_id"],
+        programmatic_access_type=kind.title if kind else None,
+        app_id=row["app_id"],
+        request_id=row["request_id"],
+        status=row["status"],
+        times=row["times"],
+        target=row["target"],
+        data=data,
+    )
+
+
+def line_of(row: Row, *, hooks: bool = True) -> bytes:
+    """One line of JSON."""
+    return json.on_one_line(json.encode(entry_of(row, hooks=hooks))) + b"\n"
+
 
 LINES = "application/x-ndjson"
 _VARY = {"Vary": "Accept"}
@@ -56,7 +125,8 @@ async def organization_audit_log_list(call: Call) -> Answer:
     newest_first, nothing = order == "desc", include == "git"
     # An OAuth app sees its own webhooks only (the specification, Authentication 3); of those no settings are kept here.
     hooks = actor_of(call).token_kind != OAUTH.name
-    if _wants_lines(call.header("accept")):
+    accepted = (call.header("accept") or "").split(",")
+    if any(each.partition(";")[0].strip().lower() == LINES for each in accepted):
         body = _lines(call.database, selection, newest_first=newest_first, nothing=nothing, hooks=hooks)
         return Answer(body, media_type=LINES, headers=_VARY)
     per_page = per_page_of(call)
@@ -74,10 +144,9 @@ async def organization_audit_log_list(call: Call) -> Answer:
         limit=per_page + 1,
     )
     more, rows = len(rows) > per_page, rows[:per_page]
-    shown = rows if forwards else rows[::-1]
-    return Answer(
-        [entry_of(row, hooks=hooks) for row in shown], headers=_VARY | _link(call, shown, more, after, forwards)
-    )
+    page = rows if forwards else rows[::-1]
+    headers = _VARY | _link(call, page, more, after, forwards)
+    return Answer([entry_of(row, hooks=hooks) for row in page], headers=headers)
 
 
 def _link(call: Call, rows: Sequence[Row], more: bool, after: int | None, forwards: bool) -> dict[str, str]:
@@ -98,10 +167,6 @@ async def _lines(
         return
     async for rows in audit_queries.read_all(reader, selection, newest_first=newest_first):
         yield b"".join(line_of(row, hooks=hooks) for row in rows)
-
-
-def _wants_lines(accept: str | None) -> bool:
-    return any(each.partition(";")[0].strip().lower() == LINES for each in (accept or "").split(","))
 
 
 def _choice(call: Call, name: str, known: tuple[str, ...]) -> str:

@@ -1,24 +1,140 @@
-"""Reads of the audit log, a page at a time, and what is removed of it because of its age."""
+"""Reads of the audit log: what is asked for, a page of it at a time, and what is removed because of its age.
+
+    action:hook.create actor:octo repo:acme/website created:>=2026-11-01
+
+Of an account's entries a few are read from each stretch of an index in which all fit, one stretch for each action that
+was ever done (by the actor, in the repository, or by the actor there). The program knows only so many actions."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import UTC, date, datetime
 from functools import cache
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
-from workhook.core.clock import MINUTE_MS, now_ms
-from workhook.identity import audit_stretches
-from workhook.identity.audit_phrase import Selection
+from workhook.core.clock import DAY_MS, MINUTE_MS, now_ms, parse_rfc3339
+from workhook.core.errors import Fault, Invalid, shown
+from workhook.identity.queries import key_of
 from workhook.identity.tables import accounts, audit_log, projects, tokens
 from workhook.storage import Database, Reader, Row
 from workhook.storage.dialects import any_of
-from workhook.storage.index_ranges import TimeIndex
+from workhook.storage.index_ranges import TimeIndex, index_range
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
 from workhook.storage.sweeping import in_order
+
+QUALIFIERS = ("action", "actor", "repo", "created")
+PHRASE_MAX_CHARS = 256
+_OPERATORS = re.compile(r"(>=|<=|>|<)?(.*)", re.DOTALL)
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """Entries that fit all that is given. Times in milliseconds; `since` is included, `until` is not."""
+
+    account_id: int | None = None  # None: every account, for who runs the server
+    action: str | None = None  # a whole one, or the part before the full stop
+    text: str | None = None  # a part of the action
+    actor: str | None = None
+    owner: str | None = None
+    repository: str | None = None
+    since: int | None = None
+    until: int | None = None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether what fits is found by looking at little else (`entry_ids`)."""
+        return self.actor is None or self.repository is None
+
+
+def parse_phrase(phrase: str, account_id: int | None) -> Selection:
+    """Raises `Invalid` with every fault."""
+    found: dict[str, str | int] = {}
+    faults: list[str] = []
+    words: list[str] = []
+    if len(phrase) > PHRASE_MAX_CHARS:
+        faults.append(f"phrase must have at most {PHRASE_MAX_CHARS} characters")
+        phrase = ""
+    for term in phrase.split():
+        name, colon, value = term.partition(":")
+        if not colon:
+            words.append(term)
+        elif name not in QUALIFIERS or not value:
+            known = ", ".join(f"{each}:" for each in QUALIFIERS)
+            faults.append(f"phrase has {shown(term)}, which is none of {known} with a value")
+        elif fields := _fields(name, value.strip('"')):
+            twice = found.keys() & fields.keys()
+            if twice:
+                faults.append(f"phrase names {name}: twice")
+            found |= fields
+        else:
+            faults.append(f"phrase has {shown(term)}: {_WANTED[name]}")
+    if len(words) > 1:
+        faults.append("phrase must have one word besides its qualifiers, a part of an action")
+    if faults:
+        raise Invalid(faults=[Fault(resource="AuditLog", field="phrase", message=each) for each in faults])
+    text = words[0].lower() if words else None
+    return msgspec.convert({**found, "account_id": account_id, "text": text}, Selection)
+
+
+_WANTED = {
+    "action": "write an action such as action:hook.create, or action:hook for all of these",
+    "actor": "write a login such as actor:octo",
+    "repo": "write an owner and a name such as repo:acme/website",
+    "created": "write a day, a time, or a range such as created:>=2026-11-01 or created:2026-11-01..2026-11-30",
+}
+
+
+def _fields(name: str, value: str) -> dict[str, str | int]:
+    """What a qualifier confines; empty for a value that it cannot have."""
+    if name == "action":
+        return {"action": value.lower()}
+    if name == "actor":
+        return {"actor": key_of(value)}
+    if name == "repo":
+        owner, slash, repository = value.partition("/")
+        named = slash and owner and repository
+        return {"owner": key_of(owner), "repository": key_of(repository)} if named else {}
+    return _range(value)
+
+
+def _range(value: str) -> dict[str, str | int]:
+    try:
+        first, dots, last = value.partition("..")
+        if dots:
+            return _between(None if first in ("", "*") else first, None if last in ("", "*") else last)
+        operator, moment = _OPERATORS.fullmatch(value).groups()  # type: ignore[union-attr]  # it fits any text
+        begin, end = _span(moment)
+    except (ValueError, OverflowError):
+        return {}
+    if operator in (">=", ">"):
+        return {"since": begin if operator == ">=" else end}
+    if operator in ("<", "<="):
+        return {"until": begin if operator == "<" else end}
+    return {"since": begin, "until": end}
+
+
+def _between(first: str | None, last: str | None) -> dict[str, str | int]:
+    fields: dict[str, str | int] = {}
+    if first is not None:
+        fields["since"] = _span(first)[0]
+    if last is not None:
+        fields["until"] = _span(last)[1]
+    return fields
+
+
+def _span(text: str) -> tuple[int, int]:
+    """A day (UTC), or the second of a time. Raises `ValueError`."""
+    if len(text) == 10:
+        day = date.fromisoformat(text)
+        begin = round(datetime(day.year, day.month, day.day, tzinfo=UTC).timestamp() * 1000)
+        return begin, begin + DAY_MS
+    begin = parse_rfc3339(text)
+    return begin, begin + (1000 if begin % 1000 == 0 else 1)
+
 
 STREAM_PAGE = 500
 PRUNE_BATCH = 1000
@@ -42,11 +158,20 @@ _entries = (
 )
 _text = sa.bindparam("text", type_=sa.Text())
 _action, _category = sa.bindparam("action", type_=sa.Text()), sa.bindparam("category", type_=sa.Text())
-_beginning = sa.func.substr(audit_log.c.action, 1, sa.func.length(_category))
+
+
+def _about_action(action: sa.ColumnElement[Any]) -> dict[str, sa.ColumnElement[bool]]:
+    """Whether the action is the one that is asked for or of that category, and whether it has the text."""
+    beginning = sa.func.substr(action, 1, sa.func.length(_category))
+    return {
+        "action": sa.or_(action == _action, beginning == _category),
+        "text": sa.func.replace(action, _text, "") != action,
+    }
+
+
 _CONDITIONS: Mapping[str, sa.ColumnElement[bool]] = {
     "account_id": audit_log.c.account_id == big("account_id"),
-    "action": sa.or_(audit_log.c.action == _action, _beginning == _category),
-    "text": sa.func.replace(audit_log.c.action, _text, "") != audit_log.c.action,
+    **_about_action(audit_log.c.action),
     "actor": _actors.c.login_key == sa.bindparam("actor"),
     "owner": _owners.c.login_key == sa.bindparam("owner"),
     "repository": sa.func.lower(projects.c.name) == sa.bindparam("repository"),
@@ -84,7 +209,7 @@ def _of_account(given: frozenset[str], newest_first: bool) -> PerDialect:
 
 
 def _found(dialect: str, given: frozenset[str], newest_first: bool) -> sa.Select[Any]:
-    found = audit_stretches.ids(dialect, given, newest_first).subquery("found")
+    found = entry_ids(dialect, given, newest_first).subquery("found")
     by_id = [each.desc() if newest_first else each for each in (found.c.id, audit_log.c.id)]
     first = sa.select(found.c.id).order_by(by_id[0]).limit(big("limit"))
     return _entries.where(audit_log.c.id.in_(first)).order_by(by_id[1])
@@ -165,3 +290,71 @@ async def prune(database: Database, before: int) -> int:
         return await database.in_transaction(lambda tx: tx.execute(_prune, {"ids": ids}))
 
     return await in_order("audit_log", PRUNE_BATCH, following, remove)
+
+
+_acting = accounts.alias("acting")
+_actor = sa.select(_acting.c.id.label("place")).where(_acting.c.login_key == sa.bindparam("actor"))
+
+
+def entry_ids(dialect: str, given: frozenset[str], newest_first: bool) -> sa.Select[Any]:
+    """`given`: names of `Selection`. Parameters: their values, `category`, `low`, `high` and `limit`."""
+    row = audit_log.alias("stretch")
+    times = []
+    if "since" in given:
+        times.append(row.c.at >= big("since"))
+    if "until" in given:
+        times.append(row.c.at < big("until"))
+    if not given & {"action", "text", "actor", "repository"}:
+        first = index_range(dialect, [(row.c.account_id, big("account_id"))], row.c.id, newest_first=newest_first)
+        return sa.select(first.where(*times).subquery("first").c.id)
+    each = _each(given).subquery("each_action")
+    conditions = [row.c.account_id == big("account_id"), row.c.id > big("low"), row.c.id < big("high"), *times]
+    conditions += [row.c.action == each.c.action, *_at(row, given, each.c.place)]
+    order = row.c.id.desc() if newest_first else row.c.id
+    top = sa.select(row.c.id).where(*conditions).order_by(order).limit(big("limit"))
+    if dialect == "postgresql":
+        few = top.correlate(each).lateral("few")
+        return sa.select(few.c.id).select_from(each.join(few, sa.true()))
+    found = audit_log.alias("few")
+    return sa.select(found.c.id).select_from(each.join(found, found.c.id.in_(top.correlate(each))))
+
+
+def _at(row: sa.FromClause, given: frozenset[str], place: sa.ColumnElement[Any]) -> list[sa.ColumnElement[bool]]:
+    """What the index begins with, behind the account."""
+    if "repository" not in given:
+        return [row.c.actor_id == place] if "actor" in given else []
+    there = [row.c.repository_id == place]
+    return [*there, row.c.actor_id == _actor.scalar_subquery()] if "actor" in given else there
+
+
+def _select_places(given: frozenset[str]) -> sa.Select[Any]:
+    """The repository, else the actor; one row that nobody asks for where there is none."""
+    if "repository" in given:
+        owners = accounts.alias("owners")
+        return (
+            sa.select(projects.c.repository_id.label("place"))
+            .join_from(projects, owners, owners.c.id == projects.c.account_id)
+            .where(
+                owners.c.login_key == sa.bindparam("owner"),
+                sa.func.lower(projects.c.name) == sa.bindparam("repository"),
+            )
+        )
+    return _actor if "actor" in given else sa.select(sa.literal_column("0", sa.BigInteger).label("place"))
+
+
+def _each(given: frozenset[str]) -> sa.Select[Any]:
+    """The actions that fit, each found by one look at an index."""
+    place = _select_places(given).subquery("each_place")
+
+    def next_action(name: str, at: sa.ColumnElement[Any], after: sa.ColumnElement[Any] | None) -> Any:
+        row = audit_log.alias(name)
+        mine = [row.c.account_id == big("account_id"), *_at(row, given, at)]
+        found = sa.select(sa.func.min(row.c.action)).where(*mine)
+        return found if after is None else found.where(row.c.action > after)
+
+    first = next_action("first_action", place.c.place, None).correlate(place).scalar_subquery()
+    walk = sa.select(place.c.place, first.label("action")).cte("walk", recursive=True)
+    later = next_action("later_action", walk.c.place, walk.c.action).correlate(walk).scalar_subquery()
+    walk = walk.union_all(sa.select(walk.c.place, later).where(walk.c.action.is_not(None)))
+    found = sa.select(walk.c.place, walk.c.action).where(walk.c.action.is_not(None))
+    return found.where(*(each for name, each in _about_action(walk.c.action).items() if name in given))

@@ -16,15 +16,10 @@ from workhook.core.errors import Forbidden, Problem, TooManyRequests, Unauthenti
 from workhook.http.calls import Call
 from workhook.http.operations import OAUTH
 from workhook.identity import invitations, policy, queries, rate
-from workhook.identity.apps.credentials import (
-    authenticate_app,
-    authenticate_client,
-    basic_credentials,
-    looks_like_jwt,
-)
+from workhook.identity.apps.credentials import authenticate_app, authenticate_client, basic_credentials, looks_like_jwt
 from workhook.identity.apps.schemas import App
 from workhook.identity.schemas import Actor, Organization, Repository
-from workhook.identity.tokens.kinds import KINDS, kind_of
+from workhook.identity.tokens.issue import KINDS, kind_of
 from workhook.identity.tokens.lookup import Lookup
 from workhook.storage import Database
 from workhook.storage.batching import Batcher
@@ -55,13 +50,6 @@ class _Named(NamedTuple):
     owner: str
     name: str
     user_id: int
-
-
-async def _write_use(database: Database, token_id: int, now: int) -> None:
-    try:
-        await database.in_transaction(lambda tx: queries.note_token_use(tx, token_id, now))
-    except Problem as problem:
-        log.warning("token_use_not_noted", token_id=token_id, reason=problem.message)
 
 
 class Authenticator:
@@ -98,7 +86,10 @@ class Authenticator:
         if rule is None:
             call.actor = Caller(actor, usage, app=app)
             return
-        self._tell_what_is_accepted(call, rule)
+        if rule.target not in ("app", "client"):
+            call.answer_headers["X-Accepted-OAuth-Scopes"] = policy.accepted(rule)
+            if rule.permission:
+                call.answer_headers["X-Accepted-GitHub-Permissions"] = "=".join(rule.permission)
         try:
             call.actor = await self._resolve(call, rule, actor, app, usage)
         except Forbidden:
@@ -152,18 +143,18 @@ class Authenticator:
             return await queries.find_repository_by_id(call.database, call.path_integer("repository_id"), actor.user.id)
         return await self._named.add(_Named(call.path("owner"), call.path("repo"), actor.user.id))
 
+    async def _organization(self, call: Call, actor: Actor) -> Organization | None:
+        if "{organization_id}" in call.operation.path:
+            number = call.path_integer("organization_id")
+            return await queries.find_organization_by_id(call.database, number, actor.user.id)
+        return await queries.find_organization(call.database, call.path("org"), actor.user.id)
+
     async def _find_named(self, named: Sequence[_Named]) -> list[Repository | None]:
         """Requests that wait together for the same are asked for once, after they have come."""
         each_once = list(dict.fromkeys(named))
         found = await asyncio.gather(*(queries.find_repository(self._database, *each) for each in each_once))
         by_name = dict(zip(each_once, found, strict=True))
         return [by_name[each] for each in named]
-
-    def _tell_what_is_accepted(self, call: Call, rule: policy.Rule) -> None:
-        if rule.target not in ("app", "client"):
-            call.answer_headers["X-Accepted-OAuth-Scopes"] = policy.accepted(rule)
-            if rule.permission:
-                call.answer_headers["X-Accepted-GitHub-Permissions"] = policy.accepted_permission(rule)
 
     def _note_use(self, call: Call, actor: Actor) -> None:
         """`last_used_at` is right to some minutes: a write a request would cost more than the request."""
@@ -173,9 +164,16 @@ class Authenticator:
         if len(self._noted) >= 100_000:
             self._noted.clear()
         self._noted[actor.token_id] = now
-        task = asyncio.create_task(_write_use(call.database, actor.token_id, now))
+        task = asyncio.create_task(self._write_use(actor.token_id, now))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _write_use(self, token_id: int, now: int) -> None:
+        try:
+            params = {"token_id": token_id, "now": now}
+            await self._database.in_transaction(lambda tx: tx.execute(queries.note_token_use, params))
+        except Problem as problem:
+            log.warning("token_use_not_noted", token_id=token_id, reason=problem.message)
 
     async def _count(self, call: Call, actor: Actor | None, app: App | None) -> rate.Usage:
         # Asking for the limit does not use it up; nor does a call that is checked again.
@@ -194,8 +192,8 @@ class Authenticator:
         raise TooManyRequests(message, headers=retry)
 
     def _unchanged(self, caller: str) -> dict[str, str]:
-        """What has not changed costs nothing, as with the original: else who asks again would better not. Within
-        bounds: `RateLimiter.take_back`."""
+        """The headers of a 304, which does not count against the rate limit, as on GitHub, so that polling with ETags
+        is free. It counts beyond the bounds of `RateLimiter.take_back`."""
         usage = self._limiter.take_back(caller)
         return rate.headers(usage) if usage else {}
 
@@ -215,9 +213,11 @@ class Authenticator:
         if rule.target == "repository":
             repository = policy.check_repository(await self._repository(call, actor), rule, actor)
         elif rule.target == "organization":
-            found = await _organization(call, actor)
+            found = await self._organization(call, actor)
             if rule.role == "invited" and found is not None and found.role is None:
-                found = msgspec.structs.replace(found, is_invited=await _is_invited(call, actor))
+                login_key = queries.key_of(call.path("org"))
+                waiting = await invitations.find_to_organization(call.database, actor.user, login_key)
+                found = msgspec.structs.replace(found, is_invited=bool(waiting))
             organization = policy.check_organization(found, rule, actor)
         policy.check_token(actor, rule)
         return Caller(actor, usage, repository, organization)
@@ -231,18 +231,6 @@ def _tell_of_token(call: Call, actor: Actor) -> None:
         call.answer_headers["X-OAuth-Client-Id"] = actor.client_id
     if actor.expires_at is not None:
         call.answer_headers["GitHub-Authentication-Token-Expiration"] = to_utc_text(actor.expires_at)
-
-
-async def _organization(call: Call, actor: Actor) -> Organization | None:
-    if "{organization_id}" in call.operation.path:
-        number = call.path_integer("organization_id")
-        return await queries.find_organization_by_id(call.database, number, actor.user.id)
-    return await queries.find_organization(call.database, call.path("org"), actor.user.id)
-
-
-async def _is_invited(call: Call, actor: Actor) -> bool:
-    login_key = queries.key_of(call.path("org"))
-    return bool(await invitations.find_to_organization(call.database, actor.user, login_key))
 
 
 _NEEDED = {"app": "A JSON web token could not be decoded", "client": "Requires the client id and secret of an app"}

@@ -1,7 +1,7 @@
 """Invitations: nobody is put into an organization or a repository without consent.
 
 An invitation holds for a week, and only as long as the inviter may invite there and is not disabled. It gives nothing
-until it is accepted. How it ends without anybody asking for that is in `invitation_ends`.
+until it is accepted. How it ends without anybody asking for that is in `removal`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big
 from workhook.storage.pages import Listed, Page, listed, read_page
+from workhook.storage.record_rows import assigned, selected
 
 HOLDS_MS = 7 * DAY_MS
 PENDING_MAX = 1000
@@ -103,8 +104,8 @@ _holds = sa.and_(invitations.c.expires_at > big("now"), _inviter_is_enabled, sti
 _own = ("id", "repository_id", "email", "role", "created_at", "expires_at")
 _columns: list[sa.ColumnElement[Any]] = [
     *(invitations.c[name].label(f"invitation_{name}") for name in _own),
-    *(_invitee.c[name].label(f"invitee_{name}") for name in Account.__struct_fields__),
-    *(_inviter.c[name].label(f"inviter_{name}") for name in Account.__struct_fields__),
+    *selected(Account, _invitee, "invitee_"),
+    *selected(Account, _inviter, "inviter_"),
     shares_organization(invitations.c.user_id).label("is_known"),
 ]
 _people = invitations.join(_inviter, _inviter.c.id == invitations.c.inviter_id).outerjoin(
@@ -149,10 +150,9 @@ _COLUMNS = (
 )  # fmt: skip
 _write = (
     upsert(invitations)
-    .values({name: sa.bindparam(name) for name in _COLUMNS})
+    .values(assigned(_COLUMNS))
     .on_conflict_do_update(
-        index_elements=["place", "invitee"],
-        set_={name: sa.bindparam(name) for name in ("role", "inviter_id", "created_at", "expires_at")},
+        index_elements=["place", "invitee"], set_=assigned(("role", "inviter_id", "created_at", "expires_at"))
     )
     .returning(invitations.c.id)
 )

@@ -15,8 +15,8 @@ import msgspec
 from workhook.core.errors import Forbidden, NotFound
 from workhook.http.openapi import Requirement
 from workhook.identity.schemas import Actor, Organization, Repository
-from workhook.identity.tokens.kinds import APP_USER, CLASSIC, FINE_GRAINED, INSTALLATION, KINDS, OAUTH
-from workhook.identity.tokens.reach import allows, check_reach, check_whole_account, covers, not_accessible
+from workhook.identity.tokens.issue import APP_USER, CLASSIC, FINE_GRAINED, INSTALLATION, KINDS, OAUTH
+from workhook.identity.tokens.lookup import allows, check_reach, check_whole_account, covers, not_accessible
 
 SCOPES = (
     "repo", "admin:repo_hook", "write:repo_hook", "read:repo_hook", "admin:org_hook", "admin:org", "work", "work:read",
@@ -60,7 +60,7 @@ _CLASSIC = frozenset({CLASSIC.name})  # what no app does for a user: no page of 
 RULES = {
     # who and where
     "user": Rule("user", kinds=PEOPLE),
-    "account.read": Rule("user"),  # which accounts: `identity.profile_queries`
+    "account.read": Rule("user"),  # which accounts: `identity.profiles`
     "organization.read": Rule("organization", role="member"),
     "organization.membership": Rule("organization", role="member", kinds=PEOPLE),
     "repository.read": Rule("repository", role="read"),
@@ -124,11 +124,6 @@ def accepted(rule: Rule) -> str:
     return ", ".join(sorted(fitting)) if rule.scopes else ""
 
 
-def accepted_permission(rule: Rule) -> str:
-    """What `X-Accepted-GitHub-Permissions` tells; empty for none."""
-    return "=".join(rule.permission) if rule.permission else ""
-
-
 _CALLERS = {
     ("repository", "read"): "somebody who can read the repository",
     ("repository", "write"): "somebody who can write to the repository",
@@ -184,7 +179,7 @@ def check_token(actor: Actor, rule: Rule) -> None:
         if rule.scopes and not expand(actor.scopes) & set(rule.scopes):
             wanted = " or ".join(rule.scopes)
             raise Forbidden(f"The token lacks a scope: this needs {wanted}.", code="missing_scope")
-    elif rule.permission and not any(allows(each, rule.permission) for each in actor.reaches or ()):
+    elif rule.permission and not any(allows(each, rule.permission) for each in actor.grants or ()):
         raise not_accessible(actor)
 
 

@@ -11,23 +11,11 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from workhook.core.clock import now_ms, to_seconds_text
+from workhook.core.clock import now_ms
 from workhook.http.wire_types import Time, Unserved, Url
-from workhook.identity.apps.app_schemas import (
-    AppRepositoryShape,
-    OwnerShape,
-    app_repository_shape,
-    owner_shape,
-)
+from workhook.identity import schemas
+from workhook.identity.apps.app_schemas import AppRepositoryShape, OwnerShape, app_repository_shape, owner_shape
 from workhook.identity.invitations import Invitation
-from workhook.identity.schemas import (
-    Account,
-    OrganizationShape,
-    Permissions,
-    Repository,
-    organization_shape,
-    permissions_of,
-)
 
 
 class ProfileShape(OwnerShape, kw_only=True):
@@ -48,7 +36,7 @@ class ProfileShape(OwnerShape, kw_only=True):
     following: int = 0
 
 
-class OrganizationProfileShape(OrganizationShape, kw_only=True):
+class OrganizationProfileShape(schemas.OrganizationShape, kw_only=True):
     """An organization, as its members see it."""
 
     name: str | None
@@ -95,28 +83,19 @@ class Key(msgspec.Struct):
     """There are none."""
 
 
-def profile_shape(account: Account, base: str, *, whole: bool) -> ProfileShape:
+def profile_shape(account: schemas.Account, base: str, *, whole: bool) -> ProfileShape:
     """`base`: what links in the body start with. `whole`: with the address, which others are not told."""
-    return ProfileShape(
-        **msgspec.structs.asdict(owner_shape(account, base)),
-        name=account.name,
-        email=account.email if whole else None,
-        created_at=to_seconds_text(account.created_at),
-        updated_at=to_seconds_text(account.updated_at),
+    email = account.email if whole else None
+    return schemas.shape_of(ProfileShape, account, **msgspec.structs.asdict(owner_shape(account, base)), email=email)
+
+
+def organization_profile_shape(account: schemas.Account, base: str) -> OrganizationProfileShape:
+    return schemas.shape_of(
+        OrganizationProfileShape, account, **msgspec.structs.asdict(schemas.organization_shape(account, base))
     )
 
 
-def organization_profile_shape(account: Account, base: str) -> OrganizationProfileShape:
-    return OrganizationProfileShape(
-        **msgspec.structs.asdict(organization_shape(account, base)),
-        name=account.name,
-        email=account.email,
-        created_at=to_seconds_text(account.created_at),
-        updated_at=to_seconds_text(account.updated_at),
-    )
-
-
-def repository_profile_shape(repository: Repository, base: str) -> RepositoryProfileShape:
+def repository_profile_shape(repository: schemas.Repository, base: str) -> RepositoryProfileShape:
     return RepositoryProfileShape(**msgspec.structs.asdict(app_repository_shape(repository, base)))
 
 
@@ -139,7 +118,7 @@ class Membership(msgspec.Struct):
 class CollaboratorShape(OwnerShape, kw_only=True):
     """Somebody in a repository."""
 
-    permissions: Annotated[Permissions, Meta(description="What this one may do in it.")]
+    permissions: Annotated[schemas.Permissions, Meta(description="What this one may do in it.")]
     role_name: Role
 
 
@@ -152,7 +131,12 @@ class CollaboratorPermission(msgspec.Struct):
 
 
 def membership_shape(
-    organization: Account, user: Account, role: str, base: str, *, state: Literal["active", "pending"] = "active"
+    organization: schemas.Account,
+    user: schemas.Account,
+    role: str,
+    base: str,
+    *,
+    state: Literal["active", "pending"] = "active",
 ) -> Membership:
     shape = organization_profile_shape(organization, base)
     return Membership(
@@ -165,7 +149,7 @@ def membership_shape(
     )
 
 
-def pending_membership_shape(invitation: Invitation, invitee: Account, base: str) -> Membership:
+def pending_membership_shape(invitation: Invitation, invitee: schemas.Account, base: str) -> Membership:
     """What an invitation will give to the invited person, who is no member yet and sees no address."""
     shape = membership_shape(invitation.account, invitee, invitation.role, base, state="pending")
     shape.organization.email = None
@@ -174,11 +158,11 @@ def pending_membership_shape(invitation: Invitation, invitee: Account, base: str
     return shape
 
 
-def collaborator_shape(account: Account, role: Role, base: str) -> CollaboratorShape:
+def collaborator_shape(account: schemas.Account, role: Role, base: str) -> CollaboratorShape:
     """`base`: what links in the body start with."""
     return CollaboratorShape(
         **msgspec.structs.asdict(owner_shape(account, base)),
-        permissions=permissions_of(None if role == "none" else role),
+        permissions=schemas.permissions_of(None if role == "none" else role),
         role_name=role,
     )
 
@@ -219,13 +203,12 @@ class RepositoryInvitation(msgspec.Struct):
 def organization_invitation(invitation: Invitation, base: str) -> OrganizationInvitation:
     """`base`: what links in the body start with."""
     url = f"{base}/orgs/{invitation.account.login}/invitations/{invitation.id}"
-    return OrganizationInvitation(
-        id=invitation.id,
+    return schemas.shape_of(
+        OrganizationInvitation,
+        invitation,
         node_id=f"I_{invitation.id}",
         login=invitation.invitee.login if invitation.invitee else None,
-        email=invitation.email,
         role="admin" if invitation.role == "owner" else "direct_member",
-        created_at=to_seconds_text(invitation.created_at),
         inviter=owner_shape(invitation.inviter, base),
         team_count=0,
         invitation_teams_url=f"{url}/teams",
@@ -239,15 +222,15 @@ def repository_invitation(invitation: Invitation, base: str) -> RepositoryInvita
     assert repository is not None, "it is to a repository"
     assert invitee is not None, "nobody is invited to a repository by e-mail"
     shape = repository_profile_shape(repository, base)
-    return RepositoryInvitation(
-        id=invitation.id,
+    return schemas.shape_of(
+        RepositoryInvitation,
+        invitation,
         node_id=f"I_{invitation.id}",
         repository=shape,
         login=invitee.login,
         invitee=owner_shape(invitee, base) if invitation.is_known else None,
         inviter=owner_shape(invitation.inviter, base),
-        permissions=invitation.role,  # type: ignore[arg-type]  # read, write, admin
-        created_at=to_seconds_text(invitation.created_at),
+        permissions=invitation.role,
         expired=invitation.expires_at <= now_ms(),
         url=f"{base}/user/repository_invitations/{invitation.id}",
         html_url=f"{shape.html_url}/invitations",

@@ -8,18 +8,18 @@ import sqlalchemy as sa
 
 from workhook.identity.schemas import Account, Organization, Repository, account_of
 from workhook.identity.tables import accounts, collaborators, memberships, projects, tokens
-from workhook.storage import Reader, Row, Transaction
+from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
+from workhook.storage.record_rows import selected
 from workhook.storage.statements import hot
 
-_ACCOUNT = Account.__struct_fields__
+
+def account_columns(prefix: str = "") -> list[sa.Label[Any]]:
+    """For `account_of`."""
+    return selected(Account, accounts, prefix)
 
 
-def account_columns(prefix: str = "") -> list[sa.Label[object]]:
-    return [accounts.c[name].label(prefix + name) for name in _ACCOUNT]
-
-
-_note_use = sa.update(tokens).where(tokens.c.id == big("token_id")).values(last_used_at=big("now"))
+note_token_use = sa.update(tokens).where(tokens.c.id == big("token_id")).values(last_used_at=big("now"))
 _account = sa.select(*account_columns()).where(accounts.c.login_key == sa.bindparam("login_key"))
 _account_by_id = sa.select(*account_columns()).where(accounts.c.id == big("id"))
 _disabled = sa.select(accounts.c.disabled_at).where(accounts.c.id == big("id"))
@@ -83,10 +83,6 @@ _repository_by_project = repositories.where(projects.c.id == sa.bindparam("proje
 def key_of(name: str) -> str:
     """How logins and repository names are compared: without regard to case. They are ASCII; other text is none."""
     return name.lower() if name.isascii() else name
-
-
-async def note_token_use(tx: Transaction, token_id: int, now: int) -> None:
-    await tx.execute(_note_use, {"token_id": token_id, "now": now})
 
 
 async def find_account(reader: Reader, login: str) -> Account | None:
@@ -163,7 +159,7 @@ def _effective_role(
     """The stronger of what ownership, membership and collaboration give. Members see what is not private."""
     if owner.id == user_id or member_role == "owner":
         return "admin"
-    # A token of an app reaches only the repositories of its installation, private ones among them (`tokens.reach`).
+    # A token of an app reaches only the repositories of its installation, private ones among them (`tokens.lookup`).
     member = "write" if member_role == "app" or (member_role == "member" and not private) else None
     order = [None, "read", "write", "admin"]
     return max(member, collaborator_role, key=order.index)

@@ -9,6 +9,7 @@ process alone: a stranger must not cause writes.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,11 +17,10 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 import structlog
+from prometheus_client import Counter
 
 from workhook.core.clock import now_ms
 from workhook.core.errors import Unavailable
-from workhook.identity import metrics
-from workhook.identity.addresses import subscriber
 from workhook.identity.tables import rate_windows
 from workhook.storage import Database
 from workhook.storage.dialects import upsert
@@ -35,6 +35,9 @@ ALONE_S = 5.0  # how long a database that could not be written is not asked agai
 ADDRESSES_MAX = 10_000
 TAKEN_BACK_TIMES = 10  # the limit: so many requests of a window may cost nothing, in one process
 
+RATE_ALONE = Counter(
+    "workhook_rate_limit_alone_total", "Times that a process counted by itself: the database could not be written."
+)
 log = structlog.get_logger(__name__)
 
 _row = rate_windows.c
@@ -188,7 +191,7 @@ class RateLimiter:
 
     def _refill_alone(self, share: _Share, now: int) -> None:
         """Rather than refuse reads while nothing can be written: from what this process knows was left."""
-        metrics.RATE_ALONE.inc()
+        RATE_ALONE.inc()
         if now >= share.resets_at:
             share.resets_at, share.used = _end(now), 0
         share.left = min(self._limit - share.used, max(1, (self._limit - share.used) // PARTS))
@@ -217,7 +220,7 @@ class RateLimiter:
         except Unavailable as problem:
             log.warning("rate_limit_not_given_back", callers=len(rows), reason=problem.message)
         except Exception:
-            metrics.RATE_ALONE.inc()
+            RATE_ALONE.inc()
             log.exception("rate_limit_not_given_back", callers=len(rows))
 
     def _hit_address(self, network: str, count: int) -> tuple[Usage, bool]:
@@ -246,6 +249,20 @@ def _end(now: int) -> int:
 
 
 _UNLIMITED = 2**31 - 1
+
+
+def subscriber(address: str | None) -> str:
+    """One subscriber has 2^64 addresses of IPv6 (RFC 6177): they count as one, and an address of IPv4 that is written
+    as one of IPv6 as what it is. Whatever is no address counts as one too: it can be written in many ways."""
+    try:
+        parsed = ipaddress.ip_address(address or "")
+    except ValueError:
+        return "unknown"
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.ipv4_mapped is not None:
+            return str(parsed.ipv4_mapped)
+        return str(ipaddress.ip_network((int(parsed), 64), strict=False))
+    return str(parsed)
 
 
 def headers(usage: Usage) -> dict[str, str]:

@@ -16,13 +16,14 @@ from contextlib import suppress
 from typing import NamedTuple
 
 import structlog
+from prometheus_client import Counter as Metric
 
 from workhook.core import json
 from workhook.core.clock import MINUTE_MS, now_ms, to_millis_text
 from workhook.core.errors import NotFound, Problem, Unavailable
 from workhook.http.calls import Call
-from workhook.identity import audit, metrics
-from workhook.identity.audit_actions import action_of
+from workhook.identity import audit
+from workhook.identity.audit import action_of
 from workhook.storage import Database
 
 FLUSH_S = 0.5
@@ -35,6 +36,8 @@ _STATUSES = frozenset({401, 403, 404, 429})
 _ID = re.compile(r"[0-9]{1,16}|[a-z]{2,4}_[0-9a-z]{26}")
 _PARAMETER = re.compile(r"\{(\w+)\}")
 
+REFUSALS = Metric("workhook_refusals_total", "Refused attempts, by the status that they were answered.", ["status"])
+REFUSALS_DROPPED = Metric("workhook_audit_refusals_dropped_total", "Refused attempts that are not in the audit log.")
 log = structlog.get_logger(__name__)
 
 
@@ -78,22 +81,21 @@ class Refusals:
         """For `http.routing`: every problem that a call is answered with, `Call.refused` too."""
         if not _counts(call, problem):
             return
-        metrics.REFUSALS.labels(problem.status).inc()
+        REFUSALS.labels(problem.status).inc()
         key = _key(call, problem)
+        caller = (key.actor_id, key.app_id) if key.actor_id or key.app_id else key.address
         seen = self._pending.get(key)
         if seen is not None:
             self._pending[key] = seen._replace(times=seen.times + 1)
-        elif len(self._pending) + len(self._writing) < PENDING_MAX and self._has_room(key):
+        elif len(self._pending) + len(self._writing) < PENDING_MAX and self._budget.take(
+            time.monotonic(), known=key.account_id != 0, caller=caller
+        ):
             self._pending[key] = _Seen(now_ms(), call.request_id, 1)
         else:
-            metrics.REFUSALS_DROPPED.inc()
+            REFUSALS_DROPPED.inc()
             self._dropped += 1
         if self._writer is None or self._writer.done():
             self._writer = asyncio.create_task(self._write_later(), name="refusals")
-
-    def _has_room(self, key: _Alike) -> bool:
-        caller = (key.actor_id, key.app_id) if key.actor_id or key.app_id else key.address
-        return self._budget.take(time.monotonic(), known=key.account_id != 0, caller=caller)
 
     async def close(self) -> None:
         """Write what is pending. If the database is away it is lost, and counted."""
@@ -146,7 +148,7 @@ def _together(earlier: _Refused, later: _Refused) -> _Refused:
 
 def _drop(refused: _Refused) -> int:
     number = sum(each.times for each in refused.values())
-    metrics.REFUSALS_DROPPED.inc(number)
+    REFUSALS_DROPPED.inc(number)
     return number
 
 

@@ -1,21 +1,31 @@
-"""Before a repository goes for good, the areas that keep something about it give that up, or say that it has to wait.
-When an app goes, so does what it made for itself. When it is uninstalled, what it made for the organization stays, or
-is removed with it.
+"""What follows where something goes for good, or a right does.
+
+Before a repository goes, the areas that keep something about it give that up, or say that it has to wait. When an app
+goes, so does what it made for itself. When it is uninstalled, what it made for the organization stays, or is removed
+with it. `bootstrap` subscribes the areas: those of one rank do not know one another.
 
 `rights_lost` is the one door of decision 20: whatever can take a right away calls it in the transaction that takes it,
 and what the right made possible ends there. A call too many changes nothing; one too few leaves something running.
 
-`bootstrap` subscribes them: areas of one rank do not know one another.
+Invitations end here too: with the right of who made them, and with the place of who holds them. None of them is there
+again when the right or the place comes back. What is over by the clock is removed by `tokens.issue.prune`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import msgspec
+import sqlalchemy as sa
 
-from workhook.identity.schemas import Actor
+from workhook.identity import audit
+from workhook.identity.invitations import BY_EMAIL, for_invited, invited, place_key, still_may_invite
+from workhook.identity.schemas import Account, Actor, Repository
+from workhook.identity.tables import accounts, invitations, projects
 from workhook.storage import Transaction
+from workhook.storage.dialects import any_of
+from workhook.storage.metadata import big
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,39 +49,29 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
 
 Forget = Callable[[Transaction, int], Awaitable[bool]]
 """Gets the repository id; False: not yet, and nothing was done."""
-
 ForgetApp = Callable[[Transaction, int], Awaitable[None]]
 """Gets the id of the app."""
-
 OnLoss = Callable[[Transaction, Loss], Awaitable[None]]
-
 Uninstalled = Callable[[Transaction, int, int, bool], Awaitable[list[str]]]
 """Gets the ids of the installation and of the account that it was on, and whether to remove what it made; answers the
 addresses of all that (`/repos/acme/website/hooks/7`)."""
+F = TypeVar("F")
 
-_subscribers: list[Forget] = []
-_app_subscribers: list[ForgetApp] = []
-_loss_subscribers: list[OnLoss] = []
+
+class Subscribers(list[F]):
+    """Functions to call, in the order in which they were subscribed."""
+
+    def subscribe(self, function: F) -> None:
+        """Subscribing twice is once."""
+        if function not in self:
+            self.append(function)
+
+
+repositories = Subscribers[Forget]()
+apps = Subscribers[ForgetApp]()
+losses = Subscribers[OnLoss]()
+installations = Subscribers[Uninstalled]()
 _links = {"base": ""}
-_installation_subscribers: list[Uninstalled] = []
-
-
-def subscribe(forget: Forget) -> None:
-    """Subscribing twice is once."""
-    if forget not in _subscribers:
-        _subscribers.append(forget)
-
-
-def subscribe_app(forget: ForgetApp) -> None:
-    """Subscribing twice is once."""
-    if forget not in _app_subscribers:
-        _app_subscribers.append(forget)
-
-
-def subscribe_loss(on_loss: OnLoss) -> None:
-    """Subscribing twice is once."""
-    if on_loss not in _loss_subscribers:
-        _loss_subscribers.append(on_loss)
 
 
 def links_start_with(base: str) -> None:
@@ -79,15 +79,9 @@ def links_start_with(base: str) -> None:
     _links["base"] = base
 
 
-def subscribe_installation(gone: Uninstalled) -> None:
-    """Subscribing twice is once."""
-    if gone not in _installation_subscribers:
-        _installation_subscribers.append(gone)
-
-
 async def forget(tx: Transaction, repository_id: int) -> bool:
     """Whether nothing holds the repository any more. False: the caller rolls back, or changes nothing itself."""
-    return all([await each(tx, repository_id) for each in _subscribers])
+    return all([await each(tx, repository_id) for each in repositories])
 
 
 async def rights_lost(
@@ -110,17 +104,73 @@ async def rights_lost(
         actor=actor,
         base=_links["base"] if base is None else base,
     )
-    for each in _loss_subscribers:
+    for each in losses:
         await each(tx, loss)
 
 
-async def forget_app(tx: Transaction, app_id: int) -> None:
-    """What the app made for itself goes with it, in the transaction that deletes it."""
-    for each in _app_subscribers:
-        await each(tx, app_id)
+# The places of an account: itself as an organization, and each of its repositories. They are written as in the index.
+_of_repositories = sa.select(sa.literal("r", sa.Text) + sa.cast(projects.c.repository_id, sa.Text)).where(
+    projects.c.account_id == big("account_id")
+)
+_places = sa.union_all(sa.select(sa.bindparam("place", type_=sa.Text)), _of_repositories)
+_in_account = invitations.c.place.in_(_places)
+_here = invitations.c.place == sa.bindparam("place", type_=sa.Text)
+
+# Locked by who invites, too: what is written before that is seen, and nobody writes after it without the right.
+_lock_inviter = sa.select(accounts.c.id).where(accounts.c.id == big("inviter_id")).with_for_update(key_share=True)
+_invitee = accounts.alias("invitee")
+# All are held first: of two rights that go at the same time, the second loss sees that the first right has gone.
+_made = (
+    sa.select(
+        invitations.c.id, invitations.c.account_id, invitations.c.repository_id, _invitee.c.login.label("invitee")
+    )
+    .select_from(invitations.outerjoin(_invitee, _invitee.c.id == invitations.c.user_id))
+    .where(invitations.c.inviter_id == big("inviter_id"))
+    .order_by(invitations.c.id)
+    .with_for_update(of=invitations)
+)
+_made_here, _made_in_account = _made.where(_here), _made.where(_in_account)
+_end = (
+    sa.delete(invitations).where(any_of(invitations.c.id, "ids"), sa.not_(still_may_invite)).returning(invitations.c.id)
+)
+_held = sa.delete(invitations).where(for_invited)
+_held_here, _held_in_account = _held.where(_here), _held.where(_in_account)
+_of_repository = sa.delete(invitations).where(_here)
 
 
-async def uninstalled(tx: Transaction, installation_id: int, account_id: int, *, remove: bool) -> list[str]:
-    """What an installation made on the account, in the transaction that ends it: it stays, or with `remove` it goes."""
-    made = [await each(tx, installation_id, account_id, remove) for each in _installation_subscribers]
-    return [address for each in made for address in each]
+async def end_invitations(tx: Transaction, loss: Loss) -> None:
+    """An `identity.removal.OnLoss`: an invitation is there as long as its inviter may invite to its place."""
+    if loss.app_id is not None or loss.account_id is None or loss.user_id is None:
+        return  # a consent makes nobody an owner or admin, and who sees a project does not either
+    await tx.fetch_one(_lock_inviter, {"inviter_id": loss.user_id})
+    whole = loss.repository_id is None
+    params = {**_where(loss.account_id, loss.repository_id), "inviter_id": loss.user_id}
+    made = await tx.fetch_all(_made_in_account if whole else _made_here, params)
+    if not made:
+        return
+    ended = {row["id"] for row in await tx.fetch_all(_end, {"ids": [row["id"] for row in made]})}
+    entries = [
+        audit.AuditTarget(row["invitee"] or BY_EMAIL, row["account_id"], row["repository_id"], {"reason": "right_lost"})
+        for row in made
+        if row["id"] in ended
+    ]
+    audit.record_all(tx, loss.actor, "invitation.delete", entries)
+
+
+def person_goes(tx: Transaction, account_id: int, repository_id: int | None, person: Account) -> None:
+    """Somebody is removed, or leaves: no invitation is left by which they could come back, to the repository, or to all
+    that is the account's (None). Written along with the next statement."""
+    held = _held_in_account if repository_id is None else _held_here
+    tx.defer(held, [{**_where(account_id, repository_id), **invited(person)}])
+
+
+def repository_goes(tx: Transaction, repository: Repository) -> None:
+    """A project is deleted: when it is restored, nobody is invited to it. Written along with the next statement."""
+    tx.defer(_of_repository, [{"place": place_key(repository)}])
+
+
+def _where(account_id: int, repository_id: int | None) -> dict[str, object]:
+    """Parameters of `_in_account` or, with a repository, of `_here`."""
+    if repository_id is None:
+        return {"account_id": account_id, "place": f"o{account_id}"}
+    return {"place": f"r{repository_id}"}

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
 
 from workhook.core.clock import to_seconds_text
+from workhook.core.records import Record
 from workhook.http.calls import RequestRecord
 from workhook.http.wire_types import Time, Unserved, Url
 from workhook.storage import Row
 
 
-class Account(msgspec.Struct, frozen=True):
-    """A user or an organization."""
+class Account(Record, frozen=True):
+    """A user, an organization, or the bot of an app, by its `kind`. Times are milliseconds since the epoch."""
 
     id: int
     kind: str
@@ -74,7 +75,7 @@ class Grant(msgspec.Struct, frozen=True):
 class Actor(msgspec.Struct, frozen=True):
     """Who calls, and what the token allows.
 
-    `reaches` None: the token is not confined, its scopes decide. `need`: the permission and level that the operation
+    `grants` None: the token is not confined, its scopes decide. `need`: the permission and level that the operation
     asks of a confined token. An installation's `user` is the bot of its app. `root_id`: of the token at whose beginning
     this one was made, by others in between; None: nobody made it with a token. `family`: of what came of one consent.
     `narrowed_to`: of an app's token of a user that reaches one account alone, which. `client_id`: of an OAuth app's
@@ -89,7 +90,7 @@ class Actor(msgspec.Struct, frozen=True):
     last_used_at: int | None = None
     app_id: int | None = None
     installation_id: int | None = None
-    reaches: tuple[Grant, ...] | None = None
+    grants: tuple[Grant, ...] | None = None
     need: tuple[str, str] | None = None
     expires_at: int | None = None
     root_id: int | None = None
@@ -177,6 +178,19 @@ class OrganizationShape(msgspec.Struct):
     html_url: Url
     description: str | None
     type: str
+
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def shape_of(shape: type[S], source: object, **values: Any) -> S:
+    """The shape with these values. Its other fields are the attributes of `source` with their names, moments as
+    texts."""
+    for name in shape.__struct_fields__:
+        if name not in values and hasattr(source, name):
+            value = getattr(source, name)
+            values[name] = to_seconds_text(value) if name.endswith("_at") and value is not None else value
+    return shape(**values)
 
 
 STAND_IN_DOMAIN = "users.noreply.example"

@@ -1,26 +1,23 @@
-"""Accounts own repositories. A repository is a project: the webhook API
-knows it by owner and name, the work API by its text id."""
+"""The tables of identity.
+
+Accounts own repositories. A repository is a project: the webhook API knows it by owner and name, the work API by its
+text id. An app is an OAuth app (scopes) or an app (permissions, installations); both belong to an organization.
+Secrets are stored as digests only.
+"""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
-from workhook.storage.metadata import BigId, Millis, metadata
+from workhook.identity.schemas import Account
+from workhook.storage.metadata import BigId, Millis, metadata, partial_index
+from workhook.storage.record_rows import table_columns
 
 accounts = sa.Table(
     "accounts",
     metadata,
-    sa.Column("id", BigId, primary_key=True),
-    sa.Column("kind", sa.Text, nullable=False),  # user | organization | bot
-    sa.Column("login", sa.Text, nullable=False),
-    sa.Column(
-        "login_key", sa.Text, nullable=False, unique=True
-    ),  # in lower case: logins are unique without regard to case
-    sa.Column("name", sa.Text),
-    sa.Column("email", sa.Text),
-    sa.Column("avatar", sa.Text),
-    sa.Column("created_at", Millis, nullable=False),
-    sa.Column("updated_at", Millis, nullable=False),
+    *table_columns(Account),
+    sa.Column("login_key", sa.Text, nullable=False, unique=True),  # in lower case: logins differ by more than case
     # Of a user: set, nothing that stands for them is good. What they did, and their places, stay.
     sa.Column("disabled_at", Millis),
     sqlite_autoincrement=True,
@@ -60,22 +57,10 @@ projects = sa.Table(
 # The audit log tells of projects that are gone by the name that they had.
 sa.Index("ix_projects_name", projects.c.account_id, sa.func.lower(projects.c.name))
 # Those of an account, as they were made, and what members see apart from what they do not.
-sa.Index(
-    "ix_projects_there",
-    projects.c.account_id,
-    projects.c.private,
-    projects.c.repository_id,
-    sqlite_where=sa.text("deleted_at IS NULL"),
-    postgresql_where=sa.text("deleted_at IS NULL"),
-)
-sa.Index(
-    "ix_projects_trash",
-    projects.c.account_id,
-    projects.c.deleted_at,
-    projects.c.id,
-    sqlite_where=sa.text("deleted_at IS NOT NULL"),
-    postgresql_where=sa.text("deleted_at IS NOT NULL"),
-)
+_of = projects.c
+_there, _in_trash = _of.deleted_at.is_(None), _of.deleted_at.is_not(None)
+partial_index("ix_projects_there", _of.account_id, _of.private, _of.repository_id, where=_there)
+partial_index("ix_projects_trash", _of.account_id, _of.deleted_at, _of.id, where=_in_trash)
 
 collaborators = sa.Table(
     "collaborators",
@@ -119,7 +104,7 @@ tokens = sa.Table(
     "tokens",
     metadata,
     sa.Column("id", BigId, primary_key=True),
-    sa.Column("kind", sa.Text, nullable=False),  # see `identity.tokens.kinds`
+    sa.Column("kind", sa.Text, nullable=False),  # see `identity.tokens.issue`
     sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),  # SHA-256 of the token, which is stored nowhere
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
     sa.Column("scopes", sa.Text, nullable=False),  # separated by spaces; of the kinds that have permissions none
@@ -180,4 +165,211 @@ rate_windows = sa.Table(
     sa.Column("used", sa.Integer, nullable=False),  # with what processes have taken and not used yet
     sa.Column("granted", sa.Integer, nullable=False),  # to the process that came last
     sa.Index("ix_rate_windows_resets_at", "resets_at"),
+)
+
+
+apps = sa.Table(
+    "apps",
+    metadata,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("kind", sa.Text, nullable=False),  # oauth | app
+    sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("client_id", sa.Text, nullable=False, unique=True),
+    sa.Column("slug", sa.Text, nullable=False, unique=True),  # of the name; apps are addressed by it
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("description", sa.Text),
+    sa.Column("homepage_url", sa.Text),
+    sa.Column("callback_urls", sa.Text, nullable=False),  # JSON array; compared exactly
+    sa.Column("device_flow", sa.Boolean, nullable=False),
+    sa.Column("public", sa.Boolean, nullable=False),  # apps: whether other organizations may install it
+    sa.Column("permissions", sa.Text, nullable=False),  # apps: JSON object, what an installation may ask for at most
+    sa.Column("bot_id", sa.BigInteger, sa.ForeignKey("accounts.id")),  # apps: the account that installations act as
+    sa.Column("created_at", Millis, nullable=False),
+    sa.Column("updated_at", Millis, nullable=False),
+    sa.Index("ix_apps_account_id", "account_id"),
+    sqlite_autoincrement=True,
+)
+
+app_secrets = sa.Table(
+    "app_secrets",
+    metadata,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("app_id", sa.BigInteger, sa.ForeignKey("apps.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),  # SHA-256 of the secret, which is stored nowhere
+    sa.Column("last_eight", sa.Text, nullable=False),  # so that its owners know which one it is
+    sa.Column("created_at", Millis, nullable=False),
+    sa.Column("last_used_at", Millis),
+    sa.Index("ix_app_secrets_app_id", "app_id"),
+    sqlite_autoincrement=True,
+)
+
+app_keys = sa.Table(
+    "app_keys",
+    metadata,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("app_id", sa.BigInteger, sa.ForeignKey("apps.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("public_key", sa.Text, nullable=False),  # PEM; the private key is shown once and stored nowhere
+    sa.Column("fingerprint", sa.Text, nullable=False),  # SHA256:… of the public key
+    sa.Column("created_at", Millis, nullable=False),
+    sa.Index("ix_app_keys_app_id", "app_id"),
+    sqlite_autoincrement=True,
+)
+
+installations = sa.Table(
+    "installations",
+    metadata,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("app_id", sa.BigInteger, sa.ForeignKey("apps.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("repository_selection", sa.Text, nullable=False),  # all | selected
+    sa.Column("permissions", sa.Text, nullable=False),  # JSON object; what the organization has granted
+    sa.Column("suspended_at", Millis),
+    sa.Column("suspended_by", sa.Text),  # app | organization: an app does not undo what an owner has done
+    sa.Column("created_at", Millis, nullable=False),
+    sa.Column("updated_at", Millis, nullable=False),
+    sa.UniqueConstraint("app_id", "account_id"),
+    sa.Index("ix_installations_account_id", "account_id"),
+    sqlite_autoincrement=True,
+)
+
+installation_repositories = sa.Table(
+    "installation_repositories",
+    metadata,
+    sa.Column(
+        "installation_id", sa.BigInteger, sa.ForeignKey("installations.id", ondelete="CASCADE"), primary_key=True
+    ),
+    sa.Column(
+        "repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE"), primary_key=True
+    ),
+    sa.Index("ix_installation_repositories_repository_id", "repository_id"),
+)
+
+
+# What a user has let an app do. Revoking it revokes every token that came of it.
+grants = sa.Table(
+    "grants",
+    metadata,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("app_id", sa.BigInteger, sa.ForeignKey("apps.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("scopes", sa.Text, nullable=False),  # separated by spaces
+    sa.Column("created_at", Millis, nullable=False),
+    sa.Column("updated_at", Millis, nullable=False),
+    sa.UniqueConstraint("app_id", "user_id"),
+    sa.Index("ix_grants_user_id", "user_id"),
+    sqlite_autoincrement=True,
+)
+
+authorization_codes = sa.Table(
+    "authorization_codes",
+    metadata,
+    sa.Column("digest", sa.LargeBinary, primary_key=True),
+    sa.Column("app_id", sa.BigInteger, sa.ForeignKey("apps.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("redirect_uri", sa.Text, nullable=False),  # where the code was sent, also where it was not asked for
+    sa.Column("scopes", sa.Text, nullable=False),
+    sa.Column("code_challenge", sa.Text),  # the method is S256, the only one that is taken
+    sa.Column("created_at", Millis, nullable=False),
+    sa.Column("expires_at", Millis, nullable=False),
+    sa.Column("used_at", Millis),
+    sa.Column("family", sa.Text, nullable=False),  # of the tokens that come of it: a replay revokes them
+    sa.Index("ix_authorization_codes_app_id", "app_id", "user_id"),
+    sa.Index("ix_authorization_codes_expires_at", "expires_at"),
+)
+
+device_codes = sa.Table(
+    "device_codes",
+    metadata,
+    sa.Column("digest", sa.LargeBinary, primary_key=True),
+    sa.Column("user_code", sa.Text, nullable=False, unique=True),  # eight letters, without the hyphen
+    sa.Column("app_id", sa.BigInteger, sa.ForeignKey("apps.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("scopes", sa.Text, nullable=False),
+    sa.Column("interval_s", sa.Integer, nullable=False),
+    sa.Column("created_at", Millis, nullable=False),
+    sa.Column("expires_at", Millis, nullable=False),
+    sa.Column("polled_at", Millis),
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE")),  # who decided
+    sa.Column("decision", sa.Text),  # approved | denied
+    sa.Column("used_at", Millis),
+    sa.Index("ix_device_codes_app_id", "app_id", "expires_at"),
+    sa.Index("ix_device_codes_expires_at", "expires_at"),
+)
+
+refresh_tokens = sa.Table(
+    "refresh_tokens",
+    metadata,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),
+    sa.Column("app_id", sa.BigInteger, sa.ForeignKey("apps.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("family", sa.Text, nullable=False),
+    # It came of a flow without a secret (RFC 8252, RFC 8628), so that it is taken without one.
+    sa.Column("public", sa.Boolean, nullable=False),
+    sa.Column("created_at", Millis, nullable=False),
+    sa.Column("expires_at", Millis, nullable=False),
+    sa.Column("used_at", Millis),  # used twice: somebody has stolen it, and the family is revoked
+    sa.Index("ix_refresh_tokens_app_id", "app_id", "user_id"),
+    sa.Index("ix_refresh_tokens_family", "family"),
+    sa.Index("ix_refresh_tokens_expires_at", "expires_at"),
+    sqlite_autoincrement=True,
+)
+
+
+passwords = sa.Table(
+    "passwords",
+    metadata,
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("hash", sa.Text, nullable=False),  # argon2id, with its parameters
+    sa.Column("changed_at", Millis, nullable=False),
+)
+
+sessions = sa.Table(
+    "sessions",
+    metadata,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),  # SHA-256 of the cookie's value
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("created_at", Millis, nullable=False),
+    sa.Column("seen_at", Millis, nullable=False),  # right to some minutes
+    sa.Column("expires_at", Millis, nullable=False),
+    sa.Column("address", sa.Text),
+    sa.Column("user_agent", sa.Text),
+    sa.Index("ix_sessions_user_id", "user_id"),
+    sa.Index("ix_sessions_expires_at", "expires_at"),
+    sqlite_autoincrement=True,
+)
+
+sign_in_links = sa.Table(
+    "sign_in_links",
+    metadata,
+    sa.Column("digest", sa.LargeBinary, primary_key=True),
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("purpose", sa.Text, nullable=False),  # sign_in | set_password
+    sa.Column("created_at", Millis, nullable=False),
+    sa.Column("expires_at", Millis, nullable=False),
+    sa.Column("used_at", Millis),
+    sa.Index("ix_sign_in_links_user_id", "user_id"),
+    sa.Index("ix_sign_in_links_expires_at", "expires_at"),
+)
+
+# Failures to sign in, counted in every process together.
+sign_in_failures = sa.Table(
+    "sign_in_failures",
+    metadata,
+    sa.Column("key", sa.Text, primary_key=True),  # login:…, pair:…, address:…, user:…, place:… or device:…
+    sa.Column("failures", sa.Integer, nullable=False),
+    sa.Column("since", Millis, nullable=False),
+    sa.Column("blocked_until", Millis, nullable=False),
+    sa.Index("ix_sign_in_failures_since", "since"),
+)
+
+# Whom an OpenID provider knows under which subject.
+identities = sa.Table(
+    "identities",
+    metadata,
+    sa.Column("issuer", sa.Text, primary_key=True),
+    sa.Column("subject", sa.Text, primary_key=True),
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("created_at", Millis, nullable=False),
+    sa.Index("ix_identities_user_id", "user_id"),
 )

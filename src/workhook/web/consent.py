@@ -14,12 +14,10 @@ from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
 from workhook.identity.apps.queries import find_client
-from workhook.identity.oauth import authorization, devices
+from workhook.identity.oauth import authorization, codes
 from workhook.identity.oauth.authorization import AuthorizationRequest, Redirected
-from workhook.identity.oauth.codes import create_code
-from workhook.identity.oauth.devices import DeviceRequest
-from workhook.identity.oauth.grants import allow, is_allowed
-from workhook.identity.oauth.scopes import in_words, wanted
+from workhook.identity.oauth.codes import DeviceRequest, create_code
+from workhook.identity.oauth.grants import allow, in_words, is_allowed, wanted
 from workhook.identity.queries import find_account_by_id
 from workhook.identity.signin import throttle
 from workhook.storage import Transaction
@@ -180,7 +178,7 @@ async def page_device_decide(call: Call) -> Answer:
     approved = fields.get("decision") == "approve"
 
     async def step(tx: Transaction) -> None:
-        await devices.decide(tx, request, session.user.id, approved=approved)
+        await codes.decide(tx, request, session.user.id, approved=approved)
         if approved:
             allowed = sorted(wanted(request.app, request.scopes))
             detail: dict[str, object] = {"client_id": request.app.client_id, "allowed": allowed, "device": True}
@@ -200,7 +198,7 @@ async def _find_request(call: Call, session: Session, typed: str) -> DeviceReque
         call.refused = problem
         message = f"Too many codes were wrong. Try again in {problem.headers['Retry-After']} seconds."
         return _code_form(session, typed, message, status=429, headers=problem.headers)
-    request = await devices.find_request(call.database, typed)
+    request = await codes.find_request(call.database, typed)
     if request is None:
         return _code_form(session, typed, _UNKNOWN, status=422)
     await call.database.in_transaction(lambda tx: throttle.succeeded(tx, attempt))
@@ -229,7 +227,7 @@ async def _ask_device(call: Call, session: Session, request: DeviceRequest) -> A
         session=session,
         app=request.app,
         owner=await find_account_by_id(call.database, request.app.account_id),
-        user_code=devices.shown(request.user_code),
+        user_code=codes.format_user_code(request.user_code),
         words=in_words(request.app, asked),
         asked=_device_asked(session, request),
     )

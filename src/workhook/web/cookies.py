@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from workhook.core.clock import now_ms
 from workhook.http.calls import Call, origin
-from workhook.identity.signin.actions import KnownDevice
+from workhook.identity.signin.passwords import KnownDevice
 
 SESSION = "workhook_session"
 FORM = "workhook_form"

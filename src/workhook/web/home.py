@@ -8,8 +8,9 @@ from workhook.core.errors import Invalid, NotFound, TooManyRequests
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
-from workhook.identity.signin import passwords, sessions, user_grants
-from workhook.identity.signin.actions import Checked, check_password, complete, new_hash, set_password
+from workhook.identity.oauth import grants
+from workhook.identity.signin import passwords, sessions
+from workhook.identity.signin.passwords import PasswordCheck, check_password, complete, new_hash, set_password
 from workhook.storage import Transaction
 from workhook.web import cookies
 from workhook.web.render import page
@@ -29,7 +30,7 @@ async def home(call: Call) -> Answer:
         "home.html",
         session=session,
         sessions=await sessions.list_of(call.database, session.user.id),
-        grants=await user_grants.list_of(call.database, session.user.id),
+        grants=await grants.list_grants(call.database, session.user.id),
         has_password=await passwords.hash_of(call.database, session.user.id) is not None,
     )
 
@@ -63,7 +64,7 @@ async def page_grant(call: Call) -> Answer:
     """Revoke what an app was allowed."""
 
     async def step(tx: Transaction, session: Session) -> None:
-        app_id = await user_grants.revoke(tx, session.user.id, call.path_integer("grant_id"))
+        app_id = await grants.revoke_own_grant(tx, session.user.id, call.path_integer("grant_id"))
         if app_id is None:
             raise NotFound("There is no such authorization any more.")
         await record(tx, call, session.user, "grant.revoke", {"app_id": app_id})
@@ -124,7 +125,7 @@ async def page_password_post(call: Call) -> Answer:
     return await _password_form(call, session, [_HELD if checked and checked.attempt.held else _WRONG])
 
 
-async def _check_current(call: Call, session: Session, current: str) -> Checked | None:
+async def _check_current(call: Call, session: Session, current: str) -> PasswordCheck | None:
     """None: the user has no password yet."""
     if await passwords.hash_of(call.database, session.user.id) is None:
         return None

@@ -11,11 +11,11 @@ from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, shown
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
-from workhook.identity.apps import actions, app_queries, queries
+from workhook.identity.apps import installing, queries
 from workhook.identity.apps.manage_api import change
 from workhook.identity.apps.schemas import App, Installation
-from workhook.identity.oauth import redirects
-from workhook.identity.oauth.scopes import in_words, wanted
+from workhook.identity.oauth import authorization
+from workhook.identity.oauth.grants import in_words, wanted
 from workhook.identity.queries import find_account_by_id, find_member_role, key_of
 from workhook.identity.schemas import Account
 from workhook.storage import Reader, Transaction
@@ -53,7 +53,7 @@ async def page_install(call: Call) -> Answer:
     if session is None:  # who has not signed in is not told which apps there are
         return sign_in_redirect(call)
     app = await _app(call, session)
-    owned = await app_queries.list_owned(call.database, session.user.id, app)
+    owned = await queries.list_owned(call.database, session.user.id, app)
     free = [each.account for each in owned if not each.installed]
     asked = call.query_text("target_id") or call.query_text("suggested_target_id") or ""
     named = [each for each in free if str(each.id) == asked]
@@ -81,7 +81,7 @@ async def page_install_decide(call: Call) -> Answer:
         await _owned(tx, session, app, str(place.id))
         ids = await _chosen(tx, place, sent)
         actor = as_actor(call, session.user)
-        return await actions.install(tx, actor, app, place, permissions=app.permissions, repository_ids=ids)
+        return await installing.install(tx, actor, app, place, permissions=app.permissions, repository_ids=ids)
 
     try:
         made = await change(call, step)
@@ -91,7 +91,7 @@ async def page_install_decide(call: Call) -> Answer:
     if leads_to is None:
         return page("install_done.html", session=session, app=app, place=place)
     parameters = [("installation_id", str(made.id)), ("setup_action", "install"), ("state", sent.state or None)]
-    return onwards(redirects.with_parameters(leads_to, parameters))
+    return onwards(authorization.with_parameters(leads_to, parameters))
 
 
 async def about(call: Call) -> Answer:
@@ -112,7 +112,7 @@ async def _app(call: Call, session: Session) -> App:
 
 async def _owned(reader: Reader, session: Session, app: App, number: str) -> Account:
     """An organization that the person owns. Raises `Forbidden`, whether or not there is another of that number."""
-    for each in await app_queries.list_owned(reader, session.user.id, app):
+    for each in await queries.list_owned(reader, session.user.id, app):
         if _NUMBER.fullmatch(number) and each.account.id == int(number):
             return each.account
     raise Forbidden("Only an owner of an organization can install an app there.", code="missing_role")
@@ -148,7 +148,7 @@ def _asked(session: Session, app: App, place: Account) -> str:
 def _leads_to(app: App) -> str | None:
     """Where the app goes on with whoever has installed it: the first address that its owners have registered."""
     first = app.callback_urls[0] if app.callback_urls else None
-    return first if first is not None and redirects.can_be_sent_to(first) else None
+    return first if first is not None and authorization.can_be_sent_to(first) else None
 
 
 async def _ask(
@@ -161,7 +161,7 @@ async def _ask(
     faults: Sequence[str] = (),
     changed: bool = False,
 ) -> Answer:
-    listed, total = await app_queries.list_repositories(call.database, place, None, session.user.id, Page(LISTED_MAX))
+    listed, total = await queries.list_repositories(call.database, place, None, session.user.id, Page(LISTED_MAX))
     leads_to = _leads_to(app)
     return page(
         "install.html",

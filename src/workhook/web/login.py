@@ -12,8 +12,8 @@ from workhook.core.errors import NotFound, TooManyRequests
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
-from workhook.identity.signin import links, passwords, sessions
-from workhook.identity.signin.actions import LOGIN_MAX_CHARS, check_password, complete, new_hash, set_password
+from workhook.identity.signin import passwords, sessions
+from workhook.identity.signin.passwords import LOGIN_MAX_CHARS, check_password, complete, new_hash, set_password
 from workhook.storage import Transaction
 from workhook.web import cookies
 from workhook.web.render import page
@@ -139,7 +139,7 @@ async def page_link_post(call: Call) -> Answer:
     fields = await read_form(call, None)
     link = await _find_link(call)
     hashed = None
-    if link.purpose == links.SET_PASSWORD:
+    if link.purpose == sessions.SET_PASSWORD:
         password = fields.get("password", "")
         faults = [] if password == fields.get("again") else ["The two passwords are not the same."]
         faults += passwords.faults_of(password, link.user)
@@ -148,7 +148,7 @@ async def page_link_post(call: Call) -> Answer:
         hashed = await new_hash(password, link.user)
 
     async def step(tx: Transaction) -> dict[str, str]:
-        if not await links.use(tx, call.path("token")):
+        if not await sessions.use_link(tx, call.path("token")):
             raise NotFound(_GONE)
         if hashed is not None:
             await set_password(tx, link.user, hashed)
@@ -158,16 +158,16 @@ async def page_link_post(call: Call) -> Answer:
     return redirect("/", await call.database.in_transaction(step))
 
 
-async def _find_link(call: Call) -> links.Link:
-    link = await links.find(call.database, call.path("token"))
+async def _find_link(call: Call) -> sessions.SignInLink:
+    link = await sessions.find_link(call.database, call.path("token"))
     if link is None:
         raise NotFound(_GONE)
     return link
 
 
-def _link_form(call: Call, link: links.Link, faults: list[str]) -> Answer:
+def _link_form(call: Call, link: sessions.SignInLink, faults: list[str]) -> Answer:
     key = form_key(call)
-    name = "link_password.html" if link.purpose == links.SET_PASSWORD else "link.html"
+    name = "link_password.html" if link.purpose == sessions.SET_PASSWORD else "link.html"
     return page(
         name, status=422 if faults else 200, headers=key.headers, csrf=key.csrf, user=link.user, faults=faults,
         action=f"/login/link/{call.path('token')}",

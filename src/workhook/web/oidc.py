@@ -18,7 +18,7 @@ from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
 from workhook.identity.signin import identities, throttle
-from workhook.identity.signin.oidc import Attempt, Claims, Provider, SignInRefused
+from workhook.identity.signin.oidc import Claims, Provider, SignInAttempt, SignInRefused
 from workhook.storage import Transaction
 from workhook.storage.database import UniqueViolation
 from workhook.web import cookies
@@ -43,7 +43,7 @@ routes = Routes(PAGES, "pages", etag=False)
 class _Begun(msgspec.Struct, frozen=True):
     """What the cookie holds."""
 
-    attempt: Attempt
+    attempt: SignInAttempt
     return_to: str
     expires_at: int
 
@@ -59,7 +59,7 @@ async def page_oidc(call: Call) -> Answer:
     """
     provider = _provider(call)
     return_to = safe_return_to(call.query_text("return_to"))
-    attempt = Attempt.new()
+    attempt = SignInAttempt.new()
     address = await provider.authorization_url(attempt, _redirect_uri(call))
     kept = _Begun(attempt, return_to if len(return_to) <= RETURN_TO_MAX_CHARS else "/", now_ms() + LASTS_MS)
     cookie = cookies.write(call, COOKIE, _signed(call, kept), max_age_s=LASTS_MS // 1000)
@@ -110,7 +110,7 @@ def _begun(call: Call) -> _Begun:
     return begun
 
 
-async def _identify(call: Call, provider: Provider, attempt: Attempt) -> Claims:
+async def _identify(call: Call, provider: Provider, attempt: SignInAttempt) -> Claims:
     issuer = call.query_text("iss")
     metadata = await provider.metadata()
     if issuer != provider.issuer and (issuer is not None or metadata.authorization_response_iss_parameter_supported):

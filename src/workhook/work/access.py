@@ -31,7 +31,7 @@ from workhook.identity.queries import (
 )
 from workhook.identity.schemas import Account, Actor, Repository, account_of
 from workhook.identity.tables import accounts, collaborators, memberships, projects
-from workhook.identity.tokens.reach import check_reach, covers, may_reach, not_accessible
+from workhook.identity.tokens.lookup import check_reach, covers, may_reach, not_accessible
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big

@@ -17,7 +17,7 @@ from workhook.core.clock import DAY_MS, now_ms
 from workhook.http import idempotency
 from workhook.http.calls import Services
 from workhook.identity import audit_queries
-from workhook.identity.tokens import prune as tokens_prune
+from workhook.identity.tokens import issue as tokens
 from workhook.work.checkouts import billing
 from workhook.work.credits import ledger
 from workhook.work.files import trash as files_trash
@@ -98,7 +98,7 @@ async def _forget_audit_entries(services: Services, now: int) -> int:
 # Every chore of the program, a line each.
 CHORES: tuple[Chore, ...] = (
     Chore("idempotency_keys", HOUR_S, lambda services, now: idempotency.prune(services.database, now)),
-    Chore("tokens_and_sessions", HOUR_S, lambda services, now: tokens_prune.prune(services.database, now)),
+    Chore("tokens_and_sessions", HOUR_S, lambda services, now: tokens.prune(services.database, now)),
     Chore("audit_log", HOUR_S, _forget_audit_entries),
     Chore("deleted_tasks", HOUR_S, tasks_trash.purge),
     Chore("deleted_files", HOUR_S, files_trash.purge),

@@ -20,7 +20,8 @@ from tests.harness.server import Server
 from tests.harness.world import World
 from workhook.http.calls import Services
 from workhook.identity import queries
-from workhook.identity.apps import actions, keys
+from workhook.identity.apps import actions, credentials
+from workhook.identity.apps.manage_schemas import OauthAppCreate
 from workhook.identity.apps.queries import find_app, list_keys
 
 pytestmark = pytest.mark.one_database
@@ -223,7 +224,10 @@ def test_an_oauth_app_has_no_key(server: Server, world: World, app: Registered) 
             organization = await queries.find_account(tx, world.organization)
             assert organization is not None
             made, _ = await actions.create_oauth_app(
-                tx, None, organization, name=f"Clock {app.id}", callback_urls=["https://example.com/back"]
+                tx,
+                None,
+                organization,
+                OauthAppCreate(name=f"Clock {app.id}", callback_urls=["https://example.com/back"]),
             )
         return made.id, made.client_id
 
@@ -240,7 +244,7 @@ def test_a_key_that_was_taken_away_opens_nothing(server: Server, world: World) -
             found = await find_app(tx, app.id)
             assert found is not None
             [old] = await list_keys(tx, app.id)
-            await actions.add_key(tx, None, found, keys.own_key(public_pem(other_app).decode()))
+            await actions.add_key(tx, None, found, credentials.own_key(public_pem(other_app).decode()))
             await actions.remove_key(tx, None, found, old.id)
 
     other_app = make_app(server, world, own_key=True)

@@ -19,7 +19,7 @@ from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.harness.world import World
 from workhook.http.calls import Services
-from workhook.identity.apps import actions as app_actions
+from workhook.identity.apps import installing
 from workhook.identity.apps import queries as app_queries
 from workhook.identity.tables import audit_log
 from workhook.storage.metadata import big
@@ -333,7 +333,7 @@ def test_a_token_never_widens(server: Server, world: World, call: Callable[..., 
             async with services.database.transaction() as tx:
                 installation = await app_queries.find_installation(tx, app.installation_id)
                 assert installation is not None
-                await app_actions.edit_installation(tx, None, installation, permissions=permissions)
+                await installing.edit_installation(tx, None, installation, permissions=permissions)
 
         server.run(edit)
 

@@ -32,8 +32,7 @@ from workhook.identity.apps import manage_api, manage_installations_api
 from workhook.identity.policy import SCOPES
 from workhook.identity.queries import find_account
 from workhook.identity.tables import audit_log
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import APP_USER, FINE_GRAINED, OAUTH
+from workhook.identity.tokens.issue import APP_USER, FINE_GRAINED, OAUTH, issue
 
 KEYS = {
     "id", "client_id", "slug", "name", "description", "homepage_url", "callback_urls", "device_flow", "owner", "url",

@@ -18,7 +18,7 @@ from workhook.http.calls import Services
 from workhook.identity import actions, queries
 from workhook.identity.schemas import Account
 from workhook.identity.tables import audit_log, memberships
-from workhook.identity.tokens.kinds import APP_USER
+from workhook.identity.tokens.issue import APP_USER
 
 EVERYTHING = {"organization_hooks": "write", "repository_hooks": "write", "work": "write"}
 

@@ -21,9 +21,9 @@ from workhook.hooks.tables import hooks
 from workhook.http.calls import Services
 from workhook.identity import queries
 from workhook.identity.apps.actions import create_oauth_app
+from workhook.identity.apps.manage_schemas import OauthAppCreate
 from workhook.identity.policy import SCOPES
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import FINE_GRAINED, OAUTH
+from workhook.identity.tokens.issue import FINE_GRAINED, OAUTH, issue
 
 LIMIT = 2
 _numbers = itertools.count(1)
@@ -71,7 +71,10 @@ def callers(server: Server) -> Iterator[Callers]:
             assert place is not None
             for name in Callers.OAUTH:
                 made, _ = await create_oauth_app(
-                    tx, None, place, name=f"Viewer {next(_numbers)} {place.id}", callback_urls=["https://example.com/"]
+                    tx,
+                    None,
+                    place,
+                    OauthAppCreate(name=f"Viewer {next(_numbers)} {place.id}", callback_urls=["https://example.com/"]),
                 )
                 clients[name] = made.client_id
                 tokens[name] = (await issue(tx, OAUTH, owner.id, scopes=SCOPES, app_id=made.id)).token

@@ -17,9 +17,8 @@ from tests.harness.world import make_world
 from workhook.http.calls import Services
 from workhook.identity import queries
 from workhook.identity.apps import actions as app_actions
-from workhook.identity.oauth.grants import allow, revoke_grant
-from workhook.identity.oauth.issue_pair import issue_to, renew
-from workhook.identity.oauth.schemas import Refusal, TokenAnswer
+from workhook.identity.apps.manage_schemas import AppCreate
+from workhook.identity.oauth.grants import Refusal, TokenAnswer, allow, issue_to, renew, revoke_grant
 from workhook.identity.tokens.lookup import find_actor
 
 
@@ -135,7 +134,7 @@ async def test_nothing_is_issued_behind_the_back_of_a_revocation(services: Servi
         place, user = [await queries.find_account(tx, login) for login in (world.organization, world.owner)]
         assert place is not None
         assert user is not None
-        app, _, _ = await app_actions.create_app(tx, None, place, name=world.owner, permissions={})
+        app, _, _ = await app_actions.create_app(tx, None, place, AppCreate(name=world.owner, permissions={}))
         await allow(tx, app, user.id, frozenset())
         first = await issue_to(tx, app, user.id, frozenset(), family="family", public=False)
 

@@ -16,13 +16,11 @@ from tests.harness.waiting import until
 from tests.harness.world import World
 from workhook.hooks.tables import hooks
 from workhook.http.calls import Services
-from workhook.identity.apps import queries, rules
+from workhook.identity.apps import queries, schemas
 from workhook.identity.apps.credentials import authenticate_client
-from workhook.identity.apps.tables import app_secrets
-from workhook.identity.oauth.tables import authorization_codes, device_codes, grants, refresh_tokens
 from workhook.identity.queries import find_account
-from workhook.identity.tables import audit_log
-from workhook.identity.tokens.kinds import OAUTH
+from workhook.identity.tables import app_secrets, audit_log, authorization_codes, device_codes, grants, refresh_tokens
+from workhook.identity.tokens.issue import OAUTH
 from workhook.storage.metadata import insert_into
 
 KEYS = {
@@ -139,7 +137,7 @@ def test_every_fault_is_told_at_once(world: World, api: Api) -> None:
     ],
 )  # fmt: skip
 def test_a_callback_url_that_is_taken(url: str) -> None:
-    assert rules.callback_complaint(url) is None
+    assert schemas.callback_complaint(url) is None
 
 
 @pytest.mark.parametrize(
@@ -156,7 +154,7 @@ def test_a_callback_url_that_is_taken(url: str) -> None:
     ],
 )  # fmt: skip
 def test_a_callback_url_that_is_refused(url: str) -> None:
-    assert rules.callback_complaint(url)
+    assert schemas.callback_complaint(url)
 
 
 def test_at_most_ten_callback_urls(world: World, api: Api) -> None:

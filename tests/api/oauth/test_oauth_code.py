@@ -190,7 +190,7 @@ def test_an_app_gets_tokens_that_expire_and_can_be_renewed(site: Site) -> None:
     assert first["refresh_token"].startswith("whr_")
     assert (first["scope"], first["expires_in"], first["refresh_token_expires_in"]) == ("", 28800, 15897600)
     actor = site.actor_of(first["access_token"])
-    assert [each.permissions for each in actor.reaches] == [{"work": "write", "repository_hooks": "read"}]
+    assert [each.permissions for each in actor.grants] == [{"work": "write", "repository_hooks": "read"}]
     assert site.octo.authorize(site.app, scope="").status_code == 302  # it is allowed already
 
     def renew(token: str, **more: str | None) -> dict[str, object]:

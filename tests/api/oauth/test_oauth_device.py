@@ -14,9 +14,9 @@ from tests.api.oauth_kit import DEVICE_GRANT, Browser, Client, Site, form_of
 from tests.web.pauses import lengthen_pauses
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
-from workhook.identity.oauth.devices import HEARD_OF_MS, WAITING_MAX
-from workhook.identity.oauth.tables import device_codes
-from workhook.identity.tokens.kinds import digest_of
+from workhook.identity.oauth.codes import HEARD_OF_MS, WAITING_MAX
+from workhook.identity.tables import device_codes
+from workhook.identity.tokens.issue import digest_of
 from workhook.storage.metadata import insert_into
 
 

@@ -17,9 +17,9 @@ from tests.harness.world import World, add_token
 from workhook.http.calls import Services
 from workhook.identity import queries
 from workhook.identity.apps.actions import create_oauth_app
+from workhook.identity.apps.manage_schemas import OauthAppCreate
 from workhook.identity.policy import SCOPES
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import FINE_GRAINED, OAUTH
+from workhook.identity.tokens.issue import FINE_GRAINED, OAUTH, issue
 
 _numbers = itertools.count(1)
 Calling = Callable[[str], Api]
@@ -46,7 +46,9 @@ def _app(server: Server, *worlds: World) -> tuple[dict[str, str], list[str]]:
             owners = [await queries.find_account(tx, each.owner) for each in worlds]
             assert owners[0] is not None
             name = f"Reader {next(_numbers)} {owners[0].id}"
-            app, _ = await create_oauth_app(tx, None, owners[0], name=name, callback_urls=["https://example.com/"])
+            app, _ = await create_oauth_app(
+                tx, None, owners[0], OauthAppCreate(name=name, callback_urls=["https://example.com/"])
+            )
             issued = [await issue(tx, OAUTH, each.id, scopes=SCOPES, app_id=app.id) for each in owners if each]
         return {"client_id": app.client_id, "name": name}, [each.token for each in issued]
 

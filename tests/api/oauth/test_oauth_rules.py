@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.api.oauth_kit import new_pkce
 from workhook.identity.apps import credentials
 from workhook.identity.apps.schemas import App
-from workhook.identity.oauth import devices, pkce, redirects, scopes
+from workhook.identity.oauth import authorization, codes, grants
 
 APP = App(
     id=1, kind="oauth", account_id=2, client_id="c", slug="tool", name="Tool", description=None, homepage_url=None,
@@ -39,7 +39,7 @@ LOOPBACKS = ("http://127.0.0.1/cb", "http://[::1]:8080/cb?x=1", "http://localhos
     ],
 )
 def test_only_the_port_of_a_loopback_address_is_free(asked: str) -> None:
-    assert redirects.fits(asked, LOOPBACKS)
+    assert authorization.fits(asked, LOOPBACKS)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_only_the_port_of_a_loopback_address_is_free(asked: str) -> None:
     ],
 )
 def test_nothing_else_of_it_is(asked: str) -> None:
-    assert not redirects.fits(asked, LOOPBACKS)
+    assert not authorization.fits(asked, LOOPBACKS)
 
 
 @pytest.mark.parametrize(
@@ -82,12 +82,14 @@ def test_nothing_else_of_it_is(asked: str) -> None:
      "https://[::1/x"],
 )  # fmt: skip
 def test_a_browser_is_never_sent_to_what_it_would_run(uri: str) -> None:
-    assert not redirects.can_be_sent_to(uri)
+    assert not authorization.can_be_sent_to(uri)
 
 
 def test_native_addresses_are_told() -> None:
-    assert all(redirects.is_native(uri) for uri in (*LOOPBACKS, "com.example.app:/cb", "http://localhost:3000"))
-    assert not any(redirects.is_native(uri) for uri in ("https://127.0.0.1.example/", "https://a.example/localhost"))
+    assert all(authorization.is_native(uri) for uri in (*LOOPBACKS, "com.example.app:/cb", "http://localhost:3000"))
+    assert not any(
+        authorization.is_native(uri) for uri in ("https://127.0.0.1.example/", "https://a.example/localhost")
+    )
 
 
 @pytest.mark.parametrize(
@@ -101,7 +103,7 @@ def test_native_addresses_are_told() -> None:
 )
 def test_parameters_are_added_to_what_is_there(uri: str, expected: str) -> None:
     parameters = [("code", "1"), ("nothing", None), ("state", "&=\r\n")]
-    assert redirects.with_parameters(uri, parameters) == expected
+    assert authorization.with_parameters(uri, parameters) == expected
 
 
 @given(
@@ -112,33 +114,33 @@ def test_parameters_are_added_to_what_is_there(uri: str, expected: str) -> None:
 @example("https://a.example/?x=%ff&y", [])
 def test_parameters_are_added_as_authlib_does(uri: str, parameters: list[tuple[str, str]]) -> None:
     expected = quote(str(add_params_to_uri(uri, parameters)), safe="!#$%&'()*+,/:;=?@[]~")
-    assert redirects.with_parameters(uri, parameters) == expected
+    assert authorization.with_parameters(uri, parameters) == expected
 
 
 @given(st.from_regex(r"[A-Za-z0-9\-._~]{43,128}", fullmatch=True))
 def test_the_challenge_of_a_verifier_is_that_of_authlib(verifier: str) -> None:
-    assert pkce.challenge_of(verifier) == create_s256_code_challenge(verifier)  # type: ignore[no-untyped-call]  # the stubs leave it open
+    assert authorization.challenge_of(verifier) == create_s256_code_challenge(verifier)  # type: ignore[no-untyped-call]  # the stubs leave it open
 
 
 def test_pkce_takes_the_right_verifier_and_no_other() -> None:
     verifier, parameters = new_pkce()
     challenge = parameters["code_challenge"]
-    assert pkce.challenge_fault(challenge, "S256") is None
-    assert pkce.verifier_fault(verifier, challenge) is None
+    assert authorization.challenge_fault(challenge, "S256") is None
+    assert authorization.verifier_fault(verifier, challenge) is None
     # The example of RFC 7636, appendix B.
     example = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
-    assert pkce.verifier_fault(example, "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM") is None
+    assert authorization.verifier_fault(example, "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM") is None
     for wrong in (None, "", challenge, verifier[:-1], verifier + "a", verifier + "\n", "a" * 129, "ä" * 43):
-        assert pkce.verifier_fault(wrong, challenge)
-    assert pkce.verifier_fault(None, None) is None
-    assert pkce.verifier_fault(verifier, None)
+        assert authorization.verifier_fault(wrong, challenge)
+    assert authorization.verifier_fault(None, None) is None
+    assert authorization.verifier_fault(verifier, None)
     for method in (None, "plain", "s256", "S512", ""):
-        assert pkce.challenge_fault(challenge, method)
+        assert authorization.challenge_fault(challenge, method)
     for bad in ("", challenge + "=", challenge[:-1], challenge[:-1] + "+", challenge + "\n"):
-        assert pkce.challenge_fault(bad, "S256")
+        assert authorization.challenge_fault(bad, "S256")
 
 
-@pytest.mark.parametrize("check", [pkce.verifier_fault, credentials.authenticate_client])
+@pytest.mark.parametrize("check", [authorization.verifier_fault, credentials.authenticate_client])
 def test_secrets_are_compared_in_constant_time(check: Callable[..., Any]) -> None:
     """A measurement would be noise here; that nothing else compares them is in the code."""
     source = inspect.getsource(inspect.getmodule(check) or check)
@@ -161,21 +163,21 @@ def test_secrets_are_compared_in_constant_time(check: Callable[..., Any]) -> Non
     ],
 )
 def test_scopes_are_those_that_exist_without_what_others_include(text: str | None, expected: str) -> None:
-    assert scopes.requested(text) == frozenset(expected.split())
+    assert grants.requested(text) == frozenset(expected.split())
 
 
 def test_a_grant_covers_what_was_allowed_and_what_that_includes() -> None:
     def covers(granted: str, asked: str, app: App = APP) -> bool:
-        return scopes.covers(app, frozenset(granted.split()), frozenset(asked.split()))
+        return grants.covers(app, frozenset(granted.split()), frozenset(asked.split()))
 
     assert covers("repo", "read:repo_hook")
     assert covers("", "")
     assert not covers("read:repo_hook", "write:repo_hook")
     assert not covers("", "repo")
-    assert scopes.together(APP, frozenset({"work:read", "repo"}), frozenset({"work"})) == {"repo", "work"}
+    assert grants.together(APP, frozenset({"work:read", "repo"}), frozenset({"work"})) == {"repo", "work"}
 
     app = msgspec.structs.replace(APP, kind="app", permissions={"work": "write", "repository_hooks": "read"})
-    assert scopes.wanted(app, frozenset()) == {"work:write", "repository_hooks:read"}
+    assert grants.wanted(app, frozenset()) == {"work:write", "repository_hooks:read"}
     assert covers("work:write", "work:read", app)
     assert not covers("work:read", "work:write", app)
     assert not covers("work:write", "work:write repository_hooks:read", app)
@@ -184,8 +186,8 @@ def test_a_grant_covers_what_was_allowed_and_what_that_includes() -> None:
 def test_every_scope_and_permission_has_words() -> None:
     from workhook.identity.policy import PERMISSIONS, SCOPES
 
-    assert set(scopes.SCOPE_WORDS) == set(SCOPES)
-    assert set(scopes.PERMISSION_WORDS) == {f"{name}:{level}" for name in PERMISSIONS for level in ("read", "write")}
+    assert set(grants.SCOPE_WORDS) == set(SCOPES)
+    assert set(grants.PERMISSION_WORDS) == {f"{name}:{level}" for name in PERMISSIONS for level in ("read", "write")}
 
 
 def test_consent_tells_of_publishing_and_of_the_audit_log() -> None:
@@ -197,13 +199,13 @@ def test_consent_tells_of_publishing_and_of_the_audit_log() -> None:
     for name, what in told.items():
         rule = RULES[name]
         assert rule.permission is not None
-        given = [scopes.SCOPE_WORDS[each] for each in rule.scopes]
-        given.append(scopes.PERMISSION_WORDS[":".join(rule.permission)])
+        given = [grants.SCOPE_WORDS[each] for each in rule.scopes]
+        given.append(grants.PERMISSION_WORDS[":".join(rule.permission)])
         assert [words for words in given if what not in words.lower()] == [], name
 
 
 def test_a_code_is_read_however_it_was_typed() -> None:
     for text in ("BCDF-GHJK", "bcdfghjk", " b c d f _ g.h—j k ", "BCDF–GHJK"):  # noqa: RUF001  # as phones type it
-        assert devices.typed(text) == "BCDFGHJK"
+        assert codes.parse_user_code(text) == "BCDFGHJK"
     for text in ("", "BCDF-GHJ", "BCDF-GHJKL", "ABCD-EFGH", "BCDF-GHJ1", "ΒCDFGHJK"):  # noqa: RUF001  # a Greek letter
-        assert devices.typed(text) is None
+        assert codes.parse_user_code(text) is None

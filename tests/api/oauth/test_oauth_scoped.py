@@ -21,11 +21,10 @@ from workhook.identity import actions, queries
 from workhook.identity.apps.actions import create_app
 from workhook.identity.apps.installing import install as app_install
 from workhook.identity.apps.installing import suspend, uninstall
+from workhook.identity.apps.manage_schemas import AppCreate
 from workhook.identity.apps.queries import find_app, find_installation
-from workhook.identity.oauth.applications import find_issued
-from workhook.identity.oauth.grants import allow
-from workhook.identity.oauth.issue_pair import issue_to
-from workhook.identity.oauth.scoped import ScopedTokenBody, narrow
+from workhook.identity.oauth.applications import ScopedTokenBody, find_issued, narrow
+from workhook.identity.oauth.grants import allow, issue_to
 from workhook.identity.tables import audit_log
 from workhook.identity.tokens.issue import revoke
 from workhook.identity.tokens.lookup import find_actor
@@ -402,7 +401,7 @@ async def test_nothing_is_narrowed_behind_the_back_of_a_revocation(services: Ser
         place, user = [await queries.find_account(tx, login) for login in (world.organization, world.owner)]
         assert place is not None
         assert user is not None
-        app, _, _ = await create_app(tx, None, place, name=world.owner, permissions={"work": "read"})
+        app, _, _ = await create_app(tx, None, place, AppCreate(name=world.owner, permissions={"work": "read"}))
         await app_install(tx, None, app, place)
         await allow(tx, app, user.id, frozenset())
         first = str((await issue_to(tx, app, user.id, frozenset(), family="f", public=False)).access_token)

@@ -10,7 +10,7 @@ from tests.api.oauth_kit import CALLBACK, DEVICE_GRANT, Client, Site, form_of
 from tests.cli.cli_kit import Cli
 from tests.harness.databases import Databases
 from workhook.http.calls import Services
-from workhook.identity import disabling
+from workhook.identity import actions
 
 
 def _turn(site: Site, *, disabled: bool) -> None:
@@ -19,9 +19,9 @@ def _turn(site: Site, *, disabled: bool) -> None:
     async def turn(services: Services) -> None:
         async with services.database.transaction() as tx:
             if disabled:
-                await disabling.disable(tx, site.ada.user, base=site.server.url)
+                await actions.disable(tx, site.ada.user, base=site.server.url)
             else:
-                await disabling.enable(tx, site.ada.user)
+                await actions.enable(tx, site.ada.user)
 
     site.server.run(turn)
 

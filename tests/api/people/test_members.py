@@ -19,8 +19,7 @@ from workhook.core.clock import now_ms
 from workhook.http.calls import Services
 from workhook.identity.actions import set_member
 from workhook.identity.queries import find_account
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import OAUTH
+from workhook.identity.tokens.issue import OAUTH, issue
 
 
 @dataclass

@@ -22,15 +22,20 @@ from tests.work.counted import CountedServer
 from workhook.core.clock import DAY_MS, HOUR_MS, now_ms
 from workhook.core.ids import new_token
 from workhook.http.calls import Services
-from workhook.identity.apps.tables import apps
-from workhook.identity.oauth.tables import authorization_codes, device_codes, refresh_tokens
-from workhook.identity.signin.tables import sessions, sign_in_failures, sign_in_links
-from workhook.identity.tables import rate_windows, tokens
-from workhook.identity.tokens import prune
-from workhook.identity.tokens.issue import issue, revoke
-from workhook.identity.tokens.kinds import CLASSIC, digest_of
+from workhook.identity.tables import (
+    apps,
+    authorization_codes,
+    device_codes,
+    rate_windows,
+    refresh_tokens,
+    sessions,
+    sign_in_failures,
+    sign_in_links,
+    tokens,
+)
+from workhook.identity.tokens.issue import CLASSIC, digest_of, issue, prune, revoke
 from workhook.identity.tokens.lookup import find_actor
-from workhook.identity.tokens.queries import keep_living
+from workhook.identity.tokens.personal import lock_living
 from workhook.storage import Transaction
 from workhook.storage.metadata import big, insert_into
 
@@ -215,7 +220,7 @@ async def test_what_is_made_while_its_maker_is_revoked_does_not_stay(services: S
     assert actor is not None
     async with opened(services) as beside:
         async with services.database.transaction() as tx:
-            assert await keep_living(tx, actor.token_id)
+            assert await lock_living(tx, actor.token_id)
             child = await issue(tx, CLASSIC, actor.user.id, parent_id=actor.token_id)
             revoking = await beside.begin(lambda other: revoke(other, [actor.token_id]))
         count = await revoking
@@ -227,7 +232,7 @@ async def test_what_is_made_while_its_maker_is_revoked_does_not_stay(services: S
 
 
 async def test_what_is_over_is_deleted_some_time_later(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prune, "BATCH", 1)  # so that what is over needs several
+    monkeypatch.setattr("workhook.identity.tokens.issue.BATCH", 1)  # so that what is over needs several
     database, now = services.database, now_ms()
     world = await make_world(services)
     user_id = await user_id_of(services, world.token)
@@ -245,16 +250,16 @@ async def test_what_is_over_is_deleted_some_time_later(services: Services, monke
                 await tx.execute(_set_revoked, {"id": made.id, "at": times["revoked_at"]})
         for number, over in enumerate((True, False)):
             await _leave_behind(tx, user_id, number, now - 2 * DAY_MS if over else now + DAY_MS)
-    assert await prune.prune(database, now) == 2 + len(LEFT)
+    assert await prune(database, now) == 2 + len(LEFT)
     rows = await database.fetch_all(sa.select(tokens.c.note).where(tokens.c.note.is_not(None)))
     assert {row["note"] for row in rows} == {"expired lately", "for ever", "revoked lately"}
     for table in LEFT:
         assert len(await database.fetch_all(sa.select(table))) == 1, table.name
-    assert await prune.prune(database, now) == 0
-    await prune.prune(database, now + DAY_MS + HOUR_MS + 1)  # what is left has ended: codes of devices go first
+    assert await prune(database, now) == 0
+    await prune(database, now + DAY_MS + HOUR_MS + 1)  # what is left has ended: codes of devices go first
     left = [len(await database.fetch_all(sa.select(table))) for table in LEFT]
     assert left == [0 if table is device_codes else 1 for table in LEFT]
-    await prune.prune(database, now + 2 * DAY_MS + 1)
+    await prune(database, now + 2 * DAY_MS + 1)
     assert [await database.fetch_all(sa.select(table)) for table in LEFT] == [[]] * len(LEFT)
 
 

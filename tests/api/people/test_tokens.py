@@ -21,8 +21,7 @@ from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
 from workhook.identity.policy import SCOPES
 from workhook.identity.tables import audit_log
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import APP_USER, CLASSIC, FINE_GRAINED, OAUTH
+from workhook.identity.tokens.issue import APP_USER, CLASSIC, FINE_GRAINED, OAUTH, issue
 from workhook.identity.tokens.personal import LIVING_MAX
 
 PERMISSIONS = ("repository_hooks", "organization_hooks", "work")

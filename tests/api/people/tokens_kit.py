@@ -11,8 +11,7 @@ import sqlalchemy as sa
 from tests.harness.server import Server
 from workhook.http.calls import Services
 from workhook.identity.tables import tokens
-from workhook.identity.tokens.issue import issue
-from workhook.identity.tokens.kinds import digest_of
+from workhook.identity.tokens.issue import digest_of, issue
 
 _user_of = sa.select(tokens.c.user_id).where(tokens.c.digest == sa.bindparam("digest"))
 

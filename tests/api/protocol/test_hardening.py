@@ -28,7 +28,7 @@ from tests.harness.world import World, add_user
 from workhook.http.calls import Services
 from workhook.identity import queries
 from workhook.identity.tables import collaborators, tokens
-from workhook.identity.tokens.kinds import digest_of
+from workhook.identity.tokens.issue import digest_of
 
 pytestmark = pytest.mark.one_database
 

@@ -25,7 +25,7 @@ from workhook.identity.actions import issue_token
 from workhook.identity.queries import find_account
 from workhook.identity.rate import TAKEN_BACK_TIMES, RateLimiter
 from workhook.identity.tables import rate_windows
-from workhook.identity.tokens.kinds import APP_USER, OAUTH
+from workhook.identity.tokens.issue import APP_USER, OAUTH
 from workhook.storage import Row
 
 LIMIT = 20

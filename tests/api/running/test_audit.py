@@ -33,7 +33,7 @@ from workhook.identity import audit, audit_queries
 from workhook.identity.policy import SCOPES
 from workhook.identity.refusals import ROWS_A_MINUTE, ROWS_OF_ONE_A_MINUTE, Budget
 from workhook.identity.tables import audit_log
-from workhook.identity.tokens.kinds import OAUTH
+from workhook.identity.tokens.issue import OAUTH
 from workhook.storage import Row
 from workhook.storage.metadata import big
 from workhook.work.chores import CHORES, run_once

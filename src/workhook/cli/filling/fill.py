@@ -16,7 +16,7 @@ from workhook.events.tables import events
 from workhook.hooks.tables import dispatches, hooks, lanes
 from workhook.identity.policy import SCOPES
 from workhook.identity.tables import accounts, collaborators, invitations, memberships, projects, tokens
-from workhook.identity.tokens.kinds import CLASSIC, digest_of
+from workhook.identity.tokens.issue import CLASSIC, digest_of
 from workhook.storage import Database
 from workhook.storage.metadata import big, insert_into
 from workhook.work.clients.schemas import clients

@@ -6,7 +6,7 @@ Where somebody else takes a name, or installs the same app, at the same time, th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -18,40 +18,41 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.identity import audit, removal
 from workhook.identity import queries as account_queries
-from workhook.identity.apps import keys, queries, rules
-from workhook.identity.apps.installing import (
-    cut,
-    edit_installation,
-    install,
-    no_such_app,
-    suspend,
-    uninstall,
-    unsuspend,
-)
-from workhook.identity.apps.schemas import App, AppChange, Installation, Key, Secret
-from workhook.identity.apps.tables import app_keys, app_secrets, apps
-from workhook.identity.oauth.tables import authorization_codes, device_codes, grants, refresh_tokens
+from workhook.identity.apps import queries, schemas
+from workhook.identity.apps.credentials import NewKey, new_client_id, new_client_secret, new_key
+from workhook.identity.apps.installing import cut, uninstall
+from workhook.identity.apps.manage_schemas import AppCreate, OauthAppCreate, OauthAppEdit
+from workhook.identity.apps.schemas import App, AppKey, AppSecret
 from workhook.identity.schemas import Account, Actor
-from workhook.identity.tables import accounts, memberships
-from workhook.identity.tokens.issue import forget_after_commit, revoke_of
-from workhook.identity.tokens.kinds import digest_of
+from workhook.identity.tables import (
+    accounts,
+    app_keys,
+    app_secrets,
+    apps,
+    authorization_codes,
+    device_codes,
+    grants,
+    memberships,
+    refresh_tokens,
+)
+from workhook.identity.tokens.issue import digest_of, forget_after_commit, revoke_of
 from workhook.storage import Transaction
 from workhook.storage.metadata import big, insert_into
+from workhook.storage.record_rows import assigned
 
 SECRETS_MAX = 2  # the old one and the new one, so that a rotation has no gap
 KEYS_MAX = 10
-BOT_SUFFIX = "[bot]"  # no person's login can end so
 
 _COLUMNS = tuple(name for name in queries.APP_COLUMNS if name != "id")
 _EDITABLE = tuple(name for name in _COLUMNS if name not in ("kind", "account_id", "client_id", "bot_id", "created_at"))
 _insert = insert_into(apps, *_COLUMNS).returning(apps.c.id)
-_update = sa.update(apps).where(apps.c.id == big("app_id")).values({name: sa.bindparam(name) for name in _EDITABLE})
+_update = sa.update(apps).where(apps.c.id == big("app_id")).values(assigned(_EDITABLE))
 _delete = sa.delete(apps).where(apps.c.id == big("app_id"))
 _insert_bot = insert_into(accounts, "kind", "login", "login_key", "name", "created_at", "updated_at").returning(
     accounts.c.id
 )
 _rename_bot = sa.update(accounts).where(accounts.c.id == big("bot_id"))
-_rename_bot = _rename_bot.values({name: sa.bindparam(name) for name in ("login", "login_key", "name", "updated_at")})
+_rename_bot = _rename_bot.values(assigned(("login", "login_key", "name", "updated_at")))
 _leave_all = sa.delete(memberships).where(memberships.c.user_id == big("bot_id"))
 _insert_secret = insert_into(app_secrets, "app_id", "digest", "last_eight", "created_at").returning(app_secrets.c.id)
 _delete_secret = sa.delete(app_secrets).where(app_secrets.c.id == big("id"))
@@ -65,77 +66,34 @@ _forget = [
 
 
 async def create_oauth_app(
-    tx: Transaction,
-    actor: Actor | None,
-    organization: Account,
-    *,
-    name: str,
-    callback_urls: Sequence[str],
-    homepage_url: str | None = None,
-    description: str | None = None,
-    device_flow: bool = False,
+    tx: Transaction, actor: Actor | None, organization: Account, create: OauthAppCreate
 ) -> tuple[App, str]:
     """The app and its client secret, which is shown only now. Raises `Invalid` with every fault."""
-    app = _new("oauth", organization, name, description, homepage_url, callback_urls, device_flow)
-    return await _store(tx, actor, app)
+    return await _store(tx, actor, "oauth", organization, create)
 
 
 async def create_app(
-    tx: Transaction,
-    actor: Actor | None,
-    organization: Account,
-    *,
-    name: str,
-    permissions: Mapping[str, str],
-    callback_urls: Sequence[str] = (),
-    homepage_url: str | None = None,
-    description: str | None = None,
-    device_flow: bool = False,
-    public: bool = False,
-    key: keys.NewKey | None = None,
+    tx: Transaction, actor: Actor | None, organization: Account, create: AppCreate, *, key: NewKey | None = None
 ) -> tuple[App, str, str]:
     """The app, its client secret and its private key (PEM), which are shown only now. Raises `Invalid`.
 
-    `key`: one of `keys.new_key`; who has made it before the transaction holds nobody up in it.
+    `key`: one of `credentials.new_key`; who has made it before the transaction holds nobody up in it.
     """
-    app = _new("app", organization, name, description, homepage_url, callback_urls, device_flow)
-    app = msgspec.structs.replace(app, permissions=dict(permissions), public=public)
-    app, secret = await _store(tx, actor, app)
-    key = key or await keys.new_key()
-    await tx.fetch_one(_insert_key, _key_values(app, key))
+    app, secret = await _store(tx, actor, "app", organization, create)
+    key = key or await new_key()
+    await _insert_new_key(tx, app, key)
     return app, secret, key.private_key or ""
 
 
-def _new(
-    kind: str,
-    organization: Account,
-    name: str,
-    description: str | None,
-    homepage_url: str | None,
-    callback_urls: Sequence[str],
-    device_flow: bool,
-) -> App:
+async def _store(
+    tx: Transaction, actor: Actor | None, kind: str, organization: Account, create: OauthAppCreate
+) -> tuple[App, str]:
     now = now_ms()
-    return App(
-        id=0,
-        kind=kind,
-        account_id=organization.id,
-        client_id=keys.new_client_id(kind),
-        slug=rules.slug_of(name),
-        name=name,
-        description=description,
-        homepage_url=homepage_url,
-        callback_urls=tuple(dict.fromkeys(callback_urls)),
-        device_flow=device_flow,
-        public=False,
-        permissions={},
-        bot_id=None,
-        created_at=now,
-        updated_at=now,
-    )
-
-
-async def _store(tx: Transaction, actor: Actor | None, app: App) -> tuple[App, str]:
+    fields: dict[str, Any] = {"public": False, "permissions": {}, **msgspec.structs.asdict(create)}
+    fields.pop("public_key", None)
+    fields |= {"slug": schemas.slug_of(create.name), "callback_urls": tuple(dict.fromkeys(create.callback_urls))}
+    fields |= {"account_id": organization.id, "client_id": new_client_id(kind), "created_at": now, "updated_at": now}
+    app = App(id=0, kind=kind, bot_id=None, **fields)
     await _check(tx, app)
     if not app.is_oauth:
         row = await tx.fetch_one(_insert_bot, {**_bot_values(app), "kind": "bot", "created_at": app.created_at})
@@ -144,32 +102,32 @@ async def _store(tx: Transaction, actor: Actor | None, app: App) -> tuple[App, s
     row = await tx.fetch_one(_insert, _stored(app, _COLUMNS))
     assert row is not None
     app = msgspec.structs.replace(app, id=row["id"])
-    await _audit(tx, actor, app, "create", **_told(app))
-    secret = keys.new_client_secret()
-    await tx.fetch_one(_insert_secret, _secret_values(app, secret))
-    return app, secret
+    await _audit(tx, actor, app, "create", **_settings(app))
+    return app, (await _insert_new_secret(tx, app))[1]
 
 
-async def edit_app(tx: Transaction, actor: Actor | None, app: App, change: AppChange) -> App:
+async def edit_app(tx: Transaction, actor: Actor | None, app: App, change: OauthAppEdit) -> App:
     """Another name is another slug, and another login of the bot. Permissions that an app asks for besides are had
     only where an owner accepts them; those that it gives up are gone at once. Raises `Invalid`, `NotFound`."""
-    old = await _locked(tx, app)
+    old = await _lock(tx, app)
     given: dict[str, Any] = {k: v for k, v in msgspec.structs.asdict(change).items() if v is not UNSET}
     if "name" in given:
-        given["slug"] = rules.slug_of(given["name"])
+        given["slug"] = schemas.slug_of(given["name"])
     if "callback_urls" in given:
         given["callback_urls"] = tuple(dict.fromkeys(given["callback_urls"]))
     new = msgspec.structs.replace(old, **given)
     await _check(tx, new)
     if old.public and not new.public:
-        await _refuse_to_hide(tx, new)
+        there = (await queries.list_installations_of(tx, app.id))[0]
+        if any(each.account.id != app.account_id for each in there):
+            raise _refused(new, "public", "the app is installed on other organizations: it cannot become private")
     if new == old:
         return old
     new = msgspec.structs.replace(new, updated_at=now_ms())
     await tx.execute(_update, {**_stored(new, _EDITABLE), "app_id": new.id})
     if new.bot_id is not None and new.name != old.name:
         await tx.execute(_rename_bot, {**_bot_values(new), "bot_id": new.bot_id})
-    await _audit(tx, actor, new, "update", **_told(new))
+    await _audit(tx, actor, new, "update", **_settings(new))
     if new.permissions != old.permissions:
         await cut(tx, actor, new)
     forget_after_commit(tx)
@@ -181,12 +139,13 @@ async def delete_app(tx: Transaction, actor: Actor | None, app: App) -> None:
 
     An app's bot stays, as the author of what it did, under a login that no app can have: the name is free again.
     """
-    app = await _locked(tx, app)
+    app = await _lock(tx, app)
     await _forget_consents(tx, app)
     for installation in (await queries.list_installations_of(tx, app.id))[0]:
         await uninstall(tx, actor, installation)
     await revoke_of(tx, app_id=app.id)
-    await removal.forget_app(tx, app.id)
+    for forget in removal.apps:
+        await forget(tx, app.id)
     await tx.execute(_delete, {"app_id": app.id})
     if app.bot_id is not None:
         await tx.execute(_leave_all, {"bot_id": app.bot_id})
@@ -199,7 +158,7 @@ async def delete_app(tx: Transaction, actor: Actor | None, app: App) -> None:
 async def revoke_tokens(tx: Transaction, actor: Actor | None, app: App) -> int:
     """Every token that was issued to the app, and what could become one: users have to authorise it anew. Answers how
     many tokens were still good."""
-    app = await _locked(tx, app)  # who issues a token holds it too: that token is there now, and no other comes
+    app = await _lock(tx, app)  # who issues a token holds it too: that token is there now, and no other comes
     await _forget_consents(tx, app)
     count = await revoke_of(tx, app_id=app.id)
     await removal.rights_lost(tx, None, app_id=app.id, actor=actor)
@@ -212,61 +171,53 @@ async def _forget_consents(tx: Transaction, app: App) -> None:
         await tx.execute(statement, {"app_id": app.id})
 
 
-async def add_secret(tx: Transaction, actor: Actor | None, app: App) -> tuple[Secret, str]:
+async def add_secret(tx: Transaction, actor: Actor | None, app: App) -> tuple[AppSecret, str]:
     """What is known of it, and the secret, which is shown only now. Raises `Invalid` beyond `SECRETS_MAX`."""
-    app = await _locked(tx, app)
+    app = await _lock(tx, app)
     if len(await queries.list_secrets(tx, app.id)) >= SECRETS_MAX:
         message = f"an app has at most {SECRETS_MAX} secrets: delete the one that is not used any more first"
-        raise _invalid(app, [Fault(field="secrets", code="custom", message=message)])
-    secret = keys.new_client_secret()
-    values = _secret_values(app, secret)
-    row = await tx.fetch_one(_insert_secret, values)
-    assert row is not None
-    made = Secret(row["id"], secret[-8:], values["created_at"], None)
+        raise _refused(app, "secrets", message)
+    made, secret = await _insert_new_secret(tx, app)
     await _audit(tx, actor, app, "create_secret", secret_id=made.id)
     return made, secret
 
 
 async def remove_secret(tx: Transaction, actor: Actor | None, app: App, secret_id: int) -> None:
     """At once. The last one goes too: an app that has none cannot call as a client. Raises `NotFound`."""
-    app = await _locked(tx, app)
+    app = await _lock(tx, app)
     if secret_id not in [each.id for each in await queries.list_secrets(tx, app.id)]:
         raise NotFound()
     await tx.execute(_delete_secret, {"id": secret_id})
     await _audit(tx, actor, app, "delete_secret", secret_id=secret_id)
 
 
-async def add_key(tx: Transaction, actor: Actor | None, app: App, key: keys.NewKey) -> Key:
+async def add_key(tx: Transaction, actor: Actor | None, app: App, key: NewKey) -> AppKey:
     """A key that the app may sign with. Raises `Invalid` for one that it has, or beyond `KEYS_MAX`."""
-    app = await _locked(tx, app)
+    app = await _lock(tx, app)
     known = await queries.list_keys(tx, app.id)
     if any(each.fingerprint == key.fingerprint for each in known):
-        message = "the app has this key already"
-        raise _invalid(app, [Fault(field="public_key", code="already_exists", message=message)])
+        raise _refused(app, "public_key", "the app has this key already", "already_exists")
     if len(known) >= KEYS_MAX:
         message = f"an app has at most {KEYS_MAX} keys: delete one that is not used any more first"
-        raise _invalid(app, [Fault(field="keys", code="custom", message=message)])
-    values = _key_values(app, key)
-    row = await tx.fetch_one(_insert_key, values)
-    assert row is not None
-    await _audit(tx, actor, app, "create_key", key_id=row["id"], fingerprint=key.fingerprint)
-    return Key(row["id"], key.public_key, key.fingerprint, values["created_at"])
+        raise _refused(app, "keys", message)
+    made = await _insert_new_key(tx, app, key)
+    await _audit(tx, actor, app, "create_key", key_id=made.id, fingerprint=key.fingerprint)
+    return made
 
 
 async def remove_key(tx: Transaction, actor: Actor | None, app: App, key_id: int) -> None:
     """At once. Raises `NotFound`, and `Invalid` for the last one: without a key the app cannot call at all."""
-    app = await _locked(tx, app)
+    app = await _lock(tx, app)
     known = {each.id: each for each in await queries.list_keys(tx, app.id)}
     if key_id not in known:
         raise NotFound()
     if len(known) == 1:
-        message = "this is the app's last key: add another one first"
-        raise _invalid(app, [Fault(field="keys", code="custom", message=message)])
+        raise _refused(app, "keys", "this is the app's last key: add another one first")
     await tx.execute(_delete_key, {"id": key_id})
     await _audit(tx, actor, app, "delete_key", key_id=key_id, fingerprint=known[key_id].fingerprint)
 
 
-async def _locked(tx: Transaction, app: App) -> App:
+async def _lock(tx: Transaction, app: App) -> App:
     """As it is now. Who changes one app takes turns."""
     found = await queries.find_app(tx, app.id, for_update=True)
     if found is None:
@@ -277,32 +228,25 @@ async def _locked(tx: Transaction, app: App) -> App:
 async def _check(tx: Transaction, app: App) -> None:
     """Raises `Invalid` with every fault of what is to be stored."""
     faults = [
-        *rules.name_faults(app.name),
-        *rules.description_faults(app.description),
-        *rules.homepage_faults(app.homepage_url),
-        *rules.callback_faults(app.callback_urls, required=app.is_oauth and not app.device_flow),
-        *rules.permission_faults(app.permissions),
+        *schemas.name_faults(app.name),
+        *schemas.description_faults(app.description),
+        *schemas.homepage_faults(app.homepage_url),
+        *schemas.callback_faults(app.callback_urls, required=app.is_oauth and not app.device_flow),
+        *schemas.permission_faults(app.permissions),
     ]
     other = await queries.find_slug(tx, app.slug)
     if other is not None and other.id != app.id:
-        faults.append(_taken(app))
+        faults.append(Fault("name", "already_exists", f"there is an app {app.slug} already"))
     if faults:
         raise _invalid(app, faults)
 
 
-async def _refuse_to_hide(tx: Transaction, app: App) -> None:
-    for installation in (await queries.list_installations_of(tx, app.id))[0]:
-        if installation.account.id != app.account_id:
-            message = "the app is installed on other organizations: it cannot become private"
-            raise _invalid(app, [Fault(field="public", code="custom", message=message)])
-
-
-def _taken(app: App) -> Fault:
-    return Fault(field="name", code="already_exists", message=f"there is an app {app.slug} already")
-
-
 def _invalid(app: App, faults: list[Fault]) -> Invalid:
     return Invalid(faults=[Fault(each.field, each.code, each.message, resource=app.resource) for each in faults])
+
+
+def _refused(app: App, field: str, message: str, code: str = "custom") -> Invalid:
+    return _invalid(app, [Fault(field, code, message)])
 
 
 def _stored(app: App, columns: Sequence[str]) -> dict[str, Any]:
@@ -313,47 +257,33 @@ def _stored(app: App, columns: Sequence[str]) -> dict[str, Any]:
 
 
 def _bot_values(app: App) -> dict[str, Any]:
-    login = app.slug + BOT_SUFFIX
+    login = app.slug + schemas.BOT_SUFFIX
     key = account_queries.key_of(login)
     return {"login": login, "login_key": key, "name": app.name, "updated_at": app.updated_at}
 
 
-def _secret_values(app: App, secret: str) -> dict[str, Any]:
-    digest = digest_of(secret)
-    return {"app_id": app.id, "digest": digest, "last_eight": secret[-8:], "created_at": now_ms()}
+async def _insert_new_secret(tx: Transaction, app: App) -> tuple[AppSecret, str]:
+    secret, now = new_client_secret(), now_ms()
+    values = {"app_id": app.id, "digest": digest_of(secret), "last_eight": secret[-8:], "created_at": now}
+    row = await tx.fetch_one(_insert_secret, values)
+    assert row is not None
+    return AppSecret(row["id"], secret[-8:], now, None), secret
 
 
-def _key_values(app: App, key: keys.NewKey) -> dict[str, Any]:
-    kept = {"public_key": key.public_key, "fingerprint": key.fingerprint}
-    return {"app_id": app.id, **kept, "created_at": now_ms()}
+async def _insert_new_key(tx: Transaction, app: App, key: NewKey) -> AppKey:
+    now = now_ms()
+    values = {"app_id": app.id, "public_key": key.public_key, "fingerprint": key.fingerprint, "created_at": now}
+    row = await tx.fetch_one(_insert_key, values)
+    assert row is not None
+    return AppKey(row["id"], key.public_key, key.fingerprint, now)
 
 
-def _told(app: App) -> dict[str, object]:
+def _settings(app: App) -> dict[str, object]:
     names = ("name", "callback_urls", "device_flow", "public", "permissions")
     return {name: getattr(app, name) for name in names}
 
 
 async def _audit(tx: Transaction, actor: Actor | None, app: App, action: str, **detail: object) -> None:
     group = "oauth_app" if app.is_oauth else "app"
-    told = {"client_id": app.client_id, **detail}
-    await audit.record(tx, actor, f"{group}.{action}", app.slug, account_id=app.account_id, detail=told)
-
-
-__all__ = [
-    "Installation",
-    "add_key",
-    "add_secret",
-    "create_app",
-    "create_oauth_app",
-    "delete_app",
-    "edit_app",
-    "edit_installation",
-    "install",
-    "no_such_app",
-    "remove_key",
-    "remove_secret",
-    "revoke_tokens",
-    "suspend",
-    "uninstall",
-    "unsuspend",
-]
+    detail = {"client_id": app.client_id, **detail}
+    await audit.record(tx, actor, f"{group}.{action}", app.slug, account_id=app.account_id, detail=detail)

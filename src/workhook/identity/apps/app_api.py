@@ -1,28 +1,142 @@
-"""What an app asks for itself, with the JWT that its key signs."""
+"""What an app asks for itself, with the JWT that its key signs, and what is asked with the tokens of apps.
+
+An app makes installation access tokens, to act on one organization for an hour. With them and with tokens of users:
+which repositories are reached, and which installations a user has.
+"""
 
 from __future__ import annotations
 
-from workhook.core.errors import NotFound
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from workhook.core.clock import HOUR_MS, now_ms, to_seconds_text
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
+from workhook.core.secrecy import Secretive
+from workhook.http import parameters
 from workhook.http.calls import NOT_KEPT, Call
 from workhook.http.endpoints import Created, Paged, Routes
 from workhook.http.operations import WEBHOOK_API
+from workhook.identity import audit
 from workhook.identity import queries as account_queries
-from workhook.identity.apps import access_tokens, actions, app_queries, queries
-from workhook.identity.apps.app_schemas import (
-    AccessTokenBody,
-    InstallationRequest,
-    InstallationShape,
-    InstallationTokenShape,
-    IntegrationShape,
-    installation_shape,
-    integration_shape,
-    token_shape,
-)
-from workhook.identity.apps.schemas import Installation
-from workhook.identity.authenticator import app_of
+from workhook.identity.apps import app_schemas as s
+from workhook.identity.apps import installing, queries
+from workhook.identity.apps.app_schemas import AccessTokenBody
+from workhook.identity.apps.schemas import App, Installation
+from workhook.identity.authenticator import actor_of, app_of
 from workhook.identity.context import Write
-from workhook.storage import Reader
+from workhook.identity.schemas import Account, Repository
+from workhook.identity.tokens.issue import INSTALLATION, IssuedToken, issue, revoke
+from workhook.identity.tokens.lookup import weaker
+from workhook.storage.database import Reader, Transaction
 from workhook.storage.pages import Page
+
+LIFETIME_MS = HOUR_MS
+Body = TypeVar("Body", bound=AccessTokenBody)
+_RESOURCE = "Installation"
+# The field's words.
+_NOT_GRANTED = "The permissions requested are not granted to this installation."
+_NOT_REACHED = "There is at least one repository that does not exist or is not accessible to the parent installation."
+
+
+class AccessToken(Secretive, msgspec.Struct, frozen=True):
+    """`repository_ids` None: all of the organization. `named`: those that the request narrowed it to, if it did."""
+
+    issued: IssuedToken
+    permissions: Mapping[str, str]
+    repository_ids: Collection[int] | None
+    named: list[Repository] | None
+
+
+def parse_narrowing(body: Mapping[str, Any], shape: type[Body], resource: str = _RESOURCE) -> Body:
+    """What a request narrows the token to. Keys that say nothing here are passed over, as clients expect.
+
+    Raises `Invalid` with every fault.
+    """
+    known = {name: value for name, value in body.items() if name in shape.__struct_fields__}
+    if isinstance(ids := known.get("repository_ids"), list):  # JSON has one kind of number: 2.0 is the integer 2
+        known["repository_ids"] = [int(one) if isinstance(one, float) and one.is_integer() else one for one in ids]
+    return parameters.gather(shape, {}, known, resource=resource)
+
+
+async def create_access_token(tx: Transaction, app: App, installation_id: int, wanted: AccessTokenBody) -> AccessToken:
+    """A token of the app's installation, for its bot.
+
+    Raises `NotFound` for another app's installation, `Forbidden` for one that is suspended, `Invalid` where more is
+    wanted than was granted.
+    """
+    is_there = await queries.lock_app(tx, app.id)
+    installation = await queries.find_installation(tx, installation_id, for_update=True) if is_there else None
+    if installation is None or installation.app.id != app.id:
+        raise NotFound()
+    if installation.suspended_at is not None:
+        raise Forbidden("This installation has been suspended", code="suspended")
+    permissions, faults = granted_permissions(installation, wanted)
+    named, unknown = await chosen_repositories(tx, installation, wanted)
+    refuse_what_is_beyond(faults, unknown)
+    chosen = None if named is None else sorted(each.id for each in named)
+    assert app.bot_id is not None, "an app that is installed has a bot"
+    issued = await issue(
+        tx,
+        INSTALLATION,
+        app.bot_id,
+        permissions=permissions,  # also if they are all: a later grant does not widen a token that said otherwise
+        repository_ids=chosen,
+        app_id=app.id,
+        installation_id=installation.id,
+        expires_at=now_ms() + LIFETIME_MS,
+    )
+    detail = {
+        "app": app.slug,
+        "token_id": issued.id,
+        "permissions": permissions,
+        "repositories": "all" if chosen is None else chosen,
+    }
+    target, account_id = f"installation/{installation.id}", installation.account.id
+    await audit.record(tx, None, "installation.create_token", target, account_id=account_id, detail=detail)
+    return AccessToken(issued, permissions, installation.repository_ids if named is None else chosen, named)
+
+
+def refuse_what_is_beyond(not_granted: Sequence[Fault], not_reached: Sequence[Fault]) -> None:
+    """Raises `Invalid` if there is any of it."""
+    if not_granted or not_reached:
+        messages = [_NOT_GRANTED] * bool(not_granted) + [_NOT_REACHED] * bool(not_reached)
+        raise Invalid(" ".join(messages), faults=[*not_granted, *not_reached])
+
+
+def granted_permissions(installation: Installation, wanted: AccessTokenBody) -> tuple[dict[str, str], list[Fault]]:
+    """The permissions of the token, and what is wanted beyond what was granted."""
+    most = weaker(installation.permissions, installation.app.permissions)
+    asked: dict[str, str] = dict(wanted.permissions or {})
+    if not asked:
+        return most, []
+    allowed = weaker(asked, most)
+    return allowed, [
+        Fault("permissions", "invalid", f"{name}: {level} is not granted", resource=_RESOURCE)
+        for name, level in sorted(asked.items())
+        if allowed.get(name) != level
+    ]
+
+
+async def chosen_repositories(
+    reader: Reader, installation: Installation, wanted: AccessTokenBody, *, user_id: int | None = None
+) -> tuple[list[Repository] | None, list[Fault]]:
+    """The repositories that are named, None if the token is not narrowed to some; and what is not reached. `user_id`:
+    only those that the user sees."""
+    names, ids = wanted.repositories or [], wanted.repository_ids or []
+    if not names and not ids:
+        return None, []
+    found = await queries.named_repositories(reader, installation, names=names, ids=ids, user_id=user_id)
+    known_names, known_ids = {each.name.lower() for each in found}, {each.id for each in found}
+    faults = [_unreached("repositories", name) for name in names if name.lower() not in known_names]
+    faults += [_unreached("repository_ids", one) for one in ids if one not in known_ids]
+    return found, faults
+
+
+def _unreached(field: str, value: object) -> Fault:
+    return Fault(field, "invalid", f"{value} is not a repository of this installation", resource=_RESOURCE)
+
 
 _ONE = "/app/installations/{installation_id}"
 
@@ -30,7 +144,7 @@ routes = Routes(WEBHOOK_API, "apps", read="app", write="app")
 
 
 async def _own(call: Call, reader: Reader, number: int) -> Installation:
-    return _existing(await app_queries.find_own(reader, app_of(call).id, number))
+    return _existing(await queries.find_own(reader, app_of(call).id, number))
 
 
 def _existing(installation: Installation | None) -> Installation:
@@ -40,40 +154,48 @@ def _existing(installation: Installation | None) -> Installation:
 
 
 @routes.get("/app")
-async def app_get(call: Call) -> IntegrationShape:
+async def app_get(call: Call) -> s.IntegrationShape:
     """The app itself."""
     app = app_of(call)
     owner = await account_queries.find_account_by_id(call.database, app.account_id)
     assert owner is not None, "an app belongs to an organization"
-    return integration_shape(app, owner, await queries.count_installations_of(call.database, app.id), call.base)
+    return s.integration_shape(app, owner, await queries.count_installations_of(call.database, app.id), call.base)
 
 
 @routes.get("/app/installations")
-async def app_installations_list(call: Call, page: Page) -> Paged[list[InstallationShape]]:
+async def app_installations_list(call: Call, page: Page) -> Paged[list[s.InstallationShape]]:
     """List the app's installations."""
     found, total = await queries.list_installations_of(call.database, app_of(call).id, page)
-    return Paged([installation_shape(each, call.base) for each in found], total)
+    return Paged([s.installation_shape(each, call.base) for each in found], total)
 
 
 @routes.get(_ONE)
-async def app_installations_get(call: Call, installation_id: int) -> InstallationShape:
+async def app_installations_get(call: Call, installation_id: int) -> s.InstallationShape:
     """Get an installation of the app."""
-    return installation_shape(await _own(call, call.database, installation_id), call.base)
+    return s.installation_shape(await _own(call, call.database, installation_id), call.base)
 
 
 @routes.delete(_ONE)
 async def app_installations_delete(write: Write, installation_id: int) -> None:
     """Uninstall the app from an organization."""
-    await actions.uninstall(write.tx, None, await _own(write.call, write.tx, installation_id))
+    await installing.uninstall(write.tx, None, await _own(write.call, write.tx, installation_id))
 
 
-@routes.post(f"{_ONE}/access_tokens", body=AccessTokenBody | None, etag=False)
-async def app_access_tokens_create(call: Call, installation_id: int) -> Created[InstallationTokenShape]:
+@routes.post(f"{_ONE}/access_tokens", body=s.AccessTokenBody | None, etag=False)
+async def app_access_tokens_create(call: Call, installation_id: int) -> Created[s.InstallationTokenShape]:
     """Create an installation access token."""
-    wanted = access_tokens.parse(await call.json_object(null=True), AccessTokenBody)
+    wanted = parse_narrowing(await call.json_object(null=True), s.AccessTokenBody)
     app = app_of(call)
-    made = await call.database.in_transaction(lambda tx: access_tokens.create(tx, app, installation_id, wanted))
-    shape = token_shape(made.issued, made.permissions, made.repository_ids, made.named, call.base)
+    made = await call.database.in_transaction(lambda tx: create_access_token(tx, app, installation_id, wanted))
+    assert made.issued.expires_at is not None, "tokens of installations have an end"
+    shape = s.InstallationTokenShape(
+        token=made.issued.token,
+        expires_at=to_seconds_text(made.issued.expires_at),
+        permissions=s.levels(made.permissions),
+        repository_selection=s.selection_of(made.repository_ids),
+    )
+    if made.named is not None:
+        shape.repositories = [s.app_repository_shape(each, call.base) for each in made.named]
     # Where the token itself, as the credential, finds what it is: it is deleted there.
     return Created(shape, f"{call.base}/installation/token", NOT_KEPT)
 
@@ -81,7 +203,7 @@ async def app_access_tokens_create(call: Call, installation_id: int) -> Created[
 @routes.put(f"{_ONE}/suspended")
 async def app_installations_suspend(write: Write, installation_id: int) -> None:
     """Suspend an installation."""
-    await actions.suspend(write.tx, None, await _own(write.call, write.tx, installation_id), by="app")
+    await installing.suspend(write.tx, None, await _own(write.call, write.tx, installation_id), by="app")
 
 
 @routes.delete(f"{_ONE}/suspended")
@@ -90,40 +212,101 @@ async def app_installations_unsuspend(write: Write, installation_id: int) -> Non
 
     One that the app itself has suspended: what an owner has, an owner takes back.
     """
-    await actions.unsuspend(write.tx, None, await _own(write.call, write.tx, installation_id), by="app")
+    await installing.unsuspend(write.tx, None, await _own(write.call, write.tx, installation_id), by="app")
 
 
 @routes.get("/orgs/{org}/installation")
-async def app_installation_of_organization(call: Call, org: str) -> InstallationShape:
+async def app_installation_of_organization(call: Call, org: str) -> s.InstallationShape:
     """Get the app's installation on an organization."""
-    found = _existing(await app_queries.find_on(call.database, app_of(call), org))
+    found = _existing(await queries.find_on(call.database, app_of(call), org))
     if found.account.kind != "organization":
         raise NotFound()
-    return installation_shape(found, call.base)
+    return s.installation_shape(found, call.base)
 
 
 @routes.get("/repos/{owner}/{repo}/installation")
-async def app_installation_of_repository(call: Call, owner: str, repo: str) -> InstallationShape:
+async def app_installation_of_repository(call: Call, owner: str, repo: str) -> s.InstallationShape:
     """Get the app's installation that reaches a repository."""
-    found = await app_queries.find_reaching(call.database, app_of(call), owner, repo)
-    return installation_shape(_existing(found), call.base)
+    found = await queries.find_reaching(call.database, app_of(call), owner, repo)
+    return s.installation_shape(_existing(found), call.base)
 
 
 @routes.get("/repositories/{repository_id}/installation")
-async def app_installation_of_repository_by_number(call: Call, repository_id: int) -> InstallationShape:
+async def app_installation_of_repository_by_number(call: Call, repository_id: int) -> s.InstallationShape:
     """The same, by the repository's number."""
-    found = await app_queries.find_reaching_by_id(call.database, app_of(call), repository_id)
-    return installation_shape(_existing(found), call.base)
+    found = await queries.find_reaching_by_id(call.database, app_of(call), repository_id)
+    return s.installation_shape(_existing(found), call.base)
 
 
 @routes.get("/app/installation-requests")
-async def app_installation_requests(call: Call) -> list[InstallationRequest]:
+async def app_installation_requests(call: Call) -> list[s.InstallationRequest]:
     """Who has asked for the app to be installed: nobody, since owners install it themselves."""
     return []
 
 
 @routes.get("/users/{username}/installation")
-async def app_installation_of_user(call: Call, username: str) -> InstallationShape:
+async def app_installation_of_user(call: Call, username: str) -> s.InstallationShape:
     """Get the app's installation on an account."""
-    found = await app_queries.find_on(call.database, app_of(call), username)
-    return installation_shape(_existing(found), call.base)
+    found = await queries.find_on(call.database, app_of(call), username)
+    return s.installation_shape(_existing(found), call.base)
+
+
+@routes.get("/installation/repositories", access="installation")
+async def installation_repositories_list(call: Call, page: Page) -> Paged[s.InstallationRepositories]:
+    """List the repositories that an installation access token reaches."""
+    actor = actor_of(call)
+    assert actor.installation_id is not None, "the rule takes tokens of installations alone"
+    assert actor.app_id is not None
+    installation = await queries.find_own(call.database, actor.app_id, actor.installation_id)
+    if installation is None:
+        raise NotFound()
+    [reach] = actor.grants or ()  # which may be less than the installation's
+    return await _repositories(call, installation.account, reach.repository_ids, page)
+
+
+@routes.delete("/installation/token", access="installation")
+async def installation_token_revoke(write: Write) -> None:
+    """Revoke the token that is used for this call."""
+    actor = write.actor
+    [grant] = actor.grants or ()
+    await revoke(write.tx, [actor.token_id])
+    detail = {"token_id": actor.token_id}
+    target = f"installation/{actor.installation_id}"
+    await audit.record(write.tx, actor, "installation.revoke_token", target, account_id=grant.account_id, detail=detail)
+
+
+@routes.get("/user/installations", access="user.installations")
+async def user_installations_list(call: Call, page: Page) -> Paged[s.UserInstallations]:
+    """List the app's installations that the user has a part in."""
+    actor = actor_of(call)
+    found, total = await queries.list_of_user(
+        call.database, actor.app_id or 0, actor.user.id, page, place_id=actor.narrowed_to
+    )
+    return Paged(s.UserInstallations(total, [s.installation_shape(each, call.base) for each in found]), total)
+
+
+@routes.get("/user/installations/{installation_id}/repositories", access="user.installations")
+async def user_installation_repositories_list(
+    call: Call, installation_id: int, page: Page
+) -> Paged[s.InstallationRepositories]:
+    """List the repositories of an installation that the user sees."""
+    actor = actor_of(call)
+    installation = await queries.find_of_user(
+        call.database, actor.app_id or 0, actor.user.id, installation_id, place_id=actor.narrowed_to
+    )
+    if installation is None:
+        raise NotFound()
+    if installation.suspended_at is not None:
+        raise Forbidden("This installation has been suspended", code="suspended")
+    ids = installation.repository_ids
+    if actor.narrowed_to is not None:  # the token reaches only some of them
+        ids = next((each.repository_ids for each in actor.grants or ()), frozenset())
+    return await _repositories(call, installation.account, ids, page)
+
+
+async def _repositories(
+    call: Call, account: Account, ids: frozenset[int] | None, page: Page
+) -> Paged[s.InstallationRepositories]:
+    found, total = await queries.list_repositories(call.database, account, ids, actor_of(call).user.id, page)
+    shapes = [s.app_repository_shape(each, call.base) for each in found]
+    return Paged(s.InstallationRepositories(total, "all" if ids is None else "selected", shapes), total)

@@ -7,24 +7,15 @@ they belong to, and nothing is served there.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.clock import to_seconds_text
 from workhook.core.secrecy import Secretive
 from workhook.http.wire_types import Time, Unserved, Url
+from workhook.identity import schemas
 from workhook.identity.apps.schemas import App, Installation
-from workhook.identity.schemas import (
-    Account,
-    AccountShape,
-    Repository,
-    RepositoryShape,
-    account_shape,
-    repository_shape,
-)
-from workhook.identity.tokens.issue import IssuedToken
 
 NAMED_MAX = 500
 """Repositories that a token can be narrowed to."""
@@ -38,7 +29,7 @@ Selection = Annotated[
 ]
 
 
-class OwnerShape(AccountShape):
+class OwnerShape(schemas.AccountShape):
     """A user or organization, with every key that typed clients know of one."""
 
     followers_url: Unserved
@@ -98,66 +89,38 @@ class InstallationShape(msgspec.Struct, kw_only=True):
     suspended_at: Time | None
 
 
-class AppRepositoryShape(RepositoryShape, kw_only=True):
-    """A repository, with every key that typed clients know of one."""
+_OF_REPOSITORY = (
+    "archive", "assignees", "blobs", "branches", "clone", "collaborators", "comments", "commits", "compare",
+    "contents", "contributors", "deployments", "downloads", "events", "forks", "git_commits", "git_refs", "git_tags",
+    "git", "issue_comment", "issue_events", "issues", "keys", "labels", "languages", "merges", "milestones",
+    "notifications", "pulls", "releases", "ssh", "stargazers", "statuses", "subscribers", "subscription", "svn",
+    "tags", "teams", "trees",
+)  # fmt: skip
+_OF_COLLABORATORS = Annotated[str, Meta(extra_json_schema={"format": "uri-template"})]
 
-    owner: OwnerShape
-    archive_url: Unserved
-    assignees_url: Unserved
-    blobs_url: Unserved
-    branches_url: Unserved
-    clone_url: Unserved
-    collaborators_url: Annotated[str, Meta(extra_json_schema={"format": "uri-template"})]
-    comments_url: Unserved
-    commits_url: Unserved
-    compare_url: Unserved
-    contents_url: Unserved
-    contributors_url: Unserved
-    deployments_url: Unserved
-    downloads_url: Unserved
-    events_url: Unserved
-    forks_url: Unserved
-    git_commits_url: Unserved
-    git_refs_url: Unserved
-    git_tags_url: Unserved
-    git_url: Unserved
-    issue_comment_url: Unserved
-    issue_events_url: Unserved
-    issues_url: Unserved
-    keys_url: Unserved
-    labels_url: Unserved
-    languages_url: Unserved
-    merges_url: Unserved
-    milestones_url: Unserved
-    notifications_url: Unserved
-    pulls_url: Unserved
-    releases_url: Unserved
-    ssh_url: Unserved
-    stargazers_url: Unserved
-    statuses_url: Unserved
-    subscribers_url: Unserved
-    subscription_url: Unserved
-    svn_url: Unserved
-    tags_url: Unserved
-    teams_url: Unserved
-    trees_url: Unserved
-    mirror_url: None = None
-    homepage: None = None
-    language: None = None
-    license: None = None
-    forks: int = 0
-    forks_count: int = 0
-    open_issues: int = 0
-    open_issues_count: int = 0
-    size: int = 0
-    stargazers_count: int = 0
-    watchers: int = 0
-    watchers_count: int = 0
-    topics: tuple[str, ...] = ()
-    has_issues: bool = False
-    has_projects: bool = False
-    has_wiki: bool = False
-    has_pages: bool = False
+if TYPE_CHECKING:
+
+    class AppRepositoryShape(schemas.RepositoryShape, kw_only=True):
+        """A repository, with every key that typed clients know of one."""
+
+        owner: OwnerShape
+else:
+    AppRepositoryShape = msgspec.defstruct(
+        "AppRepositoryShape",
+        [
+            ("owner", OwnerShape),
+            *((f"{name}_url", _OF_COLLABORATORS if name == "collaborators" else Unserved) for name in _OF_REPOSITORY),
+            *((name, None, None) for name in ("mirror_url", "homepage", "language", "license")),
+            *((name, int, 0) for name in ("forks", "forks_count", "open_issues", "open_issues_count", "size")),
+            *((name, int, 0) for name in ("stargazers_count", "watchers", "watchers_count")),
+            ("topics", tuple[str, ...], ()),
+            *((name, bool, False) for name in ("has_issues", "has_projects", "has_wiki", "has_pages")),
+        ],
+        bases=(schemas.RepositoryShape,),
+        namespace={"__doc__": "A repository, with every key that typed clients know of one."},
+        module=__name__,
+        kw_only=True,
+    )
 
 
 class InstallationRequest(msgspec.Struct):
@@ -211,37 +174,34 @@ class AccessTokenBody(msgspec.Struct):
 
 
 _OF_ACCOUNT = tuple(
-    name.removesuffix("_url") for name in OwnerShape.__struct_fields__ if name not in AccountShape.__struct_fields__
-)
-_OF_REPOSITORY = tuple(
     name.removesuffix("_url")
-    for name in AppRepositoryShape.__struct_fields__
-    if name.endswith("_url") and name not in (*RepositoryShape.__struct_fields__, "mirror_url")
+    for name in OwnerShape.__struct_fields__
+    if name not in schemas.AccountShape.__struct_fields__
 )
 
+ONLY_REPOSITORIES: dict[str, Any] = {
+    "single_file_name": None, "has_multiple_single_files": False, "single_file_paths": [],
+}  # fmt: skip
+"""Permissions for single files are not known here."""
 
-def owner_shape(account: Account, base: str) -> OwnerShape:
+
+def owner_shape(account: schemas.Account, base: str) -> OwnerShape:
     """`base`: what links in the body start with."""
-    shape = account_shape(account, base)
+    shape = schemas.account_shape(account, base)
     links: dict[str, Any] = {f"{name}_url": f"{shape.url}/{_path(name)}" for name in _OF_ACCOUNT}
     links["organizations_url"] = f"{base}/users/{account.login}/orgs"
     return OwnerShape(**msgspec.structs.asdict(shape), **links)
 
 
-def integration_shape(app: App, owner: Account, installations: int, base: str) -> IntegrationShape:
+def integration_shape(app: App, owner: schemas.Account, installations: int, base: str) -> IntegrationShape:
     page = f"{_web(base)}/apps/{app.slug}"
-    return IntegrationShape(
-        id=app.id,
-        client_id=app.client_id,
-        slug=app.slug,
+    return schemas.shape_of(
+        IntegrationShape,
+        app,
         node_id=f"I_{app.id}",
         owner=owner_shape(owner, base),
-        name=app.name,
-        description=app.description,
         external_url=app.homepage_url or page,
         html_url=page,
-        created_at=to_seconds_text(app.created_at),
-        updated_at=to_seconds_text(app.updated_at),
         permissions=levels(app.permissions),
         events=[],
         installations_count=installations,
@@ -249,58 +209,33 @@ def integration_shape(app: App, owner: Account, installations: int, base: str) -
 
 
 def installation_shape(installation: Installation, base: str) -> InstallationShape:
-    account, suspended_at = installation.account, installation.suspended_at
-    return InstallationShape(
-        id=installation.id,
+    account, app = installation.account, installation.app
+    return schemas.shape_of(
+        InstallationShape,
+        installation,
         account=owner_shape(account, base),
-        repository_selection=selection_of(installation.repository_ids),
         access_tokens_url=f"{base}/app/installations/{installation.id}/access_tokens",
         repositories_url=f"{base}/installation/repositories",
         html_url=f"{_web(base)}/organizations/{account.login}/settings/installations/{installation.id}",
-        app_id=installation.app.id,
-        app_slug=installation.app.slug,
-        client_id=installation.app.client_id,
+        app_id=app.id,
+        app_slug=app.slug,
+        client_id=app.client_id,
         target_id=account.id,
         target_type=account.type,
         permissions=levels(installation.permissions),
         events=[],
-        created_at=to_seconds_text(installation.created_at),
-        updated_at=to_seconds_text(installation.updated_at),
-        single_file_name=None,
-        has_multiple_single_files=False,
-        single_file_paths=[],
         suspended_by=None,
-        suspended_at=None if suspended_at is None else to_seconds_text(suspended_at),
+        **ONLY_REPOSITORIES,
     )
 
 
-def app_repository_shape(repository: Repository, base: str, *, permissions: bool = True) -> AppRepositoryShape:
+def app_repository_shape(repository: schemas.Repository, base: str, *, permissions: bool = True) -> AppRepositoryShape:
     """`permissions`: with what the caller may do in it."""
-    shape = repository_shape(repository, base, permissions=permissions)
+    shape = schemas.repository_shape(repository, base, permissions=permissions)
     links: dict[str, Any] = {f"{name}_url": f"{shape.url}/{_path(name)}" for name in _OF_REPOSITORY}
     links["collaborators_url"] += "{/collaborator}"
     known = msgspec.structs.asdict(shape) | {"owner": owner_shape(repository.owner, base)}
     return AppRepositoryShape(**known, **links)
-
-
-def token_shape(
-    issued: IssuedToken,
-    permissions: Mapping[str, str],
-    repository_ids: Collection[int] | None,
-    named: list[Repository] | None,
-    base: str,
-) -> InstallationTokenShape:
-    """`repository_ids` None: all of the organization. `named`: those that the request narrowed the token to."""
-    assert issued.expires_at is not None, "tokens of installations have an end"
-    shape = InstallationTokenShape(
-        token=issued.token,
-        expires_at=to_seconds_text(issued.expires_at),
-        permissions=levels(permissions),
-        repository_selection=selection_of(repository_ids),
-    )
-    if named is not None:
-        shape.repositories = [app_repository_shape(each, base) for each in named]
-    return shape
 
 
 def selection_of(repository_ids: Collection[int] | None) -> Selection:

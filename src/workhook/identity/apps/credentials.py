@@ -1,22 +1,32 @@
-"""How an app shows that it is that app: a JSON Web Token signed with its key, or its client id and secret."""
+"""How an app shows that it is that app: a JSON Web Token signed with its key, or its client id and secret.
+
+New keys and secrets are made here. What is private of them is stored nowhere."""
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
+import hashlib
 import re
 import secrets
+import string
 from typing import Any, TypeGuard
 
+import msgspec
+import sqlalchemy as sa
 import structlog
 
 from workhook.core import json
 from workhook.core.clock import MINUTE_MS, now_ms
 from workhook.core.errors import Malformed, Problem, Unauthenticated
+from workhook.core.secrecy import Secretive
 from workhook.identity.apps import queries
 from workhook.identity.apps.schemas import App
-from workhook.identity.tokens.kinds import digest_of
+from workhook.identity.tables import app_secrets
+from workhook.identity.tokens.issue import digest_of
 from workhook.storage import Database, Reader
+from workhook.storage.metadata import big
 
 LIFETIME_MAX_S = 10 * 60
 SKEW_S = 60  # clocks differ, and clients date `iat` back by as much
@@ -25,6 +35,11 @@ _LENGTH_MAX = 4096
 _COMPACT = re.compile(r"(?:[A-Za-z0-9_-]+\.){2}[A-Za-z0-9_-]+")  # RFC 7515, 7.1: nothing but base64url
 _UNDECODABLE = "A JSON web token could not be decoded"
 USE_NOTED_MS = 10 * MINUTE_MS  # a write a call would cost more than the call
+
+_secrets = sa.select(app_secrets.c.id, app_secrets.c.digest, app_secrets.c.last_used_at).where(
+    app_secrets.c.app_id == big("app_id")
+)
+_note_secret_use = sa.update(app_secrets).where(app_secrets.c.id == big("secret_id")).values(last_used_at=big("now"))
 
 log = structlog.get_logger(__name__)
 
@@ -42,7 +57,7 @@ async def authenticate_app(reader: Reader, token: str) -> App:
     if app is None or app.is_oauth:
         raise Unauthenticated("Integration not found")
     # Each of its keys in turn: the header's `kid`, `jwk`, `jku` or `x5u` choose none, anybody could have written them.
-    if not any(_is_signed_with(token, pem) for pem in await queries.public_keys(reader, app.id)):
+    if not any(_is_signed_with(token, each.public_key) for each in await queries.list_keys(reader, app.id)):
         raise Unauthenticated(_UNDECODABLE)
     _check_times(claims)
     return app
@@ -52,7 +67,7 @@ async def authenticate_client(database: Database, client_id: str, client_secret:
     """The app with this id, if the secret is one of its own; None otherwise, in the same time."""
     app = await queries.find_client(database, client_id)
     given = digest_of(client_secret)
-    known = await queries.secret_digests(database, app.id if app else 0)
+    known = await database.fetch_all(_secrets, {"app_id": app.id if app else 0})
     matching = [row for row in known if secrets.compare_digest(bytes(row["digest"]), given)]
     for row in matching:
         await _note_use(database, row["id"], row["last_used_at"])
@@ -64,8 +79,9 @@ async def _note_use(database: Database, secret_id: int, last_used_at: int | None
     now = now_ms()
     if now - (last_used_at or 0) < USE_NOTED_MS:
         return
+    params = {"secret_id": secret_id, "now": now}
     try:
-        await database.in_transaction(lambda tx: queries.note_secret_use(tx, secret_id, now))
+        await database.in_transaction(lambda tx: tx.execute(_note_secret_use, params))
     except Problem as problem:
         log.warning("secret_use_not_noted", secret_id=secret_id, reason=problem.message)
 
@@ -148,3 +164,82 @@ def _check_times(claims: dict[str, Any]) -> None:
 def _is_number(value: object) -> TypeGuard[int | float]:
     """JSON has neither infinities nor NaN, and `decode_untrusted` refuses what no double holds."""
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+BITS = 2048
+BITS_MAX = 8192  # to check a signature costs time that grows with the key
+EXPONENT_MAX = 2**32  # likewise; nearly every key has 65537
+PEM_MAX = 8192
+
+_CLIENT_ID_PREFIXES = {"oauth": "Ov23li", "app": "Iv23li"}
+_CLIENT_ID_LENGTH = 20
+
+
+class NewKey(Secretive, msgspec.Struct, frozen=True):
+    """`private_key` is None for a key whose other half the caller has. Both are PEM; see `fingerprint_of`."""
+
+    public_key: str
+    fingerprint: str
+    private_key: str | None = None
+
+
+def new_client_id(kind: str) -> str:
+    """20 characters, as clients know them."""
+    prefix = _CLIENT_ID_PREFIXES[kind]
+    letters = string.ascii_letters + string.digits
+    return prefix + "".join(secrets.choice(letters) for _ in range(_CLIENT_ID_LENGTH - len(prefix)))
+
+
+def new_client_secret() -> str:
+    """40 hexadecimal characters: 160 random bits."""
+    return secrets.token_hex(20)
+
+
+async def new_key() -> NewKey:
+    """An RSA key of 2048 bits. It takes a good part of a second: make it before a transaction, not in one."""
+    return await asyncio.to_thread(_make)
+
+
+def _make() -> NewKey:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    key = rsa.generate_private_key(public_exponent=65537, key_size=BITS)
+    private = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
+    )
+    return _described(key.public_key(), private.decode())
+
+
+def own_key(pem: str) -> NewKey:
+    """The caller's own public key. Raises `ValueError` that says what it has to be."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric import rsa
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    if "PRIVATE KEY" in pem:
+        raise ValueError("the public half alone: keep the private key to yourself")
+    try:
+        key = load_pem_public_key(pem.strip().encode()) if len(pem) <= PEM_MAX else None
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, rsa.RSAPublicKey) or not BITS <= key.key_size <= BITS_MAX:
+        raise ValueError(f"the PEM of an RSA public key of {BITS} to {BITS_MAX} bits")
+    if key.public_numbers().e > EXPONENT_MAX:
+        raise ValueError("an RSA public key with the usual exponent, 65537, or another of at most 32 bits")
+    return _described(key, None)
+
+
+def _described(key: object, private: str | None) -> NewKey:
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import rsa
+
+    assert isinstance(key, rsa.RSAPublicKey)
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    der = key.public_bytes(serialization.Encoding.DER, form)
+    return NewKey(key.public_bytes(serialization.Encoding.PEM, form).decode(), fingerprint_of(der), private)
+
+
+def fingerprint_of(der: bytes) -> str:
+    """`SHA256:` and the Base64 of the digest of the public key's DER, which OpenSSL shows too."""
+    return "SHA256:" + base64.b64encode(hashlib.sha256(der).digest()).decode()

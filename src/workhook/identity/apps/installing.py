@@ -15,16 +15,16 @@ from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
 from workhook.identity import audit, removal
-from workhook.identity.apps import queries, rules
+from workhook.identity.apps import queries, schemas
 from workhook.identity.apps.schemas import App, Installation
-from workhook.identity.apps.tables import installation_repositories, installations
 from workhook.identity.schemas import Account, Actor
-from workhook.identity.tables import memberships
+from workhook.identity.tables import installation_repositories, installations, memberships
 from workhook.identity.tokens.issue import forget_after_commit, revoke_of
 from workhook.identity.tokens.lookup import weaker
 from workhook.storage import Transaction
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big, insert_into
+from workhook.storage.record_rows import assigned
 
 REPOSITORIES_MAX = 500
 _RESOURCE = "Installation"
@@ -32,27 +32,16 @@ _RESOURCE = "Installation"
 _insert = insert_into(
     installations, "app_id", "account_id", "repository_selection", "permissions", "created_at", "updated_at"
 ).returning(installations.c.id)
-_edit = (
-    sa.update(installations)
-    .where(installations.c.id == big("id"))
-    .values({name: sa.bindparam(name) for name in ("repository_selection", "permissions", "updated_at")})
-)
-_suspend = (
-    sa.update(installations)
-    .where(installations.c.id == big("id"))
-    .values(
-        suspended_at=big("suspended_at"), suspended_by=sa.bindparam("by", type_=sa.Text()), updated_at=big("updated_at")
-    )
-)
-_delete = sa.delete(installations).where(installations.c.id == big("id"))
+_of_id = installations.c.id == big("installation_id")
+_edit = sa.update(installations).where(_of_id).values(assigned(("repository_selection", "permissions", "updated_at")))
+_suspend = sa.update(installations).where(_of_id).values(assigned(("suspended_at", "suspended_by", "updated_at")))
+_delete = sa.delete(installations).where(_of_id)
 _add_repository = insert_into(installation_repositories, "installation_id", "repository_id")
 _drop_repositories = sa.delete(installation_repositories).where(
     installation_repositories.c.installation_id == big("installation_id")
 )
 _join = (
-    upsert(memberships)
-    .values({name: sa.bindparam(name) for name in ("organization_id", "user_id", "role", "created_at")})
-    .on_conflict_do_nothing()
+    upsert(memberships).values(assigned(("organization_id", "user_id", "role", "created_at"))).on_conflict_do_nothing()
 )
 _leave = sa.delete(memberships).where(
     memberships.c.organization_id == big("organization_id"), memberships.c.user_id == big("user_id")
@@ -82,7 +71,7 @@ async def install(
     if fresh is None or fresh.bot_id is None or not (fresh.public or fresh.account_id == organization.id):
         raise _invalid([*known, no_such_app()])
     granted = dict(fresh.permissions if permissions is None else permissions)
-    faults = [*known, *rules.permission_faults(granted, most=fresh.permissions)]
+    faults = [*known, *schemas.permission_faults(granted, most=fresh.permissions)]
     faults += await _repository_faults(tx, organization, repository_ids)
     if await queries.find_installation_on(tx, fresh.id, organization.id) is not None:
         faults.append(Fault(field="app", code="already_exists", message=f"{fresh.slug} is installed here already"))
@@ -98,8 +87,8 @@ async def install(
     await _choose(tx, row["id"], repository_ids)
     member = {"organization_id": organization.id, "user_id": fresh.bot_id, "role": "app", "created_at": now}
     await tx.execute(_join, member)
-    installation = await _found(tx, row["id"])
-    await _audit(tx, actor, installation, "installation.create", **_told(installation))
+    installation = await _lock(tx, row["id"])
+    await _audit(tx, actor, installation, "installation.create", **_settings(installation))
     forget_after_commit(tx)  # tokens of the app's users reach further
     return installation
 
@@ -109,15 +98,16 @@ async def uninstall(
 ) -> list[str]:
     """Its tokens end. Webhooks that it made are the organization's: they stay, as with the original, unless the owner
     has them removed. Answers the addresses of these webhooks. Raises `NotFound`."""
-    await _found(tx, installation.id)  # held: a token that is being made is there now, and no other comes
+    await _lock(tx, installation.id)  # held: a token that is being made is there now, and no other comes
     await revoke_of(tx, installation_id=installation.id)
-    await tx.execute(_delete, {"id": installation.id})
+    await tx.execute(_delete, {"installation_id": installation.id})
     if installation.app.bot_id is not None:
         await tx.execute(_leave, {"organization_id": installation.account.id, "user_id": installation.app.bot_id})
     await _weakened(tx, actor, installation)
-    webhooks = await removal.uninstalled(tx, installation.id, installation.account.id, remove=remove_webhooks)
-    told = {"webhooks_removed" if remove_webhooks else "webhooks_left": len(webhooks)} if webhooks else {}
-    await _audit(tx, actor, installation, "installation.delete", **told)
+    gone = [await each(tx, installation.id, installation.account.id, remove_webhooks) for each in removal.installations]
+    webhooks = [address for each in gone for address in each]
+    detail = {"webhooks_removed" if remove_webhooks else "webhooks_left": len(webhooks)} if webhooks else {}
+    await _audit(tx, actor, installation, "installation.delete", **detail)
     forget_after_commit(tx)
     return webhooks
 
@@ -139,24 +129,27 @@ async def edit_installation(
     app = await queries.find_app(tx, installation.app.id, for_update=True)
     if app is None:
         raise NotFound()
-    old = await _found(tx, installation.id)
+    old = await _lock(tx, installation.id)
     granted = old.permissions if permissions is UNSET else dict(permissions)
     chosen = old.repository_ids if repository_ids is UNSET else repository_ids
-    faults = [*known, *rules.permission_faults(granted, most=app.permissions)]
+    faults = [*known, *schemas.permission_faults(granted, most=app.permissions)]
     if repository_ids is not UNSET:
         faults += await _repository_faults(tx, old.account, chosen, kept=old.repository_ids or ())
     if faults:
         raise _invalid(faults)
-    if dict(granted) == dict(old.permissions) and _same(chosen, old.repository_ids):
+    if (
+        dict(granted) == dict(old.permissions)
+        and (chosen if chosen is None else frozenset(chosen)) == old.repository_ids
+    ):
         return old
-    values = {"permissions": json.encode_text(dict(granted)), "updated_at": now_ms(), "id": old.id}
+    values = {"permissions": json.encode_text(dict(granted)), "updated_at": now_ms(), "installation_id": old.id}
     await tx.execute(_edit, {**values, "repository_selection": "all" if chosen is None else "selected"})
     if repository_ids is not UNSET:
         await tx.execute(_drop_repositories, {"installation_id": old.id})
         await _choose(tx, old.id, chosen)
-    changed = await _found(tx, old.id)
+    changed = await _lock(tx, old.id)
     await _weakened(tx, actor, changed)
-    await _audit(tx, actor, changed, "installation.update", **_told(changed))
+    await _audit(tx, actor, changed, "installation.update", **_settings(changed))
     forget_after_commit(tx)
     return changed
 
@@ -166,14 +159,10 @@ async def _weakened(tx: Transaction, actor: Actor | None, installation: Installa
     await removal.rights_lost(tx, installation.account.id, user_id=installation.app.bot_id, actor=actor)
 
 
-def _same(one: Collection[int] | None, other: Collection[int] | None) -> bool:
-    return one is other if one is None or other is None else set(one) == set(other)
-
-
 async def suspend(tx: Transaction, actor: Actor | None, installation: Installation, *, by: By = "organization") -> None:
     """Until `unsuspend` its tokens do nothing, and those of its users do nothing on this organization. Twice is once,
     but that an owner may make an app's own suspension one that the app cannot take back."""
-    current = await _found(tx, installation.id)
+    current = await _lock(tx, installation.id)
     if current.suspended_at is None or (current.suspended_by, by) == ("app", "organization"):
         await _set_suspended(tx, actor, current, now_ms(), by)
 
@@ -182,7 +171,7 @@ async def unsuspend(
     tx: Transaction, actor: Actor | None, installation: Installation, *, by: By = "organization"
 ) -> None:
     """Raises `Forbidden` for an app that an owner has suspended."""
-    current = await _found(tx, installation.id)
+    current = await _lock(tx, installation.id)
     if current.suspended_at is None:
         return
     if by == "app" and current.suspended_by != "app":
@@ -197,7 +186,7 @@ async def cut(tx: Transaction, actor: Actor | None, app: App) -> None:
         if kept == dict(installation.permissions):
             continue
         values = {"permissions": json.encode_text(kept), "repository_selection": installation.repository_selection}
-        await tx.execute(_edit, {**values, "updated_at": now_ms(), "id": installation.id})
+        await tx.execute(_edit, {**values, "updated_at": now_ms(), "installation_id": installation.id})
         await _weakened(tx, actor, installation)
         await _audit(tx, actor, installation, "installation.update", permissions=kept)
     forget_after_commit(tx)
@@ -206,14 +195,16 @@ async def cut(tx: Transaction, actor: Actor | None, app: App) -> None:
 async def _set_suspended(
     tx: Transaction, actor: Actor | None, installation: Installation, at: int | None, by: By | None
 ) -> None:
-    await tx.execute(_suspend, {"suspended_at": at, "by": by, "updated_at": now_ms(), "id": installation.id})
+    await tx.execute(
+        _suspend, {"suspended_at": at, "suspended_by": by, "updated_at": now_ms(), "installation_id": installation.id}
+    )
     if at is not None:
         await _weakened(tx, actor, installation)
     await _audit(tx, actor, installation, "installation.unsuspend" if at is None else "installation.suspend")
     forget_after_commit(tx)
 
 
-async def _found(tx: Transaction, installation_id: int) -> Installation:
+async def _lock(tx: Transaction, installation_id: int) -> Installation:
     installation = await queries.find_installation(tx, installation_id, for_update=True)
     if installation is None:
         raise NotFound()
@@ -242,20 +233,17 @@ async def _choose(tx: Transaction, installation_id: int, ids: Collection[int] | 
         await tx.execute(_add_repository, {"installation_id": installation_id, "repository_id": one})
 
 
-def _told(installation: Installation) -> dict[str, object]:
+def _settings(installation: Installation) -> dict[str, object]:
     chosen = installation.repository_ids
-    return {
-        "permissions": dict(installation.permissions),
-        "repositories": "all" if chosen is None else sorted(chosen),
-    }
+    return {"permissions": dict(installation.permissions), "repositories": "all" if chosen is None else sorted(chosen)}
 
 
 async def _audit(
     tx: Transaction, actor: Actor | None, installation: Installation, action: str, **detail: object
 ) -> None:
-    told = {"app": installation.app.slug, **detail}
-    target = f"installation/{installation.id}"
-    await audit.record(tx, actor, action, target, account_id=installation.account.id, detail=told)
+    target, account_id = f"installation/{installation.id}", installation.account.id
+    detail = {"app": installation.app.slug, **detail}
+    await audit.record(tx, actor, action, target, account_id=account_id, detail=detail)
 
 
 def no_such_app() -> Fault:

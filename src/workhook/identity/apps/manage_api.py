@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
-import msgspec
 from msgspec import UNSET
 
 from workhook.core.errors import Fault, Invalid, NotFound
@@ -14,15 +13,17 @@ from workhook.http.endpoints import Created, Every, Paged, Retry, Routes
 from workhook.http.operations import WEBHOOK_API
 from workhook.identity.apps import actions, queries
 from workhook.identity.apps import manage_schemas as s
-from workhook.identity.apps.keys import NewKey, new_key, own_key
-from workhook.identity.apps.schemas import App, AppChange
+from workhook.identity.apps.credentials import NewKey, new_key, own_key
+from workhook.identity.apps.schemas import App, AppKey, AppSecret
 from workhook.identity.authenticator import actor_of, named_organization
 from workhook.identity.context import Write
+from workhook.identity.schemas import shape_of
 from workhook.storage import Reader, Transaction
 from workhook.storage.database import UniqueViolation
 from workhook.storage.pages import Page
 
 R = TypeVar("R")
+H = TypeVar("H", AppSecret, AppKey)
 
 TAG, OWNERS = "app management", "organization.admin"
 oauth_apps = Routes(WEBHOOK_API, TAG, read=OWNERS, write=OWNERS, resource="OauthApp")
@@ -59,15 +60,22 @@ async def _app_of(call: Call, reader: Reader) -> App:
 
 async def _with_secrets(call: Call, reader: Reader, app: App) -> s.OauthAppShape:
     shape = s.app_shape(app, named_organization(call).account, call.base)
-    shape.secrets = [s.secret_shape(each) for each in await queries.list_secrets(reader, app.id)]
+    shape.secrets = [shape_of(s.SecretShape, each) for each in await queries.list_secrets(reader, app.id)]
     return shape
 
 
 async def _with_keys(call: Call, reader: Reader, app: App) -> s.AppShape:
     shape = await _with_secrets(call, reader, app)
     assert isinstance(shape, s.AppShape), "an app is no OAuth app"
-    shape.keys = [s.key_shape(each) for each in await queries.list_keys(reader, app.id)]
+    shape.keys = [shape_of(s.KeyShape, each) for each in await queries.list_keys(reader, app.id)]
     return shape
+
+
+def _with_id(found: Sequence[H], number: int) -> H:
+    for each in found:
+        if each.id == number:
+            return each
+    raise NotFound()
 
 
 def _own_key(public_key: str) -> NewKey:
@@ -100,7 +108,7 @@ async def apps_list(call: Call, page: Page) -> Paged[list[s.AppShape]]:
 async def oauth_apps_create(write: Write, create: s.OauthAppCreate) -> Created[s.OauthAppShape]:
     """Register an OAuth app."""
     organization = named_organization(write.call).account
-    app, secret = await actions.create_oauth_app(write.tx, write.actor, organization, **msgspec.structs.asdict(create))
+    app, secret = await actions.create_oauth_app(write.tx, write.actor, organization, create)
     shape = await _with_secrets(write.call, write.tx, app)
     shape.client_secret = secret
     return Created(shape, shape.url, NOT_KEPT)
@@ -109,13 +117,11 @@ async def oauth_apps_create(write: Write, create: s.OauthAppCreate) -> Created[s
 @apps.post("/orgs/{org}/apps")
 async def apps_create(call: Call, create: s.AppCreate) -> Created[s.AppShape]:
     """Register an app."""
-    given: dict[str, Any] = msgspec.structs.asdict(create)
-    public_key = given.pop("public_key")
-    key = await new_key() if public_key is None else _own_key(public_key)
+    key = await new_key() if create.public_key is None else _own_key(create.public_key)
     organization = named_organization(call).account
 
     async def step(tx: Transaction) -> s.AppShape:
-        app, secret, pem = await actions.create_app(tx, actor_of(call), organization, key=key, **given)
+        app, secret, pem = await actions.create_app(tx, actor_of(call), organization, create, key=key)
         shape = await _with_keys(call, tx, app)
         shape.client_secret, shape.pem = secret, pem or UNSET
         return shape
@@ -137,10 +143,7 @@ async def apps_get(call: Call) -> s.AppShape:
 
 
 async def _edited(write: Write, edit: s.OauthAppEdit) -> App:
-    given = msgspec.structs.asdict(edit)
-    if given["callback_urls"] is not UNSET:
-        given["callback_urls"] = tuple(given["callback_urls"])
-    return await actions.edit_app(write.tx, write.actor, await _app_of(write.call, write.tx), AppChange(**given))
+    return await actions.edit_app(write.tx, write.actor, await _app_of(write.call, write.tx), edit)
 
 
 @oauth_apps.patch("/orgs/{org}/oauth-apps/{client_id}", retry=Retry(UniqueViolation))
@@ -178,7 +181,7 @@ async def create_secret(write: Write) -> Created[s.SecretShape]:
     """
     app = await _app_of(write.call, write.tx)
     made, secret = await actions.add_secret(write.tx, write.actor, app)
-    shape = s.secret_shape(made)
+    shape = shape_of(s.SecretShape, made)
     shape.client_secret = secret
     return Created(shape, f"{_url(write.call, app)}/secrets/{made.id}", NOT_KEPT)
 
@@ -187,10 +190,7 @@ async def create_secret(write: Write) -> Created[s.SecretShape]:
 async def get_secret(call: Call, secret_id: int) -> s.SecretShape:
     """What is known of a client secret."""
     app = await _app_of(call, call.database)
-    for each in await queries.list_secrets(call.database, app.id):
-        if each.id == secret_id:
-            return s.secret_shape(each)
-    raise NotFound()
+    return shape_of(s.SecretShape, _with_id(await queries.list_secrets(call.database, app.id), secret_id))
 
 
 @both.delete("/secrets/{secret_id}")
@@ -212,7 +212,7 @@ async def revoke_tokens(write: Write) -> None:
 async def apps_list_keys(call: Call) -> list[s.KeyShape]:
     """List the keys of an app."""
     app = await _app_of(call, call.database)
-    return [s.key_shape(each) for each in await queries.list_keys(call.database, app.id)]
+    return [shape_of(s.KeyShape, each) for each in await queries.list_keys(call.database, app.id)]
 
 
 @apps.post("/orgs/{org}/apps/{slug}/keys")
@@ -221,7 +221,7 @@ async def apps_create_key(call: Call, create: s.KeyCreate) -> Created[s.KeyShape
     app = await _app_of(call, call.database)  # before the work of making a key
     key = await new_key() if create.public_key is None else _own_key(create.public_key)
     made = await call.database.in_transaction(lambda tx: actions.add_key(tx, actor_of(call), app, key))
-    shape = s.key_shape(made)
+    shape = shape_of(s.KeyShape, made)
     shape.pem = key.private_key or UNSET
     return Created(shape, f"{_url(call, app)}/keys/{made.id}", NOT_KEPT)
 
@@ -230,10 +230,7 @@ async def apps_create_key(call: Call, create: s.KeyCreate) -> Created[s.KeyShape
 async def apps_get_key(call: Call, key_id: int) -> s.KeyShape:
     """Get a key of an app."""
     app = await _app_of(call, call.database)
-    for each in await queries.list_keys(call.database, app.id):
-        if each.id == key_id:
-            return s.key_shape(each)
-    raise NotFound()
+    return shape_of(s.KeyShape, _with_id(await queries.list_keys(call.database, app.id), key_id))
 
 
 @apps.delete("/orgs/{org}/apps/{slug}/keys/{key_id}", problems=(422,))

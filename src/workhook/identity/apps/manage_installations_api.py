@@ -10,7 +10,7 @@ from workhook.http.calls import Call
 from workhook.http.endpoints import Created, Paged, Retry, Routes
 from workhook.http.operations import WEBHOOK_API, Query
 from workhook.identity import queries as account_queries
-from workhook.identity.apps import actions, queries
+from workhook.identity.apps import installing, queries
 from workhook.identity.apps import manage_schemas as s
 from workhook.identity.apps.app_schemas import IntegrationShape, installation_shape, integration_shape, levels
 from workhook.identity.apps.manage_api import OWNERS, TAG
@@ -19,7 +19,7 @@ from workhook.identity.authenticator import caller_of, named_organization
 from workhook.identity.context import Write
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor
-from workhook.identity.tokens.reach import covers
+from workhook.identity.tokens.lookup import covers
 from workhook.storage import Reader, Transaction
 from workhook.storage.database import UniqueViolation
 from workhook.storage.pages import Page
@@ -32,10 +32,9 @@ routes = Routes(WEBHOOK_API, TAG, read=OWNERS, write=OWNERS, resource=_RESOURCE)
 
 
 def _shape(installation: Installation, base: str) -> s.OwnInstallationShape:
-    common = msgspec.structs.asdict(installation_shape(installation, base))
     chosen = installation.repository_ids
     return s.OwnInstallationShape(
-        **common,
+        **msgspec.structs.asdict(installation_shape(installation, base)),
         repository_ids=None if chosen is None else sorted(chosen),
         app_permissions=levels(installation.app.permissions),
     )
@@ -64,10 +63,14 @@ async def installations_create(write: Write, create: s.InstallationCreate) -> Cr
     """Install an app on the organization."""
     organization, base = named_organization(write.call).account, write.call.base
     chosen, faults = await _chosen(write.tx, organization, create.repository_selection, create.repositories)
-    installation = await actions.install(
+    # In this order: a slug, made of whatever name, can be somebody else's client id in lower case.
+    app = await queries.find_client(write.tx, create.app) or await queries.find_slug(write.tx, create.app)
+    if app is None:
+        raise Invalid(faults=[*faults, installing.no_such_app()])
+    installation = await installing.install(
         write.tx,
         write.actor,
-        await _app_named(write.tx, create.app, faults),
+        app,
         organization,
         permissions=None if create.permissions is UNSET else create.permissions,
         repository_ids=None if chosen is UNSET else chosen,
@@ -93,7 +96,7 @@ async def installations_update(write: Write, installation_id: int, edit: s.Insta
     if selection == "selected" and edit.repositories is UNSET and installation.repository_ids is not None:
         selection = UNSET  # as it is
     chosen, faults = await _chosen(write.tx, installation.account, selection, edit.repositories)
-    changed = await actions.edit_installation(
+    changed = await installing.edit_installation(
         write.tx, write.actor, installation, permissions=edit.permissions, repository_ids=chosen, known=faults
     )
     return _shape(changed, write.call.base)
@@ -118,7 +121,7 @@ async def installations_delete(write: Write, installation_id: int) -> None:
         message = "remove_webhooks must be true or false"
         raise Invalid(faults=[Fault("remove_webhooks", "invalid", message, resource=_RESOURCE)])
     found = await _installation_of(write.call, write.tx, installation_id)
-    await actions.uninstall(write.tx, write.actor, found, remove_webhooks=remove == "true")
+    await installing.uninstall(write.tx, write.actor, found, remove_webhooks=remove == "true")
 
 
 @routes.put(f"{_ONE}/suspended")
@@ -127,13 +130,13 @@ async def installations_suspend(write: Write, installation_id: int) -> None:
 
     Its tokens do nothing until this is taken back.
     """
-    await actions.suspend(write.tx, write.actor, await _installation_of(write.call, write.tx, installation_id))
+    await installing.suspend(write.tx, write.actor, await _installation_of(write.call, write.tx, installation_id))
 
 
 @routes.delete(f"{_ONE}/suspended")
 async def installations_unsuspend(write: Write, installation_id: int) -> None:
     """Take back a suspension."""
-    await actions.unsuspend(write.tx, write.actor, await _installation_of(write.call, write.tx, installation_id))
+    await installing.unsuspend(write.tx, write.actor, await _installation_of(write.call, write.tx, installation_id))
 
 
 @routes.put(_REPOSITORY, access="installations.write", problems=(422,))
@@ -145,7 +148,7 @@ async def user_installation_repositories_add(write: Write, installation_id: int,
     installation = await _owned(write, installation_id, repository_id)
     if installation.repository_ids is not None:  # on all of them it is there
         ids = installation.repository_ids | {repository_id}
-        await actions.edit_installation(write.tx, write.actor, installation, repository_ids=ids)
+        await installing.edit_installation(write.tx, write.actor, installation, repository_ids=ids)
 
 
 @routes.delete(_REPOSITORY, access="installations.write", problems=(422,))
@@ -157,12 +160,16 @@ async def user_installation_repositories_remove(write: Write, installation_id: i
     installation = await _owned(write, installation_id, repository_id)
     chosen = installation.repository_ids
     if chosen is None:
-        raise _not_removed("the app is installed on all repositories: choose some instead")
+        raise _not_removable("the app is installed on all repositories: choose some instead")
     if repository_id not in chosen:
         raise NotFound()
     if len(chosen) == 1:
-        raise _not_removed("it is the last one: uninstall the app instead")
-    await actions.edit_installation(write.tx, write.actor, installation, repository_ids=chosen - {repository_id})
+        raise _not_removable("it is the last one: uninstall the app instead")
+    await installing.edit_installation(write.tx, write.actor, installation, repository_ids=chosen - {repository_id})
+
+
+def _not_removable(why: str) -> Invalid:
+    return Invalid(faults=[Fault("repository_id", "invalid", f"repository_id: {why}", resource=_RESOURCE)])
 
 
 async def _owned(write: Write, number: int, repository_id: int) -> Installation:
@@ -183,10 +190,6 @@ async def _owned(write: Write, number: int, repository_id: int) -> Installation:
     if found is None or not await queries.own_repository_ids(tx, found.account.id, [repository_id]):
         raise NotFound()
     return found
-
-
-def _not_removed(why: str) -> Invalid:
-    return Invalid(faults=[Fault("repository_id", "invalid", f"repository_id: {why}", resource=_RESOURCE)])
 
 
 @routes.get("/apps/{slug}", access=None)
@@ -210,14 +213,6 @@ async def _is_insider(call: Call, actor: Actor | None, app: App) -> bool:
     if not covers(actor, app.account_id):
         return False
     return await account_queries.find_member_role(call.database, app.account_id, actor.user.id) is not None
-
-
-async def _app_named(reader: Reader, name: str, known: list[Fault]) -> App:
-    # In this order: a slug, made of whatever name, can be somebody else's client id in lower case.
-    app = await queries.find_client(reader, name) or await queries.find_slug(reader, name)
-    if app is None:
-        raise Invalid(faults=[*known, actions.no_such_app()])
-    return app
 
 
 async def _chosen(

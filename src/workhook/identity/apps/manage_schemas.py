@@ -7,27 +7,25 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.clock import to_seconds_text
 from workhook.core.secrecy import Secretive
 from workhook.http.wire_types import Time, Url
-from workhook.identity.apps import rules
-from workhook.identity.apps.actions import BOT_SUFFIX
-from workhook.identity.apps.app_schemas import InstallationShape, Level, PermissionMap, Selection
+from workhook.identity.apps import schemas
+from workhook.identity.apps.app_schemas import InstallationShape, Level, PermissionMap, Selection, levels
+from workhook.identity.apps.credentials import PEM_MAX
 from workhook.identity.apps.installing import REPOSITORIES_MAX
-from workhook.identity.apps.keys import PEM_MAX
-from workhook.identity.apps.schemas import App, Key, Secret
-from workhook.identity.schemas import Account, AccountShape, account_shape
+from workhook.identity.apps.schemas import BOT_SUFFIX, App
+from workhook.identity.schemas import Account, AccountShape, account_shape, shape_of
 
 Name = Annotated[
     str,
-    Meta(min_length=1, max_length=rules.NAME_MAX, description="Unlike any other app's.", examples=["Time Keeper"]),
+    Meta(min_length=1, max_length=schemas.NAME_MAX, description="Unlike any other app's.", examples=["Time Keeper"]),
 ]
-Description = Annotated[str, Meta(max_length=rules.DESCRIPTION_MAX)]
-Homepage = Annotated[str, Meta(max_length=rules.URL_MAX, extra_json_schema={"format": "uri"})]
+Description = Annotated[str, Meta(max_length=schemas.DESCRIPTION_MAX)]
+Homepage = Annotated[str, Meta(max_length=schemas.URL_MAX, extra_json_schema={"format": "uri"})]
 Callbacks = Annotated[
     list[str],
     Meta(
-        max_length=rules.CALLBACKS_MAX,
+        max_length=schemas.CALLBACKS_MAX,
         description="Where users are sent back to: https, or http on this machine. `redirect_uri` has to be one of "
         "these to the letter.",
         examples=[["https://example.com/callback"]],
@@ -183,41 +181,16 @@ def app_path(app: App, organization: Account) -> str:
 
 def app_shape(app: App, organization: Account, base: str) -> OauthAppShape:
     """An `AppShape` of an app, without its secrets and keys. `base`: what links in the body start with."""
-    common = {
-        "id": app.id,
-        "client_id": app.client_id,
-        "slug": app.slug,
-        "name": app.name,
-        "description": app.description,
-        "homepage_url": app.homepage_url,
-        "callback_urls": list(app.callback_urls),
-        "device_flow": app.device_flow,
-        "owner": account_shape(organization, base),
-        "url": base + app_path(app, organization),
-        "created_at": to_seconds_text(app.created_at),
-        "updated_at": to_seconds_text(app.updated_at),
-    }
+    owner, url = account_shape(organization, base), base + app_path(app, organization)
+    urls = list(app.callback_urls)
     if app.is_oauth:
-        return msgspec.convert(common, OauthAppShape)
-    more = {
-        "public": app.public,
-        "permissions": dict(sorted(app.permissions.items())),
-        "bot_id": app.bot_id,
-        "bot_login": app.slug + BOT_SUFFIX,
-    }
-    return msgspec.convert({**common, **more}, AppShape)
-
-
-def secret_shape(secret: Secret) -> SecretShape:
-    used = secret.last_used_at
-    return SecretShape(
-        id=secret.id,
-        last_eight=secret.last_eight,
-        created_at=to_seconds_text(secret.created_at),
-        last_used_at=None if used is None else to_seconds_text(used),
+        return shape_of(OauthAppShape, app, callback_urls=urls, owner=owner, url=url)
+    return shape_of(
+        AppShape,
+        app,
+        callback_urls=urls,
+        owner=owner,
+        url=url,
+        permissions=levels(app.permissions),
+        bot_login=app.slug + BOT_SUFFIX,
     )
-
-
-def key_shape(key: Key) -> KeyShape:
-    created_at = to_seconds_text(key.created_at)
-    return KeyShape(id=key.id, fingerprint=key.fingerprint, public_key=key.public_key, created_at=created_at)

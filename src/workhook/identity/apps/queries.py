@@ -1,77 +1,77 @@
-"""Reads of apps. Those who manage them name the organization; a client is known by its `client_id`."""
+"""Reads of apps and of their installations.
+
+Those who manage apps name the organization; a client is known by its `client_id`."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
 from workhook.core import json
-from workhook.identity.apps.schemas import App, Installation, Key, Secret
-from workhook.identity.apps.tables import app_keys, app_secrets, apps, installation_repositories, installations
-from workhook.identity.queries import account_columns
-from workhook.identity.schemas import account_of
-from workhook.identity.tables import accounts, projects
+from workhook.identity.apps.schemas import App, AppKey, AppSecret, Installation
+from workhook.identity.queries import account_columns, key_of, repositories, repository_of, role_columns
+from workhook.identity.schemas import Account, Repository, account_of
+from workhook.identity.tables import (
+    accounts,
+    app_keys,
+    app_secrets,
+    apps,
+    collaborators,
+    installation_repositories,
+    installations,
+    memberships,
+    projects,
+)
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, json_rows
 from workhook.storage.metadata import big
-from workhook.storage.pages import EVERYTHING, Page, count, listed, read_page
+from workhook.storage.pages import EVERYTHING, Listed, Page, count, listed, read_page
+from workhook.storage.record_rows import row_reader, selected
 
 APP_COLUMNS = App.__struct_fields__
-SECRET_COLUMNS = Secret.__struct_fields__
-KEY_COLUMNS = Key.__struct_fields__
-
 app_columns = [apps.c[name] for name in APP_COLUMNS]
-_by_id = sa.select(*app_columns).where(apps.c.id == big("id"))
+_apps = sa.select(*app_columns)
+_by_id = _apps.where(apps.c.id == big("id"))
 _by_id_locked = _by_id.with_for_update()
 _by_id_kept = _by_id.with_for_update(read=True, key_share=True)
-_by_client_id = sa.select(*app_columns).where(apps.c.client_id == sa.bindparam("client_id"))
-_by_slug = sa.select(*app_columns).where(apps.c.slug == sa.bindparam("slug"))
-_of_account = sa.select(*app_columns).where(
-    apps.c.account_id == big("account_id"), apps.c.kind == sa.bindparam("kind", type_=sa.Text())
-)
+_by_client_id = _apps.where(apps.c.client_id == sa.bindparam("client_id"))
+_by_slug = _apps.where(apps.c.slug == sa.bindparam("slug"))
+_of_account = _apps.where(apps.c.account_id == big("account_id"), apps.c.kind == sa.bindparam("kind", type_=sa.Text()))
 _list_of_account = listed(_of_account, apps.c.id, counts=False)
-_key_list = sa.select(*(app_keys.c[name] for name in KEY_COLUMNS)).where(app_keys.c.app_id == big("app_id"))
-_key_list = _key_list.order_by(app_keys.c.id)
-_secret_list = sa.select(*(app_secrets.c[name] for name in SECRET_COLUMNS)).where(app_secrets.c.app_id == big("app_id"))
+_keys = sa.select(*selected(AppKey, app_keys)).where(app_keys.c.app_id == big("app_id")).order_by(app_keys.c.id)
+_secret_list = sa.select(*selected(AppSecret, app_secrets)).where(app_secrets.c.app_id == big("app_id"))
 _secret_list = _secret_list.order_by(app_secrets.c.id)
-_keys = sa.select(app_keys.c.public_key).where(app_keys.c.app_id == big("app_id")).order_by(app_keys.c.id)
-_secrets = sa.select(app_secrets.c.id, app_secrets.c.digest, app_secrets.c.last_used_at).where(
-    app_secrets.c.app_id == big("app_id")
+_key_of, _secret_of = row_reader(AppKey), row_reader(AppSecret)
+
+
+_chosen = (
+    sa.select(json_rows(installation_repositories.c.repository_id))
+    .where(installation_repositories.c.installation_id == installations.c.id)
+    .correlate(installations)
+    .scalar_subquery()
 )
-_note_secret_use = sa.update(app_secrets).where(app_secrets.c.id == big("secret_id")).values(last_used_at=big("now"))
-
-
-def installation_columns() -> list[sa.ColumnElement[Any]]:
-    """For `installation_of`: of installations joined with their app and the account they are on."""
-    chosen = (
-        sa.select(json_rows(installation_repositories.c.repository_id))
-        .where(installation_repositories.c.installation_id == installations.c.id)
-        .correlate(installations)
-        .scalar_subquery()
-    )
-    names = ("id", "permissions", "repository_selection", "suspended_at", "suspended_by", "created_at", "updated_at")
-    return [
-        *(installations.c[name].label("installation_" + name) for name in names),
-        chosen.label("repositories"),
+_NAMES = ("id", "permissions", "repository_selection", "suspended_at", "suspended_by", "created_at", "updated_at")
+installed = (
+    sa.select(
+        *(installations.c[name].label("installation_" + name) for name in _NAMES),
+        _chosen.label("repositories"),
         *(each.label("app_" + each.name) for each in app_columns),
         *account_columns("account_"),
-    ]
-
-
-installed = (
-    sa.select(*installation_columns())
+    )
     .join_from(installations, apps, apps.c.id == installations.c.app_id)
     .join(accounts, accounts.c.id == installations.c.account_id)
 )
 """Every installation, for `installation_of`."""
 _installation = installed.where(installations.c.id == big("id"))
 _installation_locked = _installation.with_for_update(of=installations)
-_installation_of_both = installed.where(
-    installations.c.app_id == big("app_id"), installations.c.account_id == big("account_id")
+_of_app = installed.where(installations.c.app_id == big("app_id"))
+_installation_of_both = _of_app.where(installations.c.account_id == big("account_id"))
+_list_of_app = listed(_of_app, installations.c.id, counts=False)
+_list_on_account = listed(
+    installed.where(installations.c.account_id == big("account_id")), installations.c.id, counts=False
 )
-_on_account = listed(installed.where(installations.c.account_id == big("account_id")), installations.c.id, counts=False)
-_of_app = listed(installed.where(installations.c.app_id == big("app_id")), installations.c.id, counts=False)
 _repositories = sa.select(projects.c.repository_id, projects.c.name_key).where(
     projects.c.account_id == big("account_id"), projects.c.deleted_at.is_(None)
 )
@@ -104,26 +104,28 @@ def installation_of(row: Row) -> Installation:
     )
 
 
-async def find_app(reader: Reader, app_id: int, *, for_update: bool = False) -> App | None:
-    row = await reader.fetch_one(_by_id_locked if for_update else _by_id, {"id": app_id})
+async def _app(reader: Reader, which: sa.Select[Any], **params: object) -> App | None:
+    row = await reader.fetch_one(which, params)
     return app_of(row) if row else None
 
 
-async def keep_app(tx: Transaction, app_id: int) -> bool:
+async def find_app(reader: Reader, app_id: int, *, for_update: bool = False) -> App | None:
+    return await _app(reader, _by_id_locked if for_update else _by_id, id=app_id)
+
+
+async def lock_app(tx: Transaction, app_id: int) -> bool:
     """Whether the app is there. Until the transaction ends nobody ends all of its tokens: who issues one comes first
     here, before any other lock (docs/decisions/0014-oauth.md)."""
     return await tx.fetch_one(_by_id_kept, {"id": app_id}) is not None
 
 
 async def find_client(reader: Reader, client_id: str) -> App | None:
-    row = await reader.fetch_one(_by_client_id, {"client_id": client_id})
-    return app_of(row) if row else None
+    return await _app(reader, _by_client_id, client_id=client_id)
 
 
 async def find_slug(reader: Reader, slug: str) -> App | None:
     """OAuth apps have one too."""
-    row = await reader.fetch_one(_by_slug, {"slug": slug.lower()})
-    return app_of(row) if row else None
+    return await _app(reader, _by_slug, slug=slug.lower())
 
 
 async def list_apps(reader: Reader, account_id: int, kind: str, page: Page = EVERYTHING) -> tuple[list[App], int]:
@@ -132,59 +134,50 @@ async def list_apps(reader: Reader, account_id: int, kind: str, page: Page = EVE
     return [app_of(row) for row in rows], total
 
 
-async def list_keys(reader: Reader, app_id: int) -> list[Key]:
+async def list_keys(reader: Reader, app_id: int) -> list[AppKey]:
     """Oldest first."""
-    rows = await reader.fetch_all(_key_list, {"app_id": app_id})
-    return [Key(*(row[name] for name in KEY_COLUMNS)) for row in rows]
+    return [_key_of(row) for row in await reader.fetch_all(_keys, {"app_id": app_id})]
 
 
-async def list_secrets(reader: Reader, app_id: int) -> list[Secret]:
+async def list_secrets(reader: Reader, app_id: int) -> list[AppSecret]:
     """Oldest first."""
-    rows = await reader.fetch_all(_secret_list, {"app_id": app_id})
-    return [Secret(*(row[name] for name in SECRET_COLUMNS)) for row in rows]
+    return [_secret_of(row) for row in await reader.fetch_all(_secret_list, {"app_id": app_id})]
 
 
-async def public_keys(reader: Reader, app_id: int) -> list[str]:
-    """PEM, oldest first."""
-    return [row["public_key"] for row in await reader.fetch_all(_keys, {"app_id": app_id})]
+async def _one(reader: Reader, which: sa.Select[Any], **params: object) -> Installation | None:
+    row = await reader.fetch_one(which, params)
+    return installation_of(row) if row else None
 
 
-async def secret_digests(reader: Reader, app_id: int) -> list[Row]:
-    """Columns id, digest, last_used_at."""
-    return list(await reader.fetch_all(_secrets, {"app_id": app_id}))
-
-
-async def note_secret_use(tx: Transaction, secret_id: int, now: int) -> None:
-    await tx.execute(_note_secret_use, {"secret_id": secret_id, "now": now})
+async def _page(reader: Reader, which: Listed, page: Page, **params: object) -> tuple[list[Installation], int]:
+    """Oldest first, and how many there are on all pages."""
+    rows, total = await read_page(reader, which, params, page)
+    return [installation_of(row) for row in rows], total
 
 
 async def find_installation(reader: Reader, installation_id: int, *, for_update: bool = False) -> Installation | None:
-    row = await reader.fetch_one(_installation_locked if for_update else _installation, {"id": installation_id})
-    return installation_of(row) if row else None
+    return await _one(reader, _installation_locked if for_update else _installation, id=installation_id)
 
 
 async def find_installation_on(reader: Reader, app_id: int, account_id: int) -> Installation | None:
     """Of the app on the account: there is at most one."""
-    row = await reader.fetch_one(_installation_of_both, {"app_id": app_id, "account_id": account_id})
-    return installation_of(row) if row else None
+    return await _one(reader, _installation_of_both, app_id=app_id, account_id=account_id)
 
 
 async def list_installations_on(
     reader: Reader, account_id: int, page: Page = EVERYTHING
 ) -> tuple[list[Installation], int]:
     """Of every app on the account, oldest first, and how many there are."""
-    rows, total = await read_page(reader, _on_account, {"account_id": account_id}, page)
-    return [installation_of(row) for row in rows], total
+    return await _page(reader, _list_on_account, page, account_id=account_id)
 
 
 async def list_installations_of(reader: Reader, app_id: int, page: Page = EVERYTHING) -> tuple[list[Installation], int]:
     """Of the app on every account, oldest first, and how many there are."""
-    rows, total = await read_page(reader, _of_app, {"app_id": app_id}, page)
-    return [installation_of(row) for row in rows], total
+    return await _page(reader, _list_of_app, page, app_id=app_id)
 
 
 async def count_installations_of(reader: Reader, app_id: int) -> int:
-    return await count(reader, _of_app, {"app_id": app_id})
+    return await count(reader, _list_of_app, {"app_id": app_id})
 
 
 async def own_repository_ids(reader: Reader, account_id: int, ids: list[int]) -> set[int]:
@@ -197,3 +190,173 @@ async def own_repository_names(reader: Reader, account_id: int, keys: list[str])
     """Ids of the repositories of the account, by their names in lower case."""
     rows = await reader.fetch_all(_own_names, {"account_id": account_id, "names": keys})
     return {row["name_key"]: row["repository_id"] for row in rows}
+
+
+_own = _of_app.where(installations.c.id == big("installation_id"))
+_on_login = _of_app.where(accounts.c.login_key == sa.bindparam("login_key"))
+_beside_repository = (
+    _of_app.join(projects, projects.c.account_id == accounts.c.id)
+    .where(projects.c.deleted_at.is_(None))
+    .add_columns(projects.c.repository_id.label("repository_id"))
+)
+_on_repository = _beside_repository.where(
+    accounts.c.login_key == sa.bindparam("login_key"), projects.c.name_key == sa.bindparam("name_key")
+)
+_on_repository_by_id = _beside_repository.where(projects.c.repository_id == big("repository_id"))
+_member = (
+    sa.select(memberships.c.user_id)
+    .where(memberships.c.organization_id == installations.c.account_id, memberships.c.user_id == big("user_id"))
+    .exists()
+)
+_is_chosen = (
+    sa.select(installation_repositories.c.repository_id)
+    .where(
+        installation_repositories.c.installation_id == installations.c.id,
+        installation_repositories.c.repository_id == projects.c.repository_id,
+    )
+    .correlate(installations, projects)
+    .exists()
+)
+# Somebody from outside has a part in it by a repository that the installation reaches.
+_collaborator = (
+    sa.select(collaborators.c.user_id)
+    .join_from(collaborators, projects, projects.c.repository_id == collaborators.c.repository_id)
+    .where(
+        collaborators.c.user_id == big("user_id"),
+        projects.c.account_id == installations.c.account_id,
+        projects.c.deleted_at.is_(None),
+        sa.or_(installations.c.repository_selection == "all", _is_chosen),
+    )
+    .correlate(installations)
+    .exists()
+)
+# By the places of the user, so that it costs nothing on how many others the app is.
+_mine, _added, _inside = memberships.alias("mine"), collaborators.alias("added"), projects.alias("inside")
+_places = sa.union(
+    sa.select(_mine.c.organization_id).where(_mine.c.user_id == big("user_id")),
+    sa.select(_inside.c.account_id)
+    .join_from(_added, _inside, _inside.c.repository_id == _added.c.repository_id)
+    .where(_added.c.user_id == big("user_id")),
+)
+_of_user = _of_app.where(
+    installations.c.account_id.in_(_places),
+    sa.or_(_member, _collaborator),
+    sa.or_(big("place_id") == 0, installations.c.account_id == big("place_id")),
+)
+_one_of_user = _of_user.where(installations.c.id == big("installation_id"))
+_list_of_user = listed(_of_user, installations.c.id, counts=False)
+
+_here = sa.and_(installations.c.account_id == accounts.c.id, installations.c.app_id == big("app_id"))
+_owned = (
+    sa.select(*account_columns(), installations.c.id.label("installation_id"))
+    .join_from(memberships, accounts, accounts.c.id == memberships.c.organization_id)
+    .outerjoin(installations, _here)
+    .where(memberships.c.user_id == big("user_id"), memberships.c.role == "owner")
+    .order_by(accounts.c.id)
+)
+
+_in_account = repositories.where(projects.c.account_id == big("account_id"))
+_reached = _in_account.where(
+    sa.or_(sa.bindparam("all", type_=sa.Boolean()), any_of(projects.c.repository_id, "repository_ids"))
+)
+_as_collaborator, _as_member = (each.element for each in role_columns)
+sees = sa.or_(
+    _as_collaborator.is_not(None),
+    _as_member == "owner",
+    _as_member == "app",
+    sa.and_(_as_member == "member", projects.c.private.is_(sa.false())),
+)
+"""Whether `repository_of` finds a role in it for the parameter `user_id`, so that a page is as long as it says."""
+_seen = _reached.where(sees)
+_seen_list = listed(_seen, projects.c.repository_id, counts=False)
+_named = _reached.where(
+    sa.or_(any_of(projects.c.name_key, "name_keys"), any_of(projects.c.repository_id, "named_ids"))
+).order_by(projects.c.repository_id)
+
+
+class OwnedOrganization(NamedTuple):
+    """An organization, and whether the app in question is on it."""
+
+    account: Account
+    installed: bool
+
+
+async def list_owned(reader: Reader, user_id: int, app: App) -> list[OwnedOrganization]:
+    """Organizations of which the user is an owner and on which the app can be, or is, oldest first."""
+    rows = await reader.fetch_all(_owned, {"user_id": user_id, "app_id": app.id})
+    found = [OwnedOrganization(account_of(row), row["installation_id"] is not None) for row in rows]
+    return [each for each in found if app.public or each.account.id == app.account_id]
+
+
+async def find_own(reader: Reader, app_id: int, installation_id: int) -> Installation | None:
+    """None for another app's."""
+    return await _one(reader, _own, app_id=app_id, installation_id=installation_id)
+
+
+async def find_on(reader: Reader, app: App, login: str) -> Installation | None:
+    """Of the app, on the account with the login."""
+    return await _one(reader, _on_login, app_id=app.id, login_key=key_of(login))
+
+
+async def find_reaching(reader: Reader, app: App, owner: str, name: str) -> Installation | None:
+    """Of the app, where it reaches the repository."""
+    params = {"app_id": app.id, "login_key": key_of(owner), "name_key": key_of(name)}
+    return _if_reached(await reader.fetch_one(_on_repository, params))
+
+
+async def find_reaching_by_id(reader: Reader, app: App, repository_id: int) -> Installation | None:
+    """Of the app, where it reaches the repository with this number."""
+    return _if_reached(await reader.fetch_one(_on_repository_by_id, {"app_id": app.id, "repository_id": repository_id}))
+
+
+def _if_reached(row: Row | None) -> Installation | None:
+    if row is None:
+        return None
+    ids = installation_of(row).repository_ids
+    return installation_of(row) if ids is None or row["repository_id"] in ids else None
+
+
+async def find_of_user(
+    reader: Reader, app_id: int, user_id: int, installation_id: int, *, place_id: int | None = None
+) -> Installation | None:
+    """None where the user has no part in it. `place_id`: nor where it is on another account."""
+    params = {"app_id": app_id, "user_id": user_id, "installation_id": installation_id, "place_id": place_id or 0}
+    return await _one(reader, _one_of_user, **params)
+
+
+async def list_of_user(
+    reader: Reader, app_id: int, user_id: int, page: Page, *, place_id: int | None = None
+) -> tuple[list[Installation], int]:
+    """The app's installations that the user has a part in, as a member of the organization or by a repository that it
+    reaches; oldest first. And how many there are. `place_id`: only on this account."""
+    return await _page(reader, _list_of_user, page, app_id=app_id, user_id=user_id, place_id=place_id or 0)
+
+
+async def list_repositories(
+    reader: Reader, account: Account, repository_ids: Collection[int] | None, user_id: int, page: Page
+) -> tuple[list[Repository], int]:
+    """The account's repositories that the user sees, oldest first, and how many there are. `repository_ids`: only
+    among these; None: all."""
+    params = {**_reach(account, repository_ids), "user_id": user_id}
+    rows, total = await read_page(reader, _seen_list, params, page)
+    return [repository_of(row, user_id) for row in rows], total
+
+
+async def named_repositories(
+    reader: Reader,
+    installation: Installation,
+    *,
+    names: Collection[str],
+    ids: Collection[int],
+    user_id: int | None = None,
+) -> list[Repository]:
+    """Those of the installation that have one of the names or ids. `user_id`: and that the user sees; None: its bot."""
+    user_id = installation.app.bot_id or 0 if user_id is None else user_id
+    given = {"name_keys": [key_of(name) for name in names], "named_ids": list(ids), "user_id": user_id}
+    rows = await reader.fetch_all(_named, {**_reach(installation.account, installation.repository_ids), **given})
+    found = [repository_of(row, user_id) for row in rows]
+    return [each for each in found if each.role is not None]
+
+
+def _reach(account: Account, repository_ids: Collection[int] | None) -> dict[str, object]:
+    return {"account_id": account.id, "all": repository_ids is None, "repository_ids": sorted(repository_ids or ())}

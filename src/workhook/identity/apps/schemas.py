@@ -1,12 +1,17 @@
-"""OAuth apps and apps, as the program knows them."""
+"""OAuth apps and apps, as the program knows them, and the rules for what a registration may say."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
+from urllib.parse import SplitResult, urlsplit
 
 import msgspec
-from msgspec import UNSET, UnsetType
 
+from workhook.core.errors import Fault, shown
+from workhook.core.records import Record
+from workhook.identity.policy import PERMISSIONS
 from workhook.identity.schemas import Account
 
 
@@ -42,19 +47,7 @@ class App(msgspec.Struct, frozen=True):
         return "OauthApp" if self.is_oauth else "App"
 
 
-class AppChange(msgspec.Struct, frozen=True, kw_only=True):
-    """What an edit changes; UNSET stays. `public` and `permissions` are an app's."""
-
-    name: str | UnsetType = UNSET
-    description: str | UnsetType | None = UNSET
-    homepage_url: str | UnsetType | None = UNSET
-    callback_urls: tuple[str, ...] | UnsetType = UNSET
-    device_flow: bool | UnsetType = UNSET
-    public: bool | UnsetType = UNSET
-    permissions: Mapping[str, str] | UnsetType = UNSET
-
-
-class Secret(msgspec.Struct, frozen=True):
+class AppSecret(Record, frozen=True):
     """A client secret: what is known of it after it was shown."""
 
     id: int
@@ -63,7 +56,7 @@ class Secret(msgspec.Struct, frozen=True):
     last_used_at: int | None
 
 
-class Key(msgspec.Struct, frozen=True):
+class AppKey(Record, frozen=True):
     """The public half of a key that an app signs with. `public_key`: PEM."""
 
     id: int
@@ -88,3 +81,119 @@ class Installation(msgspec.Struct, frozen=True):
     @property
     def repository_selection(self) -> str:
         return "all" if self.repository_ids is None else "selected"
+
+
+BOT_SUFFIX = "[bot]"  # no person's login can end so
+NAME_MAX = 34  # its bot's login is `slug[bot]`, and logins have at most 39 characters
+DESCRIPTION_MAX = 1000
+URL_MAX = 2000
+CALLBACKS_MAX = 10
+LEVELS = ("read", "write")
+
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+# RFC 3986 without `#` and `*`: no space, no control character, nothing beyond ASCII, no fragment, no wildcard.
+_URL_CHARACTERS = re.compile(r"(?:[A-Za-z0-9\-._~:/?\[\]@!$&'()+,;=]|%[0-9A-Fa-f]{2})+")
+
+
+def slug_of(name: str) -> str:
+    """The name in lower-case ASCII letters, digits and hyphens; empty if nothing of it can be written so."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
+
+
+def name_faults(name: str) -> list[Fault]:
+    if not 1 <= len(name) <= NAME_MAX or not name.isprintable() or name != name.strip():
+        message = f"name must have 1 to {NAME_MAX} printable characters, no space at its ends"
+        return [Fault(field="name", code="custom", message=message)]
+    if not 1 <= len(slug_of(name)) <= NAME_MAX:
+        message = f"name must have a letter or digit of ASCII, and at most {NAME_MAX} characters written in ASCII"
+        return [Fault(field="name", code="custom", message=message)]
+    return []
+
+
+def description_faults(description: str | None) -> list[Fault]:
+    if description is None or (len(description) <= DESCRIPTION_MAX and "\0" not in description):
+        return []
+    message = f"description must have at most {DESCRIPTION_MAX} characters, none of them NUL"
+    return [Fault(field="description", code="custom", message=message)]
+
+
+def homepage_faults(url: str | None) -> list[Fault]:
+    if url is None:
+        return []
+    parts = _split(url)
+    if parts is not None and parts.scheme in ("http", "https") and "@" not in parts.netloc:
+        return []
+    message = f"homepage_url must be an http or https URL of at most {URL_MAX} characters"
+    return [Fault(field="homepage_url", code="custom", message=message)]
+
+
+def callback_faults(urls: Sequence[str], *, required: bool) -> list[Fault]:
+    """Every fault of every URL. They are compared exactly later, so that they are to be unambiguous now (RFC 9700)."""
+    if required and not urls:
+        message = "callback_urls must have at least one URL, unless the app uses the device flow"
+        return [Fault(field="callback_urls", code="missing_field", message=message)]
+    if len(urls) > CALLBACKS_MAX:
+        message = f"callback_urls may have at most {CALLBACKS_MAX} URLs"
+        return [Fault(field="callback_urls", code="custom", message=message)]
+    complaints = [(url, callback_complaint(url)) for url in dict.fromkeys(urls)]
+    return [
+        Fault(
+            field="callback_urls",
+            code="custom",
+            message=f"callback_urls: {shown(_without_user(url))!r} must {complaint}",
+        )
+        for url, complaint in complaints
+        if complaint
+    ]
+
+
+def _without_user(url: str) -> str:
+    """A password may stand there, also one that makes the URL none."""
+    return re.sub("//.*@", "//…@", url, flags=re.DOTALL)
+
+
+def callback_complaint(url: str) -> str | None:
+    """What the URL must be, or None if it is that."""
+    parts = None if "#" in url or "*" in url else _split(url)
+    if len(url) > URL_MAX:
+        return f"have at most {URL_MAX} characters"
+    if "#" in url:
+        return "have no fragment"
+    if "*" in url:
+        return "have no wildcard: name each URL"
+    if parts is None:
+        return "be an absolute URL in which other characters are percent-encoded"
+    if "@" in parts.netloc:
+        return "name no user or password"
+    if parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK):
+        return None
+    return "begin with https:// (http:// only for 127.0.0.1, [::1] and localhost)"
+
+
+def permission_faults(permissions: Mapping[str, str], *, most: Mapping[str, str] | None = None) -> list[Fault]:
+    """`most`: what they may be at most."""
+    faults = []
+    for name, level in permissions.items():
+        if name not in PERMISSIONS:
+            message = f"there is no permission {shown(name)}: there are {', '.join(PERMISSIONS)}"
+        elif level not in LEVELS:
+            message = f"{name} must be read or write"
+        elif most is not None and (name not in most or LEVELS.index(level) > LEVELS.index(most[name])):
+            message = f"the app does not ask for {name}: {level}"
+        else:
+            continue
+        faults.append(Fault(field="permissions", code="custom", message=message))
+    return faults
+
+
+def _split(url: str) -> SplitResult | None:
+    """None for what is no absolute URL with a host."""
+    if len(url) > URL_MAX or not _URL_CHARACTERS.fullmatch(url):
+        return None
+    try:
+        parts = urlsplit(url)
+        port = parts.port  # raises for a port that is none
+    except ValueError:
+        return None
+    return parts if parts.hostname and "://" in url and port != 0 else None

@@ -2,27 +2,122 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+from urllib.parse import parse_qsl, urlencode
 
 import msgspec
 import structlog
+from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.errors import Unauthenticated
+from workhook.core import json
+from workhook.core.errors import Malformed, Unauthenticated
+from workhook.core.secrecy import Secretive
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import OAUTH
+from workhook.http.wire_types import Url
 from workhook.identity.apps.credentials import authenticate_client, basic_credentials
 from workhook.identity.apps.queries import find_client
 from workhook.identity.apps.schemas import App
 from workhook.identity.authenticator import caller_of
-from workhook.identity.oauth import bodies, codes, devices, issue_pair
-from workhook.identity.oauth.schemas import DeviceAnswer, Refusal, ServerMetadata, TokenAnswer
-from workhook.identity.oauth.scopes import requested
+from workhook.identity.oauth import codes, grants
+from workhook.identity.oauth.grants import Refusal, TokenAnswer, requested
 from workhook.identity.policy import SCOPES
 from workhook.storage import Transaction
+
+BODY_MAX_BYTES = 64 * 1024
+FIELDS_MAX = 100
+INVALID_REQUEST = "invalid_request"
+FORM = "application/x-www-form-urlencoded"
+# RFC 6749 5.1: what holds a token is kept by nobody in between.
+NOT_KEPT = {"Cache-Control": "no-store", "Pragma": "no-cache"}
+
+
+async def read(call: Call, known: Collection[str]) -> dict[str, str] | Refusal:
+    """The known fields of a form or a JSON object; empty ones count as absent, others are ignored (RFC 6749 3.2).
+
+    Refused where a known field is there twice. Raises `Malformed` for what is neither, and for values that are no
+    texts.
+    """
+    data = await call.body(BODY_MAX_BYTES)
+    media_type = (call.header("content-type") or "").partition(";")[0].strip().lower()
+    if media_type.endswith("json") or data.lstrip().startswith(b"{"):
+        value = json.decode_untrusted(data) if data.strip() else {}
+        if not isinstance(value, dict):
+            raise Malformed("Body should be a JSON object")
+        twice = json.repeated_names(data, value)
+        pairs = [(name, each) for name, each in value.items() if each is not None]
+    else:
+        pairs = _form(data)
+        twice = [name for name, times in Counter(name for name, _ in pairs).items() if times > 1]
+    repeated = [name for name in known if name in twice]
+    if repeated:
+        return Refusal(INVALID_REQUEST, f"{', '.join(repeated)}: name each parameter once.")
+    pairs = [(name, each) for name, each in pairs if name in known]
+    wrong = [name for name, each in pairs if not isinstance(each, str) or "\0" in each]
+    if wrong:
+        raise Malformed(f"{', '.join(sorted(wrong))}: send a text without NUL")
+    return {name: each for name, each in pairs if each}
+
+
+def _form(data: bytes) -> list[tuple[str, str]]:
+    try:
+        text = data.decode("ascii")
+        return parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=FIELDS_MAX)
+    except ValueError as error:
+        raise Malformed("Problems parsing the form") from error
+
+
+def answer(call: Call, body: msgspec.Struct, status: int = 200) -> Answer:
+    """As JSON for those who ask for it, as a form for all others: that is what the original does."""
+    if "json" in (call.header("accept") or "").lower():
+        return Answer(body, status, NOT_KEPT)
+    fields = {name: each for name, each in msgspec.structs.asdict(body).items() if each is not msgspec.UNSET}
+    return Answer(urlencode(fields).encode(), status, NOT_KEPT, media_type=f"{FORM}; charset=utf-8")
+
+
+def refusal(call: Call, why: Refusal, shape: type[msgspec.Struct]) -> Answer:
+    """Status 200, as the original: its clients look for `error` in the body. Only a request that no client sends and
+    that cannot be read for sure is 400 (RFC 6749 5.2)."""
+    status = 400 if why.error == INVALID_REQUEST else 200
+    where = f"{call.base_for_others}/docs#{call.operation.name}"
+    fields = {"error": why.error, "error_description": why.description, "error_uri": where}
+    return answer(call, shape(**fields, **({} if why.interval is None else {"interval": why.interval})), status)
+
+
+class DeviceAnswer(Secretive, msgspec.Struct, omit_defaults=True):
+    """The two codes of the device flow, or `error`."""
+
+    device_code: str | UnsetType = UNSET
+    user_code: Annotated[str | UnsetType, Meta(examples=["WDJB-MJHT"])] = UNSET
+    verification_uri: Annotated[Url | UnsetType, Meta(description="Where a person types `user_code`.")] = UNSET
+    expires_in: Annotated[int | UnsetType, Meta(description="Seconds.")] = UNSET
+    interval: Annotated[int | UnsetType, Meta(description="Seconds between two polls.")] = UNSET
+    error: str | UnsetType = UNSET
+    error_description: str | UnsetType = UNSET
+    error_uri: Url | UnsetType = UNSET
+
+
+class ServerMetadata(msgspec.Struct):
+    """What a client has to know of this server (RFC 8414)."""
+
+    issuer: Url
+    authorization_endpoint: Url
+    token_endpoint: Url
+    device_authorization_endpoint: Url
+    scopes_supported: list[str]
+    response_types_supported: list[str]
+    response_modes_supported: list[str]
+    grant_types_supported: list[str]
+    token_endpoint_auth_methods_supported: list[str]
+    code_challenge_methods_supported: list[str]
+    authorization_response_iss_parameter_supported: Annotated[bool, Meta(description="RFC 9207.")]
+    service_documentation: Url
+
 
 log = structlog.get_logger(__name__)
 
@@ -74,19 +169,33 @@ _BOTH = (
     "Takes a form or JSON; answers JSON where `Accept` asks for it, otherwise a form. A parameter that is there twice "
     "is 400, with the error `invalid_request`. "
 )
-_FORMS: dict[str, Any] = {"problems": (400, 413, 429, 503), "etag": False, "other_media_types": (bodies.FORM,)}
+_FORMS: dict[str, Any] = {"problems": (400, 413, 429, 503), "etag": False, "other_media_types": (FORM,)}
 
 routes = Routes(OAUTH, "OAuth")
 
 
-class Client(NamedTuple):
+class OauthClient(NamedTuple):
     """Who asks. Without `secret_shown` it is only who it says it is."""
 
     app: App
     secret_shown: bool
 
 
-async def _client(call: Call, fields: Fields) -> Client | None:
+async def _asked(
+    call: Call, known: Mapping[str, str], shape: type[msgspec.Struct]
+) -> tuple[Fields, OauthClient] | Answer:
+    """What the body says and which client sends it, or the answer that refuses it."""
+    fields = await read(call, known)
+    if isinstance(fields, Refusal):
+        return refusal(call, fields, shape)
+    client = await _client(call, fields)
+    if client is None:
+        named = "client_id" in fields or call.header("authorization") is not None
+        return _refuse(call, _WRONG_CLIENT if named else _NO_CLIENT, shape)
+    return fields, client
+
+
+async def _client(call: Call, fields: Fields) -> OauthClient | None:
     """By HTTP Basic or in the body (RFC 6749 2.3.1). None: a wrong id or secret, or two ids."""
     client_id, secret = fields.get("client_id", ""), fields.get("client_secret")
     basic = basic_credentials(call.header("authorization"))
@@ -98,17 +207,12 @@ async def _client(call: Call, fields: Fields) -> Client | None:
         return None
     if secret is None:
         app = await find_client(call.database, client_id)
-        return Client(app, secret_shown=False) if app else None
+        return OauthClient(app, secret_shown=False) if app else None
     app = await authenticate_client(call.database, client_id, secret)
-    return Client(app, secret_shown=True) if app else None
+    return OauthClient(app, secret_shown=True) if app else None
 
 
-def _not_known(call: Call, fields: Fields) -> Refusal:
-    named = "client_id" in fields or call.header("authorization") is not None
-    return _WRONG_CLIENT if named else _NO_CLIENT
-
-
-def _refuse(call: Call, why: Refusal, shape: type[msgspec.Struct], client: Client | None = None) -> Answer:
+def _refuse(call: Call, why: Refusal, shape: type[msgspec.Struct], client: OauthClient | None = None) -> Answer:
     """The audit log hears of credentials that are not good; the app's owners do, where it has shown that it is theirs:
     else anybody could write into their log."""
     if why.error in _NOT_GOOD and why is not _NO_CLIENT:
@@ -116,7 +220,7 @@ def _refuse(call: Call, why: Refusal, shape: type[msgspec.Struct], client: Clien
         if client is not None and client.secret_shown:
             call.actor = replace(caller_of(call), app=client.app)
             call.record.touches(client.app.account_id)
-    return bodies.refusal(call, why, shape)
+    return refusal(call, why, shape)
 
 
 @routes.post(
@@ -130,19 +234,17 @@ def _refuse(call: Call, why: Refusal, shape: type[msgspec.Struct], client: Clien
 )
 async def oauth_access_token(call: Call) -> Answer:
     """Get a token."""
-    fields = await bodies.read(call, _TOKEN_FIELDS)
-    if isinstance(fields, Refusal):
-        return bodies.refusal(call, fields, TokenAnswer)
-    client = await _client(call, fields)
-    if client is None:
-        return _refuse(call, _not_known(call, fields), TokenAnswer)
+    asked = await _asked(call, _TOKEN_FIELDS, TokenAnswer)
+    if isinstance(asked, Answer):
+        return asked
+    fields, client = asked
     outcome = await call.database.in_transaction(partial(_grant, client=client, fields=fields))
     if isinstance(outcome, Refusal):
         return _refuse(call, outcome, TokenAnswer, client)
-    return bodies.answer(call, outcome)
+    return answer(call, outcome)
 
 
-async def _grant(tx: Transaction, client: Client, fields: Fields) -> TokenAnswer | Refusal:
+async def _grant(tx: Transaction, client: OauthClient, fields: Fields) -> TokenAnswer | Refusal:
     # The original's clients name no grant type for a code.
     grant_type = fields.get("grant_type", "authorization_code")
     if grant_type not in _TAKEN:
@@ -160,10 +262,10 @@ async def _grant(tx: Transaction, client: Client, fields: Fields) -> TokenAnswer
             secret_shown=client.secret_shown,
         )
     if grant_type == "refresh_token":
-        return await issue_pair.renew(tx, client.app, fields["refresh_token"], secret_shown=client.secret_shown)
+        return await grants.renew(tx, client.app, fields["refresh_token"], secret_shown=client.secret_shown)
     if not client.app.device_flow:
         return _NO_DEVICE_FLOW
-    return await devices.poll(tx, client.app, fields["device_code"])
+    return await codes.poll(tx, client.app, fields["device_code"])
 
 
 @routes.post(
@@ -171,27 +273,25 @@ async def _grant(tx: Transaction, client: Client, fields: Fields) -> TokenAnswer
     body=_texts(_DEVICE_FIELDS),
     answers={200: DeviceAnswer},
     description=_BOTH + "Show `user_code` and `verification_uri` to a person, then poll for the token. The error "
-    f"`slow_down` tells that {devices.WAITING_MAX} codes of the app wait already.",
+    f"`slow_down` tells that {codes.WAITING_MAX} codes of the app wait already.",
     **_FORMS,
 )
 async def oauth_device_code(call: Call) -> Answer:
     """Begin the device flow."""
-    fields = await bodies.read(call, _DEVICE_FIELDS)
-    if isinstance(fields, Refusal):
-        return bodies.refusal(call, fields, DeviceAnswer)
-    client = await _client(call, fields)
-    if client is None:
-        return _refuse(call, _not_known(call, fields), DeviceAnswer)
+    asked = await _asked(call, _DEVICE_FIELDS, DeviceAnswer)
+    if isinstance(asked, Answer):
+        return asked
+    fields, client = asked
     app = client.app
     if not app.device_flow:
-        return bodies.refusal(call, _NO_DEVICE_FLOW, DeviceAnswer)
+        return refusal(call, _NO_DEVICE_FLOW, DeviceAnswer)
     scopes = requested(fields.get("scope")) if app.is_oauth else frozenset[str]()
-    made = await call.database.in_transaction(lambda tx: devices.create_device_code(tx, app, scopes))
+    made = await call.database.in_transaction(lambda tx: codes.create_device_code(tx, app, scopes))
     if isinstance(made, Refusal):
-        return bodies.refusal(call, made, DeviceAnswer)
+        return refusal(call, made, DeviceAnswer)
     code, user_code = made
     uri = f"{call.base_for_others}/login/device"
-    return bodies.answer(call, DeviceAnswer(code, user_code, uri, devices.EXPIRES_S, devices.INTERVAL_S))
+    return answer(call, DeviceAnswer(code, user_code, uri, codes.EXPIRES_S, codes.INTERVAL_S))
 
 
 @routes.get("/.well-known/oauth-authorization-server", problems=(429,), etag=False)

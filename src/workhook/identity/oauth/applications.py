@@ -1,4 +1,8 @@
-"""What an app may ask and do about the tokens that were issued to it."""
+"""What an app may ask and do about the tokens that were issued to it.
+
+It may have a token of a user narrowed: to one account, and to some repositories and permissions there. Whoever is
+handed such a token can do no more with it than was asked for, nor for longer than with the one it came of, and it ends
+with that one. It shares its request limit."""
 
 from __future__ import annotations
 
@@ -6,30 +10,38 @@ from typing import Annotated, Any
 
 import msgspec
 import sqlalchemy as sa
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
 from workhook.core.clock import now_ms, to_seconds_text
-from workhook.core.errors import Fault, Invalid, NotFound
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, shown
 from workhook.core.secrecy import Secretive
 from workhook.http.calls import NOT_KEPT, Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import WEBHOOK_API
+from workhook.http.wire_types import Time, Url
 from workhook.identity import audit
-from workhook.identity.apps.app_schemas import levels, owner_shape, selection_of
+from workhook.identity.apps import app_api, queries
+from workhook.identity.apps import app_schemas as s
 from workhook.identity.apps.queries import find_installation_on
-from workhook.identity.apps.schemas import App
+from workhook.identity.apps.schemas import App, Installation
 from workhook.identity.authenticator import app_of
-from workhook.identity.oauth.grants import hold, revoke_grant
-from workhook.identity.oauth.issue_pair import APP_USER_TOKEN_S
-from workhook.identity.oauth.schemas import Authorization, AuthorizationApp, ScopedInstallation
-from workhook.identity.queries import account_columns
-from workhook.identity.schemas import account_of, account_shape
+from workhook.identity.oauth.grants import APP_USER_TOKEN_S, lock_grant, revoke_grant
+from workhook.identity.queries import account_columns, find_account, find_account_by_id
+from workhook.identity.schemas import AccountShape, account_of, account_shape
 from workhook.identity.tables import accounts, tokens
-from workhook.identity.tokens.issue import IssuedToken, issue, revoke, revoke_with_family
-from workhook.identity.tokens.kinds import APP_USER, OAUTH, digest_of, kind_of
+from workhook.identity.tokens.issue import (
+    APP_USER,
+    OAUTH,
+    IssuedToken,
+    digest_of,
+    issue,
+    kind_of,
+    revoke,
+    revoke_with_family,
+)
 from workhook.identity.tokens.lookup import weaker
-from workhook.identity.tokens.queries import keep_living
+from workhook.identity.tokens.personal import lock_living
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big
 
@@ -48,6 +60,47 @@ _issued = (
         accounts.c.disabled_at.is_(None),
     )
 )
+
+
+class AuthorizationApp(msgspec.Struct):
+    client_id: str
+    name: str
+    url: Annotated[Url | None, Meta(description="The app's home page.")]
+
+
+class ScopedInstallation(msgspec.Struct):
+    """What a token was narrowed to, as far as the installation still has it."""
+
+    permissions: s.PermissionMap
+    repository_selection: s.Selection
+    single_file_name: None
+    has_multiple_single_files: bool
+    single_file_paths: list[str]
+    repositories_url: Url
+    account: s.OwnerShape
+
+
+class Authorization(Secretive, msgspec.Struct):
+    """A token of the app that asks, with whose it is and what it carries."""
+
+    id: int
+    url: Url
+    app: AuthorizationApp
+    token: Annotated[str, Meta(description="As it was sent, or the new one.")]
+    token_last_eight: str
+    hashed_token: Annotated[str, Meta(description="SHA-256, hexadecimal.")]
+    scopes: list[str]
+    note: str | None
+    note_url: Annotated[str | None, Meta(description="Always null.")]
+    fingerprint: Annotated[str | None, Meta(description="Always null.")]
+    created_at: Time
+    updated_at: Time
+    expires_at: Time | None
+    user: AccountShape
+    installation: Annotated[
+        ScopedInstallation | UnsetType | None,
+        Meta(description="Of a token that was narrowed: where it acts; null if the app is not installed there now."),
+    ] = UNSET
 
 
 class TokenNamed(Secretive, msgspec.Struct):
@@ -77,7 +130,7 @@ async def oauth_token_reset(call: Call) -> Answer:
 
     async def step(tx: Transaction) -> tuple[Row, str]:
         row = await locked(tx, app, token)
-        if row["parent_id"] is not None and not await keep_living(tx, row["parent_id"]):
+        if row["parent_id"] is not None and not await lock_living(tx, row["parent_id"]):
             raise NotFound()
         await revoke(tx, [row["id"]])
         issued = await _issue_again(tx, app, row)
@@ -168,7 +221,7 @@ async def _token(reader: Reader, app: App, token: str) -> Row:
 async def locked(tx: Transaction, app: App, token: str) -> Row:
     """Such a token with its grant locked: nothing else is issued or ended meanwhile."""
     row = await _token(tx, app, token)
-    await hold(tx, app.id, row["user_id"])
+    await lock_grant(tx, app.id, row["user_id"])
     return await _token(tx, app, token)
 
 
@@ -190,13 +243,13 @@ async def _installation(call: Call, app: App, row: Row) -> ScopedInstallation | 
         return None
     ids = repository_ids_of(row)
     return ScopedInstallation(
-        permissions=levels(weaker(json.decode(row["permissions"]), found.permissions)),
-        repository_selection=selection_of(found.repository_ids if ids is None else ids),
+        permissions=s.levels(weaker(json.decode(row["permissions"]), found.permissions)),
+        repository_selection=s.selection_of(found.repository_ids if ids is None else ids),
         single_file_name=None,
         has_multiple_single_files=False,
         single_file_paths=[],
         repositories_url=f"{call.base}/user/installations/{found.id}/repositories",
-        account=owner_shape(found.account, call.base),
+        account=s.owner_shape(found.account, call.base),
     )
 
 
@@ -220,3 +273,115 @@ async def authorization(call: Call, app: App, row: Row, token: str) -> Authoriza
         user=account_shape(account_of(row, "user_"), call.base),
         installation=await _installation(call, app, row),
     )
+
+
+_RESOURCE = "OauthAccess"
+
+
+class ScopedTokenBody(Secretive, s.AccessTokenBody, kw_only=True):
+    """Which token of the app, and what it is narrowed to. Without repositories and permissions: all that the app's
+    installation on the target has."""
+
+    access_token: Annotated[str, Meta(min_length=1, description="Of a user, and not one that was narrowed.")]
+    target: (
+        Annotated[str, Meta(min_length=1, max_length=100, description="The login of the organization.")] | UnsetType
+    ) = UNSET
+    target_id: Annotated[int, Meta(ge=1, le=2**53 - 1, description="Or its number.")] | UnsetType = UNSET
+
+
+@routes.post(
+    "/applications/{client_id}/token/scoped",
+    body=ScopedTokenBody,
+    body_required=True,
+    answers={200: Authorization},
+    etag=False,
+)
+async def oauth_token_scope(call: Call) -> Answer:
+    """Narrow a token that an app has of a user.
+
+    To one organization on which the app is installed, and to some repositories and permissions there. The new token
+    ends with the old one, and no later. An OAuth app has no such tokens: 404.
+    """
+    app = named_app(call)
+    wanted = app_api.parse_narrowing(await call.json_object(), ScopedTokenBody, _RESOURCE)
+    _refuse_contradictions(wanted)
+    row, token = await call.database.in_transaction(lambda tx: narrow(tx, app, wanted))
+    return Answer(await authorization(call, app, row, token), headers=NOT_KEPT)
+
+
+def _refuse_contradictions(wanted: ScopedTokenBody) -> None:
+    faults = []
+    if wanted.target is UNSET and wanted.target_id is UNSET:
+        faults.append(_fault("target", "target or target_id is required", "missing_field"))
+    if wanted.repositories is not UNSET and wanted.repository_ids is not UNSET:
+        faults.append(_fault("repository_ids", "repository_ids cannot be given together with repositories"))
+    if faults:
+        raise Invalid(faults=faults)
+
+
+async def narrow(tx: Transaction, app: App, wanted: ScopedTokenBody) -> tuple[Row, str]:
+    """The new token, with its row (`find_issued`). Raises `NotFound` for a token that is not good or not the app's,
+    `Forbidden` where the installation is suspended, `Invalid`."""
+    if app.is_oauth:
+        raise NotFound()  # its tokens have scopes, and no installation
+    parent = await locked(tx, app, wanted.access_token)
+    if parent["parent_id"] is not None:
+        raise _invalid("access_token", "access_token must be a token that was not narrowed before")
+    if not await lock_living(tx, parent["id"]):  # its user ends it without the lock that its app takes
+        raise NotFound()
+    user_id = parent["user_id"]
+    installation = await _target(tx, app, user_id, wanted)
+    permissions, not_granted = app_api.granted_permissions(installation, wanted)
+    chosen, not_reached = await app_api.chosen_repositories(tx, installation, wanted, user_id=user_id)
+    app_api.refuse_what_is_beyond(not_granted, not_reached)
+    ids = None if chosen is None else sorted(each.id for each in chosen)
+    issued = await issue(
+        tx,
+        APP_USER,
+        user_id,
+        permissions=permissions,
+        account_id=installation.account.id,
+        repository_ids=ids,
+        app_id=app.id,
+        parent_id=parent["id"],
+        root_id=parent["root_id"] or parent["id"],
+        family=parent["family"],
+        expires_at=parent["expires_at"],
+    )
+    details = {"permissions": permissions, "repositories": "all" if ids is None else ids}
+    await record(
+        tx, app, parent, "oauth_token.scope", made=issued.id, organization=installation.account.login, **details
+    )
+    row = await find_issued(tx, app.id, issued.token)
+    if row is None:
+        raise NotFound()  # the parent has just come to its end
+    return row, issued.token
+
+
+async def _target(reader: Reader, app: App, user_id: int, wanted: ScopedTokenBody) -> Installation:
+    """Raises `Invalid` where the app is not installed, or the user has no part: the two look the same."""
+    account = None
+    if wanted.target is not UNSET:
+        account = await find_account(reader, wanted.target)
+    elif wanted.target_id is not UNSET:
+        account = await find_account_by_id(reader, wanted.target_id)
+    found = await find_installation_on(reader, app.id, account.id) if account is not None else None
+    if found is not None:
+        found = await queries.find_of_user(reader, app.id, user_id, found.id)
+    if found is None:
+        field, value = ("target_id", str(wanted.target_id)) if wanted.target is UNSET else ("target", wanted.target)
+        message = f"{shown(value)} is no organization on which the app is installed and in which the user has a part"
+        raise _invalid(field, message)
+    if wanted.target_id not in (UNSET, found.account.id):
+        raise _invalid("target_id", "target_id is not the number of target")
+    if found.suspended_at is not None:
+        raise Forbidden("This installation has been suspended", code="suspended")
+    return found
+
+
+def _fault(field: str, message: str, code: str = "invalid") -> Fault:
+    return Fault(field, code, message, resource=_RESOURCE)
+
+
+def _invalid(field: str, message: str) -> Invalid:
+    return Invalid(faults=[_fault(field, message)])

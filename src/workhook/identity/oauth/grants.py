@@ -1,21 +1,105 @@
-"""What users have let apps do. Whoever issues or ends tokens of a grant locks its row first, and whoever issues the row
-of its app before that, so that nothing is issued behind the back of a revocation (docs/decisions/0014-oauth.md)."""
+"""What users have let apps do, and the tokens that come of it.
+
+Whoever issues or ends tokens of a grant locks its row first, and whoever issues the row of its app before that, so that
+nothing is issued behind the back of a revocation (docs/decisions/0014-oauth.md)."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from typing import Annotated
+
+import msgspec
 import sqlalchemy as sa
+import structlog
+from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import now_ms
-from workhook.identity import removal
-from workhook.identity.apps.queries import keep_app
+from workhook.core.ids import new_token, token_checks_out
+from workhook.core.secrecy import Secretive
+from workhook.http.wire_types import Url
+from workhook.identity import audit, removal
+from workhook.identity.apps.queries import lock_app
 from workhook.identity.apps.schemas import App
-from workhook.identity.oauth.scopes import covers, stored, together
-from workhook.identity.oauth.tables import authorization_codes, device_codes, grants, refresh_tokens
-from workhook.identity.tables import accounts
-from workhook.identity.tokens.issue import revoke_of
-from workhook.storage import Reader, Transaction
+from workhook.identity.policy import SCOPES, expand
+from workhook.identity.tables import accounts, apps, authorization_codes, device_codes, grants, refresh_tokens, tokens
+from workhook.identity.tokens.issue import APP_USER, OAUTH, REFRESH_PREFIX, digest_of, issue, revoke, revoke_of
+from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import upsert
-from workhook.storage.metadata import big
+from workhook.storage.metadata import big, insert_into
+from workhook.storage.record_rows import assigned
+
+_SEPARATORS = re.compile(r"[\s,]+")
+
+_WORK = "projects, tasks, files, comments, timesheets, services, checkouts, task credits"
+_PLACES = "add and remove people and clients of projects, and make projects private or open to the whole organization"
+
+SCOPE_WORDS = {
+    "repo": "Publish events of every repository that you can write to, and manage the webhooks of those you administer",
+    "admin:repo_hook": "Create, change and delete webhooks of your repositories, and publish events of them",
+    "write:repo_hook": "Create and change webhooks of your repositories, and publish events of them",
+    "read:repo_hook": "See webhooks of your repositories and what they delivered",
+    "admin:org_hook": "Manage the webhooks of organizations that you own, publish events of them, see their audit log",
+    "admin:org": "See the audit log of organizations that you own",
+    "work": f"See, create, change and delete {_WORK} and invoices; see activity, what was deleted, and who is in "
+    f"projects and in your organizations; {_PLACES}; all as far as you can",
+    "work:read": f"See {_WORK}, invoices, activity, what was deleted, and who is in projects and in your "
+    "organizations, as far as you can",
+}
+PERMISSION_WORDS = {
+    "repository_hooks:read": "See webhooks of repositories and what they delivered",
+    "repository_hooks:write": "Create, change and delete webhooks of repositories, and publish events of them",
+    "organization_hooks:read": "See the organization's webhooks and what they delivered",
+    "organization_hooks:write": "Create, change and delete the organization's webhooks, publish events of it, "
+    "see its audit log",
+    "work:read": f"See {_WORK}, invoices, activity, what was deleted, and who is in projects and in the organizations",
+    "work:write": f"See, create, change and delete {_WORK} and invoices; see activity, what was deleted, and who is in "
+    f"projects and in the organizations; for a user who lets it act also {_PLACES}",
+}
+
+
+def requested(text: str | None) -> frozenset[str]:
+    """The scopes that a text names, separated by spaces or commas: without unknown ones, and without those that
+    another one of them includes."""
+    known = set(_SEPARATORS.split(text or "")) & set(SCOPES)
+    return _strongest(known)
+
+
+def _strongest(scopes: Iterable[str]) -> frozenset[str]:
+    named = frozenset(scopes)
+    return frozenset(one for one in named if not any(one in expand(frozenset({other})) for other in named - {one}))
+
+
+def wanted(app: App, scopes: frozenset[str]) -> frozenset[str]:
+    """What a grant has to cover. Of an app that is what it was registered with; it has no scopes."""
+    if app.is_oauth:
+        return scopes
+    return frozenset(f"{name}:{level}" for name, level in app.permissions.items())
+
+
+def covers(app: App, granted: frozenset[str], asked: frozenset[str]) -> bool:
+    """Whether what the user has allowed before is enough. Both as `wanted` answers them."""
+    if app.is_oauth:
+        return asked <= expand(granted)
+    return all(one in granted or one.partition(":")[0] + ":write" in granted for one in asked)
+
+
+def together(app: App, granted: frozenset[str], asked: frozenset[str]) -> frozenset[str]:
+    """What is allowed after `asked` was allowed too."""
+    both = granted | asked
+    return _strongest(both) if app.is_oauth else both
+
+
+def in_words(app: App, asked: frozenset[str]) -> list[str]:
+    """For the page on which a person decides, in an order that stays."""
+    words = SCOPE_WORDS if app.is_oauth else PERMISSION_WORDS
+    return [text for name, text in words.items() if name in asked]
+
+
+def parse_stored(text: str) -> frozenset[str]:
+    """From a column."""
+    return frozenset(text.split())
+
 
 _theirs = (grants.c.app_id == big("app_id"), grants.c.user_id == big("user_id"))
 _find = sa.select(grants.c.scopes).where(*_theirs)
@@ -25,7 +109,7 @@ _lock_enabled = (
 ).with_for_update()
 _begin = (
     upsert(grants)
-    .values({name: sa.bindparam(name) for name in ("app_id", "user_id", "scopes", "created_at", "updated_at")})
+    .values(assigned(("app_id", "user_id", "scopes", "created_at", "updated_at")))
     .on_conflict_do_nothing(index_elements=["app_id", "user_id"])
 )
 _widen = sa.update(grants).where(*_theirs).values(scopes=sa.bindparam("scopes_now"), updated_at=big("now"))
@@ -39,26 +123,26 @@ _end_open = [
 
 
 async def is_allowed(reader: Reader, app: App, user_id: int, asked: frozenset[str]) -> bool:
-    """Whether the user has allowed all this before. `asked`: as `scopes.wanted` answers it."""
+    """Whether the user has allowed all this before. `asked`: as `wanted` answers it."""
     row = await reader.fetch_one(_find, {"app_id": app.id, "user_id": user_id})
-    return row is not None and covers(app, stored(row["scopes"]), asked)
+    return row is not None and covers(app, parse_stored(row["scopes"]), asked)
 
 
 async def allow(tx: Transaction, app: App, user_id: int, asked: frozenset[str]) -> None:
     """The user has consented. What was allowed before stays allowed."""
-    await keep_app(tx, app.id)
+    await lock_app(tx, app.id)
     named, now = {"app_id": app.id, "user_id": user_id}, now_ms()
     await tx.execute(_begin, {**named, "scopes": "", "created_at": now, "updated_at": now})
     row = await tx.fetch_one(_lock, named)
     assert row is not None, "it was inserted or was there"
-    scopes = together(app, stored(row["scopes"]), asked)
+    scopes = together(app, parse_stored(row["scopes"]), asked)
     await tx.execute(_widen, {**named, "scopes_now": " ".join(sorted(scopes)), "now": now})
 
 
-async def hold(tx: Transaction, app_id: int, user_id: int) -> bool:
+async def lock_grant(tx: Transaction, app_id: int, user_id: int) -> bool:
     """Lock the grant until the transaction ends; False if there is none (any more), or its user is disabled."""
     named = {"app_id": app_id, "user_id": user_id}
-    return await keep_app(tx, app_id) and await tx.fetch_one(_lock_enabled, named) is not None
+    return await lock_app(tx, app_id) and await tx.fetch_one(_lock_enabled, named) is not None
 
 
 async def revoke_grant(tx: Transaction, app_id: int, user_id: int) -> bool:
@@ -70,3 +154,154 @@ async def revoke_grant(tx: Transaction, app_id: int, user_id: int) -> bool:
     await revoke_of(tx, app_id=app_id, user_id=user_id)
     await removal.rights_lost(tx, None, user_id=user_id, app_id=app_id)
     return deleted > 0
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why there is no token. A value rather than an exception: what a refusal revokes or counts has to be committed.
+
+    `error`: for programs, the original's code; `interval`: seconds, with `slow_down` only.
+    """
+
+    error: str
+    description: str
+    interval: int | None = None
+
+
+class TokenAnswer(Secretive, msgspec.Struct, omit_defaults=True):
+    """A token, or with the same status 200 `error`: clients of the original read exactly that."""
+
+    access_token: str | UnsetType = UNSET
+    token_type: Annotated[str | UnsetType, Meta(description="Always `bearer`.")] = UNSET
+    scope: Annotated[
+        str | UnsetType, Meta(description="Separated by commas; empty for an app, which has permissions instead.")
+    ] = UNSET
+    expires_in: Annotated[int | UnsetType, Meta(description="Seconds; absent if it does not expire.")] = UNSET
+    refresh_token: str | UnsetType = UNSET
+    refresh_token_expires_in: Annotated[int | UnsetType, Meta(description="Seconds.")] = UNSET
+    error: Annotated[str | UnsetType, Meta(examples=["bad_verification_code"])] = UNSET
+    error_description: str | UnsetType = UNSET
+    error_uri: Url | UnsetType = UNSET
+    interval: Annotated[int | UnsetType, Meta(description="With `slow_down`: seconds between two polls.")] = UNSET
+
+
+APP_USER_TOKEN_S = 8 * 3600
+REFRESH_TOKEN_S = 184 * 86400
+ALIKE_MAX = 10  # tokens of one app for one user with the same scopes, as the original: the oldest makes room
+
+log = structlog.get_logger(__name__)
+
+_insert_refresh_token = insert_into(
+    refresh_tokens, "digest", "app_id", "user_id", "family", "public", "created_at", "expires_at"
+)  # fmt: skip
+_find_refresh_token = sa.select(refresh_tokens).where(refresh_tokens.c.digest == sa.bindparam("digest"))
+_use_refresh_token = sa.update(refresh_tokens).where(
+    refresh_tokens.c.id == big("id"), refresh_tokens.c.used_at.is_(None)
+)
+_use_refresh_token = _use_refresh_token.values(used_at=big("now"))
+_alike = (
+    sa.select(tokens.c.id)
+    .where(
+        tokens.c.app_id == big("app_id"),
+        tokens.c.user_id == big("user_id"),
+        tokens.c.scopes == sa.bindparam("scopes"),
+        tokens.c.revoked_at.is_(None),
+    )
+    .order_by(tokens.c.id.desc())
+    .offset(ALIKE_MAX)
+)
+
+
+async def issue_to(
+    tx: Transaction, app: App, user_id: int, scopes: frozenset[str], *, family: str, public: bool
+) -> TokenAnswer:
+    """A token of the app's kind. `family`: what came of the same consent; `public`: the client showed no secret."""
+    if app.is_oauth:
+        issued = await issue(tx, OAUTH, user_id, scopes=scopes, app_id=app.id, family=family)
+        await _record(tx, app, user_id, "oauth_token.issue", token_id=issued.id)
+        alike = {"app_id": app.id, "user_id": user_id, "scopes": " ".join(sorted(scopes))}
+        await revoke(tx, [row["id"] for row in await tx.fetch_all(_alike, alike)])
+        return TokenAnswer(issued.token, "bearer", ",".join(sorted(scopes)))
+    now = now_ms()
+    issued = await issue(tx, APP_USER, user_id, app_id=app.id, family=family, expires_at=now + APP_USER_TOKEN_S * 1000)
+    await _record(tx, app, user_id, "oauth_token.issue", token_id=issued.id)
+    refresh = new_token(REFRESH_PREFIX)
+    await tx.execute(
+        _insert_refresh_token,
+        {
+            "digest": digest_of(refresh),
+            "app_id": app.id,
+            "user_id": user_id,
+            "family": family,
+            "public": public,
+            "created_at": now,
+            "expires_at": now + REFRESH_TOKEN_S * 1000,
+        },
+    )
+    return TokenAnswer(issued.token, "bearer", "", APP_USER_TOKEN_S, refresh, REFRESH_TOKEN_S)
+
+
+async def end_stolen(tx: Transaction, app: App, row: Row, what: str) -> None:
+    """`what` was used twice: everything that came of the same consent is revoked. Told where that ends something: the
+    app could go on for ever."""
+    revoked = await revoke_of(tx, family=row["family"])
+    if not revoked:
+        return
+    facts = {"what": what, "app_id": app.id, "user_id": row["user_id"], "revoked": revoked}
+    tx.after_commit(lambda: log.warning("oauth_replay", **facts))  # once, however often the transaction is made
+    await _record(tx, app, row["user_id"], "oauth_token.revoke", replay_of=what, tokens=revoked)
+
+
+async def _record(tx: Transaction, app: App, user_id: int, action: str, **detail: object) -> None:
+    """In the user's audit log."""
+    await audit.record(tx, None, action, app.slug, account_id=user_id, detail={"client_id": app.client_id, **detail})
+
+
+async def renew(tx: Transaction, app: App, token: str, *, secret_shown: bool) -> TokenAnswer | Refusal:
+    """Exchange a refresh token for a new pair; the old access token ends with the old refresh token (RFC 9700 4.14).
+
+    One that was used before tells of a theft, by whoever uses it first or second: all of its family is revoked.
+    """
+    bad = Refusal("bad_refresh_token", "The refresh token is unknown, has expired, was used before or was revoked.")
+    known = token_checks_out(token, REFRESH_PREFIX)
+    row = await tx.fetch_one(_find_refresh_token, {"digest": digest_of(token)}) if known else None
+    if row is None or row["app_id"] != app.id or row["expires_at"] <= now_ms():
+        return bad
+    if not secret_shown and not row["public"]:
+        return Refusal("incorrect_client_credentials", "This refresh token is taken only with the client secret.")
+    if not await lock_grant(tx, app.id, row["user_id"]):
+        return bad
+    if await tx.execute(_use_refresh_token, {"id": row["id"], "now": now_ms()}) == 0:
+        await end_stolen(tx, app, row, "refresh token")
+        return bad
+    await revoke_of(tx, family=row["family"])
+    return await issue_to(tx, app, row["user_id"], frozenset(), family=row["family"], public=bool(row["public"]))
+
+
+_of_user = (
+    sa.select(
+        grants.c.id,
+        grants.c.scopes,
+        grants.c.created_at,
+        apps.c.name.label("app_name"),
+        apps.c.kind.label("app_kind"),
+        accounts.c.login.label("owner"),
+    )
+    .join_from(grants, apps, apps.c.id == grants.c.app_id)
+    .join(accounts, accounts.c.id == apps.c.account_id)
+    .where(grants.c.user_id == big("user_id"))
+    .order_by(sa.func.lower(apps.c.name), grants.c.id)
+)
+_app_of = sa.select(grants.c.app_id).where(grants.c.id == big("grant_id"), grants.c.user_id == big("user_id"))
+
+
+async def list_grants(reader: Reader, user_id: int) -> list[Row]:
+    """Columns id, scopes, created_at, app_name, app_kind, owner."""
+    return list(await reader.fetch_all(_of_user, {"user_id": user_id}))
+
+
+async def revoke_own_grant(tx: Transaction, user_id: int, grant_id: int) -> int | None:
+    """Only one of this user's own, with every token that came of it. Answers the app's id, or None for no such."""
+    row = await tx.fetch_one(_app_of, {"grant_id": grant_id, "user_id": user_id})
+    if row is None or not await revoke_grant(tx, row["app_id"], user_id):
+        return None
+    return int(row["app_id"])

@@ -13,8 +13,7 @@ from workhook.identity import actions
 from workhook.identity.queries import account_columns, find_account
 from workhook.identity.schemas import Account, account_of
 from workhook.identity.signin.oidc import Claims, SignInRefused
-from workhook.identity.signin.tables import identities
-from workhook.identity.tables import accounts
+from workhook.identity.tables import accounts, identities
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big, insert_into
 
@@ -63,12 +62,15 @@ async def find_or_add(tx: Transaction, claims: Claims, *, create: bool) -> tuple
     if known is not None:
         return _enabled(known), None
     if create and claims.email is not None:
-        await actions.hold_address(tx, claims.email)
+        await actions.lock_address(tx, claims.email)
     user, done = await _addressed_by(tx, claims), "linked"
     if user is None:
         if not create:
             raise SignInRefused(_nobody(claims))
-        user, done = await _create(tx, claims), "created"
+        name = claims.name[:_NAME_MAX_CHARS] if claims.name else None
+        login = await _free_login(tx, claims)
+        user = await actions.create_account(tx, "user", login, name=name, email=claims.email)
+        done = "created"
     await _store(tx, user, claims.issuer, claims.subject)
     return user, done
 
@@ -121,16 +123,10 @@ def _nobody(claims: Claims) -> str:
         )
     linked = f"workhook user link-identity --login LOGIN --subject={shlex.quote(claims.subject)}"
     if claims.unverified_email:
-        said = "Your provider has not verified your e-mail address. Verify it there, then sign in again."
+        advice = "Your provider has not verified your e-mail address. Verify it there, then sign in again."
     else:
-        said = "Your provider does not tell your e-mail address. Ask whoever runs it to let this server know it."
-    return f"{said} Or ask whoever runs this server to link you: {linked}"
-
-
-async def _create(tx: Transaction, claims: Claims) -> Account:
-    name = claims.name[:_NAME_MAX_CHARS] if claims.name else None
-    login = await _free_login(tx, claims)
-    return await actions.create_account(tx, "user", login, name=name, email=claims.email)
+        advice = "Your provider does not tell your e-mail address. Ask whoever runs it to let this server know it."
+    return f"{advice} Or ask whoever runs this server to link you: {linked}"
 
 
 async def _free_login(reader: Reader, claims: Claims) -> str:

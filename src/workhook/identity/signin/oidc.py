@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import hashlib
 import json as builtin_json
 import math
 import secrets
@@ -24,6 +23,8 @@ import structlog
 from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.errors import Forbidden, Malformed, Unavailable, shown
+from workhook.core.secrecy import Secretive
+from workhook.identity.oauth.authorization import challenge_of
 
 if TYPE_CHECKING:
     from aiohttp import ClientSession
@@ -59,7 +60,7 @@ class Claims(msgspec.Struct, frozen=True):
     name: str | None = None
 
 
-class Attempt(msgspec.Struct, frozen=True):
+class SignInAttempt(Secretive, msgspec.Struct, frozen=True):
     """What binds the provider's answer to the browser that began, which keeps it. The provider sees `state`, `nonce`
     and the digest of `verifier`."""
 
@@ -68,11 +69,8 @@ class Attempt(msgspec.Struct, frozen=True):
     verifier: str
 
     @classmethod
-    def new(cls) -> Attempt:
+    def new(cls) -> SignInAttempt:
         return cls(*(secrets.token_urlsafe(32) for _ in range(3)))
-
-    def __repr__(self) -> str:
-        return "Attempt()"
 
 
 class Metadata(msgspec.Struct, frozen=True):
@@ -102,10 +100,9 @@ class Provider:
     def __repr__(self) -> str:
         return f"Provider({self.issuer!r})"
 
-    async def authorization_url(self, attempt: Attempt, redirect_uri: str) -> str:
+    async def authorization_url(self, attempt: SignInAttempt, redirect_uri: str) -> str:
         """Where the browser goes. Raises `Unavailable`."""
         metadata = await self.metadata()
-        challenge = base64.urlsafe_b64encode(hashlib.sha256(attempt.verifier.encode()).digest()).decode().rstrip("=")
         query = {
             "response_type": "code",
             "client_id": self._client_id,
@@ -113,13 +110,13 @@ class Provider:
             "scope": SCOPE,
             "state": attempt.state,
             "nonce": attempt.nonce,
-            "code_challenge": challenge,
+            "code_challenge": challenge_of(attempt.verifier),
             "code_challenge_method": "S256",
         }
         address = metadata.authorization_endpoint
         return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(query)}"
 
-    async def identify(self, code: str, attempt: Attempt, redirect_uri: str) -> Claims:
+    async def identify(self, code: str, attempt: SignInAttempt, redirect_uri: str) -> Claims:
         """Redeem the code. Raises `SignInRefused` and `Unavailable`."""
         metadata = await self.metadata()
         async with _session() as session:
@@ -154,7 +151,7 @@ class Provider:
             self._metadata, self._keys, self._known_since = found, keys, time.monotonic()
 
     async def _redeem(
-        self, session: ClientSession, metadata: Metadata, code: str, attempt: Attempt, redirect_uri: str
+        self, session: ClientSession, metadata: Metadata, code: str, attempt: SignInAttempt, redirect_uri: str
     ) -> dict[str, Any]:
         form = {
             "grant_type": "authorization_code",
@@ -222,7 +219,8 @@ def check_claims(claims: Mapping[str, Any], *, issuer: str, client_id: str, nonc
     audience = claims.get("aud")
     audiences = [audience] if isinstance(audience, str) else audience
     party = claims.get("azp")
-    expires, issued, begins = _times(claims)
+    times: list[Any] = [claims.get(name) for name in ("exp", "iat", "nbf")]
+    expires, issued, begins = times
     subject, given = claims.get("sub"), claims.get("nonce")
     wrong = {
         "iss": claims.get("iss") != issuer,
@@ -236,10 +234,6 @@ def check_claims(claims: Mapping[str, Any], *, issuer: str, client_id: str, nonc
     }
     if any(wrong.values()):
         raise _refused(", ".join(name for name, is_wrong in wrong.items() if is_wrong))
-
-
-def _times(claims: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    return claims.get("exp"), claims.get("iat"), claims.get("nbf")
 
 
 def _is_time(value: Any) -> bool:
@@ -279,9 +273,9 @@ async def _with_userinfo(
 
 async def _metadata(session: ClientSession, issuer: str) -> Metadata:
     """Raises `Unavailable`, also for a document of another issuer (Discovery, 4.3)."""
-    said = await _json(session, "GET", f"{issuer.rstrip('/')}/.well-known/openid-configuration")
+    document = await _json(session, "GET", f"{issuer.rstrip('/')}/.well-known/openid-configuration")
     try:
-        found = msgspec.convert(said, Metadata)
+        found = msgspec.convert(document, Metadata)
     except msgspec.ValidationError:
         raise _unusable(issuer, "its configuration lacks an address") from None
     if found.issuer != issuer:
@@ -301,13 +295,13 @@ def _is_safe(address: str) -> bool:
     return parts.scheme == "https" or (parts.scheme == "http" and local)
 
 
-def _key_set(said: Mapping[str, Any]) -> KeySet:
+def _key_set(document: Mapping[str, Any]) -> KeySet:
     """The keys that sign, of kinds that we take; others are passed over."""
     from joserfc.errors import JoseError
     from joserfc.jwk import ECKey, KeySet, RSAKey
 
     kinds: Mapping[object, type[RSAKey | ECKey]] = {"RSA": RSAKey, "EC": ECKey}
-    listed = said.get("keys")
+    listed = document.get("keys")
     keys: list[Any] = []
     for each in listed if isinstance(listed, list) else []:
         kind = kinds.get(each.get("kty")) if isinstance(each, dict) and each.get("use", "sig") == "sig" else None
@@ -336,15 +330,15 @@ async def _json(session: ClientSession, method: str, address: str, **more: Any) 
         log.warning("oidc_provider_not_reached", address=_without_query(address), error=type(error).__name__)
         raise _unavailable() from None
     try:
-        said = json.decode_untrusted(body)
+        document = json.decode_untrusted(body)
     except Malformed:
-        said = None
-    if status == 200 and isinstance(said, dict):
-        return said
-    told = shown(str(said.get("error"))) if isinstance(said, dict) else None
-    log.warning("oidc_provider_refused", address=_without_query(address), status=status, error=told)
+        document = None
+    if status == 200 and isinstance(document, dict):
+        return document
+    reason = shown(str(document.get("error"))) if isinstance(document, dict) else None
+    log.warning("oidc_provider_refused", address=_without_query(address), status=status, error=reason)
     if method == "POST" and status in (400, 401, 403):
-        raise _refused(f"{status} {told}")
+        raise _refused(f"{status} {reason}")
     raise _unavailable()
 
 

@@ -1,4 +1,4 @@
-"""Passwords: what is taken for one, and their hashes (argon2id, RFC 9106)."""
+"""Passwords: what is taken for one, their hashes (argon2id, RFC 9106), and signing in with one. All but HTTP."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
 import sqlalchemy as sa
 
 from workhook.core.clock import now_ms
-from workhook.core.errors import Unavailable
-from workhook.identity.schemas import Account
-from workhook.identity.signin.commonest import COMMONEST
-from workhook.identity.signin.tables import passwords
-from workhook.storage import Reader, Transaction
+from workhook.core.errors import Fault, Invalid, Problem, Unavailable
+from workhook.core.secrecy import Secretive
+from workhook.identity.queries import account_columns, key_of
+from workhook.identity.schemas import Account, account_of
+from workhook.identity.signin import sessions, throttle
+from workhook.identity.tables import accounts, passwords
+from workhook.storage import Database, Reader, Transaction
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big
 
@@ -27,6 +30,31 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LENGTH_MIN, LENGTH_MAX = 10, 1024
+# The most common ones that are long enough to be taken otherwise, without regard to case and punctuation.
+COMMON_PASSWORDS = frozenset(
+    """
+    0123456789 1029384756 10293847565 1111111111 1122334455 112233445566 123123123123 1234512345 12345678910
+    123456789a 123456789q 1234567890a 1234567890q 1234567890qwertyuiop 123qweasdzxc 147258369 1472583690 1q2w3e4r5t
+    1q2w3e4r5t6y 1qaz2wsx3edc 1qaz2wsx3edc4rfv 2wsx3edc4rfv 3rjs1la7qe 5201314520 741852963 7418529630 7894561230
+    987654321 9876543210 aa12345678 aaaaaaaaaa abc1234567 abc123456789 abcd123456 abcd12345678 abcdef123456
+    admin12345 admin123456 administrator adminadmin adminpassword asdf123456 asdfasdfasdf asdfghjkl asdfghjkl1
+    asdfghjkl123 asdfghjkl12345 azertyuiop azertyuiop123 baseball123 basketball businessman butterfly1 changeme123
+    changeme1234 changemenow charlie123 chocolate1 computer123 correcthorsebatterystaple dragon1234 elizabeth1
+    football10 football123 football1234 fuckyou123 geheim1234 hallo12345 heslo12345 hello12345 hello123456 iloveyou12
+    iloveyou123 iloveyou1234 iloveyou2 iloveyouso jennifer123 jonathan123 letmein123 letmein1234 letmeinnow
+    liverpool1 liverpoolfc lovelovelove manchester michael123 microsoft1 monkey1234 motdepasse motdepasse1 newpassword
+    p4ssw0rd123 p4ssword123 pa55word123 pa55w0rd123 passpasspass passw0rd12 passw0rd123 passw0rd1234 password00
+    password01 password10 password11 password12 password123 password1234 password12345 password123456 password2024
+    password2025 password2026 password99 passwordpassword passwort12 passwort123 passwort1234 pokemon123 princess12
+    princess123 q1w2e3r4t5 q1w2e3r4t5y6 qazwsxedc1 qazwsxedc123 qazwsxedcrfv qqww1122334455 qwaszx1234 qwe123qwe123
+    qweasdzxc1 qweasdzxc123 qwer123456 qwert12345 qwerty1234 qwerty12345 qwerty123456 qwertyqwerty qwertyui12
+    qwertyuiop qwertyuiop1 qwertyuiop12 qwertyuiop123 qwertyuiopasdfghjkl qwertzuiop qwertzuiop1 samsung123 secret1234
+    secretsecret spiderman1 starwars123 summer2024 summer2025 summer2026 sunshine12 sunshine123 superman12 superman123
+    test123456 test12345678 testtest12 testtest123 testtesttest tinkerbell undertaker unbelievable welcome123
+    welcome1234 welcome12345 welcome2024 welcome2025 welcome2026 wojiushiwo1 woaini1314 woaini1314520 woaini520
+    zaq12wsxcde3 zaq1zaq1zaq1 zxcvbnm123 zxcvbnm1234 zxcvbnmasdfghjkl
+    """.split()  # noqa: SIM905  # a hundred and fifty quoted words would be read by nobody
+)
 
 # OWASP's password storage guidance: 19 MiB, two passes, one lane. About 25 ms of one core.
 MEMORY_KIB, PASSES, LANES = 19 * 1024, 2, 1
@@ -37,7 +65,7 @@ THREADS, WAITING_MAX = 2, 40
 _find = sa.select(passwords.c.hash).where(passwords.c.user_id == big("user_id"))
 _find_change = sa.select(passwords.c.changed_at).where(passwords.c.user_id == big("user_id"))
 # Held until the session is stored: a change of the password comes before it, or after it and ends that session too.
-_hold = _find.with_for_update(read=True)
+_lock_hash = _find.with_for_update(read=True)
 _set = (
     upsert(passwords)
     .values(user_id=big("user_id"), hash=sa.bindparam("hash"), changed_at=big("now"))
@@ -69,7 +97,7 @@ def faults_of(password: str, user: Account) -> list[str]:
     if "\0" in text or not _is_unicode(text):
         found.append("The password holds something that is no character.")
     plain = _plain(text)
-    if plain in COMMONEST or _repeats(text.casefold()):
+    if plain in COMMON_PASSWORDS or _repeats(text.casefold()):
         found.append("This password is among the first that anybody would try.")
     if any(plain == own or (own in plain and len(plain) - len(own) <= 4) for own in _own_words(user)):
         found.append("The password must not be your login, name or e-mail address, or the name of this product.")
@@ -112,11 +140,6 @@ async def make_hash(password: str) -> str:
 async def matches(stored: str | None, password: str) -> bool:
     """Whether the password is the one of the hash. None, nobody's: false, after the same work. Raises `Unavailable`."""
     return await _in_thread(lambda: _matches(stored, normal(password)))
-
-
-def is_outdated(stored: str) -> bool:
-    """It was made with other parameters than today's."""
-    return _hasher().check_needs_rehash(stored)
 
 
 def _matches(stored: str | None, password: str) -> bool:
@@ -166,18 +189,98 @@ async def changed_at(reader: Reader, user_id: int) -> int:
     return 0 if row is None else int(row["changed_at"])
 
 
-async def is_still(tx: Transaction, user_id: int, stored: str) -> bool:
-    """Whether this is the user's hash, and stays so until the transaction ends."""
-    row = await tx.fetch_one(_hold, {"user_id": user_id})
-    return row is not None and row["hash"] == stored
+LOGIN_MAX_CHARS = 320  # an e-mail address has no more (RFC 5321)
+
+_known = (
+    sa.select(*account_columns("user_"), passwords.c.hash.label("hash"), passwords.c.changed_at.label("changed_at"))
+    .join_from(accounts, passwords, passwords.c.user_id == accounts.c.id, isouter=True)
+    .where(accounts.c.kind == "user", accounts.c.disabled_at.is_(None))
+)
+_by_login = _known.where(accounts.c.login_key == sa.bindparam("login_key"))
+_by_email = _known.where(
+    # The database's own `lower` on both sides: what each does with letters beyond ASCII differs.
+    sa.func.lower(accounts.c.email) == sa.func.lower(sa.bindparam("email", type_=sa.Text))
+).limit(sa.literal(2, sa.BigInteger))
 
 
-async def store(tx: Transaction, user_id: int, new_hash: str) -> None:
-    """Only the hash: `identity.signin.actions.set_password` does what goes with it."""
-    await tx.execute(_set, {"user_id": user_id, "hash": new_hash, "now": now_ms()})
+KnownDevice = Callable[[int, int], str | None]
+"""Gets a user's id and when the password was changed; answers the id of a browser in which that user has signed in."""
 
 
-async def renew(tx: Transaction, user_id: int, old_hash: str, new_hash: str) -> None:
-    """The same password by today's parameters, unless it was changed meanwhile."""
-    params: dict[str, Any] = {"user_id": user_id, "old_hash": old_hash, "new_hash": new_hash}
-    await tx.execute(_renew, params)
+class PasswordCheck(Secretive, msgspec.Struct, frozen=True):
+    """A password that was tried. `user` None: whoever it is meant for does not exist, or is disabled. `right` implies a
+    user."""
+
+    user: Account | None
+    right: bool
+    stored: str | None
+    new_hash: str | None  # by today's parameters, where the stored one is of others
+    attempt: throttle.CountedAttempt
+
+
+async def check_password(
+    database: Database, login: str, password: str, address: str | None, known_device: KnownDevice | None = None
+) -> PasswordCheck:
+    """`login`: a login, or an e-mail address that one user has. Unknown ones take the same way, and as long.
+
+    `known_device` is asked for the browser's id, if the browser has the cookie of an earlier sign-in. The attempt
+    counts as failed until `complete`. While the user has been tried too often by another name no password is right
+    (`throttle.CountedAttempt.held`). Raises `TooManyRequests`, `Unavailable`.
+    """
+    user, stored, changed_at = await _find_user(database, login.strip())
+    device = known_device(user.id, changed_at) if known_device is not None and user is not None else None
+    whose = throttle.nobody(login) if user is None else str(user.id)
+    attempt = await throttle.begin(database, login, address, whose=whose, device=device)
+    try:
+        right = await matches(stored, password) and user is not None and not attempt.held
+        outdated = right and stored is not None and _hasher().check_needs_rehash(stored)  # made with other parameters
+        new_hash = await make_hash(password) if outdated else None
+    except Problem:
+        await database.in_transaction(lambda tx: throttle.take_back(tx, attempt))  # too many at once: it was none
+        raise
+    return PasswordCheck(user, right, stored, new_hash, attempt)
+
+
+async def complete(tx: Transaction, checked: PasswordCheck) -> bool:
+    """In the transaction of what the right password lets in to. False: it has been changed at this very moment."""
+    if not checked.right or checked.user is None or checked.stored is None:
+        return False
+    whose = {"user_id": checked.user.id}
+    row = await tx.fetch_one(_lock_hash, whose)
+    if row is None or row["hash"] != checked.stored:
+        return False
+    if checked.new_hash is not None:
+        await tx.execute(_renew, {**whose, "old_hash": checked.stored, "new_hash": checked.new_hash})
+    await throttle.succeeded(tx, checked.attempt)
+    return True
+
+
+async def new_hash(password: str, user: Account) -> str:
+    """For `set_password`, before its transaction: it takes a while. Raises `Invalid` for what is no good password."""
+    faults = faults_of(password, user)
+    if faults:
+        raise Invalid(faults=[Fault(field="password", message=each) for each in faults])
+    return await make_hash(password)
+
+
+async def set_password(tx: Transaction, user: Account, hashed: str) -> None:
+    """With it every session of the user ends, and so do the links that were made for them."""
+    await tx.execute(_set, {"user_id": user.id, "hash": hashed, "now": now_ms()})
+    await sessions.end_others(tx, user.id)
+    await sessions.end_links(tx, user.id)
+
+
+async def _find_user(reader: Reader, login: str) -> tuple[Account | None, str | None, int]:
+    """The user, the hash of the password, and when the password was changed (0: there is none)."""
+    if "\0" in login or len(login) > LOGIN_MAX_CHARS:
+        return None, None, 0
+    if "@" in login:  # no login has one
+        rows = await reader.fetch_all(_by_email, {"email": login})
+        row = rows[0] if len(rows) == 1 else None  # an address that several have names none of them
+        if row is not None and throttle.login_key(row["user_email"]) != throttle.login_key(login):
+            row = None  # the database folds more letters than is counted as one: no way around the count
+    else:
+        row = await reader.fetch_one(_by_login, {"login_key": key_of(login)})
+    if row is None:
+        return None, None, 0
+    return account_of(row, "user_"), row["hash"], row["changed_at"] or 0

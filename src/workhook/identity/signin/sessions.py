@@ -1,18 +1,22 @@
-"""Sessions of people who have signed in. What the cookie holds is stored as its digest only."""
+"""Sessions of people who have signed in, and links that sign somebody in or let them set a password, once.
+
+What a cookie or a link holds is stored as its digest only.
+"""
 
 from __future__ import annotations
 
 import secrets
 from typing import NamedTuple
 
+import msgspec
 import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, MINUTE_MS, now_ms
+from workhook.core.secrecy import Secretive
 from workhook.identity.queries import account_columns
 from workhook.identity.schemas import Account, account_of
-from workhook.identity.signin.tables import sessions
-from workhook.identity.tables import accounts
-from workhook.identity.tokens.kinds import digest_of
+from workhook.identity.tables import accounts, sessions, sign_in_links
+from workhook.identity.tokens.issue import digest_of
 from workhook.storage import Database, Reader, Row, Transaction
 from workhook.storage.metadata import big, insert_into
 
@@ -57,7 +61,7 @@ _end_others = sa.delete(sessions).where(sessions.c.user_id == big("user_id"), se
 _forget = sa.delete(sessions).where(sessions.c.user_id == big("user_id"), sessions.c.expires_at <= big("now"))
 
 
-class Found(NamedTuple):
+class ActiveSession(NamedTuple):
     """A session that is in force. Times are milliseconds since the epoch."""
 
     id: int
@@ -84,19 +88,19 @@ async def start(tx: Transaction, user: Account, *, address: str | None, user_age
     return row["id"], secret
 
 
-async def find(reader: Reader, secret: str) -> Found | None:
+async def find(reader: Reader, secret: str) -> ActiveSession | None:
     """None for one that is unknown, has ended, was not used for too long, or is of a user who is disabled."""
     row = await reader.fetch_one(_find, {"digest": digest_of(secret), "now": now_ms()})
     if row is None:
         return None
-    return Found(row["session_id"], account_of(row, "user_"), row["session_created_at"], row["session_seen_at"])
+    return ActiveSession(row["session_id"], account_of(row, "user_"), row["session_created_at"], row["session_seen_at"])
 
 
 async def is_alive(reader: Reader, session_id: int) -> bool:
     return await reader.fetch_one(_alive, {"session_id": session_id, "now": now_ms()}) is not None
 
 
-async def note_seen(database: Database, found: Found) -> None:
+async def note_seen(database: Database, found: ActiveSession) -> None:
     """Moves the end by idleness along, at most to the absolute end. Most calls cost nothing."""
     now = now_ms()
     if now - found.seen_at < SEEN_NOTED_MS:
@@ -123,3 +127,77 @@ async def end_by_secret(tx: Transaction, secret: str) -> None:
 async def end_others(tx: Transaction, user_id: int, kept_id: int = 0) -> int:
     """Every session of the user but one; 0: but none. Answers how many ended."""
     return await tx.execute(_end_others, {"user_id": user_id, "session_id": kept_id})
+
+
+SIGN_IN, SET_PASSWORD = "sign_in", "set_password"  # no secret
+_LENGTH_MAX = 100
+
+_insert_link = insert_into(sign_in_links, "digest", "user_id", "purpose", "created_at", "expires_at")
+_good = (
+    sign_in_links.c.digest == sa.bindparam("link_digest"),
+    sign_in_links.c.used_at.is_(None),
+    sign_in_links.c.expires_at > big("now"),
+)
+_find_link = (
+    sa.select(
+        sign_in_links.c.purpose.label("link_purpose"),
+        sign_in_links.c.expires_at.label("link_expires_at"),
+        *account_columns("user_"),
+    )
+    .join_from(sign_in_links, accounts, accounts.c.id == sign_in_links.c.user_id)
+    .where(*_good, accounts.c.kind == "user", accounts.c.disabled_at.is_(None))
+)
+_use = sa.update(sign_in_links).where(*_good).values(used_at=big("now"))
+_end_of_user = (
+    sa.update(sign_in_links)
+    .where(sign_in_links.c.user_id == big("user_id"), sign_in_links.c.used_at.is_(None))
+    .values(used_at=big("now"))
+)
+
+
+class SignInLink(NamedTuple):
+    """One that is still good."""
+
+    user: Account
+    purpose: str
+    expires_at: int
+
+
+class NewLink(Secretive, msgspec.Struct, frozen=True):
+    """`path` holds the secret, which is seen only here."""
+
+    path: str
+    expires_at: int
+
+
+async def create_link(tx: Transaction, user_id: int, purpose: str, *, minutes: float) -> NewLink:
+    secret, now = secrets.token_urlsafe(32), now_ms()
+    expires_at = now + round(minutes * MINUTE_MS)
+    params = {
+        "digest": digest_of(secret),
+        "user_id": user_id,
+        "purpose": purpose,
+        "created_at": now,
+        "expires_at": expires_at,
+    }
+    await tx.execute(_insert_link, params)
+    return NewLink(f"/login/link/{secret}", expires_at)
+
+
+async def find_link(reader: Reader, secret: str) -> SignInLink | None:
+    """None for one that is unknown, was used, is out of date, or of a user who is disabled. Looking does not use it
+    up."""
+    if len(secret) > _LENGTH_MAX:
+        return None
+    row = await reader.fetch_one(_find_link, {"link_digest": digest_of(secret), "now": now_ms()})
+    return SignInLink(account_of(row, "user_"), row["link_purpose"], row["link_expires_at"]) if row else None
+
+
+async def use_link(tx: Transaction, secret: str) -> bool:
+    """Whether it was good until now. Of two that use it at the same time one is told so."""
+    return await tx.execute(_use, {"link_digest": digest_of(secret), "now": now_ms()}) > 0
+
+
+async def end_links(tx: Transaction, user_id: int) -> None:
+    """None of the user's links is good any more."""
+    await tx.execute(_end_of_user, {"user_id": user_id, "now": now_ms()})

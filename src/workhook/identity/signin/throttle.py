@@ -6,7 +6,7 @@ has signed in before has a count of its own instead of all these: others cannot 
 
 A user has two names, the login and the e-mail address. A name has the same counts whether or not it is anybody's, so
 the pauses that people are told of tell them nothing. Beside them, every attempt counts for the user, by whichever name.
-When that count is full, further attempts are not looked at (`Attempt.held`) and are answered as wrong ones: a
+When that count is full, further attempts are not looked at (`CountedAttempt.held`) and are answered as wrong ones: a
 refusal would tell that the two names are of one user. A name of nobody has such a count too, so that it takes as long.
 
 An attempt is counted before it is made and taken back where it succeeds. So attempts that run beside one another, in
@@ -22,8 +22,8 @@ import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, MINUTE_MS, SECOND_MS, now_ms
 from workhook.core.errors import TooManyRequests
-from workhook.identity.addresses import subscriber
-from workhook.identity.signin.tables import sign_in_failures
+from workhook.identity.rate import subscriber
+from workhook.identity.tables import sign_in_failures
 from workhook.storage import Database, Row, Transaction
 from workhook.storage.dialects import any_of, upsert
 from workhook.storage.metadata import big
@@ -83,7 +83,7 @@ class Limit(NamedTuple):
     cleared: bool
 
 
-class Attempt(NamedTuple):
+class CountedAttempt(NamedTuple):
     """One that may be made, with the limits that it counts for and the pauses that it began, as ends in ms since the
     epoch or 0. `held`: the user has been tried too often by another name, so that the right password is wrong, too."""
 
@@ -98,37 +98,13 @@ def login_key(login: str) -> str:
     return "login:" + _digest(login)
 
 
-def pair_key(login: str, address: str | None) -> str:
-    """Of a login at one address."""
-    return f"pair:{_digest(login)}:{subscriber(address)}"
-
-
-def user_key(whose: str) -> str:
-    """Of a user, by whichever name."""
-    return f"user:{whose}"
-
-
-def place_key(whose: str, address: str | None) -> str:
-    """Of a user at one address."""
-    return f"place:{whose}:{subscriber(address)}"
-
-
 def nobody(login: str) -> str:
     """`whose` of a name that no user has: no id is written so."""
     return f"?{_digest(login)}"
 
 
-def device_key(device: str) -> str:
-    """Of a browser that is known as the user's."""
-    return f"device:{device}"
-
-
 def _digest(login: str) -> str:
     return hashlib.sha256(login.strip().casefold().encode()).hexdigest()
-
-
-def address_key(address: str | None) -> str:
-    return f"address:{subscriber(address)}"
 
 
 def pause_ms(failures: int, free: int) -> int:
@@ -146,45 +122,48 @@ async def begin(
     whose: str | None = None,
     device: str | None = None,
     everywhere: int = FREE_EVERYWHERE,
-) -> Attempt:
+) -> CountedAttempt:
     """Count an attempt as failed, for now. Raises `TooManyRequests`, with `Retry-After`, where it may not be made.
 
     `whose`: the id of the user whose name `login` is, or `nobody`; None where there can be no other name. `device`: the
     id of a browser that is known as the user's. `everywhere`: failures of the login over all addresses before the first
     pause.
     """
-    limits = _limits(login, address, device, everywhere)
+    limits = limits_of(login, address, device, everywhere)
     keys = [each.key for each in limits]
     _refuse(await database.fetch_one(_blocked, {"keys": keys}), now_ms())  # a flood costs reads only
-    by_user = _limits_of_user(whose, address, everywhere) if whose is not None and device is None else ()
+    by_user = limits_of_user(whose, address, everywhere) if whose is not None and device is None else ()
 
-    async def count(tx: Transaction) -> Attempt:
+    async def count(tx: Transaction) -> CountedAttempt:
         now = now_ms()  # before the pauses that are told begin: the user's end no later
         # Always in this order: two attempts never wait for each other.
-        attempt = Attempt(limits, tuple([await _count_one(tx, each.key, each.free) for each in limits]))
+        attempt = CountedAttempt(limits, tuple([await _count_one(tx, each.key, each.free) for each in limits]))
         return await _count_for_user(tx, by_user, attempt, now) if by_user else attempt
 
     return await database.in_transaction(count)
 
 
-def _limits(login: str, address: str | None, device: str | None, everywhere: int) -> tuple[Limit, ...]:
+def limits_of(login: str, address: str | None, device: str | None, everywhere: int) -> tuple[Limit, ...]:
+    """Of a name: everywhere, at the address, and of the address; or of a browser that is known as the user's."""
     if device is not None:
-        return (Limit(device_key(device), FREE_BY_LOGIN, cleared=True),)
+        return (Limit(f"device:{device}", FREE_BY_LOGIN, cleared=True),)
+    at = subscriber(address)
     return (
         Limit(login_key(login), everywhere, cleared=True),
-        Limit(pair_key(login, address), FREE_BY_LOGIN, cleared=True),
-        Limit(address_key(address), FREE_BY_ADDRESS, cleared=False),
+        Limit(f"pair:{_digest(login)}:{at}", FREE_BY_LOGIN, cleared=True),
+        Limit(f"address:{at}", FREE_BY_ADDRESS, cleared=False),
     )
 
 
-def _limits_of_user(whose: str, address: str | None, everywhere: int) -> tuple[Limit, ...]:
+def limits_of_user(whose: str, address: str | None, everywhere: int) -> tuple[Limit, ...]:
+    """Of a user by whichever name: everywhere, and at the address."""
     return (
-        Limit(user_key(whose), everywhere, cleared=True),
-        Limit(place_key(whose, address), FREE_BY_LOGIN, cleared=True),
+        Limit(f"user:{whose}", everywhere, cleared=True),
+        Limit(f"place:{whose}:{subscriber(address)}", FREE_BY_LOGIN, cleared=True),
     )
 
 
-async def succeeded(tx: Transaction, attempt: Attempt) -> None:
+async def succeeded(tx: Transaction, attempt: CountedAttempt) -> None:
     """The login's failures are forgotten. The address only gets this attempt back: one that guesses other people's
     passwords cannot clear its count with an account of its own."""
     for limit, until in zip(attempt.limits, attempt.untils, strict=True):
@@ -194,7 +173,7 @@ async def succeeded(tx: Transaction, attempt: Attempt) -> None:
             await tx.execute(_take_back, {"failures_key": limit.key, "until": until or -1})
 
 
-async def take_back(tx: Transaction, attempt: Attempt) -> None:
+async def take_back(tx: Transaction, attempt: CountedAttempt) -> None:
     """It was not made."""
     for limit, until in zip(attempt.limits, attempt.untils, strict=True):
         await tx.execute(_take_back, {"failures_key": limit.key, "until": until or -1})
@@ -213,7 +192,9 @@ async def _count_one(tx: Transaction, key: str, free: int) -> int:
     return now + pause
 
 
-async def _count_for_user(tx: Transaction, limits: tuple[Limit, ...], attempt: Attempt, now: int) -> Attempt:
+async def _count_for_user(
+    tx: Transaction, limits: tuple[Limit, ...], attempt: CountedAttempt, now: int
+) -> CountedAttempt:
     """`attempt`, counted for its user as well or else `held`, which counts no further. Either takes as long."""
     rows = [await tx.fetch_one(_attempt, {"key": each.key, "now": now, "old": now - COUNTED_MS}) for each in limits]
     held = None in rows
@@ -225,7 +206,7 @@ async def _count_for_user(tx: Transaction, limits: tuple[Limit, ...], attempt: A
         await tx.execute(_settle, {"failures_key": limit.key, "back": back, "until": untils[-1]})
     if held:
         return attempt._replace(held=True)
-    return Attempt((*attempt.limits, *limits), (*attempt.untils, *untils))
+    return CountedAttempt((*attempt.limits, *limits), (*attempt.untils, *untils))
 
 
 def _refuse(row: Row | None, now: int) -> None:
@@ -236,7 +217,7 @@ def _refuse(row: Row | None, now: int) -> None:
 
 def _too_many(wait_ms: int) -> TooManyRequests:
     seconds = max(1, -(-wait_ms // 1000))
-    told = f"{seconds} seconds" if seconds < 120 else f"{-(-seconds // 60)} minutes"
+    wait = f"{seconds} seconds" if seconds < 120 else f"{-(-seconds // 60)} minutes"
     return TooManyRequests(
-        f"There were too many failed attempts to sign in. Try again in {told}.", headers={"Retry-After": str(seconds)}
+        f"There were too many failed attempts to sign in. Try again in {wait}.", headers={"Retry-After": str(seconds)}
     )

@@ -1,22 +1,75 @@
-"""Issuing and revoking, the same for every kind. Who may is decided by whoever calls."""
+"""The kinds of token (the table in "Tokens and permissions"), issuing, revoking and pruning, the same for every kind.
+
+Whoever calls decides who may. What is over is deleted some time later: tokens, codes, sessions, invitations, counters.
+A used refresh token is kept as long as it would have been good: whoever uses it again is a thief, or was robbed."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import NamedTuple
+import hashlib
+from collections.abc import Callable, Collection, Mapping
 
+import msgspec
 import sqlalchemy as sa
 
 from workhook.core import json
-from workhook.core.clock import now_ms
-from workhook.core.ids import new_token
-from workhook.identity.oauth.tables import refresh_tokens
-from workhook.identity.tables import tokens
-from workhook.identity.tokens.kinds import Kind, digest_of
-from workhook.storage import Transaction
+from workhook.core.clock import DAY_MS, HOUR_MS, now_ms
+from workhook.core.ids import new_token, token_checks_out
+from workhook.core.secrecy import Secretive
+from workhook.identity.tables import (
+    authorization_codes,
+    device_codes,
+    invitations,
+    rate_windows,
+    refresh_tokens,
+    sessions,
+    sign_in_failures,
+    sign_in_links,
+    tokens,
+)
+from workhook.storage import Database, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.signals import TOKENS
+from workhook.storage.sweeping import in_batches
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """`confined`: it carries permissions on chosen organizations and repositories rather than scopes."""
+
+    name: str
+    prefix: str
+    title: str
+    confined: bool = False
+    of_app: bool = False
+
+    @property
+    def not_accessible(self) -> str:
+        """What a confined token is told where its permissions end, in the words that clients know."""
+        return f"Resource not accessible by {'integration' if self.of_app else 'personal access token'}"
+
+
+CLASSIC = Kind("classic", "whp_", "classic personal access token")
+FINE_GRAINED = Kind("fine_grained", "workhook_pat_", "fine-grained personal access token", confined=True)
+OAUTH = Kind("oauth", "who_", "OAuth app token", of_app=True)
+APP_USER = Kind("app_user", "whu_", "app user access token", confined=True, of_app=True)
+INSTALLATION = Kind("installation", "whs_", "app installation access token", confined=True, of_app=True)
+
+KINDS = {each.name: each for each in (CLASSIC, FINE_GRAINED, OAUTH, APP_USER, INSTALLATION)}
+REFRESH_PREFIX = "whr_"  # it is no access token: it only buys one
+
+
+def kind_of(token: str) -> Kind | None:
+    """By prefix and checksum, so that a typing error or a foreign secret costs no look-up. None: it is no token."""
+    for kind in KINDS.values():
+        if token.startswith(kind.prefix):
+            return kind if token_checks_out(token, kind.prefix) else None
+    return None
+
+
+def digest_of(secret: str) -> bytes:
+    """What is stored of a token, a code or a client's secret. They are random, so that one SHA-256 is enough."""
+    return hashlib.sha256(secret.encode()).digest()
+
 
 _COLUMNS = (
     "kind", "digest", "user_id", "scopes", "permissions", "account_id", "repositories", "app_id", "installation_id",
@@ -49,15 +102,12 @@ _end_family = sa.update(refresh_tokens).where(
 _end_family = _end_family.values(used_at=big("now"))
 
 
-class IssuedToken(NamedTuple):
+class IssuedToken(Secretive, msgspec.Struct, frozen=True):
     """The only time that the token itself is seen. `expires_at`: milliseconds since the epoch."""
 
     id: int
     token: str
     expires_at: int | None
-
-    def __repr__(self) -> str:
-        return f"IssuedToken(id={self.id})"
 
 
 async def issue(
@@ -105,7 +155,7 @@ async def revoke(tx: Transaction, token_ids: Collection[int]) -> int:
     """With every token that was made with them. Answers how many of all these were still good."""
     changed = 0
     # Again until there are none: while the rows were waited for, one of them may have made another
-    # (`queries.keep_living`), which this transaction sees only now.
+    # (`personal.lock_living`), which this transaction sees only now.
     while ids := [row["id"] for row in await tx.fetch_all(_living, {"ids": list(token_ids)})]:
         changed += await tx.execute(_revoke, {"ids": ids, "now": now_ms()})
         forget_after_commit(tx, ids)
@@ -142,3 +192,63 @@ async def revoke_with_family(tx: Transaction, token_id: int, family: str | None)
 def forget_after_commit(tx: Transaction, token_ids: Collection[int] = (0,)) -> None:
     """After the commit every process forgets what it knows of these tokens; 0: of all of them."""
     tx.signal(TOKENS, frozenset(token_ids))
+
+
+TOKENS_KEPT_MS = 90 * DAY_MS
+"""After their end: `workhook token list` shows what there was."""
+REST_KEPT_MS = DAY_MS
+DEVICE_CODES_KEPT_MS = HOUR_MS
+"""Not longer: anybody can have them made, and no replay of one ends anything."""
+BATCH = 1000
+
+
+_Over = Callable[[sa.FromClause], sa.ColumnElement[bool]]
+
+
+def _delete(key: sa.Column[object], over: _Over) -> sa.Delete:
+    """At most `limit` rows that are over; another process that does the same takes others."""
+    ended = key.table.alias("ended")
+    chosen = sa.select(ended.c[key.name]).where(over(ended)).limit(big("limit")).offset(big("offset"))
+    return sa.delete(key.table).where(key.in_(chosen.with_for_update(of=ended, skip_locked=True)))
+
+
+def _expired(before: str = "before") -> _Over:
+    return lambda table: table.c.expires_at < big(before)
+
+
+_DELETES = (
+    _delete(tokens.c.id, lambda table: sa.func.coalesce(table.c.revoked_at, table.c.expires_at) < big("tokens_before")),
+    _delete(authorization_codes.c.digest, _expired()),
+    _delete(device_codes.c.digest, _expired("codes_before")),
+    _delete(refresh_tokens.c.id, _expired()),
+    _delete(sign_in_links.c.digest, _expired()),
+    _delete(sessions.c.id, _expired()),
+    _delete(invitations.c.id, _expired()),
+    _delete(
+        sign_in_failures.c.key,
+        lambda table: sa.and_(table.c.since < big("before"), table.c.blocked_until < big("before")),
+    ),
+    _delete(rate_windows.c.caller, lambda table: table.c.resets_at < big("before")),
+)
+
+
+async def prune(database: Database, now: int) -> int:
+    """Delete what is over: tokens 90 days after their end, device codes an hour, the rest a day. Answers how many rows.
+
+    In small transactions; several processes may do this at once. Raises `Unavailable`.
+    """
+    return sum([await _prune(database, statement, now) for statement in _DELETES])
+
+
+async def _prune(database: Database, statement: sa.Delete, now: int) -> int:
+    params = {
+        "tokens_before": now - TOKENS_KEPT_MS,
+        "codes_before": now - DEVICE_CODES_KEPT_MS,
+        "before": now - REST_KEPT_MS,
+    }
+
+    async def some(limit: int, offset: int) -> int:
+        these = {**params, "limit": limit, "offset": offset}
+        return await database.in_transaction(lambda tx: tx.execute(statement, these))
+
+    return await in_batches(str(statement.table), BATCH, some)

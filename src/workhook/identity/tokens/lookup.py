@@ -1,4 +1,8 @@
-"""From a token to its actor, with one SELECT, and with none while the last answer stands."""
+"""From a token to its actor, with one SELECT or, while the last answer stands, with none; and where the actor may act.
+
+A classic or OAuth token reaches whatever its user does; its scopes decide. A token that is confined has grants: the
+accounts and repositories it was issued for, with their permissions. The user's own role is checked besides: a token
+never gives more than its user has."""
 
 from __future__ import annotations
 
@@ -10,21 +14,95 @@ import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.core.clock import now_ms
-from workhook.core.errors import Forbidden
-from workhook.identity.apps.tables import apps, installation_repositories, installations
+from workhook.core.errors import Forbidden, NotFound
 from workhook.identity.queries import account_columns
 from workhook.identity.schemas import Actor, Grant, account_of
-from workhook.identity.tables import accounts, tokens
-from workhook.identity.tokens.kinds import APP_USER, FINE_GRAINED, INSTALLATION, KINDS, OAUTH, digest_of, kind_of
+from workhook.identity.tables import accounts, apps, installation_repositories, installations, tokens
+from workhook.identity.tokens.issue import APP_USER, FINE_GRAINED, INSTALLATION, KINDS, OAUTH, digest_of, kind_of
 from workhook.storage import Database, Reader, Row
 from workhook.storage.dialects import any_of, json_rows
 from workhook.storage.signals import TOKENS
 from workhook.storage.statements import hot
 
+LEVELS = (None, "read", "write")
+
+
+def allows(grant: Grant, need: tuple[str, str] | None) -> bool:
+    """Whether the permissions there are enough. `need`: a permission and its level; write is also read."""
+    return need is None or LEVELS.index(grant.permissions.get(need[0])) >= LEVELS.index(need[1])
+
+
+def covers(actor: Actor, account_id: int, repository_id: int | None = None) -> bool:
+    """Whether the token sees the account and, if it is given, the repository of it; permissions aside."""
+    return actor.grants is None or _grant_for(actor, account_id, repository_id) is not None
+
+
+def check_reach(actor: Actor, account_id: int, repository_id: int | None = None) -> None:
+    """Raises `NotFound` outside of the token's grants and `Forbidden` where its permissions are not enough."""
+    if actor.grants is None:
+        return
+    grant = _grant_for(actor, account_id, repository_id)
+    if grant is None:
+        actor.request.touches(account_id, repository_id, hidden=True)
+        raise NotFound()
+    if not allows(grant, actor.need):
+        raise not_accessible(actor)
+
+
+def may_reach(actor: Actor, need: tuple[str, str] | None, account_id: int, repository_id: int | None) -> bool:
+    """Whether the token reaches the repository, or the account, with this permission, whatever is being done now."""
+    if actor.grants is None:
+        return True
+    grant = _grant_for(actor, account_id, repository_id)
+    return grant is not None and allows(grant, need)
+
+
+def check_whole_account(actor: Actor, account_id: int) -> None:
+    """For what chosen repositories cannot hold, such as a new one. Raises what `check_reach` raises."""
+    check_reach(actor, account_id)
+    grant = None if actor.grants is None else _grant_for(actor, account_id, None)
+    if grant is not None and grant.repository_ids is not None:
+        raise not_accessible(actor)
+
+
+def not_accessible(actor: Actor) -> Forbidden:
+    """The token's permissions are not enough."""
+    return Forbidden(KINDS[actor.token_kind].not_accessible, code="missing_permission")
+
+
+def _grant_for(actor: Actor, account_id: int, repository_id: int | None) -> Grant | None:
+    for grant in actor.grants or ():
+        if grant.account_id == account_id:
+            seen = repository_id is None or grant.repository_ids is None or repository_id in grant.repository_ids
+            return grant if seen else None
+    return None
+
+
+def within_reach(
+    account_id: sa.ColumnElement[Any], repository_id: sa.ColumnElement[Any] | None
+) -> sa.ColumnElement[bool]:
+    """A condition for lists that span projects; `reach_params` gives its parameters. Without a `repository_id`: a list
+    of what belongs to the account itself."""
+    wide = sa.bindparam("reach_everything", type_=sa.Boolean())
+    if repository_id is None:
+        return sa.or_(wide, any_of(account_id, "reach_accounts"))
+    return sa.or_(wide, any_of(account_id, "reach_whole_accounts"), any_of(repository_id, "reach_repositories"))
+
+
+def reach_params(actor: Actor) -> Mapping[str, object]:
+    """Only where the permissions are enough for what is being done: elsewhere a list shows nothing."""
+    fitting = [each for each in actor.grants or () if allows(each, actor.need)]
+    chosen = {one for each in fitting for one in each.repository_ids or ()}
+    return {
+        "reach_everything": actor.grants is None,
+        "reach_accounts": [each.account_id for each in fitting],
+        "reach_whole_accounts": [each.account_id for each in fitting if each.repository_ids is None],
+        "reach_repositories": sorted(chosen),
+    }
+
+
 STANDS_S = 0.8  # revocation is to take effect within a second, also where its signal is lost
 KEPT_MAX = 10_000
-
-_LEVELS = (None, "read", "write")
 
 _installed = sa.and_(
     installations.c.suspended_at.is_(None),
@@ -107,7 +185,7 @@ def _actor_of(row: Row) -> Actor | None:
         last_used_at=row["token_last_used_at"],
         app_id=row["token_app_id"],
         installation_id=row["token_installation_id"],
-        reaches=_reaches_of(row),
+        grants=_reaches_of(row),
         expires_at=row["token_expires_at"],
         root_id=row["token_root_id"],
         family=row["token_family"],
@@ -118,7 +196,7 @@ def _actor_of(row: Row) -> Actor | None:
 
 
 def _is_suspended(actor: Actor) -> bool:
-    return actor.token_kind == INSTALLATION.name and not actor.reaches
+    return actor.token_kind == INSTALLATION.name and not actor.grants
 
 
 def is_current(actor: Actor) -> bool:
@@ -151,7 +229,7 @@ def _rows(value: Any) -> Any:
 
 def weaker(one: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
     """What both permit."""
-    both = {name: min(level, other[name], key=_LEVELS.index) for name, level in one.items() if name in other}
+    both = {name: min(level, other[name], key=LEVELS.index) for name, level in one.items() if name in other}
     return {name: level for name, level in both.items() if level}
 
 

@@ -7,23 +7,138 @@ them (`root_id`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-import msgspec
-from msgspec import UnsetType
+import sqlalchemy as sa
+from msgspec import UNSET, UnsetType
 
+from workhook.core import json
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid, NotFound, Unauthenticated, shown
+from workhook.http.calls import NOT_KEPT, Call
+from workhook.http.endpoints import Created, Paged, Routes
+from workhook.http.operations import WEBHOOK_API
 from workhook.identity import audit
+from workhook.identity.authenticator import actor_of
+from workhook.identity.context import Write
 from workhook.identity.policy import PERMISSIONS, SCOPES, expand
-from workhook.identity.queries import find_account, find_member_role, key_of
+from workhook.identity.queries import find_account, find_member_role, key_of, repositories, repository_of
 from workhook.identity.schemas import Account, Actor
-from workhook.identity.tokens import queries
-from workhook.identity.tokens.issue import IssuedToken, issue, revoke_with_family
-from workhook.identity.tokens.kinds import CLASSIC, FINE_GRAINED
-from workhook.identity.tokens.schemas import Details, TokenCreate, TokenPermissions
-from workhook.storage import Reader, Transaction
+from workhook.identity.tables import accounts, apps, projects, tokens
+from workhook.identity.tokens.issue import APP_USER, CLASSIC, FINE_GRAINED, IssuedToken, issue, revoke_with_family
+from workhook.identity.tokens.schemas import CreatedToken, TokenApp, TokenCreate, TokenDetails, TokenShape, token_shape
+from workhook.storage import Reader, Row, Transaction
+from workhook.storage.dialects import any_of
+from workhook.storage.metadata import big
 from workhook.storage.pages import Page
+from workhook.storage.record_rows import row_reader, selected
+
+_places = accounts.alias("places")
+# What it may do beside its scopes, at most: an app's user has no more than the app asks for.
+_of_app = sa.and_(tokens.c.kind == APP_USER.name, tokens.c.permissions.is_(None))
+_allowed = sa.case((_of_app, apps.c.permissions), else_=tokens.c.permissions).label("allowed")
+_tokens = (
+    sa.select(
+        *selected(TokenDetails, tokens),
+        *(tokens.c[name] for name in ("scopes", "permissions", "repositories", "family", "parent_id")),
+        _allowed,
+        accounts.c.login.label("user_login"),
+        _places.c.login.label("place_login"),
+        *(apps.c[name].label(f"app_{name}") for name in TokenApp.__struct_fields__),
+    )
+    .join_from(tokens, accounts, accounts.c.id == tokens.c.user_id)
+    .outerjoin(_places, _places.c.id == tokens.c.account_id)
+    .outerjoin(apps, apps.c.id == tokens.c.app_id)
+)
+_details = row_reader(TokenDetails)
+_every = _tokens.order_by(tokens.c.id)
+_every_of = _every.where(tokens.c.user_id == big("user_id"))
+_one = _tokens.where(tokens.c.id == big("token_id"))
+_mine = (
+    tokens.c.user_id == big("user_id"),
+    tokens.c.revoked_at.is_(None),
+    sa.or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > big("now")),
+)
+_my_one = _one.where(*_mine)
+_my_some = _tokens.where(any_of(tokens.c.id, "token_ids"), *_mine).order_by(tokens.c.id.desc())
+_my_permissions = (
+    sa.select(tokens.c.id, tokens.c.scopes, _allowed)
+    .outerjoin_from(tokens, apps, apps.c.id == tokens.c.app_id)
+    .where(*_mine)
+    .order_by(tokens.c.id.desc())
+)
+_personal = sa.or_(tokens.c.kind == CLASSIC.name, tokens.c.kind == FINE_GRAINED.name)
+_count_personal = sa.select(sa.func.count().label("total")).where(_personal, *_mine)
+_lock_user = sa.select(accounts.c.id).where(accounts.c.id == big("user_id")).with_for_update(key_share=True)
+_living_locked = sa.select(tokens.c.id).where(tokens.c.id == big("token_id"), tokens.c.revoked_at.is_(None))
+_living_locked = _living_locked.with_for_update(read=True)
+_named = repositories.where(
+    projects.c.account_id == big("account_id"), any_of(projects.c.name_key, "name_keys")
+).order_by(projects.c.repository_id)
+_by_id = repositories.where(any_of(projects.c.repository_id, "repository_ids"))
+
+
+async def find(reader: Reader, token_id: int, user_id: int | None = None) -> TokenDetails | None:
+    """A token that stands for the user and is good. `user_id` None: any, also one that is revoked."""
+    if user_id is None:
+        rows = await reader.fetch_all(_one, {"token_id": token_id})
+    else:
+        rows = await reader.fetch_all(_my_one, {"user_id": user_id, "token_id": token_id, "now": now_ms()})
+    found = await _with_names(reader, rows, user_id)
+    return found[0] if found else None
+
+
+async def count_living(tx: Transaction, user_id: int) -> int:
+    """How many personal tokens of the user are good. Until the transaction ends nobody else counts them: of two that
+    make the last one, the second finds it made."""
+    await tx.fetch_one(_lock_user, {"user_id": user_id})
+    row = await tx.fetch_one(_count_personal, {"user_id": user_id, "now": now_ms()})
+    return int(row["total"]) if row else 0
+
+
+async def every(reader: Reader, user_id: int | None = None) -> list[TokenDetails]:
+    """All tokens, oldest first, also those that are revoked."""
+    rows = await reader.fetch_all(_every_of, {"user_id": user_id}) if user_id else await reader.fetch_all(_every)
+    return await _with_names(reader, rows, None)
+
+
+async def lock_living(tx: Transaction, token_id: int) -> bool:
+    """Whether the token is not revoked. Until the transaction ends nobody revokes it: what is made with it meanwhile
+    is there when it is revoked, and is revoked with it."""
+    return await tx.fetch_one(_living_locked, {"token_id": token_id}) is not None
+
+
+async def _with_names(reader: Reader, rows: Sequence[Row], user_id: int | None) -> list[TokenDetails]:
+    """One more SELECT, if there is a token that is confined to repositories. `user_id`: who is told of those that they
+    see; None: of all."""
+    chosen = {row["id"]: tuple(json.decode(row["repositories"])) for row in rows if row["repositories"] is not None}
+    wanted = sorted({each for ids in chosen.values() for each in ids})
+    names = {}
+    if wanted:
+        params = {"repository_ids": wanted, "user_id": user_id or 0}
+        found = [repository_of(row, user_id or 0) for row in await reader.fetch_all(_by_id, params)]
+        names = {each.id: each.full_name for each in found if user_id is None or each.role is not None}
+    return [_with_names_of(row, chosen.get(row["id"]), names) for row in rows]
+
+
+def _with_names_of(row: Row, chosen: tuple[int, ...] | None, names: dict[int, str]) -> TokenDetails:
+    return _details(
+        row,
+        user=row["user_login"],
+        scopes=tuple(row["scopes"].split()),
+        permissions=None if row["permissions"] is None else json.decode(row["permissions"]),
+        allowed=_allowed_by(row),
+        organization=row["place_login"],
+        repository_ids=chosen,
+        repositories=None if chosen is None else tuple(sorted(names[each] for each in chosen if each in names)),
+        app=None if row["app_slug"] is None else TokenApp(*(row[f"app_{name}"] for name in TokenApp.__struct_fields__)),
+        family=row["family"] if row["parent_id"] is None else None,
+    )
+
+
+def _allowed_by(row: Row) -> dict[str, str]:
+    return {} if row["allowed"] is None else dict(json.decode(row["allowed"]))
+
 
 FINE_GRAINED_DEFAULT_DAYS = 30
 FINE_GRAINED_MAX_DAYS = 366
@@ -41,33 +156,23 @@ _COVERED_BY = {
 }
 
 
-class Made(msgspec.Struct, frozen=True):
-    """A new token: `issued` holds it this once."""
+async def create(
+    tx: Transaction, user: Account, wanted: TokenCreate, by: Actor | None
+) -> tuple[IssuedToken, TokenDetails]:
+    """The new token, which is seen only here. `by` None: the command line, which may give every scope.
 
-    issued: IssuedToken
-    details: Details
-
-
-class _Place(msgspec.Struct, frozen=True):
-    """What a fine-grained token is confined to; `repository_ids` None: all there."""
-
-    account_id: int
-    repository_ids: tuple[int, ...] | None
-
-
-async def create(tx: Transaction, user: Account, wanted: TokenCreate, by: Actor | None) -> Made:
-    """`by` None: the command line, which may give every scope. Raises `Invalid` with every fault, and
-    `Unauthenticated` if the token that asks was revoked in this moment."""
-    if by is not None and not await queries.keep_living(tx, by.token_id):
+    Raises `Invalid` with every fault, and `Unauthenticated` if the token that asks was revoked in this moment.
+    """
+    if by is not None and not await lock_living(tx, by.token_id):
         raise Unauthenticated("Bad credentials")
     faults: list[Fault] = []
     if user.kind != "user":
         faults.append(_fault("user", f"{user.login} is not a user"))
-    if await queries.count_living(tx, user.id) >= LIVING_MAX:
+    if await count_living(tx, user.id) >= LIVING_MAX:
         remedy = "revoke those that are not used any more (GET /user/tokens, or `workhook token list`, tells which)"
         faults.append(_fault("user", f"{user.login} has {LIVING_MAX} personal tokens, which is the most: {remedy}"))
     expires_at = _expiry(wanted, by, faults)
-    place = None
+    place: tuple[int, tuple[int, ...] | None] | None = None
     if wanted.kind == FINE_GRAINED.name:
         faults += _permission_faults(wanted, by)
         place = await _place(tx, user, wanted, faults)
@@ -81,51 +186,46 @@ async def create(tx: Transaction, user: Account, wanted: TokenCreate, by: Actor 
         user.id,
         scopes=() if isinstance(wanted.scopes, UnsetType) else wanted.scopes,
         permissions=None if isinstance(wanted.permissions, UnsetType) else wanted.permissions,
-        account_id=place.account_id if place else None,
-        repository_ids=place.repository_ids if place else None,
+        account_id=place[0] if place else None,
+        repository_ids=place[1] if place else None,
         parent_id=by.token_id if by else None,
         root_id=(by.root_id or by.token_id) if by else None,
         note=wanted.note,
         expires_at=expires_at,
     )
-    details = await queries.find_of(tx, user.id, issued.id)
+    details = await find(tx, issued.id, user.id)
     assert details is not None, "it was inserted just now"
-    await _record(tx, by, "token.create", details, place.account_id if place else user.id)
-    return Made(issued, details)
+    await _record(tx, by, "token.create", details, place[0] if place else user.id)
+    return issued, details
 
 
-async def revoke_own(tx: Transaction, actor: Actor, token_id: int) -> None:
-    """A token that stands for the user and that the actor's token sees (`find_own`). Raises `NotFound`."""
-    found = await find_own(tx, actor, token_id)
-    if not await end(tx, actor, found):
-        raise NotFound()
-
-
-async def find_own(reader: Reader, actor: Actor, token_id: int) -> Details:
+async def find_own(reader: Reader, actor: Actor, token_id: int) -> TokenDetails:
     """A token that stands for the user, of whatever kind: itself, or one that can do no more. What can do more, a token
     that was lost must neither see nor be able to end. Raises `NotFound`."""
-    found = await queries.find_of(reader, actor.user.id, token_id)
-    if found is not None and _sees(actor, found.powers):
+    found = await find(reader, token_id, actor.user.id)
+    if found is not None and _sees(actor, found.id, found.scopes, found.allowed):
         return found
-    hidden = found or await queries.find(reader, token_id)
+    hidden = found or await find(reader, token_id)
     if hidden is not None:
         actor.request.touches(hidden.user_id, hidden=True)
     raise NotFound()
 
 
-async def list_own(reader: Reader, actor: Actor, page: Page) -> tuple[list[Details], int]:
+async def list_own(reader: Reader, actor: Actor, page: Page) -> tuple[list[TokenDetails], int]:
     """A page of what `find_own` finds, newest first, and how many there are in all."""
-    powers = await queries.permissions_of_tokens(reader, actor.user.id)
-    seen = [each.id for each in powers if _sees(actor, each)]
-    return await queries.some_of(reader, actor.user.id, seen[page.offset : page.offset + page.limit]), len(seen)
+    mine = {"user_id": actor.user.id, "now": now_ms()}
+    rows = await reader.fetch_all(_my_permissions, mine)
+    seen = [row["id"] for row in rows if _sees(actor, row["id"], row["scopes"].split(), _allowed_by(row))]
+    some = {**mine, "token_ids": seen[page.offset : page.offset + page.limit]}
+    return await _with_names(reader, await reader.fetch_all(_my_some, some), actor.user.id), len(seen)
 
 
-def _sees(actor: Actor, token: TokenPermissions) -> bool:
-    needed = {*token.scopes, *(_COVERED_BY[name, level] for name, level in token.allowed.items())}
-    return token.id == actor.token_id or needed <= expand(actor.scopes)
+def _sees(actor: Actor, token_id: int, scopes: Collection[str], allowed: Mapping[str, str]) -> bool:
+    needed = {*scopes, *(_COVERED_BY[name, level] for name, level in allowed.items())}
+    return token_id == actor.token_id or needed <= expand(actor.scopes)
 
 
-async def end(tx: Transaction, by: Actor | None, token: Details) -> int:
+async def end(tx: Transaction, by: Actor | None, token: TokenDetails) -> int:
     """`by` None: the command line, for any token. Answers how many were still good, of it and what came of it."""
     ended = await revoke_with_family(tx, token.id, token.family)
     if ended:
@@ -133,7 +233,7 @@ async def end(tx: Transaction, by: Actor | None, token: Details) -> int:
     return ended
 
 
-async def _record(tx: Transaction, actor: Actor | None, action: str, token: Details, account_id: int) -> None:
+async def _record(tx: Transaction, actor: Actor | None, action: str, token: TokenDetails, account_id: int) -> None:
     detail: dict[str, object] = {"kind": token.kind, "user": token.user, "scopes": list(token.scopes)}
     if token.permissions is not None:
         detail |= {"permissions": token.permissions, "repositories": token.confined_to}
@@ -146,10 +246,8 @@ def _fault(field: str, message: str, code: str = "custom") -> Fault:
 
 def _scope_faults(wanted: TokenCreate, by: Actor | None) -> list[Fault]:
     only = "only a fine-grained token has it; a classic one has scopes"
-    given: Mapping[str, object] = {
-        name: getattr(wanted, name) for name in ("permissions", "organization", "repositories")
-    }
-    faults = [_fault(name, f"{name}: {only}") for name, value in given.items() if not isinstance(value, UnsetType)]
+    given = [name for name in ("permissions", "organization", "repositories") if getattr(wanted, name) is not UNSET]
+    faults = [_fault(name, f"{name}: {only}") for name in given]
     scopes = [] if isinstance(wanted.scopes, UnsetType) else wanted.scopes
     unknown = sorted({each for each in scopes if each not in SCOPES})
     if unknown:
@@ -157,9 +255,8 @@ def _scope_faults(wanted: TokenCreate, by: Actor | None) -> list[Fault]:
         faults.append(_fault("scopes", f"{listed}: there are only {', '.join(SCOPES)}"))
     beyond = sorted(set(scopes) & set(SCOPES) - expand(by.scopes)) if by else []
     if beyond:
-        faults.append(
-            _fault("scopes", f"{', '.join(beyond)}: the token that asks does not have it, so it cannot give it")
-        )
+        message = f"{', '.join(beyond)}: the token that asks does not have it, so it cannot give it"
+        faults.append(_fault("scopes", message))
     return faults
 
 
@@ -198,8 +295,11 @@ def _expiry(wanted: TokenCreate, by: Actor | None, faults: list[Fault]) -> int |
     return expires_at
 
 
-async def _place(tx: Transaction, user: Account, wanted: TokenCreate, faults: list[Fault]) -> _Place | None:
-    """The account and repositories by name; None if there are faults."""
+async def _place(
+    tx: Transaction, user: Account, wanted: TokenCreate, faults: list[Fault]
+) -> tuple[int, tuple[int, ...] | None] | None:
+    """The ids of the account and of the repositories that the token is confined to, or None for all there. None if
+    there are faults."""
     if isinstance(wanted.organization, UnsetType):
         message = "organization is required for a fine-grained token: an organization you are in, or your own login"
         faults.append(_fault("organization", message, "missing"))
@@ -211,9 +311,9 @@ async def _place(tx: Transaction, user: Account, wanted: TokenCreate, faults: li
         faults.append(_fault("organization", message))
         return None
     if isinstance(wanted.repositories, UnsetType) or wanted.repositories == "all":
-        return _Place(account.id, None)
+        return account.id, None
     found = await _repository_ids(tx, user, account, wanted.repositories, faults)
-    return None if found is None else _Place(account.id, found)
+    return None if found is None else (account.id, found)
 
 
 async def _repository_ids(
@@ -224,13 +324,65 @@ async def _repository_ids(
         owner, slash, name = each.rpartition("/")
         if not slash or key_of(owner) == key_of(account.login):
             keys[each] = key_of(name)
-    found = await queries.repositories_named(tx, account.id, set(keys.values()), user.id)
+    params = {"account_id": account.id, "name_keys": sorted(set(keys.values())), "user_id": user.id}
+    found = [repository_of(row, user.id) for row in await tx.fetch_all(_named, params)]
+    found = [each for each in found if each.role is not None]
     known = {key_of(each.name) for each in found}
     missing = [each for each in dict.fromkeys(names) if keys.get(each) not in known]
     if missing:
-        listed = ", ".join(shown(each) for each in missing)
-        faults.append(
-            _fault("repositories", f"{listed}: {account.login} has no such repository that {user.login} sees")
-        )
+        listed = ", ".join(map(shown, missing))
+        message = f"{listed}: {account.login} has no such repository that {user.login} sees"
+        faults.append(_fault("repositories", message))
         return None
     return tuple(each.id for each in found)
+
+
+routes = Routes(WEBHOOK_API, "tokens", read="tokens", write="tokens", resource="Token")
+
+
+def _shape(call: Call, actor: Actor, token: TokenDetails) -> TokenShape:
+    return token_shape(TokenShape, token, call.base, current=token.id == actor.token_id)
+
+
+@routes.get("/user/tokens")
+async def tokens_list(call: Call, page: Page) -> Paged[list[TokenShape]]:
+    """List the tokens that stand for you.
+
+    Newest first: personal ones, and those that you let apps have, as far as they can do no more than the token that
+    asks. Those that are revoked or over are gone.
+    """
+    actor = actor_of(call)
+    found, total = await list_own(call.database, actor, page)
+    return Paged([_shape(call, actor, each) for each in found], total)
+
+
+@routes.post(
+    "/user/tokens",
+    etag=False,
+    description="It can do no more than the token that asks for it, ends no later, is revoked with it, and shares its "
+    f"request limit. A user has at most {LIVING_MAX} that are good.",
+)
+async def tokens_create(write: Write, wanted: TokenCreate) -> Created[CreatedToken]:
+    """Make a personal token."""
+    issued, details = await create(write.tx, write.actor.user, wanted, write.actor)
+    shape = token_shape(CreatedToken, details, write.call.base, current=False, token=issued.token)
+    return Created(shape, shape.url, NOT_KEPT)
+
+
+@routes.get("/user/tokens/{token_id}")
+async def tokens_get(call: Call, token_id: int) -> TokenShape:
+    """Get a token that stands for you."""
+    actor = actor_of(call)
+    return _shape(call, actor, await find_own(call.database, actor, token_id))
+
+
+@routes.delete("/user/tokens/{token_id}")
+async def tokens_delete(write: Write, token_id: int) -> None:
+    """Revoke a token that stands for you.
+
+    Itself, or one that can do no more; with every token that was made with it. No process takes it from a second later
+    on.
+    """
+    found = await find_own(write.tx, write.actor, token_id)
+    if not await end(write.tx, write.actor, found):
+        raise NotFound()

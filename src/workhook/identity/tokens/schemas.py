@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.clock import to_seconds_text
+from workhook.core.records import COMPUTED, Record
 from workhook.core.secrecy import Secretive
 from workhook.http.wire_types import Time, Url
 from workhook.identity.policy import PERMISSIONS, SCOPES
+from workhook.identity.schemas import S, shape_of
 
 EXPIRES_MAX_DAYS = 36_500
 NOTE_MAX_CHARS = 255
@@ -117,39 +118,31 @@ class CreatedToken(Secretive, TokenShape, kw_only=True):
     token: Annotated[str, Meta(examples=["whp_…"])]
 
 
-class TokenPermissions(NamedTuple):
-    """What a token can do at most. `allowed`: permissions and their levels, of the kinds that have them."""
-
-    id: int
-    scopes: tuple[str, ...]
-    allowed: Mapping[str, str]
-
-
-class Details(msgspec.Struct, frozen=True):
+class TokenDetails(Record, frozen=True):
     """What is known of a token, with the names of what it is confined to. Times: milliseconds since the epoch.
 
-    `family`: what ends with it; None of one that was made with another, which ends alone.
+    `allowed`: permissions and their levels, of the kinds that have them, at most. `repositories`: full names, of those
+    that may be told; None: all there, or it is not confined. `family`: what ends with it; None of one that was made
+    with another, which ends alone.
     """
 
     id: int
     kind: str
     user_id: int
-    user: str
+    user: Annotated[str, COMPUTED]
     note: str | None
     scopes: tuple[str, ...]
     permissions: dict[str, str] | None
-    organization: str | None
+    allowed: Mapping[str, str]
+    organization: Annotated[str | None, COMPUTED]
     repository_ids: tuple[int, ...] | None
-    repositories: (
-        tuple[str, ...] | None
-    )  # full names, of those that may be told; None: all there, or it is not confined
+    repositories: tuple[str, ...] | None
     app: TokenApp | None
     created_at: int
     expires_at: int | None
     last_used_at: int | None
     revoked_at: int | None
-    family: str | None
-    powers: TokenPermissions
+    family: Annotated[str | None, COMPUTED]
 
     @property
     def confined_to(self) -> list[str] | Literal["all"] | None:
@@ -159,33 +152,7 @@ class Details(msgspec.Struct, frozen=True):
         return "all" if self.organization is not None else None
 
 
-def token_shape(token: Details, base: str, current_id: int) -> TokenShape:
-    """`base`: what links in the body start with. `current_id`: of the token that asks."""
-    return TokenShape(**_fields(token, base, current_id))
-
-
-def created_token(token: Details, base: str, secret: str) -> CreatedToken:
-    """`secret`: the token itself."""
-    return CreatedToken(**_fields(token, base, 0), token=secret)
-
-
-def _fields(token: Details, base: str, current_id: int) -> dict[str, Any]:
-    return {
-        "id": token.id,
-        "url": f"{base}/user/tokens/{token.id}",
-        "kind": token.kind,
-        "note": token.note,
-        "scopes": list(token.scopes),
-        "permissions": token.permissions,
-        "organization": token.organization,
-        "repositories": token.confined_to,
-        "app": token.app,
-        "current": token.id == current_id,
-        "created_at": to_seconds_text(token.created_at),
-        "expires_at": _time(token.expires_at),
-        "last_used_at": _time(token.last_used_at),
-    }
-
-
-def _time(at_ms: int | None) -> str | None:
-    return None if at_ms is None else to_seconds_text(at_ms)
+def token_shape(shape: type[S], details: TokenDetails, base: str, **values: Any) -> S:
+    """`base`: what links in the body start with."""
+    url, scopes = f"{base}/user/tokens/{details.id}", list(details.scopes)
+    return shape_of(shape, details, url=url, scopes=scopes, repositories=details.confined_to, **values)

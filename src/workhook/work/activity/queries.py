@@ -14,9 +14,8 @@ from workhook.events import order
 from workhook.events.tables import events
 from workhook.identity.queries import key_of
 from workhook.identity.tables import accounts, projects, tokens
-from workhook.identity.tokens.kinds import KINDS
-from workhook.identity.tokens.lookup import find_actors
-from workhook.identity.tokens.reach import may_reach
+from workhook.identity.tokens.issue import KINDS
+from workhook.identity.tokens.lookup import find_actors, may_reach
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.index_ranges import Alike, TimeIndex, index_range

@@ -24,7 +24,7 @@ from workhook.http.endpoints import Listed, Retry, Routes
 from workhook.http.operations import WORK_API
 from workhook.http.parameters import Checked
 from workhook.identity import removal
-from workhook.identity.actions import create_account, hold_address
+from workhook.identity.actions import create_account, lock_address
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.queries import key_of
@@ -212,7 +212,7 @@ async def invite_client(write: Write, project_id: str, create: ClientCreate) -> 
     """
     username = None if isinstance(create.username, UnsetType) else create.username
     login = username or login_from(create.email)
-    await hold_address(write.tx, create.email)
+    await lock_address(write.tx, create.email)
     row, access = await find_with_access(
         write.tx,
         _invitation,

@@ -12,8 +12,8 @@ from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
 from workhook.http.calls import Call
 from workhook.http.endpoints import Created, Paged, Routes
 from workhook.http.operations import WEBHOOK_API
-from workhook.identity import invitations, member_queries
-from workhook.identity.actions import hold_owners
+from workhook.identity import invitations, members
+from workhook.identity.actions import lock_owners
 from workhook.identity.authenticator import actor_of, named_organization
 from workhook.identity.context import Write
 from workhook.identity.invitations import BY_EMAIL, PENDING_MAX, Invitation, shares_organization
@@ -134,7 +134,7 @@ async def _refuse_members(reader: Reader, organization: Account, login: str | No
     if email:
         logins = [row["login_key"] for row in await reader.fetch_all(_by_address, {"email": email})]
     for each in logins:
-        if await member_queries.find_member(reader, organization.id, each) is not None:
+        if await members.find_member(reader, organization.id, each) is not None:
             field = "email" if email else "invitee_id"
             raise _invalid(field, "The invited person is in the organization already")
 
@@ -168,7 +168,7 @@ async def organization_memberships_set(write: Write, username: str, body: Member
     role, organization, base = ROLES[body.role], named_organization(write.call).account, write.call.base
     found = await find_user(write, username)
     person = found.account
-    member = await member_queries.find_member(write.tx, organization.id, person.login)
+    member = await members.find_member(write.tx, organization.id, person.login)
     if member is None and not found.is_owned:
         made = await invitations.invite(
             write.tx, organization, write.actor.user, role, invitee=person, is_known=found.is_known
@@ -235,7 +235,7 @@ async def _decline(write: Write, organization: Account, login: str) -> None:
 async def user_memberships_accept(write: Write, org: str, body: AcceptBody) -> Membership:
     """Accept an invitation to an organization."""
     await join(write, org)
-    member = await member_queries.find_own(write.tx, write.actor, org)
+    member = await members.find_own(write.tx, write.actor, org)
     if member is None:
         raise NotFound()
     return membership_shape(member.account, write.actor.user, member.role, write.call.base)
@@ -246,11 +246,11 @@ async def join(write: Write, login: str) -> None:
     are."""
     for invitation in (await invitations.find_to_organization(write.tx, write.actor.user, key_of(login)))[:1]:
         # The owners are locked before the invitation, as where an owner loses the role: that ends their invitations.
-        await hold_owners(write.tx, invitation.account)
+        await lock_owners(write.tx, invitation.account)
         taken = await invitations.take(write.tx, invitation)
         if taken is None:
             continue
-        if await member_queries.find_own(write.tx, write.actor, login) is None:
+        if await members.find_own(write.tx, write.actor, login) is None:
             await set_member(write, taken.account, write.actor.user, taken.role)
         else:
             invitations.withdraw_later(write.tx, taken.account, write.actor.user)

@@ -27,7 +27,7 @@ from workhook.identity.invitations import shares_organization
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, account_of, stand_in_address
 from workhook.identity.tables import accounts, collaborators, memberships, projects
-from workhook.identity.tokens.reach import check_reach
+from workhook.identity.tokens.lookup import check_reach
 from workhook.storage import Row
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big

@@ -23,14 +23,14 @@ from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.operations import WORK_API
 from workhook.http.parameters import Checked, Title, WebAddress
-from workhook.identity import invitation_ends, removal
+from workhook.identity import removal
 from workhook.identity.actions import set_collaborator
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.queries import find_repository_by_id, key_of
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import accounts, projects
-from workhook.identity.tokens.reach import check_reach, check_whole_account
+from workhook.identity.tokens.lookup import check_reach, check_whole_account
 from workhook.storage import Reader, Transaction
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned
@@ -252,7 +252,7 @@ async def delete_project(write: Write, project_id: str) -> Done:
     freed = f"{key_of(project.name)}#{project.repository_id}"  # no name has this character
     await write.tx.execute(_delete, {"id": project.repository_id, "now": write.now, "freed_key": freed})
     await timers.project_ends(write, project.repository)
-    invitation_ends.repository_goes(write.tx, project.repository)
+    removal.repository_goes(write.tx, project.repository)
     await publish(write, project, "deleted")  # its hooks get this event, and none after it
     return Done()
 

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import collaborators, memberships, projects
-from workhook.identity.tokens.reach import reach_params
+from workhook.identity.tokens.lookup import reach_params
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
@@ -124,7 +124,7 @@ _listed = {flags: _visible(*flags) for flags in _FLAGS}
 async def list_visible(reader: Reader, actor: Actor, *, after: str | None, limit: int) -> list[Project]:
     """The projects that the caller sees, oldest first; `after` is the id behind which to start."""
     params = {"user_id": actor.user.id, "limit": limit, "after": after, **reach_params(actor)}
-    rows = await reader.fetch_all(_listed[actor.reaches is not None, after is not None], params)
+    rows = await reader.fetch_all(_listed[actor.grants is not None, after is not None], params)
     return [project for row in rows if (project := project_of(row, actor))]
 
 
@@ -207,4 +207,4 @@ async def list_deleted(
     params: dict[str, object] = {"user_id": actor.user.id, "since": since, "limit": limit, **reach_params(actor)}
     if after is not None:
         params["deleted_at"], params["after_id"] = after
-    return await reader.fetch_all(_deleted[actor.reaches is not None, after is not None], params)
+    return await reader.fetch_all(_deleted[actor.grants is not None, after is not None], params)

@@ -24,7 +24,7 @@ from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.queries import key_of, repository_columns, repository_of, role_columns
 from workhook.identity.tables import accounts, projects
-from workhook.identity.tokens.reach import check_reach
+from workhook.identity.tokens.lookup import check_reach
 from workhook.storage import Row, Transaction
 from workhook.storage.metadata import big, metadata
 from workhook.storage.sweeping import for_each_isolated

@@ -16,7 +16,7 @@ from workhook.http.wire_types import Time
 from workhook.identity.authenticator import actor_of
 from workhook.identity.queries import find_organization, key_of
 from workhook.identity.schemas import Account, Actor
-from workhook.identity.tokens.reach import check_reach
+from workhook.identity.tokens.lookup import check_reach
 from workhook.storage import Reader
 from workhook.work.quota.counting import Limits, count
 

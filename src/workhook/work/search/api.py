@@ -20,7 +20,7 @@ from workhook.http.endpoints import Listed, Routes
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.tables import projects
-from workhook.identity.tokens.reach import reach_params
+from workhook.identity.tokens.lookup import reach_params
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.statements import PerDialect

@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from workhook.identity.tables import collaborators, memberships, projects
-from workhook.identity.tokens.reach import within_reach
+from workhook.identity.tokens.lookup import within_reach
 from workhook.storage.metadata import big
 from workhook.work.access import is_client, is_insider
 from workhook.work.clients.schemas import clients

@@ -26,7 +26,7 @@ from workhook.identity.context import Write
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor, account_of
 from workhook.identity.tables import accounts, memberships
-from workhook.identity.tokens.reach import check_reach, check_whole_account, reach_params
+from workhook.identity.tokens.lookup import check_reach, check_whole_account, reach_params
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
@@ -111,7 +111,7 @@ async def list_services(call: Call, query: ServiceQuery) -> Listed[ServicesAnswe
     if not isinstance(query.organization, UnsetType):
         given["login_key"] = key_of(query.organization)
     active = None if isinstance(query.active, UnsetType) else query.active
-    statement = _listed(actor.reaches is not None, frozenset(given), active)
+    statement = _listed(actor.grants is not None, frozenset(given), active)
     found = await fetch(call.database, statement, {**params, **given}, lambda row: _service_of(row, actor.user.id))
     shown, headers = lists.page(call, found, query, lambda service: (service.id,))
     return Listed(ServicesAnswer([to_response(each) for each in shown]), headers)

@@ -28,7 +28,7 @@ from workhook.identity.authenticator import actor_of
 from workhook.identity.queries import by_membership_in
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import collaborators, memberships, projects
-from workhook.identity.tokens.reach import reach_params, within_reach
+from workhook.identity.tokens.lookup import reach_params, within_reach
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.work.access import find_access, is_insider

@@ -20,13 +20,20 @@ from msgspec.structs import replace
 
 from workhook.core.errors import Conflict
 from workhook.core.ids import new_id
-from workhook.identity.apps.tables import apps, installation_repositories, installations
 from workhook.identity.context import Write
 from workhook.identity.queries import by_membership
 from workhook.identity.removal import Loss
 from workhook.identity.schemas import Actor, Repository
-from workhook.identity.tables import accounts, collaborators, memberships, projects
-from workhook.identity.tokens.reach import may_reach
+from workhook.identity.tables import (
+    accounts,
+    apps,
+    collaborators,
+    installation_repositories,
+    installations,
+    memberships,
+    projects,
+)
+from workhook.identity.tokens.lookup import may_reach
 from workhook.storage import Reader, Transaction
 from workhook.storage.dialects import json_member
 from workhook.storage.metadata import big

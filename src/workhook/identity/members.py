@@ -1,0 +1,287 @@
+"""Who is in an organization and in a repository, and what the caller is where."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, cast
+
+import sqlalchemy as sa
+
+from workhook.core.errors import NotFound
+from workhook.http.calls import Call
+from workhook.http.endpoints import Paged, Routes
+from workhook.http.operations import WEBHOOK_API, Query
+from workhook.identity import invitations
+from workhook.identity import profile_schemas as s
+from workhook.identity.apps.app_schemas import OwnerShape, owner_shape
+from workhook.identity.authenticator import actor_of, named_organization, named_repository
+from workhook.identity.profiles import is_visible
+from workhook.identity.queries import account_columns, find_account, key_of
+from workhook.identity.schemas import Account, Actor, Repository, account_of
+from workhook.identity.tables import accounts, collaborators, memberships
+from workhook.identity.tokens.lookup import reach_params, within_reach
+from workhook.storage.database import Reader, Row
+from workhook.storage.metadata import big
+from workhook.storage.pages import Listed, Page, listed, read_page
+
+MemberRole = Literal["all", "admin", "member"]
+Affiliation = Literal["all", "direct", "outside"]
+_ROLES: tuple[s.Role, ...] = ("none", "read", "write", "admin")
+
+
+class InOrganization(NamedTuple):
+    """Somebody in an organization, or an organization that somebody is in; `role`: owner or member."""
+
+    account: Account
+    role: str
+
+
+class InRepository(NamedTuple):
+    """Somebody, and what they may do in a repository."""
+
+    account: Account
+    role: s.Role
+
+
+# The bots of apps are no members.
+_people = (
+    sa.select(*account_columns(), memberships.c.role.label("role"))
+    .join_from(memberships, accounts, accounts.c.id == memberships.c.user_id)
+    .where(memberships.c.organization_id == big("organization_id"), accounts.c.kind == "user")
+)
+_one = _people.where(accounts.c.login_key == sa.bindparam("login_key"))
+_members: dict[MemberRole, Listed] = {
+    "all": listed(_people, accounts.c.id),
+    "admin": listed(_people.where(memberships.c.role == "owner"), accounts.c.id),
+    "member": listed(_people.where(memberships.c.role == "member"), accounts.c.id),
+}
+_of_caller = (
+    sa.select(*account_columns(), memberships.c.role.label("role"))
+    .join_from(memberships, accounts, accounts.c.id == memberships.c.organization_id)
+    .where(memberships.c.user_id == big("user_id"), within_reach(memberships.c.organization_id, None))
+)
+_own = listed(_of_caller, accounts.c.id)
+_own_one = _of_caller.where(accounts.c.login_key == sa.bindparam("login_key"))
+
+# As `repository_of` tells the caller's own role: the stronger of what the place and being added give.
+_member, _addition = memberships.alias("member"), collaborators.alias("addition")
+_by_place = sa.case(
+    (sa.or_(accounts.c.id == big("owner_id"), _member.c.role == "owner"), 3),
+    (sa.and_(_member.c.role == "member", sa.not_(sa.bindparam("private", type_=sa.Boolean()))), 2),
+    else_=0,
+)
+_by_hand = sa.case((_addition.c.role == "admin", 3), (_addition.c.role == "write", 2),
+                   (_addition.c.role == "read", 1), else_=0)  # fmt: skip
+_rank = sa.case((_by_place > _by_hand, _by_place), else_=_by_hand)
+_in_organization = sa.and_(_member.c.organization_id == big("owner_id"), _member.c.user_id == accounts.c.id)
+_added = sa.and_(_addition.c.repository_id == big("repository_id"), _addition.c.user_id == accounts.c.id)
+_anybody = (
+    sa.select(*account_columns(), _rank.label("rank"))
+    .select_from(accounts.outerjoin(_member, _in_organization).outerjoin(_addition, _added))
+    .where(accounts.c.kind == "user")
+)
+_owner = accounts.alias("owner")
+_least = big("least")
+_in_it_by_place, _in_it_by_hand = memberships.alias("in_it_by_place"), collaborators.alias("in_it_by_hand")
+# By who can be in it, so that it costs nothing how many others the server has; and of these by who can do so much.
+_candidates = sa.union(
+    sa.select(_in_it_by_place.c.user_id).where(
+        _in_it_by_place.c.organization_id == big("owner_id"), sa.or_(_least < 3, _in_it_by_place.c.role == "owner")
+    ),
+    sa.select(_in_it_by_hand.c.user_id).where(
+        _in_it_by_hand.c.repository_id == big("repository_id"), sa.or_(_least < 3, _in_it_by_hand.c.role == "admin")
+    ),
+    sa.select(_owner.c.id).where(_owner.c.id == big("owner_id")),
+)
+_everybody = _anybody.where(accounts.c.id.in_(_candidates), _rank >= _least)
+_direct = _everybody.where(_addition.c.role.is_not(None))
+_outside = _direct.where(_member.c.role.is_(None), accounts.c.id != big("owner_id"))
+_in_repository: dict[Affiliation, Listed] = {
+    "all": listed(_everybody, accounts.c.id),
+    "direct": listed(_direct, accounts.c.id),
+    "outside": listed(_outside, accounts.c.id),
+}
+_somebody = _anybody.where(accounts.c.login_key == sa.bindparam("login_key"), sa.or_(_rank > 0, is_visible))
+
+
+async def list_members(reader: Reader, organization_id: int, role: MemberRole, page: Page) -> tuple[list[Account], int]:
+    """Oldest first, and how many there are. `role` admin: the owners; member: the others."""
+    rows, number = await read_page(reader, _members[role], {"organization_id": organization_id}, page)
+    return [account_of(row) for row in rows], number
+
+
+async def find_member(reader: Reader, organization_id: int, login: str) -> InOrganization | None:
+    row = await reader.fetch_one(_one, {"organization_id": organization_id, "login_key": key_of(login)})
+    return InOrganization(account_of(row), row["role"]) if row else None
+
+
+async def list_own(reader: Reader, actor: Actor, page: Page) -> tuple[list[InOrganization], int]:
+    """The organizations that the caller is in, as far as the token reaches, oldest first; and how many there are."""
+    params = {"user_id": actor.user.id, **reach_params(actor)}
+    rows, number = await read_page(reader, _own, params, page)
+    return [InOrganization(account_of(row), row["role"]) for row in rows], number
+
+
+async def find_own(reader: Reader, actor: Actor, login: str) -> InOrganization | None:
+    """What the caller is in the organization, as far as the token reaches."""
+    params = {"user_id": actor.user.id, "login_key": key_of(login), **reach_params(actor)}
+    row = await reader.fetch_one(_own_one, params)
+    return InOrganization(account_of(row), row["role"]) if row else None
+
+
+async def list_collaborators(
+    reader: Reader, repository: Repository, affiliation: Affiliation, least: s.Role, page: Page
+) -> tuple[list[InRepository], int]:
+    """Who may do at least that, oldest first, and how many there are. `affiliation` direct: only who was added;
+    outside: of these, who is not in the organization."""
+    params = {**_place(repository), "least": _ROLES.index(least)}
+    rows, number = await read_page(reader, _in_repository[affiliation], params, page)
+    return [_in_it(row) for row in rows], number
+
+
+async def find_somebody(reader: Reader, actor: Actor, repository: Repository, login: str) -> InRepository | None:
+    """Who is in the repository, and anybody else whom the caller sees, with the role none."""
+    params = {**_place(repository), "login_key": key_of(login), "user_id": actor.user.id, **reach_params(actor)}
+    row = await reader.fetch_one(_somebody, params)
+    return _in_it(row) if row else None
+
+
+def _place(repository: Repository) -> dict[str, object]:
+    return {"owner_id": repository.owner.id, "repository_id": repository.id, "private": repository.private}
+
+
+def _in_it(row: Row) -> InRepository:
+    return InRepository(account_of(row), _ROLES[row["rank"]])
+
+
+_MEMBERS = ("all", "admin", "member")
+_AFFILIATIONS = ("all", "direct", "outside")
+# What clients call a role, by the role that is enough for it.
+_LEAST: dict[str, s.Role] = {"pull": "read", "triage": "write", "push": "write", "maintain": "admin", "admin": "admin"}
+
+
+routes = Routes(WEBHOOK_API, "support", read="organization.read")
+
+
+def _choice(name: str, description: str, *known: str, default: str = "") -> Query:
+    schema = {"enum": list(known)}
+    return Query(name, description, {**schema, "default": default} if default else schema)
+
+
+@routes.get(
+    "/user/memberships/orgs",
+    access="user",
+    query=(_choice("state", "`pending`: the caller is invited. Without it both.", "active", "pending"),),
+)
+async def user_memberships(call: Call, page: Page) -> Paged[list[s.Membership]]:
+    """What the caller is in each organization."""
+    state = call.query_choice("state", ("all", "active", "pending"))
+    actor = actor_of(call)
+    shapes: list[s.Membership] = []
+    active = pending = 0
+    if state != "pending":
+        found, active = await list_own(call.database, actor, page)
+        shapes = [s.membership_shape(each.account, actor.user, each.role, call.base) for each in found]
+    if state != "active":  # those that wait to be accepted come after the others
+        room = page.limit - len(shapes)
+        rest = Page(max(1, room), max(0, page.offset - active))
+        waiting, pending = await invitations.list_to_organizations(call.database, actor.user, rest)
+        shapes += [s.pending_membership_shape(each, actor.user, call.base) for each in waiting[:room]]
+    return Paged(shapes, active + pending)
+
+
+@routes.get("/user/memberships/orgs/{org}", access="organization.membership")
+async def user_membership(call: Call) -> s.Membership:
+    """What the caller is in an organization."""
+    found = named_organization(call)
+    assert found.role is not None, "the rule asks for a member"
+    return s.membership_shape(found.account, actor_of(call).user, found.role, call.base)
+
+
+@routes.get(
+    "/orgs/{org}/members",
+    query=(
+        _choice("role", "`admin`: owners; `member`: the others.", *_MEMBERS, default="all"),
+        _choice("filter", "Nothing else is known of them.", "all", default="all"),
+    ),
+)
+async def organization_members(call: Call, page: Page) -> Paged[list[OwnerShape]]:
+    """Who is in an organization.
+
+    The bots of its apps, and people from outside who were added to a repository, are not.
+    """
+    call.query_choice("filter", ("all",))
+    role = cast(MemberRole, call.query_choice("role", _MEMBERS))
+    found, total = await list_members(call.database, named_organization(call).account.id, role, page)
+    return Paged([owner_shape(each, call.base) for each in found], total)
+
+
+@routes.get("/orgs/{org}/members/{username}")
+async def organization_member_check(call: Call, username: str) -> None:
+    """Whether somebody is in an organization."""
+    if await find_member(call.database, named_organization(call).account.id, username) is None:
+        raise NotFound()  # also for the bots of its apps
+
+
+@routes.get("/orgs/{org}/memberships/{username}")
+async def organization_membership(call: Call, username: str) -> s.Membership:
+    """What somebody is in an organization."""
+    place = named_organization(call)
+    member = await find_member(call.database, place.account.id, username)
+    if member is not None:
+        return s.membership_shape(place.account, member.account, member.role, call.base)
+    # Owners see who is invited, too.
+    person = await find_account(call.database, username) if place.role == "owner" else None
+    if person is None:
+        raise NotFound()
+    pending = await invitations.find_pending(call.database, place.account, person, actor_of(call).user)
+    if pending is None:
+        raise NotFound()
+    return s.pending_membership_shape(pending, person, call.base)
+
+
+@routes.get(
+    "/repos/{owner}/{repo}/collaborators",
+    access="repository.collaborators",
+    query=(
+        _choice("affiliation", "`direct`: who was added; `outside`: of these, who is not in the organization.",
+                *_AFFILIATIONS, default="all"),
+        _choice("permission", "Who may do at least this.", *_LEAST),
+    ),
+)  # fmt: skip
+async def repository_collaborators(call: Call, page: Page) -> Paged[list[s.CollaboratorShape]]:
+    """Who is in a repository.
+
+    Owners of the organization, its members unless the repository is private, and who was added. Clients of the project
+    are not in it.
+    """
+    affiliation = cast(Affiliation, call.query_choice("affiliation", _AFFILIATIONS))
+    least = _LEAST[call.query_choice("permission", tuple(_LEAST))]
+    repository = named_repository(call)
+    found, total = await list_collaborators(call.database, repository, affiliation, least, page)
+    return Paged([s.collaborator_shape(each.account, each.role, call.base) for each in found], total)
+
+
+@routes.get("/repos/{owner}/{repo}/collaborators/{username}", access="repository.collaborators")
+async def repository_collaborator_check(call: Call, username: str) -> None:
+    """Whether somebody is in a repository."""
+    if (await _require_somebody(call, username)).role == "none":
+        raise NotFound()
+
+
+@routes.get("/repos/{owner}/{repo}/collaborators/{username}/permission", access="repository.collaborators")
+async def repository_collaborator_permission(call: Call, username: str) -> s.CollaboratorPermission:
+    """What somebody may do in a repository.
+
+    `none` for somebody whom the caller sees in an organization, and who is not in the repository.
+    """
+    found = await _require_somebody(call, username)
+    shape = s.collaborator_shape(found.account, found.role, call.base)
+    return s.CollaboratorPermission(permission=found.role, role_name=found.role, user=shape)
+
+
+async def _require_somebody(call: Call, login: str) -> InRepository:
+    """Raises `NotFound` for who is not in the repository, and whom the caller does not see elsewhere."""
+    found = await find_somebody(call.database, actor_of(call), named_repository(call), login)
+    if found is None:
+        raise NotFound()
+    return found
