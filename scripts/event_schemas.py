@@ -31,14 +31,14 @@ from workhook.events.schemas import (
 from workhook.work.checkouts.schemas import ServiceCheckoutShape
 from workhook.work.clients.schemas import Client
 from workhook.work.columns.schemas import Column
-from workhook.work.comments.tables import FileComment, Reply, TaskComment
+from workhook.work.comments.schemas import FileComment, Reply, TaskComment
 from workhook.work.credits.schemas import TaskCredit
-from workhook.work.files.tables import File, Folder
+from workhook.work.files.schemas import File, Folder
 from workhook.work.invoices.schemas import Invoice
 from workhook.work.people import PersonShape
 from workhook.work.projects.schemas import Project
 from workhook.work.services.schemas import Service
-from workhook.work.tasks.tables import Task
+from workhook.work.tasks.schemas import Task
 from workhook.work.timesheets.schemas import TimesheetShape
 
 RECORDS: dict[str, type[msgspec.Struct]] = {

@@ -15,8 +15,6 @@ from tests.work.listener import Listener
 from tests.work.scene import Scene
 from tests.work.studio import Caller
 
-pytestmark = pytest.mark.one_database
-
 
 class Ground(NamedTuple):
     """A project, another of the same organization, and the owner of both."""

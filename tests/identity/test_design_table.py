@@ -17,8 +17,6 @@ from workhook.identity.apps.actions import create_oauth_app
 from workhook.identity.apps.manage_schemas import OauthAppCreate
 from workhook.identity.tokens.issue import OAUTH, issue
 
-pytestmark = pytest.mark.one_database
-
 ADMIN = "Must have admin rights to Repository."
 OWNER = "You must be an organization owner."
 PERSONAL = "Resource not accessible by personal access token"

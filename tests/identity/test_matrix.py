@@ -41,8 +41,6 @@ from workhook.http.calls import Services
 from workhook.http.operations import GRAPHQL, OAUTH, PAGES, SYSTEM, WEBHOOK_API, WORK_API, Operation
 from workhook.storage.metadata import metadata
 
-pytestmark = pytest.mark.one_database
-
 OPERATIONS: tuple[Operation, ...] = described()
 WITH_TOKENS = tuple(each for each in OPERATIONS if each.area in (WORK_API, WEBHOOK_API, GRAPHQL))
 CONCURRENCY = 12

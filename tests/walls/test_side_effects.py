@@ -64,7 +64,6 @@ def _two(walls: Walls, operation: Operation) -> Iterator[Asked]:
         yield good(walls)
 
 
-@pytest.mark.one_database
 def test_every_write(walls: Walls) -> None:
     wrong: list[str] = []
     _hear_of_everything(walls)

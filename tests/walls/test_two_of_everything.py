@@ -8,7 +8,6 @@ from itertools import chain
 from typing import Any
 
 import httpx
-import pytest
 
 from tests.identity.asking import Request, is_work, key_of, nowhere_in_work, work_request
 from tests.walls.crossing import Case, Names, cases, names_of, names_of_nothing, without_names
@@ -19,8 +18,6 @@ from tests.walls.spares import Asked
 from tests.walls.walk import ask, callers, in_turn, requests, said
 from tests.walls.world import Walls
 from tests.work.listener import Listener
-
-pytestmark = pytest.mark.one_database
 
 # Who ends an app of their own ends it for all its customers: what it made, and what it was allowed.
 REACHES = {

@@ -236,7 +236,6 @@ class Before:
             until(partial(_hears, stream, "Later"))
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize(
     ("walls", "name"), [(name != DELETED, name) for name in LOSSES], ids=LOSSES, indirect=["walls"]
 )
@@ -423,7 +422,6 @@ def _refused_as(server: Server, token: str) -> tuple[object, ...]:
 PLACES: dict[str, Place | None] = {"owner": {"member": "owner"}, "collaborator": {"role": "admin"}, "client": None}
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("place", PLACES)
 def test_a_user_who_is_disabled_has_nothing_left_until_enabled(walls: Walls, place: str) -> None:
     given, studio = PLACES[place], walls.here.studio
@@ -505,7 +503,6 @@ def _installed(walls: Walls) -> tuple[Registered, str, str]:
     return app, token, other
 
 
-@pytest.mark.one_database
 @pytest.mark.parametrize("how", ["deleted", "suspended", "repository taken", "permission taken"])
 def test_an_installation_ends_with_its_tokens(walls: Walls, how: str) -> None:
     app, token, other = _installed(walls)

@@ -25,8 +25,6 @@ from workhook.identity.signin import passwords as signin
 from workhook.identity.signin import sessions
 from workhook.storage import Transaction
 
-pytestmark = pytest.mark.one_database
-
 NEW = "quite another string of words"
 # Whoever has the link, or comes from the provider; everybody's files.
 NOT_OF_A_SESSION = {

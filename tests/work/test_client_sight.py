@@ -6,8 +6,6 @@ import pytest
 
 from tests.work.studio import Caller, JsonObject, Studio
 
-pytestmark = pytest.mark.one_database
-
 
 @pytest.fixture
 def other(studio: Studio) -> Caller:

@@ -39,9 +39,6 @@ from workhook.work.clients.schemas import clients
 from workhook.work.invoices.schemas import invoices
 from workhook.work.members import admin_actions
 
-pytestmark = pytest.mark.one_database
-
-
 _forget_invoices = sa.delete(invoices).where(
     invoices.c.repository_id.in_(sa.select(projects.c.repository_id).where(projects.c.id == sa.bindparam("id")))
 )

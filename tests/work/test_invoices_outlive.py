@@ -22,7 +22,7 @@ from workhook.work.invoices.schemas import invoices
 from workhook.work.operations import OPERATIONS
 from workhook.work.projects import trash
 from workhook.work.tasks import trash as tasks_trash
-from workhook.work.tasks.tables import tasks
+from workhook.work.tasks.schemas import tasks
 
 assert asgi  # every area's tables are on the metadata once it is imported
 

@@ -11,11 +11,11 @@ from tests.work.scene import Scene
 from tests.work.studio import JsonObject, Studio
 from workhook.http.calls import Services
 from workhook.work.checkouts.schemas import service_checkouts
-from workhook.work.comments.tables import file_comment_replies, file_comments, task_comments
+from workhook.work.comments.schemas import file_comment_replies, file_comments, task_comments
 from workhook.work.credits.schemas import task_credits
 from workhook.work.invoices.schemas import invoices
 from workhook.work.services.schemas import services as offers
-from workhook.work.tasks.tables import tasks
+from workhook.work.tasks.schemas import tasks
 from workhook.work.timesheets.schemas import timesheets
 
 CHARS = 3_000_000

@@ -31,7 +31,7 @@ from workhook.storage import dialects
 from workhook.storage.statements import HOT, Compiler, Statement, joined
 from workhook.work import access
 from workhook.work.tasks import column_tasks, queries
-from workhook.work.tasks.tables import CONTENT
+from workhook.work.tasks.schemas import CONTENT
 
 TIMES = 1.3
 

@@ -32,7 +32,7 @@ from workhook.work.columns.api import ColumnCreate
 from workhook.work.tasks import actions, bulk, column_tasks, queries
 from workhook.work.tasks.bulk import TaskOperation
 from workhook.work.tasks.ordering import column_order
-from workhook.work.tasks.tables import TaskCreate, TaskEdit, task_buckets, tasks
+from workhook.work.tasks.schemas import TaskCreate, TaskEdit, task_buckets, tasks
 
 T = TypeVar("T")
 

@@ -27,7 +27,7 @@ from workhook.work.columns import api as columns
 from workhook.work.columns.api import ColumnCreate
 from workhook.work.invoices.schemas import invoices
 from workhook.work.tasks import actions as task_actions
-from workhook.work.tasks.tables import TaskCreate, tasks
+from workhook.work.tasks.schemas import TaskCreate, tasks
 from workhook.work.timesheets import reports, rules, sums
 from workhook.work.timesheets.reports import GroupBy, ReportGroup, ReportQuery, Spent
 from workhook.work.timesheets.schemas import timesheets

@@ -15,7 +15,7 @@ from workhook.identity.tables import memberships, projects
 from workhook.storage.metadata import insert_into
 from workhook.work.columns.schemas import columns
 from workhook.work.invoices.schemas import invoices
-from workhook.work.tasks.tables import tasks
+from workhook.work.tasks.schemas import tasks
 from workhook.work.timesheets.schemas import timesheets
 
 HOUR = 3_600_000

@@ -15,7 +15,7 @@ from workhook.storage import Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.work.access import Access
-from workhook.work.comments.tables import file_comment_replies, file_comments, task_comments
+from workhook.work.comments.schemas import file_comment_replies, file_comments, task_comments
 from workhook.work.timesheets.schemas import timesheets
 
 

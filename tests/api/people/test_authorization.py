@@ -26,8 +26,6 @@ from workhook.identity.policy import SCOPES
 from workhook.identity.tokens.issue import IssuedToken
 from workhook.identity.tokens.issue import revoke as revoke_all
 
-pytestmark = pytest.mark.one_database
-
 ABOUT = ("user", "organization", "repository", "organization_hooks", "repository_hooks")
 # Apps; people, who are in tests.identity.test_matrix.
 ELSEWHERE = ("organization.admin", "user.installations", "organization.people", "organization.leave",

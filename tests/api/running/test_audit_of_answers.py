@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import httpx
-import pytest
 
 from tests.api.oauth_kit import CALLBACK, DEVICE_GRANT, OTHER_CALLBACK, TOKEN_PATH, Site
 from tests.api.running.test_audit import by_request
@@ -15,8 +14,6 @@ from tests.harness.waiting import until
 from tests.web.browser import PASSWORD, Browser, add_person
 from workhook.core import json
 from workhook.storage import Row
-
-pytestmark = pytest.mark.one_database
 
 SECRET = "f" * 40
 

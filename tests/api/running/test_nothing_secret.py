@@ -36,8 +36,6 @@ from workhook.core.vault import KEY_FILE
 from workhook.http.calls import Services
 from workhook.storage.metadata import metadata
 
-pytestmark = pytest.mark.one_database
-
 _PLAIN_MIN = 12  # characters; shorter ones would be found by chance
 
 

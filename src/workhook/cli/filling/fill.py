@@ -21,8 +21,8 @@ from workhook.storage import Database
 from workhook.storage.metadata import big, insert_into
 from workhook.work.clients.schemas import clients
 from workhook.work.columns.schemas import columns
-from workhook.work.comments.tables import file_comments
-from workhook.work.files.tables import folders
+from workhook.work.comments.schemas import file_comments
+from workhook.work.files.schemas import folders
 from workhook.work.services.schemas import services
 
 CHUNK = 10_000

@@ -36,7 +36,7 @@ from workhook.work.record_events import differences, publish_event
 from workhook.work.schemas import Done, if_set
 from workhook.work.tasks.ordering.column_order import is_crowded, rank_between, spread
 from workhook.work.tasks.ordering.move_tasks import move_tasks
-from workhook.work.tasks.tables import tasks
+from workhook.work.tasks.schemas import tasks
 
 routes = Routes(WORK_API, "Columns", read="work.read", write="work.write")
 

@@ -24,7 +24,7 @@ from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
 from workhook.work.access import Access, access_of, with_access
 from workhook.work.comments.markup import plain
-from workhook.work.comments.tables import (
+from workhook.work.comments.schemas import (
     CommentCreate,
     CommentedFile,
     CommentEdit,
@@ -40,11 +40,11 @@ from workhook.work.comments.tables import (
     task_comments,
 )
 from workhook.work.files.links import Links
-from workhook.work.files.tables import files
+from workhook.work.files.schemas import files
 from workhook.work.pages import bounded, fetch, length
 from workhook.work.people import membership_of, person_columns, person_of_row, person_of_values, person_shape
 from workhook.work.record_events import differences, publish_event
-from workhook.work.tasks.tables import tasks
+from workhook.work.tasks.schemas import tasks
 
 C = TypeVar("C", TaskComment, FileComment, Reply)
 

@@ -17,7 +17,7 @@ from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.work.access import Access
 from workhook.work.comments import actions
-from workhook.work.comments.tables import (
+from workhook.work.comments.schemas import (
     After,
     CommentCreate,
     CommentEdit,

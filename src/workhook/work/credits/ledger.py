@@ -34,7 +34,7 @@ from workhook.work.credits.schemas import CreditTaskShape, TaskCredit, task_cred
 from workhook.work.pages import bounded, fetch, length
 from workhook.work.people import membership_of, person_columns, person_of_row, person_shape
 from workhook.work.record_events import publish_event
-from workhook.work.tasks.tables import tasks
+from workhook.work.tasks.schemas import tasks
 
 LEDGERS_AT_ONCE = 100
 LOTS_AT_FIRST = 100

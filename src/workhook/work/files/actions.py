@@ -26,7 +26,7 @@ from workhook.storage.record_rows import row_reader, selected, stored_names, val
 from workhook.work import others
 from workhook.work.access import Access, access_of, find_access, with_access
 from workhook.work.files.links import Links
-from workhook.work.files.tables import (
+from workhook.work.files.schemas import (
     Content,
     File,
     FileCreate,

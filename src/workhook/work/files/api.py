@@ -26,7 +26,7 @@ from workhook.storage import Transaction
 from workhook.work.access import find_access
 from workhook.work.files import actions
 from workhook.work.files.links import Links, is_signed, links_of
-from workhook.work.files.tables import (
+from workhook.work.files.schemas import (
     Content,
     File,
     FileAnswer,

@@ -13,7 +13,7 @@ from workhook.storage import Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.storage.sweeping import in_batches
-from workhook.work.files.tables import files
+from workhook.work.files.schemas import files
 
 KEPT_MS = 30 * DAY_MS
 ORPHAN_MS = DAY_MS

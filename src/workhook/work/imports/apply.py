@@ -19,7 +19,7 @@ from workhook.storage import Database, Transaction
 from workhook.work.access import Access, find_access
 from workhook.work.columns.api import ColumnCreate, add_column
 from workhook.work.comments import actions as comments
-from workhook.work.comments.tables import CommentedTask, TaskComment
+from workhook.work.comments.schemas import CommentedTask, TaskComment
 from workhook.work.imports.plan import (
     Counts,
     ImportPlan,
@@ -48,7 +48,7 @@ from workhook.work.tasks.assignees import find_people
 from workhook.work.tasks.bulk_queries import TaskChange
 from workhook.work.tasks.ordering.column_order import ColumnOrder, Rank, ranks_in
 from workhook.work.tasks.queries import LockedColumn, lock_column
-from workhook.work.tasks.tables import Task
+from workhook.work.tasks.schemas import Task
 
 BATCH = 250
 """Tasks and comments that one transaction makes: others write in between."""

@@ -25,9 +25,9 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, in_project, insert_into, metadata
 from workhook.work.columns.schemas import Stage, columns, completes
-from workhook.work.comments.tables import CommentedTask
+from workhook.work.comments.schemas import CommentedTask
 from workhook.work.imports.trello import TrelloMember
-from workhook.work.tasks.tables import tasks
+from workhook.work.tasks.schemas import tasks
 
 NAMELESS = "(no name)"
 _MARK = "…"  # where something was cut

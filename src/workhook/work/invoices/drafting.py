@@ -23,7 +23,7 @@ from workhook.storage.dialects import any_of, upsert
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
 from workhook.work.access import Access, with_access
-from workhook.work.files.tables import files
+from workhook.work.files.schemas import files
 from workhook.work.invoices import rules
 from workhook.work.invoices.rules import InvoicedTime, Item, number_text
 from workhook.work.invoices.schemas import (
@@ -39,7 +39,7 @@ from workhook.work.pages import bounded, fetch, length
 from workhook.work.people import membership_of, person_columns, person_of_row
 from workhook.work.record_events import publish_event
 from workhook.work.schemas import if_set
-from workhook.work.tasks.tables import tasks
+from workhook.work.tasks.schemas import tasks
 from workhook.work.timesheets.schemas import timesheets
 
 _CHANGING = stored_names(Invoice, without=("id", "service_checkout_id", "recurring_items", "created_at"))

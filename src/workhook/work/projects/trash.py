@@ -29,12 +29,12 @@ from workhook.storage import Row, Transaction
 from workhook.storage.metadata import big, metadata
 from workhook.storage.sweeping import for_each_isolated
 from workhook.work.access import find_access
-from workhook.work.files.tables import files
+from workhook.work.files.schemas import files
 from workhook.work.invoices import issued
 from workhook.work.invoices.schemas import invoices
 from workhook.work.projects import api
 from workhook.work.projects.listing import list_deleted
-from workhook.work.tasks.tables import tasks
+from workhook.work.tasks.schemas import tasks
 
 routes = Routes(WORK_API, "Trash", read="work.read", write="work.write")
 log = structlog.get_logger(__name__)

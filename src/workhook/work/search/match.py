@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 
-from workhook.work.tasks.tables import tasks
+from workhook.work.tasks.schemas import tasks
 
 QUERY_MAX_CHARS = 255
 

@@ -17,11 +17,11 @@ from workhook.identity.tokens.lookup import within_reach
 from workhook.storage.metadata import big
 from workhook.work.access import is_client, is_insider
 from workhook.work.clients.schemas import clients
-from workhook.work.comments.tables import file_comment_replies, file_comments, task_comments
-from workhook.work.files.tables import files
+from workhook.work.comments.schemas import file_comment_replies, file_comments, task_comments
+from workhook.work.files.schemas import files
 from workhook.work.search.match import matches, task_matches
 from workhook.work.search.schemas import Kind
-from workhook.work.tasks.tables import tasks
+from workhook.work.tasks.schemas import tasks
 
 _caller = big("user_id")
 _owners = sa.select(_caller).union_all(sa.select(memberships.c.organization_id).where(memberships.c.user_id == _caller))

@@ -23,7 +23,7 @@ from workhook.work.schemas import if_set
 from workhook.work.tasks import assignees, queries
 from workhook.work.tasks.ordering.column_order import drop_if_empty, find_insert_position
 from workhook.work.tasks.queries import AccessedTask, LockedColumn, MovableTask
-from workhook.work.tasks.tables import CONTENT, Assignees, Task, TaskContent, TaskCreate, TaskEdit
+from workhook.work.tasks.schemas import CONTENT, Assignees, Task, TaskContent, TaskCreate, TaskEdit
 from workhook.work.timesheets import timers
 
 

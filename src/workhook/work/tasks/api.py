@@ -16,7 +16,7 @@ from workhook.work.columns.schemas import CursorInteger
 from workhook.work.schemas import Done
 from workhook.work.tasks import actions, assignees, bulk, column_tasks, listing, queries
 from workhook.work.tasks.bulk import TasksBulk, TasksBulkAnswer
-from workhook.work.tasks.tables import (
+from workhook.work.tasks.schemas import (
     ColumnTasksQuery,
     OfProjectQuery,
     Task,

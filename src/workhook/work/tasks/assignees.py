@@ -20,7 +20,7 @@ from workhook.storage.metadata import big
 from workhook.work.access import Access
 from workhook.work.clients.schemas import clients
 from workhook.work.people import PersonShape, membership_of, person_columns, person_of_row
-from workhook.work.tasks.tables import Assignees, Task
+from workhook.work.tasks.schemas import Assignees, Task
 
 _on_team = sa.or_(
     accounts.c.id == projects.c.account_id,

@@ -24,7 +24,7 @@ from workhook.work.tasks.assignees import Assignable
 from workhook.work.tasks.bulk_queries import RankedTask, TaskChange
 from workhook.work.tasks.ordering.column_order import ColumnOrder, ranks_in
 from workhook.work.tasks.queries import LockedColumn
-from workhook.work.tasks.tables import Assignees, ColumnId, Task, TaskContent, TaskCreate, TaskEdit
+from workhook.work.tasks.schemas import Assignees, ColumnId, Task, TaskContent, TaskCreate, TaskEdit
 from workhook.work.timesheets import timers
 
 OPERATIONS_MAX = 1000

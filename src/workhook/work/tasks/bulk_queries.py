@@ -19,7 +19,7 @@ from workhook.work.columns.schemas import columns
 from workhook.work.tasks import queries
 from workhook.work.tasks.ordering.column_order import ColumnOrder, Rank, insert_buckets, set_ranks, update_buckets
 from workhook.work.tasks.queries import LockedColumn
-from workhook.work.tasks.tables import (
+from workhook.work.tasks.schemas import (
     CONTENT,
     Task,
     bucket_index,

@@ -26,7 +26,7 @@ from workhook.work.columns.schemas import columns
 from workhook.work.tasks.assignees import seen_people
 from workhook.work.tasks.listing import no_more_than_a_page, on_page
 from workhook.work.tasks.queries import project_of
-from workhook.work.tasks.tables import (
+from workhook.work.tasks.schemas import (
     Task,
     TaskColumnShape,
     assignees,

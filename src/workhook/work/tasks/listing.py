@@ -27,7 +27,7 @@ from workhook.work.pages import LOOKS_AT_MOST, PAGE_CHARS, length
 from workhook.work.search.match import are_found, matches, number_of, task_matches, words_of
 from workhook.work.tasks import assignees
 from workhook.work.tasks.queries import project_of
-from workhook.work.tasks.tables import (
+from workhook.work.tasks.schemas import (
     EARLIER_THAN_ALL,
     LATER_THAN_ALL,
     Task,

@@ -27,7 +27,7 @@ from workhook.storage.statements import Params, hot
 from workhook.work.access import Access, access_of, with_access
 from workhook.work.columns.schemas import columns, completes
 from workhook.work.tasks.ordering.column_order import Bucket, InsertPosition, is_crowded, new_rank, spread_ranks
-from workhook.work.tasks.tables import (
+from workhook.work.tasks.schemas import (
     CONTENT,
     Task,
     TaskColumnShape,

@@ -12,7 +12,7 @@ from workhook.storage import Row
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.storage.sweeping import in_order
-from workhook.work.tasks.tables import tasks
+from workhook.work.tasks.schemas import tasks
 from workhook.work.timesheets.schemas import timesheets
 
 KEPT_MS = 30 * DAY_MS

@@ -26,7 +26,7 @@ from workhook.work.access import Access, find_with_access, with_access
 from workhook.work.pages import LOOKS_AT_MOST, bounded, fetch, length
 from workhook.work.people import membership_of, person_columns, person_of_row
 from workhook.work.schemas import if_set
-from workhook.work.tasks.tables import tasks
+from workhook.work.tasks.schemas import tasks
 from workhook.work.timesheets.rules import Times
 from workhook.work.timesheets.schemas import Timesheet, TimesheetTaskShape, timesheets
 

@@ -35,7 +35,7 @@ from workhook.work.access import find_access, is_insider
 from workhook.work.clients.schemas import clients
 from workhook.work.people import NOBODY_ELSE, PersonShape, person_columns, person_of_row
 from workhook.work.schemas import if_set
-from workhook.work.tasks.tables import tasks
+from workhook.work.tasks.schemas import tasks
 from workhook.work.timesheets import export, rules
 from workhook.work.timesheets.export import Cell
 from workhook.work.timesheets.queries import filters_of, people

@@ -1,6 +1,6 @@
 """The order of tasks: triggers that make a column's first bucket, keep the sizes of buckets, and count revisions.
 
-`work/tasks/tables.py` says what for. On SQLite, which has one writer, nobody waits while another changes the order, so
+`work/tasks/schemas.py` says what for. On SQLite, which has one writer, nobody waits while another changes the order, so
 nobody asks for a revision: it stays.
 """
 

@@ -2,7 +2,7 @@
 
 Things have ranks: integers with gaps, and a thing that is put between two others gets the rank in the middle. The tasks
 of a column are in buckets besides, so that a position is counted without looking at every task
-(`work/tasks/tables.py`).
+(`work/tasks/schemas.py`).
 
 All ranks are even. The middle between two of them is then a new one, and is odd when there is no room left beside it:
 whoever gets an odd rank spreads the ranks anew before anybody else can.
@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from workhook.storage import Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
-from workhook.work.tasks.tables import task_buckets, tasks
+from workhook.work.tasks.schemas import task_buckets, tasks
 
 STEP = 1 << 32
 """The gap between neighbours at first: the middle can be taken 31 times at the same place."""

@@ -13,7 +13,7 @@ from workhook.work.columns.schemas import Column, columns, completes
 from workhook.work.record_events import RecordEvent, differences, publish_events
 from workhook.work.tasks.ordering.column_order import STEP
 from workhook.work.tasks.queries import project_of
-from workhook.work.tasks.tables import Task, TaskColumnShape, task_at, task_buckets, task_columns, tasks
+from workhook.work.tasks.schemas import Task, TaskColumnShape, task_at, task_buckets, task_columns, tasks
 from workhook.work.timesheets import timers
 
 _leaving = (
