@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from workhook.storage.metadata import metadata
+
 PROGRAM = """
 import atexit, sys
 from workhook.cli import main
@@ -61,3 +63,25 @@ def test_an_idle_server_keeps_only_what_every_server_needs(tmp_path: Path) -> No
     assert any("/login/link/" in line for line in said)
     assert loaded >= SERVING | STORING
     assert not loaded & SELDOM
+
+
+TABLES = """
+from workhook.cli.lazy_imports import lazy_imports
+
+with lazy_imports():  # as every command does
+    from workhook.cli.app import app
+from workhook import asgi
+from workhook.storage.metadata import metadata
+
+assert app
+print(*sorted(metadata.tables))
+"""
+
+
+def test_the_command_line_knows_every_table() -> None:
+    """`workhook database copy` copies the tables that it knows."""
+    from workhook import asgi
+
+    assert asgi.described()
+    found = subprocess.run([sys.executable, "-c", TABLES], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == sorted(metadata.tables)

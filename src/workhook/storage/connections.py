@@ -11,7 +11,7 @@ from typing import Any
 import asyncpg
 import structlog
 
-from workhook.storage import dialects, pipeline
+from workhook.storage import dialects, metrics, pipeline
 
 ACQUIRE_TIMEOUT_S = 5.0
 
@@ -63,9 +63,8 @@ class _Connected:
         try:
             await self._pool.release(self._connection)
         except DRIVER_ERRORS as trouble:
-            if error is None:
-                raise dialects.postgresql_problem(trouble) from trouble
-            # The first error counts: a cancellation must not become something that is tried again.
+            # What was done is done, and committed; and of two errors the first counts.
+            metrics.NOT_RELEASED.inc()
             log.warning("connection_not_given_back", error=str(trouble) or type(trouble).__name__)
         _raise_as_problem(error)
 

@@ -25,4 +25,8 @@ HOST_CLOCK_AHEAD = Gauge(
     "How far this host's clock is ahead of the database's, which is the one that counts.",
 )
 LISTEN_LOST = Counter("workhook_database_signals_lost_total", "Times that the connection for signals was lost.")
+NOT_RELEASED = Counter(
+    "workhook_database_connections_not_released_total",
+    "Connections that could not be given back to the pool after what they were used for was done.",
+)
 BLOB_TROUBLE = Counter("workhook_files_trouble_total", "Times that the store of files could not be used.", ["code"])

@@ -10,7 +10,7 @@ from workhook.work.columns import api as columns
 from workhook.work.comments import api as comments
 from workhook.work.credits import api as task_credits
 from workhook.work.files import api as files
-from workhook.work.imports import plan as _imports  # noqa: F401  # it has no routes, but a table beside the others'
+from workhook.work.imports.plan import import_links as _import_links  # noqa: F401  # a table, without routes
 from workhook.work.invoices import api as invoices
 from workhook.work.members import api as members
 from workhook.work.projects import api as projects
