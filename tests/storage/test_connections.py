@@ -13,6 +13,7 @@ import pytest
 from tests.harness.databases import Databases
 from workhook.core.errors import Unavailable
 from workhook.storage.connections import PooledConnections
+from workhook.storage.metrics import NOT_RELEASED
 
 SIZE = 2
 pytestmark = pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
@@ -85,3 +86,18 @@ async def test_one_that_may_not_write_is_not_kept(connections: PooledConnections
     async with connections.connect() as connection:
         await connection.execute("CREATE TABLE other (id int)")
         assert await connection.fetchval("SELECT pg_backend_pid()") != process
+
+
+async def test_one_that_cannot_be_given_back_does_not_fail_what_is_done(backend: Databases, tmp_path: Path) -> None:
+    async def broken(connection: Any) -> None:
+        raise asyncpg.InterfaceError("the connection was lost")
+
+    before = NOT_RELEASED._value.get()
+    url = backend.new(tmp_path)["database_url"]
+    async with (
+        asyncpg.create_pool(url, min_size=0, max_size=1, reset=broken) as pool,
+        PooledConnections(pool).connect() as connection,
+    ):
+        done = await connection.fetchval("SELECT 1")
+    assert done == 1
+    assert NOT_RELEASED._value.get() == before + 1

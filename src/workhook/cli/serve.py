@@ -34,12 +34,14 @@ WORKER_SETTINGS = (
 def _loading() -> Iterator[None]:
     """For the first use of `process`, which loads a server."""
     gc.disable()  # nothing of what importing makes is garbage
-    # For exceptions in colours, which the log does not have, structlog would load 5 MiB for as long as the server runs.
-    if "structlog" not in sys.modules:
-        with not_installed("rich"):
-            importlib.import_module("structlog")
-    yield
-    gc.enable()
+    try:
+        # For exceptions in colours, which the log does not have, structlog would load 5 MiB as long as the server runs.
+        if "structlog" not in sys.modules:
+            with not_installed("rich"):
+                importlib.import_module("structlog")
+        yield
+    finally:
+        gc.enable()
 
 
 @command(None, "serve", settings=SETTINGS, json=False, fast=True)
