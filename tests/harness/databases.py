@@ -137,6 +137,9 @@ class PostgresDatabases:
         """At once: nothing is written out that is deleted next."""
         with contextlib.suppress(subprocess.CalledProcessError):  # it has ended
             self.control("-m", "immediate", "stop")
+        if not (self.folder / "postmaster.pid").exists():
+            # The package would stop the process once more, and fail where it ends between its look and its signal.
+            self._server.cleanup_mode = None
         self._server.cleanup()
 
 
