@@ -29,7 +29,7 @@ async def install(
         str | None,
         Option(
             "NAME:LEVEL,…",
-            "Permissions to grant, at most those that the app asks for. Default at the first installation: all of them.",
+            "Permissions to grant, at most those that the app asks for. Default at the first installation: all.",
             parse=apps.permission_list,
         ),
     ] = None,
