@@ -176,7 +176,7 @@ CONFIG_KEYS: dict[str, ConfigKey] = {
         enum=[*_STYLES, "", None], default="github",
     ),
     "retries": _number("retries", 0, 50, "[0-9]|[1-4][0-9]|50", "Retries after a failed attempt."),
-    "max_concurrency": _number("max_concurrency", 1, 1000, "[1-9][0-9]{0,2}|1000", "Most deliveries in flight at once."),
+    "max_concurrency": _number("max_concurrency", 1, 1000, "[1-9][0-9]{0,2}|1000", "Most deliveries in flight."),
     "rate_limit": _number("rate_limit", 1, 10_000, "[1-9][0-9]{0,3}|10000", "Most deliveries per second."),
     _ROTATION: ConfigKey(
         _read_rotation,

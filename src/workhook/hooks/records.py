@@ -49,7 +49,7 @@ class ConfigShape(msgspec.Struct, omit_defaults=True):
         Meta(description="The names of the headers. Absent: those of `github`."),
     ] = UNSET
     retries: Annotated[str | UnsetType, Meta(description="Retries after a failed attempt.")] = UNSET
-    max_concurrency: Annotated[str | UnsetType, Meta(description="Most deliveries in flight at once.")] = UNSET
+    max_concurrency: Annotated[str | UnsetType, Meta(description="Most deliveries in flight.")] = UNSET
     rate_limit: Annotated[str | UnsetType, Meta(description="Most deliveries per second.")] = UNSET
 
 
