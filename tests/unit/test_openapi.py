@@ -78,9 +78,25 @@ def test_every_tag_is_described_and_stands_where_its_description_does(document: 
     assert [tag["name"] for tag in document["tags"]] == list(openapi_text.TAGS)
 
 
-def test_parts_of_a_path_are_called_what_they_are(document: dict[str, Any]) -> None:
-    get = document["paths"]["/api/v1/invoices/{invoice_id}"]["get"]
-    assert get["parameters"][0]["description"] == "The id of the invoice."
+@pytest.mark.parametrize(
+    ("path", "parameter", "description"),
+    [
+        ("/api/v1/invoices/{invoice_id}", "invoice_id", "The id of the invoice."),
+        ("/repositories/{repository_id}", "repository_id", "The id of the repository."),
+        ("/orgs/{org}/oauth-apps/{client_id}", "client_id", "The client id of the OAuth app."),
+    ],
+)
+def test_parts_of_a_path_are_called_what_they_are(
+    document: dict[str, Any], path: str, parameter: str, description: str
+) -> None:
+    parameters = document["paths"][path]["get"]["parameters"]
+    assert [each["description"] for each in parameters if each.get("name") == parameter] == [description]
+
+
+def test_no_description_is_indented_as_its_docstring_is(document: dict[str, Any]) -> None:
+    described = [each["description"] for each in document["components"]["schemas"].values() if "description" in each]
+    assert any("\n" in each for each in described)
+    assert not [each for each in described if "\n " in each]
 
 
 def test_what_a_token_needs_is_told(document: dict[str, Any]) -> None:

@@ -45,14 +45,16 @@ def permission_list(given: str) -> str:
 
 
 OrganizationOption = Annotated[str, Option("LOGIN", "The organization.")]
-AppArgument = Annotated[str, Argument("APP", "Its slug or client id.")]
-_Id = Annotated[int, Argument("ID", "The command `show` lists them.", parse=options.row_id)]
-_Name = Annotated[str, Option("TEXT", "What users see. Unlike any other app's.")]
-_NewName = Annotated[str | None, Option("TEXT", "Another name; also its slug.", flag="--name")]
+AppArgument = Annotated[str, Argument("APP", "Slug or client id of the app.")]
+_Id = Annotated[int, Argument("ID", "Id, as the command `show` lists it.", parse=options.row_id)]
+_Name = Annotated[str, Option("TEXT", "Name that users see. No other app may have it.")]
+_NewName = Annotated[str | None, Option("TEXT", "New name. It changes the slug, too.", flag="--name")]
 _TEXTS = ("homepage_url", "description", "device_flow")
 _Permissions = Annotated[str | None, Option("NAME:LEVEL,…", "Such as work:write.", parse=permission_list)]
-_KeyFile = Annotated[Path | None, Option("FILE", "Where the private key goes, for its owner alone. Else it is shown.")]
-_PublicKey = Annotated[Path | None, Option("FILE", "PEM of your own RSA public key, instead of a new key.")]
+_KeyFile = Annotated[
+    Path | None, Option("FILE", "New file for the private key, readable by you alone. Default: the key is shown.")
+]
+_PublicKey = Annotated[Path | None, Option("FILE", "File with your own RSA public key (PEM), instead of a new key.")]
 
 
 @dataclass(frozen=True)
@@ -166,13 +168,13 @@ async def _apps_of(context: Context, organization: str, kind: AppKind) -> list[d
 
 @command(app, "show")
 async def show_app(context: Context, *, name: AppArgument) -> None:
-    """Show an app with what is known of its secrets and keys."""
+    """Show an app and the facts about its secrets and keys. They themselves are not stored and cannot be shown."""
     await _show(context, name, APP)
 
 
 @command(oauth_app, "show")
 async def show_oauth_app(context: Context, *, name: AppArgument) -> None:
-    """Show an OAuth app with what is known of its secrets; never the secrets, which are stored nowhere."""
+    """Show an OAuth app and the facts about its secrets. They themselves are not stored and cannot be shown."""
     await _show(context, name, OAUTH_APP)
 
 
@@ -196,7 +198,10 @@ async def edit_app(
     public: Annotated[bool | None, Flag("Whether other organizations may install it.", off="--private")] = None,
     profile: ChangedProfile,
 ) -> None:
-    """Change an app. What is not given stays; an empty text clears. What it asks for besides has to be granted."""
+    """Change an app. Options that you leave out stay as they are; an empty text clears.
+
+    New permissions take effect where an owner of the organization grants them.
+    """
     granted = None if permissions is None else permissions_of(permissions)
     await _edit(context, name, APP, profile.change(name=new_name, public=public, permissions=granted))
 
@@ -205,7 +210,7 @@ async def edit_app(
 async def edit_oauth_app(
     context: Context, *, name: AppArgument, new_name: _NewName = None, profile: ChangedProfile
 ) -> None:
-    """Change an OAuth app. What is not given stays; an empty text clears."""
+    """Change an OAuth app. Options that you leave out stay as they are; an empty text clears."""
     await _edit(context, name, OAUTH_APP, profile.change(name=new_name))
 
 
@@ -228,7 +233,7 @@ def _add_shared_commands(kind: AppKind, *, deletes: str) -> None:
 
     @command(kind.group, "new-secret")
     async def new_secret(context: Context, *, name: AppArgument) -> None:
-        """Make another client secret: two at most. This is the only time that it is shown."""
+        """Make another client secret. An app has at most two. This is the only time that it is shown."""
         async with context.transaction() as tx:
             found = await find_app(tx, name, kind)
             made, secret = await actions.add_secret(tx, None, found)
@@ -236,14 +241,14 @@ def _add_shared_commands(kind: AppKind, *, deletes: str) -> None:
 
     @command(kind.group, "delete-secret")
     async def delete_secret(context: Context, *, name: AppArgument, secret_id: _Id) -> None:
-        """Delete a client secret: from now on no process takes it."""
+        """Delete a client secret. Every process refuses it from now on."""
         await _delete_part(context, name, kind, "secret", secret_id, actions.remove_secret)
 
 
 _add_shared_commands(APP, deletes="Delete an app with its installations and its tokens.")
 _add_shared_commands(
     OAUTH_APP,
-    deletes="Delete an OAuth app with its tokens, what users have granted it, and the webhooks that it made.",
+    deletes="Delete an OAuth app with its tokens, the consents of its users, and the webhooks that it made.",
 )
 
 
@@ -265,7 +270,7 @@ async def new_key(
 
 @command(app, "delete-key")
 async def delete_key(context: Context, *, name: AppArgument, key_id: _Id) -> None:
-    """Delete a key: what is signed with it is good no more. The last one stays."""
+    """Delete a key. Tokens signed with it are refused from now on. The last key cannot be deleted."""
     await _delete_part(context, name, APP, "key", key_id, actions.remove_key)
 
 

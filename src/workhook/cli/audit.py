@@ -21,7 +21,7 @@ from workhook.identity import audit_api, audit_queries
 if TYPE_CHECKING:
     from workhook.storage import Reader
 
-app = new_app("Who did what, from where, and what was refused.")
+app = new_app("The audit log: who did what, from where, and what was refused.")
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,13 @@ class EntryOptions:
     """Which entries a command is about."""
 
     organization: Annotated[
-        str | None, Option("LOGIN", "What concerns this organization; without it everything, also what concerns none.")
+        str | None, Option("LOGIN", "Only entries about this organization. Default: all, including those about none.")
     ] = None
     since: Annotated[str | None, Option("TIME", "At or after, such as 2026-11-20T09:00:00Z.", parse=time_text)] = None
-    until: Annotated[str | None, Option("TIME", "Before.", parse=time_text)] = None
-    action: Annotated[str | None, Option("NAME", "This action, such as hook.create, or hook for all of these.")] = None
+    until: Annotated[str | None, Option("TIME", "Before this time.", parse=time_text)] = None
+    action: Annotated[
+        str | None, Option("NAME", "Only this action, such as hook.create; hook stands for all that begin so.")
+    ] = None
 
     async def selection(self, reader: Reader) -> audit_queries.Selection:
         """What the audit log is asked for. Raises `CliError` for an unknown organization."""
@@ -51,7 +53,7 @@ async def list_entries(
     context: Context,
     *,
     chosen: EntryOptions,
-    limit: Annotated[int, Option("NUMBER", "The newest so many.", parse=whole_from(1))] = 30,
+    limit: Annotated[int, Option("NUMBER", "Number of entries, the newest first.", parse=whole_from(1))] = 30,
 ) -> None:
     """List entries of the audit log, newest first."""
     import msgspec
@@ -68,12 +70,12 @@ async def list_entries(
 async def export(
     context: Context,
     *,
-    output: Annotated[Path | None, Argument("FILE", "Where to; without it standard output.")] = None,
+    output: Annotated[Path | None, Argument("FILE", "File to write. Default: standard output.")] = None,
     chosen: EntryOptions,
 ) -> None:
     """Write entries of the audit log as JSON lines, oldest first.
 
-    A file is there when all of it is: what was there before stays until then.
+    The file appears when it is complete. An existing file stays as it is until then.
     """
     async with context.services() as services:
         selection = await chosen.selection(services.database)

@@ -39,7 +39,7 @@ async def bench(
     context: Context,
     *,
     rows: Annotated[
-        int, Option("N", "Deliveries to make; of what belongs to them there is more or less.")
+        int, Option("N", "Number of deliveries to make. Other rows are made in proportion.")
     ] = ROWS_DEFAULT,
     database_url: Annotated[
         str | None,
@@ -48,13 +48,13 @@ async def bench(
             "An empty PostgreSQL database, which is filled and kept. Otherwise a SQLite file is made and removed.",
         ),
     ] = None,
-    keep: Annotated[Path | None, Option("DIR", "A folder that is not there yet, for all that is made.")] = None,
-    times: Annotated[int, Option("N", "How often each question is asked.")] = TIMES_DEFAULT,
+    keep: Annotated[Path | None, Option("DIR", "New folder for everything that is made, which is kept then.")] = None,
+    times: Annotated[int, Option("N", "How often each request is sent.")] = TIMES_DEFAULT,
 ) -> int:
     """Fill a database of its own with many rows, ask for every list with each of its filters, and print the times.
 
-    The studio that is here is not touched: neither WORKHOOK_DATA nor WORKHOOK_DATABASE_URL counts. What takes more than
-    100 ms is marked. The status is 0 unless a question was not answered with 200.
+    Your own data is not touched: WORKHOOK_DATA and WORKHOOK_DATABASE_URL are ignored. Requests that take more than
+    100 ms are marked. The exit status is 0 if every request was answered with 200.
     """
     if not plan.LEAST <= rows <= plan.MOST:
         raise Misuse(f"--rows is {rows:,}.", f"It must be a number from {plan.LEAST:,} to {plan.MOST:,}.")

@@ -36,12 +36,14 @@ async def copy(
         ),
     ],
 ) -> None:
-    """Copy a studio that has outgrown its SQLite file into PostgreSQL: every row with its id, as it is.
+    """Copy a SQLite database into PostgreSQL: every row, with the same id.
 
-    Stop the server and every worker first; the file is refused while it is in use, and from then on no server starts
-    with it, so that nothing is written there and lost. Both sides are read and compared in the end. It may be stopped
-    at any time: run again, it goes on. Secrets stay encrypted with the same key, and files stay where they are: keep
-    secret.key and the files of the data folder, or the bucket.
+    Stop the server and every worker first: the file is refused while it is in use. Once the copy begins no server
+    starts with the file, so no write is lost. In the end both sides are read and compared. You can stop the copy at any
+    time and run it again: it goes on.
+
+    Secrets stay encrypted with the same key, and files stay where they are: keep secret.key and the files of the data
+    folder, or the bucket.
     """
     from workhook import asgi
     from workhook.storage.copying import copy as copy_database
@@ -58,7 +60,10 @@ async def copy(
 
 @command(app, "release", settings=())
 async def release(context: Context, *, file: Annotated[str, _FILE]) -> None:
-    """Let servers use a file again that was copied, or whose copy was begun. The copy then is another database."""
+    """Let servers use a copied file again, even if the copy is not complete.
+
+    From then on the file and the copy are two databases.
+    """
     from workhook.storage.copy_source import CopySource
 
     path = _path(file)

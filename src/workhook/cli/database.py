@@ -46,7 +46,7 @@ async def migrate(context: Context) -> None:
 
 @command(None, "doctor")
 async def doctor(context: Context) -> int:
-    """Look at the data folder, the key, the database and the queue, and say what is wrong and what to do about it."""
+    """Check the data folder, the key, the database and the queue. It says what is wrong and what to do about it."""
     log.configure("error")
     checks = [each async for each in _checks(context.settings)]
     healthy = all(check.ok for check in checks)

@@ -28,17 +28,19 @@ PAGE = 100
 class DeliveryOptions:
     """Which deliveries a command is about."""
 
-    hook: Annotated[int | None, Option("ID", "Of this webhook.", parse=row_id)] = None
-    repository: Annotated[str | None, Option("OWNER/NAME", "Of the webhooks of this repository.")] = None
-    organization: Annotated[str | None, Option("LOGIN", "Of the webhooks of this organization itself.")] = None
+    hook: Annotated[int | None, Option("ID", "Deliveries of this webhook.", parse=row_id)] = None
+    repository: Annotated[str | None, Option("OWNER/NAME", "Deliveries of the webhooks of this repository.")] = None
+    organization: Annotated[str | None, Option("LOGIN", "Deliveries of the webhooks of this organization itself.")] = (
+        None
+    )
     status: Annotated[Literal["success", "failure"] | None, Option("success|failure", "Success is a 2xx answer.")] = (
         None
     )
-    event: Annotated[str | None, Option("NAME", "Of this event.")] = None
-    action: Annotated[str | None, Option("NAME", "Of this action.")] = None
-    guid: Annotated[str | None, Option("GUID", "Attempts that share this guid.")] = None
+    event: Annotated[str | None, Option("NAME", "Only this event.")] = None
+    action: Annotated[str | None, Option("NAME", "Only this action.")] = None
+    guid: Annotated[str | None, Option("GUID", "Only attempts with this guid.")] = None
     since: Annotated[str | None, Option("TIME", "At or after, such as 2026-11-20T09:00:00Z.", parse=time_text)] = None
-    until: Annotated[str | None, Option("TIME", "At or before.", parse=time_text)] = None
+    until: Annotated[str | None, Option("TIME", "At or before this time.", parse=time_text)] = None
     redelivery: Annotated[
         Literal["true", "false"] | None, Option("true|false", "Only repeats, or only first attempts.")
     ] = None
@@ -76,9 +78,9 @@ async def list_deliveries(
     context: Context,
     *,
     chosen: DeliveryOptions,
-    limit: Annotated[int, Option("NUMBER", "The newest so many.", parse=whole_from(1))] = 30,
+    limit: Annotated[int, Option("NUMBER", "Number of deliveries, the newest first.", parse=whole_from(1))] = 30,
 ) -> None:
-    """List deliveries, newest first. Without --hook those of every webhook of the repository or organization."""
+    """List deliveries of a webhook, or of every webhook of a repository or organization, newest first."""
     filters = deliveries.parse_filters(chosen.filters)
     async with context.services() as services:
         found: list[dict[str, object]] = []
@@ -105,15 +107,15 @@ async def show(context: Context, *, delivery: Annotated[int, Argument("ID", pars
 async def redeliver(
     context: Context,
     *,
-    ids: Annotated[tuple[int, ...], Argument("ID", "Only these deliveries.", parse=row_id)] = (),
+    ids: Annotated[tuple[int, ...], Argument("ID", "Deliveries to send again.", parse=row_id)] = (),
     chosen: DeliveryOptions,
 ) -> None:
-    """Send again: the deliveries with these ids, or those of the webhooks that one of --hook, --repository and
+    """Send deliveries again: those with the given ids, or those of the webhooks that --hook, --repository or
     --organization names.
 
-    Of those webhooks, the deliveries that fit the other options; without any, those that failed and were not delivered
-    since. Each event goes again under its guid, once however many attempts it had, and is tried again if it fails. What
-    is interrupted is gone on with by the server.
+    The other options choose among the deliveries of those webhooks. Default: those that failed and were not delivered
+    since. Each event is sent under its guid, once however many attempts it had, and retried if it fails. If the command
+    is interrupted, a server goes on with it.
     """
     given = any(chosen.filters.values())
     async with context.services() as services:

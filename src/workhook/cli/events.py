@@ -12,22 +12,22 @@ from workhook.cli.options import Option
 from workhook.core import errors, json
 from workhook.hooks import publishing, records
 
-app = new_app("Events from elsewhere.")
+app = new_app("Events of other systems.")
 
 
 @command(app, "publish")
 async def publish(
     context: Context,
     *,
-    repository: Annotated[str, Option("OWNER/NAME", "Where it happened.")],
-    event: Annotated[str, Option("NAME", "Such as push or pull_request.")],
-    payload: Annotated[str | None, Option("FILE", "A JSON object; - reads standard input. Without it {}.")] = None,
-    action: Annotated[str | None, Option("NAME", "Else what the payload says.")] = None,
+    repository: Annotated[str, Option("OWNER/NAME", "Repository in which it happened.")],
+    event: Annotated[str, Option("NAME", "Name of the event, such as push or pull_request.")],
+    payload: Annotated[str | None, Option("FILE", "File with a JSON object; - is standard input. Default: {}.")] = None,
+    action: Annotated[str | None, Option("NAME", "Action of the event. Default: `action` of the payload.")] = None,
     event_id: Annotated[
-        str | None, Option("ID", "Your own id: within 24 hours it is published once.", flag="--id")
+        str | None, Option("ID", "Your own id of the event. Within 24 hours a repeat does nothing.", flag="--id")
     ] = None,
 ) -> None:
-    """Publish an event: every webhook that asks for it gets the payload."""
+    """Publish an event to every webhook that asks for it."""
     body = {"event": event, "payload": _read(payload), "action": action, "id": event_id}
     publication = publishing.parse_publication(body)
     async with context.services() as services:

@@ -32,14 +32,17 @@ async def install(
     context: Context,
     *,
     git_dir: _GitDir,
-    repository: Annotated[str, Option("OWNER/NAME", "Where the events are published.")],
-    user: Annotated[str | None, Option("LOGIN", "Who publishes; without it an owner of the repository.")] = None,
-    token: Annotated[str | None, Option("TOKEN", "A token to publish with; without it one is issued.")] = None,
-    url: Annotated[str | None, Option("URL", "The server; without it the one that uses the data folder.")] = None,
+    repository: Annotated[str, Option("OWNER/NAME", "Repository in which the events are published.")],
+    user: Annotated[str | None, Option("LOGIN", "User who publishes. Default: an owner of the repository.")] = None,
+    token: Annotated[str | None, Option("TOKEN", "Token to publish with. Default: one is issued.")] = None,
+    url: Annotated[
+        str | None, Option("URL", "Address of the server. Default: the server that uses the data folder.")
+    ] = None,
 ) -> None:
     """Install a post-receive hook that publishes each push. A slow or absent server never holds a push back.
 
-    A hook that is there already goes on to run. Installing again updates what was installed and keeps its token.
+    A post-receive hook that exists already still runs, after this one. Installing again updates what was installed and
+    keeps its token.
     """
     where = git_push.find_git_dir(git_dir)
     data_dir = context.settings.data.absolute()
@@ -109,7 +112,7 @@ async def _new_token(services: Services, repository: Repository, user: str | Non
 
 @app.command("post-receive")
 def post_receive() -> None:
-    """What Git runs after a push: record it, start the sender, return. Reads BEFORE AFTER REF lines."""
+    """Git runs this after a push: it records the push, starts the sender and returns. Reads BEFORE AFTER REF lines."""
     from workhook.git_push.__main__ import main
 
     sys.exit(main(["post-receive"]))
@@ -117,7 +120,7 @@ def post_receive() -> None:
 
 @command(app, "send", settings=())
 async def send(context: Context, *, git_dir: _GitDir) -> int:
-    """Publish now what waits beside a repository."""
+    """Publish the recorded pushes of a repository now."""
     where = git_push.find_git_dir(git_dir)
     if not spool.HookFolder(where).config.exists():
         raise CliError(f"no hook is installed in {where}.", "workhook git-hook install")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from workhook.identity.schemas import Account, Actor
     from workhook.storage import Database, Reader
 
-app = new_app("Boards from elsewhere.")
+app = new_app("Boards of other systems.")
 
 FILE_MAX_BYTES = 1 << 30
 WARNINGS_SHOWN = 20
@@ -43,27 +43,28 @@ async def trello(
     context: Context,
     *,
     files: Annotated[tuple[Path, ...], Argument("FILE", "Exports of boards, as JSON.")],
-    organization: Annotated[str, Option("LOGIN", "Where the projects are made.")],
+    organization: Annotated[str, Option("LOGIN", "Organization in which the projects are made.")],
     member: Annotated[
         tuple[str, ...],
         Option(
             "TRELLO=LOGIN",
-            "Who a member of the board is here, where the user names differ. May be given several times.",
+            "Login of a member of the board whose user name differs. May be given several times.",
             parse=_pair,
         ),
     ] = (),
     done: Annotated[
-        tuple[str, ...], Option("LIST", "A list whose cards are finished, as those of Done are. Several times.")
+        tuple[str, ...],
+        Option("LIST", "A list whose cards are finished, like those of Done. May be given several times."),
     ] = (),
     as_login: Annotated[
-        str | None, Option("LOGIN", "Who imports; else the organization's first owner.", flag="--as")
+        str | None, Option("LOGIN", "User who imports. Default: the organization's first owner.", flag="--as")
     ] = None,
     dry_run: Annotated[bool, Flag("Only say what would be made.")] = False,
 ) -> None:
     """Make a project of each Trello board: columns, tasks, labels, checklists, comments and who is assigned.
 
-    A board that was imported before gets what is new in its export, and nothing else changes. So an import that was
-    interrupted is completed by the same command again.
+    A board that was imported before gets what is new in its export, and nothing else changes. So the same command
+    completes an import that was interrupted.
     """
     with show_progress() as progress:
         plans = _plans(files, done, progress)

@@ -29,18 +29,21 @@ async def install(
         str | None,
         Option(
             "NAME:LEVEL,…",
-            "At most what it asks for, and all of that when it is installed without this.",
+            "Permissions to grant, at most those that the app asks for. Default at the first installation: all.",
             parse=apps.permission_list,
         ),
     ] = None,
     repository: Annotated[
         tuple[str, ...],
-        Option("NAME", "A repository it may see; without this it sees all. May be given several times."),
+        Option(
+            "NAME",
+            "A repository that the app may see. Default at the first installation: all. May be given several times.",
+        ),
     ] = (),
-    all_permissions: Annotated[bool, Flag("All that it asks for now, where it has fewer.")] = False,
-    all_repositories: Annotated[bool, Flag("All repositories and those to come, where it has some.")] = False,
+    all_permissions: Annotated[bool, Flag("Grant everything that the app asks for now.")] = False,
+    all_repositories: Annotated[bool, Flag("Give the app all repositories, present and future.")] = False,
 ) -> None:
-    """Install an app on an organization, or change what it has there: what is not given stays."""
+    """Install an app on an organization, or change an installation: options that you leave out stay as they are."""
     not_together({"--permissions": permissions is not None, "--all-permissions": all_permissions})
     not_together({"--repository": bool(repository), "--all-repositories": all_repositories})
     async with context.transaction() as tx:
@@ -101,9 +104,11 @@ async def uninstall(
     *,
     name: apps.AppArgument,
     organization: apps.OrganizationOption,
-    remove_webhooks: Annotated[bool, Flag("Those that it made go with it; without this they stay and go on.")] = False,
+    remove_webhooks: Annotated[
+        bool, Flag("Also remove the webhooks that the app made. Default: they stay and go on.")
+    ] = False,
 ) -> None:
-    """Take an app off an organization: its tokens end. Webhooks that it made are the organization's, and stay."""
+    """Uninstall an app from an organization. Its tokens end; webhooks that it made belong to the organization."""
     async with context.transaction() as tx:
         place = await find_organization(tx, organization)
         found = await apps.find_app(tx, name, apps.APP)
@@ -123,7 +128,7 @@ async def uninstall(
 
 @command(app, "installations")
 async def installations(context: Context, *, organization: apps.OrganizationOption) -> None:
-    """List what is installed on an organization."""
+    """List the apps that are installed on an organization."""
     async with context.services() as services:
         place = await find_organization(services.database, organization)
         found, _ = await queries.list_installations_on(services.database, place.id)

@@ -8,8 +8,8 @@ from workhook.cli.common import Context, command, find_organization, find_reposi
 from workhook.cli.options import Option
 from workhook.work.members import admin_actions
 
-app = new_app("Who is in an organization.")
-collaborators = new_app("Who may do what in one repository (project) beyond what the organization gives.")
+app = new_app("Members of an organization.")
+collaborators = new_app("People who were added to one repository (project), and their roles.")
 
 _Organization = Annotated[str, Option("LOGIN", "The organization.")]
 _Repository = Annotated[str, Option("OWNER/NAME", "The repository.")]
@@ -34,7 +34,7 @@ async def add_member(
 
 @command(app, "remove")
 async def remove_member(context: Context, *, organization: _Organization, user: _User) -> None:
-    """Take a user out of an organization, and out of its projects."""
+    """Remove a user from an organization and from its projects."""
     async with context.write() as write:
         place, who = await find_organization(write.tx, organization), await find_user(write.tx, user)
         removed = await admin_actions.remove_member(write, place, who)
@@ -60,7 +60,7 @@ async def add_collaborator(
 
 @command(collaborators, "remove")
 async def remove_collaborator(context: Context, *, repository: _Repository, user: _User) -> None:
-    """Take a user out of a repository. What the organization gives stays."""
+    """Remove a user from a repository. Access through the organization stays."""
     async with context.write() as write:
         where, who = await find_repository(write.tx, repository), await find_user(write.tx, user)
         removed = await admin_actions.remove_collaborator(write, where, who)

@@ -36,11 +36,13 @@ async def rotate(
     *,
     keep_old: Annotated[bool, Flag("Leave the old key in the file. The next rotation drops it.")] = False,
 ) -> None:
-    """Make a new key, encrypt every stored secret with it, and drop the old key; beside servers, which go on.
+    """Make a new key, encrypt every stored secret with it, and drop the old key. Servers keep running meanwhile.
 
-    It may be stopped at any time: run again, it finishes what was begun. It makes no new key then, nor when the file
-    holds an old key that --keep-old left there. When a key is dropped, links to files that were signed with it end, and
-    backups made before need a copy of it: copy secret.key first.
+    You can stop it at any time and run it again: it finishes what was begun, without another new key. It makes no new
+    key either if the file holds an old key that --keep-old left there.
+
+    When a key is dropped, links to files that were signed with it end. Backups made before need a copy of it: copy
+    secret.key first.
     """
     async with context.services() as services:
         if context.settings.secret_key:

@@ -63,14 +63,16 @@ async def setup(
     context: Context,
     *,
     organization: Annotated[str, Option("LOGIN", "The organization, such as acme.")],
-    owner: Annotated[str, Option("LOGIN", "A user who owns it.")],
-    email: Annotated[str | None, Option("ADDRESS", "Of the owner; needed to make a user.")] = None,
-    project: Annotated[str | None, Option("TITLE", "A project in it, such as Website.")] = None,
-    new_token: Annotated[bool, Flag("Issue a token also when there was one.")] = False,
+    owner: Annotated[str, Option("LOGIN", "User who owns it.")],
+    email: Annotated[
+        str | None, Option("ADDRESS", "E-mail address of the owner. Needed if there is no such user yet.")
+    ] = None,
+    project: Annotated[str | None, Option("TITLE", "Title of a project in it, such as Website. Default: none.")] = None,
+    new_token: Annotated[bool, Flag("Issue another token, even if there was one.")] = False,
 ) -> None:
-    """Make an organization, its owner, a project and a token with every scope, or what is missing of them.
+    """Create an organization, its owner, a project, and a token with every scope.
 
-    Doing it again changes nothing; the token is shown only the first time, or with --new-token.
+    What exists already stays as it is. The token is shown the first time only; --new-token issues another.
     """
     async with context.services(make=True) as services, services.database.transaction() as tx:
         made = _Made()

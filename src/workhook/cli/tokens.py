@@ -9,30 +9,39 @@ from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Argument, Option, days, permission_list, row_id, scope_list
 from workhook.identity.tokens import personal, schemas
 
-app = new_app("Tokens: how programs come in.")
+app = new_app("Tokens: with them programs call the API.")
 
 _FINE_GRAINED = "fine-grained"  # the API writes it with an underscore
 _OF_FINE_GRAINED = ("--permissions", "--organization", "--repositories")
 
 
 _Scopes = Annotated[
-    str | None, Option("SCOPE,…", "Of a classic token, such as repo,admin:repo_hook,work.", parse=scope_list)
+    str | None, Option("SCOPE,…", "Scopes of a classic token, such as repo,admin:repo_hook,work.", parse=scope_list)
 ]
 _Kind = Annotated[
     Literal["classic", "fine-grained"],
-    Option("classic|fine-grained", "With scopes, or with permissions in one organization or account."),
+    Option("classic|fine-grained", "With scopes (classic), or with permissions in one organization or account."),
 ]
 _Permissions = Annotated[
     str | None,
-    Option("NAME=LEVEL,…", "Of a fine-grained token, such as work=read,repository_hooks=write.", parse=permission_list),
+    Option(
+        "NAME=LEVEL,…",
+        "Permissions of a fine-grained token, such as work=read,repository_hooks=write.",
+        parse=permission_list,
+    ),
 ]
 _Organization = Annotated[
-    str | None, Option("LOGIN", "Where a fine-grained token reaches: an organization of the user's, or the user.")
+    str | None,
+    Option("LOGIN", "Where a fine-grained token is valid: an organization of the user, or the user's own login."),
 ]
-_Repositories = Annotated[str | None, Option("NAME,…", "Only these of its repositories; without it all of them.")]
+_Repositories = Annotated[
+    str | None, Option("NAME,…", "Repositories that a fine-grained token may reach. Default: all of them.")
+]
 _ExpiresIn = Annotated[
     float | None,
-    Option("DAYS", "Without it a classic token stays good and a fine-grained one has 30 days.", parse=days),
+    Option(
+        "DAYS", "Days until it expires. Default: never for a classic token, 30 days for a fine-grained one.", parse=days
+    ),
 ]
 
 
@@ -40,7 +49,7 @@ _ExpiresIn = Annotated[
 async def create(
     context: Context,
     *,
-    user: Annotated[str, Option("LOGIN", "Whose token it is.")],
+    user: Annotated[str, Option("LOGIN", "User for whom the token acts.")],
     scopes: _Scopes = None,
     kind: _Kind = "classic",
     permissions: _Permissions = None,
@@ -112,7 +121,7 @@ async def list_tokens(
     *,
     user: Annotated[str | None, Option("LOGIN", "Only this user's.")] = None,
 ) -> None:
-    """List tokens of every kind, oldest first; never the tokens themselves, which are stored nowhere."""
+    """List tokens of every kind, oldest first. The tokens themselves are not stored and cannot be shown."""
     async with context.services() as services:
         who = await find_user(services.database, user) if user else None
         rows = [_to_json(each) for each in await personal.every(services.database, who.id if who else None)]
@@ -185,7 +194,7 @@ async def revoke(
     *,
     token_id: Annotated[int, Argument("ID", "As `token list` shows it.", parse=row_id)],
 ) -> None:
-    """Revoke a token of any kind, and what was made with it: from a second later on no process takes them."""
+    """Revoke a token of any kind, and the tokens made with it: within a second every process refuses them."""
     async with context.transaction() as tx:
         found = await personal.find(tx, token_id)
         if found is None:

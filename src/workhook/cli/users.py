@@ -63,9 +63,10 @@ _Login = Annotated[str, Argument("LOGIN", "The user.")]
 
 @command(app, "disable")
 async def disable(context: Context, *, login: _Login) -> None:
-    """Lock a user out: from a second later on no process takes a token, a session or a password of theirs.
+    """Lock a user out: within a second every process refuses the user's tokens, sessions and password.
 
-    Streams end and running timers are finished. What they did stays. The last owner of an organization stays enabled.
+    Streams end and running timers are finished. What the user did stays. The last owner of an organization cannot be
+    disabled.
     """
     base = base_address(context.settings)
     async with context.transaction() as tx:
@@ -88,7 +89,7 @@ def _last_owner(login: str, organizations: list[str]) -> CliError:
 
 @command(app, "enable")
 async def enable(context: Context, *, login: _Login) -> None:
-    """Let a disabled user in again, with the tokens and the password that they had."""
+    """Let a disabled user in again. The tokens and the password from before are valid again."""
     async with context.transaction() as tx:
         user = await find_user(tx, login)
         changed = await actions.enable(tx, user)
@@ -100,10 +101,13 @@ async def enable(context: Context, *, login: _Login) -> None:
 async def sign_in_link(
     context: Context,
     *,
-    login: Annotated[str, Option("LOGIN", "Whom it signs in.")],
-    minutes: Annotated[int, Option("N", "How long it is good.", between=(1, 10080))] = 15,
+    login: Annotated[str, Option("LOGIN", "User whom it signs in.")],
+    minutes: Annotated[int, Option("N", "Minutes until it expires.", between=(1, 10080))] = 15,
 ) -> None:
-    """Make a link that signs a user in, once: also one who has no password, or cannot try it for the moment."""
+    """Make a link that signs a user in, once.
+
+    It also works for a user without a password, and during a pause after wrong passwords.
+    """
     await _link(context, login, sessions.SIGN_IN, minutes)
 
 
@@ -111,10 +115,10 @@ async def sign_in_link(
 async def password_link(
     context: Context,
     *,
-    login: Annotated[str, Option("LOGIN", "Whose password it sets.")],
-    minutes: Annotated[int, Option("N", "How long it is good.", between=(1, 10080))] = 60,
+    login: Annotated[str, Option("LOGIN", "User whose password it sets.")],
+    minutes: Annotated[int, Option("N", "Minutes until it expires.", between=(1, 10080))] = 60,
 ) -> None:
-    """Make a link by which a user sets a password, once. Setting it signs the user out everywhere else."""
+    """Make a link with which a user sets a password, once. Setting it signs the user out everywhere else."""
     await _link(context, login, sessions.SET_PASSWORD, minutes)
 
 
@@ -134,14 +138,15 @@ async def _link(context: Context, login: str, purpose: str, minutes: int) -> Non
 async def set_password(
     context: Context,
     *,
-    login: Annotated[str, Option("LOGIN", "Whose password it is.")],
+    login: Annotated[str, Option("LOGIN", "User whose password it is.")],
     password_file: Annotated[
-        Path | None, Option("FILE", "Take its first line, - is standard input; without it there is a question.")
+        Path | None,
+        Option("FILE", "Read the password from the first line of this file; - is standard input. Default: ask."),
     ] = None,
 ) -> None:
     """Set a user's password, and sign the user out everywhere.
 
-    The password is never an option: other users of a machine see those.
+    The password is never an option, because other users of the machine can see the options of a command.
     """
     async with context.services() as services:
         user = await find_user(services.database, login)
@@ -159,13 +164,13 @@ async def set_password(
 async def link_identity(
     context: Context,
     *,
-    login: Annotated[str, Option("LOGIN", "Who signs in with it from now on.")],
-    subject: Annotated[str, Option("TEXT", "The provider's `sub` for that person, exactly; no address, no name.")],
-    issuer: Annotated[str | None, Option("URL", "The provider. Without this it is the one of oidc_issuer.")] = None,
+    login: Annotated[str, Option("LOGIN", "User who signs in with it from now on.")],
+    subject: Annotated[str, Option("TEXT", "The provider's `sub` for that person, exactly; not an address or a name.")],
+    issuer: Annotated[str | None, Option("URL", "The provider. Default: the setting oidc_issuer.")] = None,
 ) -> None:
     """Let a user sign in with an account of the OpenID Connect provider.
 
-    For people whose e-mail address the provider does not call verified. Doing it again changes nothing.
+    Use it for people whose e-mail address the provider has not verified. Running it again changes nothing.
     """
     provider = issuer or context.settings.oidc_issuer
     if not provider:

@@ -168,76 +168,99 @@ class Settings:
 
     data: Path = _setting(Path("data"), Path, "Folder of the database, the files, the key and the server's address.")
     database_url: str | None = _setting(
-        None, _database_url, "Database; without it SQLite in the data folder.", secret=True
+        None, _database_url, "Address of the database. Default: SQLite in the data folder.", secret=True
     )
     database_session_url: str | None = _setting(
         None,
         postgresql_url,
-        "PostgreSQL itself, where database_url leads to a pooler in transaction mode.",
+        "Address of PostgreSQL itself if database_url leads to a pooler in transaction mode.",
         secret=True,
     )
     database_connections: int = _setting(
-        6, _whole(2, 1000), "Connections of this process to PostgreSQL at most, with the one that it listens on."
+        6, _whole(2, 1000), "Most connections of this process to PostgreSQL, including the one that it listens on."
     )
     files_url: str | None = _setting(
         None,
         _files_url,
-        "Store of files; without it a folder in the data folder. AWS_… variables say how to get there.",
+        "Bucket for files; AWS_… variables hold its address and credentials. Default: a folder in the data folder.",
     )
-    upload_max_mb: int = _setting(100, _whole(1, 100_000, "MiB"), "Size of a file in MiB at most.")
+    upload_max_mb: int = _setting(100, _whole(1, 100_000, "MiB"), "Largest size of a file in MiB.")
     organization_max_mb: int = _setting(
         0,
         _whole(0, 1_000_000_000, "MiB"),
-        "Size of the files and stored events of one organization in MiB at most, with the trash; 0: no limit.",
+        "Most MiB of files and stored events of one organization, including the trash; 0: no limit.",
     )
     organization_max_rows: int = _setting(
         0,
         _whole(0, 1_000_000_000_000),
-        "Records of one organization at most (tasks, events and the like), with the trash; 0: no limit.",
+        "Most records of one organization (tasks, events and the like), including the trash; 0: no limit.",
     )
     host: str = _setting("127.0.0.1", str, "Address to listen on.")
     port: int = _setting(8000, _whole(0, 65535), "Port to listen on; 0 picks a free one.")
-    base_url: str | None = _setting(None, _http_url, "Public address, for links that no request asked for.")
-    secret_key: str | None = _setting(None, str, "Key that encrypts secrets at rest; without it a file.", secret=True)
-    log_level: str = _setting("info", _one_of("debug", "info", "warning", "error"), "Least level that is logged.")
-    log_format: str = _setting("auto", _one_of("auto", "json", "text"), "auto: text on a terminal, else JSON lines.")
-    drain_s: float = _setting(30.0, _seconds(0, 600), "On SIGTERM: how long requests and sends may take to finish.")
-    concurrency: int = _setting(256, _whole(1, 10_000), "Deliveries in flight in this process.")
+    base_url: str | None = _setting(
+        None, _http_url, "Public address of the server. Links in webhook payloads and sign-in links begin with it."
+    )
+    secret_key: str | None = _setting(
+        None, str, "Key that encrypts secrets at rest. Default: the file secret.key in the data folder.", secret=True
+    )
+    log_level: str = _setting(
+        "info",
+        _one_of("debug", "info", "warning", "error"),
+        "Lowest level that is logged: debug, info, warning or error.",
+    )
+    log_format: str = _setting(
+        "auto",
+        _one_of("auto", "json", "text"),
+        "Format of the log: text, json, or auto (text on a terminal, otherwise JSON lines).",
+    )
+    drain_s: float = _setting(
+        30.0, _seconds(0, 600), "Seconds that requests and deliveries in flight get to finish after SIGTERM."
+    )
+    concurrency: int = _setting(256, _whole(1, 10_000), "Most deliveries in flight at once in this process.")
     oidc_issuer: str | None = _setting(
         None, _issuer, "OpenID Connect provider that people may sign in with, exactly as it names itself."
     )
-    oidc_client_id: str | None = _setting(None, str, "What the provider calls this server.")
-    oidc_client_secret: str | None = _setting(None, str, "What this server shows the provider.", secret=True)
-    oidc_create_users: bool = _setting(False, _truth, "New users of the provider get an account.")
-    api_rate_limit: int = _setting(5000, _whole(0, 10**9), "Requests an hour a token; 0: no limit.")
-    trust_proxy: bool = _setting(False, _truth, "Believe X-Forwarded-Proto, -Host and -For of the peer.")
+    oidc_client_id: str | None = _setting(None, str, "Client id that the provider gave this server.")
+    oidc_client_secret: str | None = _setting(
+        None, str, "Client secret that the provider gave this server.", secret=True
+    )
+    oidc_create_users: bool = _setting(
+        False, _truth, "Create an account for a user of the provider who signs in for the first time."
+    )
+    api_rate_limit: int = _setting(5000, _whole(0, 10**9), "Requests per hour for each token; 0: no limit.")
+    trust_proxy: bool = _setting(
+        False, _truth, "Trust the headers X-Forwarded-Proto, -Host and -For. Set it only behind a proxy."
+    )
     metrics_token: str | None = _setting(
-        None, _token, "Token that /metrics asks for; without it only this machine may read.",
+        None, _token, "Token that /metrics asks for. Without it only requests from this machine are answered.",
         secret=True,
     )  # fmt: skip
     header_prefix: str = _setting("X-Service", _prefix, "First part of the names of delivery headers.")
-    hooks_per_event: int = _setting(20, _whole(0, 10**6), "Webhooks of one repository or organization that may name "
-                                    "the same event; 0: no limit.")  # fmt: skip
+    hooks_per_event: int = _setting(20, _whole(0, 10**6), "Most webhooks of one repository or organization that "
+                                    "name the same event; 0: no limit.")  # fmt: skip
     retention_days: int = _setting(30, _whole(1, 3650, "days"), "Days that events and deliveries are kept.")
     audit_retention_days: int = _setting(
         365, _whole(0, 36_500, "days"), "Days that entries of the audit log are kept; 0: for ever."
     )
-    delivery_timeout_s: float = _setting(10.0, _seconds(0.1, 300), "Connect, headers and body of one attempt together.")
-    delivery_retries: int = _setting(8, _whole(0, 50), "Further attempts after a failed one; 0: none.")
-    delivery_retry_first_s: float = _setting(10.0, _seconds(0, 86_400), "Pause before the first further attempt.")
-    delivery_allow_networks: tuple[str, ...] = _setting(
-        (), _networks, "Networks that deliveries may reach although they are private."
+    delivery_timeout_s: float = _setting(
+        10.0, _seconds(0.1, 300), "Seconds for one attempt: connecting, headers and body together."
     )
+    delivery_retries: int = _setting(8, _whole(0, 50), "Retries after a failed attempt; 0: none.")
+    delivery_retry_first_s: float = _setting(
+        10.0, _seconds(0, 86_400), "Seconds before the first retry. Later ones wait longer."
+    )
+    delivery_allow_networks: tuple[str, ...] = _setting((), _networks, "Private networks that deliveries may reach.")
     delivery_lease_s: float = _setting(
-        10.0, _seconds(1, 3600), "How long the webhooks of a process that died wait for another process."
+        10.0, _seconds(1, 3600), "Seconds after which other processes take over the webhooks of a process that died."
     )
     delivery_memory_mb: int = _setting(
-        256, _whole(1, 1_000_000, "MiB"), "Memory for the payloads of deliveries in MiB at most, in this process."
+        256, _whole(1, 1_000_000, "MiB"), "Most MiB of memory for the payloads of deliveries in this process."
     )
     worker_listen: str | None = _setting(
         None,
         _address,
-        "Where `workhook worker` serves its health and metrics; without it nowhere. Port 0 picks a free one.",
+        "Address at which `workhook worker` serves /healthz, /readyz and /metrics. Default: none. "
+        "Port 0 picks a free one.",
     )
     delivery_proxy: str | None = _setting(None, str, "HTTP proxy for deliveries.", secret=True)
 

@@ -45,11 +45,11 @@ _CURSOR = {"type": "string", "pattern": "^v1_[0-9]{1,16}$"}
 _TIME = {"type": "string", "format": "date-time"}
 _DELIVERY_QUERY = (
     PER_PAGE,
-    Query("cursor", "The delivery that the page starts from, as a `Link` header gave it.", _CURSOR),
+    Query("cursor", "Where the page starts; the value comes from a `Link` header.", _CURSOR),
     Query("status", "`success` is a 2xx answer, `failure` everything else.", {"enum": ["success", "failure"]}),
     Query("event", "Only this event."),
     Query("action", "Only this action."),
-    Query("guid", "Only the attempts that share this guid."),
+    Query("guid", "Only the attempts with this guid."),
     Query("since", "Delivered at or after.", _TIME),
     Query("until", "Delivered at or before.", _TIME),
     Query("redelivery", "Only repeats, or only first attempts.", {"type": "boolean"}),
@@ -236,7 +236,7 @@ async def deliveries_redeliver_many(call: Call, hook_id: int) -> Queued:
 
 @both.get("/hooks/{hook_id}/redeliveries/{redelivery_id}")
 async def redeliveries_get(call: Call, hook_id: int, redelivery_id: int) -> RedeliveryShape:
-    """See how far a redelivery has come."""
+    """Get the progress of a redelivery."""
     hook = await _hook_of(call, call.database, hook_id)
     job = await redelivery.find(call.database, hook.id, redelivery_id)
     return redelivery.shape_of(job, f"{call.base}{owner_of(call).path}/hooks/{hook.id}")
@@ -278,7 +278,7 @@ async def repository_dispatch(call: Call) -> None:
 async def list_app_hooks(call: Call, page: Page) -> Paged[list[AppHookShape]]:
     """List the webhooks that OAuth apps made.
 
-    In the organization and in its repositories. The lists of webhooks show them to the app alone.
+    Webhooks of the organization and of its repositories. Other lists show them to the app alone.
     """
     found, total = await queries.list_app_hooks(call.database, actor_of(call), owner_of(call).account, page)
     newest = await _newest(call.database, [each.hook for each in found])
@@ -295,7 +295,7 @@ async def list_app_hooks(call: Call, page: Page) -> Paged[list[AppHookShape]]:
 async def delete_app_hook(write: Write, hook_id: int) -> None:
     """Delete a webhook that an OAuth app made.
 
-    In the organization or in one of its repositories. What waits to be sent to it is dropped.
+    A webhook of the organization or of one of its repositories. Deliveries that wait for it are dropped.
     """
     await actions.delete_app_hook(write.tx, write.actor, owner_of(write.call).account, hook_id)
 

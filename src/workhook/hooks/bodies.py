@@ -29,12 +29,10 @@ def _events(target: HookTarget, description: str) -> Schema:
     return {"description": description, "type": "array", "items": items, "examples": [["push"]]}
 
 
-CONFIG_UPDATE = config_schema("ConfigUpdate", "What is absent stays as it is.")
-_CONFIG_CREATE = config_schema("ConfigCreate", "What is absent is unset.", "url")
+CONFIG_UPDATE = config_schema("ConfigUpdate", "Fields that are absent stay as they are.")
+_CONFIG_CREATE = config_schema("ConfigCreate", "Settings that are absent are unset.", "url")
 _REPLACES = "It replaces the configuration; without `secret` the secret is removed. An empty object changes nothing."
-_CONFIG_REPLACE = config_schema(
-    "ConfigReplace", f"{_REPLACES} A repository's webhook keeps its url where none is given."
-)
+_CONFIG_REPLACE = config_schema("ConfigReplace", f"{_REPLACES} A repository's webhook keeps its url if none is given.")
 # The spec: an organization's webhook must name its url again.
 _CONFIG_REPLACE_WITH_URL = {
     **config_schema("OrganizationConfigReplace", _REPLACES),
@@ -49,7 +47,7 @@ def hook_create(target: HookTarget) -> Schema:
     properties = {
         "name": _WEB,
         "config": _CONFIG_CREATE,
-        "events": _events(target, "What to be sent; `*` is every event. Absent or empty: `push`."),
+        "events": _events(target, "Events to send; `*` is every event. Absent or empty: `push`."),
         "active": _ACTIVE,
     }
     if target == "repository":
@@ -67,11 +65,11 @@ def hook_update(target: HookTarget) -> Schema:
     if target == "repository":
         properties["add_events"] = _events(target, "Events to add, unless `events` is given.")
         properties["remove_events"] = {
-            "description": "Events to remove, before any are added, unless `events` is given.",
+            "description": "Events to remove before others are added, unless `events` is given.",
             "type": "array",
             "items": {"type": "string"},
         }
-    return _object(f"{target.capitalize()}HookUpdate", "What is absent stays as it is.", properties)
+    return _object(f"{target.capitalize()}HookUpdate", "Fields that are absent stay as they are.", properties)
 
 
 def _text(description: str, *, high: int, **more: Any) -> Schema:
@@ -88,19 +86,19 @@ PUBLISH = _object(
     "An event from another system.",
     {
         "event": {
-            "description": "A name of the catalogue (GET `/webhook-events`); Workhook's own take an admin.",
+            "description": "A name from `GET /webhook-events`. Only an admin may publish Workhook's own events.",
             "type": "string",
             "enum": list(CATALOG),
             "examples": ["push"],
         },
         "payload": {
-            "description": "It gets `repository`, `organization`, `sender` and `action` where it has none.",
+            "description": "`repository`, `organization`, `sender` and `action` are added if they are missing.",
             "type": "object",
             "examples": [{"ref": "refs/heads/main"}],
         },
-        "action": _text_or_null("By default the payload's `action`.", pattern=_NO_NUL),
+        "action": _text_or_null("Default: the payload's `action`.", pattern=_NO_NUL),
         "id": _text(
-            "The publisher's own name for the event: within 24 hours a repeat does nothing.",
+            "The publisher's own id of the event. Within 24 hours a repeat does nothing.",
             high=128,
             type=["string", "null"],
         ),
@@ -120,8 +118,8 @@ DISPATCH = _object(
 _OUTCOME = "`success` is a 2xx answer, `failure` everything else."
 REDELIVER = _object(
     "Redeliver",
-    "Which deliveries to send again: those that fit every filter. Without any, all that failed. Events that "
-    "wait already are left out. A thousand deliveries are looked at before the answer, the rest after it.",
+    "Which deliveries to send again: those that match every filter. Without a filter, all that failed. Events "
+    "that wait already are left out. A thousand deliveries are looked at before the answer, the rest after it.",
     {
         "status": {"description": _OUTCOME, "enum": ["success", "failure", None]},
         "since": _text_or_null("Delivered at or after.", format="date-time"),

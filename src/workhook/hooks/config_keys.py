@@ -175,9 +175,9 @@ CONFIG_KEYS: dict[str, ConfigKey] = {
         "`standard`: both, and those of Standard Webhooks, which need a secret `whsec_…`.",
         enum=[*_STYLES, "", None], default="github",
     ),
-    "retries": _number("retries", 0, 50, "[0-9]|[1-4][0-9]|50", "Further attempts after a failed one."),
-    "max_concurrency": _number("max_concurrency", 1, 1000, "[1-9][0-9]{0,2}|1000", "Deliveries in flight at once."),
-    "rate_limit": _number("rate_limit", 1, 10_000, "[1-9][0-9]{0,3}|10000", "Deliveries a second."),
+    "retries": _number("retries", 0, 50, "[0-9]|[1-4][0-9]|50", "Retries after a failed attempt."),
+    "max_concurrency": _number("max_concurrency", 1, 1000, "[1-9][0-9]{0,2}|1000", "Most deliveries in flight."),
+    "rate_limit": _number("rate_limit", 1, 10_000, "[1-9][0-9]{0,3}|10000", "Most deliveries per second."),
     _ROTATION: ConfigKey(
         _read_rotation,
         {"description": "With a new secret: seconds for which the old one signs too, where the style has room for two.",

@@ -31,12 +31,12 @@ class LastResponse(msgspec.Struct):
 
 
 class ConfigShape(msgspec.Struct, omit_defaults=True):
-    """A webhook's configuration as it is shown. Secrets are masked; what is not set is not there."""
+    """A webhook's configuration as it is shown. Secrets are masked; settings without a value are absent."""
 
     url: Annotated[str | UnsetType, Meta(description="The receiver.", examples=["https://example.com/webhook"])] = UNSET
     content_type: Annotated[
         Literal["json", "form", "application/json", "application/x-www-form-urlencoded"] | UnsetType,
-        Meta(description="How payloads are sent, in the word that was written.", examples=["json"]),
+        Meta(description="How payloads are sent, as it was written.", examples=["json"]),
     ] = UNSET
     insecure_ssl: Annotated[
         Literal["0", "1"] | UnsetType, Meta(description="`1`: the receiver's certificate is not checked.")
@@ -46,11 +46,11 @@ class ConfigShape(msgspec.Struct, omit_defaults=True):
     password: Annotated[str | UnsetType, Meta(description="Masked: `********`.")] = UNSET
     header_style: Annotated[
         Literal["github", "service", "standard"] | UnsetType,
-        Meta(description="Which names the headers have. Absent: those of `github`."),
+        Meta(description="The names of the headers. Absent: those of `github`."),
     ] = UNSET
-    retries: Annotated[str | UnsetType, Meta(description="Further attempts after a failed one.")] = UNSET
-    max_concurrency: Annotated[str | UnsetType, Meta(description="Deliveries in flight at once.")] = UNSET
-    rate_limit: Annotated[str | UnsetType, Meta(description="Deliveries a second.")] = UNSET
+    retries: Annotated[str | UnsetType, Meta(description="Retries after a failed attempt.")] = UNSET
+    max_concurrency: Annotated[str | UnsetType, Meta(description="Most deliveries in flight.")] = UNSET
+    rate_limit: Annotated[str | UnsetType, Meta(description="Most deliveries per second.")] = UNSET
 
 
 HookId = Annotated[int, Meta(ge=1, le=2**31 - 1, extra_json_schema={"format": "int32"}, examples=[1])]
@@ -64,7 +64,7 @@ class HookShape(msgspec.Struct):
     id: HookId
     name: Annotated[Literal["web"], Meta(description="Always `web`.")]
     active: Annotated[bool, Meta(description="Whether events are sent to it.")]
-    events: Annotated[list[str], Meta(description="What it is sent; `*` is every event.", examples=[["push"]])]
+    events: Annotated[list[str], Meta(description="The events that it gets; `*` is every event.", examples=[["push"]])]
     config: ConfigShape
     updated_at: Time
     created_at: Time
@@ -83,11 +83,15 @@ class HookApp(msgspec.Struct):
 
 
 class AppHookShape(HookShape, kw_only=True):
-    """A webhook that an OAuth app made. At its `url` only the app finds it."""
+    """A webhook that an OAuth app made. Only the app can open its `url`."""
 
     app: HookApp
     repository: Annotated[
-        str | None, Meta(description="Its full name; null: the organization's own.", examples=["acme/website"])
+        str | None,
+        Meta(
+            description="Full name of its repository; null: a webhook of the organization itself.",
+            examples=["acme/website"],
+        ),
     ]
 
 
@@ -95,7 +99,10 @@ class DeliveryItem(msgspec.Struct):
     """One attempt to send one event to one webhook."""
 
     id: DeliveryId
-    guid: Annotated[str, Meta(description="Of the event at this webhook: repeats have the same. `X-Service-Delivery`.")]
+    guid: Annotated[
+        str,
+        Meta(description="Id of the event at this webhook; repeats have the same. It is sent as `X-Service-Delivery`."),
+    ]
     delivered_at: Time
     redelivery: Annotated[bool, Meta(description="Whether it is a repeat of an earlier attempt.")]
     duration: Annotated[float, Meta(ge=0, description="Seconds.", examples=[0.12])]
@@ -103,15 +110,22 @@ class DeliveryItem(msgspec.Struct):
         str, Meta(description="`OK`, or why it failed.", examples=["OK", "Invalid HTTP Response: 500", "timed out"])
     ]
     status_code: Annotated[
-        int, Meta(ge=200, le=599, description="What was answered; 502 or 504 where nothing was.", examples=[200])
+        int,
+        Meta(
+            ge=200,
+            le=599,
+            description="The status that the receiver answered; 502 or 504 if it did not answer.",
+            examples=[200],
+        ),
     ]
     event: Annotated[str, Meta(description="The event's name.", examples=["push"])]
-    action: Annotated[str | None, Meta(description="The event's action, where it has one.")]
+    action: Annotated[str | None, Meta(description="The event's action, if it has one.")]
     installation_id: Annotated[
-        int | None, Meta(description="Of the app that caused the event or, failing that, made the webhook.")
+        int | None,
+        Meta(description="The installation of the app that caused the event or, if none did, made the webhook."),
     ]
     repository_id: Annotated[int | None, Meta(description="Null for events of the organization itself.")]
-    throttled_at: Annotated[Time | None, Meta(description="When it was held back for the webhook's limits.")]
+    throttled_at: Annotated[Time | None, Meta(description="When the webhook's limits held it back.")]
     url: Annotated[str, Meta(description="The receiver; empty in lists.")]
 
 
@@ -137,31 +151,33 @@ class DeliveryDetail(DeliveryItem):
 
 
 class Accepted(msgspec.Struct):
-    """`{}`: accepted; clients parse it."""
+    """`{}`: accepted. Clients parse it as JSON."""
 
 
 class Published(msgspec.Struct):
     """The event is stored."""
 
-    id: Annotated[str, Meta(description="What the publisher called it, else a number of ours.", examples=["build-17"])]
+    id: Annotated[
+        str, Meta(description="The publisher's id of the event, or a number if there was none.", examples=["build-17"])
+    ]
     deliveries: Annotated[int, Meta(ge=0, description="How many active webhooks get it; 0 for a repeat of an `id`.")]
 
 
 class RedeliveryShape(msgspec.Struct):
-    """How far many deliveries that were asked for again have come."""
+    """The progress of a redelivery of many deliveries."""
 
     id: int
-    state: Annotated[Literal["running", "done"], Meta(description="`done`: every delivery that fits was looked at.")]
+    state: Annotated[Literal["running", "done"], Meta(description="`done`: every matching delivery was looked at.")]
     queued: Annotated[int, Meta(ge=0, description="How many events will be sent again, so far.")]
-    percent: Annotated[int, Meta(ge=0, le=100, description="Of the deliveries that are to be looked at, about.")]
+    percent: Annotated[int, Meta(ge=0, le=100, description="Share of the deliveries that were looked at, about.")]
     created_at: Time
-    updated_at: Annotated[Time, Meta(description="When it last went on.")]
+    updated_at: Annotated[Time, Meta(description="When it last made progress.")]
     finished_at: Time | None
-    url: Annotated[str, Meta(description="Where to ask again.")]
+    url: Annotated[str, Meta(description="Address of this progress.")]
 
 
 class Queued(msgspec.Struct):
-    """What was asked for again. A thousand deliveries are looked at before the answer, the rest after it."""
+    """The redelivery that was started. A thousand deliveries are looked at before the answer, the rest after it."""
 
     queued: Annotated[int, Meta(ge=0, description="How many events will be sent again, so far.")]
     job: RedeliveryShape

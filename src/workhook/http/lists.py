@@ -29,7 +29,7 @@ WHOLE_LIST_MAX = 1000
 
 PER_PAGE_DEFAULT = 30
 PER_PAGE_MAX = 100
-PER_PAGE = Query("per_page", "Results a page; more than 100 count as 100.", {"type": "integer", "minimum": 1})
+PER_PAGE = Query("per_page", "Results per page; more than 100 counts as 100.", {"type": "integer", "minimum": 1})
 PAGING = (PER_PAGE, Query("page", "The page to fetch, from 1.", {"type": "integer", "minimum": 1}))
 
 _MARK = "v1_"
@@ -55,15 +55,12 @@ class ListQuery(msgspec.Struct):
     """What every list takes; a list with filters adds fields in a subclass."""
 
     per_page: (
-        Annotated[
-            int, Meta(ge=1, le=PER_PAGE_MAX, description="Rows of a page; without it up to 1,000 rows are answered.")
-        ]
-        | UnsetType
+        Annotated[int, Meta(ge=1, le=PER_PAGE_MAX, description="Rows per page. Default: up to 1,000 rows.")] | UnsetType
     ) = UNSET
     cursor: (
         Annotated[
             str,
-            Meta(max_length=1024, description="Where the page starts, as the Link header gave it."),
+            Meta(max_length=1024, description="Where the page starts; the value comes from the `Link` header."),
             Checked(_not_a_cursor),
         ]
         | UnsetType

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from inspect import cleandoc
 from typing import Any
 
 import msgspec
@@ -29,6 +30,15 @@ _PATH_PARTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "delivery_id": ("Id of the delivery.", _INTEGERS),
 }
 
+# Parts of paths whose things are not called after them.
+_THINGS: Mapping[str, str] = {
+    "applications": "app",
+    "memberships": "person",
+    "oauth-apps": "OAuth app",
+    "redeliveries": "redelivery",
+    "repositories": "repository",
+}
+
 SHARED_PARAMETERS: Mapping[str, Any] = {
     "ApiVersion": {
         "name": "X-Service-Api-Version",
@@ -41,14 +51,14 @@ SHARED_PARAMETERS: Mapping[str, Any] = {
         "name": "If-None-Match",
         "in": "header",
         "required": False,
-        "description": "An `ETag` that was answered before: 304 while it still holds.",
+        "description": "An `ETag` from an earlier answer: you get 304 while nothing has changed.",
         "schema": {"type": "string"},
     },
     "IfMatch": {
         "name": "If-Match",
         "in": "header",
         "required": False,
-        "description": "An `ETag` that was answered before: the change happens only if it still holds.",
+        "description": "An `ETag` from an earlier answer: the change is made only if nothing else has changed since.",
         "schema": {"type": "string"},
     },
     "IdempotencyKey": {
@@ -81,8 +91,8 @@ def _path_parameter(op: Operation, name: str) -> dict[str, Any]:
     described = _PATH_PARTS.get(name) if op.area is WEBHOOK_API else None
     if described is None:
         before = op.path.partition(f"/{{{name}}}")[0].rpartition("/")[2]
-        thing = before.removesuffix("s").replace("_", " ")
-        what = "id" if name.endswith("_id") else name
+        thing = _THINGS.get(before) or before.removesuffix("s").replace("_", " ")
+        what = "client id" if name == "client_id" else "id" if name.endswith("_id") else name
         described = (f"The {what} of the {thing}.", _INTEGERS if op.path_types.get(name) == "integer" else _TEXT)
     description, schema = described
     return {"name": name, "in": "path", "required": True, "description": description, "schema": dict(schema)}
@@ -101,21 +111,21 @@ def _header(description: str, *, kind: str = "string", required: bool = False, *
 
 
 HEADERS: Mapping[str, Any] = {
-    "RequestId": _header("Under this the server's log tells what happened.", required=True, examples=["6f1c…"]),
+    "RequestId": _header("Id of the request in the server's log.", required=True, examples=["6f1c…"]),
     "RateLimit": _header("Requests that the token has in an hour.", kind="integer", minimum=0),
     "RateRemaining": _header("Requests that it has left.", kind="integer", minimum=0),
     "RateUsed": _header("Requests that it has used.", kind="integer", minimum=0),
-    "RateReset": _header("When the count starts anew: seconds since the epoch.", kind="integer"),
+    "RateReset": _header("When the count starts again, in seconds since the epoch.", kind="integer"),
     "RateResource": _header("What is counted: always `core`.", const="core"),
     "OAuthScopes": _header("The scopes of the token."),
-    "OAuthClientId": _header("Of a token of an OAuth app: the app's client id."),
+    "OAuthClientId": _header("For a token of an OAuth app: the app's client id."),
     "TokenExpiration": _header(
-        "When the token ends. Absent for one that does not.", examples=["2026-12-21 10:00:00 UTC"]
+        "When the token expires. Absent for one that does not.", examples=["2026-12-21 10:00:00 UTC"]
     ),
-    "AcceptedOAuthScopes": _header("The scopes of which the operation wants one."),
-    "ETag": _header("Names this state of the answer.", examples=['W/"d368…"']),
+    "AcceptedOAuthScopes": _header("Scopes, one of which the operation needs."),
+    "ETag": _header("Identifies this state of the answer.", examples=['W/"d368…"']),
     "Link": _header('Other pages of the list, as absolute URLs: `<…>; rel="next"`. Absent if there are none.'),
-    "Location": _header("Where the thing is.", required=True, format="uri"),
+    "Location": _header("Address of what was created.", required=True, format="uri"),
     "RetryAfter": _header("Seconds to wait.", kind="integer", minimum=0, examples=[2]),
     "Authenticate": _header(
         "`Bearer`; `Basic` where an app shows its client secret.",
@@ -224,6 +234,8 @@ class Schemas:
                 shown[key] = _COMPONENTS + self._names[value.removeprefix(_COMPONENTS)]
             elif key in ("examples", "example", "const", "enum", "default"):
                 shown[key] = value
+            elif key == "description":
+                shown[key] = cleandoc(value)  # docstrings are indented
             elif key != "title":
                 shown[key] = self._polished(value)
         shown = _null_in_type(with_wire_type(shown))

@@ -26,68 +26,67 @@ SUMMARY = "Work management in which every change is a signed, stored, replayable
 DESCRIPTION = """\
 Two areas on one server.
 
-**The work-management API** has the prefix `/api/v1`: projects and all that hangs on them. An answer is \
+**The work-management API** has the prefix `/api/v1`: projects and everything in them. An answer is \
 `{"success": true, …}`, an error `{"success": false, "code", "message", "errors", "request_id"}`.
 
-**The webhook API** is served at the root and, the same, under `/api/v3` for clients that add this prefix: webhooks, \
-their deliveries, and publishing of events. Clients made for GitHub's API work with it. An error is \
-`{"message", "documentation_url", "status"}`, with `errors` where single fields are wrong. The header \
+**The webhook API** has webhooks, their deliveries, and publishing of events. It is served at the root and also under \
+`/api/v3`, for clients that add this prefix. Clients made for GitHub's API work with it. An error is \
+`{"message", "documentation_url", "status"}`, with `errors` if single fields are wrong. The header \
 `X-Service-Api-Version` (or `X-GitHub-Api-Version`) may name the version that a client was written for.
 
-**Authentication**: `Authorization: Bearer TOKEN` (`token TOKEN` is taken too). Each operation names the scopes of \
-which the token needs one. What a caller cannot see is 404; what it sees but may not do is 403.
+**Authentication**: `Authorization: Bearer TOKEN` (`token TOKEN` is taken too). Each operation names \
+scopes, one of which the token needs. What a caller cannot see is 404; what it sees but may not do is 403.
 
-**Parameters**: the work-management API ignores none. A parameter that an operation does not have is 422 and named, in \
-the query, in the body and in the items of a list; so is one that is there twice. A body that is no JSON is 400, also \
-where none is asked for. The webhook API ignores parameters that it does not know and takes the last of what is there \
-twice, but its bodies have to be JSON, too.
+**Parameters**: the work-management API refuses unknown parameters (422), in the query, in the body and in the items \
+of a list. It also refuses a parameter that is sent twice. A body that is not JSON is 400, even where an operation \
+takes no body. The webhook API ignores unknown parameters and takes the last of a repeated one; its bodies must be \
+JSON, too.
 
-**Limits**: the `X-RateLimit-*` headers tell how many requests the token has left in this hour. Past that the webhook \
-API answers 403, the work-management API 429, both with `Retry-After`.
+**Limits**: the `X-RateLimit-*` headers tell how many requests the token has left in this hour. When none is left, the \
+webhook API answers 403 and the work-management API 429, both with `Retry-After`.
 
-**Conditional requests**: a GET answers an `ETag`; sent back in `If-None-Match` it gives 304 while nothing has \
-changed, which costs a token nothing of its request limit, up to ten times as many as that in an hour.
+**Conditional requests**: a GET answers an `ETag`. Send it back in `If-None-Match`: while nothing has changed you get \
+304. With a token, a 304 does not count against the request limit, up to ten times that limit in an hour.
 
 **Lists**: follow the `Link` header; do not make cursors yourself.
 
-Every answer has an `X-Request-Id`, of the webhook API also as `X-GitHub-Request-Id`, under which \
-the server's log tells what happened.
+Every answer has an `X-Request-Id` (in the webhook API also `X-GitHub-Request-Id`). The server's log names it.
 """
 
 TAGS: Mapping[str, str] = {
     "Projects": "A project is also a repository: the webhook API knows it as `owner/name`.",
-    "Trash": "What was deleted, for the time in which it can be restored.",
-    "Members": "Who of the organization is added to a project.",
+    "Trash": "What was deleted and can still be restored.",
+    "Members": "People who are in a project.",
     "Clients": "People from outside, who see only their own projects.",
     "Columns": "The columns of a project's board.",
     "Tasks": "Tasks sit in the columns of a project.",
-    "Task Comments": "What is said about a task.",
+    "Task Comments": "Comments on tasks.",
     "Files": "Files and folders of a project.",
-    "File comments": "What is said about a file, with replies.",
-    "Timesheets": "Time spent on tasks; timers.",
+    "File comments": "Comments on files, and replies to them.",
+    "Timesheets": "Time spent on tasks, and timers.",
     "Services": "What an organization sells.",
     "Service Checkouts": "Subscriptions: they can be paused, cancelled and deleted.",
     "Task Credits": "An append-only ledger of credits.",
     "Invoices": "Drafts become sent, then paid or void.",
     "Users": "The caller, and the people of an organization.",
     "Activity": "What happened in a project.",
-    "Search": "Words in tasks, files, comments and replies.",
+    "Search": "Search for words in tasks, files, comments and replies.",
     "repository webhooks": "Webhooks of one repository, their deliveries, and publishing events of it.",
     "organization webhooks": "Webhooks that get the events of every repository of an organization, and its own.",
     "people": "Who is in an organization or a repository: inviting, accepting, removing, leaving.",
-    "tokens": "What stands for the caller: personal tokens, and what apps were given. Tokens are shown once.",
-    "apps": "What acts for itself: apps, where they are installed, and the tokens that they make with their key.",
-    "app management": "How owners of an organization register OAuth apps and apps, and install apps on it.",
-    "OAuth": "How an app gets a token of a user: the code flow with PKCE, the device flow, renewal, revocation.",
+    "tokens": "Tokens that act for the caller: personal ones, and those of apps. A token is shown once.",
+    "apps": "Apps that act for themselves: where they are installed, and the tokens that they make with their key.",
+    "app management": "Owners of an organization register OAuth apps and apps here, and install apps.",
+    "OAuth": "How an app gets a token for a user: the code flow with PKCE, the device flow, renewal, revocation.",
     "audit log": "Who did what in an organization, from where, and what was refused.",
-    "support": "What clients ask besides: who am I, what is there, which events exist.",
+    "support": "What clients ask first: who am I, what can I see, which events exist.",
     "system": "For those who run the server: health, metrics, this document. No token, no limit.",
 }
 
 ANSWERS: Mapping[int, str] = {
     200: "The answer.",
     201: "It was created; `Location` says where it is.",
-    202: "Accepted: it is stored, and happens after this answer.",
+    202: "Accepted: the request is stored and carried out after this answer.",
     204: "Done. There is no body.",
     206: "The part that `Range` asked for; `Content-Range` says which it is.",
     304: "Nothing has changed since the `ETag` that was sent in `If-None-Match`. There is no body.",
@@ -95,19 +94,19 @@ ANSWERS: Mapping[int, str] = {
 
 _PROBLEMS: Mapping[int, str] = {
     400: "The request cannot be read: its JSON or form, its query string, a cursor, or the version that it asks for.",
-    401: "There is no token, or the token is not good (any more).",
+    401: "There is no token, or the token is wrong, expired or revoked.",
     403: "The caller sees this but may not do it: the message names the role or scope that is missing.",
     404: "There is no such thing, or the caller cannot see it.",
-    409: "It is in a state in which this cannot be done; `code` says which.",
+    409: "The state of the record does not allow this; `code` says why.",
     412: "`If-Match` names another state than the current one: somebody else changed it.",
     413: "The body is too large.",
     414: "Path and query are too long. The connection is closed.",
     415: "The body is of another media type than the operation takes.",
-    416: "`Range` begins behind the end of the file; `Content-Range` says how long that is.",
+    416: "`Range` begins behind the end of the file; `Content-Range` says how long the file is.",
     422: "A value is wrong; every wrong field is listed.",
     429: "The token has no requests left in this hour.",
-    500: "The server failed. The request id tells those who run it why.",
-    503: "The database cannot be used, or there is too much to do. Nothing was done; the same can succeed later.",
+    500: "The server failed. Whoever runs it finds the cause in the log by the request id.",
+    503: "The database cannot be used, or the server has too much to do. Nothing was done; try again later.",
 }
 _WEBHOOK_PROBLEMS: Mapping[int, str] = {
     403: "The caller sees this but may not do it, or the token has no requests left in this hour (`Retry-After`).",

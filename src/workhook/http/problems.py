@@ -13,13 +13,13 @@ from workhook.http.wire_types import Url
 
 
 class WebhookFault(msgspec.Struct, omit_defaults=True):
-    """One thing that is wrong; a key without a value is absent."""
+    """One fault; a key without a value is absent."""
 
-    resource: Annotated[str | None, Meta(description="What was wrong.", examples=["Hook"])] = None
-    field: Annotated[str | None, Meta(description="Which field of it, if it is one.", examples=["url"])] = None
+    resource: Annotated[str | None, Meta(description="The kind of record that is wrong.", examples=["Hook"])] = None
+    field: Annotated[str | None, Meta(description="The field that is wrong, if it is one.", examples=["url"])] = None
     code: Annotated[str | None, Meta(description="`custom`: see the message.", examples=["custom"])] = None
     message: Annotated[str | None, Meta(description="In words.", examples=["url cannot be blank"])] = None
-    value: Annotated[Any, Meta(description="What was sent, where that helps.")] = UNSET
+    value: Annotated[Any, Meta(description="The value that was sent, if that helps.")] = UNSET
 
 
 class WebhookProblem(msgspec.Struct):
@@ -30,7 +30,7 @@ class WebhookProblem(msgspec.Struct):
     status: Annotated[str, Meta(description="The status of the answer, as text.", examples=["404"])]
     errors: Annotated[
         list[WebhookFault] | str | UnsetType,
-        Meta(description="Every single thing that is wrong; a text where the version is not served."),
+        Meta(description="Every fault; a text if the requested version is not served."),
     ] = UNSET
 
 

@@ -136,12 +136,12 @@ def operations(
 
     @routes.get("/healthz")
     async def healthz(call: Call) -> Health:
-        """Whether the process is alive."""
+        """Check whether the process is alive."""
         return Health("ok")
 
     @routes.get("/readyz", answers={200: Readiness, 503: Readiness})
     async def readyz(call: Call) -> Answer:
-        """Whether the process can serve."""
+        """Check whether the process can serve requests."""
         checks = {"database": await probe_database()}
         if schema is not None:
             checks["schema"] = await schema()

@@ -21,7 +21,7 @@ Timestamp = Annotated[int, JsonForm(Time, to_millis_text), MOMENT]
 Url = Annotated[str, Meta(extra_json_schema={"format": "uri"}), LINK]
 """An absolute URL that starts with the base the request came by."""
 
-Unserved = Annotated[Url, Meta(description="For clients that insist on the key: nothing is served there.")]
+Unserved = Annotated[Url, Meta(description="For clients that expect the key: nothing is served there.")]
 """A link that is there for its key alone."""
 
 WIRE_TYPE = "x-wire-type"

@@ -27,7 +27,7 @@ Template = Annotated[str, msgspec.Meta(extra_json_schema={"format": "uri-templat
 
 
 class Root(msgspec.Struct):
-    """Where things are, as URL templates (RFC 6570)."""
+    """The addresses of this API, as URL templates (RFC 6570)."""
 
     current_user_url: Template
     organization_url: Template
@@ -39,13 +39,13 @@ class Root(msgspec.Struct):
 
 
 class Meta(msgspec.Struct):
-    """About this server."""
+    """Facts about this server."""
 
     verifiable_password_authentication: Annotated[
         bool, msgspec.Meta(description="Always false. Clients look for it to tell the kind of server.")
     ]
     installed_version: str
-    hooks: Annotated[list[str], msgspec.Meta(description="Networks that deliveries come from: not told, so empty.")]
+    hooks: Annotated[list[str], msgspec.Meta(description="Networks that deliveries come from: always empty.")]
 
 
 class Rate(msgspec.Struct):
@@ -54,12 +54,12 @@ class Rate(msgspec.Struct):
     limit: Annotated[int, msgspec.Meta(ge=0, description="Requests an hour.")]
     used: Annotated[int, msgspec.Meta(ge=0)]
     remaining: Annotated[int, msgspec.Meta(ge=0)]
-    reset: Annotated[int, msgspec.Meta(description="When the count starts anew: seconds since the epoch.")]
+    reset: Annotated[int, msgspec.Meta(description="When the count starts again, in seconds since the epoch.")]
     resource: str
 
 
 class Resources(msgspec.Struct):
-    """All count the same; clients expect these names."""
+    """All have the same count; clients expect these names."""
 
     core: Rate
     search: Rate
@@ -80,9 +80,9 @@ class EventType(msgspec.Struct):
     name: Annotated[str, msgspec.Meta(examples=["push"])]
     actions: Annotated[list[str], msgspec.Meta(description="Those that are known; a payload may carry others.")]
     description: str
-    targets: Annotated[list[str], msgspec.Meta(description="Kinds of hook that may name it; `*` gets it anyway.")]
+    targets: Annotated[list[str], msgspec.Meta(description="Kinds of webhook that may name it; `*` gets every event.")]
     schema: Annotated[
-        dict[str, Any] | None, msgspec.Meta(description="JSON Schema of its payload, where Workhook makes it.")
+        dict[str, Any] | None, msgspec.Meta(description="JSON Schema of its payload, if Workhook makes it.")
     ]
 
 
@@ -91,7 +91,7 @@ routes = Routes(WEBHOOK_API, "support")
 
 @routes.get("/")
 async def root(call: Call) -> Root:
-    """Where things are."""
+    """List the addresses of this API."""
     base = call.base
     web = base.removesuffix("/api/v3")
     return Root(
@@ -107,7 +107,7 @@ async def root(call: Call) -> Root:
 
 @routes.get("/rate_limit", etag=False)
 async def rate_limit(call: Call) -> RateLimit:
-    """How many requests are left."""
+    """Get how many requests the token has left."""
     usage = caller_of(call).usage
     core, *others = (
         Rate(usage.limit, usage.used, usage.remaining, usage.reset, each) for each in Resources.__struct_fields__
@@ -117,19 +117,19 @@ async def rate_limit(call: Call) -> RateLimit:
 
 @routes.get("/zen", etag=False, media_type="text/plain", answers={200: {"type": "string"}})
 async def zen(call: Call) -> Answer:
-    """A short saying."""
+    """Get a short saying."""
     return Answer(random_quote().encode(), media_type="text/plain; charset=utf-8")
 
 
 @routes.get("/meta")
 async def meta(call: Call) -> Meta:
-    """About this server."""
+    """Get facts about this server."""
     return Meta(verifiable_password_authentication=False, installed_version=__version__, hooks=[])
 
 
 @routes.get("/webhook-events", answers={200: list[EventType]})
 async def webhook_events(call: Call) -> Answer:
-    """The catalogue of events."""
+    """List the events that exist."""
     return Answer(LISTING)
 
 
@@ -156,7 +156,7 @@ class GraphQLFault(msgspec.Struct):
 
 
 class GraphQLAnswer(msgspec.Struct):
-    """As GraphQL has it: a question that cannot be answered has the status 200, too."""
+    """As in GraphQL: a query that cannot be answered has the status 200, too."""
 
     data: Annotated[dict[str, Any] | None, msgspec.Meta(description="`{viewer: {…}}`; null with `errors`.")]
     errors: list[GraphQLFault] | UnsetType = UNSET
@@ -191,9 +191,9 @@ def fields_of_viewer(query: str) -> list[str] | None:
     "/graphql", access="user", body=_BODY, body_required=True, problems=(413,), without=(422,), etag=False
 )
 async def graphql(call: Call) -> GraphQLAnswer:
-    """Who the caller is, for clients that ask in GraphQL.
+    """Get the caller, for clients that ask in GraphQL.
 
-    Other questions are answered with `errors`: there is no GraphQL API here.
+    There is no GraphQL API here: any other query is answered with `errors`.
     """
     query = (await call.json_object()).get("query")
     if not isinstance(query, str):

@@ -23,29 +23,29 @@ from workhook.storage import Reader, Row
 
 
 class AuditEntry(msgspec.Struct):
-    """Who did what to what, from where; or what was refused."""
+    """Who did what to what, and from where; or what was refused."""
 
     timestamp: Annotated[int, Meta(description="Milliseconds since the epoch.")] = msgspec.field(name="@timestamp")
-    document_id: Annotated[str, Meta(description="Of this entry alone.")] = msgspec.field(name="_document_id")
+    document_id: Annotated[str, Meta(description="Id of this entry.")] = msgspec.field(name="_document_id")
     action: Annotated[str, Meta(examples=["hook.create", "task.edit"])]
     operation_type: Annotated[str, Meta(examples=["create", "access", "modify", "remove", "restore"])]
     created_at: Annotated[int, Meta(description="The same as `@timestamp`.")]
     actor: Annotated[str | None, Meta(description="Null for Workhook itself and for its command line.")]
     actor_id: int | None
     actor_ip: str | None
-    org: Annotated[str | None, Meta(description="The organization that it concerns.")]
+    org: Annotated[str | None, Meta(description="The organization that the entry is about.")]
     org_id: int | None
     repo: Annotated[str | None, Meta(description="`owner/name`.")]
     repo_id: int | None
-    user: Annotated[str | None, Meta(description="Whom it was about, where that was somebody.")]
+    user: Annotated[str | None, Meta(description="The person whom the entry is about, if there is one.")]
     token_id: int | None
     programmatic_access_type: Annotated[str | None, Meta(examples=["classic personal access token"])]
     app_id: Annotated[int | None, Meta(description="The app that called, or that the token was issued to.")]
-    request_id: Annotated[str | None, Meta(description="The `X-Request-Id` of its answer.")]
-    status: Annotated[int | None, Meta(description="Null: it was done. Else how it was refused.")]
-    times: Annotated[int, Meta(ge=1, description="Refusals that were alike, at about that time.")]
-    target: Annotated[str, Meta(examples=["hook/7"], description="What was acted on; of a refusal the path.")]
-    data: Annotated[dict[str, Any], Meta(description="More of it. Never a secret.")]
+    request_id: Annotated[str | None, Meta(description="The `X-Request-Id` of the request.")]
+    status: Annotated[int | None, Meta(description="Null: it was done. Otherwise the status of the refusal.")]
+    times: Annotated[int, Meta(ge=1, description="Number of like refusals at about that time.")]
+    target: Annotated[str, Meta(examples=["hook/7"], description="What was acted on; for a refusal, the path.")]
+    data: Annotated[dict[str, Any], Meta(description="More details. Never a secret.")]
 
 
 def entry_of(row: Row, *, hooks: bool = True) -> AuditEntry:
@@ -107,8 +107,8 @@ routes = Routes(WEBHOOK_API, "audit log", read="audit_log.read")
             "`git` is what is done over Git, of which Workhook has nothing; `web` and `all` are the rest.",
             {"enum": ["web", "git", "all"]},
         ),
-        Query("after", "Entries that come after this one, as a `Link` header gave it.", _CURSOR),
-        Query("before", "Entries that come before this one, likewise.", _CURSOR),
+        Query("after", "Entries after this one; the value comes from a `Link` header.", _CURSOR),
+        Query("before", "Entries before this one; the value comes from a `Link` header.", _CURSOR),
         Query("order", "`desc` begins with the newest.", {"enum": ["desc", "asc"], "default": "desc"}),
         PER_PAGE,
     ),
@@ -118,7 +118,7 @@ routes = Routes(WEBHOOK_API, "audit log", read="audit_log.read")
 async def organization_audit_log_list(call: Call) -> Answer:
     """List the audit log of an organization.
 
-    With `Accept: application/x-ndjson` everything that fits, one line of JSON an entry, without pages.
+    With `Accept: application/x-ndjson` you get all matching entries, one line of JSON each, without pages.
     """
     selection = parse_phrase(call.query_text("phrase") or "", named_organization(call).account.id)
     include, order = _choice(call, "include", ("web", "git", "all")), _choice(call, "order", ("desc", "asc"))

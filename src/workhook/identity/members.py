@@ -170,10 +170,10 @@ def _choice(name: str, description: str, *known: str, default: str = "") -> Quer
 @routes.get(
     "/user/memberships/orgs",
     access="user",
-    query=(_choice("state", "`pending`: the caller is invited. Without it both.", "active", "pending"),),
+    query=(_choice("state", "`pending`: the caller is invited. Default: both.", "active", "pending"),),
 )
 async def user_memberships(call: Call, page: Page) -> Paged[list[s.Membership]]:
-    """What the caller is in each organization."""
+    """List the caller's memberships."""
     state = call.query_choice("state", ("all", "active", "pending"))
     actor = actor_of(call)
     shapes: list[s.Membership] = []
@@ -191,7 +191,7 @@ async def user_memberships(call: Call, page: Page) -> Paged[list[s.Membership]]:
 
 @routes.get("/user/memberships/orgs/{org}", access="organization.membership")
 async def user_membership(call: Call) -> s.Membership:
-    """What the caller is in an organization."""
+    """Get the caller's membership in an organization."""
     found = named_organization(call)
     assert found.role is not None, "the rule asks for a member"
     return s.membership_shape(found.account, actor_of(call).user, found.role, call.base)
@@ -201,13 +201,13 @@ async def user_membership(call: Call) -> s.Membership:
     "/orgs/{org}/members",
     query=(
         _choice("role", "`admin`: owners; `member`: the others.", *_MEMBERS, default="all"),
-        _choice("filter", "Nothing else is known of them.", "all", default="all"),
+        _choice("filter", "Only `all` is supported.", "all", default="all"),
     ),
 )
 async def organization_members(call: Call, page: Page) -> Paged[list[OwnerShape]]:
-    """Who is in an organization.
+    """List the members of an organization.
 
-    The bots of its apps, and people from outside who were added to a repository, are not.
+    Without the bots of its apps, and without people from outside who were added to a repository.
     """
     call.query_choice("filter", ("all",))
     role = cast(MemberRole, call.query_choice("role", _MEMBERS))
@@ -217,14 +217,14 @@ async def organization_members(call: Call, page: Page) -> Paged[list[OwnerShape]
 
 @routes.get("/orgs/{org}/members/{username}")
 async def organization_member_check(call: Call, username: str) -> None:
-    """Whether somebody is in an organization."""
+    """Check whether somebody is in an organization."""
     if await find_member(call.database, named_organization(call).account.id, username) is None:
         raise NotFound()  # also for the bots of its apps
 
 
 @routes.get("/orgs/{org}/memberships/{username}")
 async def organization_membership(call: Call, username: str) -> s.Membership:
-    """What somebody is in an organization."""
+    """Get somebody's membership in an organization."""
     place = named_organization(call)
     member = await find_member(call.database, place.account.id, username)
     if member is not None:
@@ -243,16 +243,16 @@ async def organization_membership(call: Call, username: str) -> s.Membership:
     "/repos/{owner}/{repo}/collaborators",
     access="repository.collaborators",
     query=(
-        _choice("affiliation", "`direct`: who was added; `outside`: of these, who is not in the organization.",
+        _choice("affiliation", "`direct`: people who were added; `outside`: those not in the organization.",
                 *_AFFILIATIONS, default="all"),
-        _choice("permission", "Who may do at least this.", *_LEAST),
+        _choice("permission", "Only people with at least this permission.", *_LEAST),
     ),
 )  # fmt: skip
 async def repository_collaborators(call: Call, page: Page) -> Paged[list[s.CollaboratorShape]]:
-    """Who is in a repository.
+    """List the people in a repository.
 
-    Owners of the organization, its members unless the repository is private, and who was added. Clients of the project
-    are not in it.
+    Owners of the organization, its members (unless the repository is private), and people who were added. Clients of
+    the project are not listed.
     """
     affiliation = cast(Affiliation, call.query_choice("affiliation", _AFFILIATIONS))
     least = _LEAST[call.query_choice("permission", tuple(_LEAST))]
@@ -263,16 +263,16 @@ async def repository_collaborators(call: Call, page: Page) -> Paged[list[s.Colla
 
 @routes.get("/repos/{owner}/{repo}/collaborators/{username}", access="repository.collaborators")
 async def repository_collaborator_check(call: Call, username: str) -> None:
-    """Whether somebody is in a repository."""
+    """Check whether somebody is in a repository."""
     if (await _require_somebody(call, username)).role == "none":
         raise NotFound()
 
 
 @routes.get("/repos/{owner}/{repo}/collaborators/{username}/permission", access="repository.collaborators")
 async def repository_collaborator_permission(call: Call, username: str) -> s.CollaboratorPermission:
-    """What somebody may do in a repository.
+    """Get somebody's permission in a repository.
 
-    `none` for somebody whom the caller sees in an organization, and who is not in the repository.
+    `none`: a person whom the caller knows from an organization, but who is not in the repository.
     """
     found = await _require_somebody(call, username)
     shape = s.collaborator_shape(found.account, found.role, call.base)

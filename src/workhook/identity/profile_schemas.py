@@ -22,7 +22,7 @@ class ProfileShape(OwnerShape, kw_only=True):
     """A user, an organization, or the bot of an app."""
 
     name: str | None
-    email: Annotated[str | None, Meta(description="Null but for the caller.")]
+    email: Annotated[str | None, Meta(description="Null, except for the caller.")]
     created_at: Time
     updated_at: Time
     bio: None = None
@@ -40,7 +40,7 @@ class OrganizationProfileShape(schemas.OrganizationShape, kw_only=True):
     """An organization, as its members see it."""
 
     name: str | None
-    email: Annotated[str | None, Meta(description="For members alone.")]
+    email: Annotated[str | None, Meta(description="Only members see it.")]
     created_at: Time
     updated_at: Time
     blog: None = None
@@ -70,7 +70,11 @@ class Email(msgspec.Struct):
     email: str
     primary: Annotated[bool, Meta(description="Always true: there is one.")]
     verified: Annotated[
-        bool, Meta(description="Always true: whoever runs the server gave it, or a provider that has verified it.")
+        bool,
+        Meta(
+            description="Always true: the address comes from whoever runs the server, or from "
+            "a provider that has verified it."
+        ),
     ]
     visibility: Annotated[str, Meta(description="Always `private`.")]
 
@@ -103,10 +107,10 @@ Role = Literal["none", "read", "write", "admin"]
 
 
 class Membership(msgspec.Struct):
-    """Who somebody is in an organization."""
+    """A membership in an organization."""
 
     url: Url
-    state: Annotated[Literal["active", "pending"], Meta(description="`pending`: invited, and not accepted yet.")]
+    state: Annotated[Literal["active", "pending"], Meta(description="`pending`: invited, but not accepted yet.")]
     role: Annotated[Literal["admin", "member"], Meta(description="`admin`: an owner.")]
     organization_url: Url
     organization: OrganizationProfileShape
@@ -118,12 +122,12 @@ class Membership(msgspec.Struct):
 class CollaboratorShape(OwnerShape, kw_only=True):
     """Somebody in a repository."""
 
-    permissions: Annotated[schemas.Permissions, Meta(description="What this one may do in it.")]
+    permissions: Annotated[schemas.Permissions, Meta(description="What this person may do in it.")]
     role_name: Role
 
 
 class CollaboratorPermission(msgspec.Struct):
-    """What somebody may do in a repository."""
+    """Somebody's permission in a repository."""
 
     permission: Role
     role_name: Annotated[Role, Meta(description="The same.")]
@@ -172,8 +176,8 @@ class OrganizationInvitation(msgspec.Struct):
 
     id: int
     node_id: str
-    login: Annotated[str | None, Meta(description="Of the invited user; null for an invitation by e-mail.")]
-    email: Annotated[str | None, Meta(description="That it was made for; null for an invitation by login.")]
+    login: Annotated[str | None, Meta(description="Login of the invited user; null for an invitation by e-mail.")]
+    email: Annotated[str | None, Meta(description="Address that was invited; null for an invitation by login.")]
     role: Annotated[Literal["admin", "direct_member"], Meta(description="`admin`: an owner.")]
     created_at: Time
     inviter: OwnerShape
@@ -190,8 +194,8 @@ class RepositoryInvitation(msgspec.Struct):
     id: int
     node_id: str
     repository: RepositoryProfileShape
-    login: Annotated[str, Meta(description="Of the invited user.")]
-    invitee: Annotated[OwnerShape | None, Meta(description="Null where the caller does not see that account.")]
+    login: Annotated[str, Meta(description="Login of the invited user.")]
+    invitee: Annotated[OwnerShape | None, Meta(description="Null if the caller does not see that account.")]
     inviter: OwnerShape
     permissions: Literal["read", "write", "admin"]
     created_at: Time

@@ -131,59 +131,59 @@ async def user_get(call: Call) -> s.ProfileShape:
 
 @routes.get("/user/emails", access="user")
 async def user_emails(call: Call) -> list[s.Email]:
-    """The caller's e-mail address."""
+    """Get the caller's e-mail address."""
     address = actor_of(call).user.email
     return [s.Email(address, primary=True, verified=True, visibility="private")] if address else []
 
 
 @routes.get("/user/orgs", access="user")
 async def user_organizations(call: Call, page: Page) -> Paged[list[s.OrganizationProfileShape]]:
-    """The organizations that the caller is in."""
+    """List the organizations that the caller is in."""
     actor = actor_of(call)
     return _organizations(call, await list_shared(call.database, actor, actor.user.id, page))
 
 
 @routes.get("/user/repos", access="user")
 async def user_repositories(call: Call, page: Page) -> Paged[list[s.RepositoryProfileShape]]:
-    """The repositories in which the caller has a place."""
+    """List the repositories that the caller is in."""
     return _repositories(call, await list_seen(call.database, actor_of(call), all_seen, page))
 
 
 @routes.get("/user/teams", access="user")
 async def user_teams(call: Call) -> list[s.Team]:
-    """The caller's teams: there are none."""
+    """List the caller's teams: always empty."""
     return []
 
 
 @routes.get("/users/{username}", access="account.read")
 async def account_get(call: Call, username: str) -> s.ProfileShape:
-    """The caller, an organization, or somebody of the same one."""
+    """Get a user or an organization that the caller sees."""
     return _profile(call, await _named(call, username))
 
 
 @routes.get(
     "/users/{username}/gpg_keys",
     name="account_gpg_keys",
-    summary="GPG keys of somebody: there are none",
+    summary="List somebody's GPG keys: always empty",
     access="account.read",
 )
 @routes.get("/users/{username}/keys", access="account.read")
 async def account_keys(call: Call, username: str) -> list[s.Key]:
-    """SSH keys of somebody: there are none."""
+    """List somebody's SSH keys: always empty."""
     await _named(call, username)  # Terraform's `github_user` has no answer at all without these two lists
     return []
 
 
 @routes.get("/users/{username}/orgs", access="account.read")
 async def account_organizations(call: Call, username: str, page: Page) -> Paged[list[s.OrganizationProfileShape]]:
-    """The organizations that the caller is in with somebody."""
+    """List the organizations that the caller and the user are both in."""
     found = await _named(call, username)
     return _organizations(call, await list_shared(call.database, actor_of(call), found.id, page))
 
 
 @routes.get("/users/{username}/repos", access="account.read")
 async def account_repositories(call: Call, username: str, page: Page) -> Paged[list[s.RepositoryProfileShape]]:
-    """The repositories of somebody that the caller sees."""
+    """List the repositories of an account that the caller sees."""
     found = await _named(call, username)
     return _repositories(
         call, await list_seen(call.database, actor_of(call), seen_of_account, page, account_id=found.id)
@@ -193,19 +193,19 @@ async def account_repositories(call: Call, username: str, page: Page) -> Paged[l
 @routes.get(
     "/organizations/{organization_id}",
     name="organization_get_by_number",
-    summary="An organization, by its number",
+    summary="Get an organization by its id",
     access="organization.read",
     path_types={"organization_id": "integer"},
 )
 @routes.get("/orgs/{org}", access="organization.read")
 async def organization_get(call: Call) -> s.OrganizationProfileShape:
-    """An organization."""
+    """Get an organization."""
     return s.organization_profile_shape(named_organization(call).account, call.base)
 
 
 @routes.get("/orgs/{org}/repos", access="organization.read")
 async def organization_repositories(call: Call, page: Page) -> Paged[list[s.RepositoryProfileShape]]:
-    """The repositories of an organization."""
+    """List the repositories of an organization."""
     actor, place = actor_of(call), named_organization(call).account
     reached = next((each for each in actor.grants or () if each.account_id == place.id), None)
     chosen = None if reached is None else reached.repository_ids
@@ -215,7 +215,7 @@ async def organization_repositories(call: Call, page: Page) -> Paged[list[s.Repo
 @routes.get(
     "/repositories/{repository_id}",
     name="repository_get_by_number",
-    summary="A repository, by its number",
+    summary="Get a repository by its id",
     access="repository.read",
     path_types={"repository_id": "integer"},
 )
@@ -227,7 +227,7 @@ async def repository_get(call: Call) -> s.RepositoryProfileShape:
 
 @routes.get("/user/{account_id}", access="account.read")
 async def account_get_by_number(call: Call, account_id: int) -> s.ProfileShape:
-    """The same as /users/{username}, by its number."""
+    """Get a user or an organization by its id."""
     return _profile(call, await find_visible(call.database, actor_of(call), visible_by_id, id=account_id))
 
 

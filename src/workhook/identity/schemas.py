@@ -116,7 +116,7 @@ class AccountShape(msgspec.Struct):
     login: str
     id: int
     node_id: str
-    avatar_url: Annotated[str, Meta(description="Empty without one.")]
+    avatar_url: Annotated[str, Meta(description="Empty if there is none.")]
     gravatar_id: Annotated[str, Meta(description="Always empty.")]
     url: Url
     html_url: Url
@@ -126,7 +126,7 @@ class AccountShape(msgspec.Struct):
 
 
 class Permissions(msgspec.Struct):
-    """What somebody, the caller where nobody is named, may do in the repository."""
+    """What a person (by default the caller) may do in the repository."""
 
     admin: bool
     maintain: bool
@@ -151,12 +151,14 @@ class RepositoryShape(msgspec.Struct):
     hooks_url: Url
     archived: Annotated[bool, Meta(description="Whether the project is archived.")]
     disabled: bool
-    visibility: Annotated[Literal["private", "internal"], Meta(description="`internal`: members see it.")]
+    visibility: Annotated[
+        Literal["private", "internal"], Meta(description="`internal`: members of the organization see it.")
+    ]
     default_branch: str
     created_at: Time
     updated_at: Time
     pushed_at: Annotated[Time | None, Meta(description="Always null.")]
-    project_id: Annotated[str, Meta(description="What the work-management API calls it.")]
+    project_id: Annotated[str, Meta(description="The project's id in the work-management API.")]
     permissions: Permissions | msgspec.UnsetType = msgspec.UNSET
 
 
@@ -174,7 +176,7 @@ class OrganizationShape(msgspec.Struct):
     issues_url: Unserved
     members_url: Annotated[str, Meta(extra_json_schema={"format": "uri-template"})]
     public_members_url: Unserved
-    avatar_url: Annotated[str, Meta(description="Empty without one.")]
+    avatar_url: Annotated[str, Meta(description="Empty if there is none.")]
     html_url: Url
     description: str | None
     type: str

@@ -97,7 +97,7 @@ class Access(msgspec.Struct, frozen=True):
 def require_not_archived(repository: Repository) -> None:
     """Raises `Conflict`."""
     if repository.archive:
-        raise Conflict("The project is archived; take it up again (archive: false) to change it.", code="archived")
+        raise Conflict("The project is archived; unarchive it (archive: false) to change it.", code="archived")
 
 
 _client = clients.alias("looking")  # a statement may select clients besides

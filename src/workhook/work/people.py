@@ -25,7 +25,8 @@ NOBODY_ELSE: sa.ColumnElement[Any] = sa.cast(sa.null(), sa.BigInteger)
 
 
 class PersonShape(msgspec.Struct):
-    """A person in a record. `login` and `username` are the same. `email`: a stand-in for those who may not see it."""
+    """A person in a record. `login` and `username` are the same. `email` is a placeholder unless the caller may see the
+    address."""
 
     id: int
     login: str

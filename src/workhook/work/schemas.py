@@ -20,6 +20,6 @@ def if_set(value: V | UnsetType, otherwise: V | None = None) -> V | None:
 
 
 class Done(msgspec.Struct):
-    """It was deleted, paused, canceled: there is no record to show."""
+    """Done: something was deleted, paused or canceled, and there is no record to show."""
 
     success: bool = True

@@ -155,7 +155,7 @@ def _existing(installation: Installation | None) -> Installation:
 
 @routes.get("/app")
 async def app_get(call: Call) -> s.IntegrationShape:
-    """The app itself."""
+    """Get the app that calls."""
     app = app_of(call)
     owner = await account_queries.find_account_by_id(call.database, app.account_id)
     assert owner is not None, "an app belongs to an organization"
@@ -208,9 +208,9 @@ async def app_installations_suspend(write: Write, installation_id: int) -> None:
 
 @routes.delete(f"{_ONE}/suspended")
 async def app_installations_unsuspend(write: Write, installation_id: int) -> None:
-    """Take up a suspended installation again.
+    """Resume a suspended installation.
 
-    One that the app itself has suspended: what an owner has, an owner takes back.
+    The app lifts its own suspension only. An owner's suspension is lifted by an owner.
     """
     await installing.unsuspend(write.tx, None, await _own(write.call, write.tx, installation_id), by="app")
 
@@ -226,21 +226,21 @@ async def app_installation_of_organization(call: Call, org: str) -> s.Installati
 
 @routes.get("/repos/{owner}/{repo}/installation")
 async def app_installation_of_repository(call: Call, owner: str, repo: str) -> s.InstallationShape:
-    """Get the app's installation that reaches a repository."""
+    """Get the app's installation that covers a repository."""
     found = await queries.find_reaching(call.database, app_of(call), owner, repo)
     return s.installation_shape(_existing(found), call.base)
 
 
 @routes.get("/repositories/{repository_id}/installation")
 async def app_installation_of_repository_by_number(call: Call, repository_id: int) -> s.InstallationShape:
-    """The same, by the repository's number."""
+    """Get the app's installation that covers a repository, by the repository's id."""
     found = await queries.find_reaching_by_id(call.database, app_of(call), repository_id)
     return s.installation_shape(_existing(found), call.base)
 
 
 @routes.get("/app/installation-requests")
 async def app_installation_requests(call: Call) -> list[s.InstallationRequest]:
-    """Who has asked for the app to be installed: nobody, since owners install it themselves."""
+    """List requests to install the app: always empty, because owners install it themselves."""
     return []
 
 
@@ -253,7 +253,7 @@ async def app_installation_of_user(call: Call, username: str) -> s.InstallationS
 
 @routes.get("/installation/repositories", access="installation")
 async def installation_repositories_list(call: Call, page: Page) -> Paged[s.InstallationRepositories]:
-    """List the repositories that an installation access token reaches."""
+    """List the repositories that an installation access token covers."""
     actor = actor_of(call)
     assert actor.installation_id is not None, "the rule takes tokens of installations alone"
     assert actor.app_id is not None
@@ -277,7 +277,7 @@ async def installation_token_revoke(write: Write) -> None:
 
 @routes.get("/user/installations", access="user.installations")
 async def user_installations_list(call: Call, page: Page) -> Paged[s.UserInstallations]:
-    """List the app's installations that the user has a part in."""
+    """List the app's installations that the user has access to."""
     actor = actor_of(call)
     found, total = await queries.list_of_user(
         call.database, actor.app_id or 0, actor.user.id, page, place_id=actor.narrowed_to

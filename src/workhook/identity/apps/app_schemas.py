@@ -25,12 +25,13 @@ PermissionMap = Annotated[
     dict[str, Level], Meta(description="`repository_hooks`, `organization_hooks`, `work`, each `read` or `write`.")
 ]
 Selection = Annotated[
-    Literal["all", "selected"], Meta(description="`all`: those to come too; `selected`: the chosen ones.")
+    Literal["all", "selected"],
+    Meta(description="`all`: all repositories, present and future; `selected`: the chosen ones."),
 ]
 
 
 class OwnerShape(schemas.AccountShape):
-    """A user or organization, with every key that typed clients know of one."""
+    """A user or organization, with every key that typed clients expect."""
 
     followers_url: Unserved
     following_url: Unserved
@@ -53,14 +54,14 @@ class IntegrationShape(msgspec.Struct, kw_only=True):
     owner: OwnerShape
     name: str
     description: str | None
-    external_url: Annotated[str, Meta(description="The app's own page; without one its page here.")]
+    external_url: Annotated[str, Meta(description="The app's own page or, if it has none, its page here.")]
     html_url: Url
     created_at: Time
     updated_at: Time
     permissions: Annotated[
-        PermissionMap, Meta(description="What an installation may be granted at most: permission → `read`, `write`.")
+        PermissionMap, Meta(description="The most that an installation may be granted: permission → `read` or `write`.")
     ]
-    events: Annotated[list[str], Meta(description="Always empty: an app makes webhooks of its own.")]
+    events: Annotated[list[str], Meta(description="Always empty: apps make their own webhooks.")]
     installations_count: int
 
 
@@ -79,13 +80,13 @@ class InstallationShape(msgspec.Struct, kw_only=True):
     target_id: Annotated[int, Meta(description="The id of `account`.")]
     target_type: Annotated[str, Meta(description="Always `Organization`.")]
     permissions: PermissionMap
-    events: Annotated[list[str], Meta(description="Always empty: an app makes webhooks of its own.")]
+    events: Annotated[list[str], Meta(description="Always empty: apps make their own webhooks.")]
     created_at: Time
     updated_at: Time
     single_file_name: None
     has_multiple_single_files: bool
     single_file_paths: list[str]
-    suspended_by: Annotated[None, Meta(description="Not told.")]
+    suspended_by: Annotated[None, Meta(description="Always null.")]
     suspended_at: Time | None
 
 
@@ -101,7 +102,7 @@ _OF_COLLABORATORS = Annotated[str, Meta(extra_json_schema={"format": "uri-templa
 if TYPE_CHECKING:
 
     class AppRepositoryShape(schemas.RepositoryShape, kw_only=True):
-        """A repository, with every key that typed clients know of one."""
+        """A repository, with every key that typed clients expect."""
 
         owner: OwnerShape
 else:
@@ -117,7 +118,7 @@ else:
             *((name, bool, False) for name in ("has_issues", "has_projects", "has_wiki", "has_pages")),
         ],
         bases=(schemas.RepositoryShape,),
-        namespace={"__doc__": "A repository, with every key that typed clients know of one."},
+        namespace={"__doc__": "A repository, with every key that typed clients expect."},
         module=__name__,
         kw_only=True,
     )
@@ -155,7 +156,7 @@ class UserInstallations(msgspec.Struct):
 
 
 class AccessTokenBody(msgspec.Struct):
-    """Narrows the token to some of the installation's repositories and permissions. Absent: all of them."""
+    """Limits the token to some of the installation's repositories and permissions. Default: all of them."""
 
     repositories: (
         Annotated[
@@ -168,7 +169,7 @@ class AccessTokenBody(msgspec.Struct):
         Annotated[list[Annotated[int, Meta(ge=1, le=2**53 - 1)]], Meta(min_length=1, max_length=NAMED_MAX)] | UnsetType
     ) = UNSET
     permissions: (
-        Annotated[dict[str, Level], Meta(description="Permission → `read`, `write`. Empty: all that were granted.")]
+        Annotated[dict[str, Level], Meta(description="Permission → `read` or `write`. Empty: all that were granted.")]
         | UnsetType
     ) = UNSET
 

@@ -162,13 +162,13 @@ async def apps_update(write: Write, edit: s.AppEdit) -> s.AppShape:
     "/orgs/{org}/oauth-apps/{client_id}",
     name="oauth_apps_delete",
     summary="Delete an OAuth app",
-    description="With its tokens, what users have granted it, and the webhooks that it alone sees.",
+    description="Its tokens, the consents of its users, and the webhooks that it alone sees are deleted, too.",
 )
 @apps.delete("/orgs/{org}/apps/{slug}")
 async def apps_delete(write: Write) -> None:
     """Delete an app.
 
-    With its installations, its tokens and what users have granted it.
+    Its installations, its tokens and the consents of its users are deleted, too.
     """
     await actions.delete_app(write.tx, write.actor, await _app_of(write.call, write.tx))
 
@@ -177,7 +177,7 @@ async def apps_delete(write: Write) -> None:
 async def create_secret(write: Write) -> Created[s.SecretShape]:
     """Make another client secret.
 
-    There are two at most, so that a rotation has no gap.
+    An app has at most two, so that you can rotate them without a gap.
     """
     app = await _app_of(write.call, write.tx)
     made, secret = await actions.add_secret(write.tx, write.actor, app)
@@ -188,7 +188,7 @@ async def create_secret(write: Write) -> Created[s.SecretShape]:
 
 @both.get("/secrets/{secret_id}")
 async def get_secret(call: Call, secret_id: int) -> s.SecretShape:
-    """What is known of a client secret."""
+    """Get the facts about a client secret, without the secret."""
     app = await _app_of(call, call.database)
     return shape_of(s.SecretShape, _with_id(await queries.list_secrets(call.database, app.id), secret_id))
 
@@ -203,7 +203,7 @@ async def delete_secret(write: Write, secret_id: int) -> None:
 async def revoke_tokens(write: Write) -> None:
     """Revoke every token of an {called}.
 
-    Users have to authorise it anew.
+    Users have to authorise it again.
     """
     await actions.revoke_tokens(write.tx, write.actor, await _app_of(write.call, write.tx))
 
@@ -237,7 +237,7 @@ async def apps_get_key(call: Call, key_id: int) -> s.KeyShape:
 async def apps_delete_key(write: Write, key_id: int) -> None:
     """Delete a key of an app.
 
-    Not the last one: without a key an app cannot call.
+    The last key cannot be deleted: an app calls with a key.
     """
     await actions.remove_key(write.tx, write.actor, await _app_of(write.call, write.tx), key_id)
 

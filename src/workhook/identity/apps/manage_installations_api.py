@@ -89,7 +89,7 @@ async def installations_get(call: Call, installation_id: int) -> s.OwnInstallati
 async def installations_update(write: Write, installation_id: int, edit: s.InstallationEdit) -> s.OwnInstallationShape:
     """Change an installation.
 
-    Permissions that the app asks for besides are had only once they are granted here.
+    New permissions that the app asks for take effect once they are granted here.
     """
     installation = await _installation_of(write.call, write.tx, installation_id)
     selection = edit.repository_selection
@@ -106,15 +106,17 @@ async def installations_update(write: Write, installation_id: int, edit: s.Insta
     _ONE,
     query=(
         Query(
-            "remove_webhooks", "Whether the webhooks that it made go with it.", {"type": "boolean", "default": False}
+            "remove_webhooks",
+            "Whether to remove the webhooks that it made, too.",
+            {"type": "boolean", "default": False},
         ),
     ),
 )
 async def installations_delete(write: Write, installation_id: int) -> None:
     """Uninstall an app.
 
-    Its tokens end. Webhooks that it made are the organization's: they stay and go on, unless they are removed with it.
-    The audit log tells how many.
+    Its tokens end. Webhooks that it made belong to the organization: they stay and go on, unless you remove them with
+    it. The audit log says how many.
     """
     remove = write.call.query_text("remove_webhooks") or "false"
     if remove not in ("true", "false"):
@@ -128,22 +130,22 @@ async def installations_delete(write: Write, installation_id: int) -> None:
 async def installations_suspend(write: Write, installation_id: int) -> None:
     """Suspend an installation.
 
-    Its tokens do nothing until this is taken back.
+    Its tokens do nothing until the suspension is lifted.
     """
     await installing.suspend(write.tx, write.actor, await _installation_of(write.call, write.tx, installation_id))
 
 
 @routes.delete(f"{_ONE}/suspended")
 async def installations_unsuspend(write: Write, installation_id: int) -> None:
-    """Take back a suspension."""
+    """Lift a suspension."""
     await installing.unsuspend(write.tx, write.actor, await _installation_of(write.call, write.tx, installation_id))
 
 
 @routes.put(_REPOSITORY, access="installations.write", problems=(422,))
 async def user_installation_repositories_add(write: Write, installation_id: int, repository_id: int) -> None:
-    """Let an installation reach one more repository.
+    """Add a repository to an installation.
 
-    For owners of the organization that it is on.
+    For owners of the organization on which the app is installed.
     """
     installation = await _owned(write, installation_id, repository_id)
     if installation.repository_ids is not None:  # on all of them it is there
@@ -153,9 +155,10 @@ async def user_installation_repositories_add(write: Write, installation_id: int,
 
 @routes.delete(_REPOSITORY, access="installations.write", problems=(422,))
 async def user_installation_repositories_remove(write: Write, installation_id: int, repository_id: int) -> None:
-    """Take a repository from an installation.
+    """Remove a repository from an installation.
 
-    For owners of the organization that it is on. Not from one on all repositories, and not the last one: 422.
+    For owners of the organization on which the app is installed. 422: the installation covers all repositories, or this
+    is the last one.
     """
     installation = await _owned(write, installation_id, repository_id)
     chosen = installation.repository_ids
@@ -194,9 +197,9 @@ async def _owned(write: Write, number: int, repository_id: int) -> Installation:
 
 @routes.get("/apps/{slug}", access=None)
 async def apps_get_public(call: Call, slug: str) -> IntegrationShape:
-    """What everybody may know of an app.
+    """Get the public facts about an app.
 
-    Of a private app only members of its organization know.
+    A private app is visible only to members of its organization.
     """
     app = await queries.find_slug(call.database, slug)
     if app is None or app.is_oauth or not (app.public or await _is_insider(call, caller_of(call).actor, app)):

@@ -18,7 +18,12 @@ from workhook.identity.schemas import Account, AccountShape, account_shape, shap
 
 Name = Annotated[
     str,
-    Meta(min_length=1, max_length=schemas.NAME_MAX, description="Unlike any other app's.", examples=["Time Keeper"]),
+    Meta(
+        min_length=1,
+        max_length=schemas.NAME_MAX,
+        description="No other app may have this name.",
+        examples=["Time Keeper"],
+    ),
 ]
 Description = Annotated[str, Meta(max_length=schemas.DESCRIPTION_MAX)]
 Homepage = Annotated[str, Meta(max_length=schemas.URL_MAX, extra_json_schema={"format": "uri"})]
@@ -26,8 +31,8 @@ Callbacks = Annotated[
     list[str],
     Meta(
         max_length=schemas.CALLBACKS_MAX,
-        description="Where users are sent back to: https, or http on this machine. `redirect_uri` has to be one of "
-        "these to the letter.",
+        description="Where users are sent back to: https, or http on this machine. `redirect_uri` must be exactly "
+        "one of these.",
         examples=[["https://example.com/callback"]],
     ),
 ]
@@ -35,10 +40,11 @@ DeviceFlow = Annotated[bool, Meta(description="Whether users may authorise it on
 Public = Annotated[bool, Meta(description="Whether other organizations may install it.")]
 Wanted = Annotated[
     dict[str, Level],
-    Meta(description="What an installation may be granted at most: `repository_hooks`, `organization_hooks`, `work`."),
+    Meta(description="The most that an installation may be granted: `repository_hooks`, `organization_hooks`, `work`."),
 ]
 PublicKey = Annotated[
-    str, Meta(max_length=PEM_MAX, description="PEM of an RSA key of at least 2048 bits, if you make it yourself.")
+    str,
+    Meta(max_length=PEM_MAX, description="Your own RSA key of at least 2048 bits, as PEM. Default: a new key is made."),
 ]
 AppName = Annotated[str, Meta(min_length=1, max_length=100, description="The app's slug or client id.")]
 Repositories = Annotated[
@@ -50,9 +56,9 @@ class SecretShape(Secretive, msgspec.Struct, kw_only=True):
     """A client secret."""
 
     id: int
-    last_eight: Annotated[str, Meta(description="Its last characters, to tell it from the other one.")]
+    last_eight: Annotated[str, Meta(description="Its last characters, so that you can tell it from the other one.")]
     created_at: Time
-    last_used_at: Annotated[Time | None, Meta(description="Right to ten minutes.")]
+    last_used_at: Annotated[Time | None, Meta(description="Accurate to ten minutes.")]
     client_secret: Annotated[str | UnsetType, Meta(description="Shown only where it is made.")] = UNSET
 
 
@@ -101,7 +107,7 @@ class OwnInstallationShape(InstallationShape, kw_only=True):
 
     repository_ids: Annotated[list[int] | None, Meta(description="The chosen repositories; null: all.")]
     app_permissions: Annotated[
-        PermissionMap, Meta(description="What the app asks for now. What is not in `permissions` waits to be granted.")
+        PermissionMap, Meta(description="What the app asks for now. Anything not in `permissions` waits to be granted.")
     ]
 
 
@@ -131,7 +137,7 @@ class AppCreate(OauthAppCreate, kw_only=True):
 
 
 class OauthAppEdit(msgspec.Struct, kw_only=True):
-    """What is absent stays."""
+    """Fields that are absent stay as they are."""
 
     name: Name | UnsetType = UNSET
     callback_urls: Callbacks | UnsetType = UNSET
@@ -141,14 +147,14 @@ class OauthAppEdit(msgspec.Struct, kw_only=True):
 
 
 class AppEdit(OauthAppEdit, kw_only=True):
-    """What is absent stays."""
+    """Fields that are absent stay as they are."""
 
     permissions: Wanted | UnsetType = UNSET
     public: Public | UnsetType = UNSET
 
 
 class KeyCreate(msgspec.Struct):
-    """A key to add. Without `public_key` one is made, and its private half is shown in the answer only."""
+    """A key to add. Without `public_key` a key is made, and its private half is shown in this answer only."""
 
     public_key: PublicKey | None = None
 
@@ -158,14 +164,14 @@ class InstallationCreate(msgspec.Struct, kw_only=True):
 
     app: AppName
     permissions: Annotated[
-        dict[str, Level] | UnsetType, Meta(description="At most what the app asks for; absent: all of that.")
+        dict[str, Level] | UnsetType, Meta(description="At most what the app asks for. Default: all of that.")
     ] = UNSET
     repository_selection: Selection | UnsetType = UNSET
     repositories: Repositories | UnsetType = UNSET
 
 
 class InstallationEdit(msgspec.Struct, kw_only=True):
-    """What is absent stays. To accept what the app asks for now, grant it in `permissions`."""
+    """Fields that are absent stay as they are. To accept what the app asks for now, grant it in `permissions`."""
 
     permissions: Annotated[dict[str, Level] | UnsetType, Meta(description="At most what the app asks for.")] = UNSET
     repository_selection: Selection | UnsetType = UNSET

@@ -103,7 +103,7 @@ class DeviceAnswer(Secretive, msgspec.Struct, omit_defaults=True):
 
 
 class ServerMetadata(msgspec.Struct):
-    """What a client has to know of this server (RFC 8414)."""
+    """What a client has to know about this server (RFC 8414)."""
 
     issuer: Url
     authorization_endpoint: Url
@@ -152,22 +152,22 @@ def _texts(described: Mapping[str, str]) -> dict[str, object]:
 
 
 _CLIENT = {
-    "client_id": "Of the app; or by HTTP Basic authentication.",
-    "client_secret": "A secret of the app; absent for a native app with PKCE, and in the device flow.",
+    "client_id": "Client id of the app; it can be sent with HTTP Basic authentication instead.",
+    "client_secret": "Client secret of the app; absent for a native app with PKCE, and in the device flow.",
 }
 _TOKEN_FIELDS = dict(
     _CLIENT,
     grant_type=f"`authorization_code` (or absent), `refresh_token`, or `{DEVICE_GRANT}`.",
-    code="From the redirect.",
-    redirect_uri="If it is there, the one that the code was asked for with.",
-    code_verifier="Of the `code_challenge` that the code was asked for with.",
-    refresh_token="To be exchanged for a new pair.",  # noqa: S106  # no secret
-    device_code="From `/login/device/code`.",
+    code="The code from the redirect.",
+    redirect_uri="If given, the same as in the request for the code.",
+    code_verifier="The verifier for the `code_challenge` of the request for the code.",
+    refresh_token="The refresh token to exchange for a new pair.",  # noqa: S106  # no secret
+    device_code="The `device_code` from `/login/device/code`.",
 )
-_DEVICE_FIELDS = dict(_CLIENT, scope="Separated by spaces or commas.")
+_DEVICE_FIELDS = dict(_CLIENT, scope="Scopes, separated by spaces or commas.")
 _BOTH = (
-    "Takes a form or JSON; answers JSON where `Accept` asks for it, otherwise a form. A parameter that is there twice "
-    "is 400, with the error `invalid_request`. "
+    "Takes a form or JSON; answers JSON where `Accept` asks for it, otherwise a form. A repeated parameter is 400, "
+    "with the error `invalid_request`. "
 )
 _FORMS: dict[str, Any] = {"problems": (400, 413, 429, 503), "etag": False, "other_media_types": (FORM,)}
 
@@ -228,8 +228,8 @@ def _refuse(call: Call, why: Refusal, shape: type[msgspec.Struct], client: Oauth
     body=_texts(_TOKEN_FIELDS),
     answers={200: TokenAnswer},
     description=_BOTH
-    + "Any other refusal has status 200: look for `error`. A code or refresh token that is used twice "
-    "revokes what came of it.",
+    + "Any other refusal has status 200: look for `error`. Using a code or refresh token twice revokes "
+    "the tokens that came of it.",
     **_FORMS,
 )
 async def oauth_access_token(call: Call) -> Answer:
@@ -273,7 +273,7 @@ async def _grant(tx: Transaction, client: OauthClient, fields: Fields) -> TokenA
     body=_texts(_DEVICE_FIELDS),
     answers={200: DeviceAnswer},
     description=_BOTH + "Show `user_code` and `verification_uri` to a person, then poll for the token. The error "
-    f"`slow_down` tells that {codes.WAITING_MAX} codes of the app wait already.",
+    f"`slow_down` says that {codes.WAITING_MAX} codes of the app wait already.",
     **_FORMS,
 )
 async def oauth_device_code(call: Call) -> Answer:
@@ -296,7 +296,7 @@ async def oauth_device_code(call: Call) -> Answer:
 
 @routes.get("/.well-known/oauth-authorization-server", problems=(429,), etag=False)
 async def oauth_metadata(call: Call) -> ServerMetadata:
-    """What clients need.
+    """Get the facts about this server that OAuth clients need.
 
     RFC 8414.
     """

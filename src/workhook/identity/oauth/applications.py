@@ -69,7 +69,7 @@ class AuthorizationApp(msgspec.Struct):
 
 
 class ScopedInstallation(msgspec.Struct):
-    """What a token was narrowed to, as far as the installation still has it."""
+    """What a narrowed token may reach, as far as the installation still may."""
 
     permissions: s.PermissionMap
     repository_selection: s.Selection
@@ -81,7 +81,7 @@ class ScopedInstallation(msgspec.Struct):
 
 
 class Authorization(Secretive, msgspec.Struct):
-    """A token of the app that asks, with whose it is and what it carries."""
+    """A token of the app that asks, with its user and its rights."""
 
     id: int
     url: Url
@@ -99,7 +99,7 @@ class Authorization(Secretive, msgspec.Struct):
     user: AccountShape
     installation: Annotated[
         ScopedInstallation | UnsetType | None,
-        Meta(description="Of a token that was narrowed: where it acts; null if the app is not installed there now."),
+        Meta(description="For a narrowed token: where it acts; null if the app is not installed there now."),
     ] = UNSET
 
 
@@ -279,14 +279,14 @@ _RESOURCE = "OauthAccess"
 
 
 class ScopedTokenBody(Secretive, s.AccessTokenBody, kw_only=True):
-    """Which token of the app, and what it is narrowed to. Without repositories and permissions: all that the app's
-    installation on the target has."""
+    """A token of the app, and the limits of the narrower one. Without repositories and permissions it has all that the
+    app's installation on the target has."""
 
-    access_token: Annotated[str, Meta(min_length=1, description="Of a user, and not one that was narrowed.")]
+    access_token: Annotated[str, Meta(min_length=1, description="A token for a user that was not narrowed before.")]
     target: (
         Annotated[str, Meta(min_length=1, max_length=100, description="The login of the organization.")] | UnsetType
     ) = UNSET
-    target_id: Annotated[int, Meta(ge=1, le=2**53 - 1, description="Or its number.")] | UnsetType = UNSET
+    target_id: Annotated[int, Meta(ge=1, le=2**53 - 1, description="Or its id.")] | UnsetType = UNSET
 
 
 @routes.post(
@@ -297,10 +297,10 @@ class ScopedTokenBody(Secretive, s.AccessTokenBody, kw_only=True):
     etag=False,
 )
 async def oauth_token_scope(call: Call) -> Answer:
-    """Narrow a token that an app has of a user.
+    """Create a narrower token from an app's token for a user.
 
-    To one organization on which the app is installed, and to some repositories and permissions there. The new token
-    ends with the old one, and no later. An OAuth app has no such tokens: 404.
+    The new token is limited to one organization on which the app is installed, and to some repositories and permissions
+    there. It ends with the old one, and no later. An OAuth app has no such tokens: 404.
     """
     app = named_app(call)
     wanted = app_api.parse_narrowing(await call.json_object(), ScopedTokenBody, _RESOURCE)

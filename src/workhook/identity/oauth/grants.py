@@ -168,12 +168,13 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class TokenAnswer(Secretive, msgspec.Struct, omit_defaults=True):
-    """A token, or with the same status 200 `error`: clients of the original read exactly that."""
+    """A token, or `error`, both with the status 200: clients expect exactly that."""
 
     access_token: str | UnsetType = UNSET
     token_type: Annotated[str | UnsetType, Meta(description="Always `bearer`.")] = UNSET
     scope: Annotated[
-        str | UnsetType, Meta(description="Separated by commas; empty for an app, which has permissions instead.")
+        str | UnsetType,
+        Meta(description="Scopes, separated by commas; empty for an app, which has permissions instead."),
     ] = UNSET
     expires_in: Annotated[int | UnsetType, Meta(description="Seconds; absent if it does not expire.")] = UNSET
     refresh_token: str | UnsetType = UNSET

@@ -346,10 +346,10 @@ def _shape(call: Call, actor: Actor, token: TokenDetails) -> TokenShape:
 
 @routes.get("/user/tokens")
 async def tokens_list(call: Call, page: Page) -> Paged[list[TokenShape]]:
-    """List the tokens that stand for you.
+    """List the tokens that act for you.
 
-    Newest first: personal ones, and those that you let apps have, as far as they can do no more than the token that
-    asks. Those that are revoked or over are gone.
+    Newest first: your personal tokens, and those that you let apps have. Tokens that can do more than the one that
+    asks, and revoked or expired ones, are left out.
     """
     actor = actor_of(call)
     found, total = await list_own(call.database, actor, page)
@@ -359,8 +359,8 @@ async def tokens_list(call: Call, page: Page) -> Paged[list[TokenShape]]:
 @routes.post(
     "/user/tokens",
     etag=False,
-    description="It can do no more than the token that asks for it, ends no later, is revoked with it, and shares its "
-    f"request limit. A user has at most {LIVING_MAX} that are good.",
+    description="It can do no more than the token that asks for it, and expires no later. It is revoked with that "
+    f"token and shares its request limit. A user has at most {LIVING_MAX} valid ones.",
 )
 async def tokens_create(write: Write, wanted: TokenCreate) -> Created[CreatedToken]:
     """Make a personal token."""
@@ -371,17 +371,17 @@ async def tokens_create(write: Write, wanted: TokenCreate) -> Created[CreatedTok
 
 @routes.get("/user/tokens/{token_id}")
 async def tokens_get(call: Call, token_id: int) -> TokenShape:
-    """Get a token that stands for you."""
+    """Get a token that acts for you."""
     actor = actor_of(call)
     return _shape(call, actor, await find_own(call.database, actor, token_id))
 
 
 @routes.delete("/user/tokens/{token_id}")
 async def tokens_delete(write: Write, token_id: int) -> None:
-    """Revoke a token that stands for you.
+    """Revoke a token that acts for you.
 
-    Itself, or one that can do no more; with every token that was made with it. No process takes it from a second later
-    on.
+    Revokes the token that asks, or one that can do no more, with every token made with it. It takes effect everywhere
+    within a second.
     """
     found = await find_own(write.tx, write.actor, token_id)
     if not await end(write.tx, write.actor, found):

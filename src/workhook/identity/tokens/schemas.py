@@ -25,14 +25,14 @@ Days = Annotated[
     Meta(
         ge=0.001,
         le=EXPIRES_MAX_DAYS,
-        description="From now on. Without it a classic token stays good as long as the token that makes it; a "
-        "fine-grained one has 30 days, and at most 366.",
+        description="Days from now. Default: a classic token is valid as long as the token that makes it, a "
+        "fine-grained one for 30 days. A fine-grained one has at most 366.",
     ),
 ]
 
 
 class TokenCreate(msgspec.Struct):
-    """A personal token to be. It can do no more than the token that asks for it, and does not outlive it."""
+    """A personal token to create. It can do no more than the token that asks for it, and does not outlive it."""
 
     kind: Literal["classic", "fine_grained"] = "classic"
     note: Annotated[str, Meta(max_length=NOTE_MAX_CHARS, description="What it is for.")] | None = None
@@ -41,7 +41,7 @@ class TokenCreate(msgspec.Struct):
             list[str],
             Meta(
                 max_length=len(SCOPES),
-                description="Of a classic token.",
+                description="Scopes of a classic token.",
                 extra_json_schema={"items": {"type": "string", "enum": list(SCOPES)}},
                 examples=[["repo", "work"]],
             ),
@@ -53,7 +53,7 @@ class TokenCreate(msgspec.Struct):
             dict[str, str],
             Meta(
                 max_length=len(PERMISSIONS),
-                description="Of a fine-grained token, at least one; write is also read.",
+                description="Permissions of a fine-grained token, at least one; write includes read.",
                 extra_json_schema={
                     "propertyNames": {"enum": list(PERMISSIONS)},
                     "additionalProperties": {"type": "string", "enum": _LEVELS},
@@ -67,7 +67,8 @@ class TokenCreate(msgspec.Struct):
         Annotated[
             str,
             Meta(
-                description="What a fine-grained token is confined to: an organization you are in, or your own login."
+                description="Account to which a fine-grained token is confined: an organization you "
+                "are in, or your own login."
             ),
         ]
         | UnsetType
@@ -89,27 +90,30 @@ class TokenApp(msgspec.Struct):
 
 
 class TokenShape(msgspec.Struct):
-    """A token that stands for the caller; never the token itself."""
+    """A token that acts for the caller, without the token itself."""
 
     id: int
     url: Url
     kind: Literal["classic", "fine_grained", "oauth", "app_user"]
     note: str | None
-    scopes: Annotated[list[str], Meta(description="Of the kinds that have scopes.")]
+    scopes: Annotated[list[str], Meta(description="Scopes, for tokens that have them.")]
     permissions: Annotated[
         dict[str, str] | None,
-        Meta(description="Of a fine-grained token, or of an app's that was narrowed: a level, read or write, each."),
+        Meta(description="For a fine-grained token, or a narrowed one of an app: permission → `read` or `write`."),
     ]
-    organization: Annotated[str | None, Meta(description="The login that such a token is confined to.")]
+    organization: Annotated[str | None, Meta(description="The login of the account to which such a token is confined.")]
     repositories: Annotated[
         list[str] | Literal["all"] | None,
-        Meta(description="Full names of those that such a token is confined to, as far as you still see them."),
+        Meta(
+            description="Full names of the repositories to which such a token is confined, as far "
+            "as you still see them."
+        ),
     ]
     app: TokenApp | None
     current: Annotated[bool, Meta(description="Whether it is the token that asks.")]
     created_at: Time
     expires_at: Time | None
-    last_used_at: Annotated[Time | None, Meta(description="Right to ten minutes.")]
+    last_used_at: Annotated[Time | None, Meta(description="Accurate to ten minutes.")]
 
 
 class CreatedToken(Secretive, TokenShape, kw_only=True):

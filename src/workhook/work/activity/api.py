@@ -28,7 +28,9 @@ LAST_EVENT_ID = "Last-Event-ID"
 
 Payload = Annotated[
     msgspec.Raw,
-    Meta(description="What webhooks get.", extra_json_schema={"type": "object", "additionalProperties": True}),
+    Meta(
+        description="The payload that webhooks get.", extra_json_schema={"type": "object", "additionalProperties": True}
+    ),
 ]
 
 
@@ -36,12 +38,12 @@ class ActivityQuery(lists.ListQuery):
     """`event`: its name. `actor`: a username. `since`: nothing older."""
 
     event: Annotated[str, Meta(description="Name of the event.")] | UnsetType = UNSET
-    actor: Annotated[str, Meta(description="Username of who did it.")] | UnsetType = UNSET
+    actor: Annotated[str, Meta(description="Username of the person who did it.")] | UnsetType = UNSET
     since: Moment | UnsetType = UNSET
 
 
 class ActivityShape(msgspec.Struct):
-    """`actor` is null where Workhook acted by itself."""
+    """Something that happened. `actor` is null if Workhook acted by itself."""
 
     id: int
     event: str
@@ -60,7 +62,7 @@ class StreamQuery(msgspec.Struct):
     """The header `Last-Event-ID` wins."""
 
     last_event_id: (
-        Annotated[int, Meta(ge=0, le=2**53 - 1, description="Everything after this event; without it what is new.")]
+        Annotated[int, Meta(ge=0, le=2**53 - 1, description="Everything after this event. Default: new events only.")]
         | UnsetType
     ) = UNSET
 
@@ -69,8 +71,8 @@ class StreamQuery(msgspec.Struct):
 async def list_activity(call: Call, project_id: str, query: ActivityQuery) -> Listed[ActivityAnswer]:
     """List what happened in a project, the newest first.
 
-    Not for clients. What was published to the project is listed too, pings and the like are not. A page is shorter
-    where payloads are very long. Events are kept as long as deliveries.
+    Not for clients. Events that other systems published are listed, too; pings and the like are not. A page is shorter
+    if payloads are very long. Events are kept as long as deliveries.
     """
     key = lists.after(query, tuple[int])
     access = await find_access(call.database, actor_of(call), project_id)
@@ -115,9 +117,9 @@ async def follow_project(call: Call, project_id: str, query: StreamQuery) -> Ans
     """Follow what happens in a project, as it happens.
 
     Server-sent events: `id` is the event's, `event` its name, `data` one line of JSON, `{event, action, created_at,
-    payload}`. Begins with what is new, or after the event that the header `Last-Event-ID` (or `last_event_id`)
-    names: with everything since, in order, once. Comments keep the connection alive. The stream ends with the right
-    to it, and when the server stops: come back with the last id. Not for clients.
+    payload}`. The stream begins with new events. With the header `Last-Event-ID` (or `last_event_id`) it begins after
+    that event, and sends everything since, in order, once. Comments keep the connection alive. The stream ends when you
+    lose access to the project or the server stops. Reconnect with the last id. Not for clients.
     """
     after = _last_event(call, if_set(query.last_event_id, None))
     access = await find_access(call.database, actor_of(call), project_id)

@@ -120,9 +120,9 @@ async def pause_service_checkout(write: Write, service_checkout_id: str) -> Done
 
 @routes.post("/service_checkouts/{id}/unpause")
 async def unpause_service_checkout(write: Write, service_checkout_id: str) -> Done:
-    """Go on with a service checkout.
+    """Resume a paused service checkout.
 
-    Its period ends later by the time of the pause.
+    Its period is extended by the time of the pause.
     """
     checkout = await _lock(write, service_checkout_id)
     return await _change(write, checkout, rules.unpause(checkout.state, write.now), "unpaused")

@@ -22,9 +22,9 @@ QTY_MAX = 10_000
 
 
 class ServiceCheckoutCreate(msgspec.Struct):
-    """Without `service_price_id` it is the service's default price."""
+    """Default for `service_price_id`: the service's default price."""
 
-    service_id: Annotated[str, Meta(description="Of an active service of the project's owner.")]
+    service_id: Annotated[str, Meta(description="An active service of the project's owner.")]
     service_price_id: Annotated[str, Meta(description="One of the service's prices.")] | UnsetType | None = UNSET
     qty: Annotated[int, Meta(ge=1, le=QTY_MAX)] = 1
 
@@ -44,7 +44,8 @@ class CheckoutServiceShape(msgspec.Struct):
 
 
 class ServiceCheckoutShape(msgspec.Struct):
-    """`status` and what depends on the time are as they are when it is asked for."""
+    """A checkout of a service. `status` and everything else that depends on the time are those of the moment of the
+    request."""
 
     id: Annotated[str, resource_id("sco")]
     service: CheckoutServiceShape
@@ -59,7 +60,7 @@ class ServiceCheckoutShape(msgspec.Struct):
     cancel_date: Annotated[Time | None, Meta(description="When it ended, or will end.")]
     period_end: Time | None
     archive: Annotated[bool, Meta(description="It is over.")]
-    days_left: Annotated[int | None, Meta(description="Of the period; they stand still in a pause.")]
+    days_left: Annotated[int | None, Meta(description="Days left of the period; a pause stops the count.")]
     months_since_creation: int
     disable_pause: bool
     addons_purchased: Annotated[

@@ -56,7 +56,7 @@ def _not_a_login(text: str) -> str | None:
 Username = Annotated[
     str,
     Meta(
-        description="Of the account that is made if there is none for the e-mail address.",
+        description="Name of the account, if one is made.",
         extra_json_schema={"pattern": f"^{_LOGIN}$", "maxLength": LOGIN_MAX_CHARS},
     ),
     Checked(_not_a_login),
@@ -64,7 +64,8 @@ Username = Annotated[
 
 
 class ClientCreate(msgspec.Struct):
-    """Whoever has an account with this e-mail address (in any case) is given the project; else one is made."""
+    """The account with this e-mail address (upper and lower case are the same) becomes the client. Without one, an
+    account is made."""
 
     email: Email
     username: Username | UnsetType = UNSET
@@ -166,7 +167,7 @@ _read_linked = row_reader(Client, _OF_ACCOUNT + 1)
 async def list_clients(call: Call, project_id: str, query: lists.ListQuery) -> Listed[ClientsAnswer]:
     """List the clients of a project.
 
-    Clients do not see who else is one.
+    A client does not see the other clients.
     """
     key = lists.after(query, tuple[str])
     access = await find_access(call.database, actor_of(call), project_id)
@@ -197,9 +198,9 @@ async def _find_client(
 async def add_client(write: Write, project_id: str, create: ClientCreate) -> ClientAnswer:
     """Invite a client to a project.
 
-    For the team of the project, not for an app by itself. Somebody who has an account with the e-mail address is
-    linked; else an account is made, without a token. No mail is sent: whoever runs the server gives the client a
-    token (`workhook token create`). Inviting somebody again changes nothing.
+    For the team of the project, not for an app by itself. If an account has this e-mail address, it becomes the client.
+    Otherwise an account without a token is made. No mail is sent: whoever runs the server gives the client a token
+    (`workhook token create`). Inviting somebody again changes nothing.
     """
     return ClientAnswer(to_response(await invite_client(write, project_id, create)))
 
@@ -246,7 +247,7 @@ async def invite_client(write: Write, project_id: str, create: ClientCreate) -> 
 async def get_client(call: Call, client_id: str) -> ClientAnswer:
     """Get a client.
 
-    A client sees itself only.
+    A client sees only itself.
     """
     _, client = await _find_client(call.database, _one, actor_of(call), client_id)
     return ClientAnswer(to_response(client))
@@ -254,9 +255,10 @@ async def get_client(call: Call, client_id: str) -> ClientAnswer:
 
 @routes.delete("/clients/{id}")
 async def remove_client(write: Write, client_id: str) -> Done:
-    """Take a project away from a client.
+    """Remove a client from a project.
 
-    For the team of the project, not for an app by itself; a client can leave. The account stays, with what it made.
+    For the team of the project, not for an app by itself; a client can leave. The account stays, with everything it
+    made.
     """
     access, client = await _find_client(write.tx, _locked, write.actor, client_id)
     write.require_match(ClientAnswer(to_response(client)))

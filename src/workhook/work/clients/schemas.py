@@ -32,7 +32,7 @@ Email = Annotated[
 
 
 class Client(Record, frozen=True):
-    """`email` is the address that they were invited by."""
+    """A client of a project. `email` is the address to which the client was invited."""
 
     id: Annotated[str, resource_id("cli")]
     username: Annotated[str, COMPUTED, EventSchema({"type": ["string", "null"]})]

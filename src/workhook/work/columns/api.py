@@ -40,11 +40,11 @@ from workhook.work.tasks.schemas import tasks
 
 routes = Routes(WORK_API, "Columns", read="work.read", write="work.write")
 
-Position = Annotated[int, Meta(ge=0, le=2**53 - 1, description="0-based; past the end it is the end.")]
+Position = Annotated[int, Meta(ge=0, le=2**53 - 1, description="Counted from 0; a number past the end means the end.")]
 
 
 class ColumnEdit(msgspec.Struct, kw_only=True):
-    """What is absent stays."""
+    """Fields that are absent stay as they are."""
 
     title: Title | UnsetType = UNSET
     position: Position | UnsetType = UNSET
@@ -219,7 +219,7 @@ async def get_column(call: Call, column_id: str) -> ColumnAnswer:
 async def edit_column(write: Write, column_id: str, edit: ColumnEdit) -> ColumnAnswer:
     """Change or move a column.
 
-    A changed stage leaves the tasks alone that are in the column already.
+    Changing the stage does not change the tasks that are in the column already.
     """
     board: list[Column] = []
     if edit.position is UNSET:
@@ -262,7 +262,7 @@ async def _edit(write: Write, access: Access, before: Column, board: Sequence[Co
 async def delete_column(write: Write, column_id: str) -> Done:
     """Delete a column.
 
-    Its tasks go to the end of the project's first other column; the last column stays.
+    Its tasks move to the end of the project's first other column. The last column cannot be deleted.
     """
     for _ in range(2):  # once the locks are had, nothing can be out of date
         rows = await write.tx.fetch_all(_board_to_delete, {"column_id": column_id, "user_id": write.actor.user.id})

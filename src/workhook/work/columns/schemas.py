@@ -26,7 +26,8 @@ CursorInteger = Annotated[int, Meta(ge=-(2**62), le=2**62)]
 
 
 class Column(Record, frozen=True):
-    """`stage` done or `finished`: tasks that enter are completed. `start_timer`: the mover's timer starts."""
+    """A column of a board. `stage` done or `finished`: tasks that enter it are completed. `start_timer`: a timer
+    starts for whoever moves a task there."""
 
     id: Annotated[str, resource_id("col")]
     title: str

@@ -115,8 +115,8 @@ async def edit_file_comment(write: Write, file_comment_id: int, edit: CommentEdi
 async def delete_file_comment(write: Write, file_comment_id: int) -> Done:
     """Delete a comment on a file, and the replies to it.
 
-    If a client deletes its own, the replies of others stay for the members: the comment is private then, and its text
-    empty.
+    If a client deletes its own comment, the replies of others stay for the members: the comment becomes private, and
+    its text empty.
     """
     links = links_of(write.call)
     access, comment = await actions.lock_file_comment(write.tx, write.actor, file_comment_id)
@@ -129,8 +129,8 @@ async def delete_file_comment(write: Write, file_comment_id: int) -> Done:
 async def create_file_comment_reply(write: Write, file_comment_id: int, create: ReplyCreate) -> ReplyAnswer:
     """Reply to a comment on a file.
 
-    `body` may hold markup. Only headings, paragraphs, lists, quotes, code, emphasis and links to `http`, `https` and
-    `mailto` are kept of it; what remains is stored and answered.
+    `body` may be HTML. Only headings, paragraphs, lists, quotes, code, emphasis and links to `http`, `https` and
+    `mailto` are kept. What remains is stored and answered.
     """
     return ReplyAnswer(to_response(await actions.create_reply(write, file_comment_id, create)))
 

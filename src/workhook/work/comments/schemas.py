@@ -45,28 +45,28 @@ class After(NamedTuple):
 
 
 class CommentCreate(msgspec.Struct):
-    """`private`: not for clients, who cannot ask for it."""
+    """`private`: clients do not see it, and cannot set it."""
 
     text: CommentText
     private: bool | UnsetType = UNSET
 
 
 class CommentEdit(msgspec.Struct):
-    """What is absent stays."""
+    """Fields that are absent stay as they are."""
 
     text: CommentText | UnsetType = UNSET
     private: bool | UnsetType = UNSET
 
 
 class ReplyCreate(msgspec.Struct):
-    """`private`: not for clients, who cannot ask for it."""
+    """`private`: clients do not see it, and cannot set it."""
 
     body: Markup
     private: bool | UnsetType = UNSET
 
 
 class ReplyEdit(msgspec.Struct):
-    """What is absent stays."""
+    """Fields that are absent stay as they are."""
 
     body: Markup | UnsetType = UNSET
     private: bool | UnsetType = UNSET
@@ -80,7 +80,7 @@ class CommentedTask(msgspec.Struct, frozen=True):
 
 
 class CommentedFile(msgspec.Struct, frozen=True):
-    """The file that a comment is about. `link` leads to its content and works without a token for a day at least."""
+    """The file that a comment is about. `link` leads to its content and works without a token for at least a day."""
 
     id: Annotated[str, resource_id("fil")]
     title: str
@@ -100,7 +100,7 @@ class TaskComment(Record, frozen=True):
 
 
 class Reply(Record, frozen=True):
-    """A reply to a comment on a file. `body` may hold markup, which is harmless."""
+    """A reply to a comment on a file. `body` may hold HTML, of which only what is harmless was kept."""
 
     id: int
     body: Annotated[str, EventSchema({"description": "may hold markup, sanitised"})]

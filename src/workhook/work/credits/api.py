@@ -49,7 +49,7 @@ async def list_task_credits(call: Call, project_id: str, query: ListQuery) -> Li
 async def create_task_credit(write: Write, project_id: str, wanted: TaskCreditCreate) -> TaskCreditAnswer:
     """Grant credits, or spend some on a task.
 
-    The oldest grant is spent first. More than the balance is refused with `insufficient_credits`.
+    The oldest grant is spent first. A spend above the balance is refused with `insufficient_credits`.
     """
     task_id = wanted.task_id or None
     row, access = await find_with_access(
@@ -105,8 +105,8 @@ async def get_task_credit_balance(call: Call, project_id: str) -> TaskCreditBala
 async def delete_task_credit(write: Write, task_credit_id: str) -> Done:
     """Reverse a spend, or a grant that was not used.
 
-    The entry stays; one that undoes it is appended. What goes back to a grant that has expired meanwhile expires at
-    once.
+    The entry stays; another one that undoes it is appended. Credits that go back to a grant that has expired meanwhile
+    expire at once.
     """
     row, access = await find_with_access(write.tx, ledger.entry_locked, write.actor, id=task_credit_id)
     _require_writable(access)

@@ -34,15 +34,15 @@ Credits = Annotated[
 
 
 class TaskCreditCreate(msgspec.Struct):
-    """A grant, unless `kind` is spend: that needs a task, and a grant takes none."""
+    """A grant, or a spend if `kind` says so. A spend needs a task; a grant takes none."""
 
     amount: Credits
     kind: Literal["grant", "spend"] = "grant"
-    task_id: Annotated[str, Meta(description="Of a spend: the task that it pays for.")] | UnsetType | None = UNSET
+    task_id: Annotated[str, Meta(description="For a spend: the task that it pays for.")] | UnsetType | None = UNSET
     notes: LongText | UnsetType | None = UNSET
-    expires_at: (
-        Annotated[Moment, Meta(description="Of a grant: when what is left of it is lost.")] | UnsetType | None
-    ) = UNSET
+    expires_at: Annotated[Moment, Meta(description="For a grant: when the rest of it expires.")] | UnsetType | None = (
+        UNSET
+    )
 
 
 def faults_of(create: TaskCreditCreate, now: int) -> list[Fault]:
@@ -68,14 +68,14 @@ class CreditTaskShape(msgspec.Struct):
 
 
 class TaskCredit(Record, frozen=True):
-    """An entry of the ledger. `reverses` is the entry that a reversal undoes; the entry itself shows `reversed`."""
+    """An entry of the ledger. `reverses` is the entry that a reversal undoes; that entry itself has `reversed`."""
 
     id: Annotated[str, resource_id("crd")]
     kind: Kind
     amount_minor: Annotated[
         Minor,
         JsonName("amount"),
-        Meta(description="Signed: what the balance grew by."),
+        Meta(description="Change of the balance: positive or negative."),
         EventSchema({"description": "signed: what the balance grew by"}),
     ]
     balance_after_minor: Annotated[Minor, JsonName("balance_after")]
@@ -83,7 +83,7 @@ class TaskCredit(Record, frozen=True):
     notes: str | None
     user: Annotated[
         PersonShape | None,
-        Meta(description="Null where Workhook made the entry by itself."),
+        Meta(description="Null if Workhook made the entry by itself."),
         EventSchema({"description": "null when the service made the entry by itself"}),
     ]
     reversed: bool
@@ -131,10 +131,11 @@ class TaskCreditsAnswer(msgspec.Struct):
 
 
 class TaskCreditBalance(msgspec.Struct):
-    """`granted` without grants that were reversed, `used` without spends that were; what is missing has expired."""
+    """`granted` leaves out reversed grants, `used` reversed spends. What is missing between them and the balance has
+    expired."""
 
     balance: int | float
     granted: int | float
     used: int | float
-    expires_next: Annotated[str | None, Meta(description="When unspent credits are lost next.")]
+    expires_next: Annotated[str | None, Meta(description="When unspent credits expire next.")]
     success: bool = True

@@ -103,7 +103,7 @@ async def list_files(call: Call, project_id: str, query: FileQuery) -> Listed[Fi
 async def create_file(call: Call, project_id: str) -> Answer:
     """Upload a file.
 
-    A form with one file. Its size is limited by a setting, 100 MiB by default.
+    Send a form with one file. A setting limits its size, by default to 100 MiB.
     """
     access = await find_access(call.database, actor_of(call), project_id)
     access.require_writable()  # before the body is read: nobody else makes us store anything
@@ -156,7 +156,7 @@ def _fingerprint(form: Form, content: Content) -> bytes:
 async def get_file(call: Call, file_id: str) -> FileAnswer:
     """Get a file.
 
-    `file_link` gives the content without a token, for a day at least.
+    `file_link` leads to the content without a token, for at least a day.
     """
     _, file = await actions.find_file(call.database, actor_of(call), file_id)
     return _answer(file, links_of(call))
@@ -166,7 +166,7 @@ async def get_file(call: Call, file_id: str) -> FileAnswer:
 async def delete_file(write: Write, file_id: str) -> Done:
     """Delete a file.
 
-    It can be restored for 30 days. The logo of issued invoices stays (409 `has_invoices`).
+    It can be restored for 30 days. The logo of issued invoices cannot be deleted (409 `has_invoices`).
     """
     access, file = await actions.lock_file(write.tx, write.actor, file_id)
     links = links_of(write.call)
@@ -204,8 +204,8 @@ async def restore_file(write: Write, file_id: str) -> FileAnswer:
 async def get_file_content(call: Call) -> Answer:
     """Download a file.
 
-    With a token of the scope `work:read`, or without one by the `file_link` of a file. One range of bytes can be asked
-    for with `Range`.
+    With a token that has the scope `work:read`, or without a token by the `file_link` of a file. `Range` may ask for
+    one range of bytes.
     """
     content = await _find_allowed(call)
     tag = f'"{content.sha256}"'

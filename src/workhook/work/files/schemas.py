@@ -46,7 +46,7 @@ class FileFolder(msgspec.Struct, frozen=True):
 
 
 class File(Record, frozen=True):
-    """`file_link` is the content, for whoever has it: it needs no token, and expires. `size` is in bytes."""
+    """A file. `file_link` leads to the content: it needs no token, and expires. `size` is in bytes."""
 
     id: Annotated[str, resource_id("fil")]
     title: str

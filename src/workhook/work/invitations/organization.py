@@ -36,8 +36,8 @@ from workhook.work.record_events import record_audit
 
 ROLES = {"admin": "owner", "member": "member", "direct_member": "member"}
 INVITED = (
-    "Nothing is theirs before they accept. The invitation holds for 7 days, and as long as the inviter may invite. "
-    f"Of one place at most {PENDING_MAX:,} wait at a time: 422."
+    "An invited person gets access on accepting. The invitation holds for 7 days, and as long as the inviter may "
+    f"invite. 422: {PENDING_MAX:,} invitations wait already"
 )
 
 routes = Routes(WEBHOOK_API, "people", read="organization.people", write="organization.people")
@@ -53,7 +53,7 @@ class OrganizationInvitationBody(msgspec.Struct):
 
 
 class MembershipBody(msgspec.Struct):
-    """What somebody is to be in the organization."""
+    """The role that somebody gets in the organization."""
 
     role: Annotated[Literal["member", "admin"], Meta(description="`admin`: an owner.")] = "member"
 
@@ -103,7 +103,9 @@ async def organization_invitations_list(call: Call, page: Page) -> Paged[list[Or
     return Paged([organization_invitation(each, call.base) for each in found], total)
 
 
-@routes.post("/orgs/{org}/invitations", body_required=True, resource="OrganizationInvitation", description=INVITED)
+@routes.post(
+    "/orgs/{org}/invitations", body_required=True, resource="OrganizationInvitation", description=f"{INVITED}."
+)
 async def organization_invitations_create(
     write: Write, body: OrganizationInvitationBody
 ) -> Created[OrganizationInvitation]:
@@ -160,8 +162,8 @@ async def end_invitation(write: Write, invitation: Invitation) -> bool:
 @routes.put(
     "/orgs/{org}/memberships/{username}",
     resource="OrganizationMembership",
-    description="Somebody in another organization that the caller owns is a member at once; others are invited: "
-    f"`state` is `pending`. {INVITED} The last owner stays one: 422.",
+    description="Somebody in another organization that the caller owns becomes a member at once. Others are invited: "
+    f"`state` is `pending`. {INVITED}, or the last owner would lose the role.",
 )
 async def organization_memberships_set(write: Write, username: str, body: MembershipBody) -> Membership:
     """Invite somebody to an organization, or change the role of a member."""
@@ -183,8 +185,8 @@ async def organization_memberships_set(write: Write, username: str, body: Member
 async def organization_memberships_remove(write: Write, username: str) -> None:
     """Remove somebody from an organization, leave it, or decline an invitation to it.
 
-    Owners remove others, and take back invitations; anybody can leave, and an invited person declines. The last owner
-    cannot leave: 422. The roles that the person was given in the organization's repositories end, too.
+    Owners remove others and take back invitations. Anybody can leave, and an invited person can decline. The last owner
+    cannot leave: 422. The person also loses the roles in the organization's repositories.
     """
     place = named_organization(write.call)
     if place.role is None:
@@ -200,8 +202,8 @@ async def organization_memberships_remove(write: Write, username: str) -> None:
 async def organization_members_remove(write: Write, username: str) -> None:
     """Remove a member of an organization, or leave it.
 
-    Owners remove others; anybody can leave. The last owner cannot: 422. The roles that the person was given in the
-    organization's repositories end, too.
+    Owners remove others; anybody can leave. The last owner cannot: 422. The person also loses the roles in the
+    organization's repositories.
     """
     if not await _remove(write, named_organization(write.call), username):
         raise NotFound()

@@ -34,13 +34,13 @@ routes = Routes(
 
 
 class CollaboratorBody(msgspec.Struct):
-    """What somebody is to be in the repository."""
+    """The permission that somebody gets in the repository."""
 
     permission: Literal["pull", "push", "admin"] = "push"
 
 
 class RepositoryInvitationBody(msgspec.Struct):
-    """What the invited person is to be in the repository."""
+    """The permission that the invited person gets in the repository."""
 
     permissions: Literal["read", "write", "admin"]
 
@@ -49,8 +49,8 @@ class RepositoryInvitationBody(msgspec.Struct):
     "/repos/{owner}/{repo}/collaborators/{username}",
     resource="Collaborator",
     answers={201: RepositoryInvitation, 204: None},
-    description="204: somebody who is in the organization, in another one together with the caller, or in the "
-    f"repository already has the role now. 201: others are invited. {INVITED}",
+    description="204: the person has the role now. They are in the organization, in another one together with the "
+    f"caller, or in the repository already. 201: anybody else is invited. {INVITED}.",
 )
 async def repository_collaborators_set(write: Write, username: str, body: CollaboratorBody) -> Answer:
     """Add somebody to a repository, or invite them."""
@@ -72,7 +72,7 @@ async def repository_collaborators_set(write: Write, username: str, body: Collab
 async def repository_collaborators_remove(write: Write, username: str) -> None:
     """Remove somebody who was added to a repository, or leave it.
 
-    Admins remove others, and take back invitations; anybody can leave. What the organization gives stays.
+    Admins remove others, and take back invitations; anybody can leave. Access through the organization stays.
     """
     repository = named_repository(write.call)
     if key_of(username) != key_of(write.actor.user.login) and repository.role != "admin":
@@ -106,7 +106,7 @@ async def _of_repository(write: Write, number: int) -> Invitation:
 async def repository_invitations_update(
     write: Write, invitation_id: int, body: RepositoryInvitationBody
 ) -> RepositoryInvitation:
-    """Change what an invitation to a repository gives."""
+    """Change the permission that an invitation to a repository gives."""
     found = await _of_repository(write, invitation_id)
     changed = await invitations.change_role(write.tx, found, body.permissions)
     if changed is None:

@@ -60,9 +60,9 @@ async def list_invoices(call: Call, project_id: str, query: InvoiceList) -> List
 
 @routes.post("/projects/{id}/invoices")
 async def create_invoice(write: Write, project_id: str, wanted: InvoiceCreate) -> InvoiceAnswer:
-    """Draw up an invoice.
+    """Create a draft of an invoice.
 
-    A draft. Its timesheets are claimed: no other invoice can have them.
+    Its timesheets are reserved: no other invoice can have them.
     """
     row, access = await find_with_access(write.tx, drafting.project, write.actor, project_id=project_id)
     access.require_writable()
@@ -89,7 +89,7 @@ async def get_invoice(call: Call, invoice_id: str) -> InvoiceAnswer:
 async def edit_invoice(write: Write, invoice_id: str, wanted: InvoiceEdit) -> InvoiceAnswer:
     """Change an invoice.
 
-    Once it is sent, its lines, timesheets, tax, currency and number stay; once void, all of it.
+    After it is sent, its lines, timesheets, tax, currency and number cannot be changed; after it is void, nothing can.
     """
     access, invoice = await _lock(write, invoice_id)
     write.require_match(_answer(invoice, write.now))
@@ -128,13 +128,13 @@ async def delete_invoice(write: Write, invoice_id: str) -> Done:
 
 @routes.post("/invoices/{invoice_id}/send")
 async def send_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
-    """Issue a draft: it gets its number, and its amounts stay."""
+    """Issue a draft: it gets its number, and its amounts are fixed."""
     return await _set_status(write, invoice_id, "sent", possible_from="draft", action="sent", time="issued")
 
 
 @routes.post("/invoices/{invoice_id}/pay")
 async def pay_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
-    """Note that an invoice was paid."""
+    """Mark an invoice as paid."""
     return await _set_status(write, invoice_id, "paid", possible_from="sent", action="paid", time="paid_at")
 
 
@@ -152,10 +152,10 @@ async def get_invoice_pdf(call: Call, invoice_id: str) -> Answer:
     """Get an invoice as a PDF.
 
     A draft is marked as one. The logo is the project's `avatar` if that is a PNG, JPEG or SVG among the project's
-    files that is not private and is drawn within two seconds; otherwise the initials of who bills stand in its
-    place. An organization's invoices are printed one after the other; 503 `pdf_unavailable`: too many wait already,
-    or it took too long. `X-Missing-Characters` is there where no font of the server has some characters, which are
-    boxes then: the first of them, such as `U+6F22`.
+    files. It must not be private, and must be drawn within two seconds. Otherwise the initials of the account that
+    bills stand in its place. An organization's invoices are printed one after the other; 503 `pdf_unavailable`: too
+    many wait already, or it took too long. If no font of the server has some characters, they are printed as boxes.
+    `X-Missing-Characters` then names the first of them, such as `U+6F22`.
     """
     row, access = await find_with_access(call.database, drafting.by_id, actor_of(call), id=invoice_id)
     invoice, repository, file = _visible(row, access), access.repository, None

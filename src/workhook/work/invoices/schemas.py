@@ -52,8 +52,8 @@ InvoiceNumber = Annotated[
     str,
     Meta(
         extra_json_schema={WIRE_TYPE: ["string", "number"]},
-        description="1 to 64 characters, or a number; unique in the organization. Without one the next of the "
-        "organization's sequence is given when the invoice is sent.",
+        description="1 to 64 characters, or a number; unique in the organization. Default: the organization's next "
+        "number, given when the invoice is sent.",
     ),
     Read(rules.read_number, (str, int, float)),
 ]
@@ -70,12 +70,12 @@ class InvoiceItemInput(msgspec.Struct):
 _Items = Annotated[list[InvoiceItemInput], Meta(max_length=ITEMS_MAX)]
 _TimesheetIds = Annotated[
     list[str],
-    Meta(max_length=TIMESHEETS_MAX, description="Billable and finished ones that no invoice has; they become items."),
+    Meta(max_length=TIMESHEETS_MAX, description="Finished, billable timesheets on no invoice; they become items."),
 ]
 
 
 class InvoiceCreate(msgspec.Struct):
-    """A draft. Without `currency` it has the one of the project's last invoice, or else USD."""
+    """A draft. Default for `currency`: that of the project's last invoice, otherwise USD."""
 
     bill_to: LongText | UnsetType | None = UNSET
     bill_from: LongText | UnsetType | None = UNSET
@@ -92,15 +92,15 @@ class InvoiceCreate(msgspec.Struct):
 
 
 class InvoiceEdit(InvoiceCreate):
-    """What is absent stays. `invoice_items` and `timesheet_ids` replace what was there. Once the invoice is sent, its
-    lines, timesheets, tax, currency and number stay."""
+    """Fields that are absent stay as they are. `invoice_items` and `timesheet_ids` replace the earlier ones. After the
+    invoice is sent, its lines, timesheets, tax, currency and number cannot be changed."""
 
 
 class InvoiceList(ListQuery):
     """Filters."""
 
     status: Status | UnsetType = UNSET
-    overdue: Annotated[bool, Meta(description="Sent, and due in the past.")] | UnsetType = UNSET
+    overdue: Annotated[bool, Meta(description="Only sent invoices that are due in the past.")] | UnsetType = UNSET
 
 
 _NUMBER = EventSchema({"type": "number"})
@@ -175,7 +175,7 @@ class Invoice(Record, frozen=True):
     ]
     user: Annotated[
         PersonShape | None,
-        Meta(description="Null where Workhook made the invoice by itself."),
+        Meta(description="Null if Workhook made the invoice by itself."),
         EventSchema({"description": "null when the service made the invoice by itself"}),
     ]
     created_at: Millis

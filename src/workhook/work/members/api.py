@@ -44,23 +44,23 @@ routes = Routes(WORK_API, "Members", read="work.read", write="work.write")
 
 
 class MemberCreate(msgspec.Struct):
-    """Somebody who has an account."""
+    """A person who has an account."""
 
     username: Annotated[str, Meta(min_length=1, max_length=255, description="In any case.")]
 
 
 class MemberShape(msgspec.Struct):
-    """A member, or somebody who was invited: of these the caller learns nothing but the login."""
+    """A member, or somebody who was invited. Of an invited person the caller learns only the login."""
 
     login: str
     username: str
-    email: Annotated[str, Meta(description="A stand-in for those who may not see it, and of who was invited.")]
+    email: Annotated[str, Meta(description="A placeholder unless the caller may see the address.")]
     avatar: str | None = None
-    id: Annotated[int, Meta(description="Not of who was invited.")] | UnsetType = UNSET
+    id: Annotated[int, Meta(description="Absent for an invited person.")] | UnsetType = UNSET
 
 
 class MemberAnswer(msgspec.Struct):
-    """`pending`: the person was invited, and is no member before accepting."""
+    """`pending`: the person was invited, and becomes a member on accepting."""
 
     member: MemberShape
     pending: bool = False
@@ -173,10 +173,10 @@ async def _find_candidate(write: Write, project_id: str, username: str) -> Candi
 
 @routes.get("/projects/{id}/members")
 async def list_members(call: Call, project_id: str, query: lists.ListQuery) -> Listed[MembersAnswer]:
-    """List who is in a project.
+    """List the people in a project.
 
-    Owners of the organization, its members unless the project is private, and who was added. Clients are listed
-    apart.
+    Owners of the organization, its members (unless the project is private), and people who were added. Clients have a
+    list of their own.
     """
     after = _after(query)
     access = await find_access(call.database, actor_of(call), project_id)
@@ -190,9 +190,9 @@ async def add_member(write: Write, project_id: str, create: MemberCreate) -> Mem
     """Add somebody to a project.
 
     For owners and admins of the project. Whoever is added may write there, also without being in the organization.
-    Somebody who is neither in the organization nor in another one together with the caller is invited: `pending` is
-    true, and the place is theirs once they accept (`PATCH /user/repository_invitations/{invitation_id}`). Adding
-    somebody again changes nothing.
+    People in the organization, or in another one together with the caller, are added at once. Others are invited:
+    `pending` is true until they accept (`PATCH /user/repository_invitations/{invitation_id}`). Adding somebody again
+    changes nothing.
     """
     username = create.username
     candidate = await _find_candidate(write, project_id, username)
@@ -218,8 +218,8 @@ async def add_member(write: Write, project_id: str, create: MemberCreate) -> Mem
 async def remove_member(write: Write, project_id: str, username: str) -> Done:
     """Remove somebody who was added to a project.
 
-    For owners and admins of the project; anybody can leave, a client too. Takes an invitation back as well. What
-    the organization gives stays: 409 for whoever has only that.
+    For owners and admins of the project; anybody can leave, a client too. It also takes back an invitation. Access
+    through the organization stays; 409 if the person has only that.
     """
     candidate = await _find_candidate(write, project_id, username)
     access, account = candidate.access, candidate.account
@@ -300,9 +300,9 @@ async def get_me(call: Call) -> UserAnswer:
 
 @routes.get("/organizations/{login}/members", tag="Users")
 async def list_organization_members(call: Call, login: str, query: lists.ListQuery) -> Listed[MembersAnswer]:
-    """List who is in an organization.
+    """List the people in an organization.
 
-    For those who are in it.
+    For members of the organization.
     """
     after, actor = _after(query), actor_of(call)
     params = {"login_key": key_of(login), "user_id": actor.user.id, "after": after, "limit": query.limit + 1}

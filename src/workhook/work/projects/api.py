@@ -66,7 +66,7 @@ ProjectName = Annotated[
 
 
 class ProjectEdit(msgspec.Struct, kw_only=True):
-    """What is absent stays. A changed title keeps the name."""
+    """Fields that are absent stay as they are. Changing the title does not change the name."""
 
     title: Title | UnsetType = UNSET
     avatar: WebAddress | UnsetType | None = UNSET
@@ -76,7 +76,7 @@ class ProjectEdit(msgspec.Struct, kw_only=True):
 
 
 class ProjectCreate(ProjectEdit, kw_only=True):
-    """Without `name` one is made from the title. `organization` is needed only by who is in several."""
+    """Without `name` one is made from the title. `organization` is needed only if you are in several."""
 
     title: Title
     organization: (
@@ -205,9 +205,9 @@ async def get_project(call: Call, project_id: str) -> ProjectAnswer:
 
 @routes.patch("/projects/{id}")
 async def edit_project(write: Write, project_id: str, edit: ProjectEdit) -> ProjectAnswer:
-    """Change a project, archive it or take it up again.
+    """Change, archive or unarchive a project.
 
-    For who can write to it. Changing `private` or `name` needs the role admin.
+    Needs write access. Changing `private` or `name` needs the role admin.
     """
     project = await lock_project(write, project_id)
     before = to_response(project)
@@ -242,8 +242,8 @@ async def edit_project(write: Write, project_id: str, edit: ProjectEdit) -> Proj
 async def delete_project(write: Write, project_id: str) -> Done:
     """Delete a project.
 
-    Its webhooks still get the event that it was deleted. The name is free again. One with issued invoices stays
-    (409 `has_invoices`): archive it instead.
+    Its webhooks still get the event that it was deleted. The name is free again. A project with issued invoices cannot
+    be deleted (409 `has_invoices`): archive it instead.
     """
     project = await lock_project(write, project_id)
     write.require_match(ProjectAnswer(to_response(project)))

@@ -96,7 +96,7 @@ class TrashAnswer(msgspec.Struct):
 async def list_trash(call: Call, query: lists.ListQuery) -> Listed[TrashAnswer]:
     """List deleted projects that the caller can restore.
 
-    The last deleted first. After 30 days a project is gone with everything in it.
+    The last deleted first. After 30 days a project is removed for good, with everything in it.
     """
     found = await list_deleted(
         call.database,
@@ -133,8 +133,8 @@ def _page(call: Call, query: lists.ListQuery, found: Sequence[Row]) -> Listed[Tr
 async def restore_project(write: Write, project_id: str) -> api.ProjectAnswer:
     """Restore a deleted project.
 
-    For owners of its organization and admins of the project, within 30 days. Its webhooks work again, and are told
-    that it was created. Its name gets a suffix if another project has it now.
+    For owners of its organization and admins of the project, within 30 days. Its webhooks work again and get the event
+    `project` `created`. Its name gets a suffix if another project has it now.
     """
     row = await write.tx.fetch_one(_deleted, {"project_id": project_id, "user_id": write.actor.user.id})
     if row is None:  # what is not deleted stays as it is

@@ -24,9 +24,9 @@ from workhook.work.quota.counting import Limits, count
 class UsageShape(msgspec.Struct):
     """What an organization has stored, the trash included."""
 
-    bytes: Annotated[int, Meta(description="Of its files and of the payloads of its events.")]
+    bytes: Annotated[int, Meta(description="Bytes of its files and of the payloads of its events.")]
     bytes_limit: Annotated[int | None, Meta(description="`organization_max_mb` in bytes; null: no limit.")]
-    rows: Annotated[int, Meta(description="Its records: tasks, comments, files, events and the like.")]
+    rows: Annotated[int, Meta(description="Number of its records: tasks, comments, files, events and the like.")]
     rows_limit: Annotated[int | None, Meta(description="`organization_max_rows`; null: no limit.")]
     counted_at: Time
 
@@ -43,8 +43,8 @@ routes = Routes(WORK_API, "Users", read="work.read", write="work.write")
 async def get_organization_usage(call: Call, login: str) -> UsageAnswer:
     """Get how much an organization has stored.
 
-    For its owners; with their own login, what a person has. It is counted anew each time, and what was deleted
-    counts until it has been in the trash for 30 days. 503 if counting takes too long.
+    For owners of the organization. With your own login: what you have stored yourself. It is counted anew each time.
+    What was deleted counts until it leaves the trash after 30 days. 503 if counting takes too long.
     """
     account = await _owned(call.database, actor_of(call), login)
     limits = Limits.of(call.services.settings)

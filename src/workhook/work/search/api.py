@@ -232,11 +232,11 @@ def _page_rows_of(kinds: tuple[Kind, ...]) -> sa.CompoundSelect[Any]:
 async def search(call: Call, query: SearchQuery) -> Listed[SearchAnswer]:
     """Search tasks, files, comments and replies in every project that the caller sees.
 
-    The newest come first; without `per_page` there are 30 on a page. What was deleted is not found; what is in
-    archived projects is. Text without spaces between words, as in Chinese or Japanese, is found by the beginning of
-    what stands between two spaces or punctuation marks. Of each kind no more than the newest 50 that the caller
-    sees are found: `incomplete_results` says whether there are more, and more words, `type` and `project_id` narrow
-    it down. A search that takes seconds is given up with 503.
+    The newest come first; without `per_page` there are 30 on a page. Archived projects are searched, the trash is not.
+    Text without spaces between words, as in Chinese or Japanese, is found by the beginning of what stands between two
+    spaces or punctuation marks. The search finds at most the newest 50 of each kind that the caller sees. If
+    `incomplete_results` is true, narrow it down with more words, `type` or `project_id`. A search that takes too long
+    is 503.
     """
     after = lists.after(query, ResultKey)
     actor, words = actor_of(call), words_of(query.q)

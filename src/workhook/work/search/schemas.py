@@ -31,8 +31,8 @@ class SearchQuery(ListQuery, kw_only=True):
         Meta(
             min_length=1,
             max_length=QUERY_MAX_CHARS,
-            description="Words. What is found has each of them, the last perhaps as the beginning of a word. Neither "
-            "case counts nor accents on Latin letters. Nothing but the words counts: there are no operators.",
+            description="Words to search for. Each result has all of them; the last one may be the beginning of a "
+            "word. Case and accents on Latin letters make no difference. There are no operators.",
         ),
     ]
     project_id: Annotated[str, Meta(description="Only in this project.")] | UnsetType = UNSET
@@ -56,16 +56,18 @@ class FoundIn(msgspec.Struct, frozen=True):
 
 
 class SearchResult(msgspec.Struct):
-    """Something that was found. `id` is an integer for comments and replies.
+    """A result of the search. `id` is an integer for comments and replies.
 
-    A comment has as `title` that of the task or file it is about, which is in `task` or `file`, too; a reply has
-    besides the `file_comment_id` of what it answers.
+    The `title` of a comment is that of its task or file, which is in `task` or `file`, too. A reply also has the
+    `file_comment_id` of the comment that it answers.
     """
 
     type: Kind
     id: str | int
     title: str
-    excerpt: Annotated[str | None, Meta(description="Plain text from around what was found; null without any text.")]
+    excerpt: Annotated[
+        str | None, Meta(description="Plain text around the words that were found; null if there is no text.")
+    ]
     project: FoundIn
     task: FoundIn | None
     file: FoundIn | None
@@ -75,7 +77,7 @@ class SearchResult(msgspec.Struct):
 
 
 class SearchAnswer(msgspec.Struct):
-    """`incomplete_results`: the caller sees more that has the words, which is older than what is found."""
+    """`incomplete_results`: there are more results that the caller may see; they are older than these."""
 
     results: list[SearchResult]
     incomplete_results: bool = False

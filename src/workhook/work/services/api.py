@@ -119,9 +119,9 @@ async def list_services(call: Call, query: ServiceQuery) -> Listed[ServicesAnswe
 
 @routes.post("/services")
 async def create_service(write: Write, create: ServiceCreate) -> ServiceAnswer:
-    """Offer a service.
+    """Create a service.
 
-    Only owners of the organization can.
+    For owners of the organization.
     """
     owner = await choose_owner(write.tx, write.actor, create.organization)
     check_whole_account(write.actor, owner.account.id)
@@ -163,7 +163,7 @@ async def get_service(call: Call, service_id: str) -> ServiceAnswer:
 async def edit_service(write: Write, service_id: str, edit: ServiceEdit) -> ServiceAnswer:
     """Change a service.
 
-    `service_prices` replace the prices as a whole. Checkouts keep the price that they have.
+    `service_prices` replaces all prices. Checkouts keep the price that they have.
     """
     service = await _lock(write, service_id)
     prices = service.service_prices
@@ -184,9 +184,9 @@ async def edit_service(write: Write, service_id: str, edit: ServiceEdit) -> Serv
 
 @routes.delete("/services/{id}")
 async def delete_service(write: Write, service_id: str) -> Done:
-    """Offer a service no longer.
+    """Delete a service.
 
-    Its checkouts go on. One on issued invoices stays (409 `has_invoices`): set `active` to false.
+    Its checkouts go on. A service on issued invoices cannot be deleted (409 `has_invoices`): set `active` to false.
     """
     service = await _lock(write, service_id)
     await issued.require_none_of_service(write.tx, service.id)

@@ -27,11 +27,11 @@ COUNT_MAX = 10_000
 Interval = Literal["one_time", "week", "month", "year"]
 Count = Annotated[int, Meta(ge=0, le=COUNT_MAX)]
 Months = Annotated[int, Meta(ge=0, le=1200)]
-Position = Annotated[int, Meta(ge=0, le=2**31 - 1, description="Where it stands among the others; 0 is the first.")]
+Position = Annotated[int, Meta(ge=0, le=2**31 - 1, description="Position among the other services; 0 is the first.")]
 
 
 class ServicePriceParameters(msgspec.Struct, frozen=True):
-    """What one costs, and the task credits that come with it, each period."""
+    """The cost of each period, and the task credits that come with it."""
 
     amount: Money
     currency: Currency
@@ -46,7 +46,7 @@ Prices = Annotated[
 
 
 class ServiceCreate(msgspec.Struct):
-    """`organization` is needed only by who is in several."""
+    """`organization` is needed only if you are in several."""
 
     title: Title
     organization: (
@@ -55,11 +55,11 @@ class ServiceCreate(msgspec.Struct):
     description: LongText | None = None
     active: bool = True
     addon: bool = False
-    position: Annotated[Position, Meta(description="Behind the others, if it is absent.")] | UnsetType = UNSET
+    position: Annotated[Position, Meta(description="Default: after the others.")] | UnsetType = UNSET
     disable_pause: bool = False
     disable_quantity: bool = False
     limit_pausing: Annotated[Count, Meta(description="Most pauses of one checkout.")] | None = None
-    minimum_months: Annotated[Months, Meta(description="A checkout cannot be canceled earlier.")] | None = None
+    minimum_months: Annotated[Months, Meta(description="A checkout cannot be canceled before that.")] | None = None
     cancel_at_period_end: bool = False
     require_payment_method: bool = False
     preview_image: WebAddress | None = None
@@ -67,7 +67,8 @@ class ServiceCreate(msgspec.Struct):
 
 
 class ServiceEdit(msgspec.Struct):
-    """What is absent stays. `service_prices` are replaced as a whole: one that says the same keeps its id."""
+    """Fields that are absent stay as they are. `service_prices` replaces all prices; a price that is the same as before
+    keeps its id."""
 
     title: Title | UnsetType = UNSET
     description: LongText | UnsetType | None = UNSET

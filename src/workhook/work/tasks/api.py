@@ -48,7 +48,7 @@ async def list_column_tasks(call: Call, column_id: str, query: ColumnTasksQuery)
 async def create_task(write: Write, column_id: str, create: TaskCreate) -> TaskAnswer:
     """Create a task in a column.
 
-    In a column where tasks are completed the task is completed at once.
+    In a column whose stage completes tasks, the task is completed at once.
     """
     return _answer(await actions.create_task(write, column_id, create))
 
@@ -73,7 +73,7 @@ async def list_project_tasks(call: Call, project_id: str, query: TasksQuery) -> 
 async def change_tasks(write: Write, wanted: TasksBulk) -> TasksBulkAnswer:
     """Create, change, move and delete many tasks at once.
 
-    All of it is done, or nothing. The tasks may be in several projects.
+    Either everything is done, or nothing. The tasks may be in several projects.
     """
     tasks = await bulk.change_tasks(write, wanted.operations)
     return TasksBulkAnswer([to_response(task) if task else None for task in tasks])
@@ -87,7 +87,7 @@ async def get_task(call: Call, task_id: str, query: OfProjectQuery) -> TaskAnswe
 
 @routes.patch("/tasks/{id}")
 async def edit_task(write: Write, task_id: str, edit: TaskEdit) -> TaskAnswer:
-    """Change a task, move it in its column or to another."""
+    """Change a task, or move it within its column or to another one."""
     found = await actions.lock_task(write.tx, write.actor, task_id, edit)
     if write.is_conditional:
         write.require_match(_answer(await assignees.one_as_seen(write.tx, found.access, found.task)))
@@ -98,7 +98,7 @@ async def edit_task(write: Write, task_id: str, edit: TaskEdit) -> TaskAnswer:
 async def delete_task(write: Write, task_id: str, query: OfProjectQuery) -> Done:
     """Delete a task.
 
-    It can be restored for 30 days. One with time on issued invoices stays (409 `has_invoices`).
+    It can be restored for 30 days. A task with time on issued invoices cannot be deleted (409 `has_invoices`).
     """
     found = await queries.lock_to_move(write.tx, write.actor, task_id, None)
     actions.require_project(found.access, query.project_id)
@@ -112,6 +112,6 @@ async def delete_task(write: Write, task_id: str, query: OfProjectQuery) -> Done
 async def restore_task(write: Write, task_id: str, query: OfProjectQuery) -> TaskAnswer:
     """Restore a task that was deleted.
 
-    It comes to the end of its column, or of the project's first one if that is gone.
+    It goes to the end of its column, or of the project's first column if its own is gone.
     """
     return _answer(await actions.restore_task(write, task_id, project_id=query.project_id))

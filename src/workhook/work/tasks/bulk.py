@@ -31,11 +31,11 @@ OPERATIONS_MAX = 1000
 
 
 class TaskOperation(TaskContent, kw_only=True):
-    """`create` takes what creating a task takes, and `column_id`; `edit` what changing one takes, and its `id`; `move`
-    `id` with `column_id` or `position`; `delete` `id`."""
+    """`create` takes the fields for creating a task, and `column_id`. `edit` takes the fields for changing one, and its
+    `id`. `move` takes `id` with `column_id` or `position`. `delete` takes `id`."""
 
     action: Literal["create", "edit", "move", "delete"]
-    id: Annotated[str, Meta(description="Of the task that is changed.")] | UnsetType = UNSET
+    id: Annotated[str, Meta(description="Id of the task that is changed.")] | UnsetType = UNSET
     column_id: ColumnId | UnsetType = UNSET
     title: Title | UnsetType = UNSET
 
@@ -46,13 +46,13 @@ class TaskOperation(TaskContent, kw_only=True):
 
 
 class TasksBulk(msgspec.Struct):
-    """All of it is done, or nothing."""
+    """Either everything is done, or nothing."""
 
     operations: Annotated[list[TaskOperation], Meta(min_length=1, max_length=OPERATIONS_MAX)]
 
 
 class TasksBulkAnswer(msgspec.Struct):
-    """`tasks`: as they are after all of it, one for each operation; null for what was deleted."""
+    """`tasks`: one for each operation, as it is after all of them; null for a deleted one."""
 
     tasks: list[Wire[Task] | None]
     success: bool = True

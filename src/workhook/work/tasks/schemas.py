@@ -38,10 +38,12 @@ Priority = Annotated[
     ),
     Prepared(str.lower),
 ]
-Position = Annotated[int, Meta(ge=0, le=2**53 - 1, description="0-based, in its column; past the end it is the end.")]
+Position = Annotated[
+    int, Meta(ge=0, le=2**53 - 1, description="Place in the column, from 0; past the end means the end.")
+]
 KEYS_MAX = 100
-Texts = Annotated[dict[str, str], Meta(max_length=KEYS_MAX, description="Free keys; an object in JSON.")]
-Sections = Annotated[dict[str, Texts], Meta(max_length=KEYS_MAX, description="Objects by name; an object in JSON.")]
+Texts = Annotated[dict[str, str], Meta(max_length=KEYS_MAX, description="A JSON object with any keys.")]
+Sections = Annotated[dict[str, Texts], Meta(max_length=KEYS_MAX, description="A JSON object: objects by name.")]
 # In a list `Prepared` does not apply: `actions` trims those.
 Label = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"\S"), Prepared(str.strip)]
 Labels = Annotated[list[Label], Meta(max_length=100)]
@@ -75,7 +77,7 @@ class TaskCreate(TaskContent, kw_only=True):
 
 
 class TaskEdit(TaskContent):
-    """What is absent stays. Without `position` a task that changes its column comes last there."""
+    """Fields that are absent stay as they are. Without `position` a task that changes its column comes last there."""
 
     title: Title | UnsetType = UNSET
     column_id: ColumnId | UnsetType = UNSET
@@ -103,9 +105,9 @@ class TasksQuery(ListQuery):
     deadline_before: DayOrMoment | UnsetType = UNSET
     deadline_after: DayOrMoment | UnsetType = UNSET
     finished: Annotated[bool, Meta(description="Whether the task is completed.")] | UnsetType = UNSET
-    q: Annotated[str, Meta(max_length=255, description="Words of title and description.")] | UnsetType = UNSET
+    q: Annotated[str, Meta(max_length=255, description="Words in the title and the description.")] | UnsetType = UNSET
     sort: (
-        Annotated[Sort, Meta(description="`-` for descending; without a deadline comes last. By id without it.")]
+        Annotated[Sort, Meta(description="`-` means descending. Tasks without a deadline come last. Default: by id.")]
         | UnsetType
     ) = UNSET
 
@@ -121,7 +123,7 @@ class TaskColumnShape(msgspec.Struct):
 
 
 class Task(Record, frozen=True):
-    """`position` is 0-based in the task's column."""
+    """A task. `position` is its place in the column, from 0."""
 
     id: Annotated[str, resource_id("tsk")]
     title: str

@@ -47,7 +47,7 @@ routes = Routes(WORK_API, "Timesheets", read="work.read", write="work.write")
 async def list_timesheets(call: Call, project_id: str, query: TimesheetsQuery) -> Answer:
     """List the timesheets of a project.
 
-    With `Accept: text/csv` a table: all that fits, or with `per_page` a page of it.
+    With `Accept: text/csv` you get a table: all timesheets that match or, with `per_page`, a page of them.
     """
     key = lists.after(query, tuple[str])
     access = await find_access(call.database, actor_of(call), project_id)
@@ -69,10 +69,10 @@ async def list_timesheets(call: Call, project_id: str, query: TimesheetsQuery) -
 
 @routes.post("/projects/{id}/timesheets", answers={200: TimesheetAnswer})
 async def create_timesheet(write: Write, project_id: str, create: TimesheetCreate) -> Answer:
-    """Start a timer, or note time that was spent.
+    """Start a timer, or record time that was spent.
 
-    With `duration` or `end_time` it is finished. Otherwise a timer starts, and the caller's other one is paused, in
-    whatever project it runs.
+    With `duration` or `end_time` the timesheet is finished. Otherwise a timer starts, and the caller's other timer is
+    paused, in whatever project it runs.
     """
     given = given_times(create)
     runs = given.duration_ms is None and given.end is None
@@ -100,7 +100,8 @@ async def create_timesheet(write: Write, project_id: str, create: TimesheetCreat
 async def get_timesheet(call: Call, timesheet_id: str) -> Answer:
     """Get a timesheet.
 
-    While a timer runs, its `ETag` grows with it; `If-Match` takes every one since it was last changed.
+    While a timer runs, its `ETag` changes with it. `If-Match` accepts every `ETag` since the timesheet was last
+    changed.
     """
     timesheet, access = await queries.find_timesheet(call.database, actor_of(call), timesheet_id)
     access.hide_from_clients()
@@ -112,7 +113,7 @@ async def edit_timesheet(write: Write, timesheet_id: str, edit: TimesheetEdit) -
     """Correct a timesheet.
 
     A `duration` alone keeps the start and sets the end; `start_time` and `end_time` alone recompute the duration. A
-    `duration` or an `end_time` finishes a timer. What is on an invoice cannot be changed.
+    `duration` or an `end_time` finishes a timer. A timesheet on an invoice cannot be changed.
     """
     task_id = if_set(edit.task_id)
     before, access, wanted_task = await queries.lock_to_edit(write.tx, write.actor, timesheet_id, task_id)
@@ -162,10 +163,10 @@ async def pause_timesheet(write: Write, timesheet_id: str) -> Answer:
 
 @routes.post("/timesheets/{id}/resume", answers={200: TimesheetAnswer})
 async def resume_timesheet(write: Write, timesheet_id: str) -> Answer:
-    """Let a timer run on; the other one of its user is paused.
+    """Resume a timer; the other timer of its user is paused.
 
-    If the timer is somebody else's and their other one runs where you cannot write, that one runs on and the answer is
-    409 `timer_elsewhere`.
+    If the timer is somebody else's, and another timer of that person runs where you cannot write, nothing changes and
+    the answer is 409 `timer_elsewhere`.
     """
     found, access = await queries.find_timesheet(write.tx, write.actor, timesheet_id, queries.user_locked)
     _require_writable(access)

@@ -78,22 +78,22 @@ def _read_bound(raw: object) -> int | date:
 
 
 Bound = Annotated[int, Meta(extra_json_schema=DAY_OR_MOMENT), Read(_read_bound)]
-_FROM = "Timesheets that started then or later: RFC 3339, or a date, which is its midnight in `timezone`."
-From = Annotated[Bound, Meta(description=_FROM)]
-To = Annotated[Bound, Meta(description="Timesheets that started before; likewise.")]
+_TIME = "RFC 3339, or a date, which means its midnight in `timezone`."
+From = Annotated[Bound, Meta(description=f"Only timesheets that started at this time or later: {_TIME}")]
+To = Annotated[Bound, Meta(description=f"Only timesheets that started before this time: {_TIME}")]
 
 
 class ReportQuery(msgspec.Struct):
     """What a report takes. `from` is inclusive, `to` is not."""
 
-    group_by: Annotated[GroupBy, Meta(description="`user` if absent.")] | UnsetType = UNSET
+    group_by: Annotated[GroupBy, Meta(description="Default: `user`.")] | UnsetType = UNSET
     project_id: str | UnsetType = UNSET
     user: Annotated[str, Meta(description="Username.")] | UnsetType = UNSET
     to: To | UnsetType = UNSET
     billable: bool | UnsetType = UNSET
     invoiced: bool | UnsetType = UNSET
     timezone: (
-        Annotated[str, Meta(max_length=64, description="IANA name; `UTC` if absent."), Checked(_not_a_zone)] | UnsetType
+        Annotated[str, Meta(max_length=64, description="IANA name. Default: `UTC`."), Checked(_not_a_zone)] | UnsetType
     ) = UNSET
     from_: From | UnsetType = msgspec.field(name="from", default=UNSET)
 
@@ -139,19 +139,22 @@ class ReportGroup(msgspec.Struct, frozen=True):
 
 
 class ReportRowShape(msgspec.Struct):
-    """What the report is not grouped by is null; a task comes with its project."""
+    """A row of the report. Fields by which the report is not grouped are null. A task comes with its project."""
 
     user: PersonShape | None
     task: TimesheetTaskShape | None
     project: TimesheetProjectShape | None
     day: Annotated[str, Meta(extra_json_schema={"format": "date"})] | None
     timesheets: Annotated[int, Meta(ge=0, description="How many there are.")]
-    duration: Annotated[int, Meta(ge=0, description="Milliseconds; of running timers, what was counted until now.")]
+    duration: Annotated[int, Meta(ge=0, description="Milliseconds; a running timer counts until now.")]
     formatted_duration: str
     short_formatted_duration: ShortDurationShape
-    billable_duration: Annotated[int, Meta(ge=0, description="Milliseconds of what is billable.")]
+    billable_duration: Annotated[int, Meta(ge=0, description="Billable milliseconds.")]
     amount: Annotated[
-        float, Meta(ge=0, description="Of what is billable and has a rate; each timesheet's is rounded by itself.")
+        float,
+        Meta(
+            ge=0, description="Amount of the billable timesheets that have a rate. Each timesheet is rounded by itself."
+        ),
     ]
 
 
@@ -353,8 +356,8 @@ routes = Routes(WORK_API, "Timesheets", read="work.read", write="work.write")
 async def report_timesheets(call: Call, query: ReportQuery) -> Answer:
     """Sum up timesheets by user, task, project or day.
 
-    Over all projects that the caller sees as an owner or a member. A timesheet belongs to the day on which it
-    started. With `Accept: text/csv` a table.
+    Over all projects that the caller sees as an owner or a member. A timesheet belongs to the day on which it started.
+    With `Accept: text/csv` you get a table.
     """
     actor, project_id = actor_of(call), if_set(query.project_id)
     if project_id is not None:

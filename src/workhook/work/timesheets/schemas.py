@@ -53,7 +53,8 @@ Duration = Annotated[
 
 
 class TimesheetCreate(msgspec.Struct):
-    """With a duration or an end it is finished; without, a timer starts and the caller's other one is paused."""
+    """With a duration or an end the timesheet is finished. Without, a timer starts and the caller's other one is
+    paused."""
 
     task_id: str
     duration: Duration | UnsetType = UNSET
@@ -65,7 +66,7 @@ class TimesheetCreate(msgspec.Struct):
 
 
 class TimesheetEdit(msgspec.Struct):
-    """What is absent stays. A duration or an end finishes what is not finished."""
+    """Fields that are absent stay as they are. A duration or an end finishes a timer."""
 
     task_id: str | UnsetType = UNSET
     start_time: Moment | UnsetType = UNSET
@@ -80,8 +81,9 @@ def given_times(wanted: TimesheetCreate | TimesheetEdit) -> Given:
     return Given(if_set(wanted.start_time), if_set(wanted.end_time), if_set(wanted.duration))
 
 
-From = Annotated[DayOrMoment, Meta(description="Those that started then or later; a date is its midnight UTC.")]
-To = Annotated[DayOrMoment, Meta(description="Those that started before; a date is its midnight UTC.")]
+_DATE = "a date means its midnight UTC."
+From = Annotated[DayOrMoment, Meta(description=f"Only timesheets that started at this time or later; {_DATE}")]
+To = Annotated[DayOrMoment, Meta(description=f"Only timesheets that started before this time; {_DATE}")]
 
 
 class TimesheetsQuery(ListQuery):
@@ -115,20 +117,20 @@ class TimesheetProjectShape(msgspec.Struct):
 
 
 class ShortDurationShape(msgspec.Struct):
-    """Hours and minutes, to the nearest minute; hours, to the nearest hundredth."""
+    """Hours and minutes, rounded to the minute; and hours, rounded to a hundredth."""
 
     display: Annotated[str, Meta(examples=["1:30"])]
     decimal: Annotated[float, Meta(ge=0, examples=[1.5]), EventSchema({"type": "number", "minimum": 0})]
 
 
 class TimesheetShape(msgspec.Struct):
-    """`duration` and `elapsed_time` are the same milliseconds; of a running timer, what was counted until the answer.
+    """`duration` and `elapsed_time` are the same milliseconds; a running timer counts until the answer.
 
-    Running: `is_active`; paused: neither `is_active` nor `finished`.
+    A running timer has `is_active`; a paused one has neither `is_active` nor `finished`.
     """
 
     id: Annotated[str, resource_id("tms")]
-    task: Annotated[TimesheetTaskShape | None, Meta(description="Null when the task is gone for good.")]
+    task: Annotated[TimesheetTaskShape | None, Meta(description="Null if the task was removed for good.")]
     project: TimesheetProjectShape
     user: PersonShape
     is_active: bool
