@@ -64,8 +64,15 @@ class Registered:
 
 
 def signed(private_key: str, claims: Mapping[str, Any], **header: Any) -> str:
-    key = RSAKey.import_key(private_key)
-    return jws.serialize_compact({"alg": "RS256", "typ": "JWT", **header}, json.encode(dict(claims)), key)
+    return jws.serialize_compact(
+        {"alg": "RS256", "typ": "JWT", **header}, json.encode(dict(claims)), _read(private_key)
+    )
+
+
+@cache
+def _read(private_key: str) -> RSAKey:
+    """To read one takes a hundred times as long as to sign with it: its numbers are checked."""
+    return RSAKey.import_key(private_key)
 
 
 @cache

@@ -19,7 +19,7 @@ from typing import Any
 
 import workhook
 from scripts import statement_rules
-from workhook.storage import slow
+from workhook.storage import dialects, slow
 from workhook.storage.statements import Compiler
 
 
@@ -30,6 +30,14 @@ def import_everything() -> None:
             importlib.import_module(module.name)
     Compiler.inspect = staticmethod(statement_rules.refuse)
     slow.TIMEOUT_S = 15.0  # a busy machine is no slow search
+
+
+def compile_everything() -> None:
+    """So that no process compiles for itself what stands at the head of a module."""
+    compilers = (Compiler(dialects.SQLITE, dialects.sqlite_value), Compiler(dialects.POSTGRESQL))
+    for _, statement in statement_rules.statements():
+        for compiler in compilers:
+            compiler(statement)
 
 
 class Forging:
@@ -110,6 +118,7 @@ def _leave(status: int) -> None:
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests, and they end this
     import_everything()
+    compile_everything()
     alone = len(os.listdir("/proc/self/task")) == threading.active_count() == 1
     assert alone, "an import has started a thread, which no child would have"
     gc.collect()

@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from operator import itemgetter
 from typing import Any
 
 import asyncpg
@@ -35,20 +36,26 @@ def numbered() -> list[tuple[str, str]]:
     ]
 
 
-def _by_key(rows: Sequence[Sequence[Row]]) -> Dump:
-    return {
-        table.name: {tuple(row[column.name] for column in table.primary_key): row for row in of_table}
-        for table, of_table in zip(TABLES, rows, strict=True)
-    }
+def _by_key(table: sa.Table, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[Key, Row]:
+    if not rows:
+        return {}
+    key = itemgetter(*(names.index(column.name) for column in table.primary_key))
+    single = len(table.primary_key) == 1
+    return {(key(row),) if single else key(row): dict(zip(names, row, strict=True)) for row in rows}
+
+
+Read = tuple[Sequence[str], Sequence[Sequence[Any]]]
+"""The names of a table's columns, and its rows as the database gave them."""
 
 
 class Reader:
-    """A consistent view at each `dump`."""
+    """A consistent view at each `dump`. What stands in a table as it did before is the same object."""
 
     def __init__(self, server: Server) -> None:
         self._url = server.settings.get("database_url")
         self._runner = asyncio.Runner()
         self._last: tuple[int, Dump] | None = None  # the version of the SQLite file, and what stood in it
+        self._tables: dict[str, tuple[Read, dict[Key, Row]]] = {}
         if self._url is None:
             self._sqlite = sqlite3.connect(server.data / "workhook.db", isolation_level=None, timeout=60)
         else:
@@ -56,29 +63,38 @@ class Reader:
 
     def dump(self) -> Dump:
         if self._url is not None:
-            return _by_key(self._runner.run(self._of_postgres()))
+            return self._made(self._runner.run(self._of_postgres()))
         version: int = self._sqlite.execute("PRAGMA data_version").fetchone()[0]  # another one whenever others wrote
         if self._last is None or self._last[0] != version:
-            self._last = (version, _by_key(self._of_sqlite()))
+            self._last = (version, self._made(self._of_sqlite()))
         return self._last[1]
 
-    def _of_sqlite(self) -> list[Sequence[Row]]:
+    def _made(self, read: Sequence[Read]) -> Dump:
+        """A request changes few tables: to compare the rest costs much less than to make it anew."""
+        for table, given in zip(TABLES, read, strict=True):
+            known = self._tables.get(table.name)
+            if known is None or known[0] != given:
+                self._tables[table.name] = (given, _by_key(table, *given))
+        return {name: rows for name, (_, rows) in self._tables.items()}
+
+    def _of_sqlite(self) -> list[Read]:
         self._sqlite.execute("BEGIN")
         try:
             return [self._table_of_sqlite(table.name) for table in TABLES]
         finally:
             self._sqlite.execute("COMMIT")
 
-    def _table_of_sqlite(self, name: str) -> list[Row]:
+    def _table_of_sqlite(self, name: str) -> Read:
         with closing(self._sqlite.execute(f'SELECT * FROM "{name}"')) as cursor:  # of our own tables
-            names = [each[0] for each in cursor.description]
-            return [dict(zip(names, row, strict=True)) for row in cursor]
+            return [each[0] for each in cursor.description], cursor.fetchall()
 
-    async def _of_postgres(self) -> list[Sequence[Row]]:
+    async def _of_postgres(self) -> list[Read]:
         async with self._postgres.transaction(isolation="repeatable_read", readonly=True):
-            return [
-                [dict(row) for row in await self._postgres.fetch(f'SELECT * FROM "{table.name}"')] for table in TABLES
-            ]
+            return [await self._table_of_postgres(table.name) for table in TABLES]
+
+    async def _table_of_postgres(self, name: str) -> Read:
+        rows = await self._postgres.fetch(f'SELECT * FROM "{name}"')
+        return list(rows[0].keys()) if rows else [], rows
 
     def change(self, statement: str) -> None:
         """For a test that prepares what no request can."""
@@ -133,9 +149,9 @@ Change = tuple[str, str, Key, tuple[str, ...]]
 def changes(before: Dump, after: Dump) -> list[Change]:
     found: list[Change] = []
     for table, old in before.items():
-        if table in SUMMED:
-            continue
         new = after[table]
+        if table in SUMMED or old is new:
+            continue
         found += [(table, "removed", key, ()) for key in old.keys() - new.keys()]
         found += [(table, "added", key, ()) for key in new.keys() - old.keys()]
         for key in old.keys() & new.keys():

@@ -117,7 +117,9 @@ class CountedServer:
             counting: Services = replace(services, database=self._counted)  # type: ignore[arg-type]  # it does what a Database does
             config = uvicorn.Config(build_app(counting), loop="none", lifespan="off", log_config=None, ws="none")
             self._server = uvicorn.Server(config)
-            listening = socket.create_server(("127.0.0.1", 0))
+            # With its protocol: asyncio looks at that, or an answer in two pieces waits 40 ms between them.
+            listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+            listening.bind(("127.0.0.1", 0))
             self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
             self._ready.set()
             await self._server.serve(sockets=[listening])

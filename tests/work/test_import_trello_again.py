@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import sqlalchemy as sa
@@ -187,14 +188,11 @@ def test_a_project_that_is_deleted_meanwhile_ends_it(
 
 def test_two_imports_at_once_make_one_project(studio: Studio, importer: Importer) -> None:
     file = importer.file(make_export(2, lists=5, cards=200, comments=50))
-    command = [sys.executable, "-m", "workhook", "import", "trello", file, "--json"]
-    command += ["--organization", studio.world.organization]
-    running = [
-        subprocess.Popen(command, env=importer.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    made = [json.loads(each.communicate(timeout=110)[0]) for each in running]
-    assert [each.returncode for each in running] == [0, 0]
+    with ThreadPoolExecutor(2) as pool:
+        running = [pool.submit(importer.run, file, "--json") for _ in range(2)]
+    done = [each.result() for each in running]
+    assert [each.returncode for each in done] == [0, 0], [each.stderr for each in done]
+    made = [json.loads(each.stdout) for each in done]
     assert sorted(each["created"]["tasks"] for each in made) == [0, 200]
     assert len({each["project_id"] for each in made}) == 1
     assert len(studio.owner.get("/projects")["projects"]) == 2

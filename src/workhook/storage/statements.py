@@ -117,24 +117,28 @@ def _renumbered(sql: str, before: int) -> str:
 
 
 class Compiler:
-    """Compiles each statement object once. Statements that a request builds (list filters) are compiled each time."""
+    """Compiles each statement object once in a process, however many databases it opens. Statements that a request
+    builds (list filters) are compiled each time."""
 
     inspect: ClassVar[Callable[[str], None] | None] = None
     """Called with the SQL of every compiled statement, for tests (`scripts/statement_rules.py`)."""
 
+    _all: ClassVar[dict[tuple[Dialect, Callable[[Value], Any] | None], WeakKeyDictionary[Executable, Statement]]] = {}
+
     def __init__(self, dialect: Dialect, adapt: Callable[[Value], Any] | None = None) -> None:
         self._dialect = dialect
         self._adapt = adapt
-        self._known: WeakKeyDictionary[Executable, Statement] = WeakKeyDictionary()
+        self._known = Compiler._all.setdefault((dialect, adapt), WeakKeyDictionary())
 
     def __call__(self, statement: Executable) -> Statement:
         known = self._known.get(statement)
         if known is None:
             written = statement.of(self._dialect.name) if isinstance(statement, PerDialect) else statement
             compiled = written.compile(dialect=self._dialect)  # type: ignore[attr-defined]  # every Executable here is a ClauseElement
-            known = self._known[statement] = Statement(compiled, self._adapt)
+            known = Statement(compiled, self._adapt)
             if any(each is statement for each in HOT):
                 known.planned_once = True
             if Compiler.inspect is not None:
                 Compiler.inspect(known.sql)
+            self._known[statement] = known
         return known
