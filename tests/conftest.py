@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 from scripts import statement_rules
 from tests.harness import order
 from tests.harness.beside import Beside, opened
-from tests.harness.databases import Databases, close_databases, databases
+from tests.harness.databases import Databases, begin_run, close_databases, databases, end_run
 from tests.harness.depth import DEEP
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server, SharedServer
@@ -55,6 +55,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if (folder := begin_run()) is not None:
+        config.add_cleanup(lambda: end_run(folder))
     if config.getoption("--record-seconds") and "PYTEST_XDIST_WORKER" not in os.environ:
         config.pluginmanager.register(order.Recorder())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import sqlalchemy as sa
@@ -36,18 +36,32 @@ def _run(*words: str, **environment: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.fixture
-def url(backend: Databases, tmp_path: Path) -> list[str]:
-    """The option that names an empty database; none for SQLite."""
-    found = backend.empty(tmp_path / "empty")
-    return ["--database-url", found["database_url"]] if found else []
+class Done(NamedTuple):
+    """A run of the command in an environment that names a studio. `kept`: what `--keep` was."""
+
+    status: int
+    said: str
+    wrong: str
+    kept: Path
+    studio: dict[str, str]
 
 
-def test_every_list_is_asked_with_each_of_its_filters(url: list[str]) -> None:
-    status, said, wrong = _run("--rows", str(ROWS), "--times", "1", "--json", *url)
-    assert status == 0, said + wrong
-    told = json.loads(said)
-    assert (told["rows"], told["database"]) == (ROWS, "postgresql" if url else "sqlite")
+@pytest.fixture(scope="module")
+def done(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Done:
+    """With rows enough for every question to be answered by some."""
+    folder = tmp_path_factory.mktemp("bench")
+    studio = {"data": str(folder), **backend.new(folder)}
+    variables = {f"WORKHOOK_{name.upper()}": value for name, value in studio.items()}
+    empty = backend.empty(folder / "empty")
+    url = ["--database-url", empty["database_url"]] if empty else []
+    words = ("--rows", str(ROWS), "--times", "1", "--json", "--keep", str(folder / "kept"), *url)
+    return Done(*_run(*words, **variables), folder / "kept", studio)
+
+
+def test_every_list_is_asked_with_each_of_its_filters(done: Done, backend: Databases) -> None:
+    assert done.status == 0, done.said + done.wrong
+    told = json.loads(done.said)
+    assert (told["rows"], told["database"]) == (ROWS, backend.kind)
     answers: dict[tuple[str, str], Any] = {(each["operation"], each["query"]): each for each in told["answers"]}
     assert {each["status"] for each in told["answers"]} == {200}
     assert {each.name for each in lists()} == {operation for operation, _ in answers}
@@ -72,23 +86,19 @@ def test_people_get_a_table() -> None:
     assert "workhook: deliveries: 1,000\n" in told
 
 
-def test_what_is_made_can_be_kept(tmp_path: Path) -> None:
-    kept = tmp_path / "kept"
-    assert _run("--rows", "1000", "--times", "1", "--json", "--keep", str(kept))[0] == 0
-    assert (kept / "workhook.db").is_file()
-    status, _, told = _run("--keep", str(kept))
+@pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
+def test_what_is_made_can_be_kept(done: Done) -> None:
+    assert done.status == 0
+    assert (done.kept / "workhook.db").is_file()
+    status, _, told = _run("--keep", str(done.kept))
     assert status == 1
     assert "is there already" in told
 
 
-@pytest.mark.one_database
-async def test_the_studio_is_left_alone(backend: Databases, tmp_path: Path) -> None:
+async def test_the_studio_is_left_alone(done: Done) -> None:
     """Its folder and its database are named by variables, which do not count."""
-    studio = backend.new(tmp_path)
-    values = {"data": str(tmp_path), **studio}
-    variables = {f"WORKHOOK_{name.upper()}": value for name, value in values.items()}
-    assert _run("--rows", "1000", "--times", "1", "--json", **variables)[0] == 0
-    async with open_services(load(values, {})) as services:
+    assert done.status == 0
+    async with open_services(load(done.studio, {})) as services:
         for name in ("accounts", "deliveries", "tokens"):
             row = await services.database.fetch_one(sa.select(sa.func.count()).select_from(metadata.tables[name]))
             assert row is not None

@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import subprocess
-import sys
+import tempfile
 from pathlib import Path
 from threading import Thread
 
 import pytest
 
 from tests.cli.cli_kit import Cli
+from tests.harness import forge
 
 STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -24,7 +24,7 @@ def cli(tmp_path_factory: pytest.TempPathFactory) -> Cli:
     return cli
 
 
-def seen(cli: Cli, width: int, *words: str) -> str:
+def seen(cli: Cli, width: int, *words: str, forked: bool = True) -> str:
     """What a terminal of that width gets, without bold."""
     ours, theirs = os.openpty()
     shown = bytearray()
@@ -37,14 +37,15 @@ def seen(cli: Cli, width: int, *words: str) -> str:
     reader = Thread(target=read, daemon=True)
     reader.start()
     environment = {**cli.environment, "TERM": "xterm", "COLUMNS": str(width)}
-    done = subprocess.run(
-        [sys.executable, "-m", "workhook", *words],
-        env=environment, stdout=theirs, stderr=subprocess.PIPE, text=True, timeout=60,
-    )  # fmt: skip
+    way = forge.forge() if forked else forge.NoForge()
+    with open(os.devnull, "rb") as nothing, tempfile.TemporaryFile("w+") as trouble:
+        status = way.start(words, environment, (nothing.fileno(), theirs, trouble.fileno()), None).wait(60)
+        trouble.seek(0)
+        said = trouble.read()
     os.close(theirs)
     reader.join(30)
     os.close(ours)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (status, said) == (0, "")
     return STYLE.sub("", shown.decode().replace("\r\n", "\n"))
 
 
@@ -62,7 +63,7 @@ def test_a_row_that_does_not_fit_is_one_column_below_the_other(cli: Cli) -> None
 def test_tokens_fit_a_hundred_columns(cli: Cli) -> None:
     cli.json("token", "create", "--user", "octo", "--scopes", "repo,work,admin:org", "--note", "n" * 100)
     rows = cli.json("token", "list")
-    header, *lines = seen(cli, 100, "token", "list").splitlines()
+    header, *lines = seen(cli, 100, "token", "list", forked=False).splitlines()
     assert header.split() == ["id", "kind", "user", "may", "note", "ends", "last", "used"]
     assert [line.split()[0] for line in lines] == [str(row["id"]) for row in rows]
     assert all(len(line) <= 100 for line in (header, *lines))

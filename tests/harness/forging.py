@@ -1,4 +1,7 @@
-"""`python -m tests.harness.forging FD`: imports Workhook once, then forks a process of it whenever `forge.py` asks."""
+"""`python -m tests.harness.forging FD LISTENING_FD`: imports Workhook once, then forks a process of it whenever asked.
+
+`forge.py` asks over the first socket, and whoever runs the command of `asking_forge.py` connects to the second.
+"""
 
 from __future__ import annotations
 
@@ -43,43 +46,51 @@ def compile_everything() -> None:
 class Forging:
     """Waits for requests and for the ends of what it has forked."""
 
-    def __init__(self, control: socket.socket) -> None:
-        self._control = control
+    def __init__(self, control: socket.socket, listening: socket.socket) -> None:
+        self._control, self._listening = control, listening
         self._selector = selectors.DefaultSelector()
         self._selector.register(control, selectors.EVENT_READ)
+        self._selector.register(listening, selectors.EVENT_READ)
         self._lines: dict[int, tuple[int, socket.socket]] = {}  # by process: its file descriptor, and who asked for it
 
     def serve(self) -> dict[str, Any] | None:
         """Returns in each child, with what it was asked for, and here at the end."""
         while True:
             for key, _ in self._selector.select():
-                if key.fileobj is not self._control:
+                if key.fileobj not in (self._control, self._listening):
                     self._ended(key.data)
                     continue
-                said, descriptors, _, _ = socket.recv_fds(self._control, 1, 4)
-                if not said:
+                asked = self._control if key.fileobj is self._control else self._listening.accept()[0]
+                said, descriptors, _, _ = socket.recv_fds(asked, 1, 4)
+                if not said and asked is self._control:
                     self._end()
                     return None
-                wanted = self._fork(descriptors)
+                # Who connects is told on that connection, and gives its streams alone.
+                line = socket.socket(fileno=descriptors.pop(0)) if asked is self._control else asked
+                wanted = self._fork(line, descriptors)
                 if wanted is not None:
                     return wanted
 
-    def _fork(self, descriptors: list[int]) -> dict[str, Any] | None:
-        line = socket.socket(fileno=descriptors[0])
+    def _fork(self, line: socket.socket, streams: list[int]) -> dict[str, Any] | None:
         with line.makefile() as said:
-            wanted: dict[str, Any] = json.loads(said.readline())
+            request = said.readline()
+        if not request:
+            line.close()  # who connected has ended
+            return None
+        wanted: dict[str, Any] = json.loads(request)
         pid = os.fork()
         if pid == 0:
             line.close()
             self._forget()
-            for number, descriptor in enumerate(descriptors[1:]):
+            for number, descriptor in enumerate(streams):
                 os.dup2(descriptor, number)
         else:
             watched = os.pidfd_open(pid)
             self._lines[pid] = (watched, line)
             self._selector.register(watched, selectors.EVENT_READ, pid)
-            line.sendall(b"%d\n" % pid)
-        for descriptor in descriptors[1:]:
+            with contextlib.suppress(BrokenPipeError):  # nobody wants to know any more
+                line.sendall(b"%d\n" % pid)
+        for descriptor in streams:
             os.close(descriptor)
         return wanted if pid == 0 else None
 
@@ -87,6 +98,7 @@ class Forging:
         """In a child: what belongs to its parent."""
         self._selector.close()
         self._control.close()
+        self._listening.close()
         for watched, line in self._lines.values():
             os.close(watched)
             line.close()
@@ -123,7 +135,8 @@ def main() -> None:
     assert alone, "an import has started a thread, which no child would have"
     gc.collect()
     gc.freeze()  # or the children's collections copy what they share
-    wanted = Forging(socket.socket(fileno=int(sys.argv[1]))).serve()
+    control, listening = (socket.socket(fileno=int(each)) for each in sys.argv[1:])
+    wanted = Forging(control, listening).serve()
     if wanted is None:
         return
     signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the tests run in the background
