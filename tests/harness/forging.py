@@ -20,6 +20,8 @@ import sys
 import threading
 from typing import Any
 
+from sqlalchemy.sql.expression import Executable
+
 import workhook
 from scripts import statement_rules
 from workhook.storage import dialects, slow
@@ -39,6 +41,7 @@ def compile_everything() -> None:
     """So that no process compiles for itself what stands at the head of a module."""
     compilers = (Compiler(dialects.SQLITE, dialects.sqlite_value), Compiler(dialects.POSTGRESQL))
     for _, statement in statement_rules.statements():
+        assert isinstance(statement, Executable)
         for compiler in compilers:
             compiler(statement)
 

@@ -36,7 +36,7 @@ def numbered() -> list[tuple[str, str]]:
     ]
 
 
-def _by_key(table: sa.Table, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[Key, Row]:
+def _by_key(table: sa.Table, names: Sequence[str], rows: Sequence[Any]) -> dict[Key, Row]:
     if not rows:
         return {}
     key = itemgetter(*(names.index(column.name) for column in table.primary_key))
@@ -44,7 +44,7 @@ def _by_key(table: sa.Table, names: Sequence[str], rows: Sequence[Sequence[Any]]
     return {(key(row),) if single else key(row): dict(zip(names, row, strict=True)) for row in rows}
 
 
-Read = tuple[Sequence[str], Sequence[Sequence[Any]]]
+Read = tuple[Sequence[str], Sequence[Any]]
 """The names of a table's columns, and its rows as the database gave them."""
 
 
