@@ -20,18 +20,24 @@ import sys
 import threading
 from typing import Any
 
+from sqlalchemy.sql.expression import Executable
+
 import workhook
 from scripts import statement_rules
-from workhook.storage import slow
+from workhook.storage import dialects, slow
 from workhook.storage.statements import Compiler
 
 
 def import_everything() -> None:
-    """Also what a command imports only when it needs it."""
+    """Also what a command imports only when it needs it, and the statements that it compiles then."""
     for module in pkgutil.walk_packages(workhook.__path__, "workhook."):
         if not module.name.endswith("__main__") and ".migrations." not in module.name:  # those are scripts
             importlib.import_module(module.name)
     Compiler.inspect = staticmethod(statement_rules.refuse)
+    for compiler in (Compiler(dialects.SQLITE, dialects.sqlite_value), Compiler(dialects.POSTGRESQL)):
+        for _, statement in statement_rules.statements():
+            if isinstance(statement, Executable):
+                compiler(statement)
     slow.TIMEOUT_S = 15.0  # a busy machine is no slow search
 
 

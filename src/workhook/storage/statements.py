@@ -117,15 +117,18 @@ def _renumbered(sql: str, before: int) -> str:
 
 
 class Compiler:
-    """Compiles each statement object once. Statements that a request builds (list filters) are compiled each time."""
+    """Compiles each statement object once in a process. Those that a request builds (list filters) are compiled each
+    time."""
 
     inspect: ClassVar[Callable[[str], None] | None] = None
     """Called with the SQL of every compiled statement, for tests (`scripts/statement_rules.py`)."""
 
+    _compiled: ClassVar[dict[object, WeakKeyDictionary[Executable, Statement]]] = {}
+
     def __init__(self, dialect: Dialect, adapt: Callable[[Value], Any] | None = None) -> None:
         self._dialect = dialect
         self._adapt = adapt
-        self._known: WeakKeyDictionary[Executable, Statement] = WeakKeyDictionary()
+        self._known = Compiler._compiled.setdefault((dialect, adapt), WeakKeyDictionary())
 
     def __call__(self, statement: Executable) -> Statement:
         known = self._known.get(statement)
