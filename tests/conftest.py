@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import shutil
-import tempfile
 from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from hypothesis import HealthCheck, settings
 from scripts import statement_rules
 from tests.harness import order
 from tests.harness.beside import Beside, opened
-from tests.harness.databases import Databases, begin_run, close_databases, databases, end_run
+from tests.harness.databases import Databases, begin_run, close_databases, databases, end_run, new_folder
 from tests.harness.depth import DEEP
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server, SharedServer
@@ -106,8 +105,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def _shared_folder() -> Iterator[Path]:
-    # Not below pytest's folder: as root, PostgreSQL is another user, and other runs change who may enter that.
-    folder = Path(tempfile.mkdtemp(prefix="workhook-databases-"))
+    folder = new_folder("databases")
     yield folder
     close_databases()
     shutil.rmtree(folder, ignore_errors=True)
@@ -123,18 +121,21 @@ def backend(request: pytest.FixtureRequest, _shared_folder: Path) -> Databases:
 async def services(backend: Databases, tmp_path: Path) -> AsyncIterator[Services]:
     """An open, empty database and what belongs to it, in this process."""
     settings: dict[str, Any] = {"data": str(tmp_path), "delivery_allow_networks": "127.0.0.0/8"}
-    settings.update(backend.new(tmp_path))
-    async with open_services(load(settings, {}), serving=True) as opened:
+    database = backend.new(tmp_path)
+    async with open_services(load({**settings, **database}, {}), serving=True) as opened:
         yield opened
+    backend.drop(database)
 
 
 @pytest.fixture(scope="module")
 def server(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server process that the tests of a module share; each test makes a world of its own."""
     folder = tmp_path_factory.mktemp("server")
-    server = SharedServer(folder, backend.new(folder)).start()
+    database = backend.new(folder)
+    server = SharedServer(folder, database).start()
     yield server
     server.close()
+    backend.drop(database)
 
 
 @pytest.fixture
@@ -151,6 +152,7 @@ def new_server(backend: Databases, tmp_path: Path) -> Iterator[Callable[..., Ser
     yield make
     for each in made:
         each.close()
+    backend.drop(database)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.delivery.site import Hook, Site, numbers
-from tests.harness.databases import PostgresDatabases, databases
+from tests.harness.databases import PostgresDatabases, databases, new_folder
 from tests.harness.receiver import Received, Receiver, Reply
 from tests.harness.server import Server
 from tests.harness.waiting import WAIT_S, until
@@ -36,8 +36,7 @@ class OwnPostgres(PostgresDatabases):
     durable = True
 
     def __init__(self) -> None:
-        # Not below pytest's folder: other runs change who may enter that.
-        self._above = Path(tempfile.mkdtemp(prefix="workhook-pg-"))
+        self._above = new_folder("own")
         super().__init__(self._above)
 
     @contextmanager

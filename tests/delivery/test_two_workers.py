@@ -133,7 +133,8 @@ def test_a_newcomer_gets_its_share_and_goes_again(
 ) -> None:
     """Under load, all the time: whoever comes or goes, each dispatch is sent once, and each lane in order."""
     site = group()
-    hooks = [site.hook(f"{receiver.url}?{number}", max_concurrency=1) for number in range(12)]
+    # So many that each of three processes gets some: which, their names decide, and those are random.
+    hooks = [site.hook(f"{receiver.url}?{number}", max_concurrency=1) for number in range(30)]
     for hook in hooks:
         hook.attempts("ping", 1)
     published = 0

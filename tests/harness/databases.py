@@ -32,6 +32,9 @@ class Databases(Protocol):
     def new(self, folder: Path) -> dict[str, str]:
         """A new, migrated database for a server whose data is in `folder`; answers its settings."""
 
+    def drop(self, settings: dict[str, str]) -> None:
+        """Give back the room of a database with these settings, if its folder does not hold it."""
+
     def empty(self, folder: Path) -> dict[str, str]:
         """A new database without any table; returns its settings."""
 
@@ -50,6 +53,9 @@ class SqliteDatabases:
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copy(self._template, folder / "workhook.db")
         return {}
+
+    def drop(self, settings: dict[str, str]) -> None:
+        pass
 
     def empty(self, folder: Path) -> dict[str, str]:
         folder.mkdir(parents=True, exist_ok=True)
@@ -71,12 +77,24 @@ _SETTINGS = "postgresql.auto.conf"
 _RUN = "TESTS_FOLDER"  # the variable that names the folder of a run
 
 
+_MEMORY = Path("/dev/shm")
+_MEMORY_MIN = 6 * 2**30  # a run has about two hundred databases of 10 MB that stay to its end
+
+
+def new_folder(what: str) -> Path:
+    """For PostgreSQL, whose databases are hundreds of files each: in memory, where there is much of it.
+
+    Not below pytest's folder: as root, PostgreSQL is another user, and other runs change who may enter that.
+    """
+    roomy = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free >= _MEMORY_MIN
+    return Path(tempfile.mkdtemp(prefix=f"workhook-{what}-", dir=_MEMORY if roomy else None))
+
+
 def begin_run() -> Path | None:
     """The folder that this process and those that it begins share, if it is the first; it removes it in the end."""
     if _RUN in os.environ:
         return None
-    # Not below pytest's folder: as root, PostgreSQL is another user, and other runs change who may enter that.
-    folder = Path(tempfile.mkdtemp(prefix="workhook-tests-"))
+    folder = new_folder("run")
     folder.chmod(0o755)
     os.environ[_RUN] = str(folder)
     return folder
@@ -113,6 +131,10 @@ class PostgresDatabases:
 
     def new(self, folder: Path) -> dict[str, str]:
         return self._create(folder, "template")
+
+    def drop(self, settings: dict[str, str]) -> None:
+        name = sa.make_url(settings["database_url"]).database
+        _administer(self._server, f'DROP DATABASE "{name}" WITH (FORCE)')  # a killed server's sessions may end later
 
     def empty(self, folder: Path) -> dict[str, str]:
         return self._create(folder, "template0")

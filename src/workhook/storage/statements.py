@@ -123,12 +123,12 @@ class Compiler:
     inspect: ClassVar[Callable[[str], None] | None] = None
     """Called with the SQL of every compiled statement, for tests (`scripts/statement_rules.py`)."""
 
-    _all: ClassVar[dict[tuple[Dialect, Callable[[Value], Any] | None], WeakKeyDictionary[Executable, Statement]]] = {}
+    _compiled: ClassVar[dict[tuple[object, object], WeakKeyDictionary[Executable, Statement]]] = {}
 
     def __init__(self, dialect: Dialect, adapt: Callable[[Value], Any] | None = None) -> None:
         self._dialect = dialect
         self._adapt = adapt
-        self._known = Compiler._all.setdefault((dialect, adapt), WeakKeyDictionary())
+        self._known = Compiler._compiled.setdefault((dialect, adapt), WeakKeyDictionary())
 
     def __call__(self, statement: Executable) -> Statement:
         known = self._known.get(statement)
