@@ -34,7 +34,7 @@ class EntryOptions:
     since: Annotated[str | None, Option("TIME", "At or after, such as 2026-11-20T09:00:00Z.", parse=time_text)] = None
     until: Annotated[str | None, Option("TIME", "Before this time.", parse=time_text)] = None
     action: Annotated[
-        str | None, Option("NAME", "Only this action, such as hook.create; hook stands for all that begin so.")
+        str | None, Option("NAME", "Only this action, such as hook.create; hook stands for every action hook.…")
     ] = None
 
     async def selection(self, reader: Reader) -> audit_queries.Selection:

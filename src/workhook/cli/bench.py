@@ -39,7 +39,7 @@ async def bench(
     context: Context,
     *,
     rows: Annotated[
-        int, Option("N", "Number of deliveries to make. Other rows are made in proportion.")
+        int, Option("N", "Number of deliveries to make. The number of most other rows follows from it.")
     ] = ROWS_DEFAULT,
     database_url: Annotated[
         str | None,
@@ -48,7 +48,10 @@ async def bench(
             "An empty PostgreSQL database, which is filled and kept. Otherwise a SQLite file is made and removed.",
         ),
     ] = None,
-    keep: Annotated[Path | None, Option("DIR", "New folder for everything that is made, which is kept then.")] = None,
+    keep: Annotated[
+        Path | None,
+        Option("DIR", "New folder for the data, which stays. With --database-url the rows are in that database."),
+    ] = None,
     times: Annotated[int, Option("N", "How often each request is sent.")] = TIMES_DEFAULT,
 ) -> int:
     """Fill a database of its own with many rows, ask for every list with each of its filters, and print the times.

@@ -36,7 +36,8 @@ async def install(
     user: Annotated[str | None, Option("LOGIN", "User who publishes. Default: an owner of the repository.")] = None,
     token: Annotated[str | None, Option("TOKEN", "Token to publish with. Default: one is issued.")] = None,
     url: Annotated[
-        str | None, Option("URL", "Address of the server. Default: the server that uses the data folder.")
+        str | None,
+        Option("URL", "Address of the server. Default: base_url, otherwise the server that uses the data folder."),
     ] = None,
 ) -> None:
     """Install a post-receive hook that publishes each push. A slow or absent server never holds a push back.

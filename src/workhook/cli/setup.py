@@ -72,7 +72,8 @@ async def setup(
 ) -> None:
     """Create an organization, its owner, a project, and a token with every scope.
 
-    What exists already stays as it is. The token is shown the first time only; --new-token issues another.
+    What exists already is not made again. The user becomes an owner if they are not one yet.
+    The token is shown the first time only; --new-token issues another.
     """
     async with context.services(make=True) as services, services.database.transaction() as tx:
         made = _Made()

@@ -224,9 +224,7 @@ class Settings:
     oidc_client_secret: str | None = _setting(
         None, str, "Client secret that the provider gave this server.", secret=True
     )
-    oidc_create_users: bool = _setting(
-        False, _truth, "Create an account for a user of the provider who signs in for the first time."
-    )
+    oidc_create_users: bool = _setting(False, _truth, "Create an account for a user of the provider who has none here.")
     api_rate_limit: int = _setting(5000, _whole(0, 10**9), "Requests per hour for each token; 0: no limit.")
     trust_proxy: bool = _setting(
         False, _truth, "Trust the headers X-Forwarded-Proto, -Host and -For. Set it only behind a proxy."
@@ -247,7 +245,9 @@ class Settings:
     )
     delivery_retries: int = _setting(8, _whole(0, 50), "Retries after a failed attempt; 0: none.")
     delivery_retry_first_s: float = _setting(
-        10.0, _seconds(0, 86_400), "Seconds before the first retry. Later ones wait longer."
+        10.0,
+        _seconds(0, 86_400),
+        "Seconds before the first retry. Each later one waits 3.7 times as long, 30 days at most.",
     )
     delivery_allow_networks: tuple[str, ...] = _setting((), _networks, "Private networks that deliveries may reach.")
     delivery_lease_s: float = _setting(

@@ -58,7 +58,7 @@ SHARED_PARAMETERS: Mapping[str, Any] = {
         "name": "If-Match",
         "in": "header",
         "required": False,
-        "description": "An `ETag` from an earlier answer: the change is made only if nothing else has changed since.",
+        "description": "An `ETag` from an earlier answer: the record is changed only if it is still as it was then.",
         "schema": {"type": "string"},
     },
     "IdempotencyKey": {
@@ -111,7 +111,11 @@ def _header(description: str, *, kind: str = "string", required: bool = False, *
 
 
 HEADERS: Mapping[str, Any] = {
-    "RequestId": _header("Id of the request in the server's log.", required=True, examples=["6f1c…"]),
+    "RequestId": _header(
+        "Id of the request, to find it in the server's log if it was refused or failed.",
+        required=True,
+        examples=["6f1c…"],
+    ),
     "RateLimit": _header("Requests that the token has in an hour.", kind="integer", minimum=0),
     "RateRemaining": _header("Requests that it has left.", kind="integer", minimum=0),
     "RateUsed": _header("Requests that it has used.", kind="integer", minimum=0),
@@ -125,7 +129,7 @@ HEADERS: Mapping[str, Any] = {
     "AcceptedOAuthScopes": _header("Scopes, one of which the operation needs."),
     "ETag": _header("Identifies this state of the answer.", examples=['W/"d368…"']),
     "Link": _header('Other pages of the list, as absolute URLs: `<…>; rel="next"`. Absent if there are none.'),
-    "Location": _header("Address of what was created.", required=True, format="uri"),
+    "Location": _header("Address of what was created, or of the list that has it.", required=True, format="uri"),
     "RetryAfter": _header("Seconds to wait.", kind="integer", minimum=0, examples=[2]),
     "Authenticate": _header(
         "`Bearer`; `Basic` where an app shows its client secret.",

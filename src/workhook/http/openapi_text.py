@@ -50,7 +50,8 @@ webhook API answers 403 and the work-management API 429, both with `Retry-After`
 
 **Lists**: follow the `Link` header; do not make cursors yourself.
 
-Every answer has an `X-Request-Id` (in the webhook API also `X-GitHub-Request-Id`). The server's log names it.
+Every answer has an `X-Request-Id` (in the webhook API also `X-GitHub-Request-Id`).
+If the request was refused or failed, the server's log names it.
 """
 
 TAGS: Mapping[str, str] = {
@@ -97,7 +98,7 @@ _PROBLEMS: Mapping[int, str] = {
     401: "There is no token, or the token is wrong, expired or revoked.",
     403: "The caller sees this but may not do it: the message names the role or scope that is missing.",
     404: "There is no such thing, or the caller cannot see it.",
-    409: "The state of the record does not allow this; `code` says why.",
+    409: "The current state does not allow this; `code` says why.",
     412: "`If-Match` names another state than the current one: somebody else changed it.",
     413: "The body is too large.",
     414: "Path and query are too long. The connection is closed.",
@@ -110,6 +111,7 @@ _PROBLEMS: Mapping[int, str] = {
 }
 _WEBHOOK_PROBLEMS: Mapping[int, str] = {
     403: "The caller sees this but may not do it, or the token has no requests left in this hour (`Retry-After`).",
+    409: "The current state does not allow this; the message says why.",
     422: "Validation failed, or the endpoint has been spammed.",
 }
 

@@ -37,7 +37,7 @@ from workhook.work.record_events import record_audit
 ROLES = {"admin": "owner", "member": "member", "direct_member": "member"}
 INVITED = (
     "An invited person gets access on accepting. The invitation holds for 7 days, and as long as the inviter may "
-    f"invite. 422: {PENDING_MAX:,} invitations wait already"
+    f"invite. 422: {PENDING_MAX:,} invitations to this organization or project wait already"
 )
 
 routes = Routes(WEBHOOK_API, "people", read="organization.people", write="organization.people")

@@ -43,7 +43,7 @@ routes = Routes(WORK_API, "Users", read="work.read", write="work.write")
 async def get_organization_usage(call: Call, login: str) -> UsageAnswer:
     """Get how much an organization has stored.
 
-    For owners of the organization. With your own login: what you have stored yourself. It is counted anew each time.
+    For owners of the organization. With your own login: what your own projects hold. It is counted anew each time.
     What was deleted counts until it leaves the trash after 30 days. 503 if counting takes too long.
     """
     account = await _owned(call.database, actor_of(call), login)
