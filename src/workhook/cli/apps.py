@@ -168,7 +168,7 @@ async def _apps_of(context: Context, organization: str, kind: AppKind) -> list[d
 
 @command(app, "show")
 async def show_app(context: Context, *, name: AppArgument) -> None:
-    """Show an app and facts about its secrets and keys. Secrets and private keys are not stored: nobody can show them."""
+    """Show an app and facts of its keys. Secrets and private keys are not stored, so nobody can show them."""
     await _show(context, name, APP)
 
 
