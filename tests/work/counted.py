@@ -120,6 +120,7 @@ class CountedServer:
             # With its protocol: asyncio looks at that, or an answer in two pieces waits 40 ms between them.
             listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
             listening.bind(("127.0.0.1", 0))
+            listening.listen()  # who connects before the server takes over waits and is not refused
             self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
             self._ready.set()
             await self._server.serve(sockets=[listening])
