@@ -67,13 +67,12 @@ class Inside:
 @asynccontextmanager
 async def inside(backend: Databases, folder: Path, *, serving: bool = False, **settings: Any) -> AsyncIterator[Inside]:
     chosen = {"data": str(folder), "delivery_allow_networks": "127.0.0.0/8", "hooks_per_event": 0, **settings}
-    database = backend.new(folder)
+    database = backend.new(folder)  # stays: what was done is looked at afterwards, too
     async with open_services(load({**chosen, **database}, {}), serving=serving) as services:
         world = await make_world(services)
         repository = await find_repository(services.database, world.organization, world.repository)
         assert repository is not None
         yield Inside(services, HookOwner(repository.owner, repository), world.token)
-    backend.drop(database)
 
 
 assert WAIT_S < PATIENT_S
