@@ -77,8 +77,10 @@ class Forging:
     def _fork(self, line: socket.socket, streams: list[int]) -> dict[str, Any] | None:
         with line.makefile() as said:
             request = said.readline()
-        if not request:
-            line.close()  # who connected has ended
+        if not request.endswith("\n"):  # who connected has ended
+            line.close()
+            for descriptor in streams:
+                os.close(descriptor)
             return None
         wanted: dict[str, Any] = json.loads(request)
         pid = os.fork()
