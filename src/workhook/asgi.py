@@ -21,7 +21,7 @@ from workhook.identity.refusals import Refusals
 from workhook.identity.tokens import personal as tokens_api
 from workhook.storage.migrate import check_schema
 from workhook.web import operations as web_operations
-from workhook.web import render
+from workhook.web.frame import render
 from workhook.work import operations as work_operations
 from workhook.work.invitations import organization, repository
 

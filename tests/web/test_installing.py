@@ -21,7 +21,7 @@ from workhook.identity.apps.actions import edit_app
 from workhook.identity.apps.manage_schemas import AppEdit
 from workhook.identity.apps.queries import find_app
 from workhook.identity.signin import sessions
-from workhook.web.installing import LISTED_MAX
+from workhook.web.signin.installing import LISTED_MAX
 
 pytestmark = pytest.mark.one_database
 

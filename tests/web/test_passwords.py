@@ -6,8 +6,8 @@ import pytest
 
 from workhook.identity.schemas import Account
 from workhook.identity.signin.passwords import COMMON_PASSWORDS, faults_of
-from workhook.web.cookies import csrf_of
-from workhook.web.sessions import Session
+from workhook.web.frame.cookies import csrf_of
+from workhook.web.frame.sessions import Session
 
 ADA = Account(1, "user", "ada-lovelace", "Ada Lovelace", "countess@example.com", None, 0, 0)
 

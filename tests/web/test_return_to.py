@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from workhook.web.sessions import safe_return_to
+from workhook.web.frame.sessions import safe_return_to
 
 GOOD = (
     "/",

@@ -58,6 +58,9 @@ WEBHOOK_API = Area("webhooks", ("", "/api/v3"), "github", versioned=True, undecl
 GRAPHQL = Area("graphql", ("", "/api"), "github", versioned=True)  # where clients of the webhook API look for it
 OAUTH = Area("oauth", ("",), "oauth")
 PAGES = Area("pages", ("",), "page")
+# Pages whose addresses begin with a login, as those of GitHub's web app do. Programs find nothing there, so that what
+# the webhook API does not have stays a 404 in its own form.
+PLACES = Area("places", ("",), "page")
 SYSTEM = Area("system", ("",), "github")
 
 

@@ -25,7 +25,17 @@ from workhook.http.messages import (
     Streamed,
     prefers_page,
 )
-from workhook.http.operations import PAGES, VERSION_HEADERS, VERSIONS, WEBHOOK_API, WORK_API, Area, Operation, Queries
+from workhook.http.operations import (
+    PAGES,
+    PLACES,
+    VERSION_HEADERS,
+    VERSIONS,
+    WEBHOOK_API,
+    WORK_API,
+    Area,
+    Operation,
+    Queries,
+)
 from workhook.http.path_tree import PathTree, Route, joined, split
 from workhook.http.problems import UnsupportedVersion, render
 
@@ -57,18 +67,24 @@ def build(
             handle = _handle(each, prefix, services, authenticator, refused, problem_page)
             for method in ("GET", "HEAD") if each.method == "GET" and each.head else (each.method,):
                 routes.add(prefix + each.path, method, handle)
-    return AsgiApp(routes, services, problem_page)
+    places = frozenset(each.path for each in operations if each.area is PLACES)
+    return AsgiApp(routes, services, problem_page, places)
 
 
 class AsgiApp:
     """An application of ASGI: it answers each request by the operation that its path and method lead to."""
 
     def __init__(
-        self, routes: PathTree[Handle], services: Callable[[], Services], problem_page: ProblemPage | None
+        self,
+        routes: PathTree[Handle],
+        services: Callable[[], Services],
+        problem_page: ProblemPage | None,
+        places: frozenset[str],
     ) -> None:
         self._routes = routes
         self._services = services
         self._problem_page = problem_page
+        self._places = places
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == "http", "a server that asks for more goes on without it"
@@ -87,7 +103,7 @@ class AsgiApp:
             raise Malformed("Problems parsing the request")
         parts = split(request.scope["path"])
         found = self._routes.find(parts)
-        if found is None:
+        if found is None or (found[0].path in self._places and not _is_browser(request)):
             raise NotFound()
         route, request.path_params = found
         handle = route.targets.get(request.method)
@@ -147,6 +163,12 @@ def _handle(
         return response
 
     return handle
+
+
+def _is_browser(request: Request) -> bool:
+    """Whether somebody looks at pages: the request asks for one, or comes from one, so that it has the session."""
+    is_from_page = "workhook_session=" in request.headers.get("cookie", "")
+    return is_from_page or prefers_page(request.headers.get("accept"), otherwise=False)
 
 
 def _options(route: Route[Handle]) -> Response:
@@ -254,12 +276,12 @@ def _refuse(call: Call, problem: Problem, problem_page: ProblemPage | None) -> R
 
 def _has_pages(call: Call) -> bool:
     """Whether a page may answer."""
-    return call.operation.area is PAGES or (call.operation.for_people and not call.prefix)
+    return call.operation.area in (PAGES, PLACES) or (call.operation.for_people and not call.prefix)
 
 
 def _is_for_people(call: Call) -> bool:
     """Whether a page answers. Where pages are everybody gets one but who asks for JSON."""
-    return _has_pages(call) and prefers_page(call.header("accept"), otherwise=call.operation.area is PAGES)
+    return _has_pages(call) and prefers_page(call.header("accept"), otherwise=call.operation.area.style == "page")
 
 
 def _problem_response(

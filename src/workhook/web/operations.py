@@ -8,17 +8,22 @@ from dataclasses import replace
 from workhook.http.calls import Answer, Call
 from workhook.http.messages import prefers_page
 from workhook.http.operations import Handler, Operation
-from workhook.web import consent, home, installing, login, oidc, render
+from workhook.web.account import settings
+from workhook.web.board import board
+from workhook.web.frame import assets, live
+from workhook.web.signin import consent, installing, login, oidc
 
 OPERATIONS: tuple[Operation, ...] = (
-    *render.routes,
+    *assets.routes,
     *login.routes,
-    *home.routes,
+    *settings.routes,
     *oidc.routes,
     *consent.routes,
     *installing.routes,
+    *live.places,
+    *board.places,
 )
-_FOR_PEOPLE = {"root": home.home, "apps_get_public": installing.about}
+_FOR_PEOPLE = {"root": settings.home, "apps_get_public": installing.about}
 
 
 def beside(operations: Iterable[Operation]) -> Iterator[Operation]:

@@ -48,7 +48,7 @@ log = structlog.get_logger(__name__)
 class Listener(NamedTuple):
     """Whose stream it is. `account_id` is the account that owns the project."""
 
-    token_id: int
+    proof: queries.Proof
     # All tokens of one user, or of one installation, have the same. `Actor.counted_as` tells personal tokens apart, and
     # a user makes as many of these as they like.
     counted_as: str
@@ -57,8 +57,8 @@ class Listener(NamedTuple):
     @classmethod
     def of(cls, actor: Actor, account_id: int) -> Listener:
         if actor.installation_id is not None:
-            return cls(actor.token_id, f"installation:{actor.installation_id}", account_id)
-        return cls(actor.token_id, f"user:{actor.user.id}:app:{actor.app_id or ''}", account_id)
+            return cls(queries.Proof("token", actor.token_id), f"installation:{actor.installation_id}", account_id)
+        return cls(queries.Proof("token", actor.token_id), f"user:{actor.user.id}:app:{actor.app_id or ''}", account_id)
 
 
 class _Watermark:
@@ -332,16 +332,17 @@ class Hub:
                 leaving.add_done_callback(self._tasks.remove)
 
     async def _refused(self, project: ProjectStreams) -> list[Stream]:
-        """The streams that have to end. Those whose token is no longer valid are cut off here."""
-        asked = {stream.listener.token_id for stream in project.streams if not stream.leaving}
+        """The streams that have to end. Those whose token or session is no longer valid are cut off
+        here."""
+        asked = {stream.listener.proof for stream in project.streams if not stream.leaving}
         refused = asked - await queries.who_may_follow(self.database, project.repository_id, asked)
         good = await queries.which_are_good(self.database, refused)
-        found = [stream for stream in project.streams if stream.listener.token_id in refused and not stream.leaving]
+        found = [stream for stream in project.streams if stream.listener.proof in refused and not stream.leaving]
         for stream in found:
             stream.leaving = True
-            if stream.listener.token_id not in good:
+            if stream.listener.proof not in good:
                 stream.cut()
-        return [stream for stream in found if stream.listener.token_id in good]
+        return [stream for stream in found if stream.listener.proof in good]
 
     async def _end_later(self, refused: Sequence[Stream]) -> None:
         """End the streams after what was committed until they were refused: they still get the event of the removal."""
@@ -360,6 +361,11 @@ class Hub:
 
 
 _hubs: dict[Database, Hub] = {}
+
+
+def listener_of_session(session_id: int, user_id: int, account_id: int) -> Listener:
+    """Somebody who looks at a page. `account_id` is the account that owns the project."""
+    return Listener(queries.Proof("session", session_id), f"session:{user_id}", account_id)
 
 
 def per_account_max() -> int:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from itertools import combinations
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 import sqlalchemy as sa
 
@@ -13,7 +13,7 @@ from workhook.core.clock import MINUTE_MS, now_ms
 from workhook.events import order
 from workhook.events.tables import events
 from workhook.identity.queries import key_of
-from workhook.identity.tables import accounts, projects, tokens
+from workhook.identity.tables import accounts, projects, sessions, tokens
 from workhook.identity.tokens.issue import KINDS
 from workhook.identity.tokens.lookup import find_actors, may_reach
 from workhook.storage import Reader, Row
@@ -123,37 +123,77 @@ async def list_activity(
     return await reader.fetch_all(_PAGES[frozenset(given)], params)
 
 
-_user = tokens.c.user_id
-_may_follow = (
-    sa.select(tokens.c.id, tokens.c.kind, projects.c.account_id)
-    .select_from(
-        tokens.join(projects, projects.c.repository_id == big("repository_id")).join(accounts, accounts.c.id == _user)
+class Proof(NamedTuple):
+    """What lets somebody listen: the id of a token or of a session."""
+
+    kind: Literal["token", "session"]
+    id: int
+
+
+def _followers(table: sa.Table, ids: str) -> sa.Select[Any]:
+    """The tokens or sessions whose users are enabled and in the project as more than clients."""
+    user = table.c.user_id
+    return (
+        sa.select(table.c.id, projects.c.account_id)
+        .select_from(
+            table.join(projects, projects.c.repository_id == big("repository_id")).join(accounts, accounts.c.id == user)
+        )
+        .where(
+            any_of(table.c.id, ids),
+            accounts.c.disabled_at.is_(None),
+            projects.c.deleted_at.is_(None),
+            is_insider(user),
+        )
     )
-    .where(
-        any_of(tokens.c.id, "token_ids"),
-        tokens.c.revoked_at.is_(None),
-        sa.or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > big("now")),
-        accounts.c.disabled_at.is_(None),
-        projects.c.deleted_at.is_(None),
-        is_insider(_user),
-    )
+
+
+_tokens_that_follow = (
+    _followers(tokens, "token_ids")
+    .add_columns(tokens.c.kind)
+    .where(tokens.c.revoked_at.is_(None), sa.or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > big("now")))
+)
+_sessions_that_follow = _followers(sessions, "session_ids").where(sessions.c.expires_at > big("now"))
+_good_sessions = (
+    sa.select(sessions.c.id)
+    .join_from(sessions, accounts, accounts.c.id == sessions.c.user_id)
+    .where(any_of(sessions.c.id, "session_ids"), sessions.c.expires_at > big("now"), accounts.c.disabled_at.is_(None))
 )
 
 
-async def which_are_good(reader: Reader, token_ids: Collection[int]) -> set[int]:
-    """Those of the tokens that are neither revoked nor out of date, nor of an installation that is suspended or a user
-    who is disabled."""
-    return set(await find_actors(reader, token_ids)) if token_ids else set()
+def _ids(proofs: Collection[Proof], kind: str) -> list[int]:
+    return sorted(each.id for each in proofs if each.kind == kind)
 
 
-async def who_may_follow(reader: Reader, repository_id: int, token_ids: Collection[int]) -> set[int]:
-    """Those of the tokens that are good and reach the project, and whose users are in it as more than clients."""
-    params = {"repository_id": repository_id, "token_ids": sorted(token_ids), "now": now_ms()}
-    rows = {row["id"]: row for row in await reader.fetch_all(_may_follow, params)}
+async def which_are_good(reader: Reader, proofs: Collection[Proof]) -> set[Proof]:
+    """The tokens that are neither revoked nor out of date, nor of an installation that is suspended or a user who is
+    disabled; the sessions that are in force."""
+    good: set[Proof] = set()
+    if token_ids := _ids(proofs, "token"):
+        good |= {Proof("token", each) for each in await find_actors(reader, token_ids)}
+    if session_ids := _ids(proofs, "session"):
+        rows = await reader.fetch_all(_good_sessions, {"session_ids": session_ids, "now": now_ms()})
+        good |= {Proof("session", row["id"]) for row in rows}
+    return good
+
+
+async def who_may_follow(reader: Reader, repository_id: int, proofs: Collection[Proof]) -> set[Proof]:
+    """Those that are good and reach the project, and whose users are in it as more than clients."""
+    params = {"repository_id": repository_id, "now": now_ms()}
+    found: set[Proof] = set()
+    if session_ids := _ids(proofs, "session"):
+        rows = await reader.fetch_all(_sessions_that_follow, {**params, "session_ids": session_ids})
+        found |= {Proof("session", row["id"]) for row in rows}
+    if token_ids := _ids(proofs, "token"):
+        found |= await _which_tokens_follow(reader, repository_id, {**params, "token_ids": token_ids})
+    return found
+
+
+async def _which_tokens_follow(reader: Reader, repository_id: int, params: Mapping[str, object]) -> set[Proof]:
+    rows = {row["id"]: row for row in await reader.fetch_all(_tokens_that_follow, params)}
     confined = {token_id for token_id, row in rows.items() if KINDS[row["kind"]].confined}
     actors = await find_actors(reader, confined) if confined else {}
     return {
-        token_id
+        Proof("token", token_id)
         for token_id, row in rows.items()
         if token_id not in confined
         or (token_id in actors and may_reach(actors[token_id], FOLLOWING, row["account_id"], repository_id))

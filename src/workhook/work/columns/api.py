@@ -157,7 +157,7 @@ def _find_on_board(rows: Sequence[Row], actor: Actor, column_id: str) -> tuple[A
     return access, column, board
 
 
-async def _list_all(reader: Reader, repository_id: int) -> list[Column]:
+async def list_all(reader: Reader, repository_id: int) -> list[Column]:
     """All columns of the project in their order."""
     rows = await reader.fetch_all(_all, {"repository_id": repository_id})
     return [_read(row, position=position) for position, row in enumerate(rows)]
@@ -168,7 +168,7 @@ async def list_columns(call: Call, project_id: str, query: lists.ListQuery) -> L
     """List the columns of a project, in their order."""
     key = lists.after(query, tuple[CursorInteger, str])
     access = await find_access(call.database, actor_of(call), project_id)
-    found = await _list_all(call.database, access.repository.id)
+    found = await list_all(call.database, access.repository.id)
     if key is not None:
         found = [each for each in found if (each.rank, each.id) > key]
     page, headers = lists.page(call, found, query, lambda column: (column.rank, column.id))
@@ -305,7 +305,7 @@ async def _spread_if_crowded(tx: Transaction, access: Access, column: Column) ->
     """Give all columns new ranks when no rank is left beside this one. That is rare: after dozens of moves to one
     place."""
     if is_crowded(column.rank):
-        await _spread(tx, await _list_all(tx, access.repository.id))
+        await _spread(tx, await list_all(tx, access.repository.id))
 
 
 async def _spread(tx: Transaction, board: Board) -> None:

@@ -1,0 +1,1 @@
+"""The board of a project: its columns and cards."""

@@ -1,0 +1,1 @@
+"""What every page is made with: layout, texts, assets, forms, and who looks at it."""

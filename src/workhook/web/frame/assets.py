@@ -1,0 +1,105 @@
+"""The files that pages load: style sheets, scripts, icons. Their addresses change with their content.
+
+`static/css` and `static/js` are written here. `static/vendor` comes from npm, by `hatch_build.py`. Modules import one
+another by names, which the page's import map turns into addresses: so each address can hold a hash.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from workhook.core.errors import NotFound
+from workhook.http.calls import Answer, Call
+from workhook.http.compression import chosen, compressed
+from workhook.http.endpoints import Routes
+from workhook.http.operations import PAGES
+
+_TYPES = {
+    "css": "text/css; charset=utf-8",
+    "js": "text/javascript; charset=utf-8",
+    "svg": "image/svg+xml",
+    "txt": "text/plain; charset=utf-8",
+}
+_FOLDERS = ("", "css", "js", "vendor")
+_VENDOR_MODULES = {"turbo": "turbo.js", "stimulus": "stimulus.js", "sortable": "sortable.js"}
+_ENCODINGS = ("br", "zstd", "gzip")
+_FOR_EVER = "public, max-age=31536000, immutable"
+
+routes = Routes(PAGES, "pages")
+
+
+class AssetsMissing(RuntimeError):
+    """The package was installed without what `hatch_build.py` makes."""
+
+
+@routes.get("/static/{name}")
+async def page_static(call: Call, name: str) -> Answer:
+    """Send a file of `web/static`. Its address changes with its content, so that browsers may keep it for ever."""
+    if name not in _found():
+        raise NotFound()
+    # A page of another version may ask: what it gets then is not what it named.
+    cached = _FOR_EVER if call.query_text("v") in (None, _content(name)[1]) else "no-cache"
+    accepted = chosen(call.header("accept-encoding"), _ENCODINGS)
+    body, headers = _compressed(name, accepted)
+    return Answer(body, 200, {**headers, "Cache-Control": cached}, _TYPES[name.rpartition(".")[2]])
+
+
+def address(name: str) -> str:
+    """The path of a file with its hash."""
+    return f"/static/{name}?v={_content(name)[1]}"
+
+
+@cache
+def import_map() -> str:
+    """JSON for `<script type="importmap">`: `turbo`, `stimulus`, `sortable`, and `workhook/NAME` for each of `js/`."""
+    own = {f"workhook/{name.removesuffix('.js')}": name for name in script_names()}
+    modules = {name: address(file) for name, file in {**_VENDOR_MODULES, **own}.items()}
+    return json.dumps({"imports": modules}, separators=(",", ":"))
+
+
+@cache
+def import_map_source() -> str:
+    """What the content security policy calls the import map, the only script that stands in a page."""
+    digest = hashlib.sha256(import_map().encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+@cache
+def script_names() -> tuple[str, ...]:
+    """The files of `static/js`."""
+    return tuple(sorted(each.name for each in _folder("js").iterdir() if each.name.endswith(".js")))
+
+
+@cache
+def _found() -> dict[str, Traversable]:
+    found = {}
+    for name in _FOLDERS:
+        folder = _folder(name)
+        if name == "vendor" and not folder.is_dir():
+            raise AssetsMissing("static/vendor is missing: install the package again (`make install`)")
+        for each in folder.iterdir():
+            if each.is_file() and each.name.rpartition(".")[2] in _TYPES:
+                assert each.name not in found, f"two files are called {each.name}"
+                found[each.name] = each
+    return found
+
+
+def _folder(name: str) -> Traversable:
+    root = files("workhook.web").joinpath("static")
+    return root.joinpath(name) if name else root
+
+
+@cache
+def _content(name: str) -> tuple[bytes, str]:
+    content = _found()[name].read_bytes()
+    return content, hashlib.sha256(content).hexdigest()[:12]
+
+
+@cache
+def _compressed(name: str, accepted: str | None) -> tuple[bytes, dict[str, str]]:
+    return compressed(_content(name)[0], accepted, once=True)

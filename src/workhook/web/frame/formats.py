@@ -1,0 +1,68 @@
+"""How pages write moments, durations, amounts and names. Scripts turn moments into the reader's own zone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from workhook.core.clock import to_seconds_text
+from workhook.web.frame import texts
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+_DECIMAL = {"en": (",", "."), "de": (".", ",")}
+
+
+def moment(at_ms: int) -> str:
+    """`2026-11-24 19:05:18 UTC`."""
+    return to_seconds_text(at_ms).replace("T", " ").replace("Z", " UTC")
+
+
+def when(at_ms: int | None, style: str = "relative") -> Markup:
+    """A `<time>` element with the moment in UTC. The controller `when` shows it in the reader's zone and language, as
+    `relative`, `date` or `moment`."""
+    from markupsafe import Markup
+
+    if at_ms is None:
+        return Markup("\u2013")
+    iso = to_seconds_text(at_ms)
+    return Markup('<time datetime="{}" data-controller="when" data-when-style-value="{}">{}</time>').format(
+        iso, style, moment(at_ms)[:10] if style == "date" else moment(at_ms)
+    )
+
+
+def duration(ms: int) -> str:
+    """Hours and minutes: `1:05`."""
+    minutes = ms // 60_000
+    return f"{minutes // 60}:{minutes % 60:02}"
+
+
+def amount(minor: int, currency: str) -> str:
+    """An amount in hundredths, as the reader's language writes it: `1,234.50 EUR`."""
+    thousands, decimal = _DECIMAL[texts.language()]
+    whole, part = divmod(abs(minor), 100)
+    number = f"{whole:,}".replace(",", thousands)
+    sign = "\u2212" if minor < 0 else ""
+    return f"{sign}{number}{decimal}{part:02} {currency}"
+
+
+def initials(name: str) -> str:
+    """One or two letters that stand for somebody without a picture."""
+    words = name.split() or ["?"]
+    return (words[0][:1] + (words[-1][:1] if len(words) > 1 else words[0][1:2])).upper()
+
+
+def hue(name: str) -> int:
+    """Which of twelve colours (`hue-0` to `hue-11`) stands for a name; the same each time."""
+    return sum(name.encode()) % 12
+
+
+FILTERS: Mapping[str, Callable[..., Any]] = {
+    "time": moment,
+    "when": when,
+    "duration": duration,
+    "amount": amount,
+    "initials": initials,
+    "hue": hue,
+}

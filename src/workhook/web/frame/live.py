@@ -1,0 +1,46 @@
+"""`/{owner}/{project}/live`: tells a page that something has happened in its project, so that it asks anew.
+
+It is the stream of the API without what happened: pages show that by asking as whoever looks at them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from workhook.http.calls import Answer
+from workhook.web.frame.places import Places, Visit
+from workhook.work.activity import frames
+from workhook.work.activity.live import Stream, follow, listener_of_session
+
+places = Places("live")
+
+_CHANGED = b"event: changed\ndata:\n\n"
+
+
+class Changes(AsyncIterator[bytes]):
+    """A line for whatever comes at once in the stream of the project."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._is_opening = True
+
+    async def __anext__(self) -> bytes:
+        part = await anext(self._stream)
+        if self._is_opening or part == frames.HEARTBEAT:
+            self._is_opening = False
+            return part
+        return _CHANGED
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+@places.get("/{owner}/{project}/live", head=False)
+async def live(visit: Visit) -> Answer:
+    """Tell a page when something has happened. Not for clients, who must not learn of what is private."""
+    access = await visit.access()
+    access.require_member("follow what happens in a project")
+    listener = listener_of_session(visit.session.id, visit.actor.user.id, access.repository.owner.id)
+    stream = await follow(visit.call.services, access.repository.id, listener, None)
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the second is nginx's
+    return Answer(Changes(stream), headers=headers, media_type="text/event-stream")

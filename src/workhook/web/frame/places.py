@@ -1,0 +1,201 @@
+"""Pages for people who have signed in.
+
+    places = Places("board")
+
+    @places.get("/{owner}/{project}")
+    async def board(visit: Visit) -> Answer:
+        \"\"\"Show the board.\"\"\"
+
+A `Visit` is a request of somebody with a session: who acts (`actor`), what the form holds (`fields`), and one
+transaction for each change. A page calls the same actions and queries as the API, so what a person may do is decided
+there. Others are led to the sign-in page.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import msgspec
+
+from workhook.core.errors import Invalid, NotFound, Problem
+from workhook.http import parameters
+from workhook.http.calls import Answer, Call
+from workhook.http.endpoints import Declaring, Retry
+from workhook.http.operations import PLACES, Operation
+from workhook.identity import policy, queries, rate
+from workhook.identity.authenticator import Caller
+from workhook.identity.context import Write
+from workhook.identity.schemas import Actor, Organization, Repository
+from workhook.storage import Database, Transaction
+from workhook.web.frame import flash, render
+from workhook.web.frame.sessions import Session, read_form, redirect, sign_in_redirect, signed_in
+from workhook.work.access import Access, find_access
+
+T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
+H = TypeVar("H", bound=Callable[..., Awaitable[object]])
+
+STREAM_TYPE = "text/vnd.turbo-stream.html"
+
+
+@dataclass
+class Visit:
+    """One request of somebody who has signed in. `fields`: of the form that was sent; empty for a GET."""
+
+    call: Call
+    session: Session
+    actor: Actor
+    fields: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def database(self) -> Database:
+        return self.call.database
+
+    @property
+    def wants_stream(self) -> bool:
+        """Whether the form was sent by Turbo, which takes parts of a page for an answer."""
+        return STREAM_TYPE in (self.call.header("accept") or "")
+
+    def path(self, name: str) -> str:
+        return self.call.path(name)
+
+    def query(self, name: str) -> str:
+        """The last value of a query parameter; empty without one."""
+        return self.call.query_text(name) or ""
+
+    async def access(self) -> Access:
+        """What the visitor may do in the project that the path names. Raises `NotFound`."""
+        found = await queries.find_repository(
+            self.database, self.path("owner"), self.path("project"), self.actor.user.id
+        )
+        if found is None:
+            raise NotFound()
+        return await find_access(self.database, self.actor, found.project_id)
+
+    async def repository(self, rule: str) -> Repository:
+        """The project of the path as the webhook API knows it, if the visitor may do there what `policy.RULES[rule]`
+        says. Raises `NotFound`, `Forbidden`."""
+        found = await queries.find_repository(
+            self.database, self.path("owner"), self.path("project"), self.actor.user.id
+        )
+        repository = policy.check_repository(found, policy.RULES[rule], self.actor)
+        self.call.actor = Caller(self.actor, rate.UNKNOWN, repository=repository)
+        return repository
+
+    async def organization(self, rule: str) -> Organization:
+        """The organization of the path, as `repository`. Raises `NotFound`, `Forbidden`."""
+        found = await queries.find_organization(self.database, self.path("owner"), self.actor.user.id)
+        organization = policy.check_organization(found, policy.RULES[rule], self.actor)
+        self.call.actor = Caller(self.actor, rate.UNKNOWN, organization=organization)
+        return organization
+
+    def form(self, shape: type[S], *names: str, **values: object) -> S:
+        """The fields `names` of the form, and `values`, as the API's struct of parameters: the same checks. A field
+        that is empty is null where the struct allows that, else it is left out. Raises `Invalid`."""
+        given = {name: [self.fields[name].replace("\r\n", "\n")] for name in names if self.fields.get(name, "") != ""}
+        empty = {name: None for name in names if self.fields.get(name) == "" and _may_be_null(shape, name)}
+        return parameters.gather(shape, given, {**empty, **values})
+
+    async def change(self, step: Callable[[Write], Awaitable[T]], *, retry: Retry | None = None) -> T:
+        """Run the change in one transaction, and again where `retry` says so."""
+
+        async def once(tx: Transaction) -> T:
+            return await step(Write.for_call(self.call, tx))
+
+        if retry is not None:
+            for _ in range(retry.tries - 1):
+                with suppress(retry.error):
+                    return await self.database.in_transaction(once)
+        return await self.database.in_transaction(once)
+
+    def page(self, template: str, *, status: int = 200, has_secret: bool = False, **context: object) -> Answer:
+        """The page, with the note that the last change has left (`done`)."""
+        note, headers = flash.taken(self.call)
+        return render.page(
+            template,
+            status=status,
+            headers=headers,
+            has_secret=has_secret,
+            session=self.session,
+            me=self.actor.user,
+            path=self.call.request.scope["path"],
+            note=note,
+            form_action=(),
+            **context,
+        )
+
+    def done(self, location: str, text: str = "", *, undo: flash.Undo | None = None) -> Answer:
+        """Lead to a page (303), which tells what was done and, with `undo`, offers to take it back."""
+        return redirect(location, flash.left(self.call, flash.Note(text, undo)) if text else None)
+
+
+def _may_be_null(shape: type[msgspec.Struct], name: str) -> bool:
+    found = next((each for each in msgspec.structs.fields(shape) if each.encode_name == name), None)
+    return found is not None and type(None) in getattr(found.type, "__args__", ())
+
+
+def session_actor(call: Call, session: Session) -> Actor:
+    """Who acts by pages: the user with all that they may do themselves."""
+    return Actor(session.user, 0, "session", frozenset(policy.SCOPES), address=call.address, request=call.record)
+
+
+class Places(Sequence[Operation], Declaring):
+    """The pages of one kind, in the order in which they are declared. `tag` names them in metrics and lists."""
+
+    def __init__(self, tag: str) -> None:
+        self.tag = tag
+        self.operations: list[Operation] = []
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.operations[index]
+
+    def __len__(self) -> int:
+        return len(self.operations)
+
+    def route(self, method: str, path: str, **facts: Any) -> Callable[[H], H]:
+        def declare(function: H) -> H:
+            name = f"place_{self.tag}_{getattr(function, '__name__', '')}"
+            summary = (inspect.getdoc(function) or "").partition("\n\n")[0].removesuffix(".")
+            handler = _handler(function)
+            self.operations.append(
+                Operation(PLACES, method, path, handler, name, summary, None, "pages", etag=False, **facts)
+            )
+            return function
+
+        return declare
+
+
+def _handler(function: Callable[[Visit], Awaitable[Any]]) -> Callable[[Call], Awaitable[Answer]]:
+    async def handle(call: Call) -> Answer:
+        session = await signed_in(call)
+        if session is None:
+            return sign_in_redirect(call)
+        visit = Visit(call, session, session_actor(call, session))
+        call.actor = Caller(visit.actor, rate.UNKNOWN)
+        call.record.viewer.person_id = session.user.id
+        if call.operation.method == "GET":
+            answer: Answer = await function(visit)
+            return answer
+        visit.fields = await read_form(call, session)
+        try:
+            answer = await function(visit)
+        except Problem as problem:
+            if not visit.wants_stream or problem.status >= 500:
+                raise
+            call.refused = problem
+            return toast(problem)
+        return answer
+
+    return handle
+
+
+def toast(problem: Problem) -> Answer:
+    """A message over the page that somebody looks at, which stays as it is."""
+    faults = [each.message for each in problem.faults if each.message] if isinstance(problem, Invalid) else []
+    body = render.html("layout/toast.html", message=problem.message, faults=faults)
+    headers = {**problem.headers, "Cache-Control": "no-store"}
+    return Answer(body.encode(), problem.status, headers, f"{STREAM_TYPE}; charset=utf-8")

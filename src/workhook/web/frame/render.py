@@ -1,0 +1,135 @@
+"""Pages: templates made into answers, with the headers that confine them."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Collection, Mapping
+from functools import cache
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from workhook.core.errors import Problem
+from workhook.http.calls import Answer, current
+from workhook.http.compression import compressed
+from workhook.web.frame import assets, cookies, formats, navigation, texts
+from workhook.web.frame.texts import gettext, text
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_HTML = "text/html; charset=utf-8"
+_HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
+
+
+def page(
+    name: str,
+    *,
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+    form_action: Collection[str] = (),
+    has_secret: bool = False,
+    **context: object,
+) -> Answer:
+    """The template `name` (in `web/templates`) as an answer; everything in `context` is escaped.
+
+    `form_action`: addresses beside our own that a form of the page may lead to, by a redirect too. `has_secret`: the
+    page shows a secret, so it is not compressed (`http.compression`). The field `csrf` is another one each time.
+    """
+    nonce = secrets.token_urlsafe(16)
+    body = html(name, nonce=nonce, **context).encode()
+    encoding: dict[str, str] = {}
+    call = current()
+    if call is not None and not has_secret:
+        body, encoding = compressed(body, call.header("accept-encoding"))
+    confined = {
+        **encoding,
+        "Content-Security-Policy": _policy(form_action, nonce),
+        "X-Frame-Options": "DENY",
+        "Referrer-Policy": "no-referrer",
+        "Cache-Control": "no-store",
+    }
+    return Answer(body, status, {**confined, **(headers or {})}, _HTML)
+
+
+def html(name: str, **context: object) -> str:
+    """The text of a template: a page, or a part of one."""
+    return _environment().get_template(name).render(context)
+
+
+def problem_page(problem: Problem, request_id: str) -> Answer:
+    """What a browser is told instead of what it asked for."""
+    faults = [each.message for each in problem.faults if each.message]
+    return page(
+        "layout/problem.html",
+        status=problem.status,
+        headers=problem.headers,
+        title=gettext(_TITLES.get(problem.status, _OTHER_TITLE)),
+        message=problem.message,
+        faults=faults,
+        request_id=request_id,
+    )
+
+
+_OTHER_TITLE = text("That did not work")
+_TITLES = {
+    400: text("That cannot be read"),
+    403: text("That is not allowed"),
+    404: text("There is nothing here"),
+    405: text("That cannot be done here"),
+    413: text("That is too much"),
+    429: text("Too many attempts"),
+    500: text("The server failed"),
+    503: text("Not right now"),
+}
+
+
+def _policy(form_action: Collection[str], nonce: str) -> str:
+    actions = " ".join(dict.fromkeys(["'self'", *map(_source, form_action)]))
+    return (
+        f"default-src 'none'; script-src 'self' {assets.import_map_source()}; style-src 'self' 'nonce-{nonce}'; "
+        "img-src 'self' data:; media-src 'self'; connect-src 'self'; frame-src 'self'; "
+        f"form-action {actions}; frame-ancestors 'none'; base-uri 'none'"
+    )
+
+
+def _source(address: str) -> str:
+    """What the policy calls an address: scheme, host and port, or the scheme alone where a policy cannot say more (a
+    program's own scheme; an IPv6 address). Raises `ValueError`."""
+    parts = urlsplit(address)
+    if not _SCHEME.fullmatch(parts.scheme):
+        raise ValueError("the address of a form action needs a scheme")
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}" if _HOST.fullmatch(host) else f"{parts.scheme}:"
+
+
+@cache
+def _environment() -> Environment:
+    # Few processes ever show a page: the others do not pay for the library.
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=PackageLoader("workhook.web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        auto_reload=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        extensions=["jinja2.ext.i18n"],
+    )
+    environment.policies["ext.i18n.trimmed"] = True
+    environment.install_gettext_callables(  # type: ignore[attr-defined]
+        texts.gettext, texts.ngettext, newstyle=True, pgettext=texts.pgettext, npgettext=texts.npgettext
+    )
+    environment.globals.update(
+        static=assets.address,
+        import_map=lambda: Markup(assets.import_map()),  # noqa: S704  # addresses of our own files
+        language=texts.language,
+        theme=texts.theme,
+        places_of=navigation.places_of,
+        languages=texts.LANGUAGES,
+    )
+    environment.filters.update(formats.FILTERS, masked=cookies.masked)
+    return environment

@@ -1,0 +1,237 @@
+"""Who has signed in, from the cookie to the session and back, and the forms that our own pages send."""
+
+from __future__ import annotations
+
+import secrets
+from typing import NamedTuple
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+import structlog
+
+from workhook.core.errors import Forbidden, Malformed, Problem, UnsupportedMediaType
+from workhook.http.calls import Answer, Call
+from workhook.identity import audit
+from workhook.identity.schemas import Account, Actor
+from workhook.identity.signin import passwords, sessions
+from workhook.storage import Transaction
+from workhook.web.frame import cookies
+
+log = structlog.get_logger(__name__)
+
+RETURN_TO_MAX_CHARS = 8000
+QUERY_MAX_CHARS = 7500  # what a request can ask for is bounded, and this has to be asked for next
+_DECODED_AT_MOST = 4
+
+
+class Session(NamedTuple):
+    """`csrf`: what every form of this session carries in its field of that name."""
+
+    id: int
+    user: Account
+    csrf: str
+
+    def __repr__(self) -> str:
+        return f"Session(id={self.id}, user={self.user.login!r})"
+
+
+async def signed_in(call: Call) -> Session | None:
+    """The session of the request's cookie; None where there is none in force."""
+    secret = cookies.read(call, cookies.SESSION)
+    found = await sessions.find(call.database, secret) if secret else None
+    if secret is None or found is None:
+        return None
+    try:
+        await sessions.note_seen(call.database, found)
+    except Problem as problem:
+        log.warning("session_use_not_noted", session_id=found.id, reason=problem.message)
+    return Session(found.id, found.user, cookies.csrf_of(secret))
+
+
+async def start_session(tx: Transaction, call: Call, user: Account, *, how: str = "password") -> dict[str, str]:
+    """Headers that sign this browser in. A cookie that it came with means nothing any more: a session that somebody
+    else has put there must not become the user's (session fixation, RFC 9700 and OWASP). `how`: for the audit log.
+    """
+    headers = await renew_session(tx, call, user)
+    await record(tx, call, user, "user.sign_in", {"how": how})
+    return headers
+
+
+async def renew_session(tx: Transaction, call: Call, user: Account) -> dict[str, str]:
+    """A new session in place of this browser's, as `start_session`, but nobody has signed in."""
+    old = cookies.read(call, cookies.SESSION)
+    if old is not None:
+        await sessions.end_by_secret(tx, old)
+    _, secret = await sessions.start(tx, user, address=call.address, user_agent=call.header("user-agent"))
+    session = cookies.write(call, cookies.SESSION, secret, max_age_s=sessions.ABSOLUTE_MS // 1000)
+    return {**session, **cookies.remember_device(call, user.id, await passwords.changed_at(tx, user.id))}
+
+
+async def record(
+    tx: Transaction, call: Call, user: Account, action: str, detail: dict[str, object] | None = None
+) -> None:
+    """In the audit log of the user's account, with address and browser. `detail` never holds a secret."""
+    entry = {**(detail or {}), **_browser(call)}
+    await audit.record(tx, as_actor(call, user), action, user.login, account_id=user.id, detail=entry)
+
+
+async def record_failure(tx: Transaction, call: Call, user: Account | None) -> None:
+    """Somebody tried to sign in as the user (None: as nobody whom we know), and was not let in. What was typed is not
+    kept: some people type their password where the login belongs."""
+    login, account_id = (user.login, user.id) if user else ("", 0)
+    await audit.record(tx, None, "user.sign_in_failed", login, account_id=account_id, detail=_browser(call))
+
+
+def _browser(call: Call) -> dict[str, object]:
+    agent = (call.header("user-agent") or "")[: sessions.AGENT_MAX_CHARS]
+    return {"user_agent": agent} if agent else {}
+
+
+def as_actor(call: Call, user: Account) -> Actor:
+    """Who acts by a page, for the audit log: no token, so no scope."""
+    kind = "session"
+    return Actor(user, 0, kind, frozenset(), address=call.address, request=call.record)
+
+
+def sign_in_redirect(call: Call) -> Answer:
+    """To the sign-in page, and from there back to what was asked for."""
+    target = target_of(call)
+    query = f"?return_to={quote(target, safe='')}"
+    return redirect(f"/login{query if target != '/' and len(query) <= QUERY_MAX_CHARS else ''}")
+
+
+def redirect(location: str, headers: dict[str, str] | None = None) -> Answer:
+    """303: the browser asks for it with GET. `location` is a path of this server."""
+    return Answer(None, 303, {"Location": location, "Cache-Control": "no-store", **(headers or {})})
+
+
+def target_of(call: Call) -> str:
+    """Path and query of the request, as they were sent."""
+    scope = call.request.scope
+    raw = scope.get("raw_path")
+    path = raw.decode("latin-1").partition("?")[0] if isinstance(raw, bytes) else quote(scope["path"])
+    query = scope["query_string"].decode("latin-1")
+    return safe_return_to(f"{path}?{query}" if query else path)
+
+
+def safe_return_to(text: str | None) -> str:
+    """A path of this server with its query, or `/`: never another host, whatever a browser or a proxy makes of it.
+
+    Browsers take `\\` for `/` and drop tabs and line ends, some proxies decode: so the path is looked at decoded too.
+    """
+    if not text or len(text) > RETURN_TO_MAX_CHARS or not text.isascii() or not text.isprintable():
+        return "/"
+    path = text.partition("?")[0].partition("#")[0]
+    for _ in range(_DECODED_AT_MOST):
+        if not _is_plain_path(path):
+            return "/"
+        path, before = unquote(path, errors="replace"), path
+        if path == before:
+            break
+    else:
+        return "/"  # encoded again and again: nobody does that in earnest
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return "/"
+    bad = parts.scheme or parts.netloc or "\\" in text or " " in text
+    return "/" if bad else text
+
+
+def _is_plain_path(path: str) -> bool:
+    segments = path.split("/")
+    return (
+        path.startswith("/")
+        and "//" not in path
+        and "\\" not in path
+        and path.isprintable()
+        and not {".", ".."} & set(segments)
+    )
+
+
+# --- forms -----------------------------------------------------------------------------------------------------------
+
+FORM_MAX_BYTES = 64 * 1024
+FIELDS_MAX = 200
+_MEDIA_TYPE = "application/x-www-form-urlencoded"
+_STALE = "This form is out of date, or was not sent from a page of this server. Go back, reload the page and try again."
+
+
+class FormKey(NamedTuple):
+    """Of a form that is shown to somebody who has not signed in: its `csrf` field, and the headers that go with it."""
+
+    csrf: str
+    headers: dict[str, str]
+
+    def __repr__(self) -> str:
+        return "FormKey()"
+
+
+def form_key(call: Call) -> FormKey:
+    """So that nobody can sign another's browser in as themselves. The cookie stays while the browser is open, so that
+    several windows do not take it from one another."""
+    known = cookies.read(call, cookies.FORM)
+    if known is not None:
+        return FormKey(cookies.csrf_of(known), {})
+    secret = secrets.token_urlsafe(32)
+    return FormKey(cookies.csrf_of(secret), cookies.write(call, cookies.FORM, secret))
+
+
+async def read_form(call: Call, session: Session | None) -> dict[str, str]:
+    """The fields. None of our pages sends one twice.
+
+    `session` None: the form was shown with `form_key`. Raises `Forbidden` for a form of another site, without the
+    `csrf` field, or with another session's; `Malformed`, `TooLarge`, `UnsupportedMediaType` for what is no form.
+    """
+    if session is not None:
+        call.record.touches(session.user.id)  # whoever sends this in the user's name: the audit log tells of it there
+    _check_site(call)
+    media_type = (call.header("content-type") or "").partition(";")[0].strip().lower()
+    if media_type != _MEDIA_TYPE:
+        raise UnsupportedMediaType(f"Send a form (Content-Type: {_MEDIA_TYPE}).")
+    fields = _fields(await call.body(FORM_MAX_BYTES))
+    secret = cookies.read(call, cookies.FORM)
+    expected = session.csrf if session is not None else secret and cookies.csrf_of(secret)
+    given = cookies.unmasked(fields.get("csrf", ""))
+    if expected is None or not secrets.compare_digest(given.encode(), expected.encode()):
+        raise Forbidden(_STALE, code="csrf")
+    # The body may have taken its time: a session that was ended meanwhile finishes nothing.
+    if session is not None and not await sessions.is_alive(call.database, session.id):
+        raise Forbidden("You have been signed out. Sign in again.", code="signed_out")
+    return fields
+
+
+async def read_session_form(call: Call, again: str) -> tuple[Session, dict[str, str]]:
+    """The session and the fields of a form. Raises what `read_form` does; `again` tells who has been signed out what to
+    do."""
+    session = await signed_in(call)
+    if session is None:
+        raise Forbidden(f"You have been signed out. {again}", code="signed_out")
+    return session, await read_form(call, session)
+
+
+def _check_site(call: Call) -> None:
+    """Where the browser says which site the form is of, that has to be this one.
+
+    `Origin: null` is what browsers send from our pages too, since these have the referrer policy `no-referrer` (Fetch
+    Standard, "append a request Origin header"); `Sec-Fetch-Site` tells, and the field `csrf` in any case.
+    """
+    site, sender = call.header("sec-fetch-site"), call.header("origin")
+    if site is not None and site not in ("same-origin", "none"):
+        raise Forbidden(_STALE, code="cross_site")
+    if site is None and sender not in (None, "null") and not cookies.is_own_origin(call, str(sender)):
+        raise Forbidden(
+            f"{_STALE} If this is the right address: whoever runs the server sets base_url, or trust_proxy behind a "
+            "proxy.",
+            code="cross_site",
+        )
+
+
+def _fields(body: bytes) -> dict[str, str]:
+    try:
+        pairs = parse_qsl(body.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=FIELDS_MAX)
+    except ValueError as error:
+        raise Malformed("Problems parsing the form") from error
+    fields = dict(pairs)
+    if len(fields) < len(pairs) or any("\0" in name + value for name, value in pairs):
+        raise Malformed("Problems parsing the form")
+    return fields

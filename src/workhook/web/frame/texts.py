@@ -1,0 +1,96 @@
+"""The texts of pages in the reader's language: GNU gettext, with the English sentences as names of the messages.
+
+Templates say `{{ _("Save") }}` or `{% trans %}…{% endtrans %}`, code says `gettext("Save")`. `python -m scripts.texts`
+collects them into `locales/LANGUAGE/LC_MESSAGES/workhook.po`; the build makes the `.mo` files that are read here.
+"""
+
+from __future__ import annotations
+
+import gettext as gnu
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from importlib.resources import files
+
+from workhook.http.calls import Call, current
+from workhook.web.frame import cookies
+
+LANGUAGES: Mapping[str, str] = {"en": "English", "de": "Deutsch"}
+"""Code and own name of each language that the pages have. The first is for readers of none of them."""
+
+COOKIE = "workhook_language"
+THEME_COOKIE = "workhook_theme"
+THEMES = ("light", "dark")
+
+
+def language() -> str:
+    """The language of the page that is being made."""
+    call = current()
+    return "en" if call is None else language_of(call)
+
+
+def language_of(call: Call) -> str:
+    """What the reader has chosen in the settings, else what the browser asks for (`Accept-Language`)."""
+    chosen = cookies.read(call, COOKIE)
+    return chosen if chosen is not None and chosen in LANGUAGES else negotiated(call.header("accept-language"))
+
+
+def theme() -> str:
+    """`light` or `dark`, if the reader has chosen one in the settings; empty: as the system has it."""
+    call = current()
+    chosen = cookies.read(call, THEME_COOKIE) if call is not None else None
+    return chosen if chosen is not None and chosen in THEMES else ""
+
+
+@lru_cache(maxsize=256)
+def negotiated(accepted: str | None) -> str:
+    """The language of `LANGUAGES` that the header weighs most (RFC 9110, 12.5.4); without one, the first."""
+    best, best_weight = next(iter(LANGUAGES)), 0.0
+    for each in (accepted or "").split(","):
+        tag, _, parameter = each.partition(";")
+        code = tag.strip().lower().partition("-")[0]
+        weight = _weight(parameter)
+        if code in LANGUAGES and weight > best_weight:
+            best, best_weight = code, weight
+    return best
+
+
+def _weight(parameter: str) -> float:
+    name, _, value = parameter.strip().partition("=")
+    if name != "q":
+        return 1.0
+    try:
+        return float(value)
+    except ValueError:
+        return 0.0
+
+
+def text(message: str) -> str:
+    """The message itself, marked for the catalogues: `gettext` translates it where it is shown."""
+    return message
+
+
+def gettext(message: str) -> str:
+    """The message in the reader's language."""
+    return _translations(language()).gettext(message)
+
+
+def ngettext(singular: str, plural: str, number: int) -> str:
+    """The message for a number of things."""
+    return _translations(language()).ngettext(singular, plural, number)
+
+
+def pgettext(context: str, message: str) -> str:
+    """The message where the same English words have several meanings."""
+    return _translations(language()).pgettext(context, message)
+
+
+def npgettext(context: str, singular: str, plural: str, number: int) -> str:
+    return _translations(language()).npgettext(context, singular, plural, number)
+
+
+@cache
+def _translations(code: str) -> gnu.NullTranslations:
+    """Raises `FileNotFoundError` if the package was installed without its `.mo` files."""
+    if code == next(iter(LANGUAGES)):
+        return gnu.NullTranslations()
+    return gnu.translation("workhook", str(files("workhook.web").joinpath("locales")), languages=[code])

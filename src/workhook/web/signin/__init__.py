@@ -1,0 +1,1 @@
+"""Signing in, and consent to apps."""

@@ -1,0 +1,233 @@
+"""A person decides what an app may do.
+
+An app sends its user to `/login/oauth/authorize` (RFC 6749 4.1, RFC 9700). At `/login/device` the person types the code
+that a device shows (RFC 8628 3.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from workhook.core.errors import TooManyRequests
+from workhook.http.calls import Answer, Call
+from workhook.http.endpoints import Routes
+from workhook.http.operations import PAGES
+from workhook.identity.apps.queries import find_client
+from workhook.identity.oauth import authorization, codes
+from workhook.identity.oauth.authorization import AuthorizationRequest, Redirected
+from workhook.identity.oauth.codes import DeviceRequest, create_code
+from workhook.identity.oauth.grants import allow, in_words, is_allowed, wanted
+from workhook.identity.queries import find_account_by_id
+from workhook.identity.signin import throttle
+from workhook.storage import Transaction
+from workhook.web.frame.render import page
+from workhook.web.frame.sessions import Session, read_session_form, record, sign_in_redirect, signed_in
+
+AUTHORIZE = "/login/oauth/authorize"
+
+routes = Routes(PAGES, "pages", etag=False)
+
+
+@routes.get(AUTHORIZE, head=False)
+async def page_authorize(call: Call) -> Answer:
+    """Ask a person what an app may do.
+
+    Who has allowed all of it before goes straight on.
+    """
+    session = await signed_in(call)
+    try:
+        request = await _read_request(call, call.query)
+    except Redirected as wrong:
+        # Not before somebody has signed in: else this were a way to send anybody anywhere (RFC 9700 4.11.2).
+        return onwards(wrong.uri) if session else sign_in_redirect(call)
+    if session is None:
+        return sign_in_redirect(call)
+    if not await _goes_straight_on(call, session, request):
+        return await _ask_authorization(call, session, request)
+    code = await call.database.in_transaction(partial(_code, session=session, request=request))
+    return onwards(request.answer(call.base_for_others, ("code", code)))
+
+
+@routes.post(AUTHORIZE)
+async def page_authorize_decide(call: Call) -> Answer:
+    """Take the person's answer.
+
+    The form carries the request, which is read and checked as if it were new.
+    """
+    session, fields = await read_session_form(call, "Start again from the app.")
+    try:
+        request = await _read_request(call, {name: [value] for name, value in fields.items()})
+    except Redirected as wrong:
+        return onwards(wrong.uri)
+    if fields.get("asked") != _authorization_asked(
+        session, request
+    ):  # somebody else has signed in, or the app asks for more now
+        return await _ask_authorization(call, session, request, changed=True)
+    if fields.get("decision") != "approve":
+        return onwards(request.refusal(call.base_for_others, "access_denied", "The user has denied access to the app."))
+
+    async def step(tx: Transaction) -> str:
+        await allow(tx, request.app, session.user.id, request.wanted)
+        code = await _code(tx, session, request)
+        detail: dict[str, object] = {"client_id": request.app.client_id, "allowed": sorted(request.wanted)}
+        await record(tx, call, session.user, "grant.authorize", detail)
+        return code
+
+    code = await call.database.in_transaction(step)
+    return onwards(request.answer(call.base_for_others, ("code", code)))
+
+
+async def _read_request(call: Call, given: Mapping[str, Sequence[str]]) -> AuthorizationRequest:
+    app = await find_client(call.database, authorization.client_id_of(given))
+    return authorization.read(app, given, call.base_for_others)
+
+
+async def _goes_straight_on(call: Call, session: Session, request: AuthorizationRequest) -> bool:
+    """Never to a program on the user's machine: it may be another one than was allowed (RFC 8252 8.6)."""
+    other = request.login is not None and request.login.lower() != session.user.login.lower()
+    if other or request.select_account or request.is_native:
+        return False
+    return await is_allowed(call.database, request.app, session.user.id, request.wanted)
+
+
+async def _code(tx: Transaction, session: Session, request: AuthorizationRequest) -> str:
+    return await create_code(
+        tx,
+        request.app,
+        session.user.id,
+        redirect_uri=request.redirect_uri,
+        scopes=request.scopes,
+        challenge=request.code_challenge,
+    )
+
+
+def _authorization_asked(session: Session, request: AuthorizationRequest) -> str:
+    """Who was asked about what. The form brings it back, so that nobody consents to what another page showed."""
+    return " ".join([str(session.user.id), *sorted(request.wanted)])
+
+
+async def _ask_authorization(
+    call: Call, session: Session, request: AuthorizationRequest, *, changed: bool = False
+) -> Answer:
+    owner = await find_account_by_id(call.database, request.app.account_id)
+    carried = {  # by the form; `login` and `prompt` have done their work
+        "client_id": request.app.client_id,
+        "redirect_uri": request.redirect_uri,
+        "scope": " ".join(sorted(request.scopes)),
+        "state": request.state,
+        "code_challenge": request.code_challenge,
+        "code_challenge_method": "S256" if request.code_challenge else None,
+    }
+    return page(
+        "signin/authorize.html",
+        form_action=[request.redirect_uri],
+        session=session,
+        app=request.app,
+        owner=owner,
+        words=in_words(request.app, request.wanted),
+        carried={name: value for name, value in carried.items() if value is not None},
+        asked=_authorization_asked(session, request),
+        leads_to=request.redirect_uri.partition("?")[0],
+        is_native=request.is_native,
+        login=request.login,
+        changed=changed,
+    )
+
+
+def onwards(uri: str) -> Answer:
+    """302, as the original's. The address holds a code: nobody keeps it, and no page passes it on as its referrer."""
+    return Answer(None, 302, {"Location": uri, "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"})
+
+
+# --- devices ---------------------------------------------------------------------------------------------------------
+
+DEVICE = "/login/device"
+_UNKNOWN = "No device waits for this code. Codes are good for 15 minutes: check it, or let the device show a new one."
+_AGAIN = "Sign in and type the code again."
+_TYPED_MAX_CHARS = 40
+
+
+@routes.get(DEVICE)
+async def page_device(call: Call) -> Answer:
+    """Ask for the code of a device."""
+    session = await signed_in(call)
+    if session is None:
+        return sign_in_redirect(call)
+    return _code_form(session, (call.query_text("user_code") or "")[:_TYPED_MAX_CHARS])
+
+
+@routes.post(DEVICE)
+async def page_device_enter(call: Call) -> Answer:
+    """Look the code up, and ask the person whether its device may act."""
+    session, fields = await read_session_form(call, _AGAIN)
+    typed = fields.get("user_code", "")[:_TYPED_MAX_CHARS]
+    found = await _find_request(call, session, typed)
+    return found if isinstance(found, Answer) else await _ask_device(call, session, found)
+
+
+@routes.post(f"{DEVICE}/decide")
+async def page_device_decide(call: Call) -> Answer:
+    """Take the person's answer."""
+    session, fields = await read_session_form(call, _AGAIN)
+    request = await _find_request(call, session, fields.get("user_code", "")[:_TYPED_MAX_CHARS])
+    if isinstance(request, Answer):
+        return request
+    if fields.get("asked") != _device_asked(session, request):
+        return await _ask_device(call, session, request)
+    approved = fields.get("decision") == "approve"
+
+    async def step(tx: Transaction) -> None:
+        await codes.decide(tx, request, session.user.id, approved=approved)
+        if approved:
+            allowed = sorted(wanted(request.app, request.scopes))
+            detail: dict[str, object] = {"client_id": request.app.client_id, "allowed": allowed, "device": True}
+            await record(tx, call, session.user, "grant.authorize", detail)
+
+    await call.database.in_transaction(step)
+    return page("signin/device_done.html", session=session, app=request.app, approved=approved)
+
+
+async def _find_request(call: Call, session: Session, typed: str) -> DeviceRequest | Answer:
+    """The request that has this code, or the page that asks again. Guessing is limited by session and by address
+    (RFC 8628 5.1)."""
+    login = f"\0device {session.id}"  # no login can be this one: no form takes NUL
+    try:
+        attempt = await throttle.begin(call.database, login, call.address, everywhere=throttle.FREE_BY_LOGIN)
+    except TooManyRequests as problem:
+        call.refused = problem
+        message = f"Too many codes were wrong. Try again in {problem.headers['Retry-After']} seconds."
+        return _code_form(session, typed, message, status=429, headers=problem.headers)
+    request = await codes.find_request(call.database, typed)
+    if request is None:
+        return _code_form(session, typed, _UNKNOWN, status=422)
+    await call.database.in_transaction(lambda tx: throttle.succeeded(tx, attempt))
+    return request
+
+
+def _device_asked(session: Session, request: DeviceRequest) -> str:
+    return " ".join([str(session.user.id), request.user_code, *sorted(wanted(request.app, request.scopes))])
+
+
+def _code_form(
+    session: Session,
+    typed: str,
+    problem: str | None = None,
+    *,
+    status: int = 200,
+    headers: dict[str, str] | None = None,
+) -> Answer:
+    return page("signin/device.html", status=status, headers=headers, session=session, typed=typed, problem=problem)
+
+
+async def _ask_device(call: Call, session: Session, request: DeviceRequest) -> Answer:
+    asked = wanted(request.app, request.scopes)
+    return page(
+        "signin/device_confirm.html",
+        session=session,
+        app=request.app,
+        owner=await find_account_by_id(call.database, request.app.account_id),
+        user_code=codes.format_user_code(request.user_code),
+        words=in_words(request.app, asked),
+        asked=_device_asked(session, request),
+    )

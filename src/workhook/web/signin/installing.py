@@ -1,0 +1,182 @@
+"""`/apps/{slug}/installations/new`: an owner puts an app on an organization, having read what it may do there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+from urllib.parse import quote
+
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, shown
+from workhook.http.calls import Answer, Call
+from workhook.http.endpoints import Routes
+from workhook.http.operations import PAGES
+from workhook.identity.apps import installing, queries
+from workhook.identity.apps.manage_api import change
+from workhook.identity.apps.schemas import App, Installation
+from workhook.identity.oauth import authorization
+from workhook.identity.oauth.grants import in_words, wanted
+from workhook.identity.queries import find_account_by_id, find_member_role, key_of
+from workhook.identity.schemas import Account
+from workhook.storage import Reader, Transaction
+from workhook.storage.pages import Page
+from workhook.web.frame.render import page
+from workhook.web.frame.sessions import Session, as_actor, read_session_form, redirect, sign_in_redirect, signed_in
+from workhook.web.signin.consent import onwards
+
+PATH = "/apps/{slug}/installations/new"
+LISTED_MAX = 100  # repositories to tick; the names of others are typed
+_TICKED = re.compile(r"repository-([0-9]{1,15})")
+_SEPARATORS = re.compile(r"[\s,]+")
+_NUMBER = re.compile(r"[0-9]{1,15}")
+
+routes = Routes(PAGES, "pages", etag=False)
+
+
+class Sent(NamedTuple):
+    """What the form says."""
+
+    selection: str = ""
+    ticked: frozenset[int] = frozenset()
+    others: str = ""
+    state: str = ""
+
+
+@routes.get(PATH)
+@routes.get(f"{PATH}/permissions", name="page_install_permissions")  # where clients of GitHub link to
+async def page_install(call: Call) -> Answer:
+    """Ask an owner where an app is to be installed.
+
+    The page asks about the organization that the address names, or about the only one; else it lists them all.
+    """
+    session = await signed_in(call)
+    if session is None:  # who has not signed in is not told which apps there are
+        return sign_in_redirect(call)
+    app = await _app(call, session)
+    owned = await queries.list_owned(call.database, session.user.id, app)
+    free = [each.account for each in owned if not each.installed]
+    asked = call.query_text("target_id") or call.query_text("suggested_target_id") or ""
+    named = [each for each in free if str(each.id) == asked]
+    state = call.query_text("state") or ""
+    if named or len(owned) == len(free) == 1:
+        return await _ask(call, session, app, (named or free)[0], Sent(state=state))
+    owner = await find_account_by_id(call.database, app.account_id)
+    taken = [each.account for each in owned if each.installed]
+    return page("signin/install_where.html", session=session, app=app, owner=owner, free=free, taken=taken, state=state)
+
+
+@routes.post(PATH)
+async def page_install_decide(call: Call) -> Answer:
+    """Install the app."""
+    session, fields = await read_session_form(call, "Sign in and open the page again.")
+    app = await _app(call, session)
+    if fields.get("decision") != "install":
+        return redirect("/")
+    place = await _owned(call.database, session, app, fields.get("target_id", ""))
+    sent = _sent(fields)
+    if fields.get("asked") != _asked(session, app, place):  # the app asks for something else now
+        return await _ask(call, session, app, place, sent, changed=True)
+
+    async def step(tx: Transaction) -> Installation:
+        await _owned(tx, session, app, str(place.id))
+        ids = await _chosen(tx, place, sent)
+        actor = as_actor(call, session.user)
+        return await installing.install(tx, actor, app, place, permissions=app.permissions, repository_ids=ids)
+
+    try:
+        made = await change(call, step)
+    except Invalid as problem:
+        return await _ask(call, session, app, place, sent, faults=[each.message or "" for each in problem.faults])
+    leads_to = _leads_to(app)
+    if leads_to is None:
+        return page("signin/install_done.html", session=session, app=app, place=place)
+    parameters = [("installation_id", str(made.id)), ("setup_action", "install"), ("state", sent.state or None)]
+    return onwards(authorization.with_parameters(leads_to, parameters))
+
+
+async def about(call: Call) -> Answer:
+    """What a browser gets where clients are told of the app: the page that tells people of it."""
+    return redirect(PATH.format(slug=quote(call.path("slug"), safe="")))
+
+
+async def _app(call: Call, session: Session) -> App:
+    """Raises `NotFound`, also for an app of an organization that the person is not in and that keeps it for itself."""
+    app = await queries.find_slug(call.database, call.path("slug"))
+    missing = NotFound("There is no such app. The address that brought you here is wrong or out of date.")
+    if app is None or app.is_oauth:
+        raise missing
+    if not app.public and await find_member_role(call.database, app.account_id, session.user.id) is None:
+        raise missing
+    return app
+
+
+async def _owned(reader: Reader, session: Session, app: App, number: str) -> Account:
+    """An organization that the person owns. Raises `Forbidden`, whether or not there is another of that number."""
+    for each in await queries.list_owned(reader, session.user.id, app):
+        if _NUMBER.fullmatch(number) and each.account.id == int(number):
+            return each.account
+    raise Forbidden("Only an owner of an organization can install an app there.", code="missing_role")
+
+
+def _sent(fields: Mapping[str, str]) -> Sent:
+    ticked = [found for name in fields if (found := _TICKED.fullmatch(name))]
+    ids = frozenset(int(each[1]) for each in ticked)
+    return Sent(fields.get("selection", ""), ids, fields.get("others", ""), fields.get("state", ""))
+
+
+async def _chosen(tx: Transaction, place: Account, sent: Sent) -> list[int] | None:
+    """Ids of repositories; None: all, those to come too. Raises `Invalid`."""
+    if sent.selection == "all":
+        return None
+    names = [each for each in _SEPARATORS.split(sent.others) if each]
+    if sent.selection != "selected" or not (names or sent.ticked):
+        raise Invalid(faults=[Fault("selection", message="Choose all repositories, or at least one.")])
+    known = await queries.own_repository_names(tx, place.id, [key_of(each) for each in names])
+    unknown = [each for each in dict.fromkeys(names) if key_of(each) not in known]
+    if unknown:
+        messages = [f"{place.login} has no repository {shown(each)}." for each in unknown]
+        raise Invalid(faults=[Fault("others", message=each) for each in messages])
+    return sorted({*sent.ticked, *known.values()})
+
+
+def _asked(session: Session, app: App, place: Account) -> str:
+    """Who was asked about what. The form brings it back, so that nobody consents to what another page showed: the
+    address names the app by what it is called, and another one may be called so meanwhile."""
+    return " ".join([*map(str, (session.user.id, place.id, app.id)), *sorted(wanted(app, frozenset()))])
+
+
+def _leads_to(app: App) -> str | None:
+    """Where the app goes on with whoever has installed it: the first address that its owners have registered."""
+    first = app.callback_urls[0] if app.callback_urls else None
+    return first if first is not None and authorization.can_be_sent_to(first) else None
+
+
+async def _ask(
+    call: Call,
+    session: Session,
+    app: App,
+    place: Account,
+    sent: Sent,
+    *,
+    faults: Sequence[str] = (),
+    changed: bool = False,
+) -> Answer:
+    listed, total = await queries.list_repositories(call.database, place, None, session.user.id, Page(LISTED_MAX))
+    leads_to = _leads_to(app)
+    return page(
+        "signin/install.html",
+        status=422 if faults else 200,
+        form_action=[leads_to] if leads_to else (),
+        session=session,
+        app=app,
+        owner=await find_account_by_id(call.database, app.account_id),
+        place=place,
+        words=in_words(app, wanted(app, frozenset())),
+        repositories=listed,
+        more=total > len(listed),
+        sent=sent,
+        asked=_asked(session, app, place),
+        leads_to=leads_to.partition("?")[0] if leads_to else None,
+        faults=faults,
+        changed=changed,
+    )

@@ -1,0 +1,165 @@
+"""Signing in with an OpenID Connect provider: to it, and back.
+
+What binds the way back to this browser lies in a cookie for ten minutes, signed by the vault's key: nothing is stored,
+and any process can go on. It is spent with the first answer; the provider takes a code once.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import secrets
+
+import msgspec
+
+from workhook.core.clock import MINUTE_MS, now_ms
+from workhook.core.errors import Forbidden, Malformed, NotFound, Problem, Unavailable
+from workhook.http.calls import Answer, Call
+from workhook.http.endpoints import Routes
+from workhook.http.operations import PAGES
+from workhook.identity.signin import identities, throttle
+from workhook.identity.signin.oidc import Claims, Provider, SignInAttempt, SignInRefused
+from workhook.storage import Transaction
+from workhook.storage.database import UniqueViolation
+from workhook.web.frame import cookies
+from workhook.web.frame.sessions import record, redirect, safe_return_to, start_session
+from workhook.web.signin.login import onwards
+
+COOKIE = "workhook_oidc"
+LASTS_MS = 10 * MINUTE_MS
+RETURN_TO_MAX_CHARS = 1000  # a browser keeps 4 KB of a cookie
+CODE_MAX_CHARS = 4096
+_COOKIE_MAX_CHARS = 3500
+_TRIES = 3
+_PURPOSE = "oidc sign-in"
+
+_ANSWER = ("state", "code", "iss", "error")
+
+_providers: dict[tuple[str, str], Provider] = {}
+
+routes = Routes(PAGES, "pages", etag=False)
+
+
+class _Begun(msgspec.Struct, frozen=True):
+    """What the cookie holds."""
+
+    attempt: SignInAttempt
+    return_to: str
+    expires_at: int
+
+    def __repr__(self) -> str:
+        return f"_Begun(return_to={self.return_to!r})"
+
+
+@routes.get("/login/oidc", head=False)
+async def page_oidc(call: Call) -> Answer:
+    """Send the browser to the identity provider.
+
+    Raises `NotFound` without one, `Unavailable` if it cannot be reached.
+    """
+    provider = _provider(call)
+    return_to = safe_return_to(call.query_text("return_to"))
+    attempt = SignInAttempt.new()
+    address = await provider.authorization_url(attempt, _redirect_uri(call))
+    kept = _Begun(attempt, return_to if len(return_to) <= RETURN_TO_MAX_CHARS else "/", now_ms() + LASTS_MS)
+    cookie = cookies.write(call, COOKIE, _signed(call, kept), max_age_s=LASTS_MS // 1000)
+    return redirect(address, {**cookie, "Referrer-Policy": "no-referrer"})
+
+
+@routes.get("/login/oidc/callback", head=False)
+async def page_oidc_callback(call: Call) -> Answer:
+    """Sign in the person whom the identity provider has sent back.
+
+    Raises `SignInRefused`, `Forbidden`, `Malformed`, `TooManyRequests`, `Unavailable`.
+    """
+    provider = _provider(call)
+    if any(len(call.query.get(name, ())) > 1 for name in _ANSWER):  # RFC 6749 3.1
+        raise Malformed("The identity provider's answer has a parameter twice. Begin again at /login.")
+    begun = _begun(call)
+    spent = cookies.write(call, COOKIE, "", max_age_s=0)
+    try:
+        claims = await _identify(call, provider, begun.attempt)
+        headers = await _let_in(call, claims)
+    except Problem as problem:
+        problem.headers.update(spent)
+        raise
+    # Two headers of one name: they differ in case for the dictionary only.
+    return onwards(begun.return_to, {**headers, **{name.lower(): value for name, value in spent.items()}})
+
+
+def _provider(call: Call) -> Provider:
+    settings = call.services.settings
+    if settings.oidc_issuer is None or settings.oidc_client_id is None:
+        raise NotFound("This server knows no identity provider. Sign in with your password.")
+    key = (settings.oidc_issuer, settings.oidc_client_id)
+    if key not in _providers:
+        _providers[key] = Provider(*key, settings.oidc_client_secret)
+    return _providers[key]
+
+
+def _redirect_uri(call: Call) -> str:
+    return f"{call.base_for_others}/login/oidc/callback"
+
+
+def _begun(call: Call) -> _Begun:
+    """What this browser has begun, if the request's `state` says that this is its end. Raises `Forbidden`."""
+    begun = _verified(call, cookies.read(call, COOKIE, length_max=_COOKIE_MAX_CHARS))
+    state = call.query_text("state") or ""
+    if begun is None or not secrets.compare_digest(state.encode(), begun.attempt.state.encode()):
+        raise Forbidden("This sign-in was not begun in this browser, or over ten minutes ago. Begin again at /login.")
+    return begun
+
+
+async def _identify(call: Call, provider: Provider, attempt: SignInAttempt) -> Claims:
+    issuer = call.query_text("iss")
+    metadata = await provider.metadata()
+    if issuer != provider.issuer and (issuer is not None or metadata.authorization_response_iss_parameter_supported):
+        raise SignInRefused("Another provider answered than the one that was asked (RFC 9207). Begin again at /login.")
+    if call.query_text("error") is not None:
+        raise SignInRefused("The identity provider did not sign you in. Begin again at /login, or use your password.")
+    code = call.query_text("code")
+    if not code or len(code) > CODE_MAX_CHARS:
+        raise SignInRefused("The identity provider's answer has no code. Begin again at /login.")
+    # Asking the provider counts as trying a password does: our server is nobody's to have it asked without end.
+    tried = await throttle.begin(call.database, f"\0oidc {attempt.state}", call.address)  # no form takes NUL
+    try:
+        claims = await provider.identify(code, attempt, _redirect_uri(call))
+    except Unavailable:
+        await call.database.in_transaction(lambda tx: throttle.take_back(tx, tried))
+        raise
+    await call.database.in_transaction(lambda tx: throttle.succeeded(tx, tried))
+    return claims
+
+
+async def _let_in(call: Call, claims: Claims) -> dict[str, str]:
+    create = call.services.settings.oidc_create_users
+
+    async def step(tx: Transaction) -> dict[str, str]:
+        user, done = await identities.find_or_add(tx, claims, create=create)
+        if done is not None:
+            detail: dict[str, object] = {"issuer": claims.issuer, "subject": claims.subject}
+            await record(tx, call, user, f"user.identity_{done}", detail)
+        return await start_session(tx, call, user, how="oidc")
+
+    for _ in range(_TRIES):
+        try:
+            return await call.database.in_transaction(step)
+        except UniqueViolation:  # two tabs at the same time, or a login that was taken in this moment
+            continue
+    raise Unavailable("Somebody else is just signing in for the first time. Try again.")
+
+
+def _signed(call: Call, begun: _Begun) -> str:
+    body = cookies.to_base64(msgspec.json.encode(begun))
+    return f"{body}.{cookies.sign(call, _PURPOSE, body)}"
+
+
+def _verified(call: Call, cookie: str | None) -> _Begun | None:
+    body, _, signature = (cookie or "").partition(".")
+    if not cookies.is_signed(call, _PURPOSE, body, signature):
+        return None
+    try:
+        begun = msgspec.json.decode(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)), type=_Begun)
+    except (binascii.Error, msgspec.MsgspecError):
+        return None
+    return begun if begun.expires_at > now_ms() else None

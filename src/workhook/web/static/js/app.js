@@ -1,0 +1,35 @@
+// What every page of somebody who has signed in starts with: Turbo for navigation, and one controller a behaviour.
+import * as Turbo from "turbo"
+import { Application } from "stimulus"
+
+import Copy from "workhook/copy"
+import Dialog from "workhook/dialog"
+import Keyboard from "workhook/keyboard"
+import Live from "workhook/live"
+import Menu from "workhook/menu"
+import Submit from "workhook/submit"
+import Toast from "workhook/toast"
+import When from "workhook/when"
+import { protectWhatIsInUse } from "workhook/morphing"
+
+document.documentElement.classList.add("js")
+Turbo.config.drive.progressBarDelay = 1e9 // its style sheet would need a hole in the policy; layout.css shows progress
+protectWhatIsInUse()
+
+const application = Application.start()
+for (const [name, controller] of Object.entries({
+  copy: Copy, dialog: Dialog, keyboard: Keyboard, live: Live, menu: Menu, submit: Submit, toast: Toast, when: When,
+})) application.register(name, controller)
+
+// Controllers of one place are named by its page, and loaded with it: <meta name="controllers" content="board task">.
+const loaded = new Set()
+async function loadControllers() {
+  const names = document.querySelector("meta[name=controllers]")?.content.split(" ") ?? []
+  for (const name of names.filter((each) => each && !loaded.has(each))) {
+    loaded.add(name)
+    const module = await import(`workhook/${name}`)
+    application.register(name, module.default)
+  }
+}
+document.addEventListener("turbo:load", loadControllers)
+loadControllers()

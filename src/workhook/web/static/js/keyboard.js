@@ -1,0 +1,58 @@
+// Shortcuts of one key, for the whole page: an element names its own (data-hotkey="c"), tabs are reached by `g` and a
+// letter (data-go="b"). None while somebody types. They can be turned off (WCAG 2.1.4).
+import { Controller } from "stimulus"
+
+const OFF = "workhook-shortcuts-off"
+const SECOND_KEY_MS = 1500
+
+export function isTyping(event) {
+  const target = event.target
+  return event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey ||
+    (target instanceof Element && target.matches("input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable=true]"))
+}
+
+export function areOn() {
+  return localStorage.getItem(OFF) === null
+}
+
+export default class extends Controller {
+  static targets = ["switch"]
+
+  connect() {
+    this.pressed = (event) => this.press(event)
+    document.addEventListener("keydown", this.pressed)
+  }
+
+  disconnect() {
+    document.removeEventListener("keydown", this.pressed)
+  }
+
+  switchTargetConnected(element) {
+    element.checked = areOn()
+  }
+
+  press(event) {
+    if (isTyping(event) || !areOn() || document.querySelector("dialog[open]")) return
+    if (event.key === "?") return this.take(event, () => this.help())
+    const waits = Date.now() - (this.goAt ?? 0) < SECOND_KEY_MS
+    this.goAt = event.key === "g" ? Date.now() : 0
+    const name = waits && event.key !== "g" ? "data-go" : "data-hotkey"
+    if (event.shiftKey || !/^[a-z/]$/.test(event.key)) return
+    const element = document.querySelector(`[${name}="${event.key}"]`)
+    if (element) this.take(event, () => (element.matches("input, textarea, select") ? element.focus() : element.click()))
+  }
+
+  take(event, action) {
+    event.preventDefault()
+    action()
+  }
+
+  help() {
+    document.getElementById("shortcuts")?.showModal()
+  }
+
+  toggle(event) {
+    if (event.target.checked) localStorage.removeItem(OFF)
+    else localStorage.setItem(OFF, "1")
+  }
+}

@@ -1,0 +1,43 @@
+// Listens to what happens in a project, and refreshes the page. Several events within a moment cause one refresh.
+import { Controller } from "stimulus"
+import * as Turbo from "turbo"
+
+const GATHER_MS = 250
+const AGAIN_MS = 5000
+
+export default class extends Controller {
+  static values = { url: String }
+
+  connect() {
+    this.open()
+  }
+
+  disconnect() {
+    this.source?.close()
+    clearTimeout(this.timer)
+    clearTimeout(this.again)
+  }
+
+  open() {
+    this.source = new EventSource(this.urlValue)
+    this.source.addEventListener("changed", () => this.changed())
+    this.source.addEventListener("error", () => {
+      if (this.source.readyState === EventSource.CLOSED) this.again = setTimeout(() => this.open(), AGAIN_MS)
+    })
+    this.source.addEventListener("open", () => {
+      if (this.wasOpen) this.changed() // what happened meanwhile
+      this.wasOpen = true
+      this.element.dataset.liveState = "open"
+    })
+  }
+
+  changed() {
+    clearTimeout(this.timer)
+    this.timer = setTimeout(() => this.refresh(), GATHER_MS)
+  }
+
+  refresh() {
+    if (document.querySelector("[data-busy]")) return this.changed()
+    Turbo.session.refresh(document.baseURI)
+  }
+}

@@ -1,0 +1,30 @@
+// A refresh of the page never takes away what somebody types, drags or has open.
+
+function isInUse(element) {
+  const active = document.activeElement
+  if (element.matches("[data-busy], [data-busy] *")) return true
+  if (element.matches("form") && isChanged(element)) return true
+  return active && active !== document.body && element === active && active.matches("input, textarea, select, [contenteditable]")
+}
+
+function isChanged(form) {
+  return [...form.elements].some((field) => {
+    if (field.type === "hidden" || field.type === "submit") return false
+    if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked
+    if (field.tagName === "SELECT") return [...field.options].some((each) => each.selected !== each.defaultSelected)
+    return "defaultValue" in field && field.value !== field.defaultValue
+  })
+}
+
+export function protectWhatIsInUse() {
+  document.addEventListener("turbo:before-morph-element", (event) => {
+    if (event.target instanceof Element && isInUse(event.target)) event.preventDefault()
+  })
+  document.addEventListener("turbo:before-morph-attribute", (event) => {
+    const name = event.detail.attributeName
+    if (event.target.matches("details, dialog") && name === "open") event.preventDefault()
+    if (name === "data-live-state") event.preventDefault()
+    if (event.target.matches("[data-keep-class]") && name === "class") event.preventDefault()
+    if (name === "tabindex" && event.target.matches("[data-roving]")) event.preventDefault()
+  })
+}

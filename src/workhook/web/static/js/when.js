@@ -1,0 +1,39 @@
+// Shows a moment in the reader's zone and language.
+import { Controller } from "stimulus"
+
+const UNITS = [["year", 31536000], ["month", 2592000], ["week", 604800], ["day", 86400], ["hour", 3600], ["minute", 60]]
+const AGAIN_MS = 30000
+
+export default class extends Controller {
+  static values = { style: { type: String, default: "relative" } }
+
+  connect() {
+    this.at = new Date(this.element.dateTime)
+    this.element.title = this.moment()
+    this.show()
+    if (this.styleValue === "relative") this.timer = setInterval(() => this.show(), AGAIN_MS)
+  }
+
+  disconnect() {
+    clearInterval(this.timer)
+  }
+
+  show() {
+    const text = { date: () => this.date(), moment: () => this.moment() }[this.styleValue] ?? (() => this.relative())
+    this.element.textContent = text()
+  }
+
+  relative() {
+    const seconds = (this.at - Date.now()) / 1000
+    const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? ["second", 1]
+    return new Intl.RelativeTimeFormat(document.documentElement.lang, { numeric: "auto" }).format(Math.round(seconds / size), unit)
+  }
+
+  date() {
+    return new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "medium" }).format(this.at)
+  }
+
+  moment() {
+    return new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "medium", timeStyle: "medium" }).format(this.at)
+  }
+}
