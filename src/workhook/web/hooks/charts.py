@@ -74,3 +74,8 @@ def took(ms: float | None) -> str:
     if ms is None:
         return "\u2013"
     return f"{ms:.0f}\u202fms" if ms < 1000 else f"{ms / 1000:.1f}\u202fs"
+
+
+def lasted(seconds: float) -> str:
+    """How long a delivery took, which is known in hundredths of a second."""
+    return took(seconds * 1000) if seconds else "<\u202f10\u202fms"
