@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Self
 
 import httpx
@@ -73,7 +74,7 @@ class Studio:
         self._http.close()
         self.board.__exit__()
 
-    def cpu_ms(self, path: str) -> float:
+    def measure(self, path: str, number: int) -> float:
         """CPU milliseconds of the server for a page. Raises `CannotMeasure` for any answer but 200."""
         self._get(path)
         before = self.board.process.cpu_s()
