@@ -135,9 +135,7 @@ def _measure(shared: Shared, studio: Studio, wanted: dict[str, Figure]) -> None:
         "W2": f"{studio.project}/tasks/{studio.task_id}",
         "W3": f"{studio.project}/webhooks/{studio.hook_id}/deliveries",
     }
-    units = {
-        name: Unit(lambda number, path=path: studio.cpu_ms(path)) for name, path in paths.items() if name in wanted
-    }
+    units = {name: Unit(partial(studio.measure, path)) for name, path in paths.items() if name in wanted}
     for name, kept in shared.alternate(units).items():
         keep(wanted[name], kept, lambda each: each)
         wanted[name].details = {"a page": median_text(kept.found, "{:.1f} ms")}
