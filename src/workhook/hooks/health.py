@@ -34,6 +34,9 @@ _REASONS = {
 }
 
 
+_Millis = Annotated[int, Meta(ge=0)]
+
+
 class HealthBucket(msgspec.Struct):
     """The deliveries of an hour."""
 
@@ -65,11 +68,11 @@ class HookHealth(msgspec.Struct):
     deliveries: Annotated[int, Meta(ge=0, le=LOOKS_AT_MOST, description="How many attempts were made since then.")]
     capped: Annotated[bool, Meta(description="There were more: only the newest 10,000 are counted.")]
     success_rate: Annotated[
-        float | None,
-        Meta(ge=0, le=1, description="Share of these with a 2xx answer; null: there was none.", examples=[0.998]),
+        Annotated[float, Meta(ge=0, le=1)] | None,
+        Meta(description="Share of these with a 2xx answer; null: there was none.", examples=[0.998]),
     ]
-    p50_ms: Annotated[int | None, Meta(ge=0, description="Half of these took at most so long.", examples=[80])]
-    p95_ms: Annotated[int | None, Meta(ge=0, description="95 % of these took at most so long.", examples=[420])]
+    p50_ms: Annotated[_Millis | None, Meta(description="Half of these took at most so long.", examples=[80])]
+    p95_ms: Annotated[_Millis | None, Meta(description="95 % of these took at most so long.", examples=[420])]
     buckets: Annotated[
         list[HealthBucket], Meta(min_length=HOURS, max_length=HOURS, description="The last 24 hours, oldest first.")
     ]
