@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -85,32 +86,34 @@ def test_other_events_count_for_themselves(api: Api, place: Place, receiver: Rec
 
 
 NOW = 1_800_000_000_000
-DONE = {
-    "dispatch_attempts": 2, "dispatch_retries": 2, "dispatch_wanted": 0, "dispatch_next_attempt_at": None,
-    "attempts_after": 0, "newest_status_code": 200,
-}  # fmt: skip
+LATE = NOW - dispatch_states.HELD_MS
 
 
 @pytest.mark.parametrize(
-    ("changed", "expected"),
+    ("dispatch", "made", "expected"),
     [
-        ({}, ("delivered", 2, 9)),
-        ({"newest_status_code": 502}, ("given_up", 2, 9)),
-        ({"newest_status_code": 302}, ("given_up", 2, 9)),
-        ({"attempts_after": 1}, ("delivered", 1, 9)),
-        ({"attempts_after": 2}, ("delivered", 1, 9)),  # one was recorded too late, and counts for none
-        ({"dispatch_attempts": 40, "dispatch_retries": 1}, ("delivered", 40, 48)),
-        ({"dispatch_retries": 20, "dispatch_attempts": 20}, ("delivered", 20, 20)),  # it has fewer retries by now
-        ({"dispatch_next_attempt_at": NOW + 1}, ("retrying", 2, 9)),
-        ({"dispatch_next_attempt_at": NOW - dispatch_states.HELD_MS}, ("retrying", 2, 9)),
-        ({"dispatch_next_attempt_at": NOW - dispatch_states.HELD_MS - 1}, ("held", 2, 9)),
-        ({"dispatch_next_attempt_at": NOW, "dispatch_wanted": 1, "dispatch_retries": 0}, ("pending", 2, 11)),
-        ({"dispatch_next_attempt_at": 1, "dispatch_wanted": 1, "dispatch_retries": 0}, ("held", 2, 11)),
-        (dict.fromkeys(("dispatch_attempts", "dispatch_retries", "dispatch_wanted")), ("delivered", 1, None)),
+        ((2, 2, 0, None), (0, 200), ("delivered", 2, 9)),
+        ((2, 2, 0, None), (0, 502), ("given_up", 2, 9)),
+        ((2, 2, 0, None), (0, 302), ("given_up", 2, 9)),
+        ((2, 2, 0, None), (1, 299), ("delivered", 1, 9)),
+        ((2, 2, 0, None), (2, 200), ("delivered", 1, 9)),  # one was recorded too late, and counts for none
+        ((40, 1, 0, None), (0, 200), ("delivered", 40, 48)),
+        ((20, 20, 0, None), (0, 200), ("delivered", 20, 20)),  # the hook has fewer retries by now
+        ((2, 2, 0, NOW + 1), (0, 200), ("retrying", 2, 9)),
+        ((2, 2, 0, LATE), (0, 500), ("retrying", 2, 9)),
+        ((2, 2, 0, LATE - 1), (0, 500), ("held", 2, 9)),
+        ((2, 0, 1, NOW), (0, 500), ("pending", 2, 11)),
+        ((2, 0, 1, LATE - 1), (0, 200), ("held", 2, 11)),
+        (None, (0, 200), ("delivered", 1, None)),
     ],
     ids=str,
 )
-def test_every_state(changed: dict[str, Any], expected: tuple[Any, ...]) -> None:
-    found = dispatch_states.told({**DONE, **changed}, 8, NOW)
+def test_every_state(
+    dispatch: tuple[int, int, int, int | None] | None, made: tuple[int, int], expected: tuple[Any, ...]
+) -> None:
+    later, code = made
+    newest = 7 * dispatch_states.CODES + code
+    row: Any = {"dispatch": json.dumps([dispatch] if dispatch else []), "attempts_made": json.dumps([[later, newest]])}
+    found = dispatch_states.told(row, 8, NOW)
     assert tuple(getattr(found, name) for name in TOLD) == expected
-    assert dispatch_states.told({**DONE, **changed}, None, NOW).attempts_max is None
+    assert dispatch_states.told(row, None, NOW).attempts_max is None
