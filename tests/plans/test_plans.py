@@ -91,14 +91,14 @@ def test_a_list_that_is_counted_looks_at_nothing_else(people: Scene, row: Row) -
 
 def test_the_health_of_a_webhook_looks_at_so_many_deliveries(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """All that were filled in are of one day, and as many wait."""
-    monkeypatch.setattr(health, "LOOKS_AT_MOST", 100)
+    monkeypatch.setattr(health, "LOOKS_AT_MOST", 20)
     monkeypatch.setattr(health, "now_ms", lambda: filled.START + 2 * filled.ROWS * 1000)
     row = Row("repository_deliveries_list")
     path = scene.path(row).removesuffix("/deliveries") + "/health"
     scene.callers["owner"].get(path)
     scene.server.asked.clear()
     found = scene.callers["owner"].get(path).json()
-    assert (found["deliveries"], found["capped"], found["pending"], found["pending_capped"]) == (100, True, 100, True)
+    assert (found["deliveries"], found["capped"], found["pending"], found["pending_capped"]) == (20, True, 20, True)
     assert found["last_failure"]["status_code"] == 500
     judge_all(scene, row, path)
 
