@@ -45,7 +45,7 @@ _FONTS = """\
 <fontconfig>
   <dir prefix="relative">fonts</dir>
   <dir>/usr/share/fonts</dir>
-  <cachedir prefix="relative">cache</cachedir>
+  <cachedir>{cache}</cachedir>
   <alias><family>system-ui</family><prefer><family>Open Sans</family></prefer></alias>
   <alias><family>sans-serif</family><prefer><family>Open Sans</family></prefer></alias>
   <alias><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
@@ -83,16 +83,17 @@ def unpack(package: Path, into: Path) -> Path:
         if not folder.is_dir():
             into.mkdir(exist_ok=True)
             with tempfile.TemporaryDirectory(dir=into) as begun:
-                _unpack_all(package / "bin", Path(begun) / "whole")
+                _unpack_all(package / "bin", Path(begun) / "whole", cache=folder / "cache")
                 (Path(begun) / "whole").rename(folder)  # whoever is interrupted leaves nothing by this name
     return folder
 
 
-def _unpack_all(source: Path, folder: Path) -> None:
+def _unpack_all(source: Path, folder: Path, *, cache: Path) -> None:
+    """`cache`: where the letters are kept ready; a path that begins nowhere would be one of the current folder."""
     for name in ("al2023", "fonts"):
         with tarfile.open(fileobj=io.BytesIO(_decompressed(source / f"{name}.tar.br"))) as archive:
             archive.extractall(folder, filter="data")
-    (folder / "fonts.conf").write_text(_FONTS)
+    (folder / "fonts.conf").write_text(_FONTS.format(cache=cache))
     program = folder / "chromium"
     program.write_bytes(_decompressed(source / "chromium.br"))
     program.chmod(0o755)
