@@ -176,7 +176,7 @@ async def hooks_update_config(call: Call, hook_id: int) -> ConfigShape:
 
 
 @both.get("/hooks/{hook_id}/health")
-async def hooks_health(call: Call, hook_id: int) -> HookHealth:
+async def hooks_get_health(call: Call, hook_id: int) -> HookHealth:
     """Get the health of a webhook.
 
     How its deliveries of the last 24 hours went, what waits, and why it is off if it is. With very many deliveries only

@@ -11,14 +11,17 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
+from workhook.core import json
 from workhook.core.clock import SECOND_MS, to_millis_text
 from workhook.hooks.records import DispatchState
 from workhook.hooks.tables import deliveries, dispatches
 from workhook.storage import Row
+from workhook.storage.dialects import json_rows
 
 HELD_MS = 15 * SECOND_MS  # what has been due for longer than an attempt takes is not just under way
 
-_NOTHING = sa.literal_column("0", sa.BigInteger)
+CODES = 1000  # above every status code
+_CODES = sa.literal_column(str(CODES), sa.BigInteger)
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -31,45 +34,45 @@ class Told(msgspec.Struct, frozen=True):
 
 
 def columns(table: sa.FromClause) -> list[sa.ColumnElement[Any]]:
-    """The columns that `told` reads, for each row of `deliveries` or an alias of it."""
-    dispatch, later, last = dispatches.alias("dispatch"), deliveries.alias("later"), deliveries.alias("last")
-
-    def of_dispatch(name: str) -> sa.ColumnElement[Any]:
-        found = sa.select(dispatch.c[name]).where(dispatch.c.id == table.c.dispatch_id)
-        return found.correlate(table).scalar_subquery().label(f"dispatch_{name}")
-
-    after = sa.select(sa.func.count()).where(later.c.guid == table.c.guid, later.c.id > table.c.id)
-    newest = (
-        sa.select(last.c.status_code)
-        .where(last.c.guid == table.c.guid)
-        # An order that the primary key does not have: PostgreSQL might go through the table by it.
-        .order_by((last.c.id + _NOTHING).desc())
-        .limit(sa.literal_column("1"))
+    """The columns that `told` reads, for each row of `deliveries` or an alias of it: each is one look-up."""
+    dispatch, attempt = dispatches.alias("dispatch"), deliveries.alias("attempt")
+    now = sa.select(json_rows(*(dispatch.c[name] for name in ("attempts", "retries", "wanted", "next_attempt_at"))))
+    made = (
+        sa.select(
+            sa.func.count(sa.case((attempt.c.id > table.c.id, 1))).label("later"),
+            # The status of the highest id, which is below 2^53. No order by id: PostgreSQL might follow its index.
+            sa.func.max(attempt.c.id * _CODES + attempt.c.status_code).label("newest"),
+        )
+        .where(attempt.c.guid == table.c.guid)
+        .correlate(table)
+        .subquery("made")
     )
     return [
-        *(of_dispatch(name) for name in ("attempts", "retries", "wanted", "next_attempt_at")),
-        after.correlate(table).scalar_subquery().label("attempts_after"),
-        newest.correlate(table).scalar_subquery().label("newest_status_code"),
+        now.where(dispatch.c.id == table.c.dispatch_id).correlate(table).scalar_subquery().label("dispatch"),
+        sa.select(json_rows(made.c.later, made.c.newest)).correlate(table).scalar_subquery().label("attempts_made"),
     ]
 
 
 def told(row: Row, retries: int | None, now: int) -> Told:
     """`row` has `columns`. `retries`: how many the hook allows after a failed attempt; None: not known. `now` in
     milliseconds."""
-    next_at: int | None = row["dispatch_next_attempt_at"]
-    attempts: int | None = row["dispatch_attempts"]
+    [[later, newest]] = json.decode(row["attempts_made"])
+    code = newest % CODES
+    found = json.decode(row["dispatch"])
+    if not found:  # it is kept as long as its deliveries, unless somebody has removed it by hand
+        return Told(_state_of(code, None, 0, now), 1, None, None)
+    [[attempts, repeats, wanted, next_at]] = found
     # Counted from the newest: older ones may be purged. What a process recorded too late is no attempt of its own.
-    attempt = 1 if attempts is None else max(1, attempts - row["attempts_after"])
-    most = None
-    if attempts is not None and retries is not None:
-        before = attempts - row["dispatch_retries"]  # a redelivery that somebody asked for begins a schedule anew
-        most = max(attempts, before + 1 + retries)
-    return Told(_state_of(row, next_at, now), attempt, most, None if next_at is None else to_millis_text(next_at))
+    attempt = max(1, attempts - later)
+    # A redelivery that somebody asked for begins a schedule anew, after the attempts that there were.
+    most = None if retries is None else max(attempts, attempts - repeats + 1 + retries)
+    next_text = None if next_at is None else to_millis_text(next_at)
+    return Told(_state_of(code, next_at, wanted, now), attempt, most, next_text)
 
 
-def _state_of(row: Row, next_at: int | None, now: int) -> DispatchState:
+def _state_of(code: int, next_at: int | None, wanted: int, now: int) -> DispatchState:
     if next_at is None:
-        return "delivered" if 200 <= row["newest_status_code"] < 300 else "given_up"
+        return "delivered" if 200 <= code < 300 else "given_up"
     if now - next_at > HELD_MS:
         return "held"
-    return "pending" if row["dispatch_wanted"] else "retrying"
+    return "pending" if wanted else "retrying"

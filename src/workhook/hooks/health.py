@@ -21,7 +21,7 @@ from workhook.hooks.tables import deliveries, dispatches, succeeded
 from workhook.http.wire_types import Time
 from workhook.identity.tables import audit_log
 from workhook.storage import Reader, Row
-from workhook.storage.index_ranges import HIGHEST, IdRange, index_range
+from workhook.storage.index_ranges import HIGHEST, Alike, IdRange, index_range
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
 
@@ -32,6 +32,9 @@ _REASONS = {
     "right_lost": "Nobody who authorizes the app may have webhooks here any more.",
     "consent_taken_back": "Nobody who may have webhooks here authorizes the app any more.",
 }
+
+
+_Millis = Annotated[int, Meta(ge=0)]
 
 
 class HealthBucket(msgspec.Struct):
@@ -65,11 +68,11 @@ class HookHealth(msgspec.Struct):
     deliveries: Annotated[int, Meta(ge=0, le=LOOKS_AT_MOST, description="How many attempts were made since then.")]
     capped: Annotated[bool, Meta(description="There were more: only the newest 10,000 are counted.")]
     success_rate: Annotated[
-        float | None,
-        Meta(ge=0, le=1, description="Share of these with a 2xx answer; null: there was none.", examples=[0.998]),
+        Annotated[float, Meta(ge=0, le=1)] | None,
+        Meta(description="Share of these with a 2xx answer; null: there was none.", examples=[0.998]),
     ]
-    p50_ms: Annotated[int | None, Meta(ge=0, description="Half of these took at most so long.", examples=[80])]
-    p95_ms: Annotated[int | None, Meta(ge=0, description="95 % of these took at most so long.", examples=[420])]
+    p50_ms: Annotated[_Millis | None, Meta(description="Half of these took at most so long.", examples=[80])]
+    p95_ms: Annotated[_Millis | None, Meta(description="95 % of these took at most so long.", examples=[420])]
     buckets: Annotated[
         list[HealthBucket], Meta(min_length=HOURS, max_length=HOURS, description="The last 24 hours, oldest first.")
     ]
@@ -177,21 +180,23 @@ _waiting = sa.select(
 
 
 def _changes(dialect: str) -> sa.Select[Any]:
-    """The newest changes of the hook, of the newest that the account's hooks have had."""
+    """The newest changes of the hook, among the newest that the account's hooks have had. They are not joined by their
+    ids: PostgreSQL might go through the log in their order."""
+    names = ("action", "detail", "target", "status")
     ways = []
-    for number, action in enumerate(("hook.deactivate", "hook.update")):
-        entry = audit_log.alias(f"entry_{number}")
-        alike = [(entry.c.account_id, big("account_id")), (entry.c.action, sa.literal_column(f"'{action}'", sa.Text))]
-        ways.append(sa.select(index_range(dialect, alike, entry.c.id, newest_first=True).subquery().c.id))
+    for action in ("deactivate", "update"):
+        entry = audit_log.alias(f"entry_of_{action}")
+        named: Alike = (entry.c.action, sa.literal_column(f"'hook.{action}'", sa.Text))
+        alike = [(entry.c.account_id, big("account_id")), named]
+        newest = index_range(dialect, alike, entry.c.id, newest_first=True).add_columns(
+            *(entry.c[each] for each in names)
+        )
+        ways.append(sa.select(newest.subquery(f"newest_{action}")))
     found = sa.union_all(*ways).subquery("found")
     return (
-        sa.select(audit_log.c.action, audit_log.c.detail)
-        .where(
-            audit_log.c.id.in_(sa.select(found.c.id)),
-            audit_log.c.target == sa.bindparam("target", type_=sa.Text()),
-            audit_log.c.status.is_(None),  # else it was refused
-        )
-        .order_by(audit_log.c.id.desc())
+        sa.select(found.c.action, found.c.detail)
+        .where(found.c.target == sa.bindparam("target", type_=sa.Text()), found.c.status.is_(None))  # else refused
+        .order_by(found.c.id.desc())
         .limit(sa.literal_column("100"))
     )
 
