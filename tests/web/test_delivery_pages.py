@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+from html import unescape
 from typing import Any
 
 import pytest
@@ -109,8 +110,6 @@ def test_curl_sends_the_same_bytes(office: Office, content_type: str) -> None:
     page = owner.get(f"/{hook}/deliveries/{found['id']}").text
     command = re.search(r'<pre id="curl"[^>]*>(.*?)</pre>', page, re.S)
     assert command is not None
-    from html import unescape
-
     shown = 'curl() { printf "%s\\0" "$@"; }\n' + unescape(command[1])
     given = subprocess.run(["bash", "-c", shown], capture_output=True, check=True, env={"LC_ALL": "C.UTF-8"}).stdout
     words = given.split(b"\0")[:-1]
@@ -190,7 +189,5 @@ def test_the_limit_of_a_minute_is_told(office: Office) -> None:
     hook, owner = office.hook(), office.visitor()
     for _ in range(60):
         office.api("POST", f"{office.world.repo_path}/hooks/{hook}/pings")
-    answer = owner.browser
-    assert answer is not None
     refused = owner.send(f"/{hook}/ping", status=422)
     assert "The endpoint has been spammed" in refused.text
