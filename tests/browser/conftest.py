@@ -6,6 +6,7 @@ Playwright's other interface leaves a loop running in the thread of the tests, a
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from inspect import iscoroutinefunction
 from pathlib import Path
 
 import psutil
@@ -29,7 +30,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.one_database)
-            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+            if isinstance(item, pytest.Function) and iscoroutinefunction(item.obj):
+                item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 
 @pytest.fixture(scope="session")
