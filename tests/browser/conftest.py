@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, async_playwright, expect
 
-from tests.browser.chromium import launch
+from tests.browser.chromium import launch, wait_for_end
 from tests.browser.people import Team, make_team
 from tests.browser.visits import Scheme, Visits
 from tests.harness.databases import Databases
@@ -56,8 +56,7 @@ async def browser() -> AsyncIterator[Browser]:
         processes = driver.children(recursive=True)
         assert processes
         await browser.close()
-    _, alive = psutil.wait_procs(processes, WAIT_S)
-    assert not alive, f"the browser was closed, and left behind: {alive}"
+    wait_for_end(processes)
 
 
 @pytest_asyncio.fixture(loop_scope="session")

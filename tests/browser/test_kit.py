@@ -17,7 +17,6 @@ from tests.browser import chromium
 from tests.browser.checks import PICTURES, accessible, fits, keyboard, measure, picture
 from tests.browser.visits import Visits
 from tests.harness.server import Server
-from tests.harness.waiting import WAIT_S
 from tests.node_tools import ensure_node_modules
 
 ROOT = Path(__file__).parents[2]
@@ -132,6 +131,13 @@ async def test_a_page_is_measured_and_pictured(visit: Visits, tmp_path: Path, mo
     assert path.read_bytes().startswith(b"\x89PNG")
 
 
+async def test_a_page_has_the_browser_that_was_asked_for(visit: Visits) -> None:
+    page = await visit("/login", width=768, scheme="dark", touch=True, locale="de-DE", reduced_motion="reduce")
+    assert await page.evaluate("[innerWidth, navigator.maxTouchPoints > 0, navigator.language]") == [768, True, "de-DE"]
+    for query in ("(prefers-color-scheme: dark)", "(prefers-reduced-motion: reduce)"):
+        assert await page.evaluate("query => matchMedia(query).matches", query)
+
+
 def test_many_at_once_unpack_one_whole_browser(tmp_path: Path) -> None:
     package = ensure_node_modules() / "@sparticuz" / "chromium"
     with ThreadPoolExecutor(3) as threads:
@@ -163,5 +169,4 @@ def test_a_killed_worker_leaves_no_browser_behind() -> None:
         processes = psutil.Process(worker.pid).children(recursive=True)
         assert len(processes) > 2
         worker.send_signal(signal.SIGKILL)
-    _, alive = psutil.wait_procs(processes, WAIT_S)
-    assert not alive
+    chromium.wait_for_end(processes)
