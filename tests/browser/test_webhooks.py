@@ -79,9 +79,7 @@ async def test_deliveries_appear_by_themselves(visit: Visits, team: Team, hook: 
     await expect(text).to_have_value("is being typed")
 
 
-async def test_a_failure_is_looked_at_and_sent_again(
-    visit: Visits, team: Team, hook: Hook, receiver: Receiver
-) -> None:
+async def test_a_failure_is_looked_at_and_sent_again(visit: Visits, team: Team, hook: Hook, receiver: Receiver) -> None:
     receiver.reply = lambda received: Reply(500, {}, b'{"error": "<b>no</b>"}')
     await asyncio.to_thread(hook.publish, text="<script>alert(1)</script>\u202e")
     await asyncio.to_thread(hook.deliveries, 2)
@@ -133,7 +131,7 @@ async def test_the_pages_are_for_everybody(
     await asyncio.to_thread(hook.publish, text="x" * 500)
     [failed, _] = await asyncio.to_thread(hook.deliveries, 2)
     place = path.format(id=hook.id, delivery=failed["id"])
-    page = await visit(hook.base + place, team.owner, width=width, scheme=scheme)
+    page = await visit(hook.base + place, team.owner, width=width, scheme=scheme, reduced_motion="reduce")
     if path in ("/new", "/{id}"):
         await page.get_by_label("Chosen events").check()
         await page.locator("summary", has_text="Advanced").click()

@@ -38,7 +38,9 @@ def test_what_is_shown_is_the_same_json(value: Any) -> None:
     assert json.loads(text) == value
     assert not shown.cut
     assert "<" not in _TAG.sub("", shown.text)
-    assert not re.search("[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]", text)
+    assert not re.search(
+        "[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]", text
+    )
 
 
 @pytest.mark.parametrize(

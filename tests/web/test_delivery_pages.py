@@ -132,7 +132,9 @@ def test_attempts_are_beside_one_another_and_compared(office: Office) -> None:
     office.receiver.reply = lambda received: Reply(200, {}, b'{"answer": 200, "mark": "new"}')
     answer = owner.send(f"{address}/redeliver")
     assert answer.headers["location"] == f"{owner.base}{address}/next"
-    led: Any = until(lambda: again if (again := owner.browser.get(owner.base + f"{address}/next")).is_redirect else None)
+    led: Any = until(
+        lambda: again if (again := owner.browser.get(owner.base + f"{address}/next")).is_redirect else None
+    )
     second = int(led.headers["location"].rpartition("/")[2])
     assert second == office.deliveries(hook, 3)[0]["id"]
     page = owner.get(f"/{hook}/deliveries/{second}")
@@ -175,7 +177,9 @@ def test_all_that_failed_is_sent_again(office: Office) -> None:
     none = owner.send(f"/{hook}/redeliveries", until="2020-01-01T00:00").headers["location"]
     assert "0 events are sent again." in owner.get(none).text
     answer = owner.send(f"/{hook}/redeliveries", since="2020-01-01T00:00", event="push")
-    page = until(lambda: text if "All have been looked at." in (text := owner.get(answer.headers["location"]).text) else "")
+    page = until(
+        lambda: text if "All have been looked at." in (text := owner.get(answer.headers["location"]).text) else ""
+    )
     assert "3 events are sent again." in page
     assert '<progress id="progress" max="100" value="100">' in page
     assert owner.get(f"{answer.headers['location']}/progress").text == "100 3"

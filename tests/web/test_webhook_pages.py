@@ -44,9 +44,7 @@ def test_a_secret_that_is_made_is_shown_once_and_signs(office: Office) -> None:
 
 def test_a_wrong_field_is_named_beside_it(office: Office) -> None:
     owner = office.visitor()
-    answer = owner.send(
-        url="ftp://exa mple", retries="x<b>", secret_kind="own", secret="typed it", status=422, **_FORM
-    )
+    answer = owner.send(url="ftp://exa mple", retries="x<b>", secret_kind="own", secret="typed it", status=422, **_FORM)
     page = text_of(answer)
     assert "Nothing was saved. Look at the fields that are marked." in page
     assert 'id="url-fault"' in answer.text
