@@ -107,12 +107,13 @@ def test_the_chart_shows_a_single_failure_among_thousands() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rate", "words"), [(None, "–"), (1.0, "100\u202f%"), (0.9999, "99.9\u202f%"), (0.5, "50\u202f%"), (0, "0\u202f%")]
+    ("rate", "words"),
+    [(None, "\u2013"), (1.0, "100\u202f%"), (0.9999, "99.9\u202f%"), (0.5, "50\u202f%"), (0, "0\u202f%")],
 )
 def test_a_share_is_never_rounded_up_to_all(rate: float | None, words: str) -> None:
     assert charts.share(rate) == words
 
 
 def test_times_have_their_units() -> None:
-    assert (charts.took(None), charts.took(80), charts.took(1234)) == ("–", "80\u202fms", "1.2\u202fs")
+    assert (charts.took(None), charts.took(80), charts.took(1234)) == ("\u2013", "80\u202fms", "1.2\u202fs")
     assert (charts.lasted(0), charts.lasted(0.12)) == ("<\u202f10\u202fms", "120\u202fms")

@@ -146,7 +146,7 @@ def test_attempts_are_beside_one_another_and_compared(office: Office) -> None:
     assert "This attempt and attempt 1" in compared
     assert "Both sent the same payload." in compared
     assert "X-Odd &lt;i" not in compared
-    assert "Response: X-Odd – <i>" in said
+    assert "Response: X-Odd \u2013 <i>" in said
     assert '+ "answer": 200' in said
     assert '- "answer": 503' in said
     assert "delivered later" in owner.get(f"/{hook}/deliveries").text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,12 @@ def test_a_webhook_is_changed_and_its_secret_stays(office: Office) -> None:
     page = owner.get(f"/{hook}").text
     assert 'value="3"' in page
     assert '<details class="card advanced" open>' in page
-    changed = {"url": f"{office.receiver.url}/new", "content_type": "form", "which": "push", "rate_limit": "5"}
+    changed: dict[str, Any] = {
+        "url": f"{office.receiver.url}/new",
+        "content_type": "form",
+        "which": "push",
+        "rate_limit": "5",
+    }
     answer = owner.send(f"/{hook}", username="ada", password="", **changed)
     assert answer.headers["location"] == f"{owner.base}/{hook}"
     shown = office.api("GET", f"{office.world.repo_path}/hooks/{hook}")
@@ -207,7 +213,7 @@ def test_an_organization_has_the_same_pages(office: Office) -> None:
     assert "ping" in owner.get(f"/{hook}/deliveries").text
     owner.send(f"/{hook}/deliveries/{found[0]['id']}/redeliver")
     owner.send(f"/{hook}/test", event="service.created")
-    assert "service" in office.receiver.wait_for(lambda all: any(each.event == "service" for each in all))[-1].event
+    assert "service" in office.receiver.wait_for(lambda got: any(each.event == "service" for each in got))[-1].event
     owner.send(f"/{hook}/active", active="0")
     owner.send(f"/{hook}/delete")
     member = office.visitor(office.team.member, base=owner.base)

@@ -50,7 +50,8 @@ class Visitor:
         return response
 
     def _full(self, path: str) -> str:
-        return path if path.startswith("/") and path.startswith(f"/{self.base.split('/')[1]}/") else self.base + path
+        """Whole addresses stay as they are; they begin with the organization, others with a part of a webhook's."""
+        return path if path.startswith(f"/{self.base.split('/')[1]}/") else self.base + path
 
 
 @dataclass

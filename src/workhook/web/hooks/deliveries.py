@@ -8,8 +8,9 @@ import msgspec
 
 from workhook.core import json
 from workhook.core.errors import Invalid, NotFound
+from workhook.events.catalog import CATALOG
 from workhook.hooks import api, history
-from workhook.hooks.bodies import CATALOG
+from workhook.hooks import redelivery as redelivery_jobs
 from workhook.hooks.deliveries import find_delivery, list_deliveries, parse_cursor
 from workhook.hooks.history import Filters
 from workhook.hooks.records import DeliveryDetail, DeliveryItem, Hook
@@ -191,7 +192,7 @@ async def redeliver_many(visit: Visit, site: HookSite) -> Answer:
 async def redelivery(visit: Visit, site: HookSite) -> Answer:
     """Show how far it has come to send many deliveries again."""
     hook = await hook_at(visit)
-    job = await api.redelivery.find(visit.database, hook.id, visit.call.path_integer("redelivery_id"))
+    job = await redelivery_jobs.find(visit.database, hook.id, visit.call.path_integer("redelivery_id"))
     return visit.page("hooks/redelivery.html", site=site, hook=hook, job=job)
 
 
@@ -199,6 +200,6 @@ async def redelivery(visit: Visit, site: HookSite) -> Answer:
 async def progress(visit: Visit, site: HookSite) -> Answer:
     """Tell a page how far it has come."""
     hook = await hook_at(visit)
-    job = await api.redelivery.find(visit.database, hook.id, visit.call.path_integer("redelivery_id"))
+    job = await redelivery_jobs.find(visit.database, hook.id, visit.call.path_integer("redelivery_id"))
     text = f"{job.percent} {job.queued}"
     return Answer(text.encode(), headers={"Cache-Control": "no-store"}, media_type="text/plain; charset=utf-8")
