@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from workhook.core.errors import Problem
+from workhook.core.secrecy import Secretive
 from workhook.events.catalog import ANY_EVENT, CATALOG, CatalogEvent, HookTarget, valid_for
 from workhook.hooks.config_keys import MASK, STANDARD_SECRET_PREFIX
 from workhook.hooks.records import Hook
@@ -28,7 +29,7 @@ _CHECKBOX = "event."
 _SECRET_BYTES = 30  # 40 characters of base64 without padding
 
 
-class HookForm(msgspec.Struct):
+class HookForm(Secretive, msgspec.Struct):
     """The values of the form, and what is wrong with them: by field, and as a whole."""
 
     values: dict[str, str]
