@@ -24,7 +24,7 @@ from workhook.web.hooks.filters import DeliveryFilter, filter_of, read_rows
 from workhook.web.hooks.payloads import Line, Shown, body_text, difference, pretty, visible
 from workhook.web.hooks.site import HookPlaces, HookSite, hook_at
 
-places = HookPlaces("deliveries")
+places = HookPlaces("delivery")
 ATTEMPTS_MAX = 100
 
 

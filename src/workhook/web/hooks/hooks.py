@@ -22,7 +22,7 @@ from workhook.web.frame.texts import gettext
 from workhook.web.hooks import charts, forms, snippets
 from workhook.web.hooks.site import HookPlaces, HookSite, hook_at, hook_id_of
 
-places = HookPlaces("hooks")
+places = HookPlaces("hook")
 PER_PAGE = 25
 ROTATIONS_S = (0, 3600, 24 * 3600, 7 * 24 * 3600)
 

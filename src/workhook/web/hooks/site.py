@@ -1,6 +1,6 @@
 """Where webhooks are: each place exists for a project and, the same, for an organization.
 
-    places = HookPlaces("hooks")
+    places = HookPlaces("hook")
 
     @places.get("")
     async def hooks(visit: Visit, site: HookSite) -> Answer:

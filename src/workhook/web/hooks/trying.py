@@ -14,7 +14,7 @@ from workhook.web.hooks.forms import header_prefix
 from workhook.web.hooks.payloads import pretty
 from workhook.web.hooks.site import HookPlaces, HookSite, hook_at, hook_id_of
 
-places = HookPlaces("trying")
+places = HookPlaces("trial")
 
 
 @places.post("/{hook_id}/ping")
