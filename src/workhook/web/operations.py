@@ -11,6 +11,7 @@ from workhook.http.operations import Handler, Operation
 from workhook.web.account import settings
 from workhook.web.board import board
 from workhook.web.frame import assets, live
+from workhook.web.listing import listing
 from workhook.web.signin import consent, installing, login, oidc
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -22,6 +23,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *installing.routes,
     *live.places,
     *board.places,
+    *listing.places,
 )
 _FOR_PEOPLE = {"root": settings.home, "apps_get_public": installing.about}
 
