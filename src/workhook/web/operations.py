@@ -12,6 +12,7 @@ from workhook.web.account import settings
 from workhook.web.board import board
 from workhook.web.frame import assets, live
 from workhook.web.listing import listing
+from workhook.web.search import search
 from workhook.web.signin import consent, installing, login, oidc
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -24,6 +25,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *live.places,
     *board.places,
     *listing.places,
+    *search.places,
 )
 _FOR_PEOPLE = {"root": settings.home, "apps_get_public": installing.about}
 
