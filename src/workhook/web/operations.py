@@ -9,6 +9,7 @@ from workhook.http.calls import Answer, Call
 from workhook.http.messages import prefers_page
 from workhook.http.operations import Handler, Operation
 from workhook.web.account import settings
+from workhook.web.activity import activity
 from workhook.web.board import board
 from workhook.web.frame import assets, live
 from workhook.web.listing import listing
@@ -26,6 +27,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *board.places,
     *listing.places,
     *search.places,
+    *activity.places,
 )
 _FOR_PEOPLE = {"root": settings.home, "apps_get_public": installing.about}
 

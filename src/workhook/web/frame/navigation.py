@@ -22,6 +22,8 @@ def places_of(access: Access) -> list[Place]:
     """Those that the visitor may see, in their order."""
     places = [Place("board", "", "square-kanban", gettext("Board"), "b")]
     places.append(Place("list", "/list", "list", gettext("List"), "l"))
+    if not access.is_client:
+        places.append(Place("activity", "/activity", "activity", gettext("Activity"), "a"))
     if access.repository.role == "admin":
         places.append(Place("webhooks", "/webhooks", "webhook", gettext("Webhooks"), "w"))
     return places
