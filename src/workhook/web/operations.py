@@ -11,10 +11,12 @@ from workhook.http.operations import Handler, Operation
 from workhook.web.account import settings
 from workhook.web.activity import activity
 from workhook.web.board import board
+from workhook.web.calendar import calendar
 from workhook.web.frame import assets, live
 from workhook.web.listing import listing
 from workhook.web.search import search
 from workhook.web.signin import consent, installing, login, oidc
+from workhook.web.trash import trash
 
 OPERATIONS: tuple[Operation, ...] = (
     *assets.routes,
@@ -26,7 +28,9 @@ OPERATIONS: tuple[Operation, ...] = (
     *live.places,
     *board.places,
     *listing.places,
+    *calendar.places,
     *search.places,
+    *trash.places,
     *activity.places,
 )
 _FOR_PEOPLE = {"root": settings.home, "apps_get_public": installing.about}
