@@ -64,6 +64,7 @@ async def choose_people(visit: Visit) -> Answer:
         assigned=assigned,
         people=list(dict.fromkeys([*assigned, *await logins_of(visit, access)])),
         back=visit.query("back"),
+        group=visit.query("group"),
     )
 
 
