@@ -96,6 +96,7 @@ _SENTENCES: Mapping[str, Mapping[str, str]] = {
     },
     "hook": {"deactivated": text("A webhook was turned off.")},
 }
+ACTIONS_OF = {event: tuple(actions) for event, actions in _SENTENCES.items()}
 _ACROSS = text("%(who)s moved “%(what)s” from %(from)s to %(to)s.")
 _FINISHED_BY = text("%(who)s finished “%(what)s”: it came from %(from)s to %(to)s.")
 _CHANGED = text("%(who)s changed the %(fields)s of “%(what)s”.")
