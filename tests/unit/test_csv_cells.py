@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from workhook.work.timesheets import export
+from workhook.work import csv_tables
 
 FORMULA = "=+-@\uff1d\uff0b\uff0d\uff20"
 SEPARATORS = ";\t\r\n"
@@ -46,12 +46,12 @@ def _formulas(written: bytes) -> list[tuple[str, str]]:
 @example([['a;"', "=1+1"]])
 @example([['"=1+1"', " =1+1"]])
 def test_no_cell_is_a_formula_however_lines_are_split(rows: list[list[str]]) -> None:
-    assert _formulas(export.rows(rows)) == []
+    assert _formulas(csv_tables.rows(rows)) == []
 
 
 @given(st.lists(st.lists(_cells, min_size=2, max_size=4), max_size=4))
 def test_nothing_else_is_changed(rows: list[list[str]]) -> None:
-    read = _read(export.rows(rows), ",")
+    read = _read(csv_tables.rows(rows), ",")
     assert [len(row) for row in read] == [len(row) for row in rows]
     for row, line in zip(rows, read, strict=True):
         for cell, shown in zip(row, line, strict=True):
@@ -83,15 +83,15 @@ def _in_lines(text: str) -> str:
     ],
 )
 def test_the_quote_stands_where_a_cell_may_begin(cell: str, shown: str) -> None:
-    assert _read(export.rows([("x", cell)]), ",") == [["x", shown]]
+    assert _read(csv_tables.rows([("x", cell)]), ",") == [["x", shown]]
 
 
 def test_numbers_stay_numbers() -> None:
-    assert export.rows([(-1, Decimal("-0.50"))]) == b"-1,-0.50\r\n"
+    assert csv_tables.rows([(-1, Decimal("-0.50"))]) == b"-1,-0.50\r\n"
 
 
 @pytest.mark.parametrize("unit", ["\n", '"', ";", "=", "; ", "a;"])
 def test_much_of_one_character_is_read_once(unit: str) -> None:
     """With steps in the square of the length this would never end."""
     text = unit * (2**20 // len(unit))
-    assert len(export.rows([("x", text)])) >= len(text)
+    assert len(csv_tables.rows([("x", text)])) >= len(text)

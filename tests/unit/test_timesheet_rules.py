@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workhook.core.errors import Conflict, Invalid
-from workhook.work.timesheets import export, rules
+from workhook.work import csv_tables
+from workhook.work.timesheets import rules
 from workhook.work.timesheets.rules import DURATION_MAX_MS, RATE_MAX_MINOR, Given, Times
 
 S, M, H = 1_000, 60_000, 3_600_000
@@ -244,7 +245,7 @@ def test_a_timer_does_not_start_in_the_future() -> None:
     ],
 )
 def test_who_wants_a_table(accept: str | None, csv_wanted: bool) -> None:
-    assert export.wants_csv(accept) is csv_wanted
+    assert csv_tables.wants_csv(accept) is csv_wanted
 
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
@@ -253,7 +254,7 @@ BREAKS = re.compile("[\u0085\u2028\u2029]")
 
 @given(st.lists(st.lists(st.text() | st.integers() | st.none(), min_size=2, max_size=5)))
 def test_a_table_reads_back_without_formulas(cells: list[list[str | int | None]]) -> None:
-    written = export.rows(cells).decode()
+    written = csv_tables.rows(cells).decode()
     assert written.endswith("\r\n") or not cells
     read = list(csv.reader(io.StringIO(written, newline="")))
     assert len(read) == len(cells)
@@ -267,7 +268,7 @@ def test_a_table_reads_back_without_formulas(cells: list[list[str | int | None]]
 
 
 def test_numbers_are_no_formulas_and_flags_are_words() -> None:
-    assert export.rows([(-1, Decimal("-0.50"), True, False, None, "-1", '"', "a,b", "a\nb")]) == (
+    assert csv_tables.rows([(-1, Decimal("-0.50"), True, False, None, "-1", '"', "a,b", "a\nb")]) == (
         b'-1,-0.50,true,false,,\'-1,"""","a,b","a\nb"\r\n'
     )
 

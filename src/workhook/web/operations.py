@@ -9,10 +9,15 @@ from workhook.http.calls import Answer, Call
 from workhook.http.messages import prefers_page
 from workhook.http.operations import Handler, Operation
 from workhook.web.account import settings
+from workhook.web.activity import activity
 from workhook.web.board import board
+from workhook.web.calendar import calendar
 from workhook.web.frame import assets, live
 from workhook.web.hooks import deliveries, hooks, trying
+from workhook.web.listing import listing
+from workhook.web.search import search
 from workhook.web.signin import consent, installing, login, oidc
+from workhook.web.trash import trash
 
 OPERATIONS: tuple[Operation, ...] = (
     *assets.routes,
@@ -26,6 +31,11 @@ OPERATIONS: tuple[Operation, ...] = (
     *hooks.places,
     *trying.places,
     *deliveries.places,
+    *listing.places,
+    *calendar.places,
+    *search.places,
+    *trash.places,
+    *activity.places,
 )
 _FOR_PEOPLE = {"root": settings.home, "apps_get_public": installing.about}
 

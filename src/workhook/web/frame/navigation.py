@@ -21,6 +21,12 @@ class Place(NamedTuple):
 def places_of(access: Access) -> list[Place]:
     """Those that the visitor may see, in their order."""
     places = [Place("board", "", "square-kanban", gettext("Board"), "b")]
+    places.append(Place("list", "/list", "list", gettext("List"), "l"))
+    places.append(Place("calendar", "/calendar", "calendar-days", gettext("Calendar"), "c"))
+    if not access.is_client:
+        places.append(Place("activity", "/activity", "activity", gettext("Activity"), "a"))
     if access.repository.role == "admin":
         places.append(Place("webhooks", "/webhooks", "webhook", gettext("Webhooks"), "w"))
+    if not access.is_client:
+        places.append(Place("trash", "/trash", "trash-2", gettext("Trash")))
     return places

@@ -7,7 +7,7 @@ looked at instead.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import product
 from typing import Any
 
@@ -25,6 +25,8 @@ from workhook.work.clients.schemas import clients
 from workhook.work.invoices.schemas import invoices
 from workhook.work.pages import Columns, caller_accounts, first_of, first_of_each, per_dialect, with_flag
 from workhook.work.projects.schemas import PROJECTS, Project, project_of
+from workhook.work.search.match import words_of
+from workhook.work.search.schemas import folded
 
 _CALLER = big("user_id")
 _WHOLE, _CHOSEN = "reach_whole_accounts", "reach_repositories"
@@ -126,6 +128,34 @@ async def list_visible(reader: Reader, actor: Actor, *, after: str | None, limit
     params = {"user_id": actor.user.id, "limit": limit, "after": after, **reach_params(actor)}
     rows = await reader.fetch_all(_listed[actor.grants is not None, after is not None], params)
     return [project for row in rows if (project := project_of(row, actor))]
+
+
+_these = PROJECTS.where(any_of(projects.c.id, "project_ids"))
+
+
+async def find_visible(reader: Reader, actor: Actor, project_ids: Collection[str]) -> dict[str, Project]:
+    """Those of the projects that the caller sees, by their ids. Not for tokens that are confined."""
+    if not project_ids:
+        return {}
+    rows = await reader.fetch_all(_these, {"user_id": actor.user.id, "project_ids": sorted(project_ids)})
+    return {project.id: project for row in rows if (project := project_of(row, actor))}
+
+
+NAMED_AMONG = 1000
+
+
+async def find_by_title(reader: Reader, actor: Actor, words: str) -> list[Project]:
+    """The projects whose titles have each of `words` (`match.words_of`), the last one as the beginning of a word: of
+    the first thousand that the caller sees. Nobody sees so many that an index would be worth it."""
+    *whole, beginning = folded(words).split() or [""]
+    if not beginning:
+        return []
+    found = []
+    for project in await list_visible(reader, actor, after=None, limit=NAMED_AMONG):
+        has = words_of(folded(project.title)).split()
+        if set(whole) <= set(has) and any(each.startswith(beginning) for each in has):
+            found.append(project)
+    return found
 
 
 # --- deleted projects, the last one first ----------------------------------------------------------------------------

@@ -122,10 +122,15 @@ def excerpt(text: str | None, words: str) -> str | None:
 
 
 def _start(line: str, words: str) -> int:
-    folded = "".join(map(_fold, line))
-    places = [at for word in words.split() if (at := folded.find("".join(map(_fold, word)))) >= 0]
+    text = folded(line)
+    places = [at for word in words.split() if (at := text.find(folded(word))) >= 0]
     first = min(places, default=0)
     return first - _BEFORE if first > _BEFORE else 0
+
+
+def folded(text: str) -> str:
+    """The text as words are compared, with as many characters as it has."""
+    return "".join(map(_fold, text))
 
 
 def _fold(character: str) -> str:

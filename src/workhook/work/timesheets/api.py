@@ -21,6 +21,7 @@ from workhook.http.endpoints import Routes
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
+from workhook.work import csv_tables
 from workhook.work.access import Access, find_access
 from workhook.work.record_events import differences
 from workhook.work.schemas import Done, if_set
@@ -43,7 +44,7 @@ _COUNTED = "."  # between the two parts of a tag; SHA-256 in hexadecimal has non
 routes = Routes(WORK_API, "Timesheets", read="work.read", write="work.write")
 
 
-@routes.get("/projects/{id}/timesheets", answers={200: TimesheetsAnswer}, other_media_types=(export.MEDIA_TYPE,))
+@routes.get("/projects/{id}/timesheets", answers={200: TimesheetsAnswer}, other_media_types=(csv_tables.MEDIA_TYPE,))
 async def list_timesheets(call: Call, project_id: str, query: TimesheetsQuery) -> Answer:
     """List the timesheets of a project.
 
@@ -57,14 +58,14 @@ async def list_timesheets(call: Call, project_id: str, query: TimesheetsQuery) -
     last_seen = None if found.last_seen is None else (found.last_seen,)
     timesheets, link = lists.page(call, found.timesheets, query, lambda each: (each.id,), last_seen=last_seen)
     now = now_ms()
-    if not export.wants_csv(call.header("accept")):
+    if not csv_tables.wants_csv(call.header("accept")):
         body = TimesheetsAnswer([timesheet_to_response(each, now) for each in timesheets])
-        return Answer(body, headers={**link, **export.VARY})
-    headers = export.headers(f"{access.repository.name.replace('.', '-')}-timesheets")
+        return Answer(body, headers={**link, **csv_tables.VARY})
+    headers = csv_tables.headers(f"{access.repository.name.replace('.', '-')}-timesheets")
     if isinstance(query.per_page, UnsetType) and link:
         table = export.whole_table(call.database, access, filters, found)
-        return Answer(table, headers=headers, media_type=export.MEDIA_TYPE)
-    return Answer(export.table(timesheets), headers={**headers, **link}, media_type=export.MEDIA_TYPE)
+        return Answer(table, headers=headers, media_type=csv_tables.MEDIA_TYPE)
+    return Answer(export.table(timesheets), headers={**headers, **link}, media_type=csv_tables.MEDIA_TYPE)
 
 
 @routes.post("/projects/{id}/timesheets", answers={200: TimesheetAnswer})

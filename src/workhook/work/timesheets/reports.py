@@ -31,13 +31,14 @@ from workhook.identity.tables import collaborators, memberships, projects
 from workhook.identity.tokens.lookup import reach_params, within_reach
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
+from workhook.work import csv_tables
 from workhook.work.access import find_access, is_insider
 from workhook.work.clients.schemas import clients
+from workhook.work.csv_tables import MEDIA_TYPE, Cell
 from workhook.work.people import NOBODY_ELSE, PersonShape, person_columns, person_of_row
 from workhook.work.schemas import if_set
 from workhook.work.tasks.schemas import tasks
-from workhook.work.timesheets import export, rules
-from workhook.work.timesheets.export import Cell
+from workhook.work.timesheets import rules
 from workhook.work.timesheets.queries import filters_of, people
 from workhook.work.timesheets.schemas import (
     ShortDurationShape,
@@ -352,7 +353,9 @@ _CSV_SUMS = ("timesheets", "duration_ms", "hours", "billable_duration_ms", "bill
 routes = Routes(WORK_API, "Timesheets", read="work.read", write="work.write")
 
 
-@routes.get("/reports/timesheets", answers={200: ReportAnswer}, problems=(404,), other_media_types=(export.MEDIA_TYPE,))
+@routes.get(
+    "/reports/timesheets", answers={200: ReportAnswer}, problems=(404,), other_media_types=(csv_tables.MEDIA_TYPE,)
+)
 async def report_timesheets(call: Call, query: ReportQuery) -> Answer:
     """Sum up timesheets by user, task, project or day.
 
@@ -368,13 +371,13 @@ async def report_timesheets(call: Call, query: ReportQuery) -> Answer:
     if len(groups) > ROWS_MAX:
         message = f"the report has more than {ROWS_MAX} rows; narrow it down with from, to, user or project_id"
         raise Invalid(faults=[Fault(field="group_by", message=message)])
-    if export.wants_csv(call.header("accept")):
+    if csv_tables.wants_csv(call.header("accept")):
         group_by: GroupBy = if_set(query.group_by) or "user"
-        body = export.rows([(*_CSV_KEYS[group_by], *_CSV_SUMS), *(_cells(each, group_by) for each in groups)])
-        return Answer(body, headers=export.headers(f"timesheets-by-{group_by}"), media_type=export.MEDIA_TYPE)
+        body = csv_tables.rows([(*_CSV_KEYS[group_by], *_CSV_SUMS), *(_cells(each, group_by) for each in groups)])
+        return Answer(body, headers=csv_tables.headers(f"timesheets-by-{group_by}"), media_type=MEDIA_TYPE)
     total = reduce(Spent.plus, (each.spent for each in groups), Spent())
     return Answer(
-        ReportAnswer([row_to_response(each) for each in groups], totals_to_response(total)), headers=export.VARY
+        ReportAnswer([row_to_response(each) for each in groups], totals_to_response(total)), headers=csv_tables.VARY
     )
 
 

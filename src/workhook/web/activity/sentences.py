@@ -1,0 +1,222 @@
+"""What happened, in words: “Ada moved “Logo” from To do to Doing”."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
+
+from workhook.web.frame.texts import gettext, text
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+_SENTENCES: Mapping[str, Mapping[str, str]] = {
+    "task": {
+        "created": text("%(who)s made the task “%(what)s”."),
+        "edited": text("%(who)s changed the task “%(what)s”."),
+        "moved": text("%(who)s moved “%(what)s” within %(to)s."),
+        "completed": text("%(who)s finished “%(what)s”."),
+        "reopened": text("%(who)s opened “%(what)s” again."),
+        "deleted": text("%(who)s deleted the task “%(what)s”."),
+    },
+    "column": {
+        "created": text("%(who)s made the column “%(what)s”."),
+        "edited": text("%(who)s changed the column “%(what)s”."),
+        "moved": text("%(who)s moved the column “%(what)s”."),
+        "deleted": text("%(who)s deleted the column “%(what)s”."),
+    },
+    "task_comment": {
+        "created": text("%(who)s commented on “%(what)s”."),
+        "edited": text("%(who)s changed a comment on “%(what)s”."),
+        "deleted": text("%(who)s deleted a comment on “%(what)s”."),
+    },
+    "file": {
+        "created": text("%(who)s uploaded the file “%(what)s”."),
+        "deleted": text("%(who)s deleted the file “%(what)s”."),
+    },
+    "file_comment": {
+        "created": text("%(who)s commented on the file “%(what)s”."),
+        "edited": text("%(who)s changed a comment on the file “%(what)s”."),
+        "deleted": text("%(who)s deleted a comment on the file “%(what)s”."),
+    },
+    "file_comment_reply": {
+        "created": text("%(who)s answered a comment on a file."),
+        "edited": text("%(who)s changed an answer to a comment on a file."),
+        "deleted": text("%(who)s deleted an answer to a comment on a file."),
+    },
+    "folder": {
+        "created": text("%(who)s made the folder “%(what)s”."),
+        "deleted": text("%(who)s deleted the folder “%(what)s”."),
+    },
+    "timesheet": {
+        "started": text("%(who)s started a timer."),
+        "paused": text("%(who)s paused a timer."),
+        "resumed": text("%(who)s resumed a timer."),
+        "finished": text("%(who)s recorded time."),
+        "edited": text("%(who)s changed recorded time."),
+        "deleted": text("%(who)s deleted recorded time."),
+    },
+    "invoice": {
+        "created": text("%(who)s drew up the invoice %(what)s."),
+        "edited": text("%(who)s changed the invoice %(what)s."),
+        "sent": text("%(who)s sent the invoice %(what)s."),
+        "paid": text("%(who)s marked the invoice %(what)s as paid."),
+        "voided": text("%(who)s voided the invoice %(what)s."),
+        "deleted": text("%(who)s deleted the invoice %(what)s."),
+    },
+    "service_checkout": {
+        "created": text("%(who)s bought the service “%(what)s”."),
+        "completed": text("The service “%(what)s” is completed."),
+        "paused": text("%(who)s paused the service “%(what)s”."),
+        "unpaused": text("%(who)s resumed the service “%(what)s”."),
+        "canceled": text("%(who)s canceled the service “%(what)s”."),
+        "deleted": text("%(who)s deleted the purchase of the service “%(what)s”."),
+    },
+    "task_credit": {
+        "granted": text("%(who)s granted task credits."),
+        "spent": text("%(who)s spent task credits."),
+        "expired": text("Task credits expired."),
+        "reversed": text("%(who)s reversed an entry of task credits."),
+    },
+    "client": {
+        "added": text("%(who)s added the client %(what)s."),
+        "removed": text("%(who)s removed the client %(what)s."),
+    },
+    "member": {
+        "added": text("%(who)s added %(what)s to the team."),
+        "removed": text("%(who)s removed %(what)s from the team."),
+    },
+    "project": {
+        "created": text("%(who)s made the project “%(what)s”."),
+        "edited": text("%(who)s changed the project “%(what)s”."),
+        "archived": text("%(who)s archived the project “%(what)s”."),
+        "unarchived": text("%(who)s took the project “%(what)s” out of the archive."),
+        "deleted": text("%(who)s deleted the project “%(what)s”."),
+    },
+    "hook": {"deactivated": text("A webhook was turned off.")},
+}
+ACTIONS_OF = {event: tuple(actions) for event, actions in _SENTENCES.items()}
+_ACROSS = text("%(who)s moved “%(what)s” from %(from)s to %(to)s.")
+_FINISHED_BY = text("%(who)s finished “%(what)s”: it came from %(from)s to %(to)s.")
+_CHANGED = text("%(who)s changed the %(fields)s of “%(what)s”.")
+_OTHER = text("%(who)s: %(event)s %(action)s")
+
+KINDS: Mapping[str, str] = {
+    "task": text("Tasks"),
+    "task_comment": text("Comments on tasks"),
+    "column": text("Columns"),
+    "file": text("Files"),
+    "file_comment": text("Comments on files"),
+    "file_comment_reply": text("Answers to comments"),
+    "folder": text("Folders"),
+    "timesheet": text("Time"),
+    "invoice": text("Invoices"),
+    "service_checkout": text("Services"),
+    "task_credit": text("Task credits"),
+    "client": text("Clients"),
+    "member": text("Team"),
+    "project": text("The project"),
+    "hook": text("Webhooks"),
+    "push": text("Pushes"),
+}
+"""What the page offers to filter by."""
+
+_FIELDS: Mapping[str, str] = {
+    "title": text("title"),
+    "description": text("description"),
+    "priority": text("priority"),
+    "deadline": text("deadline"),
+    "assignees": text("people"),
+    "labels": text("labels"),
+    "cover_url": text("cover"),
+    "fields": text("fields"),
+    "sections": text("sections"),
+}
+
+
+def found_in(payload: object, *names: str) -> str:
+    """The text at a path in a payload, which others may have published; empty where there is none."""
+    for name in names:
+        payload = payload.get(name) if isinstance(payload, dict) else None
+    return payload if isinstance(payload, str) else ""
+
+
+class Place(NamedTuple):
+    """The project in which it happened: its address, and the titles of its columns by their ids."""
+
+    base: str
+    columns: Mapping[str, str]
+
+
+def sentence(place: Place, who: str | None, event: str, action: str | None, payload: Any) -> Markup:
+    """What happened as HTML, with a link to the thing if it has a page."""
+    from markupsafe import Markup
+
+    bold = Markup("<strong>{}</strong>")
+    facts = {
+        "who": bold.format(who or "Workhook"),
+        "what": _what(place.base, event, action, payload),
+        "to": bold.format(found_in(payload, event, "column", "title")),
+        "from": bold.format(place.columns.get(found_in(payload, "changes", "column_id", "from"), "…")),
+        "fields": ", ".join(gettext(_FIELDS[name]) for name in _changed(payload)),
+        "event": event,
+        "action": action or "",
+    }
+    return Markup(gettext(_template(event, action, payload))) % facts  # noqa: S704  # facts are escaped
+
+
+def _template(event: str, action: str | None, payload: Any) -> str:
+    moved = bool(found_in(payload, "changes", "column_id", "from"))
+    if event == "task" and moved and action in ("moved", "reopened"):
+        return _ACROSS
+    if event == "task" and moved and action == "completed":
+        return _FINISHED_BY
+    if event == "task" and action == "edited" and _changed(payload):
+        return _CHANGED
+    return _SENTENCES.get(event, {}).get(action or "", _OTHER)
+
+
+def _changed(payload: Any) -> list[str]:
+    changes = payload.get("changes") if isinstance(payload, dict) else None
+    return [name for name in changes if name in _FIELDS] if isinstance(changes, dict) else []
+
+
+_TITLES: Mapping[str, tuple[str, ...]] = {
+    "task_comment": ("task", "title"),
+    "file_comment": ("file", "title"),
+    "invoice": ("name",),
+    "client": ("email",),
+    "member": ("login",),
+    "service_checkout": ("service", "title"),
+}
+
+
+def _what(base: str, event: str, action: str | None, payload: Any) -> Markup:
+    """The title of the thing, which leads to its page while there is one."""
+    from markupsafe import Markup
+
+    title = found_in(payload, event, *_TITLES.get(event, ("title",)))
+    address = _address(base, event, payload)
+    is_gone = action == "deleted" and event in ("task", "file")
+    form = (
+        Markup('<a href="{address}"><bdi>{title}</bdi></a>')
+        if address and not is_gone
+        else Markup("<bdi>{title}</bdi>")
+    )
+    return form.format(address=address, title=title)
+
+
+def _address(base: str, event: str, payload: Any) -> str:
+    record = payload.get(event) if isinstance(payload, dict) else None
+    number = record.get("id") if isinstance(record, dict) else None
+    fragment = f"#{number}" if isinstance(number, int) else ""
+    if event == "task" and (task := found_in(record, "id")):
+        return f"{base}/tasks/{quote(task, safe='')}"
+    if event == "task_comment" and (task := found_in(record, "task", "id")):
+        return f"{base}/tasks/{quote(task, safe='')}{fragment}"
+    if event == "file" and (file := found_in(record, "id")):
+        return f"{base}/files/{quote(file, safe='')}"
+    if event == "file_comment" and (file := found_in(record, "file", "id")):
+        return f"{base}/files/{quote(file, safe='')}{fragment}"
+    return ""

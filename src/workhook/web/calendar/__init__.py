@@ -1,0 +1,1 @@
+"""The deadlines of a project by month and week."""

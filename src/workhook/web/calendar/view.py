@@ -1,0 +1,177 @@
+"""What the calendar shows: the days of a month or a week, and what is due on each. Days are those of UTC, as everywhere
+where a deadline is a day."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta
+
+import msgspec
+
+from workhook.core.clock import DAY_MS, now_ms
+from workhook.identity.queries import key_of
+from workhook.web.frame.places import Visit
+from workhook.web.frame.texts import gettext
+from workhook.web.listing.view import TaskRow, task_row
+from workhook.work.access import Access
+from workhook.work.tasks import assignees, listing
+
+TASKS_MAX = 500
+_EPOCH = date(1970, 1, 1)
+_FIRST, _LAST = date(1970, 2, 1), date(9998, 12, 1)
+
+
+class Span(msgspec.Struct, frozen=True):
+    """The days from `first` to `last`, whole weeks. `month`: the first day of the month that is shown; None: a week."""
+
+    first: date
+    last: date
+    month: date | None
+    before: str  # the query of the span before, after, and of the other kind
+    after: str
+    other: str
+    title: str
+
+    @property
+    def value(self) -> tuple[str, str]:
+        """The query parameter that leads here."""
+        return ("week", self.first.isoformat()) if self.month is None else ("month", f"{self.month:%Y-%m}")
+
+
+class Day(msgspec.Struct, frozen=True):
+    """A day. `is_other`: it is in another month than the one that is shown."""
+
+    day: date
+    name: str
+    is_today: bool
+    is_other: bool
+    rows: Sequence[TaskRow]
+
+
+class Calendar(msgspec.Struct, frozen=True):
+    """`more`: there is more due than is shown."""
+
+    weeks: Sequence[Sequence[Day]]
+    count: int
+    more: bool
+
+
+def today() -> date:
+    return datetime.fromtimestamp(now_ms() / 1000, UTC).date()
+
+
+def span_of(visit: Visit) -> Span:
+    """What the address asks for; this month where it asks for nothing that is a month or a week."""
+    if week := _read(visit.query("week")):
+        return _week(week)
+    month = _read(f"{visit.query('month')}-01") or today()
+    return _month(month.replace(day=1))
+
+
+def _read(text: str) -> date | None:
+    try:
+        found = date.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if _FIRST <= found <= _LAST else None
+
+
+def _week(day: date) -> Span:
+    first = day - timedelta(days=day.weekday())
+    last = first + timedelta(days=6)
+    seven = timedelta(days=7)
+    title = gettext("%(first)s to %(last)s") % {"first": day_name(first), "last": f"{day_name(last)} {last.year}"}
+    return Span(first, last, None, f"week={first - seven}", f"week={first + seven}", f"month={day:%Y-%m}", title)
+
+
+def _month(first: date) -> Span:
+    next_month = (first + timedelta(days=31)).replace(day=1)
+    last = next_month - timedelta(days=1)
+    now = today()
+    week = now if (now.year, now.month) == (first.year, first.month) else first
+    title = f"{month_names()[first.month - 1]} {first.year}"
+    return Span(
+        first - timedelta(days=first.weekday()),
+        last + timedelta(days=6 - last.weekday()),
+        first,
+        f"month={first - timedelta(days=1):%Y-%m}",
+        f"month={next_month:%Y-%m}",
+        f"week={week}",
+        title,
+    )
+
+
+async def read_calendar(visit: Visit, access: Access, span: Span) -> Calendar:
+    """The tasks that are due in these days."""
+    start, end = (_ms(span.first), _ms(span.last + timedelta(days=1)))
+    filters: dict[str, object] = {"deadline_after": start - 1, "deadline_before": end}
+    if person := visit.query("assignee"):
+        filters["assignee"] = key_of(person)
+    found = await listing.list_tasks(
+        visit.database, access, filters, sort="deadline", after=(start - 1, ""), limit=TASKS_MAX + 1
+    )
+    shown = [task for task, _ in found.tasks[:TASKS_MAX]]
+    unseen = found.last_seen is not None and isinstance(found.last_seen[0], int) and found.last_seen[0] < end
+    more = len(found.tasks) > TASKS_MAX or found.cut or unseen
+    now = now_ms()
+    by_day: dict[date, list[TaskRow]] = {}
+    for task in await assignees.as_seen(visit.database, access, shown):
+        assert task.deadline is not None, "a task without a deadline is due on no day"
+        by_day.setdefault(_EPOCH + timedelta(days=task.deadline // DAY_MS), []).append(task_row(access, task, now))
+    days = [_day(each, span, by_day.get(each, [])) for each in _days(span)]
+    return Calendar([days[at : at + 7] for at in range(0, len(days), 7)], len(shown), more)
+
+
+def _days(span: Span) -> Iterator[date]:
+    day = span.first
+    while day <= span.last:
+        yield day
+        day += timedelta(days=1)
+
+
+def _day(day: date, span: Span, rows: Sequence[TaskRow]) -> Day:
+    is_other = span.month is not None and day.month != span.month.month
+    return Day(day, f"{weekday_names()[day.weekday()]}, {day_name(day)}", day == today(), is_other, rows)
+
+
+def _ms(day: date) -> int:
+    return (day - _EPOCH).days * DAY_MS
+
+
+def day_name(day: date) -> str:
+    """The day and the month in the reader's language."""
+    return gettext("%(month)s %(day)s") % {"month": month_names()[day.month - 1], "day": day.day}
+
+
+def day_at(at_ms: int | None) -> str | None:
+    """The name of the day of a moment; None without one."""
+    return None if at_ms is None else day_name(_EPOCH + timedelta(days=at_ms // DAY_MS))
+
+
+def weekday_names() -> list[str]:
+    return [
+        gettext("Monday"),
+        gettext("Tuesday"),
+        gettext("Wednesday"),
+        gettext("Thursday"),
+        gettext("Friday"),
+        gettext("Saturday"),
+        gettext("Sunday"),
+    ]
+
+
+def month_names() -> list[str]:
+    return [
+        gettext("January"),
+        gettext("February"),
+        gettext("March"),
+        gettext("April"),
+        gettext("May"),
+        gettext("June"),
+        gettext("July"),
+        gettext("August"),
+        gettext("September"),
+        gettext("October"),
+        gettext("November"),
+        gettext("December"),
+    ]

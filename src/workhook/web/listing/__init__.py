@@ -1,0 +1,1 @@
+"""The tasks of a project as a table."""

@@ -1,0 +1,113 @@
+"""The page of the search."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import msgspec
+
+from workhook.core.clock import parse_rfc3339
+from workhook.core.errors import NotFound
+from workhook.http import parameters
+from workhook.http.calls import Answer
+from workhook.identity import queries
+from workhook.identity.schemas import Repository
+from workhook.web.frame import paging
+from workhook.web.frame.places import Places, Visit
+from workhook.web.search.marks import Part, marked
+from workhook.work.projects import listing
+from workhook.work.projects.schemas import Project
+from workhook.work.search import api
+from workhook.work.search.match import QUERY_MAX_CHARS, words_of
+from workhook.work.search.schemas import KINDS, SearchQuery, SearchResult
+
+places = Places("search")
+PROJECTS = "project"  # a kind that this page alone has
+
+
+class Hit(msgspec.Struct, frozen=True):
+    """Something that was found, and where: `base` is the address of its project."""
+
+    kind: str
+    address: str
+    title: Sequence[Part]
+    excerpt: Sequence[Part]
+    base: str
+    project: str
+    at: int
+
+
+class Found(msgspec.Struct, frozen=True):
+    hits: Sequence[Hit] = ()
+    incomplete: bool = False
+    more: str | None = None
+
+
+@places.get("/search")
+async def search(visit: Visit) -> Answer:
+    """Search tasks, comments, files and projects."""
+    text, kind = visit.query("q")[:QUERY_MAX_CHARS], visit.query("type")
+    within = await _project(visit)
+    words = words_of(text)
+    found = Found()
+    named: Sequence[Project] = []
+    if words:
+        found, named = await asyncio.gather(_find(visit, within, words, kind), _named(visit, within, words, kind))
+    return visit.page(
+        "search/search.html",
+        q=text,
+        words=words,
+        kind=kind,
+        within=within,
+        found=found,
+        named=[(each, marked(each.title, words)) for each in named],
+        kinds={name: paging.with_query(visit, type=name, cursor=None) for name in ("", PROJECTS, *KINDS)},
+        everywhere=paging.with_query(visit, project=None, cursor=None),
+    )
+
+
+async def _project(visit: Visit) -> Repository | None:
+    """The project that `project=owner/name` names. Raises `NotFound`."""
+    if not visit.query("project"):
+        return None
+    owner, _, name = visit.query("project").partition("/")
+    found = await queries.find_repository(visit.database, owner, name, visit.actor.user.id)
+    if found is None:
+        raise NotFound()
+    return found
+
+
+async def _find(visit: Visit, within: Repository | None, words: str, kind: str) -> Found:
+    if kind == PROJECTS:
+        return Found()
+    given = {"q": words, "type": kind, "cursor": visit.query("cursor")}
+    fields = {name: [value] for name, value in given.items() if value}
+    query = parameters.gather(SearchQuery, fields, {} if within is None else {"project_id": within.project_id})
+    listed = await api.search(visit.call, query)
+    results = listed.body.results
+    ids = {each.project.id for each in results}
+    projects = await listing.find_visible(visit.database, visit.actor, ids)
+    hits = [_hit(each, projects[each.project.id], words) for each in results if each.project.id in projects]
+    return Found(hits, listed.body.incomplete_results, paging.next_page(listed.headers))
+
+
+async def _named(visit: Visit, within: Repository | None, words: str, kind: str) -> Sequence[Project]:
+    """The projects that have the words in their titles, on the first page."""
+    if within is not None or kind not in ("", PROJECTS) or visit.query("cursor"):
+        return []
+    return await listing.find_by_title(visit.database, visit.actor, words)
+
+
+def _hit(result: SearchResult, project: Project, words: str) -> Hit:
+    base = "/" + project.full_name
+    place = f"{base}/tasks/{result.task.id}" if result.task else f"{base}/files/{result.file.id if result.file else ''}"
+    return Hit(
+        kind=result.type,
+        address=place if isinstance(result.id, str) else f"{place}#{result.id}",
+        title=marked(result.title, words),
+        excerpt=marked(result.excerpt or "", words),
+        base=base,
+        project=project.title,
+        at=parse_rfc3339(result.created_at),
+    )

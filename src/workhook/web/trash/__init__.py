@@ -1,0 +1,1 @@
+"""What was deleted in a project."""

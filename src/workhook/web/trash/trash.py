@@ -1,0 +1,78 @@
+"""The page of what was deleted in a project, and the way back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from workhook.core.clock import DAY_MS, parse_rfc3339
+from workhook.core.errors import NotFound
+from workhook.http.calls import Answer
+from workhook.http.lists import ListQuery
+from workhook.identity.context import Write
+from workhook.web.frame import paging
+from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.texts import gettext
+from workhook.web.listing.edits import BUSY
+from workhook.web.listing.view import may_write
+from workhook.work.files import api as files
+from workhook.work.projects import trash as api
+from workhook.work.tasks import actions
+
+places = Places("trash")
+ROWS = 50
+
+
+class Deleted(msgspec.Struct, frozen=True):
+    """Something in the trash. `gone_at`: when it is removed for good."""
+
+    type: str
+    id: str
+    title: str
+    deleted_at: int
+    gone_at: int
+
+
+@places.get("/{owner}/{project}/trash")
+async def trash(visit: Visit) -> Answer:
+    """Show what was deleted in a project and can be restored."""
+    access = await visit.access()
+    cursor = visit.query("cursor")
+    query = ListQuery(per_page=ROWS, cursor=cursor) if cursor else ListQuery(per_page=ROWS)
+    listed = await api.list_project_trash(visit.call, access.repository.project_id, query)
+    return visit.page(
+        "trash/trash.html",
+        access=access,
+        deleted=[_deleted(each) for each in listed.body.trash],
+        days=api.KEPT_MS // DAY_MS,
+        may_write=may_write(access),
+        more=paging.next_page(listed.headers),
+        begins=not cursor,
+    )
+
+
+def _deleted(each: api.TrashShape) -> Deleted:
+    at = parse_rfc3339(each.deleted_at)
+    return Deleted(each.type, each.id, each.title, at, at + api.KEPT_MS)
+
+
+@places.post("/{owner}/{project}/trash/{kind}/{deleted_id}")
+async def restore(visit: Visit) -> Answer:
+    """Take a task or a file out of the trash."""
+    access = await visit.access()
+    access.require_member("see what was deleted")
+    project_id, deleted_id = access.repository.project_id, visit.path("deleted_id")
+
+    async def take_out(write: Write) -> str:
+        if visit.path("kind") == "task":
+            return (await actions.restore_task(write, deleted_id, project_id=project_id)).title
+        if visit.path("kind") != "file":
+            raise NotFound()
+        file: Any = (await files.restore_file(write, deleted_id)).file
+        if file.project.id != project_id:
+            raise NotFound()
+        return str(file.title)
+
+    title = await visit.change(take_out, retry=BUSY)
+    return visit.done(paging.project_address(visit, "trash"), gettext("“%(title)s” is back.") % {"title": title})

@@ -1,0 +1,76 @@
+"""Tables as `text/csv` (RFC 4180): who asks for one, and how their cells are written."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+
+MEDIA_TYPE = "text/csv"
+
+Cell = str | int | Decimal | bool | None
+
+_FORMULA = "=+\\-@\uff1d\uff0b\uff0d\uff20"  # what a formula begins with, also as wide characters
+# What may stand before it: white space and quotes, with separators in between. It is read in one piece, so that a long
+# text of nothing else is read once.
+_BEFORE_FORMULA = re.compile(rf'(?<![\s";])[\s";]*+(?=[{_FORMULA}])')
+_SEPARATOR = re.compile(r"[;\t\r\n]")
+_LINE_BREAK = re.compile("[\u0085\u2028\u2029]")
+
+
+def wants_csv(accept: str | None) -> bool:
+    """Whether the `Accept` header names CSV, and JSON not before it (RFC 9110, 12.5.1)."""
+    ranges = [_range(each) for each in (accept or "").split(",")]
+    wanted = max((weight for name, weight in ranges if name == MEDIA_TYPE), default=0.0)
+    json = max((weight for name, weight in ranges if name == "application/json"), default=0.0)
+    other = max((weight for name, weight in ranges if name in ("*/*", "application/*")), default=0.0)
+    return wanted > json and wanted >= other
+
+
+def _range(text: str) -> tuple[str, float]:
+    """Its weight is 1 unless `q` says something else; 0 if that is no number."""
+    name, *parameters = (each.strip().lower() for each in text.split(";"))
+    weight = next((each.removeprefix("q=") for each in parameters if each.startswith("q=")), "1")
+    digits = weight.replace(".", "", 1)
+    return name, min(float(weight), 1.0) if digits.isascii() and digits.isdigit() else 0.0
+
+
+def rows(cells: Iterable[Sequence[Cell]]) -> bytes:
+    """Lines that end in CRLF. Where a spreadsheet would take a text for a formula, a `'` stands before it.
+
+    That is at the beginning of a cell, and after what a spreadsheet can be told to split lines by: `;`, a tab and a
+    line break. A text that begins with a tab or a line break gets one, too.
+    """
+    out = io.StringIO()
+    csv.writer(out, lineterminator="\r\n").writerows([_plain(each) for each in row] for row in cells)
+    return out.getvalue().encode()
+
+
+def _plain(cell: Cell) -> str:
+    if cell is None:
+        return ""
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    return _without_formulas(_LINE_BREAK.sub("\n", cell)) if isinstance(cell, str) else str(cell)
+
+
+def _without_formulas(text: str) -> str:
+    guarded = _BEFORE_FORMULA.sub(_guarded, text)
+    return f"'{guarded}" if guarded.startswith(("\t", "\r", "\n")) else guarded
+
+
+def _guarded(before: re.Match[str]) -> str:
+    """With a `'` at every place where a cell could begin, all of which come to the formula."""
+    begins = "'" if before.start() == 0 else ""
+    return begins + _SEPARATOR.sub(r"\g<0>'", before[0])
+
+
+def headers(file_name: str) -> dict[str, str]:
+    """Of an answer that is a table: a browser saves it under that name (letters, digits, `-`)."""
+    return {"Content-Disposition": f'attachment; filename="{file_name}.csv"', **VARY}
+
+
+VARY = {"Vary": "Accept"}
+"""Of every answer of an operation that could have been a table."""

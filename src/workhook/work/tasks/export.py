@@ -1,0 +1,77 @@
+"""Tasks as a table: all that fits the filters."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from workhook.core import json
+from workhook.core.clock import to_millis_text
+from workhook.http.lists import WHOLE_LIST_MAX
+from workhook.storage import Reader
+from workhook.work.access import Access
+from workhook.work.csv_tables import Cell, rows
+from workhook.work.tasks import assignees, listing
+from workhook.work.tasks.listing import Key
+from workhook.work.tasks.schemas import Task
+
+_COLUMNS = (
+    "id",
+    "title",
+    "column",
+    "priority",
+    "deadline",
+    "assignees",
+    "labels",
+    "completed_at",
+    "created_at",
+    "updated_at",
+    "description",
+)
+
+
+def _moment(at_ms: int | None) -> str | None:
+    return None if at_ms is None else to_millis_text(at_ms)
+
+
+def _cells(task: Task) -> tuple[Cell, ...]:
+    """Names of people and labels stand in one cell, one a line."""
+    return (
+        task.id,
+        task.title,
+        task.column.title,
+        task.priority,
+        _moment(task.deadline),
+        "\n".join(person.login for person in task.assignees),
+        "\n".join(json.decode(task.labels)),
+        _moment(task.completed_at),
+        to_millis_text(task.created_at),
+        to_millis_text(task.updated_at),
+        task.description,
+    )
+
+
+def table(tasks: Sequence[Task]) -> bytes:
+    """The tasks, below the line of the columns' names."""
+    return rows([_COLUMNS, *map(_cells, tasks)])
+
+
+async def whole_table(
+    reader: Reader, access: Access, filters: Mapping[str, object], *, sort: str
+) -> AsyncIterator[bytes]:
+    """`table` of all tasks that fit `filters` (`listing.params_of`), as the caller may see them, in parts of a page
+    each."""
+    yield table([])
+    behind: Key | None = None
+    while True:
+        page = await listing.list_tasks(reader, access, filters, sort=sort, after=behind, limit=WHOLE_LIST_MAX)
+        yield rows(map(_cells, await assignees.as_seen(reader, access, [task for task, _ in page.tasks])))
+        behind = _end(page)
+        if behind is None:
+            return
+
+
+def _end(page: listing.TaskPage) -> Key | None:
+    """Behind which there may be more."""
+    if page.cut or (page.last_seen is None and len(page.tasks) == WHOLE_LIST_MAX):
+        return page.tasks[-1][1]
+    return page.last_seen

@@ -1,0 +1,103 @@
+"""The list, the calendar, the activity, the search and the trash in a browser: changes in place, dragging, looks."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from playwright.async_api import expect
+
+from tests.browser.checks import accessible, fits, keyboard, picture
+from tests.browser.people import Team
+from tests.browser.visits import Scheme, Visits
+from tests.harness.server import Server
+from workhook.web.calendar.view import today
+
+PLACES = {"list": "/list?group=column", "calendar": "/calendar", "activity": "/activity", "trash": "/trash"}
+TITLES = ("Logo", "A long title that somebody has pasted whole from a briefing " * 4, "<b>Flyer</b>")
+
+
+def fill(server: Server, team: Team) -> list[str]:
+    """Three tasks that are due today, and one in the trash; their ids."""
+    with server.client(team.owner.token) as api:
+
+        def call(method: str, path: str, **body: Any) -> Any:
+            answer = api.request(method, f"/api/v1{path}", json=body or None)
+            assert answer.is_success, answer.text
+            return answer.json()
+
+        columns = [
+            call("POST", f"/projects/{team.world.project_id}/columns", title=title)["column"]["id"]
+            for title in ("To do", "Doing")
+        ]
+        facts = {"deadline": today().isoformat(), "labels": ["print", "urgent"], "assignees": [team.member.login]}
+        tasks = [call("POST", f"/columns/{columns[0]}/tasks", title=title.strip()[:255], **facts) for title in TITLES]
+        gone = call("POST", f"/columns/{columns[0]}/tasks", title="Gone")
+        call("DELETE", f"/tasks/{gone['task']['id']}")
+        return [each["task"]["id"] for each in tasks]
+
+
+@pytest.mark.parametrize("name", [*PLACES, "search"])
+async def test_the_pages_are_for_everybody(
+    visit: Visits, server: Server, team: Team, name: str, width: int, scheme: Scheme
+) -> None:
+    fill(server, team)
+    path = "/search?q=logo" if name == "search" else f"/{team.world.full_name}{PLACES[name]}"
+    page = await visit(path, team.member, width=width, scheme=scheme)
+    await accessible(page)
+    await fits(page)
+    assert len(await keyboard(page)) > 3
+    await picture(page, name)
+
+
+async def test_a_priority_is_changed_in_its_row_and_back(visit: Visits, server: Server, team: Team) -> None:
+    fill(server, team)
+    page = await visit(f"/{team.world.full_name}/list", team.member)
+    await page.get_by_label("Priority of Logo").select_option("high")
+    await expect(page.get_by_text("“Logo” was changed.")).to_be_visible()
+    await page.get_by_role("button", name="Undo").click()
+    await expect(page.get_by_label("Priority of Logo")).to_have_value("")
+
+
+async def test_people_are_chosen_in_a_menu(visit: Visits, server: Server, team: Team) -> None:
+    [task, *_] = fill(server, team)
+    page = await visit(f"/{team.world.full_name}/list", team.owner)
+    row = page.locator(f"#row-{task}-1")
+    await row.locator("summary").click()
+    await row.get_by_label(team.owner.login, exact=True).check()
+    await row.get_by_role("button", name="Save").click()
+    await expect(row.locator("summary").get_by_role("img", name=team.owner.login)).to_be_visible()
+
+
+async def test_filters_are_sent_as_they_are_chosen(visit: Visits, server: Server, team: Team) -> None:
+    fill(server, team)
+    page = await visit(f"/{team.world.full_name}/list", team.member)
+    await page.get_by_label("Priority", exact=True).select_option("high")
+    await expect(page).to_have_url(f"{server.url}/{team.world.full_name}/list?priority=high")
+    await expect(page.get_by_text("No task fits these filters.")).to_be_visible()
+
+
+async def test_a_task_is_dragged_to_another_day(visit: Visits, server: Server, team: Team) -> None:
+    [task, *_] = fill(server, team)
+    now = today()
+    other = now - timedelta(days=1) if now.weekday() else now + timedelta(days=1)
+    page = await visit(f"/{team.world.full_name}/calendar?week={now}", team.member)
+    await expect(page.locator(f"#day-{now} #due-{task}")).to_be_visible()
+    await page.wait_for_function("day => document.querySelector(`#day-${day} ul`).sortable", arg=str(now))
+    await page.locator(f"#due-{task} a").drag_to(page.locator(f"#day-{other} ul"))
+    await expect(page.locator(f"#day-{other} #due-{task}")).to_be_visible()
+    await expect(page.get_by_text("“Logo” is due on")).to_be_visible()
+
+
+async def test_searches_are_kept_in_the_browser_until_they_are_to_be_forgotten(visit: Visits, team: Team) -> None:
+    page = await visit("/search?q=logo", team.member)
+    await page.goto("/search")
+    recent = page.get_by_role("region", name="Recent searches")
+    await recent.get_by_role("link", name="logo").click()
+    await expect(page).to_have_url("/search?q=logo")
+    await page.goto("/search")
+    await recent.get_by_role("button", name="Forget them").click()
+    await page.reload()
+    await expect(page.get_by_role("heading", name="Search")).to_be_visible()
+    await expect(recent).to_be_hidden()

@@ -1,0 +1,66 @@
+"""The trash of a project: what was deleted, and the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.harness.server import Server
+from tests.web.studio import HOSTILE, Studio, open_studio, page_of, send, text_of
+
+
+@pytest.fixture
+def studio(server: Server) -> Iterator[Studio]:
+    with open_studio(server) as studio:
+        yield studio
+
+
+def add_file(studio: Studio, title: str) -> str:
+    answer = studio.api.post(
+        f"/api/v1{studio.project}/files", files={"file": ("a.txt", b"text", "text/plain")}, data={"title": title}
+    )
+    assert answer.is_success, answer.text
+    return str(answer.json()["file"]["id"])
+
+
+def test_what_was_deleted_comes_back(studio: Studio) -> None:
+    task, file = studio.add_task(studio.add_column("To do"), HOSTILE), add_file(studio, "Plan")
+    path = f"{studio.base}/trash"
+    assert "The trash is empty." in text_of(page_of(studio.member, path))
+    studio.call("DELETE", f"/tasks/{task}")
+    studio.call("DELETE", f"/files/{file}")
+    page = page_of(studio.member, path)
+    assert "<img" not in page[page.index("<main") :]
+    assert page.index(f'id="{file}"') < page.index(f'id="{task}"')
+    for kind, deleted in (("task", task), ("file", file)):
+        answer = send(studio.member, f"{path}/{kind}/{deleted}")
+        assert (answer.status_code, answer.headers["location"]) == (303, path), answer.text
+        studio.call("GET", f"/{kind}s/{deleted}")
+    assert "The trash is empty." in text_of(page_of(studio.member, path))
+    assert send(studio.member, f"{path}/column/{task}").status_code == 404
+
+
+def test_others_take_nothing_out(server: Server, studio: Studio) -> None:
+    task, file = studio.add_task(studio.add_column("To do"), "Logo"), add_file(studio, "Plan")
+    studio.call("DELETE", f"/tasks/{task}")
+    studio.call("DELETE", f"/files/{file}")
+    assert studio.client.get(f"{studio.base}/trash").status_code == 403
+    assert f"{studio.base}/trash" not in page_of(studio.client, f"{studio.base}/list")
+    with open_studio(server) as other:
+        for kind, deleted in (("task", task), ("file", file)):
+            assert send(studio.client, f"{studio.base}/trash/{kind}/{deleted}").status_code == 403
+            for base in (studio.base, other.base):
+                assert send(other.owner, f"{base}/trash/{kind}/{deleted}").status_code == 404
+    assert studio.api.get(f"/api/v1/tasks/{task}").status_code == 404
+    assert studio.api.get(f"/api/v1/files/{file}").status_code == 404
+
+
+def test_a_thing_of_another_project_of_the_same_people_stays(studio: Studio) -> None:
+    title = "Other"
+    second = studio.call("POST", "/projects", title=title)["project"]
+    file, task = add_file(studio, "Plan"), studio.add_task(studio.add_column("To do"), "Logo")
+    for kind, deleted in (("file", file), ("task", task)):
+        studio.call("DELETE", f"/{kind}s/{deleted}")
+        assert send(studio.owner, f"/{second['full_name']}/trash/{kind}/{deleted}").status_code == 404
+        assert studio.api.get(f"/api/v1/{kind}s/{deleted}").status_code == 404
