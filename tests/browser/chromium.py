@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import brotli  # type: ignore[import-untyped]  # it has no types
+import brotli
 import psutil
 from playwright.async_api import Browser, Playwright
 

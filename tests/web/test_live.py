@@ -35,7 +35,7 @@ class Page:
 
     def next(self) -> str:
         """The next event that comes, with its data."""
-        lines = []
+        lines: list[str] = []
         for line in self._lines:
             if not line and lines:
                 break

@@ -168,22 +168,24 @@ class Places(Sequence[Operation], Declaring):
         return declare
 
 
-def _handler(function: Callable[[Visit], Awaitable[Answer]]) -> Callable[[Call], Awaitable[Answer]]:
+def _handler(function: Callable[[Visit], Awaitable[Any]]) -> Callable[[Call], Awaitable[Answer]]:
     async def handle(call: Call) -> Answer:
         session = await signed_in(call)
         if call.operation.method == "GET":
-            return sign_in_redirect(call) if session is None else await function(_begin(call, session))
+            shown: Answer = sign_in_redirect(call) if session is None else await function(_begin(call, session))
+            return shown
         try:
             if session is None:  # not to the sign-in page, which could not lead back to what was sent
                 raise Forbidden("You have been signed out. Sign in again.", code="signed_out")
             visit = _begin(call, session)
             visit.fields = await read_form(call, session)
-            return await function(visit)
+            answer: Answer = await function(visit)
         except Problem as problem:
             if not wants_stream(call) or problem.status >= 500:
                 raise
             call.refused = problem
             return toast(problem)
+        return answer
 
     return handle
 

@@ -218,8 +218,15 @@ def _code_form(
     status: int = 200,
     headers: dict[str, str] | None = None,
 ) -> Answer:
-    context = {"session": session, "typed": typed, "problem": problem}
-    return page("signin/device.html", status=status, headers=headers, has_secret=True, **context)  # what was typed
+    return page(
+        "signin/device.html",
+        status=status,
+        headers=headers,
+        has_secret=True,  # what was typed
+        session=session,
+        typed=typed,
+        problem=problem,
+    )
 
 
 async def _ask_device(call: Call, session: Session, request: DeviceRequest) -> Answer:
