@@ -32,6 +32,8 @@ _SMALL: Mapping[str, Callable[[bytes], bytes]] = {  # for what is compressed onc
     "gzip": lambda body: gzip.compress(body, compresslevel=9, mtime=0),
 }
 
+ENCODINGS = tuple(_SMALL)
+
 
 def compressed(body: bytes, accepted: str | None, *, once: bool = False) -> tuple[bytes, dict[str, str]]:
     """The body in an encoding that `Accept-Encoding` accepts, and the headers that tell so.

@@ -6,7 +6,7 @@ import base64
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -14,12 +14,14 @@ from workhook import __version__
 from workhook.core import json
 from workhook.http import openapi_parts, openapi_text
 from workhook.http.calls import Answer, Call, origin
+from workhook.http.compression import ENCODINGS, chosen, compressed
 from workhook.http.endpoints import Routes
 from workhook.http.openapi_parts import Schema, Schemas
 from workhook.http.operations import OAUTH, SYSTEM, Area, Operation, is_for_programs
 from workhook.http.problems import WebhookProblem, WorkProblem, render
 
 _ORIGIN = "http://workhook.invalid"  # stands where the document names the server; replaced as it goes out
+_KEPT_MAX = 8  # of the document, by host and encoding
 
 
 @dataclass(frozen=True)
@@ -173,21 +175,38 @@ def operations(areas: Sequence[Operation], access_of: RequirementOf) -> Sequence
     routes = Routes(SYSTEM, "system", etag=False)
     rendered: list[bytes] = []
 
-    @routes.get("/openapi.json", answers={200: {"type": "object"}})
+    def of(here: str) -> bytes:
+        return rendered[0].replace(_ORIGIN.encode(), here.encode())
+
+    # Any host can be asked for: few are kept, and each is compressed in a few milliseconds.
+    @lru_cache(maxsize=_KEPT_MAX)
+    def kept(here: str, encoding: str) -> tuple[bytes, dict[str, str]]:
+        return compressed(of(here), encoding)
+
+    @routes.get("/openapi.json", answers={200: {"type": "object"}}, etag=True)
     async def openapi(call: Call) -> Answer:
         """This document."""
         if not rendered:
             rendered.append(json.encode(document([*areas, *routes], access_of)))
         here = origin(call.request, call.services.settings.trust_proxy)
-        return Answer(rendered[0].replace(_ORIGIN.encode(), here.encode()))
+        encoding = chosen(call.header("accept-encoding"), ENCODINGS)
+        body, headers = kept(here, encoding) if encoding else compressed(of(here), None)
+        return Answer(body, headers=headers)
 
-    @routes.get("/docs", answers={200: {"type": "string"}}, media_type="text/html")
+    @routes.get("/docs", answers={200: {"type": "string"}}, media_type="text/html", etag=True)
     async def docs(call: Call) -> Answer:
         """This document as a page."""
-        html, headers = docs_page()
+        html, headers = _docs_page_in(chosen(call.header("accept-encoding"), ENCODINGS))
         return Answer(html, media_type="text/html; charset=utf-8", headers=headers)
 
     return routes
+
+
+@cache
+def _docs_page_in(encoding: str | None) -> tuple[bytes, dict[str, str]]:
+    html, headers = docs_page()
+    body, encoded = compressed(html, encoding, once=True)
+    return body, {**headers, **encoded}
 
 
 @cache

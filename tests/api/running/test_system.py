@@ -167,6 +167,29 @@ def test_the_document_names_the_server(server: Server) -> None:
             assert ".invalid" not in repr(document)
 
 
+@pytest.mark.parametrize("path", ["/openapi.json", "/docs"])
+def test_the_document_is_compressed_and_not_sent_twice(server: Server, path: str) -> None:
+    """Each encoding has an ETag of its own (RFC 9110, 8.8.3.3), and the same one each time."""
+    tags, plain = set(), 0
+    with server.client(None) as client:
+        for encoding in ("identity", "gzip", "br", "zstd"):
+            headers = {"Accept-Encoding": encoding}
+            with client.stream("GET", path, headers=headers) as answer:
+                raw = b"".join(answer.iter_raw())
+            assert answer.headers.get("content-encoding", "identity") == encoding
+            assert (answer.headers["vary"], int(answer.headers["content-length"])) == ("Accept-Encoding", len(raw))
+            plain = plain or len(raw)
+            assert encoding == "identity" or len(raw) < plain / 3
+            tag = answer.headers["etag"]
+            again = client.get(path, headers={**headers, "If-None-Match": tag})
+            assert (again.status_code, again.headers["etag"], again.headers["vary"]) == (304, tag, "Accept-Encoding")
+            assert client.get(path, headers={**headers, "If-None-Match": '"x"'}).status_code == 200
+            other = client.get(path, headers={**headers, "Host": "work.example.com"})
+            assert (other.headers["etag"] == tag) == (path == "/docs")
+            tags.add(tag)
+    assert len(tags) == 4
+
+
 # What the spec's tables say of each operation: success, then the other status codes.
 CONTRACT = {
     "GET {}/hooks": ("200", "404"),

@@ -15,7 +15,7 @@ from importlib.resources.abc import Traversable
 
 from workhook.core.errors import NotFound
 from workhook.http.calls import Answer, Call
-from workhook.http.compression import chosen, compressed
+from workhook.http.compression import ENCODINGS, chosen, compressed
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
 
@@ -27,7 +27,6 @@ _TYPES = {
 }
 _FOLDERS = ("", "css", "js", "vendor")
 _VENDOR_MODULES = {"turbo": "turbo.js", "stimulus": "stimulus.js", "sortable": "sortable.js"}
-_ENCODINGS = ("br", "zstd", "gzip")
 _FOR_EVER = "public, max-age=31536000, immutable"
 
 routes = Routes(PAGES, "pages")
@@ -44,7 +43,7 @@ async def page_static(call: Call, name: str) -> Answer:
         raise NotFound()
     # A page of another version may ask: what it gets then is not what it named. Nor is it without a hash.
     cached = _FOR_EVER if call.query_text("v") == _content(name)[1] else "no-cache"
-    accepted = chosen(call.header("accept-encoding"), _ENCODINGS)
+    accepted = chosen(call.header("accept-encoding"), ENCODINGS)
     body, headers = _compressed(name, accepted)
     return Answer(body, 200, {**headers, "Cache-Control": cached}, _TYPES[name.rpartition(".")[2]])
 
