@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import gzip
+import sys
 from collections.abc import Callable
 
 import brotli
 import pytest
 
-from workhook.http import compression
 from workhook.http.compression import SIZE_MIN, chosen, compressed
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 KNOWN = ("br", "zstd", "gzip")
 DECODE: dict[str, Callable[[bytes], bytes]] = {
     "br": brotli.decompress,
-    "zstd": compression.zstd.decompress,
+    "zstd": zstd.decompress,
     "gzip": gzip.decompress,
 }
 BODY = b"<p>Workhook</p>" * SIZE_MIN

@@ -72,5 +72,5 @@ def test_what_is_wrong_with_a_catalogue_is_named(tmp_path: Path) -> None:
 def test_placeholders_have_names() -> None:
     """A translation may need them in another order."""
     for each in collecting.collected():
-        for text in each.id if isinstance(each.id, tuple) else (each.id,):
+        for text in [each.id] if isinstance(each.id, str) else each.id:
             assert not re.search(r"%[sdrf]|\{\w*\}", text), text

@@ -11,7 +11,7 @@ from workhook.core.clock import parse_rfc3339
 from workhook.core.errors import NotFound
 from workhook.http import parameters
 from workhook.http.calls import Answer
-from workhook.web.activity.sentences import KINDS, Place, sentence
+from workhook.web.activity.sentences import KINDS, ProjectNames, sentence
 from workhook.web.frame import paging
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
@@ -46,7 +46,7 @@ async def activity(visit: Visit) -> Answer:
     query = parameters.gather(ActivityQuery, fields, {"per_page": ROWS})
     listed = await api.list_activity(visit.call, access.repository.project_id, query)
     titles = {each.id: each.title for each in await columns.list_all(visit.database, access.repository.id)}
-    place = Place(f"/{access.repository.full_name}", titles)
+    place = ProjectNames(f"/{access.repository.full_name}", titles)
     return visit.page(
         "activity/activity.html",
         access=access,
@@ -59,7 +59,7 @@ async def activity(visit: Visit) -> Answer:
     )
 
 
-def _entry(place: Place, each: ActivityShape) -> Entry:
+def _entry(place: ProjectNames, each: ActivityShape) -> Entry:
     who = each.actor.login if each.actor else None
     words = sentence(place, who, each.event, each.action, msgspec.json.decode(each.payload))
     return Entry(each.id, who, words, each.event, each.action, parse_rfc3339(each.created_at))

@@ -142,14 +142,14 @@ def found_in(payload: object, *names: str) -> str:
     return payload if isinstance(payload, str) else ""
 
 
-class Place(NamedTuple):
+class ProjectNames(NamedTuple):
     """The project in which it happened: its address, and the titles of its columns by their ids."""
 
     base: str
     columns: Mapping[str, str]
 
 
-def sentence(place: Place, who: str | None, event: str, action: str | None, payload: Any) -> Markup:
+def sentence(place: ProjectNames, who: str | None, event: str, action: str | None, payload: Any) -> Markup:
     """What happened as HTML, with a link to the thing if it has a page."""
     from markupsafe import Markup
 

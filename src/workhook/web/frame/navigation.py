@@ -8,7 +8,7 @@ from workhook.web.frame.texts import gettext
 from workhook.work.access import Access
 
 
-class Place(NamedTuple):
+class Tab(NamedTuple):
     """A tab. `path` goes behind the address of the project; `go` is the letter that follows `g` on the keyboard."""
 
     name: str
@@ -18,15 +18,15 @@ class Place(NamedTuple):
     go: str = ""
 
 
-def places_of(access: Access) -> list[Place]:
+def places_of(access: Access) -> list[Tab]:
     """Those that the visitor may see, in their order."""
-    places = [Place("board", "", "square-kanban", gettext("Board"), "b")]
-    places.append(Place("list", "/list", "list", gettext("List"), "l"))
-    places.append(Place("calendar", "/calendar", "calendar-days", gettext("Calendar"), "c"))
+    places = [Tab("board", "", "square-kanban", gettext("Board"), "b")]
+    places.append(Tab("list", "/list", "list", gettext("List"), "l"))
+    places.append(Tab("calendar", "/calendar", "calendar-days", gettext("Calendar"), "c"))
     if not access.is_client:
-        places.append(Place("activity", "/activity", "activity", gettext("Activity"), "a"))
+        places.append(Tab("activity", "/activity", "activity", gettext("Activity"), "a"))
     if access.repository.role == "admin":
-        places.append(Place("webhooks", "/webhooks", "webhook", gettext("Webhooks"), "w"))
+        places.append(Tab("webhooks", "/webhooks", "webhook", gettext("Webhooks"), "w"))
     if not access.is_client:
-        places.append(Place("trash", "/trash", "trash-2", gettext("Trash")))
+        places.append(Tab("trash", "/trash", "trash-2", gettext("Trash")))
     return places

@@ -38,7 +38,7 @@ class Hit(msgspec.Struct, frozen=True):
     at: int
 
 
-class Found(msgspec.Struct, frozen=True):
+class SearchResults(msgspec.Struct, frozen=True):
     hits: Sequence[Hit] = ()
     incomplete: bool = False
     more: str | None = None
@@ -50,7 +50,7 @@ async def search(visit: Visit) -> Answer:
     text, kind = visit.query("q")[:QUERY_MAX_CHARS], visit.query("type")
     within = await _project(visit)
     words = words_of(text)
-    found = Found()
+    found = SearchResults()
     named: Sequence[Project] = []
     if words:
         found, named = await asyncio.gather(_find(visit, within, words, kind), _named(visit, within, words, kind))
@@ -78,9 +78,9 @@ async def _project(visit: Visit) -> Repository | None:
     return found
 
 
-async def _find(visit: Visit, within: Repository | None, words: str, kind: str) -> Found:
+async def _find(visit: Visit, within: Repository | None, words: str, kind: str) -> SearchResults:
     if kind == PROJECTS:
-        return Found()
+        return SearchResults()
     given = {"q": words, "type": kind, "cursor": visit.query("cursor")}
     fields = {name: [value] for name, value in given.items() if value}
     query = parameters.gather(SearchQuery, fields, {} if within is None else {"project_id": within.project_id})
@@ -89,7 +89,7 @@ async def _find(visit: Visit, within: Repository | None, words: str, kind: str) 
     ids = {each.project.id for each in results}
     projects = await listing.find_visible(visit.database, visit.actor, ids)
     hits = [_hit(each, projects[each.project.id], words) for each in results if each.project.id in projects]
-    return Found(hits, listed.body.incomplete_results, paging.next_page(listed.headers))
+    return SearchResults(hits, listed.body.incomplete_results, paging.next_page(listed.headers))
 
 
 async def _named(visit: Visit, within: Repository | None, words: str, kind: str) -> Sequence[Project]:

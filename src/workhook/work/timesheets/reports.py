@@ -34,7 +34,6 @@ from workhook.storage.metadata import big
 from workhook.work import csv_tables
 from workhook.work.access import find_access, is_insider
 from workhook.work.clients.schemas import clients
-from workhook.work.csv_tables import MEDIA_TYPE, Cell
 from workhook.work.people import NOBODY_ELSE, PersonShape, person_columns, person_of_row
 from workhook.work.schemas import if_set
 from workhook.work.tasks.schemas import tasks
@@ -374,15 +373,15 @@ async def report_timesheets(call: Call, query: ReportQuery) -> Answer:
     if csv_tables.wants_csv(call.header("accept")):
         group_by: GroupBy = if_set(query.group_by) or "user"
         body = csv_tables.rows([(*_CSV_KEYS[group_by], *_CSV_SUMS), *(_cells(each, group_by) for each in groups)])
-        return Answer(body, headers=csv_tables.headers(f"timesheets-by-{group_by}"), media_type=MEDIA_TYPE)
+        return Answer(body, headers=csv_tables.headers(f"timesheets-by-{group_by}"), media_type=csv_tables.MEDIA_TYPE)
     total = reduce(Spent.plus, (each.spent for each in groups), Spent())
     return Answer(
         ReportAnswer([row_to_response(each) for each in groups], totals_to_response(total)), headers=csv_tables.VARY
     )
 
 
-def _cells(group: ReportGroup, group_by: GroupBy) -> list[Cell]:
-    known: dict[str, Cell] = {
+def _cells(group: ReportGroup, group_by: GroupBy) -> list[csv_tables.Cell]:
+    known: dict[str, csv_tables.Cell] = {
         "user": group.user.username if group.user else None,
         "project_id": group.project.id if group.project else None,
         "project": group.project.title if group.project else None,
