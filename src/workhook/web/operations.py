@@ -10,6 +10,7 @@ from workhook.http.messages import prefers_page
 from workhook.http.operations import Handler, Operation
 from workhook.web.account import settings
 from workhook.web.board import board
+from workhook.web.files import comments, files
 from workhook.web.frame import assets, live
 from workhook.web.signin import consent, installing, login, oidc
 
@@ -22,6 +23,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *installing.routes,
     *live.places,
     *board.places,
+    *files.places,
+    *comments.places,
 )
 _FOR_PEOPLE = {"root": settings.home, "apps_get_public": installing.about}
 

@@ -21,6 +21,7 @@ class Place(NamedTuple):
 def places_of(access: Access) -> list[Place]:
     """Those that the visitor may see, in their order."""
     places = [Place("board", "", "square-kanban", gettext("Board"), "b")]
+    places.append(Place("files", "/files", "folder", gettext("Files"), "f"))
     if access.repository.role == "admin":
         places.append(Place("webhooks", "/webhooks", "webhook", gettext("Webhooks"), "w"))
     return places

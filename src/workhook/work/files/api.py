@@ -25,6 +25,7 @@ from workhook.storage import Transaction
 from workhook.work.access import find_access
 from workhook.work.files import actions
 from workhook.work.files.links import Links, is_signed, links_of
+from workhook.work.files.receiving import receive
 from workhook.work.files.schemas import (
     Content,
     File,
@@ -37,7 +38,6 @@ from workhook.work.files.schemas import (
     FoldersAnswer,
     file_to_response,
 )
-from workhook.work.files.receiving import receive
 from workhook.work.files.upload import FORM, NAMELESS
 from workhook.work.schemas import Done
 
