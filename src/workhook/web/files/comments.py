@@ -13,6 +13,7 @@ from workhook.web.frame.texts import gettext
 from workhook.work.access import Access
 from workhook.work.comments import actions, api
 from workhook.work.comments.schemas import CommentCreate, CommentEdit, ReplyCreate, ReplyEdit
+from workhook.work.files.links import links_of
 
 places = Places("file_comments")
 _FILE = "/{owner}/{project}/files/{file_id}"
@@ -25,7 +26,7 @@ async def comment(visit: Visit) -> Answer:
     """Comment on a file."""
     access, file = await view.find_file(visit)
     create = visit.form(CommentCreate, "text", **_private(visit, access))
-    made = await visit.change(lambda write: api.create_file_comment(write, file.id, create))
+    made = await visit.change(lambda write: actions.create_file_comment(write, file.id, create, links_of(write.call)))
     return visit.done(f"{_address(visit)}#comment-{made.id}")
 
 

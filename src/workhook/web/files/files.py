@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import quote
 
 from workhook.http.calls import Answer
@@ -43,7 +44,7 @@ async def upload(visit: Visit) -> Answer:
     taken = await receive(visit.call, access, admit=visit.admit)
     async with taken:
         await check_alive(visit.call, visit.session)
-        made = await visit.change(taken.create)
+        made: Any = await visit.change(taken.create)
     if not prefers_page(visit.call.header("accept"), otherwise=True):
         return Answer(FileAnswer(made), status=201, headers={"Cache-Control": "no-store"})
     text = gettext("“%(title)s” was uploaded.") % {"title": made.title}
@@ -93,7 +94,7 @@ async def restore_file(visit: Visit) -> Answer:
     """Restore a file that was deleted."""
     await visit.access()
     file_id = visit.path("file_id")
-    made = await visit.change(lambda write: actions.restore_file(write, file_id, links=links_of(write.call)))
+    made: Any = await visit.change(lambda write: actions.restore_file(write, file_id, links=links_of(write.call)))
     text = gettext("“%(title)s” is there again.") % {"title": made.title}
     return visit.done(_address(visit, made.folder.id if made.folder else None), text)
 
@@ -103,7 +104,9 @@ async def create_folder(visit: Visit) -> Answer:
     """Create a folder."""
     access = await visit.access()
     create = visit.form(FolderCreate, "title")
-    made = await visit.change(lambda write: actions.create_folder(write, access.repository.project_id, create.title))
+    made: Any = await visit.change(
+        lambda write: actions.create_folder(write, access.repository.project_id, create.title)
+    )
     return visit.done(_address(visit, made.id), gettext("The folder “%(title)s” is there.") % {"title": made.title})
 
 
