@@ -10,8 +10,10 @@ from workhook.http.messages import prefers_page
 from workhook.http.operations import Handler, Operation
 from workhook.web.account import settings
 from workhook.web.board import board
-from workhook.web.files import comments, files
+from workhook.web.files import comments as file_comments
+from workhook.web.files import files
 from workhook.web.frame import assets, live
+from workhook.web.hooks import deliveries, hooks, trying
 from workhook.web.signin import consent, installing, login, oidc
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -24,7 +26,10 @@ OPERATIONS: tuple[Operation, ...] = (
     *live.places,
     *board.places,
     *files.places,
-    *comments.places,
+    *file_comments.places,
+    *hooks.places,
+    *trying.places,
+    *deliveries.places,
 )
 _FOR_PEOPLE = {"root": settings.home, "apps_get_public": installing.about}
 

@@ -65,7 +65,7 @@ async def read_folder(visit: Visit, access: Access) -> FolderPage:
     found = await queries.list_folder_files(
         visit.database,
         access.repository,
-        folder_id=folder and folder.id,
+        folder_id=folder.id if folder else None,
         not_private=access.is_client,
         before=before[:TITLE_MAX_CHARS],
         limit=FILES_MAX + 1,
