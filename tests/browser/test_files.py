@@ -61,7 +61,7 @@ async def test_a_file_comes_without_scripts(visit: Visits, team: Team, tmp_path:
 
 
 async def test_the_pages_of_files(visit: Visits, team: Team, width: int, scheme: Scheme) -> None:
-    page = await visit(path_of(team), team.member, width=width, scheme=scheme)
+    page = await visit(path_of(team), team.member, width=width, scheme=scheme, reduced_motion="reduce")
     await picture(page, "files-empty")
     names = ["<b>bold.svg", "\u202egpj.exe", "x" * 251 + ".svg", "\U0001f984.svg"]
     await choose(page, *((name, "image/svg+xml", SVG) for name in names))
