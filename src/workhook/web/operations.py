@@ -12,6 +12,8 @@ from workhook.web.account import settings
 from workhook.web.activity import activity
 from workhook.web.board import board
 from workhook.web.calendar import calendar
+from workhook.web.files import comments as file_comments
+from workhook.web.files import files
 from workhook.web.frame import assets, live
 from workhook.web.hooks import deliveries, hooks, trying
 from workhook.web.listing import listing
@@ -28,6 +30,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *installing.routes,
     *live.places,
     *board.places,
+    *files.places,
+    *file_comments.places,
     *hooks.places,
     *trying.places,
     *deliveries.places,

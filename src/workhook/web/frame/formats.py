@@ -11,6 +11,7 @@ from workhook.web.frame import texts
 if TYPE_CHECKING:
     from markupsafe import Markup
 
+_SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 _DECIMAL = {"en": (",", "."), "de": (".", ",")}
 
 
@@ -47,6 +48,16 @@ def amount(minor: int, currency: str) -> str:
     return f"{sign}{number}{decimal}{part:02} {currency}"
 
 
+def file_size(count: int) -> str:
+    """Bytes in the largest unit of which there is one: `1.5 MiB`, as limits of the API are told."""
+    value, units = float(count), iter(_SIZES)
+    unit = next(units)
+    while value >= 1024 and unit != _SIZES[-1]:
+        value, unit = value / 1024, next(units)
+    number = f"{value:.0f}" if unit == "B" or value >= 100 else f"{value:.1f}".removesuffix(".0")
+    return f"{number.replace('.', _DECIMAL[texts.language()][1])} {unit}"
+
+
 def initials(name: str) -> str:
     """One or two letters that stand for somebody without a picture."""
     words = name.split() or ["?"]
@@ -63,6 +74,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "when": when,
     "duration": duration,
     "amount": amount,
+    "file_size": file_size,
     "initials": initials,
     "hue": hue,
 }

@@ -32,7 +32,15 @@ from workhook.identity.context import Write
 from workhook.identity.schemas import Actor, Organization, Repository
 from workhook.storage import Database, Transaction
 from workhook.web.frame import flash, render
-from workhook.web.frame.sessions import Session, read_form, redirect, sign_in_redirect, signed_in
+from workhook.web.frame.sessions import (
+    Session,
+    check_key,
+    check_sender,
+    read_form,
+    redirect,
+    sign_in_redirect,
+    signed_in,
+)
 from workhook.work.access import Access, find_access
 
 T = TypeVar("T")
@@ -99,6 +107,11 @@ class Visit:
         empty = {name: None for name in names if self.fields.get(name) == "" and _may_be_null(shape, name)}
         return parameters.gather(shape, given, {**empty, **values})
 
+    async def admit(self, fields: dict[str, list[str]]) -> None:
+        """Check and take out the field `csrf` of a form with a file, before any of the file is kept: it has to stand
+        before the file. Raises `Forbidden`."""
+        check_key(self.call, self.session, "".join(fields.pop("csrf", [])))
+
     async def change(self, step: Callable[[Write], Awaitable[T]], *, retry: Retry | None = None) -> T:
         """Run the change in one transaction, and again where `retry` says so."""
 
@@ -155,11 +168,15 @@ class Places(Sequence[Operation], Declaring):
     def __len__(self) -> int:
         return len(self.operations)
 
-    def route(self, method: str, path: str, **facts: Any) -> Callable[[H], H]:
+    def upload(self, path: str, **facts: Any) -> Callable[[H], H]:
+        """A form with a file, which the page itself takes in (`Visit.admit`): so no file is ever in memory."""
+        return self.route("POST", path, reads_form=False, **facts)
+
+    def route(self, method: str, path: str, *, reads_form: bool = True, **facts: Any) -> Callable[[H], H]:
         def declare(function: H) -> H:
             name = f"place_{self.tag}_{getattr(function, '__name__', '')}"
             summary = (inspect.getdoc(function) or "").partition("\n\n")[0].removesuffix(".")
-            handler = _handler(function)
+            handler = _handler(function, reads_form)
             self.operations.append(
                 Operation(PLACES, method, path, handler, name, summary, None, "pages", etag=False, **facts)
             )
@@ -168,7 +185,7 @@ class Places(Sequence[Operation], Declaring):
         return declare
 
 
-def _handler(function: Callable[[Visit], Awaitable[Any]]) -> Callable[[Call], Awaitable[Answer]]:
+def _handler(function: Callable[[Visit], Awaitable[Any]], reads_form: bool) -> Callable[[Call], Awaitable[Answer]]:
     async def handle(call: Call) -> Answer:
         session = await signed_in(call)
         if call.operation.method == "GET":
@@ -178,7 +195,10 @@ def _handler(function: Callable[[Visit], Awaitable[Any]]) -> Callable[[Call], Aw
             if session is None:  # not to the sign-in page, which could not lead back to what was sent
                 raise Forbidden("You have been signed out. Sign in again.", code="signed_out")
             visit = _begin(call, session)
-            visit.fields = await read_form(call, session)
+            if reads_form or not _is_multipart(call):  # what is not even a form of files is refused as other forms are
+                visit.fields = await read_form(call, session)
+            else:
+                check_sender(call, session)
             answer: Answer = await function(visit)
         except Problem as problem:
             if not wants_stream(call) or problem.status >= 500:
@@ -188,6 +208,10 @@ def _handler(function: Callable[[Visit], Awaitable[Any]]) -> Callable[[Call], Aw
         return answer
 
     return handle
+
+
+def _is_multipart(call: Call) -> bool:
+    return (call.header("content-type") or "").lstrip().lower().startswith("multipart/form-data")
 
 
 def _begin(call: Call, session: Session) -> Visit:

@@ -193,22 +193,35 @@ async def read_form(call: Call, session: Session | None) -> dict[str, str]:
     `session` None: the form was shown with `form_key`. Raises `Forbidden` for a form of another site, without the
     `csrf` field, or with another session's; `Malformed`, `TooLarge`, `UnsupportedMediaType` for what is no form.
     """
-    if session is not None:
-        call.record.touches(session.user.id)  # whoever sends this in the user's name: the audit log tells of it there
-    _check_site(call)
+    check_sender(call, session)
     media_type = (call.header("content-type") or "").partition(";")[0].strip().lower()
     if media_type != _MEDIA_TYPE:
         raise UnsupportedMediaType(f"Send a form (Content-Type: {_MEDIA_TYPE}).")
     fields = _fields(await call.body(FORM_MAX_BYTES))
+    check_key(call, session, fields.get("csrf", ""))
+    await check_alive(call, session)
+    return fields
+
+
+def check_sender(call: Call, session: Session | None) -> None:
+    """The first of what is asked of every form, before its body is read. Raises `Forbidden`."""
+    if session is not None:
+        call.record.touches(session.user.id)  # whoever sends this in the user's name: the audit log tells of it there
+    _check_site(call)
+
+
+def check_key(call: Call, session: Session | None, given: str) -> None:
+    """`given`: the field `csrf`. Raises `Forbidden`."""
     secret = cookies.read(call, cookies.FORM)
     expected = session.csrf if session is not None else secret and cookies.csrf_of(secret)
-    given = cookies.unmasked(fields.get("csrf", ""))
-    if expected is None or not secrets.compare_digest(given.encode(), expected.encode()):
+    if expected is None or not secrets.compare_digest(cookies.unmasked(given).encode(), expected.encode()):
         raise Forbidden(_STALE, code="csrf")
-    # The body may have taken its time: a session that was ended meanwhile finishes nothing.
+
+
+async def check_alive(call: Call, session: Session | None) -> None:
+    """The body may have taken its time: a session that was ended meanwhile finishes nothing. Raises `Forbidden`."""
     if session is not None and not await sessions.is_alive(call.database, session.id):
         raise Forbidden("You have been signed out. Sign in again.", code="signed_out")
-    return fields
 
 
 async def read_session_form(call: Call, again: str) -> tuple[Session, dict[str, str]]:

@@ -44,7 +44,7 @@ from workhook.work.record_events import publish_event
 
 _people = accounts.alias("people")
 _read_file = row_reader(File)
-_files = (
+files_with_people = (
     sa.select(
         *selected(File, files),
         folders.c.id.label("folder_id"),
@@ -55,7 +55,7 @@ _files = (
     .outerjoin(folders, folders.c.id == files.c.folder_id)
 )
 _this_file = files.c.id == sa.bindparam("file_id")
-_one = with_access(_files, files.c.repository_id).where(_this_file)
+_one = with_access(files_with_people, files.c.repository_id).where(_this_file)
 _locked = _one.with_for_update(of=files)
 _content = (
     sa.select(*(files.c[name] for name in Content.__struct_fields__))
@@ -65,7 +65,7 @@ _content = (
 
 
 def _list(in_folder: bool, not_private: bool) -> sa.Select[Any]:
-    statement = _files.where(
+    statement = files_with_people.where(
         files.c.repository_id == big("repository_id"),
         files.c.deleted_at.is_(None),
         files.c.id > sa.bindparam("after"),
@@ -114,7 +114,7 @@ async def list_files(
     """By id, from behind `after`."""
     params = {"repository_id": repository.id, "folder_id": folder_id, "after": after, "limit": limit}
     rows = await reader.fetch_all(_lists[folder_id is not None, not_private], params)
-    return [_file_of(row, repository) for row in rows]
+    return [file_of(row, repository) for row in rows]
 
 
 async def find_file(reader: Reader, actor: Actor, file_id: str) -> tuple[Access, File]:
@@ -192,12 +192,12 @@ async def _fetch(reader: Reader, statement: sa.Select[Any], actor: Actor, file_i
     row = await reader.fetch_one(statement, {"file_id": file_id, "user_id": actor.user.id})
     access = access_of(row, actor)
     assert row is not None, "access_of raises for none"
-    file = _file_of(row, access.repository)
+    file = file_of(row, access.repository)
     access.require_sight(file.private)
     return access, file
 
 
-def _file_of(row: Row, repository: Repository) -> File:
+def file_of(row: Row, repository: Repository) -> File:
     """It has no link yet."""
     folder_id = row["folder_id"]
     return _read_file(

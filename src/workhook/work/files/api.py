@@ -11,8 +11,7 @@ from urllib.parse import quote
 import structlog
 from prometheus_client import Counter
 
-from workhook.core import json
-from workhook.core.errors import Forbidden, Invalid, NotFound, PreconditionFailed, Problem, Unauthenticated
+from workhook.core.errors import Forbidden, NotFound, PreconditionFailed, Problem, Unauthenticated
 from workhook.core.records import to_response
 from workhook.http import conditions, idempotency, lists, parameters
 from workhook.http.calls import Answer, Call
@@ -26,6 +25,7 @@ from workhook.storage import Transaction
 from workhook.work.access import find_access
 from workhook.work.files import actions
 from workhook.work.files.links import Links, is_signed, links_of
+from workhook.work.files.receiving import receive
 from workhook.work.files.schemas import (
     Content,
     File,
@@ -38,7 +38,7 @@ from workhook.work.files.schemas import (
     FoldersAnswer,
     file_to_response,
 )
-from workhook.work.files.upload import FORM, NAMELESS, Form, least_file_bytes, parameters_of, read_form
+from workhook.work.files.upload import FORM, NAMELESS
 from workhook.work.schemas import Done
 
 routes = Routes(WORK_API, "Files", read="work.read", write="work.write")
@@ -106,50 +106,16 @@ async def create_file(call: Call, project_id: str) -> Answer:
     Send a form with one file. A setting limits its size, by default to 100 MiB.
     """
     access = await find_access(call.database, actor_of(call), project_id)
-    access.require_writable()  # before the body is read: nobody else makes us store anything
-    if call.header("idempotency-key") is None:  # or else it may have been stored already
-        await actions.require_room(call, access, least_file_bytes(call))
-    async with call.services.blobs.incoming() as incoming:
-        form = await read_form(call, incoming, limit=call.services.settings.upload_max_mb * 2**20)
-        await call.body_came()
-        create = _parameters(call, form)
-        await incoming.keep()
-    content = Content(form.name, form.content_type, incoming.size, incoming.sha256, incoming.name)
-    is_stored = False
+    upload = await receive(call, access, may_be_stored=call.header("idempotency-key") is not None)
 
     async def change(tx: Transaction) -> Answer:
-        nonlocal is_stored
-        is_stored = False
-        await actions.reserve_room(tx, call, access, content.size)
-        made = await actions.create_file(Write.for_call(call, tx), project_id, create, content, links=links_of(call))
-        is_stored = True
-        return Answer(FileAnswer(made))
+        return Answer(FileAnswer(await upload.create(Write.for_call(call, tx))))
 
-    try:
-        answer = await idempotency.write(call, change, content=_fingerprint(form, content))
-        is_stored = is_stored and "Idempotent-Replayed" not in answer.headers
+    async with upload:
+        answer = await idempotency.write(call, change, content=upload.fingerprint)
+        if "Idempotent-Replayed" in answer.headers:
+            upload.is_stored = False
         return answer
-    finally:
-        # After a commit that may or may not have been, the blob stays for `trash.purge`, which looks whether a row has
-        # it; else one that is no file's is deleted.
-        if not is_stored:
-            await call.services.blobs.forget(content.blob)
-
-
-def _parameters(call: Call, form: Form) -> FileCreate:
-    """Raises `Invalid` with what is wrong with the file, too."""
-    try:
-        create = parameters.gather(FileCreate, parameters_of(call.query, form), {})
-    except Invalid as error:
-        raise Invalid(faults=[*form.faults, *error.faults]) from error
-    if form.faults:
-        raise Invalid(faults=form.faults)
-    return create
-
-
-def _fingerprint(form: Form, content: Content) -> bytes:
-    """The request, as far as it is the same when it is sent again: boundaries differ."""
-    return json.encode([sorted(form.fields.items()), content.name, content.content_type, content.sha256])
 
 
 @routes.get("/files/{id}")

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.vault import Vault
 from workhook.http.calls import Call
+from workhook.http.operations import WORK_API
 
 STEP_MS = DAY_MS
 """Links expire at whole steps, so that a record is the same, and so is its ETag, however often it is read in one."""
@@ -45,8 +46,8 @@ class Links:
 
 
 def links_of(call: Call) -> Links:
-    """For the answer to a call, and for the events of what it changes."""
-    return links_from(call.services.vault, call.base_for_others)
+    """For the answer to a call, of the API or of a page, and for the events of what it changes."""
+    return links_from(call.services.vault, call.base_for_others.removesuffix(call.prefix) + WORK_API.prefixes[0])
 
 
 def links_from(vault: Vault, base: str) -> Links:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from urllib.parse import unquote_to_bytes
 
 from multipart import (  # type: ignore[import-untyped]  # the library has no types
@@ -29,9 +29,17 @@ AROUND_MAX_BYTES = 1024 * 1024  # of a body beside the content of the file
 
 _PLAIN = ("", "7bit", "8bit", "binary")
 
+Fields = dict[str, list[str]]
+Admit = Callable[[Fields], Awaitable[None]]
 
-async def read_form(call: Call, incoming: Incoming, *, limit: int) -> Form:
-    """The file goes to `incoming`, which the caller keeps or not. `limit`: bytes of a file.
+
+async def admit_all(fields: Fields) -> None:
+    """Whoever calls the API has shown a token before."""
+
+
+async def read_form(call: Call, incoming: Incoming, *, limit: int, admit: Admit = admit_all) -> Form:
+    """The file goes to `incoming`, which the caller keeps or not. `limit`: bytes of a file. `admit` is given the fields
+    before the file, and raises unless the file may come.
 
     Raises `UnsupportedMediaType`, `Malformed`, `TooLarge` as soon as there is too much, `Invalid` for a field that no
     parameter can be, `Unavailable` when there is no room. Wrong use of the field `file` is among the form's `faults`.
@@ -39,7 +47,7 @@ async def read_form(call: Call, incoming: Incoming, *, limit: int) -> Form:
     too_large = TooLarge(f"A file may have at most {limit // 2**20} MiB.")
     if least_file_bytes(call) > limit:
         raise too_large
-    form = Form(incoming, limit, too_large)
+    form = Form(incoming, limit, too_large, admit)
     parser = PushMultipartParser(_boundary(call.header("content-type")), max_segment_count=PARTS_MAX)
     seen = 0
     async for data in call.request.stream():
@@ -51,6 +59,8 @@ async def read_form(call: Call, incoming: Incoming, *, limit: int) -> Form:
             for event in _events(parser, data[start : start + STEP_BYTES]):
                 await form.read(event)
     _close(parser)
+    if not form.has_file:
+        await admit(form.fields)
     if not form.has_file and not form.faults:
         form.add_fault(FILE_FIELD, "missing", f"{FILE_FIELD} is required")
     return form
@@ -95,8 +105,8 @@ class Form:
     """A form, whose parts are read one after the other. `fields` are the parameters, by name; the file's bytes are in
     the `Incoming`."""
 
-    def __init__(self, incoming: Incoming, limit: int, too_large: TooLarge) -> None:
-        self.fields: dict[str, list[str]] = {}
+    def __init__(self, incoming: Incoming, limit: int, too_large: TooLarge, admit: Admit = admit_all) -> None:
+        self.fields: Fields = {}
         self.name = ""
         self.content_type = ""
         self.faults: list[Fault] = []
@@ -104,6 +114,7 @@ class Form:
         self._incoming = incoming
         self._limit = limit
         self._too_large = too_large
+        self._admit = admit
         self._part: MultipartSegment | None = None
         self._text = bytearray()
         self._is_content = False
@@ -112,6 +123,8 @@ class Form:
     async def read(self, event: MultipartSegment | bytes | None) -> None:
         if isinstance(event, MultipartSegment):
             self._begin(event)
+            if self._is_content:
+                await self._admit(self.fields)
         elif event is None:
             self._end()
         elif self._is_content:

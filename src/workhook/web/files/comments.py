@@ -1,0 +1,105 @@
+"""The forms of comments on files and of replies to them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from workhook.core.errors import NotFound
+from workhook.http.calls import Answer
+from workhook.identity.context import Write
+from workhook.web.files import view
+from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.texts import gettext
+from workhook.work.access import Access
+from workhook.work.comments import actions, api
+from workhook.work.comments.schemas import CommentCreate, CommentEdit, ReplyCreate, ReplyEdit
+from workhook.work.files.links import links_of
+
+places = Places("file_comments")
+_FILE = "/{owner}/{project}/files/{file_id}"
+_COMMENT = f"{_FILE}/comments/{{comment_id}}"
+_REPLY = f"{_COMMENT}/replies/{{reply_id}}"
+
+
+@places.post(f"{_FILE}/comments")
+async def comment(visit: Visit) -> Answer:
+    """Comment on a file."""
+    access, file = await view.find_file(visit)
+    create = visit.form(CommentCreate, "text", **_private(visit, access))
+    made = await visit.change(lambda write: actions.create_file_comment(write, file.id, create, links_of(write.call)))
+    return visit.done(f"{_address(visit)}#comment-{made.id}")
+
+
+@places.post(f"{_COMMENT}/edit")
+async def edit_comment(visit: Visit) -> Answer:
+    """Change a comment."""
+    access, _ = await view.find_file(visit)
+    edit = visit.form(CommentEdit, "text", **_private(visit, access))
+    await _on_comment(visit, lambda write, comment_id: api.edit_file_comment(write, comment_id, edit))
+    return visit.done(f"{_address(visit)}#comment-{_number(visit, 'comment_id')}")
+
+
+@places.post(f"{_COMMENT}/delete")
+async def delete_comment(visit: Visit) -> Answer:
+    """Delete a comment with the replies to it."""
+    await view.find_file(visit)
+    await _on_comment(visit, api.delete_file_comment)
+    return visit.done(_address(visit), gettext("The comment was deleted."))
+
+
+@places.post(f"{_COMMENT}/replies")
+async def reply(visit: Visit) -> Answer:
+    """Reply to a comment."""
+    access, _ = await view.find_file(visit)
+    create = visit.form(ReplyCreate, "body", **_private(visit, access))
+    await _on_comment(visit, lambda write, comment_id: api.create_file_comment_reply(write, comment_id, create))
+    return visit.done(f"{_address(visit)}#comment-{_number(visit, 'comment_id')}")
+
+
+@places.post(f"{_REPLY}/edit")
+async def edit_reply(visit: Visit) -> Answer:
+    """Change a reply."""
+    access, _ = await view.find_file(visit)
+    edit = visit.form(ReplyEdit, "body", **_private(visit, access))
+    reply_id = _number(visit, "reply_id")
+    await _on_comment(visit, lambda write, comment_id: api.edit_file_comment_reply(write, comment_id, reply_id, edit))
+    return visit.done(f"{_address(visit)}#reply-{reply_id}")
+
+
+@places.post(f"{_REPLY}/delete")
+async def delete_reply(visit: Visit) -> Answer:
+    """Delete a reply."""
+    await view.find_file(visit)
+    reply_id = _number(visit, "reply_id")
+    await _on_comment(visit, lambda write, comment_id: api.delete_file_comment_reply(write, comment_id, reply_id))
+    return visit.done(_address(visit), gettext("The reply was deleted."))
+
+
+async def _on_comment(visit: Visit, change: Callable[[Write, int], Awaitable[object]]) -> None:
+    """Run the change of a comment of the path, which has to be one on the file of the path. Raises `NotFound`."""
+    comment_id = _number(visit, "comment_id")
+
+    async def step(write: Write) -> None:
+        _, found = await actions.lock_file_comment(write.tx, write.actor, comment_id)
+        if found.file.id != visit.path("file_id"):
+            raise NotFound()
+        await change(write, comment_id)
+
+    await visit.change(step)
+
+
+def _private(visit: Visit, access: Access) -> dict[str, object]:
+    """A box that is not ticked is not sent. Clients have none."""
+    return {} if access.is_client else {"private": "private" in visit.fields}
+
+
+def _number(visit: Visit, name: str) -> int:
+    """Raises `NotFound` for what is no id."""
+    text = visit.path(name)
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise NotFound()
+    return int(text)
+
+
+def _address(visit: Visit) -> str:
+    return f"/{visit.path('owner')}/{visit.path('project')}/files/{visit.path('file_id')}"

@@ -1,0 +1,132 @@
+"""The pages and forms of files and folders."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from workhook.http.calls import Answer
+from workhook.http.messages import prefers_page
+from workhook.identity.context import Write
+from workhook.web.files import view
+from workhook.web.frame.flash import Undo
+from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.sessions import check_alive
+from workhook.web.frame.texts import gettext
+from workhook.work.files import actions
+from workhook.work.files.links import links_of
+from workhook.work.files.receiving import limit_of, receive
+from workhook.work.files.schemas import File, FileAnswer, Folder, FolderCreate
+
+places = Places("files")
+
+
+@places.get("/{owner}/{project}/files")
+async def folder(visit: Visit) -> Answer:
+    """Show the files of a project, one folder at a time."""
+    access = await visit.access()
+    shown = await view.read_folder(visit, access)
+    return visit.page(
+        "files/folder.html",
+        access=access,
+        shown=shown,
+        may_write=view.may_write(access),
+        may_change=view.may_change,
+        icon_of=view.icon_of,
+        limit=limit_of(visit.call),
+    )
+
+
+@places.upload("/{owner}/{project}/files")
+async def upload(visit: Visit) -> Answer:
+    """Upload a file: led to its folder, or told of the file as the API tells of it, if that is what is asked for."""
+    access = await visit.access()
+    taken = await receive(visit.call, access, admit=visit.admit)
+    async with taken:
+        await check_alive(visit.call, visit.session)
+        made: Any = await visit.change(taken.create)
+    if not prefers_page(visit.call.header("accept"), otherwise=True):
+        return Answer(FileAnswer(made), status=201, headers={"Cache-Control": "no-store"})
+    text = gettext("“%(title)s” was uploaded.") % {"title": made.title}
+    return visit.done(_address(visit, made.folder.id if made.folder else None), text)
+
+
+@places.get("/{owner}/{project}/files/{file_id}")
+async def file(visit: Visit) -> Answer:
+    """Show a file and the comments on it."""
+    access, found = await view.find_file(visit)
+    kind = view.kind_of(found)
+    return visit.page(
+        "files/file.html",
+        has_secret=True,  # the signed link
+        access=access,
+        file=found,
+        link=view.link_of(visit.call, found),
+        kind=kind,
+        icon_of=view.icon_of,
+        text=await view.read_text(visit.call, found) if kind == "text" else None,
+        is_cut=found.size > view.TEXT_BYTES,
+        comments=await view.read_comments(visit, found),
+        may_write=view.may_write(access),
+        may_change=view.may_change,
+        writable=view.writable,
+    )
+
+
+@places.post("/{owner}/{project}/files/{file_id}/delete")
+async def delete_file(visit: Visit) -> Answer:
+    """Delete a file, which can be restored."""
+    _, found = await view.find_file(visit)
+
+    async def delete(write: Write) -> File:
+        access, locked = await actions.lock_file(write.tx, write.actor, found.id)
+        await actions.delete_file(write, access, locked, links=links_of(write.call))
+        return locked
+
+    gone = await visit.change(delete)
+    text = gettext("“%(title)s” was deleted. It can be restored for 30 days.") % {"title": gone.title}
+    undo = Undo(f"{_address(visit)}/{gone.id}/restore")
+    return visit.done(_address(visit, gone.folder.id if gone.folder else None), text, undo=undo)
+
+
+@places.post("/{owner}/{project}/files/{file_id}/restore")
+async def restore_file(visit: Visit) -> Answer:
+    """Restore a file that was deleted."""
+    await visit.access()
+    file_id = visit.path("file_id")
+    made: Any = await visit.change(lambda write: actions.restore_file(write, file_id, links=links_of(write.call)))
+    text = gettext("“%(title)s” is there again.") % {"title": made.title}
+    return visit.done(_address(visit, made.folder.id if made.folder else None), text)
+
+
+@places.post("/{owner}/{project}/folders")
+async def create_folder(visit: Visit) -> Answer:
+    """Create a folder."""
+    access = await visit.access()
+    create = visit.form(FolderCreate, "title")
+    made: Any = await visit.change(
+        lambda write: actions.create_folder(write, access.repository.project_id, create.title)
+    )
+    return visit.done(_address(visit, made.id), gettext("The folder “%(title)s” is there.") % {"title": made.title})
+
+
+@places.post("/{owner}/{project}/folders/{folder_id}/delete")
+async def delete_folder(visit: Visit) -> Answer:
+    """Delete a folder that is empty. One of the same title takes it back: there was nothing else to it."""
+    await visit.access()
+
+    async def delete(write: Write) -> Folder:
+        access, locked = await actions.lock_folder(write.tx, write.actor, visit.path("folder_id"))
+        view.require_place(visit, access)
+        await actions.delete_folder(write, access, locked)
+        return locked
+
+    gone = await visit.change(delete)
+    text = gettext("The folder “%(title)s” was deleted.") % {"title": gone.title}
+    base = f"/{visit.path('owner')}/{visit.path('project')}"
+    return visit.done(_address(visit), text, undo=Undo(f"{base}/folders", {"title": gone.title}))
+
+
+def _address(visit: Visit, folder_id: str | None = None) -> str:
+    base = f"/{visit.path('owner')}/{visit.path('project')}/files"
+    return f"{base}?folder={quote(folder_id)}" if folder_id else base

@@ -1,0 +1,188 @@
+// Sends files that were chosen or dropped, each by a request of its own: with its progress, and again if it failed.
+// Without this the form sends one file, as any form does.
+import { Controller } from "stimulus"
+import * as Turbo from "turbo"
+
+const AT_ONCE = 2
+
+export default class extends Controller {
+  static targets = ["form", "input", "list", "row", "told"]
+  static values = {
+    limit: Number, tooLarge: String, lost: String, stopped: String, sending: String, waiting: String, done: String,
+    failed: String, leave: String,
+  }
+
+  connect() {
+    this.uploads = new Map() // by the row that shows it
+    this.inputTarget.multiple = true
+    this.events = [
+      [document, "dragover", (event) => this.over(event)],
+      [document, "dragleave", (event) => { if (!event.relatedTarget) this.leaveOff() }],
+      [document, "drop", (event) => this.drop(event)],
+      [document, "turbo:before-visit", (event) => { if (this.isBusy && !confirm(this.leaveValue)) event.preventDefault() }],
+      [window, "beforeunload", (event) => { if (this.isBusy) event.preventDefault() }],
+      // A refresh takes away neither what is under way nor what failed: the server knows nothing of these rows.
+      [this.element, "turbo:before-morph-element", (event) => this.keep(event)],
+    ]
+    for (const [target, name, listener] of this.events) target.addEventListener(name, listener)
+  }
+
+  disconnect() {
+    for (const [target, name, listener] of this.events) target.removeEventListener(name, listener)
+    for (const upload of this.uploads.values()) upload.request?.abort()
+    this.uploads.clear()
+  }
+
+  get isBusy() {
+    return [...this.uploads.values()].some((each) => each.state === "waiting" || each.state === "sending")
+  }
+
+  keep(event) {
+    if (event.target === this.element) return // its form is made anew, as its secret may be
+    const isOurs = event.target === this.listTarget || event.target === this.toldTarget || this.listTarget.contains(event.target)
+    if (isOurs || event.target === this.inputTarget) event.preventDefault()
+  }
+
+  over(event) {
+    if (!event.dataTransfer?.types.includes("Files")) return
+    event.preventDefault()
+    event.dataTransfer.dropEffect = "copy"
+    this.element.classList.add("over")
+  }
+
+  leaveOff() {
+    this.element.classList.remove("over")
+  }
+
+  drop(event) {
+    this.leaveOff()
+    if (!event.dataTransfer?.files.length) return
+    event.preventDefault()
+    this.add(event.dataTransfer.files)
+  }
+
+  chosen() {
+    this.add(this.inputTarget.files)
+    this.inputTarget.value = ""
+  }
+
+  submit(event) {
+    event.preventDefault()
+    if (this.inputTarget.files.length) this.chosen()
+  }
+
+  // What is private is so for the files that are chosen next: each keeps the fields of its moment.
+  add(files) {
+    for (const file of files) {
+      const row = this.rowTarget.content.firstElementChild.cloneNode(true)
+      const fields = [...new FormData(this.formTarget)].filter(([name]) => name !== "file")
+      const upload = { file, fields, row, state: "waiting" }
+      this.uploads.set(row, upload)
+      this.part(row, "name").textContent = file.name
+      this.part(row, "progress").setAttribute("aria-label", file.name)
+      this.listTarget.append(row)
+      if (this.limitValue && file.size > this.limitValue) this.fail(upload, this.tooLargeValue, false)
+      else this.show(upload, "waiting", this.waitingValue)
+    }
+    this.next()
+  }
+
+  next() {
+    const all = [...this.uploads.values()]
+    const free = AT_ONCE - all.filter((each) => each.state === "sending").length
+    all.filter((each) => each.state === "waiting").slice(0, Math.max(0, free)).forEach((each) => this.send(each))
+  }
+
+  send(upload) {
+    const request = new XMLHttpRequest()
+    const body = new FormData()
+    for (const [name, value] of upload.fields) body.append(name, value)
+    body.append("file", upload.file)
+    request.open("POST", this.formTarget.action)
+    request.setRequestHeader("Accept", "application/json")
+    request.upload.addEventListener("progress", (event) => {
+      if (event.lengthComputable) this.part(upload.row, "progress").value = (100 * event.loaded) / event.total
+    })
+    request.addEventListener("load", () => this.answered(upload))
+    request.addEventListener("error", () => this.fail(upload, this.lostValue))
+    request.addEventListener("abort", () => this.fail(upload, this.stoppedValue))
+    upload.request = request
+    this.show(upload, "sending", this.sendingValue)
+    request.send(body)
+  }
+
+  answered(upload) {
+    const { status, responseText } = upload.request
+    if (status >= 200 && status < 300) {
+      this.told(this.doneValue, upload)
+      this.uploads.delete(upload.row)
+      upload.row.remove()
+    } else {
+      this.fail(upload, reasonOf(responseText) ?? `${status}`)
+    }
+    this.next()
+    if (!this.isBusy) Turbo.session.refresh(document.baseURI)
+  }
+
+  fail(upload, reason, isWorthATry = true) {
+    this.show(upload, "failed", reason)
+    this.part(upload.row, "retry").hidden = !isWorthATry
+    this.told(this.failedValue, upload, reason)
+    this.next()
+  }
+
+  show(upload, state, text) {
+    upload.state = state
+    const isOver = state === "failed"
+    upload.row.classList.toggle("failed", isOver)
+    this.part(upload.row, "state").textContent = text
+    this.part(upload.row, "progress").hidden = isOver
+    this.part(upload.row, "stop").hidden = isOver
+    this.part(upload.row, "retry").hidden = !isOver
+    this.part(upload.row, "dismiss").hidden = !isOver
+  }
+
+  told(text, upload, more = "") {
+    this.toldTarget.textContent = `${text.replace("{name}", () => upload.file.name)} ${more}`
+  }
+
+  retry(event) {
+    const upload = this.of(event)
+    this.part(upload.row, "progress").value = 0
+    upload.fields = upload.fields.map(([name, value]) => [name, name === "csrf" ? this.formTarget.elements.csrf.value : value])
+    this.show(upload, "waiting", this.waitingValue)
+    this.next()
+  }
+
+  stop(event) {
+    const upload = this.of(event)
+    if (upload.state === "sending") upload.request.abort()
+    else this.fail(upload, this.stoppedValue)
+  }
+
+  dismiss(event) {
+    const upload = this.of(event)
+    this.uploads.delete(upload.row)
+    upload.row.remove()
+    this.inputTarget.focus()
+  }
+
+  of(event) {
+    return this.uploads.get(event.target.closest(".upload-row"))
+  }
+
+  part(row, name) {
+    return row.querySelector(`[data-part=${name}]`)
+  }
+}
+
+// What the server says, each fault in its own words.
+function reasonOf(text) {
+  try {
+    const answer = JSON.parse(text)
+    const faults = (answer.errors ?? []).map((each) => each.message).filter((each) => each)
+    return faults.length ? faults.join(". ") : answer.message
+  } catch {
+    return undefined // not of this server, but of one before it
+  }
+}

@@ -1,0 +1,95 @@
+"""The files of a project: uploads with their progress, and the page of a file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.browser.checks import accessible, fits, keyboard, picture
+from tests.browser.people import Team
+from tests.browser.visits import Scheme, Visits
+
+SVG = b'<svg xmlns="http://www.w3.org/2000/svg" width="320" height="180"><rect width="320" height="180"/></svg>'
+
+
+def path_of(team: Team) -> str:
+    return f"/{team.world.full_name}/files"
+
+
+async def choose(page: Page, *files: tuple[str, str, bytes]) -> None:
+    payload = [{"name": name, "mimeType": kind, "buffer": content} for name, kind, content in files]
+    await page.locator("#upload-file").set_input_files(payload)  # type: ignore[arg-type]
+
+
+async def test_several_files_are_sent_at_once_and_others_see_them(visit: Visits, team: Team) -> None:
+    other = await visit(path_of(team), team.owner)
+    await expect(other.locator("main")).to_have_attribute("data-live-state", "open")
+    page = await visit(path_of(team), team.member)
+    await choose(page, ("notes.txt", "text/plain", b"some notes"), ("plan.svg", "image/svg+xml", SVG))
+    for each in (page, other):
+        await expect(each.get_by_role("link", name="notes.txt")).to_be_visible()
+        await expect(each.get_by_role("link", name="plan.svg")).to_be_visible()
+    await expect(page.locator(".upload-row")).to_have_count(0)
+    await page.get_by_role("button", name="Delete notes.txt").click()
+    await expect(page.get_by_role("link", name="notes.txt")).to_have_count(0)
+    await page.get_by_role("button", name="Undo").click()
+    await expect(page.get_by_role("link", name="notes.txt")).to_be_visible()
+
+
+async def test_a_lost_connection_is_told_and_the_file_is_sent_again(visit: Visits, team: Team) -> None:
+    visit.expect_trouble("ERR_CONNECTION_RESET")
+    page = await visit(path_of(team), team.client)
+    await page.route(f"**{path_of(team)}", lambda route: route.abort("connectionreset"))
+    await choose(page, ("report.txt", "text/plain", b"text"))
+    await expect(page.get_by_text("The connection was lost.", exact=False).first).to_be_visible()
+    await page.unroute(f"**{path_of(team)}")
+    await page.get_by_role("button", name="Try again").click()
+    await expect(page.get_by_role("link", name="report.txt")).to_be_visible()
+
+
+async def test_a_file_comes_without_scripts(visit: Visits, team: Team, tmp_path: Path) -> None:
+    page = await visit(path_of(team), team.member, scripts=False)
+    (tmp_path / "plain.txt").write_text("plain")
+    await page.locator("#upload-file").set_input_files(tmp_path / "plain.txt")
+    await page.get_by_role("button", name="Upload").click()
+    await page.get_by_role("link", name="plain.txt").click()
+    await page.get_by_label("Write a comment").fill("Well written")
+    await page.get_by_role("button", name="Comment", exact=True).click()
+    await expect(page.get_by_text("Well written").first).to_be_visible()
+
+
+async def test_the_pages_of_files(visit: Visits, team: Team, width: int, scheme: Scheme) -> None:
+    page = await visit(path_of(team), team.member, width=width, scheme=scheme, reduced_motion="reduce")
+    await picture(page, "files-empty")
+    names = ["<b>bold.svg", "\u202egpj.exe", "x" * 251 + ".svg", "\U0001f984.svg"]
+    await choose(page, *((name, "image/svg+xml", SVG) for name in names))
+    await expect(page.get_by_role("link", name="<b>bold.svg")).to_be_visible()
+    await expect(page.locator("#files tbody tr")).to_have_count(len(names))
+    await accessible(page)
+    await fits(page)
+    assert len(await keyboard(page)) > 6
+    await picture(page, "files")
+    await page.get_by_role("link", name="<b>bold.svg").click()
+    await expect(page.locator(".preview img")).to_have_js_property("naturalWidth", 320)
+    await page.get_by_label("Write a comment").fill("Is this the one?")
+    await page.get_by_role("button", name="Comment", exact=True).click()
+    await page.get_by_text("Reply", exact=True).click()
+    await page.get_by_label("Write a reply").fill("It is.")
+    await page.get_by_role("button", name="Send the reply").click()
+    await expect(page.locator(".replies")).to_contain_text("It is.")
+    await expect(page.get_by_label("Write a comment")).to_have_value("")
+    await accessible(page)
+    await fits(page)
+    assert len(await keyboard(page)) > 6
+    await picture(page, "file")
+
+
+@pytest.mark.parametrize("kind", ["text/html", "application/pdf"])
+async def test_what_a_file_holds_never_runs(visit: Visits, team: Team, kind: str) -> None:
+    page = await visit(path_of(team), team.member)
+    await choose(page, ("page.html", kind, b"<script>document.title = 'taken'</script>"))
+    await page.get_by_role("link", name="page.html").click()
+    await expect(page.get_by_role("heading", name="page.html")).to_be_visible()
+    assert "taken" not in await page.title()
