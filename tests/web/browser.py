@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import uuid
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -13,7 +14,7 @@ import httpx
 
 from tests.harness.server import Server
 from workhook.http.calls import Services
-from workhook.identity import actions
+from workhook.identity import actions, queries
 from workhook.identity.schemas import Account
 from workhook.identity.signin import passwords as signin
 from workhook.identity.signin import sessions
@@ -31,29 +32,51 @@ class Form:
 
 
 class _Forms(HTMLParser):
+    """Those that change something: not the search, which is a GET, and not the buttons that close a dialog."""
+
     def __init__(self) -> None:
         super().__init__()
         self.forms: list[Form] = []
+        self._form: Form | None = None
         self._in_button = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
         if tag == "form":
-            assert given["method"] == "post"
-            self.forms.append(Form(given["action"]))
-        elif tag == "input" and self.forms:
-            self.forms[-1].fields[given["name"]] = given.get("value", "")
+            self._form = Form(given.get("action", "")) if given.get("method") == "post" else None
+            self.forms += [self._form] if self._form else []
+        elif tag == "input" and self._form and "name" in given:
+            self._form.fields[given["name"]] = given.get("value", "")
         self._in_button = tag == "button"
 
+    def handle_endtag(self, tag: str) -> None:
+        self._form = None if tag == "form" else self._form
+
     def handle_data(self, data: str) -> None:
-        if self._in_button and data.strip():
-            self.forms[-1].buttons.append(data.strip())
+        if self._in_button and self._form and data.strip():
+            self._form.buttons.append(data.strip())
 
 
 def forms(response: httpx.Response) -> list[Form]:
     parser = _Forms()
     parser.feed(response.text)
     return parser.forms
+
+
+_KEYS = re.compile(r"""(?<=name="csrf" value=")[\w-]{115}(?=")|(?<=name="csp-nonce" content=")[\w-]{22}(?=")""")
+
+
+def without_keys(text: str) -> str:
+    """A page without what is another text each time it is made: the `csrf` field of forms, and the policy's nonce."""
+    return _KEYS.sub("…", text)
+
+
+def policy_of(response: httpx.Response) -> dict[str, str]:
+    """The content security policy, with `NONCE` for the nonce."""
+    parts = re.sub(r"'nonce-[\w-]{22}'", "NONCE", response.headers["content-security-policy"]).split("; ")
+    policy = {name: value for name, _, value in (each.partition(" ") for each in parts)}
+    assert len(policy) == len(parts), "a browser takes the first of two"
+    return policy
 
 
 _numbers = itertools.count(1)
@@ -104,6 +127,20 @@ class Browser:
     def cookie(self) -> str | None:
         """Of the session."""
         return self.client.cookies.get("workhook_session")
+
+    @classmethod
+    def of(cls, server: Server, login: str, **headers: str) -> Browser:
+        """Of a user who has signed in, however: they need no password."""
+
+        async def start(services: Services) -> str:
+            async with services.database.transaction() as tx:
+                user = await queries.find_account(tx, login)
+                assert user is not None
+                return (await sessions.start(tx, user, address="127.0.0.1", user_agent="test"))[1]
+
+        browser = cls(server, **headers)
+        browser.client.cookies.set("workhook_session", server.run(start))
+        return browser
 
     def __enter__(self) -> Browser:
         return self

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from workhook.core.errors import Invalid, NotFound, Problem
+from workhook.core.errors import Forbidden, Invalid, NotFound, Problem
 from workhook.http import parameters
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Declaring, Retry
@@ -57,8 +57,7 @@ class Visit:
 
     @property
     def wants_stream(self) -> bool:
-        """Whether the form was sent by Turbo, which takes parts of a page for an answer."""
-        return STREAM_TYPE in (self.call.header("accept") or "")
+        return wants_stream(self.call)
 
     def path(self, name: str) -> str:
         return self.call.path(name)
@@ -114,7 +113,7 @@ class Visit:
 
     def page(self, template: str, *, status: int = 200, has_secret: bool = False, **context: object) -> Answer:
         """The page, with the note that the last change has left (`done`)."""
-        note, headers = flash.taken(self.call)
+        note, headers = flash.taken(self.call, self.session)
         return render.page(
             template,
             status=status,
@@ -130,7 +129,7 @@ class Visit:
 
     def done(self, location: str, text: str = "", *, undo: flash.Undo | None = None) -> Answer:
         """Lead to a page (303), which tells what was done and, with `undo`, offers to take it back."""
-        return redirect(location, flash.left(self.call, flash.Note(text, undo)) if text else None)
+        return redirect(location, flash.left(self.call, self.session, flash.Note(text, undo)) if text else None)
 
 
 def _may_be_null(shape: type[msgspec.Struct], name: str) -> bool:
@@ -169,28 +168,36 @@ class Places(Sequence[Operation], Declaring):
         return declare
 
 
-def _handler(function: Callable[[Visit], Awaitable[Any]]) -> Callable[[Call], Awaitable[Answer]]:
+def _handler(function: Callable[[Visit], Awaitable[Answer]]) -> Callable[[Call], Awaitable[Answer]]:
     async def handle(call: Call) -> Answer:
         session = await signed_in(call)
-        if session is None:
-            return sign_in_redirect(call)
-        visit = Visit(call, session, session_actor(call, session))
-        call.actor = Caller(visit.actor, rate.UNKNOWN)
-        call.record.viewer.person_id = session.user.id
         if call.operation.method == "GET":
-            answer: Answer = await function(visit)
-            return answer
-        visit.fields = await read_form(call, session)
+            return sign_in_redirect(call) if session is None else await function(_begin(call, session))
         try:
-            answer = await function(visit)
+            if session is None:  # not to the sign-in page, which could not lead back to what was sent
+                raise Forbidden("You have been signed out. Sign in again.", code="signed_out")
+            visit = _begin(call, session)
+            visit.fields = await read_form(call, session)
+            return await function(visit)
         except Problem as problem:
-            if not visit.wants_stream or problem.status >= 500:
+            if not wants_stream(call) or problem.status >= 500:
                 raise
             call.refused = problem
             return toast(problem)
-        return answer
 
     return handle
+
+
+def _begin(call: Call, session: Session) -> Visit:
+    visit = Visit(call, session, session_actor(call, session))
+    call.actor = Caller(visit.actor, rate.UNKNOWN)
+    call.record.viewer.person_id = session.user.id
+    return visit
+
+
+def wants_stream(call: Call) -> bool:
+    """Whether the form was sent by Turbo, which takes parts of a page for an answer."""
+    return STREAM_TYPE in (call.header("accept") or "")
 
 
 def toast(problem: Problem) -> Answer:
