@@ -14,14 +14,15 @@ import platform
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import brotli  # type: ignore[import-untyped]  # it has no types
+import psutil
 from playwright.async_api import Browser, Playwright
 
-from tests.harness.waiting import WAIT_S
+from tests.harness.waiting import WAIT_S, until
 from tests.node_tools import ensure_node_modules
 
 PROGRAMS = ("chromium", "google-chrome", "google-chrome-stable")
@@ -113,3 +114,21 @@ async def launch(playwright: Playwright) -> Browser:
         env={**os.environ, **program.environment},
         timeout=WAIT_S * 1000,
     )
+
+
+def wait_for_end(processes: Iterable[psutil.Process]) -> None:
+    """Fail for those that do not end. A zombie has ended: not each machine has somebody who takes note of orphans."""
+    left = list(processes)
+
+    def over() -> bool:
+        left[:] = [each for each in left if _is_alive(each)]
+        return not left
+
+    until(over)
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

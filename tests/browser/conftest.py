@@ -6,6 +6,7 @@ Playwright's other interface leaves a loop running in the thread of the tests, a
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from inspect import iscoroutinefunction
 from pathlib import Path
 
 import psutil
@@ -13,7 +14,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, async_playwright, expect
 
-from tests.browser.chromium import launch
+from tests.browser.chromium import launch, wait_for_end
 from tests.browser.people import Team, make_team
 from tests.browser.visits import Scheme, Visits
 from tests.harness.databases import Databases
@@ -29,7 +30,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.one_database)
-            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+            if isinstance(item, pytest.Function) and iscoroutinefunction(item.obj):
+                item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 
 
 @pytest.fixture(scope="session")
@@ -54,8 +56,7 @@ async def browser() -> AsyncIterator[Browser]:
         processes = driver.children(recursive=True)
         assert processes
         await browser.close()
-    _, alive = psutil.wait_procs(processes, WAIT_S)
-    assert not alive, f"the browser was closed, and left behind: {alive}"
+    wait_for_end(processes)
 
 
 @pytest_asyncio.fixture(loop_scope="session")
