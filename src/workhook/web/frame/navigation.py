@@ -21,6 +21,8 @@ class Place(NamedTuple):
 def places_of(access: Access) -> list[Place]:
     """Those that the visitor may see, in their order."""
     places = [Place("board", "", "square-kanban", gettext("Board"), "b")]
+    if not access.is_client:
+        places.append(Place("time", "/time", "clock", gettext("Time"), "t"))
     if access.repository.role == "admin":
         places.append(Place("webhooks", "/webhooks", "webhook", gettext("Webhooks"), "w"))
     return places
