@@ -216,7 +216,8 @@ async def _lock_owner(write: HookWrite) -> None:
     nothing may be made afterwards. Raises `Forbidden` if the user of an OAuth app lost the right since. It cannot be
     taken away until the transaction ends; taking it away turns off what was made."""
     tx, actor, owner = write.tx, write.actor, write.owner
-    if not await lock_living(tx, actor.token_id):
+    # A session has no token, and nothing ends with it that it made.
+    if actor.token_id and not await lock_living(tx, actor.token_id):
         raise Unauthenticated("Bad credentials")
     if owner.repository:
         if await tx.fetch_one(_lock_repository, {"id": owner.repository.id}) is None:

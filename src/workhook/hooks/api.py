@@ -8,10 +8,13 @@ import msgspec
 
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
+from workhook.events import samples
+from workhook.events.catalog import known
 from workhook.hooks import actions, bodies, deliveries, health, publishing, queries, redelivery
 from workhook.hooks.bodies import check_types, parse_hook
 from workhook.hooks.config_keys import fault, parse_config
 from workhook.hooks.health import HookHealth
+from workhook.hooks.history import Filters
 from workhook.hooks.records import (
     Accepted,
     AppHookShape,
@@ -75,20 +78,23 @@ def owner_of(call: Call) -> HookOwner:
     return HookOwner(caller.organization.account, viewer=viewer)
 
 
-def _write(call: Call, tx: Transaction) -> actions.HookWrite:
+def hook_write(call: Call, tx: Transaction) -> actions.HookWrite:
+    """What a change of the owner's hooks works with."""
     services = call.services
     limit = services.settings.hooks_per_event
     return actions.HookWrite(tx, actor_of(call), owner_of(call), services.vault, limit, call.base_for_others)
 
 
-async def _hook_of(call: Call, reader: Reader, hook_id: int) -> Hook:
+async def hook_of(call: Call, reader: Reader, hook_id: int) -> Hook:
+    """The hook, if the caller sees it. Raises `NotFound`."""
     hook = await queries.find_hook(reader, owner_of(call), hook_id, actor=actor_of(call))
     if hook is None:
         raise NotFound()
     return hook
 
 
-def _retries_of(call: Call, hook: Hook) -> int:
+def retries_of(call: Call, hook: Hook) -> int:
+    """How many retries an event has at the hook."""
     return deliveries.retries_of(hook, call.services.settings.delivery_retries)
 
 
@@ -120,7 +126,7 @@ async def hooks_create(call: Call) -> Created[HookShape]:
     """Create a webhook for the {called}."""
     owner = owner_of(call)
     change = parse_hook(await call.json_object(), owner.target, call.services.check_url, creating=True)
-    hook = await call.database.in_transaction(lambda tx: actions.create_hook(_write(call, tx), change))
+    hook = await call.database.in_transaction(lambda tx: actions.create_hook(hook_write(call, tx), change))
     shape = hook_shape(hook, owner, call.base)
     return Created(shape, shape.url)
 
@@ -128,7 +134,7 @@ async def hooks_create(call: Call) -> Created[HookShape]:
 @both.get("/hooks/{hook_id}")
 async def hooks_get(call: Call, hook_id: int) -> HookShape:
     """Get a webhook."""
-    [shape] = await _shapes(call, [await _hook_of(call, call.database, hook_id)])
+    [shape] = await _shapes(call, [await hook_of(call, call.database, hook_id)])
     return shape
 
 
@@ -137,7 +143,7 @@ async def hooks_update(call: Call, hook_id: int) -> HookShape:
     """Update a webhook."""
     target = owner_of(call).target
     change = parse_hook(await call.json_object(), target, call.services.check_url, creating=False)
-    hook = await call.database.in_transaction(lambda tx: actions.update_hook(_write(call, tx), hook_id, change))
+    hook = await call.database.in_transaction(lambda tx: actions.update_hook(hook_write(call, tx), hook_id, change))
     [shape] = await _shapes(call, [hook])
     return shape
 
@@ -154,7 +160,7 @@ async def hooks_delete(write: Write, hook_id: int) -> None:
 @both.get("/hooks/{hook_id}/config")
 async def hooks_get_config(call: Call, hook_id: int) -> ConfigShape:
     """Get a webhook's configuration."""
-    return config_shape(await _hook_of(call, call.database, hook_id))
+    return config_shape(await hook_of(call, call.database, hook_id))
 
 
 @both.patch("/hooks/{hook_id}/config", body=bodies.CONFIG_UPDATE)
@@ -165,7 +171,7 @@ async def hooks_update_config(call: Call, hook_id: int) -> ConfigShape:
     if faults:
         raise Invalid(faults=faults)
     return config_shape(
-        await call.database.in_transaction(lambda tx: actions.update_config(_write(call, tx), hook_id, change))
+        await call.database.in_transaction(lambda tx: actions.update_config(hook_write(call, tx), hook_id, change))
     )
 
 
@@ -176,14 +182,14 @@ async def hooks_get_health(call: Call, hook_id: int) -> HookHealth:
     How its deliveries of the last 24 hours went, what waits, and why it is off if it is. With very many deliveries only
     the newest 10,000 are counted.
     """
-    return await health.hook_health(call.database, await _hook_of(call, call.database, hook_id))
+    return await health.hook_health(call.database, await hook_of(call, call.database, hook_id))
 
 
 @both.post("/hooks/{hook_id}/pings", problems=(422,))
 async def hooks_ping(write: Write, hook_id: int) -> None:
     """Send a ping to a webhook."""
     call = write.call
-    hook = await _hook_of(call, write.tx, hook_id)
+    hook = await hook_of(call, write.tx, hook_id)
     await deliveries.count_manual(write.tx, hook.id)
     await actions.send_ping(write.tx, write.actor, owner_of(call), hook, call.base_for_others)
     await _audit(write, "hook.ping", f"hook/{hook.id}")
@@ -196,7 +202,7 @@ _TESTS = "/repos/{owner}/{repo}/hooks/{hook_id}/tests"
 @repository.post(_TESTS, problems=(422,))
 async def repository_hooks_test(write: Write, hook_id: int) -> None:
     """Send the latest push to a webhook."""
-    hook = await _hook_of(write.call, write.tx, hook_id)
+    hook = await hook_of(write.call, write.tx, hook_id)
     await deliveries.count_manual(write.tx, hook.id)
     await deliveries.send_test(write.tx, owner_of(write.call), hook)
     await _audit(write, "hook.test", f"hook/{hook.id}")
@@ -205,12 +211,12 @@ async def repository_hooks_test(write: Write, hook_id: int) -> None:
 @both.get("/hooks/{hook_id}/deliveries", query=_DELIVERY_QUERY)
 async def deliveries_list(call: Call, hook_id: int) -> Listed[list[DeliveryItem]]:
     """List the deliveries of a webhook."""
-    hook = await _hook_of(call, call.database, hook_id)
+    hook = await hook_of(call, call.database, hook_id)
     per_page = per_page_of(call)
     cursor = deliveries.parse_cursor(call.query_text("cursor"))
     filters = deliveries.parse_query(call.query)
     page = await deliveries.list_deliveries(
-        call.database, hook.id, filters, cursor=cursor, per_page=per_page, retries=_retries_of(call, hook)
+        call.database, hook.id, filters, cursor=cursor, per_page=per_page, retries=retries_of(call, hook)
     )
     cursors = {"next": page.next_cursor, "prev": page.prev_cursor}
     relations = {rel: {"cursor": found} for rel, found in cursors.items() if found is not None}
@@ -220,14 +226,14 @@ async def deliveries_list(call: Call, hook_id: int) -> Listed[list[DeliveryItem]
 @both.get("/hooks/{hook_id}/deliveries/{delivery_id}", problems=(422,))
 async def deliveries_get(call: Call, hook_id: int, delivery_id: int) -> DeliveryDetail:
     """Get a delivery."""
-    hook = await _hook_of(call, call.database, hook_id)
-    return await deliveries.find_delivery(call.database, hook.id, delivery_id, retries=_retries_of(call, hook))
+    hook = await hook_of(call, call.database, hook_id)
+    return await deliveries.find_delivery(call.database, hook.id, delivery_id, retries=retries_of(call, hook))
 
 
 @both.post("/hooks/{hook_id}/deliveries/{delivery_id}/attempts", status=202, problems=(422,))
 async def deliveries_redeliver(write: Write, hook_id: int, delivery_id: int) -> Accepted:
     """Send a delivery again."""
-    hook = await _hook_of(write.call, write.tx, hook_id)
+    hook = await hook_of(write.call, write.tx, hook_id)
     await deliveries.redeliver(write.tx, hook.id, delivery_id)
     await _audit(write, "delivery.redeliver", f"delivery/{delivery_id}", hook_id=hook.id)
     return Accepted()
@@ -236,25 +242,44 @@ async def deliveries_redeliver(write: Write, hook_id: int, delivery_id: int) -> 
 @both.post("/hooks/{hook_id}/deliveries/redeliver", status=202, body=bodies.REDELIVER)
 async def deliveries_redeliver_many(call: Call, hook_id: int) -> Queued:
     """Send many deliveries again."""
-    filters = deliveries.parse_selection(await call.json_object())
+    job = await redeliver_many(call, hook_id, deliveries.parse_selection(await call.json_object()))
+    shape = redelivery.shape_of(job, f"{call.base}{owner_of(call).path}/hooks/{job.hook_id}")
+    return Queued(shape.queued, shape)
+
+
+async def redeliver_many(call: Call, hook_id: int, filters: Filters) -> redelivery.Redelivery:
+    """Start a job that sends deliveries again, and do its first batch. Raises `Invalid` while another one runs."""
     asked = {name: value for name, value in msgspec.structs.asdict(filters).items() if value is not None}
 
     async def step(tx: Transaction) -> redelivery.Redelivery:
-        hook = await _hook_of(call, tx, hook_id)
+        hook = await hook_of(call, tx, hook_id)
         await deliveries.count_manual(tx, hook.id)
         job_id = await redelivery.ask(tx, hook.id, filters)
         await _audit(Write.for_call(call, tx), "delivery.redeliver_many", f"hook/{hook.id}", **asked)
         return await redelivery.find(tx, hook.id, job_id)
 
-    job = await redelivery.begin(call.database, await call.database.in_transaction(step))
-    shape = redelivery.shape_of(job, f"{call.base}{owner_of(call).path}/hooks/{job.hook_id}")
-    return Queued(shape.queued, shape)
+    return await redelivery.begin(call.database, await call.database.in_transaction(step))
+
+
+async def send_sample(write: Write, hook_id: int, name: str, action: str | None) -> None:
+    """Send the catalogue's sample of an event to a webhook alone, even if it is off or does not want the event.
+
+    Raises `Invalid` for a name that the catalogue does not have.
+    """
+    hook = await hook_of(write.call, write.tx, hook_id)
+    payload = samples.sample(name, action, around=False) if known(name) else {}
+    publication = publishing.parse_publication({"event": name, "action": action, "payload": payload})
+    await deliveries.count_manual(write.tx, hook.id)
+    await publishing.send_alone(
+        write.tx, owner_of(write.call), hook, publication, actor=write.actor, base=write.call.base_for_others
+    )
+    await _audit(write, "hook.test", f"hook/{hook.id}", event=name)
 
 
 @both.get("/hooks/{hook_id}/redeliveries/{redelivery_id}")
 async def redeliveries_get(call: Call, hook_id: int, redelivery_id: int) -> RedeliveryShape:
     """Get the progress of a redelivery."""
-    hook = await _hook_of(call, call.database, hook_id)
+    hook = await hook_of(call, call.database, hook_id)
     job = await redelivery.find(call.database, hook.id, redelivery_id)
     return redelivery.shape_of(job, f"{call.base}{owner_of(call).path}/hooks/{hook.id}")
 

@@ -18,8 +18,8 @@ from workhook.events.catalog import known, publishable
 from workhook.events.tables import event_keys
 from workhook.hooks.bodies import check_types
 from workhook.hooks.commit import NewEvent, committer_of
-from workhook.hooks.fan_out import reached
-from workhook.hooks.records import HookOwner, HookViewer, Published
+from workhook.hooks.fan_out import insert_dispatches, reached
+from workhook.hooks.records import Hook, HookOwner, HookViewer, Published
 from workhook.identity import audit
 from workhook.identity.apps.app_schemas import app_repository_shape
 from workhook.identity.schemas import Account, Actor
@@ -100,6 +100,14 @@ async def publish(
     except UniqueViolation:
         # Another request with this id was faster; its commit is visible now.
         return await database.in_transaction(step)
+
+
+async def send_alone(
+    tx: Transaction, owner: HookOwner, hook: Hook, publication: Publication, *, actor: Actor | None, base: str
+) -> None:
+    """Send the event to this hook alone, whatever it wants. It is not listed among what happened."""
+    event = await outbox.append(tx, _draft(publication, owner, actor, base), to_hooks=False)
+    await insert_dispatches(tx, [(event.id, hook.id)], by_hand=True)
 
 
 async def _publish_gathered(

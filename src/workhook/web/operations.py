@@ -11,6 +11,7 @@ from workhook.http.operations import Handler, Operation
 from workhook.web.account import settings
 from workhook.web.board import board
 from workhook.web.frame import assets, live
+from workhook.web.hooks import deliveries, hooks, trying
 from workhook.web.signin import consent, installing, login, oidc
 from workhook.web.time import entries, week
 
@@ -23,6 +24,9 @@ OPERATIONS: tuple[Operation, ...] = (
     *installing.routes,
     *live.places,
     *board.places,
+    *hooks.places,
+    *trying.places,
+    *deliveries.places,
     *week.places,
     *entries.places,
 )

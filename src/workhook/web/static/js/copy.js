@@ -1,12 +1,13 @@
-// Copies a text to the clipboard and says so.
+// Copies a text to the clipboard, or that of the element that `from` names, and says so.
 import { Controller } from "stimulus"
 
 export default class extends Controller {
-  static values = { text: String, done: String }
+  static values = { text: String, from: String, done: String }
   static targets = ["label"]
 
   async copy() {
-    await navigator.clipboard.writeText(this.textValue)
+    const text = this.fromValue ? document.getElementById(this.fromValue).textContent : this.textValue
+    await navigator.clipboard.writeText(text)
     const label = this.hasLabelTarget ? this.labelTarget : this.element
     const before = label.textContent
     label.textContent = this.doneValue

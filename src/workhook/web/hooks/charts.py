@@ -1,0 +1,81 @@
+"""The health of a webhook as a page shows it: in words, and as a small chart of the last 24 hours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from workhook.core.clock import parse_rfc3339
+from workhook.hooks.health import HealthBucket, HookHealth
+from workhook.web.frame.texts import gettext, ngettext
+
+HEIGHT = 24
+STEP = 5  # the width of an hour, with the gap behind it
+_LEAST = 2  # so that a single failure among thousands can be seen
+
+
+class Bar(msgspec.Struct, frozen=True):
+    """One hour: heights from the bottom, failures above successes."""
+
+    x: int
+    good: int
+    bad: int
+
+    @property
+    def good_y(self) -> int:
+        return HEIGHT - self.good
+
+    @property
+    def bad_y(self) -> int:
+        return HEIGHT - self.good - self.bad
+
+
+def bars(buckets: Sequence[HealthBucket]) -> list[Bar]:
+    """The hours, as high as the busiest one lets them be."""
+    most = max((each.succeeded + each.failed for each in buckets), default=0)
+    return [
+        Bar(number * STEP, _height(each.succeeded, most), _height(each.failed, most))
+        for number, each in enumerate(buckets)
+    ]
+
+
+def _height(count: int, most: int) -> int:
+    return max(_LEAST, count * (HEIGHT - _LEAST) // most) if count else 0
+
+
+def milliseconds(text: str | None) -> int | None:
+    """A moment of the API, for the filter `when`."""
+    return None if text is None else parse_rfc3339(text)
+
+
+def in_words(health: HookHealth) -> str:
+    """What the chart shows, for whoever does not see it."""
+    if not health.deliveries:
+        return gettext("No deliveries in the last 24 hours.")
+    counted = ngettext("%(num)d delivery", "%(num)d deliveries", health.deliveries) % {"num": health.deliveries}
+    failed = sum(each.failed for each in health.buckets)
+    return gettext("%(deliveries)s in the last 24 hours, %(failed)d of them failed.") % {
+        "deliveries": counted,
+        "failed": failed,
+    }
+
+
+def share(rate: float | None) -> str:
+    """`99.8 %`; never 100 % while something failed."""
+    if rate is None:
+        return "\u2013"
+    tenths = int(rate * 1000)
+    return f"{tenths // 10}\u202f%" if tenths % 10 == 0 else f"{tenths // 10}.{tenths % 10}\u202f%"
+
+
+def took(ms: float | None) -> str:
+    """`80 ms`, `1.2 s`."""
+    if ms is None:
+        return "\u2013"
+    return f"{ms:.0f}\u202fms" if ms < 1000 else f"{ms / 1000:.1f}\u202fs"
+
+
+def lasted(seconds: float) -> str:
+    """How long a delivery took, which is known in hundredths of a second."""
+    return took(seconds * 1000) if seconds else "<\u202f10\u202fms"

@@ -1,0 +1,205 @@
+"""The deliveries of a webhook: the list with its filters, and one with what was sent and answered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from workhook.core import json
+from workhook.core.errors import Invalid, NotFound
+from workhook.events.catalog import CATALOG
+from workhook.hooks import api, history
+from workhook.hooks import redelivery as redelivery_jobs
+from workhook.hooks.deliveries import find_delivery, list_deliveries, parse_cursor
+from workhook.hooks.history import Filters
+from workhook.hooks.records import DeliveryDetail, DeliveryItem, Hook
+from workhook.http.calls import Answer
+from workhook.storage.index_ranges import IdRange
+from workhook.web.frame.places import Visit
+from workhook.web.frame.sessions import redirect
+from workhook.web.frame.texts import gettext
+from workhook.web.hooks import charts, curl
+from workhook.web.hooks.filters import DeliveryFilter, filter_of, read_rows
+from workhook.web.hooks.payloads import Line, Shown, body_text, difference, pretty, visible
+from workhook.web.hooks.site import HookPlaces, HookSite, hook_at
+
+places = HookPlaces("delivery")
+ATTEMPTS_MAX = 100
+
+
+def states() -> dict[str, str]:
+    """What became of an event, in the reader's words."""
+    return {
+        "pending": gettext("waits to be sent again"),
+        "retrying": gettext("will be retried"),
+        "held": gettext("held back"),
+        "delivered": gettext("delivered"),
+        "given_up": gettext("given up"),
+    }
+
+
+@places.get("/{hook_id}/deliveries")
+async def deliveries(visit: Visit, site: HookSite) -> Answer:
+    """Show the deliveries of a webhook."""
+    hook = await hook_at(visit)
+    chosen = filter_of(visit)
+    cursor = parse_cursor(visit.query("cursor") or None)
+    retries = api.retries_of(visit.call, hook)
+    rows = await read_rows(visit.database, hook.id, chosen, cursor, retries)
+    return visit.page(
+        "hooks/deliveries.html", status=422 if chosen.faults else 200, site=site, hook=hook, chosen=chosen, rows=rows,
+        states=states(), events=list(CATALOG), charts=charts, mark=await newest(visit, hook), first=cursor is None,
+    )  # fmt: skip
+
+
+@places.get("/{hook_id}/deliveries/newest")
+async def newest_delivery(visit: Visit, site: HookSite) -> Answer:
+    """Tell a page whether there are deliveries that it does not show: the id of the newest one."""
+    hook = await hook_at(visit)
+    headers = {"Cache-Control": "no-store"}
+    return Answer((await newest(visit, hook)).encode(), headers=headers, media_type="text/plain; charset=utf-8")
+
+
+async def newest(visit: Visit, hook: Hook) -> str:
+    """The id of the newest delivery; 0 without one."""
+    rows = await history.page(
+        visit.database, hook.id, Filters(), IdRange(), limit=1, newest_first=True, answered=history.ids
+    )
+    return str(rows[0]["id"]) if rows else "0"
+
+
+class Compared(msgspec.Struct, frozen=True):
+    """Two deliveries beside one another. `headers`: name, and the value in each; only those that differ."""
+
+    other: DeliveryDetail
+    request_headers: list[tuple[str, str, str]]
+    response_headers: list[tuple[str, str, str]]
+    payload: list[Line]
+    body: list[Line]
+
+
+@places.get("/{hook_id}/deliveries/{delivery_id}")
+async def delivery(visit: Visit, site: HookSite) -> Answer:
+    """Show a delivery: what was sent, and what was answered."""
+    hook = await hook_at(visit)
+    return await _delivery_page(visit, site, hook)
+
+
+async def _delivery_page(visit: Visit, site: HookSite, hook: Hook, *, waits: bool = False) -> Answer:
+    found = await _find(visit, hook, visit.call.path_integer("delivery_id"))
+    attempts = await _attempts(visit, hook, found.guid)
+    compared = None
+    if other := visit.query("with"):
+        compared = _compare(found, await _find(visit, hook, _id_of(other)))
+    return visit.page(
+        "hooks/delivery.html", site=site, hook=hook, delivery=found, attempts=attempts, compared=compared,
+        payload=_payload(found), body=body_text(found.response.payload), curl=curl.command(found), states=states(),
+        charts=charts, visible=visible, waits=waits, mark=await newest(visit, hook), file=curl.FILE,
+    )  # fmt: skip
+
+
+def _payload(found: DeliveryDetail) -> Shown | None:
+    """None once it is older than the retention."""
+    return pretty(found.request.payload) if found.request.payload else None
+
+
+async def _find(visit: Visit, hook: Hook, delivery_id: int) -> DeliveryDetail:
+    return await find_delivery(visit.database, hook.id, delivery_id, retries=api.retries_of(visit.call, hook))
+
+
+async def _attempts(visit: Visit, hook: Hook, guid: str) -> Sequence[DeliveryItem]:
+    """All attempts to send the same event to the webhook, the first one first."""
+    retries = api.retries_of(visit.call, hook)
+    page = await list_deliveries(
+        visit.database, hook.id, Filters(guid=guid), cursor=None, per_page=ATTEMPTS_MAX, retries=retries
+    )
+    return page.items[::-1]
+
+
+def _id_of(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or len(text) > 16:
+        raise NotFound()
+    return int(text)
+
+
+def _compare(one: DeliveryDetail, other: DeliveryDetail) -> Compared:
+    payloads = [json.encode(each.request.payload).decode() for each in (one, other)]
+    return Compared(
+        other,
+        _different(one.request.headers, other.request.headers),
+        _different(one.response.headers, other.response.headers),
+        difference(*payloads) if payloads[0] != payloads[1] else [],
+        difference(one.response.payload, other.response.payload),
+    )
+
+
+def _different(one: dict[str, str], other: dict[str, str]) -> list[tuple[str, str, str]]:
+    names = dict.fromkeys([*one, *other])
+    found = [(name, visible(one.get(name, "")), visible(other.get(name, ""))) for name in names]
+    return [each for each in found if each[1] != each[2]]
+
+
+@places.get("/{hook_id}/deliveries/{delivery_id}/payload.json")
+async def payload_file(visit: Visit, site: HookSite) -> Answer:
+    """Download the body of a delivery: the bytes that were sent and signed."""
+    hook = await hook_at(visit)
+    found = await _find(visit, hook, visit.call.path_integer("delivery_id"))
+    headers = {
+        "Cache-Control": "no-store",
+        "Content-Disposition": f'attachment; filename="{curl.FILE}"',
+        "Content-Security-Policy": "sandbox; default-src 'none'",
+    }
+    return Answer(curl.body_of(found), headers=headers, media_type="application/octet-stream")
+
+
+@places.post("/{hook_id}/deliveries/{delivery_id}/redeliver")
+async def redeliver(visit: Visit, site: HookSite) -> Answer:
+    """Send a delivery again, and lead to the new one."""
+    hook = await hook_at(visit)
+    delivery_id = visit.call.path_integer("delivery_id")
+    attempts = await _attempts(visit, hook, (await _find(visit, hook, delivery_id)).guid)
+    await visit.change(lambda write: api.deliveries_redeliver(write, hook.id, delivery_id))
+    return redirect(f"{site.address(hook.id)}/deliveries/{attempts[-1].id}/next")
+
+
+@places.get("/{hook_id}/deliveries/{delivery_id}/next")
+async def next_attempt(visit: Visit, site: HookSite) -> Answer:
+    """Lead to the attempt that follows a delivery, as soon as there is one."""
+    hook = await hook_at(visit)
+    found = await _find(visit, hook, visit.call.path_integer("delivery_id"))
+    later = [each for each in await _attempts(visit, hook, found.guid) if each.id > found.id]
+    if later:
+        return visit.done(f"{site.address(hook.id)}/deliveries/{later[0].id}", gettext("It was sent again."))
+    return await _delivery_page(visit, site, hook, waits=True)
+
+
+@places.post("/{hook_id}/redeliveries")
+async def redeliver_many(visit: Visit, site: HookSite) -> Answer:
+    """Send all deliveries again that failed in a time."""
+    hook = await hook_at(visit)
+    chosen = DeliveryFilter.of({**visit.fields, "status": "failure"})
+    if chosen.faults:
+        raise Invalid(faults=chosen.faults)
+    selection = Filters(
+        status="failure", event=chosen.filters.event, since=chosen.filters.since, until=chosen.filters.until
+    )
+    job = await api.redeliver_many(visit.call, hook.id, selection)
+    return redirect(f"{site.address(hook.id)}/redeliveries/{job.id}")
+
+
+@places.get("/{hook_id}/redeliveries/{redelivery_id}")
+async def redelivery(visit: Visit, site: HookSite) -> Answer:
+    """Show how far it has come to send many deliveries again."""
+    hook = await hook_at(visit)
+    job = await redelivery_jobs.find(visit.database, hook.id, visit.call.path_integer("redelivery_id"))
+    return visit.page("hooks/redelivery.html", site=site, hook=hook, job=job)
+
+
+@places.get("/{hook_id}/redeliveries/{redelivery_id}/progress")
+async def progress(visit: Visit, site: HookSite) -> Answer:
+    """Tell a page how far it has come."""
+    hook = await hook_at(visit)
+    job = await redelivery_jobs.find(visit.database, hook.id, visit.call.path_integer("redelivery_id"))
+    text = f"{job.percent} {job.queued}"
+    return Answer(text.encode(), headers={"Cache-Control": "no-store"}, media_type="text/plain; charset=utf-8")

@@ -1,0 +1,185 @@
+"""Webhooks: the list with the health of each, and the form that makes, changes and deletes one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from workhook.core.errors import Invalid
+from workhook.hooks import actions, api, health, queries
+from workhook.hooks.bodies import HookChange, parse_hook
+from workhook.hooks.config_keys import ConfigChange, parse_config
+from workhook.hooks.health import HookHealth
+from workhook.hooks.records import Hook
+from workhook.http.calls import Answer
+from workhook.storage import Transaction
+from workhook.storage.pages import Page
+from workhook.web.frame.flash import Undo
+from workhook.web.frame.places import Visit
+from workhook.web.frame.texts import gettext
+from workhook.web.hooks import charts, forms, snippets
+from workhook.web.hooks.site import HookPlaces, HookSite, hook_at, hook_id_of
+
+places = HookPlaces("hook")
+PER_PAGE = 25
+ROTATIONS_S = (0, 3600, 24 * 3600, 7 * 24 * 3600)
+
+
+class HookRow(msgspec.Struct, frozen=True):
+    """A webhook in the list."""
+
+    hook: Hook
+    health: HookHealth
+
+
+@places.get("")
+async def hooks(visit: Visit, site: HookSite) -> Answer:
+    """Show the webhooks, with the health of each."""
+    number = visit.call.query_integer("page", 1, low=1, high=10_000)
+    page = Page(PER_PAGE, (number - 1) * PER_PAGE)
+    found, total = await queries.list_hooks(visit.database, site.owner, page)
+    healths = await asyncio.gather(*(health.hook_health(visit.database, hook) for hook in found))
+    rows = [HookRow(hook, its) for hook, its in zip(found, healths, strict=True)]
+    return visit.page(
+        "hooks/hooks.html", site=site, rows=rows, total=total, number=number, per_page=PER_PAGE, charts=charts
+    )
+
+
+@places.get("/new", right="write")
+async def new(visit: Visit, site: HookSite) -> Answer:
+    """Show the form of a new webhook."""
+    return _new_page(visit, site, forms.blank())
+
+
+@places.post("")
+async def create(visit: Visit, site: HookSite) -> Answer:
+    """Create a webhook, and show its secret if it was made here."""
+    body = forms.body_of(visit.fields)
+    secret, made = forms.secret_of(visit.fields)
+    config: Any = body["config"]
+    config["secret"] = secret
+
+    try:
+        change = parse_hook(body, site.owner.target, visit.call.services.check_url, creating=True)
+        hook = await visit.database.in_transaction(
+            lambda tx: actions.create_hook(api.hook_write(visit.call, tx), change)
+        )
+    except Invalid as problem:
+        return _new_page(visit, site, forms.form_again(visit.fields, problem), status=422)
+    if made:
+        return _secret_page(visit, site, hook, secret, created=True)
+    return visit.done(f"{site.address(hook.id)}/deliveries", gettext("The webhook was created."))
+
+
+def _new_page(visit: Visit, site: HookSite, form: forms.HookForm, *, status: int = 200) -> Answer:
+    own, common = forms.catalogue(site.owner.target)
+    return visit.page("hooks/new.html", status=status, site=site, form=form, own=own, common=common)
+
+
+def _secret_page(visit: Visit, site: HookSite, hook: Hook, secret: str, *, created: bool) -> Answer:
+    """The only page that ever shows a secret: the answer to the form that made it."""
+    return visit.page(
+        "hooks/secret.html", status=201 if created else 200, has_secret=True, site=site, hook=hook, secret=secret,
+        created=created, snippets=snippets.all_for(forms.header_prefix(visit.call)),
+    )  # fmt: skip
+
+
+@places.get("/{hook_id}")
+async def hook(visit: Visit, site: HookSite) -> Answer:
+    """Show a webhook: its health, its settings, and what can be done with it."""
+    found = await hook_at(visit)
+    return await _hook_page(visit, site, found, forms.form_of(found))
+
+
+async def _hook_page(
+    visit: Visit,
+    site: HookSite,
+    found: Hook,
+    form: forms.HookForm,
+    *,
+    status: int = 200,
+    secret_faults: dict[str, str] | None = None,
+) -> Answer:
+    own, common = forms.catalogue(site.owner.target)
+    its = await health.hook_health(visit.database, found)
+    return visit.page(
+        "hooks/hook.html", status=status, site=site, hook=found, health=its, form=form, own=own, common=common,
+        charts=charts, rotations=ROTATIONS_S, secret_faults=secret_faults or {},
+    )  # fmt: skip
+
+
+@places.post("/{hook_id}")
+async def update(visit: Visit, site: HookSite) -> Answer:
+    """Change a webhook."""
+    found = await hook_at(visit)
+    try:
+        body = forms.body_of(visit.fields, found)
+        change = parse_hook(body, site.owner.target, visit.call.services.check_url, creating=False)
+        await _update(visit, change)
+    except Invalid as problem:
+        again = forms.form_again(visit.fields, problem, found)
+        return await _hook_page(visit, site, found, again, status=422)
+    return visit.done(site.address(found.id), gettext("The webhook was changed."))
+
+
+async def _update(visit: Visit, change: HookChange) -> Hook:
+    async def step(tx: Transaction) -> Hook:
+        return await actions.update_hook(api.hook_write(visit.call, tx), hook_id_of(visit), change)
+
+    return await visit.database.in_transaction(step)
+
+
+@places.post("/{hook_id}/active")
+async def switch(visit: Visit, site: HookSite) -> Answer:
+    """Turn a webhook on or off."""
+    active = visit.fields.get("active") == "1"
+    found = await _update(visit, HookChange(active=active))
+    text = gettext("The webhook is on.") if active else gettext("The webhook is off. Nothing is sent to it.")
+    undo = Undo(f"{site.address(found.id)}/active", {"active": "0" if active else "1"})
+    return visit.done(site.address(found.id), text, undo=undo)
+
+
+@places.post("/{hook_id}/secret")
+async def change_secret(visit: Visit, site: HookSite) -> Answer:
+    """Change the secret, and show the new one if it was made here."""
+    found = await hook_at(visit)
+    secret, made = forms.secret_of(visit.fields)
+    config: dict[str, object] = {"secret": secret}
+    kept = visit.fields.get("previous_secret_expires_in", "")
+    if kept.isascii() and kept.isdigit() and int(kept) in ROTATIONS_S and secret:
+        config["previous_secret_expires_in"] = int(kept)
+    try:
+        await _update_config(visit, _parse_config(visit, config))
+    except Invalid as problem:
+        by_field, others = forms.faults_of(problem)
+        by_field.setdefault("secret", " ".join(others))
+        form = forms.form_of(found)
+        return await _hook_page(visit, site, found, form, status=422, secret_faults=by_field)
+    if made:
+        return _secret_page(visit, site, found, secret, created=False)
+    text = gettext("The secret was changed.") if secret else gettext("The secret was removed. Nothing is signed.")
+    return visit.done(site.address(found.id), text)
+
+
+def _parse_config(visit: Visit, config: dict[str, object]) -> ConfigChange:
+    faults: list[Any] = []
+    change = parse_config(config, visit.call.services.check_url, faults)
+    if faults:
+        raise Invalid(faults=faults)
+    return change
+
+
+async def _update_config(visit: Visit, change: ConfigChange) -> Hook:
+    async def step(tx: Transaction) -> Hook:
+        return await actions.update_config(api.hook_write(visit.call, tx), hook_id_of(visit), change)
+
+    return await visit.database.in_transaction(step)
+
+
+@places.post("/{hook_id}/delete", right="delete")
+async def delete(visit: Visit, site: HookSite) -> Answer:
+    """Delete a webhook."""
+    await visit.change(lambda write: api.hooks_delete(write, hook_id_of(visit)))
+    return visit.done(site.base, gettext("The webhook was deleted."))

@@ -1,0 +1,53 @@
+// Asks a small address whether a page is out of date, at most once a second while somebody looks at it, and refreshes
+// it if so. The longer nothing comes, the less often it asks.
+import { Controller } from "stimulus"
+import * as Turbo from "turbo"
+
+const SOONEST_MS = 1000
+const LATEST_MS = 5000
+const SLOWER = 1.2
+
+export default class extends Controller {
+  static values = { url: String, mark: String }
+
+  connect() {
+    this.wait = SOONEST_MS
+    this.seen = () => { if (!document.hidden) this.soon() }
+    document.addEventListener("visibilitychange", this.seen)
+    this.plan()
+  }
+
+  disconnect() {
+    clearTimeout(this.timer)
+    document.removeEventListener("visibilitychange", this.seen)
+  }
+
+  markValueChanged() {
+    this.wait = SOONEST_MS
+  }
+
+  soon() {
+    this.wait = SOONEST_MS
+    this.plan()
+  }
+
+  plan() {
+    clearTimeout(this.timer)
+    if (!document.hidden) this.timer = setTimeout(() => this.ask(), this.wait)
+  }
+
+  async ask() {
+    this.wait = Math.min(LATEST_MS, this.wait * SLOWER)
+    try {
+      const response = await fetch(this.urlValue, { headers: { Accept: "text/plain" } })
+      // Signed out, or deleted: asking on would not help.
+      if (!response.ok || response.redirected) return
+      if ((await response.text()) !== this.markValue && !document.querySelector("[data-busy]")) {
+        Turbo.session.refresh(document.baseURI)
+      }
+    } catch (error) {
+      if (!(error instanceof TypeError)) throw error // the server is away for a moment
+    }
+    if (this.element.isConnected) this.plan()
+  }
+}

@@ -1,0 +1,153 @@
+"""Webhooks and their deliveries in a browser."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import httpx
+import pytest
+from playwright.async_api import expect
+
+from tests.browser.checks import accessible, fits, keyboard, picture
+from tests.browser.people import Team
+from tests.browser.visits import Scheme, Visits
+from tests.harness.receiver import Receiver, Reply
+from tests.harness.server import Server
+from tests.harness.waiting import until
+
+
+class Hook:
+    """A webhook of the team, and what happens to it beside the browser."""
+
+    def __init__(self, server: Server, team: Team, receiver: Receiver) -> None:
+        self.base = f"/{team.world.full_name}/webhooks"
+        self._path = team.world.repo_path
+        with server.client(team.owner.token) as client:
+            self._headers, self._url = dict(client.headers), server.url
+        config = {"url": receiver.url, "content_type": "json", "secret": "s3cret", "retries": "0"}
+        made = self.call("POST", f"{self._path}/hooks", {"config": config, "events": ["*"]}).json()
+        self.id = int(made["id"])
+        self.deliveries(1)
+
+    @property
+    def address(self) -> str:
+        return f"{self.base}/{self.id}"
+
+    def call(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        response = httpx.request(method, self._url + path, json=body, headers=self._headers, timeout=60)
+        assert response.is_success, response.text
+        return response
+
+    def publish(self, **payload: Any) -> None:
+        self.call("POST", f"{self._path}/events", {"event": "push", "payload": payload})
+
+    def deliveries(self, count: int) -> list[dict[str, Any]]:
+        path = f"{self._path}/hooks/{self.id}/deliveries"
+        return until(lambda: found if len(found := self.call("GET", path).json()) >= count else [])
+
+
+@pytest.fixture
+async def hook(server: Server, team: Team, receiver: Receiver) -> Hook:
+    return await asyncio.to_thread(Hook, server, team, receiver)
+
+
+async def test_a_webhook_is_made_and_its_ping_arrives(visit: Visits, team: Team, receiver: Receiver) -> None:
+    page = await visit(f"/{team.world.full_name}/webhooks", team.owner)
+    await page.get_by_role("link", name="Create a webhook").click()
+    await page.get_by_label("Address of the receiver").fill(receiver.url)
+    await page.get_by_label("Chosen events").check()
+    await page.get_by_role("checkbox", name="task ", exact=False).first.check()
+    await page.locator("summary", has_text="Sample").first.click()
+    await expect(page.locator("#payload-client")).to_contain_text('"action": "added"')
+    await page.get_by_role("button", name="Create the webhook").click()
+    await expect(page.locator("#the-secret")).to_have_text(re.compile(r"^whsec_[A-Za-z0-9+/]{40}$"))
+    await accessible(page)
+    await page.get_by_role("link", name="To the deliveries").click()
+    await expect(page.get_by_role("link", name="ping")).to_be_visible()
+
+
+async def test_deliveries_appear_by_themselves(visit: Visits, team: Team, hook: Hook) -> None:
+    page = await visit(f"{hook.address}/deliveries", team.owner)
+    rows = page.locator(".deliveries tbody tr")
+    await expect(rows).to_have_count(1)
+    text = page.get_by_label("Text in the payload")
+    await text.fill("is being typed")
+    await asyncio.to_thread(hook.publish, number=1)
+    await expect(rows).to_have_count(2)
+    await expect(text).to_have_value("is being typed")
+
+
+async def test_a_failure_is_looked_at_and_sent_again(visit: Visits, team: Team, hook: Hook, receiver: Receiver) -> None:
+    receiver.reply = lambda received: Reply(500, {}, b'{"error": "<b>no</b>"}')
+    await asyncio.to_thread(hook.publish, text="<script>alert(1)</script>\u202e")
+    await asyncio.to_thread(hook.deliveries, 2)
+    receiver.reply = lambda received: Reply()
+    page = await visit(f"{hook.address}/deliveries?status=failure", team.owner)
+    await page.get_by_role("link", name="push").click()
+    await expect(page.locator("#payload")).to_contain_text("<script>alert(1)</script>\\u202e")
+    await expect(page.locator("#body")).to_contain_text("<b>no</b>")
+    await page.get_by_role("button", name="Send again").click()
+    await expect(page.get_by_role("navigation", name="Attempts").get_by_role("link")).to_have_text(
+        [re.compile("1: 500"), re.compile("2: 200")]
+    )
+    await expect(page.get_by_role("navigation", name="Attempts").locator("[aria-current]")).to_contain_text("2: 200")
+    await page.get_by_role("button", name="Compare").click()
+    await expect(page.get_by_role("heading", name="This attempt and attempt 1")).to_be_visible()
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "without-scripts"])
+async def test_all_that_failed_is_sent_again(
+    visit: Visits, team: Team, hook: Hook, receiver: Receiver, scripts: bool
+) -> None:
+    receiver.reply = lambda received: Reply(503)
+    for number in range(3):
+        await asyncio.to_thread(hook.publish, number=number)
+    await asyncio.to_thread(hook.deliveries, 4)
+    receiver.reply = lambda received: Reply()
+    page = await visit(f"{hook.address}/deliveries", team.owner, scripts=scripts)
+    await page.locator("summary", has_text="Send all again that failed").click()
+    await page.get_by_role("button", name="Send them again").click()
+    await expect(page.get_by_role("status").filter(has_text="events are sent again")).to_contain_text("3 events")
+    await expect(page.get_by_text("All have been looked at.")).to_be_visible()
+
+
+PLACES = {
+    "": "webhooks",
+    "/new": "webhooks-new",
+    "/{id}": "webhook",
+    "/{id}/verify": "webhook-verify",
+    "/{id}/deliveries": "deliveries",
+    "/{id}/deliveries/{delivery}": "delivery",
+}
+
+
+@pytest.mark.parametrize("path", PLACES)
+async def test_the_pages_are_for_everybody(
+    visit: Visits, team: Team, hook: Hook, receiver: Receiver, path: str, width: int, scheme: Scheme
+) -> None:
+    receiver.reply = lambda received: Reply(500, {}, b"no")
+    await asyncio.to_thread(hook.publish, text="x" * 500)
+    [failed, _] = await asyncio.to_thread(hook.deliveries, 2)
+    place = path.format(id=hook.id, delivery=failed["id"])
+    page = await visit(hook.base + place, team.owner, width=width, scheme=scheme, reduced_motion="reduce")
+    if path in ("/new", "/{id}"):
+        await page.get_by_label("Chosen events").check()
+        await page.locator("summary", has_text="Advanced").click()
+    await accessible(page)
+    await fits(page)
+    await keyboard(page)
+    await picture(page, PLACES[path])
+
+
+async def test_only_admins_have_the_place(visit: Visits, team: Team, hook: Hook) -> None:
+    visit.expect_trouble("status of 404")
+    client = await visit(hook.base, team.client)
+    await expect(client.get_by_text("There is nothing here")).to_be_visible()
+    visit.expect_trouble("status of 403")
+    member = await visit(hook.base, team.member)
+    await expect(member.get_by_text("That is not allowed")).to_be_visible()
+    board = await member.context.new_page()
+    await board.goto(f"/{team.world.full_name}")
+    await expect(board.get_by_role("link", name="Webhooks")).to_have_count(0)

@@ -1,0 +1,197 @@
+"""The pages of deliveries: the list, one with what was sent and answered, and sending again."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from html import unescape
+from typing import Any
+
+import pytest
+
+from tests.harness.receiver import Received, Reply
+from tests.harness.waiting import until
+from tests.web.webhooks import Office, Visitor, office, text_of
+
+__all__ = ["office"]
+_ROW = re.compile(r'<tr id="delivery-(\d+)">')
+HOSTILE = {
+    "text": "</pre><script>alert(1)</script> \u202edesrever\u202c \u200bzero {{ 7 * 7 }} %(name)s",
+    "emoji": "👩‍👩‍👧 ʘ",
+    "quote": "it's \\ $HOME `id`",
+}
+
+
+def rows(visitor: Visitor, path: str) -> list[int]:
+    """The deliveries that a list shows."""
+    return [int(each) for each in _ROW.findall(visitor.get(path).text)]
+
+
+def failing(received: Received) -> Reply:
+    code = 200 if received.payload().get("fine") else 503
+    return Reply(code, {"X-Odd": "<i>\u00fc</i>"}, json.dumps({"answer": code, "mark": "\u202e<b>"}).encode())
+
+
+def test_filters_and_pages(office: Office) -> None:
+    hook, owner = office.hook(active=True, config={"retries": "0"}), office.visitor()
+    office.receiver.reply = failing
+    office.deliveries(hook, 1)
+    sent = office.publish(hook, *({"fine": number % 3 == 0, "number": f"n{number}."} for number in range(32)))
+    issue = office.publish(hook, {"fine": True}, event="issues")[0]
+    first = rows(owner, f"/{hook}/deliveries")
+    assert len(first) == 30
+    assert first[0] == issue["id"]
+    more = re.search(r'rel="next" href="([^"]+)"', owner.get(f"/{hook}/deliveries").text)
+    assert more is not None
+    older = owner.get(more[1])
+    assert len(_ROW.findall(older.text)) == 4
+    assert 'rel="prev"' in older.text
+    assert "data-poll-url-value" not in older.text, "only the newest ones come and go"
+    failed = [each["id"] for each in sent if each["status_code"] == 503]
+    assert rows(owner, f"/{hook}/deliveries?status=failure") == failed
+    assert rows(owner, f"/{hook}/deliveries?event=issues&status=") == [issue["id"]]
+    assert rows(owner, f"/{hook}/deliveries?guid={issue['guid']}") == [issue["id"]]
+    since = sent[3]["delivered_at"]
+    assert len(rows(owner, f"/{hook}/deliveries?since={since}")) >= 4
+    assert rows(owner, f"/{hook}/deliveries?until=2020-01-01T00:00") == []
+    assert rows(owner, f"/{hook}/deliveries?code=503") == failed
+    assert rows(owner, f"/{hook}/deliveries?q=N7.") == [sent[32 - 1 - 7]["id"]]
+    assert rows(owner, f"/{hook}/deliveries?q=n7.&code=200") == []
+    looked = text_of(owner.get(f"/{hook}/deliveries?q=n7."))
+    assert re.search(r"Looked at 34 deliveries, back to .* UTC : 1 fits\.", looked)
+    assert "Nothing fits" in owner.get(f"/{hook}/deliveries?q=%3Cnowhere%3E").text
+    for wrong in ("since=yesterday", "code=9", "status=odd"):
+        page = owner.get(f"/{hook}/deliveries?{wrong}", status=422)
+        assert 'id="f-faults"' in page.text
+    owner.get(f"/{hook}/deliveries?cursor=nonsense", status=400)
+
+
+def test_hostile_texts_are_shown_as_text(office: Office) -> None:
+    hook, owner = office.hook(active=True, config={"retries": "0"}), office.visitor()
+    office.receiver.reply = failing
+    office.deliveries(hook, 1)
+    found = office.publish(hook, HOSTILE)[0]
+    page = owner.get(f"/{hook}/deliveries/{found['id']}").text
+    assert "<script>alert" not in page
+    assert "&lt;/pre&gt;&lt;script&gt;" in page
+    assert "{{ 7 * 7 }}" in page
+    assert "\\u202edesrever\\u202c \\u200bzero" in page
+    assert "\\u202e&lt;b&gt;" in page, "in what was answered, too"
+    assert "👩‍👩‍👧" in page
+    assert not set(page) & set("\u202e\u202c\u200b")
+    assert "Invalid HTTP Response: 503" in page
+    searched = owner.get(f"/{hook}/deliveries?q=%3Cscript%3E&event=%22%3E%3Cscript%3E")
+    assert "<script>" not in searched.text.replace('<script type="', "").replace("<script></", "")
+
+
+def test_a_large_payload_is_cut_and_can_be_downloaded(office: Office) -> None:
+    hook, owner = office.hook(active=True), office.visitor()
+    office.deliveries(hook, 1)
+    found = office.publish(hook, {"text": "x" * 1_000_000})[0]
+    page = owner.get(f"/{hook}/deliveries/{found['id']}")
+    assert len(page.text) < 150_000
+    assert re.search(r"This is the beginning of 9\d\d KB\.", page.text)
+    assert "@payload.json" in page.text
+    raw = owner.get(f"/{hook}/deliveries/{found['id']}/payload.json")
+    assert raw.content == office.receiver.events("push")[0].body
+    assert raw.headers["content-disposition"] == 'attachment; filename="payload.json"'
+    assert "sandbox" in raw.headers["content-security-policy"]
+    search = text_of(owner.get(f"/{hook}/deliveries?q=xxxx"))
+    assert "1 payload is too large to be searched." in search
+
+
+@pytest.mark.parametrize("content_type", ["json", "form"])
+def test_curl_sends_the_same_bytes(office: Office, content_type: str) -> None:
+    config = {"content_type": content_type, "username": "ada", "password": "pass-word"}
+    hook, owner = office.hook(active=True, config=config), office.visitor()
+    office.deliveries(hook, 1)
+    found = office.publish(hook, HOSTILE)[0]
+    page = owner.get(f"/{hook}/deliveries/{found['id']}").text
+    command = re.search(r'<pre id="curl"[^>]*>(.*?)</pre>', page, re.S)
+    assert command is not None
+    shown = 'curl() { printf "%s\\0" "$@"; }\n' + unescape(command[1])
+    given = subprocess.run(["bash", "-c", shown], capture_output=True, check=True, env={"LC_ALL": "C.UTF-8"}).stdout
+    words = given.split(b"\0")[:-1]
+    sent = office.receiver.events("push")[0]
+    assert words[0].decode() == office.receiver.url
+    assert words[-2:] == [b"--data-binary", sent.body]
+    headers = dict(each.decode().split(": ", 1) for each in words[2:-2:2])
+    assert headers["X-Hub-Signature-256"] == sent.headers["x-hub-signature-256"]
+    assert headers["Authorization"] == "YOUR_CREDENTIALS"
+    assert "pass-word" not in page
+
+
+def test_attempts_are_beside_one_another_and_compared(office: Office) -> None:
+    hook, owner = office.hook(active=True, config={"retries": "0"}), office.visitor()
+    office.receiver.reply = failing
+    office.deliveries(hook, 1)
+    first = office.publish(hook, {"number": 1})[0]
+    address = f"/{hook}/deliveries/{first['id']}"
+    assert "1: 503" in owner.get(address).text
+    office.receiver.reply = lambda received: Reply(200, {}, b'{"answer": 200, "mark": "new"}')
+    answer = owner.send(f"{address}/redeliver")
+    assert answer.headers["location"] == f"{owner.base}{address}/next"
+    led: Any = until(
+        lambda: again if (again := owner.browser.get(owner.base + f"{address}/next")).is_redirect else None
+    )
+    second = int(led.headers["location"].rpartition("/")[2])
+    assert second == office.deliveries(hook, 3)[0]["id"]
+    page = owner.get(f"/{hook}/deliveries/{second}")
+    assert "It was sent again." in page.text
+    assert f'href="{owner.base}{address}" class="chip bad"' in page.text
+    assert 'aria-current="page" class="chip good"' in page.text
+    compared = owner.get(f"/{hook}/deliveries/{second}?with={first['id']}").text
+    said = text_of(owner.get(f"/{hook}/deliveries/{second}?with={first['id']}"))
+    assert "This attempt and attempt 1" in compared
+    assert "Both sent the same payload." in compared
+    assert "X-Odd &lt;i" not in compared
+    assert "Response: X-Odd \u2013 <i>" in said
+    assert '+ "answer": 200' in said
+    assert '- "answer": 503' in said
+    assert "delivered later" in owner.get(f"/{hook}/deliveries").text
+    owner.get(f"/{hook}/deliveries/{second}?with=1234567", status=404)
+    owner.get(f"/{hook}/deliveries/{second}?with=x", status=404)
+
+
+def test_an_attempt_that_is_awaited(office: Office) -> None:
+    """While the receiver takes its time, the page says so, and asks again without a script, too."""
+    hook, owner = office.hook(active=True), office.visitor()
+    [ping] = office.deliveries(hook, 1)
+    office.receiver.close()
+    page = owner.get(f"/{hook}/deliveries/{ping['id']}/next").text
+    assert "It is being sent again." in page
+    assert '<noscript><meta http-equiv="refresh" content="2"></noscript>' in page
+    assert f'data-poll-url-value="{owner.base}/{hook}/deliveries/newest" data-poll-mark-value="{ping["id"]}"' in page
+    assert owner.get(f"/{hook}/deliveries/newest").text == str(ping["id"])
+
+
+def test_all_that_failed_is_sent_again(office: Office) -> None:
+    hook, owner = office.hook(active=True, config={"retries": "0"}), office.visitor()
+    office.receiver.reply = failing
+    office.deliveries(hook, 1)
+    sent = office.publish(hook, *({"fine": False, "number": number} for number in range(3)), {"fine": True})
+    office.receiver.reply = lambda received: Reply()
+    wrong = owner.send(f"/{hook}/redeliveries", since="soon", status=422)
+    assert "since must be a time" in wrong.text
+    none = owner.send(f"/{hook}/redeliveries", until="2020-01-01T00:00").headers["location"]
+    assert "0 events are sent again." in owner.get(none).text
+    answer = owner.send(f"/{hook}/redeliveries", since="2020-01-01T00:00", event="push")
+    page = until(
+        lambda: text if "All have been looked at." in (text := owner.get(answer.headers["location"]).text) else ""
+    )
+    assert "3 events are sent again." in page
+    assert '<progress id="progress" max="100" value="100">' in page
+    assert owner.get(f"{answer.headers['location']}/progress").text == "100 3"
+    again = office.deliveries(hook, len(sent) + 3)
+    assert all(each["status_code"] == 200 and each["event"] == "push" for each in again[:3])
+    assert text_of(owner.get(f"/{hook}/deliveries?status=failure&event=push")).count("delivered later") == 3
+    owner.get(f"/{hook}/redeliveries/999999", status=404)
+
+
+def test_the_limit_of_a_minute_is_told(office: Office) -> None:
+    hook, owner = office.hook(), office.visitor()
+    for _ in range(60):
+        office.api("POST", f"{office.world.repo_path}/hooks/{hook}/pings")
+    refused = owner.send(f"/{hook}/ping", status=422)
+    assert "The endpoint has been spammed" in refused.text

@@ -1,0 +1,125 @@
+"""The code that pages show for checking signatures: each is run, with a signature that a delivery would have."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.node_tools import node
+from workhook.delivery.sign import Profile, Signer
+from workhook.web.hooks.snippets import LANGUAGES, SECRET_PLACE, all_for
+
+SECRET = "whsec_c2VjcmV0K29mL21pbmU"
+_GO_CHECK = """package main
+
+import (
+	"fmt"
+	"os"
+
+	"example.com/webhook"
+)
+
+func main() {
+	body, _ := os.ReadFile(os.Args[1])
+	fmt.Println(webhook.IsGenuine(body, os.Args[2]))
+}
+"""
+_JAVA_CHECK = """public class Check {
+    public static void main(String[] given) throws Exception {
+        byte[] body = java.nio.file.Files.readAllBytes(java.nio.file.Path.of(given[0]));
+        System.out.println(Webhook.isGenuine(body, given[1]));
+    }
+}
+"""
+
+
+def _tool(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        pytest.skip(f"{name} is not installed: the code that pages show for it is NOT TESTED.")
+    return found
+
+
+def _python(folder: Path, code: str) -> Sequence[str]:
+    driver = "import sys\nprint(is_genuine(open(sys.argv[1], 'rb').read(), sys.argv[2]))\n"
+    (folder / "check.py").write_text(f"{code}\n{driver}")
+    return [sys.executable, "check.py"]
+
+
+def _javascript(folder: Path, code: str) -> Sequence[str]:
+    driver = "console.log(isGenuine(readFileSync(process.argv[2]), process.argv[3]))\n"
+    (folder / "check.mjs").write_text(f'import {{ readFileSync }} from "node:fs"\n{code}\n{driver}')
+    return [str(node()), "check.mjs"]
+
+
+def _go(folder: Path, code: str) -> Sequence[str]:
+    go = _tool("go")
+    (folder / "check").mkdir()
+    (folder / "go.mod").write_text("module example.com/webhook\n\ngo 1.18\n")
+    (folder / "webhook.go").write_text(code)
+    (folder / "check" / "main.go").write_text(_GO_CHECK)
+    return [go, "run", "./check"]
+
+
+def _ruby(folder: Path, code: str) -> Sequence[str]:
+    ruby = _tool("ruby")
+    (folder / "check.rb").write_text(f"{code}\nputs genuine?(File.binread(ARGV[0]), ARGV[1])\n")
+    return [ruby, "check.rb"]
+
+
+def _php(folder: Path, code: str) -> Sequence[str]:
+    php = _tool("php")
+    driver = 'echo is_genuine(file_get_contents($argv[1]), $argv[2]) ? "true" : "false";\n'
+    (folder / "check.php").write_text(f"{code}\n{driver}")
+    return [php, "check.php"]
+
+
+def _java(folder: Path, code: str) -> Sequence[str]:
+    java, compiler = _tool("java"), _tool("javac")
+    (folder / "Webhook.java").write_text(code)
+    (folder / "Check.java").write_text(_JAVA_CHECK)
+    subprocess.run([compiler, "Webhook.java", "Check.java"], cwd=folder, check=True, timeout=120)
+    return [java, "Check"]
+
+
+RUN: dict[str, Callable[[Path, str], Sequence[str]]] = {
+    "python": _python,
+    "javascript": _javascript,
+    "go": _go,
+    "ruby": _ruby,
+    "php": _php,
+    "java": _java,
+}
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_the_code_knows_a_signature_from_another(tmp_path: Path, language: str) -> None:
+    [snippet] = [each for each in all_for("X-Own") if each.name == language]
+    signer = Signer(Profile(hook_id=1, target_id=1, target_type="repository", secret=SECRET.encode()))
+    request = signer.prepare('{"text": "Grüße & mehr"}'.encode(), guid="1", event="push", now_ms=0)
+    signature = request.headers["X-Hub-Signature-256"]
+    command = RUN[language](tmp_path, snippet.code(SECRET))
+    (tmp_path / "genuine").write_bytes(request.body)
+    (tmp_path / "forged").write_bytes(request.body + b" ")
+    wrong = [signature[:-1] + ("0" if signature[-1] != "0" else "1"), signature[:20], "sha256=ü", ""]
+    tried = [("genuine", signature, "true"), ("forged", signature, "false")]
+    for name, given, expected in [*tried, *(("genuine", each, "false") for each in wrong)]:
+        done = subprocess.run(
+            [*command, name, given], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120
+        )
+        assert (done.returncode, done.stdout.strip().lower()) == (0, expected), (name, given, done.stderr)
+
+
+def test_each_marks_the_secret_and_names_the_real_headers() -> None:
+    for each in all_for("X-Own"):
+        assert SECRET_PLACE not in each.before + each.after, "it is marked once"
+        code = each.code()
+        assert code.count(SECRET_PLACE) == 1
+        assert "X-Own-Event" in code
+        assert "X-Own-Delivery" in code
+        assert "@PREFIX@" not in code

@@ -1,0 +1,220 @@
+"""The pages on which webhooks are made, changed, tried and deleted."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from typing import Any
+
+import pytest
+
+from tests.browser.people import Insider, make_team
+from tests.harness.waiting import until
+from tests.harness.world import add_user
+from tests.web.webhooks import Office, office, text_of
+from workhook.http.calls import Services
+from workhook.identity.tokens.lookup import find_actor
+
+__all__ = ["office"]
+_SECRET = re.compile(r'id="the-secret"[^>]*>(whsec_[A-Za-z0-9+/]{40})<')
+_HOOK = re.compile(r"/webhooks/(\d+)")
+_FORM = {"content_type": "json", "which": "choose", "event__task": "on", "active": "1"}
+
+
+def test_a_secret_that_is_made_is_shown_once_and_signs(office: Office) -> None:
+    owner = office.visitor()
+    assert "No webhooks yet" in owner.get().text
+    assert "Make a secret for me" in owner.get("/new").text
+    made = owner.send(url=office.receiver.url, secret_kind="make", status=201, **_FORM)
+    assert "content-encoding" not in made.headers, "a page with a secret is not compressed"
+    found = _SECRET.search(made.text)
+    assert found is not None
+    secret = found[1]
+    [ping] = office.receiver.wait_for(1)
+    expected = hmac.new(secret.encode(), ping.body, hashlib.sha256).hexdigest()
+    assert ping.headers["x-hub-signature-256"] == f"sha256={expected}"
+    hook = int(_HOOK.search(made.text)[1])  # type: ignore[index]
+    shown = office.api("GET", f"{office.world.repo_path}/hooks/{hook}")
+    assert (shown["events"], shown["config"]["secret"]) == (["task"], "********")
+    office.deliveries(hook, 1)
+    for path in ("", f"/{hook}", f"/{hook}/deliveries", f"/{hook}/verify"):
+        assert secret not in owner.get(path).text
+    assert "1 delivery in the last 24 hours, 0 of them failed." in owner.get().text
+
+
+def test_a_wrong_field_is_named_beside_it(office: Office) -> None:
+    owner = office.visitor()
+    answer = owner.send(url="ftp://exa mple", retries="x<b>", secret_kind="own", secret="typed it", status=422, **_FORM)
+    page = text_of(answer)
+    assert "Nothing was saved. Look at the fields that are marked." in page
+    assert 'id="url-fault"' in answer.text
+    assert 'id="retries-fault"' in answer.text
+    assert "retries must be a whole number from 0 to 50" in page
+    assert 'value="x&lt;b&gt;"' in answer.text, "what was typed is kept"
+    assert 'name="event.task" checked' in answer.text
+    assert "typed it" not in answer.text, "but a secret is not shown again"
+    assert "No webhooks yet" in owner.get().text
+    office.hook(events=["task"])
+    again = owner.send(url=office.receiver.url, secret_kind="none", status=422, **_FORM)
+    assert "Hook already exists on this repository" in again.text
+
+
+def test_a_webhook_is_changed_and_its_secret_stays(office: Office) -> None:
+    hook, owner = office.hook(config={"username": "ada", "password": "pass", "retries": "3"}), office.visitor()
+    page = owner.get(f"/{hook}").text
+    assert 'value="3"' in page
+    assert '<details class="card advanced" open>' in page
+    changed: dict[str, Any] = {
+        "url": f"{office.receiver.url}/new",
+        "content_type": "form",
+        "which": "push",
+        "rate_limit": "5",
+    }
+    answer = owner.send(f"/{hook}", username="ada", password="", **changed)
+    assert answer.headers["location"] == f"{owner.base}/{hook}"
+    shown = office.api("GET", f"{office.world.repo_path}/hooks/{hook}")
+    assert (shown["events"], shown["active"]) == (["push"], False)
+    assert shown["config"] == {
+        "url": f"{office.receiver.url}/new", "content_type": "form", "insecure_ssl": "0", "rate_limit": "5",
+        "username": "ada", "secret": "********", "password": "********",
+    }  # fmt: skip
+    elsewhere = owner.send(f"/{hook}", status=422, **{**changed, "url": "http://127.0.0.9/"}, username="ada")
+    assert 'id="password-fault"' in elsewhere.text, "a password is not sent to another host"
+    owner.send(f"/{hook}", username="", password="", **changed)
+    assert "password" not in office.api("GET", f"{office.world.repo_path}/hooks/{hook}")["config"]
+
+
+def test_a_new_secret_is_shown_or_taken_and_the_old_one_goes_on_for_a_while(office: Office) -> None:
+    secret = "whsec_" + "a" * 40
+    hook = office.hook(config={"header_style": "standard", "secret": secret})
+    owner = office.visitor()
+    assert "The secret before signs, too, for" in owner.get(f"/{hook}").text
+    made = owner.send(f"/{hook}/secret", secret_kind="make", previous_secret_expires_in="3600", status=200)
+    found = _SECRET.search(made.text)
+    assert found is not None
+    assert "The secret before signs, too, until" in owner.get(f"/{hook}").text
+    owner.send(f"/{hook}/ping")
+    [ping] = office.receiver.wait_for(1)
+    assert len(ping.headers["webhook-signature"].split()) == 2
+    refused = owner.send(f"/{hook}/secret", secret_kind="own", secret="plain", status=422)
+    assert 'id="secret-fault"' in refused.text
+    assert "must be whsec_ and a key in base64" in text_of(refused)
+
+
+def test_turning_off_and_on_can_be_undone(office: Office) -> None:
+    hook, owner = office.hook(), office.visitor()
+    assert owner.send(f"/{hook}/active", active="1").headers["location"] == f"{owner.base}/{hook}"
+    page = owner.get(f"/{hook}").text
+    assert "The webhook is on." in page
+    assert f'action="{owner.base}/{hook}/active"' in page.partition('class="toast"')[2]
+    assert office.api("GET", f"{office.world.repo_path}/hooks/{hook}")["active"] is True
+    owner.send(f"/{hook}/active", active="0")
+    assert office.api("GET", f"{office.world.repo_path}/hooks/{hook}")["active"] is False
+    assert "Somebody turned it off." in owner.get().text
+
+
+def test_a_sample_of_any_event_goes_to_one_webhook(office: Office) -> None:
+    hook, owner = office.hook(events=["push"]), office.visitor()
+    other = office.hook(active=True, config={"url": f"{office.receiver.url}/other"})
+    office.deliveries(other, 1)  # its ping
+    for name in ("task.completed", "push", "issues.opened"):
+        assert owner.send(f"/{hook}/test", event=name).headers["location"] == f"{owner.base}/{hook}/deliveries"
+    sent = {each["event"]: each["action"] for each in office.deliveries(hook, 3)}
+    assert sent == {"task": "completed", "push": None, "issues": "opened"}
+    [task] = office.receiver.events("task")
+    payload = task.payload()
+    assert payload["repository"]["full_name"] == office.world.full_name, "what is around it is real"
+    assert payload["task"]["title"] == "Homepage draft"
+    assert "nothing_like_it" in owner.send(f"/{hook}/test", event="nothing_like_it", status=422).text
+    assert len(office.deliveries(other, 1)) == 1, "it hears nothing of the tests of another"
+    activity = office.api("GET", f"/api/v1/projects/{office.world.project_id}/activity")
+    assert "Homepage draft" not in str(activity), "and nothing has happened in the project"
+
+
+def test_each_event_has_a_page_with_its_sample(office: Office) -> None:
+    owner = office.visitor()
+    page = owner.get("/events/invoice?action=paid")
+    assert "An invoice was drawn up, changed, sent, paid, voided or deleted." in page.text
+    assert '"action": "paid"' in text_of(page).replace(" :", ":")
+    assert 'class="top"' in page.text
+    frame = owner.browser.get(f"{owner.base}/events/invoice", headers={"Turbo-Frame": "sample-invoice"}).text
+    assert '<turbo-frame id="sample-invoice">' in frame
+    assert 'class="top"' not in frame, "only what the form loads into itself"
+    owner.get("/events/no_such_event", status=404)
+    owner.get("/events/invoice?action=no_such_action", status=404)
+
+
+def test_a_deleted_webhook_is_gone(office: Office) -> None:
+    hook, owner = office.hook(), office.visitor()
+    assert owner.send(f"/{hook}/delete").headers["location"] == owner.base
+    assert "The webhook was deleted." in owner.get().text
+    for path in (f"/{hook}", f"/{hook}/deliveries", f"/{hook}/verify", f"/{hook}/deliveries/newest"):
+        owner.get(path, status=404)
+
+
+@pytest.mark.parametrize("who", ["member", "client", "stranger", "owner of another organization"])
+def test_only_admins_see_and_change_webhooks(office: Office, who: str) -> None:
+    hook = office.hook()
+    owner = office.visitor()
+    [delivery] = (owner.send(f"/{hook}/ping"), office.deliveries(hook, 1))[1]
+    other = office.server.run(make_team)
+    visitors = {"member": office.team.member, "client": office.team.client, "stranger": other.client}
+    visitor = office.visitor(visitors.get(who, other.owner))
+    status = 403 if who == "member" else 404
+    pages = ["", "/new", f"/{hook}", f"/{hook}/verify", f"/{hook}/deliveries", f"/{hook}/deliveries/newest"]
+    pages += [f"/{hook}/deliveries/{delivery['id']}{more}" for more in ("", "/payload.json", "/next")]
+    for path in (*pages, "/events/push"):
+        assert office.receiver.url not in visitor.get(path, status=status).text
+    for path in ("", f"/{hook}", f"/{hook}/active", f"/{hook}/secret", f"/{hook}/ping", f"/{hook}/test"):
+        visitor.send(path, status=status, url=office.receiver.url, event="push", **_FORM)
+    for path in (f"/{hook}/delete", f"/{hook}/redeliveries", f"/{hook}/deliveries/{delivery['id']}/redeliver"):
+        visitor.send(path, status=status)
+    assert len(office.deliveries(hook, 1)) == 1
+    assert office.api("GET", f"{office.world.repo_path}/hooks/{hook}")["active"] is False
+
+
+def test_a_webhook_is_found_only_where_it_is(office: Office) -> None:
+    hook, other = office.hook(), Office(office.server, office.server.run(make_team), office.receiver)
+    owner = office.visitor()
+    theirs = other.visitor()
+    for path in (f"/{hook}", f"/{hook}/deliveries", f"/{hook}/deliveries/newest", f"/{hook}/verify"):
+        theirs.get(path, status=404)
+        owner.get(f"/{office.world.organization}/-/webhooks{path}", status=404)
+    theirs.send(f"/{hook}/delete", status=404)
+    theirs.browser.client.close()
+    owner.get(f"/{hook}")
+
+
+def test_an_admin_of_the_project_may_do_it_all(office: Office) -> None:
+    async def add(services: Services) -> Insider:
+        token = await add_user(services, office.world, role="admin")
+        actor = await find_actor(services.database, token)
+        assert actor is not None
+        return Insider(actor.user.id, actor.user.login, actor.user.email or "", token)
+
+    visitor = office.visitor(office.server.run(add))
+    hook = office.hook()
+    visitor.get(f"/{hook}")
+    visitor.send(f"/{hook}/ping")
+    visitor.send(f"/{hook}/delete")
+    assert "No webhooks yet" in visitor.get().text
+    visitor.get(f"/{office.world.organization}/-/webhooks", status=404)
+
+
+def test_an_organization_has_the_same_pages(office: Office) -> None:
+    owner = office.visitor(base=f"/{office.world.organization}/-/webhooks")
+    assert "No webhooks yet" in owner.get().text
+    made = owner.send(url=office.receiver.url, secret_kind="make", status=201, **_FORM)
+    hook = int(_HOOK.search(made.text)[1])  # type: ignore[index]
+    office.receiver.wait_for(1)
+    path = f"{office.world.org_path}/hooks/{hook}/deliveries"
+    found = until(lambda: office.api("GET", path))
+    assert "ping" in owner.get(f"/{hook}/deliveries").text
+    owner.send(f"/{hook}/deliveries/{found[0]['id']}/redeliver")
+    owner.send(f"/{hook}/test", event="service.created")
+    assert "service" in office.receiver.wait_for(lambda got: any(each.event == "service" for each in got))[-1].event
+    owner.send(f"/{hook}/active", active="0")
+    owner.send(f"/{hook}/delete")
+    member = office.visitor(office.team.member, base=owner.base)
+    assert member.browser.get(owner.base).status_code in (403, 404)
