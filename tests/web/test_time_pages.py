@@ -30,7 +30,8 @@ class Place:
         return f"/{self.team.world.full_name}/time"
 
     def timesheets(self) -> list[dict[str, object]]:
-        found = self.api().get(f"/api/v1/projects/{self.team.world.project_id}/timesheets")
+        with self.api() as api:
+            found = api.get(f"/api/v1/projects/{self.team.world.project_id}/timesheets")
         timesheets: list[dict[str, object]] = found.json()["timesheets"]
         return timesheets
 
@@ -40,7 +41,8 @@ class Place:
     def visit(self, person: Insider) -> Browser:
         browser = Browser(self.server)
         link = add_link(self.server, person)
-        assert browser.fill(link).status_code == 303
+        answer = browser.fill(link)
+        assert answer.status_code == 303, answer.text
         return browser
 
 
@@ -89,7 +91,8 @@ def test_time_is_added_corrected_deleted_and_brought_back(place: Place) -> None:
 
 def test_saving_an_entry_as_it_is_keeps_its_seconds(place: Place) -> None:
     given = {"task_id": place.task_id, "start_time": "2026-01-05T09:00:13Z", "end_time": "2026-01-05T09:10:47Z"}
-    place.api().post(f"/api/v1/projects/{place.team.world.project_id}/timesheets", json=given)
+    with place.api() as api:
+        api.post(f"/api/v1/projects/{place.team.world.project_id}/timesheets", json=given)
     [before] = place.timesheets()
     edit = f"{place.path}/{before['id']}"
     with place.visit(place.team.owner) as browser:
@@ -149,8 +152,8 @@ def test_an_entry_is_found_in_its_own_project_alone(place: Place, server: Server
     with place.visit(place.team.owner) as browser:
         entry = spend(place, browser)
     other: Team = server.run(make_team)
-    answer = place.api().get(f"/api/v1/timesheets/{entry}")
-    assert answer.status_code == 200
+    with place.api() as api:
+        assert api.get(f"/api/v1/timesheets/{entry}").status_code == 200
     with place.visit(other.owner) as browser:
         assert browser.get(f"/{other.world.full_name}/time/{entry}").status_code == 404
         assert browser.get(f"/{other.world.full_name}/time").status_code == 200
