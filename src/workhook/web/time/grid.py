@@ -14,7 +14,7 @@ from workhook.work.timesheets.schemas import Timesheet, TimesheetTaskShape
 By = Literal["person", "task"]
 
 
-class Row(NamedTuple):
+class GridRow(NamedTuple):
     """Milliseconds of each day of the week. What the rows are not by is None; so is a task that is gone for good."""
 
     person: PersonShape | None
@@ -27,7 +27,7 @@ class Row(NamedTuple):
 
 
 class Grid(NamedTuple):
-    rows: Sequence[Row]
+    rows: Sequence[GridRow]
     sums: Sequence[int]
 
     @property
@@ -77,8 +77,8 @@ def grid_of(entries: Iterable[Entry], week: Week, by: By) -> Grid:
     return Grid(rows, [sum(each.cells[number] for each in rows) for number in range(DAYS)])
 
 
-def _row(one: Timesheet, by: By, cells: Sequence[int]) -> Row:
-    return Row(one.user, None, cells) if by == "person" else Row(None, one.task, cells)
+def _row(one: Timesheet, by: By, cells: Sequence[int]) -> GridRow:
+    return GridRow(one.user, None, cells) if by == "person" else GridRow(None, one.task, cells)
 
 
 _KEYS: dict[By, tuple[Callable[[Timesheet], object], Callable[[Timesheet], str]]] = {
