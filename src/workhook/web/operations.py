@@ -20,6 +20,7 @@ from workhook.web.listing import listing
 from workhook.web.search import search
 from workhook.web.signin import consent, installing, login, oidc
 from workhook.web.trash import trash
+from workhook.web.time import entries, week
 
 OPERATIONS: tuple[Operation, ...] = (
     *assets.routes,
@@ -40,6 +41,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *search.places,
     *trash.places,
     *activity.places,
+    *week.places,
+    *entries.places,
 )
 _FOR_PEOPLE = {"root": settings.home, "apps_get_public": installing.about}
 

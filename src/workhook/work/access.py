@@ -83,6 +83,11 @@ class Access(msgspec.Struct, frozen=True):
         if self.role != "owner":
             raise Forbidden(f"Only an owner of {self.repository.owner.login} can {doing}.", code="missing_role")
 
+    def require_same(self, other: Access) -> None:
+        """For a path that names a project and something in it. Raises `NotFound` unless both are of one project."""
+        if other.repository.id != self.repository.id:
+            raise NotFound()
+
     def require_sight(self, private: bool) -> None:
         """Raises `NotFound` for a client where the thing is private."""
         if private:

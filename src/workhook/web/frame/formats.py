@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Any
 
 from workhook.core.clock import to_seconds_text
@@ -39,6 +40,17 @@ def duration(ms: int) -> str:
     return f"{minutes // 60}:{minutes % 60:02}"
 
 
+def clock(at_ms: int, zone: tzinfo) -> str:
+    """The time of day in the zone: `9:05`."""
+    at = datetime.fromtimestamp(at_ms // 1000, zone)
+    return f"{at.hour}:{at.minute:02}"
+
+
+def plain_amount(minor: int) -> str:
+    """As a field of a form holds an amount in hundredths: `1234.50`."""
+    return f"{minor // 100}.{minor % 100:02}"
+
+
 def amount(minor: int, currency: str) -> str:
     """An amount in hundredths, as the reader's language writes it: `1,234.50 EUR`."""
     thousands, decimal = _DECIMAL[texts.language()]
@@ -73,8 +85,10 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "time": moment,
     "when": when,
     "duration": duration,
+    "clock": clock,
     "amount": amount,
     "file_size": file_size,
+    "plain_amount": plain_amount,
     "initials": initials,
     "hue": hue,
 }

@@ -25,6 +25,7 @@ def places_of(access: Access) -> list[Tab]:
     places.append(Tab("calendar", "/calendar", "calendar-days", gettext("Calendar"), "c"))
     if not access.is_client:
         places.append(Tab("activity", "/activity", "activity", gettext("Activity"), "a"))
+        places.append(Tab("time", "/time", "clock", gettext("Time"), "t"))
     places.append(Tab("files", "/files", "folder", gettext("Files"), "f"))
     if access.repository.role == "admin":
         places.append(Tab("webhooks", "/webhooks", "webhook", gettext("Webhooks"), "w"))

@@ -298,3 +298,51 @@ async def list_timesheets(
     params["upto"] = last["id"]
     found = await page(names | {"upto"})
     return TimesheetPage(found, None if found.cut or len(found) == limit else last["id"])
+
+
+# --- by when they started --------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=2)
+def _started(is_one: bool) -> sa.Select[Any]:
+    listed = (
+        sa.select(timesheets.c.id)
+        .where(timesheets.c.repository_id == big("repository_id"), CONDITIONS["from_"], CONDITIONS["to"])
+        .order_by(timesheets.c.start_time.desc(), timesheets.c.id.desc())
+        .limit(big("limit"))
+    )
+    if is_one:
+        listed = listed.where(
+            timesheets.c.user_id == sa.select(people.c.id).where(CONDITIONS["user"]).scalar_subquery()
+        )
+    return bounded(_timesheets, listed, timesheets.c.id, length(timesheets.c.notes))
+
+
+_running_in_project = (
+    sa.select(timesheets.c.id)
+    .where(timesheets.c.repository_id == big("repository_id"), timesheets.c.is_active)
+    .limit(big("limit"))
+)
+_all_running = bounded(_timesheets, _running_in_project, timesheets.c.id, length(timesheets.c.notes))
+
+
+async def list_started(
+    reader: Reader, access: Access, since: int, to: int, *, limit: int, user: str | None = None
+) -> Found[Timesheet]:
+    """The newest of the project's that started from `since` until before `to`, the newest first. `user`: a username."""
+    params: dict[str, object] = {"repository_id": access.repository.id, "from_": since, "to": to, "limit": limit}
+    named = {} if user is None else {"user": key_of(user)}
+    return await _newest_first(reader, _started(user is not None), {**params, **named}, access)
+
+
+async def list_running(reader: Reader, access: Access, *, limit: int) -> Found[Timesheet]:
+    """The timers of the project that run, whosever they are, the newest first."""
+    return await _newest_first(reader, _all_running, {"repository_id": access.repository.id, "limit": limit}, access)
+
+
+async def _newest_first(
+    reader: Reader, statement: sa.Select[Any], params: Mapping[str, object], access: Access
+) -> Found[Timesheet]:
+    found = await fetch(reader, statement, params, lambda row: _timesheet_of(row, access.repository))
+    found.sort(key=lambda each: (each.times.start, each.id), reverse=True)
+    return found

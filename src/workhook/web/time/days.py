@@ -1,0 +1,113 @@
+"""Days and times of day as the visitor's clock has them.
+
+A script tells the server the browser's time zone by a cookie. Without it days are those of UTC, and the page says so.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from typing import NamedTuple
+
+from workhook.core.clock import HOUR_MS, MINUTE_MS
+from workhook.core.errors import Fault, Invalid
+from workhook.web.frame import cookies
+from workhook.web.frame.places import Visit
+from workhook.web.frame.texts import gettext
+from workhook.work.timesheets.reports import zone_of
+
+COOKIE = "workhook_timezone"
+DAYS = 7
+_YEARS = range(1970, 9999)
+_CLOCK = re.compile(r"(?P<hours>\d{1,3}):(?P<minutes>[0-5]\d)", re.ASCII)
+_HOURS = re.compile(r"(?P<whole>\d{1,3})(?:[.,](?P<part>\d{1,2}))?\s*h?", re.ASCII)
+
+
+def zone_name(visit: Visit) -> str:
+    """The IANA name of the zone: of the address, of the form that was sent, or of the cookie; otherwise `UTC`."""
+    named = (visit.query("timezone"), visit.fields.get("timezone"), cookies.read(visit.call, COOKIE))
+    return next((each for each in named if each and _is_zone(each)), "UTC")
+
+
+def _is_zone(name: str) -> bool:
+    try:
+        zone_of(name)
+    except ValueError:
+        return False
+    return True
+
+
+def midnight_ms(day: date, zone: tzinfo) -> int:
+    """The moment in which the day begins."""
+    return round(datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()) * 1000
+
+
+def day_of(at_ms: int, zone: tzinfo) -> date:
+    return datetime.fromtimestamp(at_ms // 1000, zone).date()
+
+
+def read_day(text: str) -> date | None:
+    """A day of an address; None for what is none."""
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        return None
+    return day if day.year in _YEARS else None
+
+
+class Week(NamedTuple):
+    """From Monday to Sunday."""
+
+    monday: date
+    zone: tzinfo
+
+    @property
+    def days(self) -> list[date]:
+        return [self.monday + timedelta(days=number) for number in range(DAYS)]
+
+    @property
+    def before(self) -> date:
+        return self.monday - timedelta(days=DAYS)
+
+    @property
+    def after(self) -> date:
+        return self.monday + timedelta(days=DAYS)
+
+    @property
+    def since_ms(self) -> int:
+        return midnight_ms(self.monday, self.zone)
+
+    @property
+    def to_ms(self) -> int:
+        return midnight_ms(self.after, self.zone)
+
+
+def week_of(day: date, zone: tzinfo) -> Week:
+    return Week(day - timedelta(days=day.weekday()), zone)
+
+
+# --- fields of forms --------------------------------------------------------------------------------------------------
+
+
+def field_text(at_ms: int | None, zone: tzinfo) -> str:
+    """What a field of the type `datetime-local` holds."""
+    return "" if at_ms is None else datetime.fromtimestamp(at_ms // 1000, zone).strftime("%Y-%m-%dT%H:%M")
+
+
+def moment_text(field: str, zone: tzinfo) -> str:
+    """RFC 3339 of what such a field holds. Whatever is no time stays as it is, for the API to say so."""
+    try:
+        local = datetime.fromisoformat(field)
+        return local.replace(tzinfo=zone).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError):
+        return field
+
+
+def read_duration(text: str) -> int:
+    """Milliseconds of `1:30`, `1.5` or `1,5`. Raises `Invalid`."""
+    if found := _CLOCK.fullmatch(text.strip()):
+        return int(found["hours"]) * HOUR_MS + int(found["minutes"]) * MINUTE_MS
+    if found := _HOURS.fullmatch(text.strip()):
+        return int(found["whole"]) * HOUR_MS + int((found["part"] or "0").ljust(2, "0")) * HOUR_MS // 100
+    message = gettext("Write the duration as hours and minutes, such as 1:30, or as hours, such as 1.5")
+    raise Invalid(faults=[Fault(field="duration", message=message)])

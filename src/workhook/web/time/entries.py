@@ -1,0 +1,176 @@
+"""The forms of timers and entries. Who may change what is decided by the actions of the API."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import tzinfo
+
+from workhook.core.clock import to_millis_text
+from workhook.http.calls import Answer
+from workhook.identity.context import Write
+from workhook.web.frame.flash import Undo
+from workhook.web.frame.formats import plain_amount
+from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.sessions import safe_return_to
+from workhook.web.frame.texts import gettext, text
+from workhook.web.time.days import field_text, moment_text, read_duration, zone_name
+from workhook.web.time.week import open_tasks
+from workhook.work.access import Access
+from workhook.work.timesheets import api, queries
+from workhook.work.timesheets.reports import zone_of
+from workhook.work.timesheets.schemas import Timesheet, TimesheetCreate, TimesheetEdit
+
+places = Places("time")
+
+_FIELDS = ("task_id", "start_time", "end_time", "duration", "notes", "billable", "billable_rate")
+_UNDO_NOTES_MAX = 500  # characters: what undoes a deletion travels in a cookie
+
+Step = Callable[[Write, str], Awaitable[Answer]]
+
+
+@places.post("/{owner}/{project}/time/start")
+async def start_timer(visit: Visit) -> Answer:
+    """Start a timer for a task; the visitor's other one is paused."""
+    create = visit.form(TimesheetCreate, "task_id", "notes")
+    return await _create(visit, create, gettext("The timer runs."))
+
+
+@places.post("/{owner}/{project}/time/entries")
+async def add_entry(visit: Visit) -> Answer:
+    """Add time that was spent."""
+    zone = zone_of(zone_name(visit))
+    create = visit.form(
+        TimesheetCreate,
+        "task_id",
+        "notes",
+        "billable_rate",
+        start_time=moment_text(visit.fields.get("start", ""), zone),
+        duration=read_duration(visit.fields.get("duration", "")),
+        billable="billable" in visit.fields,
+    )
+    return await _create(visit, create, gettext("The time was added."))
+
+
+@places.post("/{owner}/{project}/time/restore")
+async def restore_entry(visit: Visit) -> Answer:
+    """Bring an entry back that was deleted, as a new one."""
+    return await _create(visit, visit.form(TimesheetCreate, *_FIELDS), gettext("The time is there again."))
+
+
+async def _create(visit: Visit, create: TimesheetCreate, done: str) -> Answer:
+    access = await visit.access()
+    await visit.change(lambda write: api.create_timesheet(write, access.repository.project_id, create))
+    return visit.done(_back(visit), done)
+
+
+@places.get("/{owner}/{project}/time/{timesheet_id}")
+async def show_entry(visit: Visit) -> Answer:
+    """Show the form of an entry."""
+    timesheet, access = await _find(visit)
+    name = zone_name(visit)
+    zone = zone_of(name)
+    return visit.page(
+        "time/entry.html",
+        access=access,
+        entry=timesheet,
+        tasks=await open_tasks(visit.database, access),
+        zone_name=name,
+        start=field_text(timesheet.times.start, zone),
+        end=field_text(timesheet.times.end, zone),
+        can_undo=_undo(visit, timesheet) is not None,
+        return_to=_back(visit, visit.query("return_to")),
+    )
+
+
+@places.post("/{owner}/{project}/time/{timesheet_id}/edit")
+async def edit_entry(visit: Visit) -> Answer:
+    """Correct an entry."""
+    timesheet, _ = await _find(visit)
+    edit = visit.form(
+        TimesheetEdit,
+        "task_id",
+        "notes",
+        "billable_rate",
+        billable="billable" in visit.fields,
+        **_changed_times(visit, zone_of(zone_name(visit))),
+    )
+    await visit.change(lambda write: api.edit_timesheet(write, timesheet.id, edit))
+    return visit.done(_back(visit), gettext("The entry was saved."))
+
+
+def _changed_times(visit: Visit, zone: tzinfo) -> dict[str, str]:
+    """Those that are others than the form had: its minutes would cut off the seconds of the rest."""
+    fields = visit.fields
+    return {
+        f"{name}_time": moment_text(fields[name], zone)
+        for name in ("start", "end")
+        if fields.get(name) and fields[name] != fields.get(f"was_{name}")
+    }
+
+
+_SAID = {
+    "pause": text("The timer is paused."),
+    "resume": text("The timer runs."),
+    "finish": text("The timer is finished."),
+}
+
+
+def _step(name: str, action: Step) -> Callable[[Visit], Awaitable[Answer]]:
+    async def step(visit: Visit) -> Answer:
+        timesheet, _ = await _find(visit)
+        await visit.change(lambda write: action(write, timesheet.id))
+        return visit.done(_back(visit), gettext(_SAID[name]))
+
+    step.__name__, step.__doc__ = f"{name}_timer", f"{name.capitalize()} a timer."
+    return places.post(f"/{{owner}}/{{project}}/time/{{timesheet_id}}/{name}")(step)
+
+
+pause_timer = _step("pause", api.pause_timesheet)
+resume_timer = _step("resume", api.resume_timesheet)
+finish_timer = _step("finish", api.finish_timesheet)
+
+
+@places.post("/{owner}/{project}/time/{timesheet_id}/delete")
+async def delete_entry(visit: Visit) -> Answer:
+    """Delete an entry."""
+    timesheet, _ = await _find(visit)
+    await visit.change(lambda write: api.delete_timesheet(write, timesheet.id))
+    return visit.done(_back(visit), gettext("The entry was deleted."), undo=_undo(visit, timesheet))
+
+
+def _undo(visit: Visit, timesheet: Timesheet) -> Undo | None:
+    """Time is added for oneself alone, and so brought back by whoever spent it."""
+    times, rate = timesheet.times, timesheet.billable_rate_minor
+    is_short = len(timesheet.notes or "") <= _UNDO_NOTES_MAX
+    if timesheet.user.id != visit.actor.user.id or times.end is None or timesheet.task is None or not is_short:
+        return None
+    given = {
+        "task_id": timesheet.task.id,
+        "start_time": to_millis_text(times.start),
+        "end_time": to_millis_text(times.end),
+        "duration": str(times.counted_ms),
+        "notes": timesheet.notes,
+        "billable": "true" if timesheet.billable else "false",
+        "billable_rate": None if rate is None else plain_amount(rate),
+    }
+    fields = {name: value for name, value in given.items() if value}
+    return Undo(f"{_base(visit)}/restore", {**fields, "return_to": _back(visit)})
+
+
+async def _find(visit: Visit) -> tuple[Timesheet, Access]:
+    """The entry of the path. Raises `NotFound`, also for one of another project and for clients."""
+    access = await visit.access()
+    access.hide_from_clients()
+    timesheet, its = await queries.find_timesheet(visit.database, visit.actor, visit.path("timesheet_id"))
+    access.require_same(its)
+    return timesheet, access
+
+
+def _base(visit: Visit) -> str:
+    return f"/{visit.path('owner')}/{visit.path('project')}/time"
+
+
+def _back(visit: Visit, given: str | None = None) -> str:
+    """The page of the project's time that the form came from."""
+    wanted = safe_return_to(visit.fields.get("return_to") if given is None else given)
+    return wanted if wanted.partition("?")[0] == _base(visit) else _base(visit)

@@ -1,0 +1,98 @@
+"""The week as a table: people or tasks, by days, with sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import date
+from typing import Literal, NamedTuple
+
+from workhook.web.time.days import DAYS, Week, day_of
+from workhook.work.people import PersonShape
+from workhook.work.timesheets import rules
+from workhook.work.timesheets.schemas import Timesheet, TimesheetTaskShape
+
+By = Literal["person", "task"]
+
+
+class GridRow(NamedTuple):
+    """Milliseconds of each day of the week. What the rows are not by is None; so is a task that is gone for good."""
+
+    person: PersonShape | None
+    task: TimesheetTaskShape | None
+    cells: Sequence[int]
+
+    @property
+    def total(self) -> int:
+        return sum(self.cells)
+
+
+class Grid(NamedTuple):
+    rows: Sequence[GridRow]
+    sums: Sequence[int]
+
+    @property
+    def total(self) -> int:
+        return sum(self.sums)
+
+
+class Entry(NamedTuple):
+    """A timesheet, and what was spent on it so far."""
+
+    timesheet: Timesheet
+    elapsed_ms: int
+
+    @property
+    def state(self) -> Literal["running", "paused", "finished"]:
+        times = self.timesheet.times
+        return "finished" if times.finished else "running" if times.is_active else "paused"
+
+
+class Day(NamedTuple):
+    """What started on one day, the newest first."""
+
+    day: date
+    entries: Sequence[Entry]
+
+    @property
+    def total(self) -> int:
+        return sum(each.elapsed_ms for each in self.entries)
+
+
+def entries_of(timesheets: Iterable[Timesheet], now: int) -> list[Entry]:
+    return [Entry(each, rules.elapsed_ms(each.times, now)) for each in timesheets]
+
+
+def grid_of(entries: Iterable[Entry], week: Week, by: By) -> Grid:
+    """Timesheets belong to the day on which they started. People are in the order of their names, tasks of titles."""
+    cells: dict[object, list[int]] = {}
+    known: dict[object, Timesheet] = {}
+    key, name = _KEYS[by]
+    for each in entries:
+        row = key(each.timesheet)
+        known.setdefault(row, each.timesheet)
+        number = (day_of(each.timesheet.times.start, week.zone) - week.monday).days
+        cells.setdefault(row, [0] * DAYS)[number] += each.elapsed_ms
+    order = sorted(cells, key=lambda row: (name(known[row]).casefold(), str(row)))
+    rows = [_row(known[row], by, cells[row]) for row in order]
+    return Grid(rows, [sum(each.cells[number] for each in rows) for number in range(DAYS)])
+
+
+def _row(one: Timesheet, by: By, cells: Sequence[int]) -> GridRow:
+    return GridRow(one.user, None, cells) if by == "person" else GridRow(None, one.task, cells)
+
+
+_KEYS: dict[By, tuple[Callable[[Timesheet], object], Callable[[Timesheet], str]]] = {
+    "person": (lambda each: each.user.id, lambda each: each.user.login),
+    "task": (
+        lambda each: each.task.id if each.task else "",
+        lambda each: each.task.title if each.task else "\U0010ffff",
+    ),
+}
+
+
+def days_of(entries: Iterable[Entry], week: Week) -> list[Day]:
+    """The days on which something started, the newest first."""
+    days: dict[date, list[Entry]] = {}
+    for each in entries:
+        days.setdefault(day_of(each.timesheet.times.start, week.zone), []).append(each)
+    return [Day(day, days[day]) for day in sorted(days, reverse=True)]

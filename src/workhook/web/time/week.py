@@ -1,0 +1,82 @@
+"""`/{owner}/{project}/time`: the week of a project, its timers and entries. Not for clients."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import date
+from urllib.parse import urlencode
+
+from workhook.core.clock import MINUTE_MS, now_ms
+from workhook.http.calls import Answer
+from workhook.storage import Reader
+from workhook.web.frame.places import Places, Visit
+from workhook.web.time.days import day_of, field_text, read_day, week_of, zone_name
+from workhook.web.time.grid import By, days_of, entries_of, grid_of
+from workhook.work.access import Access
+from workhook.work.tasks import listing
+from workhook.work.tasks.schemas import Task
+from workhook.work.timesheets import queries
+from workhook.work.timesheets.reports import zone_of
+
+ENTRIES_MAX = 500
+RUNNING_MAX = 50
+TASKS_MAX = 200
+_HOUR_AGO_MS = 60 * MINUTE_MS
+
+places = Places("time")
+
+
+@places.get("/{owner}/{project}/time")
+async def week(visit: Visit) -> Answer:
+    """Show what was spent in a week."""
+    access = await visit.access()
+    access.hide_from_clients()
+    name, now = zone_name(visit), now_ms()
+    zone = zone_of(name)
+    today = day_of(now, zone)
+    shown = week_of(read_day(visit.query("week")) or today, zone)
+    user, by = visit.query("user"), _by(visit)
+    found, running, tasks = await asyncio.gather(
+        queries.list_started(
+            visit.database, access, shown.since_ms, shown.to_ms, limit=ENTRIES_MAX + 1, user=user or None
+        ),
+        queries.list_running(visit.database, access, limit=RUNNING_MAX),
+        open_tasks(visit.database, access),
+    )
+    entries = entries_of(found[:ENTRIES_MAX], now)
+
+    def link(**changes: date | str) -> str:
+        """The page with other filters; those that are empty are left out."""
+        given = {"week": shown.monday.isoformat(), "user": user, "by": by, **changes}
+        kept = {name: str(value) for name, value in given.items() if value and (name, value) != ("by", "person")}
+        return f"/{access.repository.full_name}/time?{urlencode(kept)}"
+
+    return visit.page(
+        "time/week.html",
+        access=access,
+        week=shown,
+        zone=zone,
+        zone_name=name,
+        today=today,
+        user=user,
+        by=by,
+        grid=grid_of(entries, shown, by),
+        days=days_of(entries, shown),
+        more=len(found) > ENTRIES_MAX or found.cut,
+        running=entries_of(running, now),
+        tasks=tasks,
+        an_hour_ago=field_text(now - _HOUR_AGO_MS, zone),
+        link=link,
+    )
+
+
+def _by(visit: Visit) -> By:
+    return "task" if visit.query("by") == "task" else "person"
+
+
+async def open_tasks(reader: Reader, access: Access) -> list[Task]:
+    """Those that are not finished, in which something has happened lately first: what a timer can be started for."""
+    page = await listing.list_tasks(
+        reader, access, {"finished": False}, sort="-updated_at", after=None, limit=TASKS_MAX
+    )
+    return [task for task, _ in page.tasks]

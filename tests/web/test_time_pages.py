@@ -1,0 +1,180 @@
+"""The pages of a project's time: who sees them, and what their forms change. No browser runs here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import httpx
+import pytest
+
+from tests.browser.people import Insider, Team, make_team
+from tests.harness.server import Server
+from tests.harness.world import add_user
+from tests.web.browser import Browser, add_link, forms
+from workhook.http.calls import Services
+from workhook.identity.tokens.lookup import find_actor
+
+HOSTILE = '<b id="evil">\u202e"😀'
+
+
+@dataclass
+class Place:
+    """A team, its project, and a task in it."""
+
+    server: Server
+    team: Team
+    task_id: str
+
+    @property
+    def path(self) -> str:
+        return f"/{self.team.world.full_name}/time"
+
+    def timesheets(self) -> list[dict[str, object]]:
+        with self.api() as api:
+            found = api.get(f"/api/v1/projects/{self.team.world.project_id}/timesheets")
+        timesheets: list[dict[str, object]] = found.json()["timesheets"]
+        return timesheets
+
+    def api(self) -> httpx.Client:
+        return self.server.client(self.team.owner.token)
+
+    def visit(self, person: Insider) -> Browser:
+        browser = Browser(self.server)
+        link = add_link(self.server, person)
+        answer = browser.fill(link)
+        assert answer.status_code == 303, answer.text
+        return browser
+
+
+@pytest.fixture
+def place(server: Server) -> Place:
+    team: Team = server.run(make_team)
+    place = Place(server, team, "")
+    with place.api() as api:
+        column = api.post(f"/api/v1/projects/{team.world.project_id}/columns", json={"title": "Doing"}).json()["column"]
+        task = api.post(f"/api/v1/columns/{column['id']}/tasks", params={"title": HOSTILE}).json()["task"]
+    place.task_id = task["id"]
+    return place
+
+
+def spend(place: Place, browser: Browser, **more: str) -> str:
+    """Add an hour and a half by the form; the id."""
+    fields = {"task_id": place.task_id, "start": "2026-01-05T09:00", "duration": "1:30", **more}
+    answer = browser.fill(place.path, f"{place.path}/entries", **fields)
+    assert answer.status_code == 303, answer.text
+    return str(place.timesheets()[-1]["id"])
+
+
+def test_time_is_added_corrected_deleted_and_brought_back(place: Place) -> None:
+    with place.visit(place.team.member) as browser:
+        entry = spend(place, browser, notes=HOSTILE, billable="true", billable_rate="80")
+        [made] = place.timesheets()
+        assert (made["duration"], made["start_time"]) == (5_400_000, "2026-01-05T09:00:00.000Z")
+        assert (made["billable"], made["billable_rate"], made["notes"]) == (True, 80, HOSTILE)
+        page = browser.get(f"{place.path}?week=2026-01-05").text
+        assert '<strong id="week-total">1:30</strong>' in page
+        assert 'id="evil"' not in page
+
+        edit = f"{place.path}/{entry}"
+        assert browser.fill(edit, f"{edit}/edit", end="2026-01-05T11:00").status_code == 303
+        [corrected] = place.timesheets()
+        assert corrected["duration"] == 7_200_000
+
+        assert browser.fill(edit, f"{edit}/delete").status_code == 303
+        assert place.timesheets() == []
+        assert browser.fill(place.path, f"{place.path}/restore").status_code == 303
+        [again] = place.timesheets()
+        assert {name: again[name] for name in ("duration", "notes", "billable_rate")} == {
+            name: corrected[name] for name in ("duration", "notes", "billable_rate")
+        }
+
+
+def test_saving_an_entry_as_it_is_keeps_its_seconds(place: Place) -> None:
+    given = {"task_id": place.task_id, "start_time": "2026-01-05T09:00:13Z", "end_time": "2026-01-05T09:10:47Z"}
+    with place.api() as api:
+        api.post(f"/api/v1/projects/{place.team.world.project_id}/timesheets", json=given)
+    [before] = place.timesheets()
+    edit = f"{place.path}/{before['id']}"
+    with place.visit(place.team.owner) as browser:
+        assert browser.fill(edit, f"{edit}/edit", notes="a note").status_code == 303
+    [after] = place.timesheets()
+    assert (after["start_time"], after["end_time"]) == (before["start_time"], before["end_time"])
+    assert after["notes"] == "a note"
+
+
+def test_a_timer_starts_pauses_resumes_and_finishes(place: Place) -> None:
+    with place.visit(place.team.member) as browser:
+        assert browser.fill(place.path, f"{place.path}/start", task_id=place.task_id).status_code == 303
+        [timer] = place.timesheets()
+        for step, state in (("pause", (False, False)), ("resume", (True, False)), ("finish", (False, True))):
+            form = next(
+                each for each in forms(browser.get(place.path)) if each.action == f"{place.path}/{timer['id']}/{step}"
+            )
+            assert browser.post(form.action, form.fields).status_code == 303
+            [timer] = place.timesheets()
+            assert (timer["is_active"], timer["finished"]) == state
+
+
+def test_days_are_those_of_the_readers_zone(place: Place) -> None:
+    with place.visit(place.team.owner) as browser:
+        browser.client.cookies.set("workhook_timezone", "Pacific/Auckland")
+        spend(place, browser, start="2026-01-05T09:00")
+        [made] = place.timesheets()
+        assert made["start_time"] == "2026-01-04T20:00:00.000Z"
+        assert "1:30" in browser.get(f"{place.path}?week=2026-01-05").text
+        browser.client.cookies.set("workhook_timezone", "../../etc/passwd")
+        assert "time zone UTC" in browser.get(place.path).text
+
+
+@pytest.mark.parametrize("duration", ["", "1:60", "-1", "soon", "1e3"])
+def test_a_duration_that_is_none_is_refused(place: Place, duration: str) -> None:
+    with place.visit(place.team.owner) as browser:
+        fields = {"task_id": place.task_id, "duration": duration}
+        answer = browser.fill(place.path, f"{place.path}/entries", **fields)
+    assert answer.status_code == 422
+    assert "such as 1:30" in answer.text
+    assert place.timesheets() == []
+
+
+def test_clients_and_strangers_find_nothing(place: Place, server: Server) -> None:
+    with place.visit(place.team.owner) as browser:
+        entry = spend(place, browser)
+    other: Team = server.run(make_team)
+    for person in (place.team.client, other.owner):
+        with place.visit(person) as browser:
+            assert browser.get(place.path).status_code == 404
+            assert browser.get(f"{place.path}/{entry}").status_code == 404
+            assert f'href="{place.path}"' not in browser.get(place.path.removesuffix("/time")).text
+
+
+def test_an_entry_is_found_in_its_own_project_alone(place: Place, server: Server) -> None:
+    """The owner of one project is a member of another: neither shows what is the other's."""
+    with place.visit(place.team.owner) as browser:
+        entry = spend(place, browser)
+    other: Team = server.run(make_team)
+    with place.api() as api:
+        assert api.get(f"/api/v1/timesheets/{entry}").status_code == 200
+    with place.visit(other.owner) as browser:
+        assert browser.get(f"/{other.world.full_name}/time/{entry}").status_code == 404
+        assert browser.get(f"/{other.world.full_name}/time").status_code == 200
+
+
+def test_whoever_only_reads_changes_nothing(place: Place, server: Server) -> None:
+    with place.visit(place.team.owner) as browser:
+        entry = spend(place, browser)
+
+    async def reader(services: Services) -> Insider:
+        token = await add_user(services, place.team.world, role="read")
+        actor = await find_actor(services.database, token)
+        assert actor is not None
+        return Insider(actor.user.id, actor.user.login, actor.user.email or "", token)
+
+    with place.visit(server.run(reader)) as browser:
+        page = browser.get(f"{place.path}?week=2026-01-05")
+        assert "1:30" in page.text
+        actions = {each.action for each in forms(page)}
+        assert not any(each.startswith(place.path) for each in actions), actions
+        form = browser.form(place.path, "/logout")
+        refused = browser.post(f"{place.path}/{entry}/delete", {"csrf": form.fields["csrf"]})
+    assert refused.status_code == 403
+    assert len(place.timesheets()) == 1
