@@ -23,31 +23,45 @@ PASSWORD = "a horse, a battery and a staple"
 
 @dataclass
 class Form:
-    """As it stands in a page: hidden fields with their values, others empty or as they are filled in."""
+    """As it stands in a page: hidden fields with their values, others empty or as they are filled in. `boxes`: the
+    names of checkboxes that are not checked, which are sent only if a test fills them in."""
 
     action: str
     fields: dict[str, str] = field(default_factory=dict)
     buttons: list[str] = field(default_factory=list)
+    boxes: list[str] = field(default_factory=list)
 
 
 class _Forms(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.forms: list[Form] = []
+        self._form: Form | None = None
+        self._select = ""
         self._in_button = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = {name: value or "" for name, value in attrs}
         if tag == "form":
-            assert given["method"] == "post"
-            self.forms.append(Form(given["action"]))
-        elif tag == "input" and self.forms:
-            self.forms[-1].fields[given["name"]] = given.get("value", "")
+            self._form = Form(given.get("action", "")) if given.get("method") == "post" else None
+            self.forms += [self._form] if self._form else []
+        elif self._form is not None and "name" in given and tag in ("input", "select", "textarea"):
+            if given.get("type") in ("checkbox", "radio") and "checked" not in given:
+                self._form.boxes.append(given["name"])
+            else:
+                self._form.fields[given["name"]] = given.get("value", "")
+            self._select = given["name"] if tag == "select" else ""
+        elif self._form is not None and tag == "option" and self._select and "selected" in given:
+            self._form.fields[self._select] = given["value"]
         self._in_button = tag == "button"
 
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "form":
+            self._form = None
+
     def handle_data(self, data: str) -> None:
-        if self._in_button and data.strip():
-            self.forms[-1].buttons.append(data.strip())
+        if self._in_button and self._form is not None and data.strip():
+            self._form.buttons.append(data.strip())
 
 
 def forms(response: httpx.Response) -> list[Form]:
@@ -89,7 +103,7 @@ class Browser:
     def fill(self, path: str, action: str | None = None, **fields: str) -> httpx.Response:
         """Open a page, fill in a form of it and send it."""
         form = self.form(path, action)
-        assert set(fields) <= set(form.fields), form
+        assert set(fields) <= {*form.fields, *form.boxes}, form
         return self.post(form.action, {**form.fields, **fields})
 
     def sign_in(self, person: Person, password: str = PASSWORD) -> httpx.Response:

@@ -8,22 +8,26 @@ from dataclasses import replace
 from workhook.http.calls import Answer, Call
 from workhook.http.messages import prefers_page
 from workhook.http.operations import Handler, Operation
-from workhook.web.account import settings
+from workhook.web.account import settings, tokens
 from workhook.web.board import board
 from workhook.web.frame import assets, live
-from workhook.web.signin import consent, installing, login, oidc
+from workhook.web.home import my_work
+from workhook.web.signin import confirm, consent, installing, login, oidc
 
 OPERATIONS: tuple[Operation, ...] = (
     *assets.routes,
     *login.routes,
     *settings.routes,
+    *settings.places,
+    *tokens.places,
     *oidc.routes,
     *consent.routes,
     *installing.routes,
+    *confirm.places,
     *live.places,
     *board.places,
 )
-_FOR_PEOPLE = {"root": settings.home, "apps_get_public": installing.about}
+_FOR_PEOPLE = {"root": my_work.home, "apps_get_public": installing.about}
 
 
 def beside(operations: Iterable[Operation]) -> Iterator[Operation]:
