@@ -9,6 +9,7 @@ and revoked tokens are refused before anybody asks whose they were, or for what.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
@@ -38,7 +39,7 @@ from tests.identity.model import ALLOWED, HERE, OTHER_ORGANIZATION, Credential
 from tests.work.requests_kit import TABLE as WORK
 from workhook.asgi import described
 from workhook.http.calls import Services
-from workhook.http.operations import GRAPHQL, OAUTH, PAGES, SYSTEM, WEBHOOK_API, WORK_API, Operation
+from workhook.http.operations import GRAPHQL, OAUTH, PAGES, PLACES, SYSTEM, WEBHOOK_API, WORK_API, Operation
 from workhook.storage.metadata import metadata
 
 OPERATIONS: tuple[Operation, ...] = described()
@@ -76,8 +77,8 @@ def test_every_operation_has_an_expectation() -> None:
     work = {key_of(each) for each in OPERATIONS if each.area is WORK_API}
     assert work == set(WORK) | {model.STREAM}
     assert {key_of(each) for each in OPERATIONS if each.area in (WEBHOOK_API, GRAPHQL)} == set(model.WEBHOOKS)
-    assert all(each.access is None for each in OPERATIONS if each.area in (OAUTH, PAGES, SYSTEM))
-    assert {each.area for each in OPERATIONS} == {WORK_API, WEBHOOK_API, GRAPHQL, OAUTH, PAGES, SYSTEM}
+    assert all(each.access is None for each in OPERATIONS if each.area in (OAUTH, PAGES, PLACES, SYSTEM))
+    assert {each.area for each in OPERATIONS} == {WORK_API, WEBHOOK_API, GRAPHQL, OAUTH, PAGES, PLACES, SYSTEM}
 
 
 def _scope_sets() -> list[tuple[str, ...]]:
@@ -374,10 +375,9 @@ def test_a_token_is_nothing_to_a_page(site: Site) -> None:
     """Pages ask for a session, the token endpoint for a client, and the system's paths for nobody."""
     owner = site.tokens.scoped("owner", "classic", SCOPES)
     nobody = Credential("nobody", "nobody")
-    without_tokens = [each for each in OPERATIONS if each.area in (OAUTH, PAGES, SYSTEM)]
+    without_tokens = [each for each in OPERATIONS if each.area in (OAUTH, PAGES, PLACES, SYSTEM)]
     for operation in without_tokens:
-        names = dict.fromkeys(("name", "slug", "token", "session_id", "grant_id", "login", "provider"), "no-such")
-        request = Request(operation.method, operation.path.format(**names))
+        request = Request(operation.method, re.sub(r"\{\w+\}", "no-such", operation.path))
         first, second = ask_all(site, [(request, nobody), (request, owner)], at_once=1)
         assert first.status_code == second.status_code, operation.name
         assert first.headers.get("location") == second.headers.get("location"), operation.name

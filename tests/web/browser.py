@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import uuid
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
@@ -33,6 +34,8 @@ class Form:
 
 
 class _Forms(HTMLParser):
+    """Those that change something: not the search, which is a GET, and not the buttons that close a dialog."""
+
     def __init__(self) -> None:
         super().__init__()
         self.forms: list[Form] = []
@@ -68,6 +71,22 @@ def forms(response: httpx.Response) -> list[Form]:
     parser = _Forms()
     parser.feed(response.text)
     return parser.forms
+
+
+_KEYS = re.compile(r"""(?<=name="csrf" value=")[\w-]{115}(?=")|(?<=name="csp-nonce" content=")[\w-]{22}(?=")""")
+
+
+def without_keys(text: str) -> str:
+    """A page without what is another text each time it is made: the `csrf` field of forms, and the policy's nonce."""
+    return _KEYS.sub("…", text)
+
+
+def policy_of(response: httpx.Response) -> dict[str, str]:
+    """The content security policy, with `NONCE` for the nonce."""
+    parts = re.sub(r"'nonce-[\w-]{22}'", "NONCE", response.headers["content-security-policy"]).split("; ")
+    policy = {name: value for name, _, value in (each.partition(" ") for each in parts)}
+    assert len(policy) == len(parts), "a browser takes the first of two"
+    return policy
 
 
 _numbers = itertools.count(1)

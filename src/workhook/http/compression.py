@@ -6,6 +6,7 @@ Compress nothing that mixes a secret with what a stranger can set: its length wo
 from __future__ import annotations
 
 import gzip
+import re
 import sys
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -18,6 +19,7 @@ else:
 import brotli
 
 SIZE_MIN = 1024  # bytes; less is one packet either way
+_QVALUE = re.compile(r"q\s*=\s*(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)", re.ASCII)
 
 _FAST: Mapping[str, Callable[[bytes], bytes]] = {  # the cheapest for its size first
     "zstd": lambda body: zstd.compress(body, level=3),
@@ -46,20 +48,23 @@ def compressed(body: bytes, accepted: str | None, *, once: bool = False) -> tupl
 
 @lru_cache(maxsize=256)
 def chosen(accepted: str | None, known: tuple[str, ...]) -> str | None:
-    """The encoding with the highest weight, of several the first of `known`; None: as it is."""
+    """The encoding with the highest weight, of several the first of `known`; None: as it is.
+
+    Where the client accepts nothing at all, not even that, the answer is sent as it is: better than none.
+    """
     weights: dict[str, float] = {}
     for each in (accepted or "").lower().split(","):
         name, _, parameter = each.partition(";")
         weights[name.strip()] = _weight(parameter)
-    best = max(known, key=lambda name: weights.get(name, weights.get("*", 0.0)))
-    return best if weights.get(best, weights.get("*", 0.0)) > 0 else None
+    others = weights.get("*", 0.0)
+    best = max(known, key=lambda name: weights.get(name, others))
+    # As it is counts only where it is named: it is acceptable anyhow, but nobody asks for more bytes without saying so.
+    return best if weights.get(best, others) > weights.get("identity", 0.0) else None
 
 
 def _weight(parameter: str) -> float:
-    name, _, value = parameter.partition("=")
-    if name.strip() != "q":
+    """1 without a weight; 0, not acceptable, for one that cannot be read."""
+    if not parameter.strip():
         return 1.0
-    try:
-        return float(value)
-    except ValueError:
-        return 0.0
+    found = _QVALUE.fullmatch(parameter.strip())
+    return float(found[1]) if found else 0.0

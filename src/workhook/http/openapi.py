@@ -16,7 +16,7 @@ from workhook.http import openapi_parts, openapi_text
 from workhook.http.calls import Answer, Call, origin
 from workhook.http.endpoints import Routes
 from workhook.http.openapi_parts import Schema, Schemas
-from workhook.http.operations import OAUTH, PAGES, SYSTEM, Area, Operation
+from workhook.http.operations import OAUTH, SYSTEM, Area, Operation, is_for_programs
 from workhook.http.problems import WebhookProblem, WorkProblem, render
 
 _ORIGIN = "http://workhook.invalid"  # stands where the document names the server; replaced as it goes out
@@ -41,7 +41,7 @@ RequirementOf = Callable[[str], Requirement]
 
 def document(operations: Sequence[Operation], access_of: RequirementOf) -> dict[str, Any]:
     """Every operation but pages, at the first prefix of its area. `access_of` explains `Operation.access`."""
-    operations = [op for op in operations if op.area is not PAGES]
+    operations = [op for op in operations if is_for_programs(op.area)]
     answers = [each for op in operations for each in op.answers.values()]
     schemas = Schemas([WebhookProblem, WorkProblem, *answers], [op.body for op in operations])
     paths: dict[str, dict[str, Any]] = {}

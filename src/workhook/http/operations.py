@@ -64,6 +64,11 @@ PLACES = Area("places", ("",), "page")
 SYSTEM = Area("system", ("",), "github")
 
 
+def is_for_programs(area: Area) -> bool:
+    """Whether the document and the tables of rights tell of the area: pages are for people."""
+    return area.style != "page"
+
+
 @dataclass(frozen=True)
 class Operation:
     """`access` names the row of the policy table that decides who may call; None: anybody, without a token."""

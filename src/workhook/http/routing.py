@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any
 
@@ -50,6 +50,13 @@ Reply = Response | Streamed
 Handle = Callable[[Request], Awaitable[Reply]]
 
 log = structlog.get_logger(__name__)
+
+
+async def _lead_nowhere(call: Call) -> Answer:
+    raise NotFound()
+
+
+_NOWHERE = Operation(PAGES, "GET", "(none)", _lead_nowhere, "nowhere", "", None)  # of a request that leads to none
 
 
 def build(
@@ -235,7 +242,7 @@ def _faults_of_query(call: Call, declared: Queries) -> list[Fault]:
 
 def _respond(call: Call, answer: Answer) -> Reply:
     named = call.operation.area.request_headers(call.request_id)
-    headers = {**_HEADERS, **named, **call.answer_headers, **answer.headers}
+    headers = {**_HEADERS, **named, **_joined_vary(call.answer_headers, answer.headers)}
     if answer.body is None:
         return Response(b"", status=answer.status, headers=headers)
     if isinstance(answer.body, AsyncIterator):
@@ -249,6 +256,12 @@ def _respond(call: Call, answer: Answer) -> Reply:
             headers |= call.unchanged() if call.unchanged is not None else {}
             return Response(b"", status=304, headers=headers)
     return Response(body, status=answer.status, headers=headers, media_type=_media_type(answer))
+
+
+def _joined_vary(first: Mapping[str, str], then: Mapping[str, str]) -> dict[str, str]:
+    """Both. The second counts where both have a header, but `Vary` names what either depends on."""
+    vary = dict.fromkeys(each["Vary"] for each in (first, then) if "Vary" in each)
+    return {**first, **then, **({"Vary": ", ".join(vary)} if vary else {})}
 
 
 def _media_type(answer: Answer) -> str:
@@ -308,8 +321,9 @@ def _outside(request: Request, error: Exception, services: Services, problem_pag
     of_the_api = f"/{path.lstrip('/')}/".startswith("/api/")
     accept = request.headers.get("accept")
     if problem_page is not None and not of_the_api and prefers_page(accept, otherwise=False):
+        begin(Call(request, _NOWHERE, services, request_id))  # in the reader's language
         page = problem_page(problem, request_id)
-        headers = {**_HEADERS, "X-Request-Id": request_id, "Vary": "Accept", **page.headers}
+        headers = {**_HEADERS, "X-Request-Id": request_id, **_joined_vary({"Vary": "Accept"}, page.headers)}
         assert isinstance(page.body, bytes), "pages are made at once"
         return Response(page.body, status=page.status, headers=headers, media_type=_media_type(page))
     documentation = f"{origin(request, services.settings.trust_proxy)}/docs"

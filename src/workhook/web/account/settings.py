@@ -71,14 +71,12 @@ async def choose_appearance(visit: Visit) -> Answer:
     language, theme = visit.fields.get("language", ""), visit.fields.get("theme", "")
     if language not in ("", *texts.LANGUAGES) or theme not in ("", *texts.THEMES):
         raise NotFound()
-    of_language = _kept(visit.call, texts.COOKIE, language)
-    of_theme = _kept(visit.call, texts.THEME_COOKIE, theme)
-    # Two headers of one name: they differ in case for the dictionary only.
-    return redirect("/settings", {"Set-Cookie": of_language, "Set-cookie": of_theme})
+    kept = {**_kept(visit.call, texts.COOKIE, language), **_kept(visit.call, texts.THEME_COOKIE, theme)}
+    return redirect("/settings", kept)
 
 
-def _kept(call: Call, name: str, value: str) -> str:
-    return cookies.write(call, name, value, max_age_s=CHOICE_LASTS_S if value else 0)["Set-Cookie"]
+def _kept(call: Call, name: str, value: str) -> dict[str, str]:
+    return cookies.write(call, name, value, max_age_s=CHOICE_LASTS_S if value else 0)
 
 
 @routes.post("/settings/sessions/{session_id}/end")

@@ -42,8 +42,8 @@ async def page_static(call: Call, name: str) -> Answer:
     """Send a file of `web/static`. Its address changes with its content, so that browsers may keep it for ever."""
     if name not in _found():
         raise NotFound()
-    # A page of another version may ask: what it gets then is not what it named.
-    cached = _FOR_EVER if call.query_text("v") in (None, _content(name)[1]) else "no-cache"
+    # A page of another version may ask: what it gets then is not what it named. Nor is it without a hash.
+    cached = _FOR_EVER if call.query_text("v") == _content(name)[1] else "no-cache"
     accepted = chosen(call.header("accept-encoding"), _ENCODINGS)
     body, headers = _compressed(name, accepted)
     return Answer(body, 200, {**headers, "Cache-Control": cached}, _TYPES[name.rpartition(".")[2]])

@@ -11,7 +11,8 @@ import base64
 import hmac
 import re
 import secrets
-from functools import partial
+from functools import cache, partial
+from itertools import count
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -22,6 +23,7 @@ from workhook.identity.signin.passwords import KnownDevice
 SESSION = "workhook_session"
 FORM = "workhook_form"
 _LENGTH_MAX = 200
+_spellings = (number for number in count() if not number & 8)  # bit 3 is the hyphen's
 
 
 def is_https(call: Call) -> bool:
@@ -49,7 +51,15 @@ def write(call: Call, name: str, value: str, *, max_age_s: int | None = None) ->
         parts.append("Secure")
     if max_age_s is not None:
         parts.append(f"Max-Age={max_age_s}")
-    return {"Set-Cookie": "; ".join(parts)}
+    return {_header(name): "; ".join(parts)}
+
+
+@cache
+def _header(name: str) -> str:
+    """`Set-Cookie`, in a spelling that no other cookie has: so a dict of headers takes several. All go out in lower
+    case."""
+    number = next(_spellings)
+    return "".join(sign.upper() if number >> bit & 1 else sign for bit, sign in enumerate("set-cookie"))
 
 
 def csrf_of(secret: str) -> str:
@@ -152,8 +162,7 @@ def remember_device(call: Call, user_id: int, changed_at: int) -> dict[str, str]
     body = f"{user_id}-{device}-{changed_at}-{now_ms() // 1000 + DEVICE_LASTS_S}"
     entry = f"{body}.{sign(call, _DEVICE_PURPOSE, body)}"
     others = [each.text for each in _device_entries(call) if each.user_id != user_id]
-    cookie = write(call, DEVICE, "~".join([entry, *others][:DEVICE_USERS_MAX]), max_age_s=DEVICE_LASTS_S)
-    return {"Set-cookie": cookie["Set-Cookie"]}  # beside the session's: two headers that differ in case for a dict only
+    return write(call, DEVICE, "~".join([entry, *others][:DEVICE_USERS_MAX]), max_age_s=DEVICE_LASTS_S)
 
 
 def _device_entries(call: Call) -> list[_DeviceEntry]:

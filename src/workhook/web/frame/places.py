@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from workhook.core.errors import Invalid, NotFound, Problem
+from workhook.core.errors import Forbidden, Invalid, NotFound, Problem
 from workhook.http import parameters
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Declaring, Retry
@@ -65,8 +65,7 @@ class Visit:
 
     @property
     def wants_stream(self) -> bool:
-        """Whether the form was sent by Turbo, which takes parts of a page for an answer."""
-        return STREAM_TYPE in (self.call.header("accept") or "")
+        return wants_stream(self.call)
 
     def path(self, name: str) -> str:
         return self.call.path(name)
@@ -136,7 +135,7 @@ class Visit:
         **context: object,
     ) -> Answer:
         """The page, with the note that the last change has left (`done`)."""
-        note, used_up = flash.taken(self.call)
+        note, used_up = flash.taken(self.call, self.session)
         return render.page(
             template,
             status=status,
@@ -152,7 +151,7 @@ class Visit:
 
     def done(self, location: str, text: str = "", *, undo: flash.Undo | None = None) -> Answer:
         """Lead to a page (303), which tells what was done and, with `undo`, offers to take it back."""
-        return redirect(location, flash.left(self.call, flash.Note(text, undo)) if text else None)
+        return redirect(location, flash.left(self.call, self.session, flash.Note(text, undo)) if text else None)
 
 
 def _may_be_null(shape: type[msgspec.Struct], name: str) -> bool:
@@ -199,26 +198,38 @@ class Places(Sequence[Operation], Declaring):
         return declare
 
 
-def _handler(function: Callable[[Visit], Awaitable[Any]]) -> Callable[[Call], Awaitable[Answer]]:
+def _handler(function: Callable[[Visit], Awaitable[Answer]]) -> Callable[[Call], Awaitable[Answer]]:
     async def handle(call: Call) -> Answer:
         session = await signed_in(call)
-        if session is None:
-            return sign_in_redirect(call)
-        visit = visit_of(call, session)
-        if call.operation.method != "GET":
-            visit.fields = await read_form(call, session)
+        if call.operation.method == "GET":
+            if session is None:
+                return sign_in_redirect(call)
+            return await _confirmed(function, visit_of(call, session))
         try:
-            answer: Answer = await function(visit)
-        except ConfirmFirst as needed:
-            return confirm_redirect(needed.return_to)
+            if session is None:  # not to the sign-in page, which could not lead back to what was sent
+                raise Forbidden("You have been signed out. Sign in again.", code="signed_out")
+            visit = visit_of(call, session)
+            visit.fields = await read_form(call, session)
+            return await _confirmed(function, visit)
         except Problem as problem:
-            if not visit.wants_stream or problem.status >= 500:
+            if not wants_stream(call) or problem.status >= 500:
                 raise
             call.refused = problem
             return toast(problem)
-        return answer
 
     return handle
+
+
+async def _confirmed(function: Callable[[Visit], Awaitable[Answer]], visit: Visit) -> Answer:
+    try:
+        return await function(visit)
+    except ConfirmFirst as needed:
+        return confirm_redirect(needed.return_to)
+
+
+def wants_stream(call: Call) -> bool:
+    """Whether the form was sent by Turbo, which takes parts of a page for an answer."""
+    return STREAM_TYPE in (call.header("accept") or "")
 
 
 def toast(problem: Problem) -> Answer:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from workhook.core.errors import Problem
 from workhook.http.calls import Answer, current
 from workhook.http.compression import compressed
-from workhook.web.frame import assets, cookies, formats, navigation, texts
+from workhook.web.frame import assets, cookies, formats, navigation, sessions, texts
 from workhook.web.frame.texts import gettext, text
 
 if TYPE_CHECKING:
@@ -59,10 +59,14 @@ def html(name: str, **context: object) -> str:
 
 
 def problem_page(problem: Problem, request_id: str) -> Answer:
-    """What a browser is told instead of what it asked for."""
+    """What a browser is told instead of what it asked for: to somebody who has signed in, among their places."""
     faults = [each.message for each in problem.faults if each.message]
+    session = None if problem.code == "signed_out" else sessions.seen()
     return page(
         "layout/problem.html",
+        session=session,
+        me=session and session.user,
+        note=None,
         status=problem.status,
         headers=problem.headers,
         title=gettext(_TITLES.get(problem.status, _OTHER_TITLE)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from contextvars import ContextVar
 from typing import NamedTuple
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
@@ -23,6 +24,8 @@ RETURN_TO_MAX_CHARS = 8000
 QUERY_MAX_CHARS = 7500  # what a request can ask for is bounded, and this has to be asked for next
 _DECODED_AT_MOST = 4
 
+
+_seen: ContextVar[Session | None] = ContextVar("session", default=None)
 
 RECENT_MS = HOUR_MS
 """How long after somebody has shown who they are they get at secrets, tokens and deletion without showing it again."""
@@ -55,7 +58,14 @@ async def signed_in(call: Call) -> Session | None:
         await sessions.note_seen(call.database, found)
     except Problem as problem:
         log.warning("session_use_not_noted", session_id=found.id, reason=problem.message)
-    return Session(found.id, found.user, cookies.csrf_of(secret), found.created_at)
+    session = Session(found.id, found.user, cookies.csrf_of(secret), found.created_at)
+    _seen.set(session)
+    return session
+
+
+def seen() -> Session | None:
+    """The session that `signed_in` has found for the request that is being answered."""
+    return _seen.get()
 
 
 async def start_session(tx: Transaction, call: Call, user: Account, *, how: str = "password") -> dict[str, str]:

@@ -122,6 +122,7 @@ async def _ask_authorization(
     return page(
         "signin/authorize.html",
         form_action=[request.redirect_uri],
+        has_secret=True,  # the client's state
         session=session,
         app=request.app,
         owner=owner,
@@ -217,13 +218,15 @@ def _code_form(
     status: int = 200,
     headers: dict[str, str] | None = None,
 ) -> Answer:
-    return page("signin/device.html", status=status, headers=headers, session=session, typed=typed, problem=problem)
+    context = {"session": session, "typed": typed, "problem": problem}
+    return page("signin/device.html", status=status, headers=headers, has_secret=True, **context)  # what was typed
 
 
 async def _ask_device(call: Call, session: Session, request: DeviceRequest) -> Answer:
     asked = wanted(request.app, request.scopes)
     return page(
         "signin/device_confirm.html",
+        has_secret=True,  # the code
         session=session,
         app=request.app,
         owner=await find_account_by_id(call.database, request.app.account_id),

@@ -62,7 +62,16 @@ async def page_install(call: Call) -> Answer:
         return await _ask(call, session, app, (named or free)[0], Sent(state=state))
     owner = await find_account_by_id(call.database, app.account_id)
     taken = [each.account for each in owned if each.installed]
-    return page("signin/install_where.html", session=session, app=app, owner=owner, free=free, taken=taken, state=state)
+    return page(
+        "signin/install_where.html",
+        has_secret=True,  # the app's state
+        session=session,
+        app=app,
+        owner=owner,
+        free=free,
+        taken=taken,
+        state=state,
+    )
 
 
 @routes.post(PATH)
@@ -167,6 +176,7 @@ async def _ask(
         "signin/install.html",
         status=422 if faults else 200,
         form_action=[leads_to] if leads_to else (),
+        has_secret=True,  # the app's state
         session=session,
         app=app,
         owner=await find_account_by_id(call.database, app.account_id),

@@ -169,6 +169,6 @@ def _link_form(call: Call, link: sessions.SignInLink, faults: list[str]) -> Answ
     key = form_key(call)
     name = "signin/link_password.html" if link.purpose == sessions.SET_PASSWORD else "signin/link.html"
     return page(
-        name, status=422 if faults else 200, headers=key.headers, csrf=key.csrf, user=link.user, faults=faults,
-        action=f"/login/link/{call.path('token')}",
+        name, status=422 if faults else 200, headers=key.headers, has_secret=True, csrf=key.csrf,
+        user=link.user, faults=faults, action=f"/login/link/{call.path('token')}",
     )  # fmt: skip

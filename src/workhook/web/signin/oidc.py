@@ -83,8 +83,7 @@ async def page_oidc_callback(call: Call) -> Answer:
     except Problem as problem:
         problem.headers.update(spent)
         raise
-    # Two headers of one name: they differ in case for the dictionary only.
-    return onwards(begun.return_to, {**headers, **{name.lower(): value for name, value in spent.items()}})
+    return onwards(begun.return_to, {**headers, **spent})
 
 
 def _provider(call: Call) -> Provider:

@@ -18,7 +18,10 @@ function isChanged(form) {
 
 export function protectWhatIsInUse() {
   document.addEventListener("turbo:before-morph-element", (event) => {
-    if (event.target instanceof Element && isInUse(event.target)) event.preventDefault()
+    if (!(event.target instanceof Element)) return
+    // A message stays until its time is over: the page that was asked for meanwhile does not have it any more.
+    const isMessageThatWouldGo = !event.detail.newElement && event.target.closest("#toasts")
+    if (isMessageThatWouldGo || isInUse(event.target)) event.preventDefault()
   })
   document.addEventListener("turbo:before-morph-attribute", (event) => {
     const name = event.detail.attributeName
