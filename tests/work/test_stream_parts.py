@@ -19,7 +19,7 @@ from workhook.http.protocol import BoundedProtocol
 from workhook.identity.queries import find_project
 from workhook.work.activity import frames, live, queries
 
-ONE = live.Listener(token_id=1, counted_as="user:1", account_id=1)
+ONE = live.Listener(queries.Proof("token", 1), counted_as="user:1", account_id=1)
 
 
 @pytest.fixture
@@ -128,14 +128,24 @@ async def test_one_account_takes_half_of_the_streams_of_a_process(
     opened = []
     try:
         for number in range(2):
-            mine = live.Listener(token_id=number, counted_as=f"user:{number}", account_id=1)
+            mine = live.Listener(queries.Proof("token", number), counted_as=f"user:{number}", account_id=1)
             opened.append(await live.follow(services, repository_id, mine, None))
         with pytest.raises(TooManyRequests, match="as many streams open as they may") as refused:
-            await live.follow(services, repository_id, live.Listener(2, "user:2", account_id=1), None)
+            await live.follow(
+                services, repository_id, live.Listener(queries.Proof("token", 2), "user:2", account_id=1), None
+            )
         assert (refused.value.code, refused.value.headers["Retry-After"]) == ("too_many_streams", "10")
-        opened.append(await live.follow(services, repository_id, live.Listener(2, "user:2", account_id=2), None))
+        opened.append(
+            await live.follow(
+                services, repository_id, live.Listener(queries.Proof("token", 2), "user:2", account_id=2), None
+            )
+        )
         await opened.pop(0).aclose()
-        opened.append(await live.follow(services, repository_id, live.Listener(3, "user:3", account_id=1), None))
+        opened.append(
+            await live.follow(
+                services, repository_id, live.Listener(queries.Proof("token", 3), "user:3", account_id=1), None
+            )
+        )
     finally:
         for each in opened:
             await each.aclose()
@@ -161,11 +171,11 @@ async def test_who_is_let_go_hears_what_was_before(
     """The check comes between the commit and the look that finds it. A token that is revoked hears nothing more."""
     gone = False
 
-    async def who(reader: Any, repository_id: int, token_ids: set[int]) -> set[int]:
-        return set() if gone else set(token_ids)
+    async def who(reader: Any, repository_id: int, proofs: set[queries.Proof]) -> set[queries.Proof]:
+        return set() if gone else set(proofs)
 
-    async def which(reader: Any, token_ids: set[int]) -> set[int]:
-        return set(token_ids) if good else set()
+    async def which(reader: Any, proofs: set[queries.Proof]) -> set[queries.Proof]:
+        return set(proofs) if good else set()
 
     monkeypatch.setattr(live, "CHECK_S", 0.01)
     monkeypatch.setattr(live, "GATHER_S", 0.3 if good else 3600)

@@ -321,7 +321,7 @@ def _outside(request: Request, error: Exception, services: Services, problem_pag
     of_the_api = f"/{path.lstrip('/')}/".startswith("/api/")
     accept = request.headers.get("accept")
     if problem_page is not None and not of_the_api and prefers_page(accept, otherwise=False):
-        begin(Call(request, _NOWHERE, services, request_id))  # in the reader's language
+        begin(Call(request, _NOWHERE, services, request_id, ""))  # in the reader's language
         page = problem_page(problem, request_id)
         headers = {**_HEADERS, "X-Request-Id": request_id, **_joined_vary({"Vary": "Accept"}, page.headers)}
         assert isinstance(page.body, bytes), "pages are made at once"

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid
-from workhook.identity import audit, queries, removal
+from workhook.identity import audit, queries, removal, reserved
 from workhook.identity.policy import SCOPES
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Actor, Repository
@@ -109,10 +109,12 @@ async def lock_address(tx: Transaction, email: str) -> None:
 
 
 async def create_account(tx: Transaction, kind: str, login: str, *, name: str | None, email: str | None) -> Account:
-    """A user or an organization. Raises `Invalid` for a login that is taken or malformed."""
+    """A user or an organization. Raises `Invalid` for a login that is taken, reserved or malformed."""
     faults = []
     if not _LOGIN.fullmatch(login):
         faults.append(Fault(field="login", message="login must be 1 to 39 letters, digits and single hyphens"))
+    elif reserved_because := reserved.login_fault(login):
+        faults.append(Fault(field="login", code="reserved", message=reserved_because))
     elif await queries.find_account(tx, login):
         faults.append(Fault(field="login", code="already_exists", message=f"login {login} is taken"))
     if email is not None and not _EMAIL.fullmatch(email):

@@ -23,7 +23,7 @@ from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Retry, Routes
 from workhook.http.operations import WORK_API
 from workhook.http.parameters import Checked
-from workhook.identity import removal
+from workhook.identity import removal, reserved
 from workhook.identity.actions import create_account, lock_address
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
@@ -229,7 +229,9 @@ async def invite_client(write: Write, project_id: str, create: ClientCreate) -> 
     _require_person(write.actor, access, "invite clients")
     invitee = _choose_invitee(people, taken, create.email, username)
     if invitee is None:
-        account = await _create_account(write.tx, username or first_free(login, taken), create.email)
+        if username is not None and (reserved_because := reserved.login_fault(username, "username")):
+            raise _invalid("username", reserved_because, "reserved")
+        account = await _create_account(write.tx, username or first_free(login, taken | reserved.LOGINS), create.email)
     elif invitee.is_member:
         raise _invalid("email", f"{create.email} is in the project already, as a member", "is_member")
     elif invitee.client is not None:

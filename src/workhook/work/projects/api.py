@@ -23,7 +23,7 @@ from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.operations import WORK_API
 from workhook.http.parameters import Checked, Title, WebAddress
-from workhook.identity import removal
+from workhook.identity import removal, reserved
 from workhook.identity.actions import set_collaborator
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
@@ -284,15 +284,18 @@ async def lock_name_of(tx: Transaction, repository_id: int) -> None:
 
 
 async def free_name(tx: Transaction, account_id: int, name: str) -> str:
-    """`name`, or what it becomes with a suffix where it is taken in the account, whose names are locked."""
+    """`name`, or what it becomes with a suffix where it is reserved, or taken in the account. The account's names are
+    locked."""
     # A suffix can replace the last characters of a name of full length.
     pattern = key_of(name)[: NAME_MAX_CHARS - 12] + "%"
     rows = await tx.fetch_all(_names, {"account_id": account_id, "pattern": pattern})
-    return first_free(name, {row["name_key"] for row in rows})
+    return first_free(name, {row["name_key"] for row in rows} | reserved.PROJECTS)
 
 
 async def _require_free(tx: Transaction, owner: Account, name: str, *, repository_id: int | None = None) -> None:
-    """`repository_id` is the one that may have the name: its own, in another case."""
+    """`repository_id` is the one that may have the name: its own, in another case. Raises `Invalid`."""
+    if reserved_because := reserved.project_fault(name):
+        raise Invalid(faults=[Fault(field="name", code="reserved", message=reserved_because)])
     row = await tx.fetch_one(_named, {"account_id": owner.id, "name_key": key_of(name)})
     if row is not None and row["repository_id"] != repository_id:
         message = f"name {name} is taken in {owner.login}"

@@ -1,0 +1,77 @@
+"""Names that nobody can have, since addresses of the server begin with them.
+
+The page of an organization is `/{owner}`, that of a project `/{owner}/{project}`. An account could not be reached there
+if its login were the first part of another address, nor a project that is called as one of the organization's own
+pages. A test compares the lists with the routes.
+"""
+
+from __future__ import annotations
+
+LOGINS = frozenset(
+    {
+        # of the API and of what runs the server
+        "api",
+        "app",
+        "applications",
+        "apps",
+        "docs",
+        "graphql",
+        "healthz",
+        "installation",
+        "meta",
+        "metrics",
+        "organizations",
+        "orgs",
+        "readyz",
+        "repos",
+        "repositories",
+        "user",
+        "users",
+        "webhook-events",
+        "zen",
+        # of pages
+        "calendar",
+        "invitations",
+        "login",
+        "logout",
+        "new",
+        "search",
+        "settings",
+        "start",
+        "static",
+        "time",
+    }
+)
+"""No user and no organization is called so, whatever the case."""
+
+PROJECTS = frozenset(
+    {
+        "activity",
+        "audit",
+        "billing",
+        "clients",
+        "invoices",
+        "new",
+        "people",
+        "projects",
+        "services",
+        "settings",
+        "time",
+        "webhooks",
+    }
+)
+"""No project is called so, whatever the case: pages of an organization are."""
+
+
+def login_fault(login: str, field: str = "login") -> str | None:
+    """Why the login cannot be had, or None. `field`: what whoever chooses it calls it."""
+    return _fault(field, login) if login.lower() in LOGINS else None
+
+
+def project_fault(name: str) -> str | None:
+    """Why the name of a project cannot be had, or None."""
+    return _fault("name", name) if name.lower() in PROJECTS else None
+
+
+def _fault(field: str, name: str) -> str:
+    return f"{field} {name} is reserved for a page of the server; choose another"
