@@ -77,7 +77,7 @@ async def create_token(visit: Visit) -> Answer:
         issued, _ = await visit.change(lambda write: personal.create(write.tx, write.actor.user, wanted, write.actor))
     except Invalid as problem:
         return _form(visit, given, [each.message for each in problem.faults if each.message])
-    return visit.page("account/token_made.html", has_secret=True, note=note, token=issued.token)
+    return visit.page("account/token_made.html", has_secret=True, called=note, token=issued.token)
 
 
 @places.post("/settings/tokens/{token_id}/revoke")
