@@ -1,4 +1,4 @@
-"""What a user looks after at `/settings`: name, language and theme, personal tokens, and the password asked for again."""
+"""`/settings`: name, language and theme, personal tokens, and the password that is asked for again."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ HOSTILE = "<img src=x onerror=alert(1)> \u202egnp.exe \U0001f419"
 SCOPE = "scope "
 
 _age = (
-    sa.update(sessions)
-    .where(sessions.c.user_id == big("user_id"))
-    .values(created_at=sessions.c.created_at - big("by"))
+    sa.update(sessions).where(sessions.c.user_id == big("user_id")).values(created_at=sessions.c.created_at - big("by"))
 )
 _actions = sa.select(audit_log.c.action).where(audit_log.c.account_id == big("account_id")).order_by(audit_log.c.id)
 

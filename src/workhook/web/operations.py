@@ -11,7 +11,7 @@ from workhook.http.operations import Handler, Operation
 from workhook.web.account import settings, tokens
 from workhook.web.board import board
 from workhook.web.frame import assets, live
-from workhook.web.home import my_work
+from workhook.web.home import my_work, owner
 from workhook.web.signin import confirm, consent, installing, login, oidc
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -26,6 +26,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *confirm.places,
     *live.places,
     *board.places,
+    *owner.places,
 )
 _FOR_PEOPLE = {"root": my_work.home, "apps_get_public": installing.about}
 

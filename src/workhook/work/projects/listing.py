@@ -125,17 +125,23 @@ def _visible(confined: bool, continues: bool) -> PerDialect:
     return per_dialect(make)
 
 
-def _newest(dialect: str) -> sa.Select[Any]:
-    ways = [
-        _in_accounts(dialect, confined=False, continues=False, order=_newest_first),
-        *(_added_to(each, confined=False, continues=False, order=_newest_first) for each in (collaborators, clients)),
-    ]
-    first = first_of(ways, ["repository_id"], _newest_first)
-    return PROJECTS.where(projects.c.repository_id.in_(first)).order_by(projects.c.repository_id.desc())
+def _newest(confined: bool) -> PerDialect:
+    """Of all accounts, or of those that the parameter of a confined token names."""
+
+    def make(dialect: str) -> sa.Select[Any]:
+        by_hand = (
+            _added_to(each, confined=confined, continues=False, order=_newest_first)
+            for each in (collaborators, clients)
+        )
+        ways = [_in_accounts(dialect, confined=confined, continues=False, order=_newest_first), *by_hand]
+        first = first_of(ways, ["repository_id"], _newest_first)
+        return PROJECTS.where(projects.c.repository_id.in_(first)).order_by(projects.c.repository_id.desc())
+
+    return per_dialect(make)
 
 
 _listed = {flags: _visible(*flags) for flags in _FLAGS}
-_listed_newest = per_dialect(_newest)
+_listed_newest = {confined: _newest(confined) for confined in (False, True)}
 
 
 async def list_visible(reader: Reader, actor: Actor, *, after: str | None, limit: int) -> list[Project]:
@@ -145,10 +151,14 @@ async def list_visible(reader: Reader, actor: Actor, *, after: str | None, limit
     return [project for row in rows if (project := project_of(row, actor))]
 
 
-async def list_newest(reader: Reader, actor: Actor, *, limit: int) -> list[Project]:
-    """The projects that somebody who has signed in sees, the newest first. A confined token has `list_visible`."""
+async def list_newest(reader: Reader, actor: Actor, *, limit: int, account_id: int | None = None) -> list[Project]:
+    """The projects that somebody who has signed in sees, or those of one account, the newest first. A confined token
+    has `list_visible`."""
     assert actor.grants is None, "only sessions ask"
-    rows = await reader.fetch_all(_listed_newest, {"user_id": actor.user.id, "limit": limit})
+    params: dict[str, object] = {"user_id": actor.user.id, "limit": limit}
+    if account_id is not None:
+        params[_WHOLE] = [account_id]
+    rows = await reader.fetch_all(_listed_newest[account_id is not None], params)
     return [project for row in rows if (project := project_of(row, actor))]
 
 
