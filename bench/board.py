@@ -90,10 +90,10 @@ class Board:
             self._plain.stop()
         self.process.stop()
 
-    def call(self, method: str, path: str, **more: Any) -> Any:
-        """What it answers. Raises `CannotMeasure` for anything but success."""
+    def call(self, method: str, path: str, *, ok: int = 200, **more: Any) -> Any:
+        """What it answers. Raises `CannotMeasure` for any status but `ok`."""
         response = self._http.request(method, path, **more)
-        if response.status_code != 200:
+        if response.status_code != ok:
             raise CannotMeasure(f"{method} {path}: {response.status_code} {response.text}")
         return response.json()
 

@@ -18,7 +18,8 @@ HOOK_KEYS = (
 REPOSITORY_KEYS = (*HOOK_KEYS, "test_url", "last_response")
 ITEM_KEYS = (
     "id", "guid", "delivered_at", "redelivery", "duration", "status", "status_code", "event", "action",
-    "installation_id", "repository_id", "throttled_at", "url",
+    "installation_id", "repository_id", "throttled_at", "url", "dispatch_state", "attempt", "attempts_max",
+    "next_attempt_at",
 )  # fmt: skip
 UNUSED = {"code": None, "status": "unused", "message": None}
 SECONDS = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import asyncpg
+import msgspec
 import pytest
 import sqlalchemy as sa
 
@@ -25,8 +26,8 @@ from workhook.delivery.retention import prune
 from workhook.events import outbox
 from workhook.events.tables import event_keys, events
 from workhook.hooks import deliveries as history
+from workhook.hooks import health, redelivery
 from workhook.hooks import queries as hook_queries
-from workhook.hooks import redelivery
 from workhook.hooks.fan_out import drop_waiting, reached
 from workhook.hooks.records import OPERATOR
 from workhook.hooks.tables import deliveries, dispatches, hooks
@@ -324,6 +325,8 @@ async def test_the_history_of_a_hook(services: Services, asked: Asked, filters: 
     assert newest is not None
     await history.find_delivery(database, 7, newest[0])
     await hook_queries.newest_deliveries(database, [7, 8], 0)
+    [hook] = await hook_queries.hooks_by_id(database, [7])
+    await health.hook_health(database, msgspec.structs.replace(hook, active=False))
     async with database.transaction() as tx:
         await history.redeliver(tx, 7, newest[0])
         job = await redelivery.ask(tx, 7, parsed)

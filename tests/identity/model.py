@@ -75,7 +75,7 @@ _OPEN = Need("open")
 def _of_hooks(place: str, reading: Need, writing: Need, deleting: Need) -> dict[str, Need]:
     one = f"{place}/hooks/{{}}"
     return {
-        **dict.fromkeys((f"GET {place}/hooks", f"GET {one}", f"GET {one}/config"), reading),
+        **dict.fromkeys((f"GET {place}/hooks", f"GET {one}", f"GET {one}/config", f"GET {one}/health"), reading),
         **dict.fromkeys((f"GET {one}/deliveries", f"GET {one}/deliveries/{{}}"), reading),
         f"GET {one}/redeliveries/{{}}": reading,
         **dict.fromkeys((f"POST {place}/hooks", f"PATCH {one}", f"PATCH {one}/config", f"POST {one}/pings"), writing),

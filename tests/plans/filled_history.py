@@ -41,6 +41,13 @@ HISTORY = (
         },
     ),
     Fill(
+        "dispatches",
+        {
+            "id": "i + 1", "event_id": "i + 1", "hook_id": IN_HOOK, "guid": GUID, "attempts": "1", "retries": "1",
+            "wanted": "0", "next_attempt_at": "4102444800000 + i", "created_at": AT,
+        },
+    ),
+    Fill(
         "events",
         {
             "account_id": "{organization}", "repository_id": IN_PROJECT,

@@ -139,7 +139,7 @@ def look(scene: Scene, row: Row) -> None:
         scene.server.asked.clear()
         shown = number_shown(caller.get(address))
         assert row.walks or shown >= row.finds, f"{address} shows {shown}"
-        _judge_all(scene, row, address)
+        judge_all(scene, row, address)
 
 
 def _paged(row: Row) -> dict[str, str]:
@@ -147,7 +147,7 @@ def _paged(row: Row) -> dict[str, str]:
     return {"per_page": str(PER_PAGE)} if "per_page" in names else {}
 
 
-def _judge_all(scene: Scene, row: Row, address: str) -> None:
+def judge_all(scene: Scene, row: Row, address: str) -> None:
     verdicts = [each for asked in list(scene.server.asked) for each in scene.judge.judge(*asked)]
     bound = (row.bound or BOUND) + (row.sqlite_more if isinstance(scene.judge, SqliteJudge) else 0)
     bound += COUNTED * (_number(scene, row) if row.counts else 0)

@@ -14,7 +14,8 @@ import pytest
 from tests.harness.databases import Databases
 from tests.plans import filled, filled_history, filled_people, rows_history, rows_people, rows_work
 from tests.plans.rows import NO_LISTS, PAGING, Row
-from tests.plans.scene import OPERATIONS, Scene, filled_scene, look
+from tests.plans.scene import OPERATIONS, Scene, filled_scene, judge_all, look
+from workhook.hooks import health
 from workhook.http.operations import Operation
 from workhook.work.search import api as search
 from workhook.work.tasks import listing
@@ -86,6 +87,20 @@ def people(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iter
 @pytest.mark.parametrize("row", rows_people.ROWS, ids=str)
 def test_a_list_that_is_counted_looks_at_nothing_else(people: Scene, row: Row) -> None:
     look(people, row)
+
+
+def test_the_health_of_a_webhook_looks_at_so_many_deliveries(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that were filled in are of one day, and as many wait."""
+    monkeypatch.setattr(health, "LOOKS_AT_MOST", 20)
+    monkeypatch.setattr(health, "now_ms", lambda: filled.START + 2 * filled.ROWS * 1000)
+    row = Row("repository_deliveries_list")
+    path = scene.path(row).removesuffix("/deliveries") + "/health"
+    scene.callers["owner"].get(path)
+    scene.server.asked.clear()
+    found = scene.callers["owner"].get(path).json()
+    assert (found["deliveries"], found["capped"], found["pending"], found["pending_capped"]) == (20, True, 20, True)
+    assert found["last_failure"]["status_code"] == 500
+    judge_all(scene, row, path)
 
 
 WALKS = (

@@ -14,7 +14,7 @@ VOLATILE_HEADERS = {
     "date", "etag", "last-modified", "x-request-id", "x-service-request-id", "x-github-request-id", "server-timing",
     "x-ratelimit-remaining", "x-ratelimit-used", "x-ratelimit-reset",
 }  # fmt: skip
-_DURATIONS = {"duration", "elapsed_time", "formatted_duration"}
+_DURATIONS = {"duration", "elapsed_time", "formatted_duration", "p50_ms", "p95_ms"}
 _LONG_MS = 600_000  # no record takes as long
 VOLATILE_FIELDS = {
     "remaining",

@@ -183,7 +183,7 @@ def _apps(walls: Walls) -> Iterator[Case]:
     of_user = f"/user/installations/{site.apps['spare'].installation_id}/repositories/{{repository_id}}"
     own = f"{here.repo_path}/hooks/{site.hooks['repository', 'classic']['hook_id']}/deliveries"
     for hook in (f"{here.repo_path}/hooks/{{hook}}", f"{here.org_path}/hooks/{{hook}}"):
-        for ending in ("", "/config", "/deliveries"):
+        for ending in ("", "/config", "/health", "/deliveries"):
             yield Case("hook", _named("GET", f"{hook}{ending}"))
         yield Case("redelivery", _named("GET", f"{hook}/redeliveries/1"))
         yield Case("ping", _named("POST", f"{hook}/pings"))

@@ -14,7 +14,7 @@ import httpx
 
 from tests.harness.server import Server
 from workhook.http.calls import Services
-from workhook.identity import actions
+from workhook.identity import actions, queries
 from workhook.identity.schemas import Account
 from workhook.identity.signin import passwords as signin
 from workhook.identity.signin import sessions
@@ -137,6 +137,20 @@ class Browser:
     def cookie(self) -> str | None:
         """Of the session."""
         return self.client.cookies.get("workhook_session")
+
+    @classmethod
+    def of(cls, server: Server, login: str, **headers: str) -> Browser:
+        """Of a user who has signed in, however: they need no password."""
+
+        async def start(services: Services) -> str:
+            async with services.database.transaction() as tx:
+                user = await queries.find_account(tx, login)
+                assert user is not None
+                return (await sessions.start(tx, user, address="127.0.0.1", user_agent="test"))[1]
+
+        browser = cls(server, **headers)
+        browser.client.cookies.set("workhook_session", server.run(start))
+        return browser
 
     def __enter__(self) -> Browser:
         return self

@@ -70,6 +70,9 @@ MORE = {
     "DELETE /orgs/{}/hooks/{}": 6,
     "PATCH /orgs/{}/hooks/{}/config": 6,
     "DELETE /orgs/{}/oauth-hooks/{}": 7,
+    # A day's beginning among the ids; the deliveries since then, what waits, the last failure.
+    "GET /repos/{}/{}/hooks/{}/health": 6,
+    "GET /orgs/{}/hooks/{}/health": 7,
     # What is sent by hand is counted on the lane.
     "POST /repos/{}/{}/hooks/{}/pings": 7,
     "POST /repos/{}/{}/hooks/{}/deliveries/{}/attempts": 7,

@@ -150,8 +150,7 @@ class Lane:
     @property
     def retries_allowed(self) -> int | None:
         """The hook's own number of retries; None: that of the settings."""
-        configured = self.hook.config.get("retries")
-        return None if configured is None else int(configured)
+        return self.hook.retries_allowed
 
     @property
     def working(self) -> bool:

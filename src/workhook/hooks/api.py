@@ -8,9 +8,10 @@ import msgspec
 
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
-from workhook.hooks import actions, bodies, deliveries, publishing, queries, redelivery
+from workhook.hooks import actions, bodies, deliveries, health, publishing, queries, redelivery
 from workhook.hooks.bodies import check_types, parse_hook
 from workhook.hooks.config_keys import fault, parse_config
+from workhook.hooks.health import HookHealth
 from workhook.hooks.records import (
     Accepted,
     AppHookShape,
@@ -85,6 +86,10 @@ async def _hook_of(call: Call, reader: Reader, hook_id: int) -> Hook:
     if hook is None:
         raise NotFound()
     return hook
+
+
+def _retries_of(call: Call, hook: Hook) -> int:
+    return deliveries.retries_of(hook, call.services.settings.delivery_retries)
 
 
 async def _audit(write: Write, action: str, target: str, **detail: object) -> None:
@@ -164,6 +169,16 @@ async def hooks_update_config(call: Call, hook_id: int) -> ConfigShape:
     )
 
 
+@both.get("/hooks/{hook_id}/health")
+async def hooks_get_health(call: Call, hook_id: int) -> HookHealth:
+    """Get the health of a webhook.
+
+    How its deliveries of the last 24 hours went, what waits, and why it is off if it is. With very many deliveries only
+    the newest 10,000 are counted.
+    """
+    return await health.hook_health(call.database, await _hook_of(call, call.database, hook_id))
+
+
 @both.post("/hooks/{hook_id}/pings", problems=(422,))
 async def hooks_ping(write: Write, hook_id: int) -> None:
     """Send a ping to a webhook."""
@@ -194,7 +209,9 @@ async def deliveries_list(call: Call, hook_id: int) -> Listed[list[DeliveryItem]
     per_page = per_page_of(call)
     cursor = deliveries.parse_cursor(call.query_text("cursor"))
     filters = deliveries.parse_query(call.query)
-    page = await deliveries.list_deliveries(call.database, hook.id, filters, cursor=cursor, per_page=per_page)
+    page = await deliveries.list_deliveries(
+        call.database, hook.id, filters, cursor=cursor, per_page=per_page, retries=_retries_of(call, hook)
+    )
     cursors = {"next": page.next_cursor, "prev": page.prev_cursor}
     relations = {rel: {"cursor": found} for rel, found in cursors.items() if found is not None}
     return Listed(page.items, {"Link": link(call, relations)} if relations else {})
@@ -204,7 +221,7 @@ async def deliveries_list(call: Call, hook_id: int) -> Listed[list[DeliveryItem]
 async def deliveries_get(call: Call, hook_id: int, delivery_id: int) -> DeliveryDetail:
     """Get a delivery."""
     hook = await _hook_of(call, call.database, hook_id)
-    return await deliveries.find_delivery(call.database, hook.id, delivery_id)
+    return await deliveries.find_delivery(call.database, hook.id, delivery_id, retries=_retries_of(call, hook))
 
 
 @both.post("/hooks/{hook_id}/deliveries/{delivery_id}/attempts", status=202, problems=(422,))

@@ -13,7 +13,7 @@ from workhook.core.clock import MINUTE_MS, now_ms, parse_rfc3339, to_millis_text
 from workhook.core.errors import Fault, Invalid, Malformed, NotFound, shown
 from workhook.events import outbox
 from workhook.events.tables import events
-from workhook.hooks import history
+from workhook.hooks import dispatch_states, history
 from workhook.hooks.bodies import check_types
 from workhook.hooks.config_keys import whole_number
 from workhook.hooks.fan_out import insert_dispatches, wants
@@ -155,21 +155,36 @@ def parse_cursor(text: str | None) -> int | None:
 
 
 async def list_deliveries(
-    reader: Reader, hook_id: int, filters: Filters, *, cursor: int | None, per_page: int
+    reader: Reader,
+    hook_id: int,
+    filters: Filters,
+    *,
+    cursor: int | None,
+    per_page: int,
+    retries: int | None = None,
 ) -> DeliveryPage:
-    """Newest first. A cursor is the id of the first delivery of its page. Raises `storage.slow.QueryTooSlow`."""
+    """Newest first. A cursor is the id of the first delivery of its page. `retries`: how many the hook allows, if that
+    is known (`retries_of`). Raises `storage.slow.QueryTooSlow`."""
     older = IdRange() if cursor is None else IdRange(high=cursor + 1)
     rows = await history.page(reader, hook_id, filters, older, limit=per_page + 1, newest_first=True)
-    items = [DeliveryItem(**_item_fields(row), url="") for row in rows[:per_page]]
+    now = now_ms()
+    items = [DeliveryItem(**_item_fields(row, retries, now), url="") for row in rows[:per_page]]
     prev_cursor = None
     if cursor is not None:
         later = IdRange(low=cursor)
-        newer = await history.page(reader, hook_id, filters, later, limit=per_page, newest_first=False)
+        newer = await history.page(
+            reader, hook_id, filters, later, limit=per_page, newest_first=False, answered=history.ids
+        )
         prev_cursor = f"{_CURSOR}{newer[-1]['id']}" if newer else None
     return DeliveryPage(items, f"{_CURSOR}{rows[per_page]['id']}" if len(rows) > per_page else None, prev_cursor)
 
 
-def _item_fields(row: Row) -> dict[str, Any]:
+def retries_of(hook: Hook, of_settings: int) -> int:
+    """How many retries an event has at the hook. `of_settings`: the number for hooks without one of their own."""
+    return of_settings if hook.retries_allowed is None else hook.retries_allowed
+
+
+def _item_fields(row: Row, retries: int | None, now: int) -> dict[str, Any]:
     throttled = row["throttled_at"]
     return {
         **{name: row[name] for name in _AS_STORED},
@@ -177,11 +192,14 @@ def _item_fields(row: Row) -> dict[str, Any]:
         "redelivery": bool(row["redelivery"]),
         "duration": round(row["duration_ms"] / 1000, 2),
         "throttled_at": None if throttled is None else to_millis_text(throttled),
+        **msgspec.structs.asdict(dispatch_states.told(row, retries, now)),
     }
 
 
-async def find_delivery(reader: Reader, hook_id: int, delivery_id: int) -> DeliveryDetail:
-    """Raises `NotFound`."""
+async def find_delivery(
+    reader: Reader, hook_id: int, delivery_id: int, *, retries: int | None = None
+) -> DeliveryDetail:
+    """`retries`: as with a list. Raises `NotFound`."""
     row = await reader.fetch_one(_detail, {"hook_id": hook_id, "delivery_id": delivery_id})
     if row is None:
         raise NotFound()
@@ -191,7 +209,8 @@ async def find_delivery(reader: Reader, hook_id: int, delivery_id: int) -> Deliv
     body = bytes(row["response_body"]).decode("utf-8", "replace")
     request = DeliveryRequest(json.decode(row["request_headers"]), payload)
     response = DeliveryResponse(json.decode(row["response_headers"]), body)
-    return DeliveryDetail(**_item_fields(row), url=row["url"], request=request, response=response)
+    fields = _item_fields(row, retries, now_ms())
+    return DeliveryDetail(**fields, url=row["url"], request=request, response=response)
 
 
 async def redeliver(tx: Transaction, hook_id: int, delivery_id: int) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
+from workhook.hooks import dispatch_states
 from workhook.hooks.tables import deliveries, succeeded
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
@@ -100,7 +101,12 @@ Answered = Callable[[sa.FromClause, Shape], Sequence[sa.ColumnElement[Any]]]
 
 def items(table: sa.FromClause, shape: Shape | None = None) -> list[sa.ColumnElement[Any]]:
     """The columns of a delivery in a list."""
-    return [table.c[name] for name in _LISTED]
+    return [*(table.c[name] for name in _LISTED), *dispatch_states.columns(table)]
+
+
+def ids(table: sa.FromClause, shape: Shape) -> list[sa.ColumnElement[Any]]:
+    """Where only the place of a page is wanted."""
+    return [table.c.id]
 
 
 async def page(

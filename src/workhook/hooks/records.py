@@ -95,6 +95,9 @@ class AppHookShape(HookShape, kw_only=True):
     ]
 
 
+DispatchState = Literal["pending", "retrying", "delivered", "given_up", "held"]
+
+
 class DeliveryItem(msgspec.Struct):
     """One attempt to send one event to one webhook."""
 
@@ -127,6 +130,25 @@ class DeliveryItem(msgspec.Struct):
     repository_id: Annotated[int | None, Meta(description="Null for events of the organization itself.")]
     throttled_at: Annotated[Time | None, Meta(description="When the webhook's limits held it back.")]
     url: Annotated[str, Meta(description="The receiver; empty in lists.")]
+    dispatch_state: Annotated[
+        DispatchState,
+        Meta(
+            description="What became of the event at this webhook. `pending`: it waits to be sent again, as somebody "
+            "asked. `retrying`: it waits for a retry. `held`: it has been due for a while, and the webhook's limits or "
+            "its other deliveries hold it back. `delivered`: the newest attempt succeeded. `given_up`: the newest "
+            "attempt failed, and there will be no other."
+        ),
+    ]
+    attempt: Annotated[int, Meta(ge=1, description="Which attempt to send the event it is.", examples=[1])]
+    attempts_max: Annotated[
+        int | None,
+        Meta(
+            description="Attempts after which the event is given up. A redelivery that somebody asked for adds as many "
+            "as the webhook's schedule has. Null if not known.",
+            examples=[9],
+        ),
+    ]
+    next_attempt_at: Annotated[Time | None, Meta(description="When the event is sent again; null: not any more.")]
 
 
 class DeliveryRequest(msgspec.Struct):
@@ -262,6 +284,12 @@ class Hook(Secretive, msgspec.Struct, frozen=True):
     def content_type(self) -> Literal["json", "form"]:
         """What the word in the configuration means."""
         return CONTENT_TYPES[self.config.get("content_type", "form")]
+
+    @property
+    def retries_allowed(self) -> int | None:
+        """Its own number of retries; None: that of the settings."""
+        configured = self.config.get("retries")
+        return None if configured is None else int(configured)
 
 
 HOOK_COLUMNS = Hook.__struct_fields__

@@ -55,15 +55,15 @@ def chosen(accepted: str | None, known: tuple[str, ...]) -> str | None:
     weights: dict[str, float] = {}
     for each in (accepted or "").lower().split(","):
         name, _, parameter = each.partition(";")
-        weights[name.strip()] = _weight(parameter)
+        weights[name.strip()] = weight_of(parameter)
     others = weights.get("*", 0.0)
     best = max(known, key=lambda name: weights.get(name, others))
     # As it is counts only where it is named: it is acceptable anyhow, but nobody asks for more bytes without saying so.
     return best if weights.get(best, others) > weights.get("identity", 0.0) else None
 
 
-def _weight(parameter: str) -> float:
-    """1 without a weight; 0, not acceptable, for one that cannot be read."""
+def weight_of(parameter: str) -> float:
+    """The weight that follows a `;` (RFC 9110, 12.4.2): 1 without one, and 0, not acceptable, if it cannot be read."""
     if not parameter.strip():
         return 1.0
     found = _QVALUE.fullmatch(parameter.strip())

@@ -55,6 +55,10 @@ def test_an_item_of_the_list(api: Api, place: Place, receiver: Receiver) -> None
         "repository_id": repository_id,
         "throttled_at": None,
         "url": "",
+        "dispatch_state": "delivered",
+        "attempt": 1,
+        "attempts_max": 9,
+        "next_attempt_at": None,
     }
     assert (ping["event"], ping["action"]) == ("ping", None)
     assert [each.guid for each in receiver.requests] == [ping["guid"], issues["guid"]]

@@ -22,7 +22,7 @@ def test_everything_of_it_is_gone(api: Api, place: Place) -> None:
     for method, path in (
         ("GET", ""), ("PATCH", ""), ("DELETE", ""), ("GET", "/config"), ("PATCH", "/config"), ("POST", "/pings"),
         ("GET", "/deliveries"), ("GET", "/deliveries/1"), ("POST", "/deliveries/1/attempts"),
-        ("POST", "/deliveries/redeliver"),
+        ("POST", "/deliveries/redeliver"), ("GET", "/health"),
     ):  # fmt: skip
         refused(api.request(method, hook["url"] + path), 404, "Not Found")
 

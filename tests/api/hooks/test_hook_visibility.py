@@ -106,6 +106,7 @@ def operations(place: Place, hook: dict[str, Any], delivery_id: int) -> Iterator
     yield "PATCH", at, {"active": False}
     yield "GET", f"{at}/config", None
     yield "PATCH", f"{at}/config", {"secret": "stolen"}
+    yield "GET", f"{at}/health", None
     yield "POST", f"{at}/pings", None
     if place.kind == "repository":
         yield "POST", f"{at}/test", None

@@ -53,7 +53,8 @@ GROUPS = {
         "collaborators",
     ),
     **dict.fromkeys(
-        ("hooks_list", "hooks_get", "hooks_get_config", "deliveries_list", "deliveries_get", "redeliveries_get"),
+        ("hooks_list", "hooks_get", "hooks_get_config", "hooks_get_health", "deliveries_list", "deliveries_get",
+         "redeliveries_get"),
         "read",
     ),
     **dict.fromkeys(
@@ -355,6 +356,7 @@ def test_a_hook_of_another_organization_is_out_of_reach(site: Site, server: Serv
             path = Place(kind, attacker).hooks + f"/{ids['hook_id']}"
             for method, more in (
                 ("GET", ""), ("PATCH", ""), ("DELETE", ""), ("GET", "/config"), ("PATCH", "/config"),
+                ("GET", "/health"),
                 ("POST", "/pings"), ("GET", "/deliveries"), ("GET", f"/deliveries/{ids['delivery_id']}"),
                 ("POST", f"/deliveries/{ids['delivery_id']}/attempts"), ("POST", "/deliveries/redeliver"),
                 ("GET", f"/redeliveries/{ids['redelivery_id']}"),

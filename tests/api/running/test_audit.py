@@ -327,6 +327,7 @@ def test_what_nobody_else_sees_is_refused_for_its_owners_to_read(
     tried = [
         ("hook.get", api.get(hook)),
         ("hook.get_config", api.get(f"{hook}/config")),
+        ("hook.get_health", api.get(f"{hook}/health")),
         ("hook.update", api.patch(hook, json={"active": True})),
         ("hook.ping", api.post(f"{hook}/pings")),
         ("delivery.list", api.get(f"{hook}/deliveries")),

@@ -176,6 +176,7 @@ CONTRACT = {
     "DELETE {}/hooks/{{hook_id}}": ("204", "404"),
     "GET {}/hooks/{{hook_id}}/config": ("200",),
     "PATCH {}/hooks/{{hook_id}}/config": ("200",),
+    "GET {}/hooks/{{hook_id}}/health": ("200", "404"),
     "GET {}/hooks/{{hook_id}}/deliveries": ("200", "400", "422"),
     "GET {}/hooks/{{hook_id}}/deliveries/{{delivery_id}}": ("200", "400", "422"),
     "POST {}/hooks/{{hook_id}}/deliveries/{{delivery_id}}/attempts": ("202", "400", "422"),

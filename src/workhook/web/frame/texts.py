@@ -12,6 +12,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 
 from workhook.http.calls import Call, current
+from workhook.http.compression import weight_of
 from workhook.web.frame import cookies
 
 LANGUAGES: Mapping[str, str] = {"en": "English", "de": "Deutsch"}
@@ -53,20 +54,10 @@ def negotiated(accepted: str | None) -> str:
     for each in (accepted or "").split(","):
         tag, _, parameter = each.partition(";")
         code = tag.strip().lower().partition("-")[0]
-        weight = _weight(parameter)
+        weight = weight_of(parameter)
         if code in LANGUAGES and weight > best_weight:
             best, best_weight = code, weight
     return best
-
-
-def _weight(parameter: str) -> float:
-    name, _, value = parameter.strip().partition("=")
-    if name != "q":
-        return 1.0
-    try:
-        return float(value)
-    except ValueError:
-        return 0.0
 
 
 def text(message: str) -> str:

@@ -1,0 +1,146 @@
+"""W1 to W5: what pages cost the server, and what a browser loads of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Self
+
+import httpx
+
+from bench import world
+from bench.board import Board
+from bench.databases import Place
+from bench.figures import Figure, median_text
+from bench.processes import CannotMeasure
+from bench.rounds import Unit
+from bench.shared import Shared, keep
+from workhook.http.calls import Services
+from workhook.identity import queries
+from workhook.identity.signin import sessions
+
+CARDS = 200
+COLUMNS = 5
+DELIVERIES = 30
+PAGES_A_ROUND = 50
+_LOADED = re.compile(r'(?:href|src)="(/static/[^"#]+)[^"]*"|"(/static/[^"]+)"')
+
+
+@dataclass
+class Loaded:
+    """Bytes as they are sent: `first` with style sheets, scripts and icons, `later` the page alone."""
+
+    first: int
+    later: int
+
+
+class Studio:
+    """A signed-in owner, a board with cards, and a webhook with deliveries; SQLite. A context manager."""
+
+    def __init__(self, shared: Shared) -> None:
+        place = Place(shared.folder / "pages", None)
+        self.board = Board(place, shared.core, None)
+        self._http = httpx.Client(
+            base_url=self.board.url,
+            headers={"Accept": "text/html", "Accept-Encoding": "br"},
+            cookies={"workhook_session": _sign_in(place)},
+            timeout=60,
+        )
+        self.task_id = ""
+        for _ in range(COLUMNS):
+            _, task_ids = self.board.column(self.board.projects[0], CARDS // COLUMNS)
+            self.task_id = task_ids[0]
+        self.project = "/benchers/bench0"
+        self._deliver(shared)
+
+    def _deliver(self, shared: Shared) -> None:
+        shared.receiver.reset()
+        config = {"url": shared.receiver.url, "content_type": "json", "secret": "a-secret-for-benchmarks"}
+        repository = f"{self.board.url}/repos{self.project}"
+        made = self.board.call("POST", f"{repository}/hooks", json={"events": ["push"], "config": config}, ok=201)
+        self.hook_id = made["id"]
+        for number in range(DELIVERIES):
+            self.board.call(
+                "POST", f"{repository}/events", json={"event": "push", "payload": {"number": number}}, ok=202
+            )
+        shared.receiver.wait_for(DELIVERIES, 60)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+        self.board.__exit__()
+
+    def measure(self, path: str, number: int) -> float:
+        """CPU milliseconds of the server for a page. Raises `CannotMeasure` for any answer but 200."""
+        self._get(path)
+        before = self.board.process.cpu_s()
+        for _ in range(PAGES_A_ROUND):
+            self._get(path)
+        return (self.board.process.cpu_s() - before) * 1000 / PAGES_A_ROUND
+
+    def load(self, path: str) -> Loaded:
+        """What a browser that has nothing yet loads, and one that has been there."""
+        page = self._get(path)
+        later = int(page.headers["content-length"])
+        files = sorted({found[0] or found[1] for found in _LOADED.findall(page.text)})
+        return Loaded(later + sum(int(self._get(each).headers["content-length"]) for each in files), later)
+
+    def _get(self, path: str) -> httpx.Response:
+        answer = self._http.get(path)
+        if answer.status_code != 200:
+            raise CannotMeasure(f"GET {path}: {answer.status_code}")
+        return answer
+
+
+def _sign_in(place: Place) -> str:
+    """The secret of a new session of the owner."""
+
+    async def start(services: Services) -> str:
+        user = await queries.find_account(services.database, "octo")
+        assert user is not None
+        async with services.database.transaction() as tx:
+            return (await sessions.start(tx, user, address=None, user_agent="bench"))[1]
+
+    return world.with_services(place, start)
+
+
+def figures(shared: Shared) -> Iterator[Figure]:
+    """Those that the plan names."""
+    every = [
+        Figure("W1", f"a board of {CARDS} cards, CPU of the server", "ms", "at most", 25),
+        Figure("W2", "a task, CPU of the server", "ms", "at most", 10),
+        Figure("W3", f"a page of {DELIVERIES} deliveries, CPU of the server", "ms", "at most", 15),
+        Figure("W4", "the board for the first time, compressed", "KB", "at most", 120),
+        Figure("W5", "the board again, compressed", "KB", "at most", 30),
+    ]
+    wanted = {each.id: each for each in every if each.id in shared.plan.only}
+    if not wanted:
+        return
+    try:
+        with Studio(shared) as studio:
+            _measure(shared, studio, wanted)
+    except CannotMeasure as error:
+        for figure in wanted.values():
+            figure.trouble = figure.trouble or (None if figure.rounds else str(error))
+    yield from wanted.values()
+
+
+def _measure(shared: Shared, studio: Studio, wanted: dict[str, Figure]) -> None:
+    paths = {
+        "W1": studio.project,
+        "W2": f"{studio.project}/tasks/{studio.task_id}",
+        "W3": f"{studio.project}/webhooks/{studio.hook_id}/deliveries",
+    }
+    units = {name: Unit(partial(studio.measure, path)) for name, path in paths.items() if name in wanted}
+    for name, kept in shared.alternate(units).items():
+        keep(wanted[name], kept, lambda each: each)
+        wanted[name].details = {"a page": median_text(kept.found, "{:.1f} ms")}
+    for name in ("W4", "W5"):
+        if name in wanted:
+            loaded = studio.load(studio.project)
+            wanted[name].rounds = [(loaded.first if name == "W4" else loaded.later) / 1000]
+            wanted[name].made = 1

@@ -1,0 +1,161 @@
+"""What every page has to be: accessible, no wider than the window, usable with the keyboard. And what it weighs."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from playwright.async_api import Page
+
+from tests.node_tools import ensure_node_modules
+
+PICTURES = "TESTS_PICTURES"  # the variable that names a folder for the pictures
+_ROOT = Path(__file__).parents[2]
+_TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+
+
+async def accessible(page: Page) -> None:
+    """Fail for each violation of WCAG 2.2 AA that axe finds in the page as it is now.
+
+    What Playwright evaluates is not subject to the page's policy, so that stays in force for the page's own scripts.
+    """
+    await page.evaluate(_axe())
+    options = {"runOnly": {"type": "tag", "values": _TAGS}, "rules": {"target-size": {"enabled": True}}}
+    found = await page.evaluate("options => axe.run(document, {...options, resultTypes: ['violations']})", options)
+    assert found["passes"], "axe looked at nothing"
+    lines = [line for violation in found["violations"] for line in _told(violation)]
+    assert not lines, f"{page.url} is not accessible:\n" + "\n".join(lines)
+
+
+@cache
+def _axe() -> str:
+    return (ensure_node_modules() / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+
+
+def _told(violation: dict[str, Any]) -> list[str]:
+    lines = [f"{violation['id']} ({violation['impact']}): {violation['help']}"]
+    for node in violation["nodes"]:
+        reasons = node["failureSummary"].replace("\n", "\n      ")
+        lines.append(f"  {' '.join(map(str, node['target']))}: {node['html']}\n      {reasons}")
+    return lines
+
+
+_WIDE = """width => [...document.querySelectorAll('body *')]
+  .filter(each => each.getBoundingClientRect().right > width + .5)
+  .map(each => each.outerHTML.slice(0, 120))"""
+
+
+async def fits(page: Page) -> None:
+    """Fail where the page can be scrolled sideways."""
+    assert page.viewport_size is not None
+    width = page.viewport_size["width"]
+    needed = await page.evaluate("document.documentElement.scrollWidth")
+    if needed > width:
+        wide = "\n".join((await page.evaluate(_WIDE, width))[:10])
+        raise AssertionError(f"{page.url} is {needed} px wide in a window of {width}:\n{wide}")
+
+
+# A stop is an element that can have the focus. The radio buttons of one name are one stop. Each gets a number.
+_STOPS = """() => {
+  const looks = element => {
+    const style = getComputedStyle(element);
+    return [style.outlineStyle === 'none' ? '' : style.outline, style.boxShadow, style.borderColor,
+            style.backgroundColor, style.textDecorationLine].join(' | ');
+  };
+  const can = 'a[href], button, input, select, textarea, summary, iframe, [tabindex], [contenteditable=true]';
+  const radios = [];
+  const stops = [...document.querySelectorAll(can)].filter(each => {
+    if (each.tabIndex < 0 || each.disabled || each.type === 'hidden') return false;
+    if (!each.checkVisibility({visibilityProperty: true})) return false;
+    if (each.type !== 'radio') return true;
+    const known = radios.some(other => other.form === each.form && other.name === each.name);
+    radios.push(each);
+    return !known;
+  });
+  document.activeElement?.blur();
+  window.testsStops = {stops, looks, before: stops.map(looks)};
+  return stops.map(each => each.outerHTML.slice(0, 160));
+}"""
+
+_FOCUSED = """() => {
+  const {stops, looks, before} = window.testsStops;
+  const element = document.activeElement;
+  const number = stops.findIndex(each =>
+    each === element || (each.type === 'radio' && each.form === element.form && each.name === element.name));
+  if (number < 0) return {number, html: element?.outerHTML.slice(0, 160) ?? ''};
+  const box = element.getBoundingClientRect();
+  const at = document.elementFromPoint(box.left + box.width / 2, box.top + box.height / 2);
+  const label = element.labels?.[0];
+  const seen = at !== null && (element.contains(at) || at.contains(element) || (label?.contains(at) ?? false));
+  return {number, seen, marked: looks(element) !== before[number]};
+}"""
+
+
+async def keyboard(page: Page) -> list[str]:
+    """Go through the page with the Tab key. Fail for a control that it does not reach, or where the focus is not seen.
+
+    The answer is the controls in the order of the key, each as the beginning of its HTML.
+    """
+    stops: list[str] = await page.evaluate(_STOPS)
+    order: list[int] = []
+    faults: list[str] = []
+    for _ in range(2 * len(stops) + 2):  # the way may begin in the middle, and go over the end
+        await page.keyboard.press("Tab")
+        focused = await page.evaluate(_FOCUSED)
+        number = focused["number"]
+        if number in order:
+            break
+        if number >= 0:
+            order.append(number)
+            faults += [] if focused["marked"] else [f"does not look other with the focus: {stops[number]}"]
+            faults += [] if focused["seen"] else [f"is hidden or outside of the window with the focus: {stops[number]}"]
+        elif not focused["html"].startswith("<body"):
+            faults.append(f"gets the focus and is none of the page's controls: {focused['html']}")
+    await page.evaluate("document.activeElement?.blur()")  # pictures of the page show no focus
+    faults += [f"is not reached: {stops[number]}" for number in sorted(set(range(len(stops))) - set(order))]
+    assert not faults, f"{page.url} by keyboard:\n" + "\n".join(faults)
+    return [stops[number] for number in order]
+
+
+async def picture(page: Page, name: str) -> Path:
+    """The whole page, in the folder of the run's pictures: `NAME-WIDTH-SCHEME.png`."""
+    assert page.viewport_size is not None
+    dark = await page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
+    folder = Path(os.environ.get(PICTURES) or _ROOT / "build" / "pictures")
+    path = folder / f"{name}-{page.viewport_size['width']}-{'dark' if dark else 'light'}.png"
+    await page.screenshot(path=path, full_page=True, animations="disabled")
+    return path
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a page costs whoever opens it."""
+
+    lcp_ms: float  # when the largest thing was painted: Largest Contentful Paint
+    cls: float  # how much moved about by itself: Cumulative Layout Shift
+    transferred_bytes: int  # with headers, of the page and of all it has loaded; what the browser kept counts nothing
+    requests: int
+
+
+# The paint is told of some time after it has happened; shifts are told of in the same way, and before it.
+_MEASURE = """() => new Promise(resolve => {
+  const shifts = [];
+  new PerformanceObserver(list => shifts.push(...list.getEntries())).observe({type: 'layout-shift', buffered: true});
+  new PerformanceObserver(list => requestAnimationFrame(() => {
+    const loaded = [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')];
+    resolve({
+      lcp_ms: list.getEntries().at(-1).startTime,
+      cls: shifts.filter(each => !each.hadRecentInput).reduce((sum, each) => sum + each.value, 0),
+      transferred_bytes: loaded.reduce((sum, each) => sum + each.transferSize, 0),
+      requests: loaded.length,
+    });
+  })).observe({type: 'largest-contentful-paint', buffered: true});
+})"""
+
+
+async def measure(page: Page) -> Measured:
+    """Of a page that was opened and not yet touched: the first click or key ends what a browser tells of paint."""
+    return Measured(**await page.evaluate(_MEASURE))

@@ -1,0 +1,79 @@
+"""Which encoding an answer is sent in, and that what is sent is what was to be sent."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+
+import brotli
+import pytest
+
+from workhook.http import compression
+from workhook.http.compression import SIZE_MIN, chosen, compressed
+
+KNOWN = ("br", "zstd", "gzip")
+DECODE: dict[str, Callable[[bytes], bytes]] = {
+    "br": brotli.decompress,
+    "zstd": compression.zstd.decompress,
+    "gzip": gzip.decompress,
+}
+BODY = b"<p>Workhook</p>" * SIZE_MIN
+
+
+@pytest.mark.parametrize(
+    ("accepted", "expected"),
+    [
+        (None, None),
+        ("", None),
+        ("identity", None),
+        ("deflate", None),
+        ("gzip", "gzip"),
+        ("GZIP", "gzip"),
+        ("gzip, deflate, br, zstd", "br"),  # as browsers send it
+        ("gzip, deflate, br", "br"),
+        ("gzip;q=1.0, br;q=0.5", "gzip"),
+        ("gzip ; q=0.2 , zstd ; q=0.3", "zstd"),
+        ("*", "br"),
+        ("br;q=0, *", "zstd"),
+        ("*;q=0", None),
+        ("gzip;q=0", None),
+        ("br;q=0, gzip", "gzip"),
+        ("gzip, *;q=0", "gzip"),
+        ("identity;q=0", None),  # nothing else is named: as it is, which is better than no answer
+        ("identity;q=0, gzip;q=0.1", "gzip"),
+        ("identity;q=1, gzip;q=0.5", None),
+        ("identity;q=0.5, gzip;q=1.0, *;q=0", "gzip"),  # of RFC 9110
+        ("gzip;q=2", None),  # no weight: what cannot be read counts as unacceptable
+        ("gzip;q=nan", None),
+        ("gzip;q=-1", None),
+        ("gzip;q=0.0001", None),
+        ("gzip;level=9", None),
+        ("gzip;", "gzip"),
+        (",,;q=1,", None),
+    ],
+)
+def test_which_encoding(accepted: str | None, expected: str | None) -> None:
+    assert chosen(accepted, KNOWN) == expected
+
+
+def test_of_equal_weights_the_first_that_is_known() -> None:
+    assert chosen("gzip, br, zstd", ("zstd", "br", "gzip")) == "zstd"
+
+
+@pytest.mark.parametrize("once", [True, False])
+@pytest.mark.parametrize("encoding", KNOWN)
+def test_what_is_sent_is_what_was_to_be_sent(encoding: str, once: bool) -> None:
+    sent, headers = compressed(BODY, encoding, once=once)
+    assert headers == {"Vary": "Accept-Encoding", "Content-Encoding": encoding}
+    assert len(sent) < len(BODY) / 10
+    assert DECODE[encoding](sent) == BODY
+    assert compressed(BODY, encoding, once=once) == (sent, headers), "the same each time: an ETag is made of it"
+
+
+def test_little_is_sent_as_it_is() -> None:
+    assert compressed(b"x" * (SIZE_MIN - 1), "gzip") == (b"x" * (SIZE_MIN - 1), {"Vary": "Accept-Encoding"})
+    assert compressed(b"x" * SIZE_MIN, "gzip")[1]["Content-Encoding"] == "gzip"
+
+
+def test_who_accepts_none_gets_it_as_it_is() -> None:
+    assert compressed(BODY, None) == (BODY, {"Vary": "Accept-Encoding"})

@@ -1,0 +1,76 @@
+"""The texts of pages: which language a reader gets, and that every text has been translated."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from babel.messages.pofile import read_po
+
+from hatch_build import LOCALES
+from scripts import texts as collecting
+from workhook.web.frame import texts
+
+CATALOGUES = sorted(LOCALES.glob("*/LC_MESSAGES/workhook.po"))
+
+
+@pytest.mark.parametrize(
+    ("accepted", "expected"),
+    [
+        (None, "en"),
+        ("", "en"),
+        ("*", "en"),
+        ("de", "de"),
+        ("de-AT", "de"),
+        ("DE-de, en;q=0.9", "de"),
+        ("en, de", "en"),
+        ("en;q=0.8, de;q=0.9", "de"),
+        ("fr, de;q=0.5, en;q=0.3", "de"),
+        ("fr-FR, pt", "en"),
+        ("de;q=0", "en"),
+        ("de;q=x, en;q=0.1", "en"),
+        ("de;q=nan", "en"),
+        ("de;q=9", "en"),
+    ],
+)
+def test_which_language(accepted: str | None, expected: str) -> None:
+    assert texts.negotiated(accepted) == expected
+
+
+def test_every_language_has_its_catalogue_and_every_catalogue_its_language() -> None:
+    there = {each.parent.parent.name for each in CATALOGUES}
+    assert there == set(texts.LANGUAGES) - {"en"}
+
+
+def _has_messages(catalogue: Path) -> bool:
+    with catalogue.open("rb") as file:
+        return any(each.id for each in read_po(file))
+
+
+def test_every_text_is_translated() -> None:
+    """A catalogue that has been begun is whole: nothing is missing, old, fuzzy, or has other placeholders."""
+    begun = [each for each in CATALOGUES if _has_messages(each)]
+    assert [fault for each in begun for fault in collecting.faults_of(each)] == []
+
+
+def test_texts_of_templates_and_code_are_collected() -> None:
+    found = {each.id for each in collecting.collected()}
+    assert {"Sign out", "There is nothing here", "Board", "“%(title)s” was moved."} <= found
+
+
+def test_what_is_wrong_with_a_catalogue_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "workhook.po"
+    new = 'msgid ""\nmsgstr ""\n"Content-Type: text/plain; charset=utf-8\\n"\n\nmsgid "Sign out"\nmsgstr ""\n\n'
+    path.write_text(f'{new}msgid "Of another time"\nmsgstr "Von früher"\n')
+    faults = collecting.faults_of(path)
+    assert f"{path}: 'Sign out' is not translated" in faults
+    assert f"{path}: 'Of another time' is not used any more" in faults
+    assert f"{path}: 'Board' is missing" in faults
+
+
+def test_placeholders_have_names() -> None:
+    """A translation may need them in another order."""
+    for each in collecting.collected():
+        for text in each.id if isinstance(each.id, tuple) else (each.id,):
+            assert not re.search(r"%[sdrf]|\{\w*\}", text), text

@@ -1,0 +1,158 @@
+"""`/{owner}/{project}/live`: a page learns that something has happened, and nothing of what."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+
+import httpx
+import pytest
+
+from tests.harness.server import Server
+from tests.harness.waiting import WAIT_S, until
+from tests.harness.world import add_client
+from tests.web.browser import Browser, Person, add_person
+from workhook.http.calls import Services
+from workhook.identity import actions, queries
+from workhook.identity.signin import sessions
+from workhook.identity.tokens.lookup import find_actor
+
+STREAM = {"Accept": "text/event-stream"}
+
+
+class Page:
+    """What listens in a page."""
+
+    def __init__(self, browser: Browser, path: str) -> None:
+        request = browser.client.build_request("GET", path, headers=STREAM, timeout=WAIT_S)
+        self.answer = browser.client.send(request, stream=True)
+        self._lines = self.answer.iter_lines()
+
+    def opened(self) -> Page:
+        assert self.answer.status_code == 200, self.answer.read()
+        while not next(self._lines).startswith("id:"):
+            pass
+        return self
+
+    def next(self) -> str:
+        """The next event that comes, with its data."""
+        lines = []
+        for line in self._lines:
+            if not line and lines:
+                break
+            if line and not line.startswith((":", "id:", "retry:")):
+                lines.append(line)
+        return "\n".join(lines)
+
+    def rest(self) -> list[str]:
+        """What comes until the server ends the stream."""
+        found = []
+        while event := self.next():
+            found.append(event)
+        return found
+
+
+class Watched:
+    """A project of an organization, and a member in a browser."""
+
+    def __init__(self, server: Server) -> None:
+        self.server, self.world = server, server.world()
+        self.path = f"/{self.world.full_name}/live"
+        self.member = add_person(server, password=None)
+        self.open: list[Browser] = []
+
+        async def join(services: Services) -> None:
+            async with services.database.transaction() as tx:
+                organization = await queries.find_account(tx, self.world.organization)
+                user = await queries.find_account(tx, self.member.login)
+                assert organization is not None
+                assert user is not None
+                await actions.set_member(tx, organization, user, "member")
+
+        server.run(join)
+
+    def browser(self, login: str) -> Browser:
+        browser = Browser.of(self.server, login)
+        self.open.append(browser)
+        return browser
+
+    def page(self, login: str | None = None) -> Page:
+        return Page(self.browser(login or self.member.login), self.path)
+
+    def rename(self, title: str) -> None:
+        with self.server.client(self.world.token) as client:
+            client.patch(f"/api/v1/projects/{self.world.project_id}", json={"title": title}).raise_for_status()
+
+
+@pytest.fixture
+def watched(server: Server) -> Iterator[Watched]:
+    watched = Watched(server)
+    yield watched
+    for each in watched.open:
+        each.client.close()
+
+
+def test_a_page_learns_that_something_happened_and_not_what(watched: Watched) -> None:
+    page = watched.page().opened()
+    assert page.answer.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert page.answer.headers["cache-control"] == "no-store"
+    assert "content-encoding" not in page.answer.headers
+    watched.rename("A secret")
+    assert page.next() == "event: changed\ndata:"
+    watched.rename("Another")
+    assert page.next() == "event: changed\ndata:"
+
+
+async def _ended(services: Services, person: Person) -> None:
+    async with services.database.transaction() as tx:
+        for each in await sessions.list_of(tx, person.id):
+            await sessions.end(tx, person.id, each["id"])
+
+
+async def _disabled(services: Services, person: Person) -> None:
+    async with services.database.transaction() as tx:
+        user = await queries.find_account(tx, person.login)
+        assert user is not None
+        await actions.disable(tx, user, base="http://localhost")
+
+
+@pytest.mark.parametrize("way", [_ended, _disabled], ids=["session ended", "user disabled"])
+def test_it_ends_with_the_session(watched: Watched, way: Callable[[Services, Person], Awaitable[None]]) -> None:
+    theirs, mine = watched.page().opened(), watched.page(watched.world.owner).opened()
+    watched.server.run(lambda services: way(services, watched.member))
+    assert theirs.rest() == []
+    watched.rename("After")
+    assert mine.next() == "event: changed\ndata:"
+
+
+def test_it_ends_for_who_is_removed(watched: Watched) -> None:
+    theirs = watched.page().opened()
+    with watched.server.client(watched.world.token) as client:
+        client.delete(f"{watched.world.org_path}/members/{watched.member.login}").raise_for_status()
+    assert set(theirs.rest()) <= {"event: changed\ndata:"}  # of the removal itself, at most
+    assert watched.page().answer.status_code == 404
+
+
+def test_who_is_not_let_in(watched: Watched, server: Server) -> None:
+    """Strangers do not learn that the project is there; clients would learn of what is private."""
+
+    async def client_of(services: Services) -> str:
+        actor = await find_actor(services.database, await add_client(services, watched.world))
+        assert actor is not None
+        return actor.user.login
+
+    assert watched.page(server.world().owner).answer.status_code == 404
+    assert watched.page(server.run(client_of)).answer.status_code == 403
+    with Browser(server) as nobody:
+        assert nobody.get(watched.path).headers["location"].startswith("/login?return_to=")
+        program = httpx.get(f"{server.url}{watched.path}", headers=STREAM)
+        assert (program.status_code, program.json()["message"]) == (404, "Not Found")
+
+
+def test_a_user_has_a_number_of_pages_that_listen(watched: Watched) -> None:
+    """Counted by user: more sessions are no more streams."""
+    pages = [watched.page().opened() for _ in range(10)]
+    refused = watched.page()
+    assert (refused.answer.status_code, refused.answer.headers["retry-after"]) == (429, "10")
+    watched.page(watched.world.owner).opened()  # another's
+    pages[0].answer.close()
+    assert until(lambda: watched.page().answer.status_code == 200)

@@ -1,0 +1,155 @@
+"""Places: pages whose addresses begin with a login. Who is let in, and that programs find nothing there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.harness.server import Server
+from tests.harness.world import World
+from tests.web.browser import Browser, add_person, forms
+from workhook.asgi import described
+from workhook.http.operations import PLACES, Operation
+
+pytestmark = pytest.mark.one_database
+
+PLACES_OF_ALL = tuple(each for each in described() if each.area is PLACES)
+CHANGES = tuple(each for each in PLACES_OF_ALL if each.method == "POST")
+OF_PROJECTS = tuple(each for each in PLACES_OF_ALL if each.path.startswith("/{owner}/{project}"))
+
+
+def path_of(operation: Operation, world: World) -> str:
+    names = {"owner": world.organization, "project": world.repository}
+    return re.sub(r"\{(\w+)\}", lambda found: names.get(found[1], "1"), operation.path)
+
+
+@pytest.fixture(scope="module")
+def world(server: Server) -> World:
+    return server.world()
+
+
+@pytest.fixture
+def stranger(server: Server) -> Iterator[Browser]:
+    """Who owns another organization."""
+    with Browser.of(server, server.world().owner) as browser:
+        yield browser
+
+
+def csrf_of(browser: Browser) -> str:
+    return next(each.fields["csrf"] for each in forms(browser.get("/")) if each.action == "/logout")
+
+
+def said(answer: httpx.Response) -> tuple[int, dict[str, object], dict[str, str]]:
+    """What an answer tells, without what is another one each time."""
+    headers = {name: text for name, text in answer.headers.items() if name not in ("date", "x-request-id")}
+    headers.pop("x-github-request-id")
+    return answer.status_code, answer.json() if answer.content else {}, headers
+
+
+def test_programs_find_nothing(server: Server, world: World) -> None:
+    """Neither where a place is nor where none is, by any method, with a token or without: always the same 404."""
+    there = [f"/{world.full_name}", *{path_of(each, world) for each in PLACES_OF_ALL}]
+    nowhere = "/no/such/address/at/all"
+    for headers in ({}, {"Authorization": f"Bearer {world.token}"}, {"Accept": "application/vnd.github+json"}):
+        with httpx.Client(base_url=server.url, headers=headers, timeout=60) as client:
+            for method in ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"):
+                expected = said(client.request(method, nowhere))
+                assert expected[0] == 404
+                assert expected[2]["content-type"] == "application/json; charset=utf-8"
+                for path in there:
+                    assert said(client.request(method, path)) == expected, f"{method} {path}"
+
+
+def test_browsers_are_led_to_the_sign_in_and_back(server: Server, world: World) -> None:
+    with Browser(server) as browser:
+        for each in PLACES_OF_ALL:
+            path = path_of(each, world)
+            if each.method == "GET":
+                answer = browser.get(f"{path}?a=b")
+                assert (answer.status_code, answer.content) == (303, b""), path
+                back = path.replace("/", "%2F")
+                assert answer.headers["location"] == f"/login?return_to={back}%3Fa%3Db", path
+            else:
+                answer = browser.post(path, {"csrf": "x"})
+                assert answer.status_code == 403, path
+                assert "You have been signed out" in answer.text, path
+
+
+def test_head_is_answered_as_get_is(server: Server, world: World) -> None:
+    path = f"/{world.full_name}"
+    with Browser.of(server, world.owner) as browser:
+        shown, asked = browser.get(path), browser.client.head(path)
+    assert (shown.status_code, asked.status_code, asked.content) == (200, 200, b"")
+    differing = ("date", "content-length", "content-security-policy", "x-request-id")
+    assert {name: text for name, text in asked.headers.items() if name not in differing} == {
+        name: text for name, text in shown.headers.items() if name not in differing
+    }
+
+
+def test_a_method_that_a_place_does_not_take(server: Server, world: World) -> None:
+    with Browser.of(server, world.owner) as browser:
+        answer = browser.client.delete(f"/{world.full_name}")
+        assert (answer.status_code, answer.headers["allow"]) == (405, "GET, HEAD, OPTIONS")
+        assert "That cannot be done here" in answer.text
+
+
+@pytest.mark.parametrize("operation", OF_PROJECTS, ids=lambda each: f"{each.method} {each.path}")
+def test_a_stranger_learns_nothing_of_a_project(stranger: Browser, world: World, operation: Operation) -> None:
+    """It looks as if it were not there."""
+    there = path_of(operation, world)
+    elsewhere = there.replace(world.full_name, f"{world.organization}/no-such")
+    fields = {"csrf": csrf_of(stranger)}
+    answers = [
+        stranger.get(path) if operation.method == "GET" else stranger.post(path, fields) for path in (there, elsewhere)
+    ]
+    if operation.method == "POST" and {each.status_code for each in answers} == {422}:
+        return  # nothing was looked at yet: the form alone is refused
+    assert [each.status_code for each in answers] == [404, 404], answers[0].text
+    assert world.repository not in answers[0].text.replace("no-such", "")
+
+
+@pytest.mark.parametrize(
+    "operation", [each for each in PLACES_OF_ALL if each.method == "POST"], ids=lambda each: each.path
+)
+def test_a_form_of_another_page_or_site_is_refused(server: Server, world: World, operation: Operation) -> None:
+    path = path_of(operation, world)
+    with Browser.of(server, world.owner) as browser, Browser.of(server, world.owner) as other:
+        own, others = csrf_of(browser), csrf_of(other)
+        for fields, headers in (
+            ({"title": "New"}, {}),
+            ({"csrf": others}, {}),
+            ({"csrf": own[:-1]}, {}),
+            ({"csrf": own}, {"Sec_Fetch_Site": "cross-site"}),
+        ):
+            answer = browser.post(path, fields, **headers)
+            assert answer.status_code == 403, answer.text
+            assert "out of date" in answer.text
+
+
+def test_what_turbo_sends_is_refused_over_the_page(server: Server, world: World) -> None:
+    """A stream that adds a message, with the status of what went wrong; a fault of the server stays a page."""
+    with Browser.of(server, world.owner) as browser:
+        path = f"/{world.full_name}/columns"
+        stream = {"Accept": "text/vnd.turbo-stream.html, text/html, application/xhtml+xml"}
+        refused = browser.post(path, {"csrf": csrf_of(browser), "title": ""}, **stream)
+        assert refused.status_code == 422
+        assert refused.headers["content-type"] == "text/vnd.turbo-stream.html; charset=utf-8"
+        assert refused.headers["cache-control"] == "no-store"
+        assert '<turbo-stream action="append" target="toasts">' in refused.text
+        browser.client.cookies.delete("workhook_session")
+        gone = browser.post(path, {"csrf": "x"}, **stream)
+        assert (gone.status_code, "You have been signed out" in gone.text) == (403, True)
+
+
+def test_problems_stand_among_the_places_of_who_has_signed_in(server: Server) -> None:
+    person = add_person(server)
+    with Browser.of(server, person.login) as browser, Browser(server) as nobody:
+        answer = browser.get(f"/{person.login}/no-such")
+        assert answer.status_code == 404
+        assert "<h1>There is nothing here</h1>" in answer.text
+        out = [each for each in forms(answer) if each.action == "/logout"]
+        assert browser.post("/logout", out[0].fields).headers["location"] == "/login"
+        assert [each for each in forms(nobody.get("/a/b/c/d/e")) if each.action == "/logout"] == []
