@@ -81,12 +81,12 @@ class Pages:
 
     def end(self) -> Send:
         self._browser()
-        form = next(each for each in forms(self.here.get("/")) if each.buttons == ["End"])
+        form = next(each for each in forms(self.here.get("/settings")) if each.buttons == ["End"])
         return lambda: self.here.post(form.action, form.fields)
 
     def end_others(self) -> Send:
         self._browser()
-        return self._filled(self.here, "/", "/settings/sessions/end-others")
+        return self._filled(self.here, "/settings", "/settings/sessions/end-others")
 
     def _page(self) -> httpx.Response:
         given = {"client_id": self.app["client_id"], "scope": "repo", "prompt": "select_account"}
@@ -104,8 +104,8 @@ class Pages:
 
     def grant(self) -> Send:
         self.token()()
-        action = next(each.action for each in forms(self.here.get("/")) if each.action.endswith("/revoke"))
-        return self._filled(self.here, "/", action)
+        action = next(each.action for each in forms(self.here.get("/settings")) if each.action.endswith("/revoke"))
+        return self._filled(self.here, "/settings", action)
 
     def device_code(self) -> Send:
         given = {"client_id": self.app["client_id"], "scope": "repo"}

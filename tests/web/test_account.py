@@ -61,7 +61,7 @@ def test_changing_the_password_ends_all_other_sessions_at_once(server: Server) -
         assert there.is_signed_in()
         form = there.form("/settings/password")
         answer = here.fill("/settings/password", current=PASSWORD, password=NEW, again=NEW)
-        assert (answer.status_code, answer.headers["location"]) == (303, "/")
+        assert (answer.status_code, answer.headers["location"]) == (303, "/settings")
         assert not there.is_signed_in()
         late = there.post(
             "/settings/password", {**form.fields, "current": NEW, "password": PASSWORD, "again": PASSWORD}
@@ -90,7 +90,7 @@ def test_sessions_are_ended_from_another_and_only_by_their_own_user(server: Serv
         here.sign_in(person)
         there.sign_in(person)
         other.sign_in(stranger)
-        page = here.get("/")
+        page = here.get("/settings")
         assert "&lt;b&gt;Phone&lt;/b&gt;" in page.text
         [form] = [each for each in forms(page) if each.buttons == ["End"]]
         token = other.form("/", "/logout").fields["csrf"]
@@ -100,7 +100,7 @@ def test_sessions_are_ended_from_another_and_only_by_their_own_user(server: Serv
         assert not there.is_signed_in()
         assert here.post(form.action, form.fields).status_code == 404  # it has ended
         there.sign_in(person)
-        assert here.fill("/", "/settings/sessions/end-others").status_code == 303
+        assert here.fill("/settings", "/settings/sessions/end-others").status_code == 303
         assert not there.is_signed_in()
         assert here.is_signed_in()
         assert other.is_signed_in()
@@ -170,15 +170,15 @@ def test_what_an_app_may_do_is_taken_back_with_its_tokens(server: Server) -> Non
         browser.sign_in(person)
         other.sign_in(stranger)
         assert program.get("/user").status_code == 200
-        page = browser.get("/")
+        page = browser.get("/settings")
         assert "Deploy &lt;i&gt;" in page.text
         assert "repo, work:read" in page.text
         csrf = other.form("/", "/logout").fields["csrf"]
         assert other.post(f"/settings/grants/{grant_id}/revoke", {"csrf": csrf}).status_code == 404
         assert program.get("/user").status_code == 200
-        assert browser.fill("/", f"/settings/grants/{grant_id}/revoke").status_code == 303
+        assert browser.fill("/settings", f"/settings/grants/{grant_id}/revoke").status_code == 303
         assert program.get("/user").status_code == 401
-        assert "Deploy" not in browser.get("/").text
+        assert "Deploy" not in browser.get("/settings").text
 
 
 def test_all_of_it_is_in_the_audit_log_without_a_secret(server: Server) -> None:

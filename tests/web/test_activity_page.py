@@ -117,4 +117,4 @@ def test_each_event_of_a_project_has_a_sentence() -> None:
 def test_what_others_publish_is_told_whatever_it_is(payload: object) -> None:
     for event in ("task", "push", "no_such_event"):
         for action in (None, "edited", "moved", "opened"):
-            assert sentences.sentence(sentences.Place("/a/b", {}), None, event, action, payload)
+            assert sentences.sentence(sentences.ProjectNames("/a/b", {}), None, event, action, payload)

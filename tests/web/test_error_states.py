@@ -23,12 +23,16 @@ class _Page(HTMLParser):
         self.ids: set[str] = set()
         self.fields: dict[str, dict[str, str | None]] = {}
         self._in_title = False
+        self._in_post = False
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
         self._in_title = tag == "title"
         self.ids.add(given.get("id") or "")
-        if tag == "input" and given.get("type") != "hidden" and "hidden" not in given:
+        if tag == "form":
+            self._in_post = given.get("method") == "post"
+        is_filled_in = tag == "input" and given.get("type") != "hidden" and "hidden" not in given
+        if is_filled_in and self._in_post and "name" in given:
             self.fields[str(given["name"])] = given
 
     def handle_data(self, data: str) -> None:

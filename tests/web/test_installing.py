@@ -164,7 +164,7 @@ def test_more_repositories_than_are_listed(ground: Ground) -> None:
         new_repository(ground.server, ground.there, f"more-{number}")
     form = form_of(ground.owner.get(ground.path), ground.path)
     assert "others" in form.fields
-    assert len([name for name in form.fields if name.startswith("repository-")]) == LISTED_MAX
+    assert len([name for name in form.boxes if name.startswith("repository-")]) == LISTED_MAX
     answer = send(ground, fields_of(ground), selection="selected", others=f"more-{LISTED_MAX - 1}")
     assert answer.status_code == 200
     assert len(ground.installations(ground.there)[0]["repository_ids"]) == 1

@@ -64,6 +64,6 @@ def test_every_common_password_is_long_enough_to_be_worth_listing() -> None:
 
 
 def test_a_session_tells_no_secret() -> None:
-    session = Session(7, ADA, csrf_of("the cookie"))
+    session = Session(7, ADA, csrf_of("the cookie"), 0)
     assert repr(session) == "Session(id=7, user='ada-lovelace')"
     assert "the cookie" not in session.csrf

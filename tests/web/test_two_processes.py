@@ -128,7 +128,7 @@ def test_the_cookie_is_safe_behind_a_proxy_that_speaks_https(server: Server) -> 
         assert {"Secure", "Path=/", "HttpOnly", "SameSite=Lax"} < set(set_cookie.split("; "))
         assert "Domain" not in set_cookie
         cookie = set_cookie.partition(";")[0]
-        home = browser.client.get("/", headers={"Cookie": cookie})
+        home = browser.client.get("/settings", headers={"Cookie": cookie})
         assert home.status_code == 200
         assert "198.51.100.7" in home.text
         # What http could have set is not taken for it.

@@ -103,7 +103,7 @@ def places(server: Server, second_server: Server) -> Iterator[Places]:
 
 
 def _own(browser: Browser, suffix: str) -> Form:
-    return next(each for each in forms(browser.get("/")) if each.action.endswith(suffix))
+    return next(each for each in forms(browser.get("/settings")) if each.action.endswith(suffix))
 
 
 def _password(places: Places, browser: Browser) -> Form:
@@ -181,14 +181,14 @@ def _(places: Places, person: Person, victim: Browser) -> None:
 @_way("ended from another browser")
 def _(places: Places, person: Person, victim: Browser) -> None:
     with _signed_in(places.server, person) as other:
-        for each in [each for each in forms(other.get("/")) if each.buttons == ["End"]]:
+        for each in [each for each in forms(other.get("/settings")) if each.buttons == ["End"]]:
             assert other.post(each.action, each.fields).status_code == 303
 
 
 @_way("all others ended")
 def _(places: Places, person: Person, victim: Browser) -> None:
     with _signed_in(places.server, person) as other:
-        assert other.fill("/", "/settings/sessions/end-others").status_code == 303
+        assert other.fill("/settings", "/settings/sessions/end-others").status_code == 303
 
 
 @_way("password changed")

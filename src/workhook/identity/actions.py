@@ -30,6 +30,11 @@ from workhook.storage.statements import PerDialect
 _LOGIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9]|-(?=[A-Za-z0-9])){0,38}")
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 
+_rename = (
+    sa.update(accounts)
+    .where(accounts.c.id == big("account_id"))
+    .values(name=sa.bindparam("name"), updated_at=big("now"))
+)
 ADDRESS_LOCK_CLASS = 0x7768656D  # of the advisory locks; the address is the other half of their key
 _email = sa.bindparam("email", type_=sa.Text)
 # The database's own `lower`, as where accounts are looked for by address. SQLite has one writer at a time.
@@ -123,6 +128,15 @@ async def create_account(tx: Transaction, kind: str, login: str, *, name: str | 
     )
     assert row is not None
     return Account(id=row["id"], **fields, created_at=now, updated_at=now)  # type: ignore[arg-type]  # None only where allowed
+
+
+async def rename(tx: Transaction, account: Account, name: str | None, *, actor: Actor) -> None:
+    """Set the full name of a user or an organization; None: it has none. The login stays."""
+    if name == account.name:
+        return
+    await tx.execute(_rename, {"account_id": account.id, "name": name, "now": max(now_ms(), account.updated_at + 1)})
+    forget_after_commit(tx)  # what is remembered of a token holds its user
+    await audit.record(tx, actor, f"{account.kind}.edit", account.login, account_id=account.id)
 
 
 async def set_member(

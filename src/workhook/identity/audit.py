@@ -57,14 +57,18 @@ _NAMED = {
     "oauth_token.issue": ("oauth_access_token",),
     "oauth_token.revoke": ("oauth_token_delete",),
     "organization.get": ("organization_get_by_number",),
+    "project.create": ("place_owner_create_project", "place_welcome_make_project"),
     "rate_limit.get": ("rate_limit",),
     "repository.get": ("repository_get_by_number",),
     "task.bulk": ("change_tasks",),
-    "token.revoke": ("tokens_delete",),
+    "token.create": ("place_tokens_create_token",),
+    "token.revoke": ("place_tokens_revoke_token", "tokens_delete"),
+    "user.edit": ("place_settings_edit_profile",),
     "user.password_change": ("page_password_post",),
     "user.session_end": ("page_session_end", "page_sessions_end"),
-    "user.sign_in": ("page_link", "page_link_post", "page_login_post", "page_oidc", "page_oidc_callback"),
-    "user.sign_out": ("page_logout",),
+    "user.sign_in": ("page_link", "page_link_post", "page_login_post", "page_oidc", "page_oidc_callback",
+                     "place_confirm_confirm"),
+    "user.sign_out": ("page_logout", "place_confirm_again"),
 }  # fmt: skip
 _ACTION_OF = {name: action for action, names in _NAMED.items() for name in names}
 _PLACE = re.compile(r"^(repository|organization)_(?=[a-z]+_)|^(app|user)_(?=installations_)")

@@ -40,6 +40,7 @@ LOGINS = frozenset(
         "start",
         "static",
         "time",
+        "welcome",
     }
 )
 """No user and no organization is called so, whatever the case."""

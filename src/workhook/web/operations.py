@@ -8,27 +8,31 @@ from dataclasses import replace
 from workhook.http.calls import Answer, Call
 from workhook.http.messages import prefers_page
 from workhook.http.operations import Handler, Operation
-from workhook.web.account import settings
+from workhook.web.account import settings, tokens
 from workhook.web.activity import activity
 from workhook.web.board import board
 from workhook.web.calendar import calendar
 from workhook.web.files import comments as file_comments
 from workhook.web.files import files
 from workhook.web.frame import assets, live
+from workhook.web.home import my_work, owner
 from workhook.web.hooks import deliveries, hooks, trying
 from workhook.web.listing import listing
 from workhook.web.search import search
-from workhook.web.signin import consent, installing, login, oidc
-from workhook.web.trash import trash
+from workhook.web.signin import confirm, consent, installing, login, oidc
 from workhook.web.time import entries, week
+from workhook.web.trash import trash
 
 OPERATIONS: tuple[Operation, ...] = (
     *assets.routes,
     *login.routes,
     *settings.routes,
+    *settings.places,
+    *tokens.places,
     *oidc.routes,
     *consent.routes,
     *installing.routes,
+    *confirm.places,
     *live.places,
     *board.places,
     *files.places,
@@ -43,8 +47,9 @@ OPERATIONS: tuple[Operation, ...] = (
     *activity.places,
     *week.places,
     *entries.places,
+    *owner.places,
 )
-_FOR_PEOPLE = {"root": settings.home, "apps_get_public": installing.about}
+_FOR_PEOPLE = {"root": my_work.home, "apps_get_public": installing.about}
 
 
 def beside(operations: Iterable[Operation]) -> Iterator[Operation]:

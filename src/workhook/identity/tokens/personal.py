@@ -159,11 +159,13 @@ _COVERED_BY = {
 async def create(
     tx: Transaction, user: Account, wanted: TokenCreate, by: Actor | None
 ) -> tuple[IssuedToken, TokenDetails]:
-    """The new token, which is seen only here. `by` None: the command line, which may give every scope.
+    """The new token, which is seen only here. `by` None: the command line, which may give every scope. Somebody who
+    has signed in to the pages has no token: theirs ends by itself alone.
 
     Raises `Invalid` with every fault, and `Unauthenticated` if the token that asks was revoked in this moment.
     """
-    if by is not None and not await lock_living(tx, by.token_id):
+    parent_id = (by.token_id or None) if by is not None else None
+    if parent_id is not None and not await lock_living(tx, parent_id):
         raise Unauthenticated("Bad credentials")
     faults: list[Fault] = []
     if user.kind != "user":
@@ -188,8 +190,8 @@ async def create(
         permissions=None if isinstance(wanted.permissions, UnsetType) else wanted.permissions,
         account_id=place[0] if place else None,
         repository_ids=place[1] if place else None,
-        parent_id=by.token_id if by else None,
-        root_id=(by.root_id or by.token_id) if by else None,
+        parent_id=parent_id,
+        root_id=(by.root_id or parent_id) if by else None,
         note=wanted.note,
         expires_at=expires_at,
     )

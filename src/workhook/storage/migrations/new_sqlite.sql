@@ -543,8 +543,6 @@ CREATE TABLE task_assignees (
 	CONSTRAINT fk_task_assignees_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE
 )
 
-CREATE INDEX ix_task_assignees_user_id ON task_assignees (user_id)
-
 CREATE TABLE task_comments (
 	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
 	repository_id BIGINT NOT NULL,
@@ -1043,4 +1041,6 @@ CREATE VIRTUAL TABLE search_file_comments_terms USING fts5vocab(search_file_comm
 
 CREATE VIRTUAL TABLE search_file_comment_replies_terms USING fts5vocab(search_file_comment_replies, instance)
 
-INSERT INTO "alembic_version" VALUES('0019')
+CREATE INDEX ix_task_assignees_user ON task_assignees (user_id, task_id)
+
+INSERT INTO "alembic_version" VALUES('0020')

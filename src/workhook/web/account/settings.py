@@ -1,38 +1,82 @@
-"""The start page, and what a user looks after there: password, sessions, and what apps may do."""
+"""What a user looks after: name, language and theme, the password, sessions, and what apps may do."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+import msgspec
+
 from workhook.core.errors import Invalid, NotFound, TooManyRequests
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
+from workhook.http.parameters import Title
+from workhook.identity import actions
 from workhook.identity.oauth import grants
 from workhook.identity.signin import passwords, sessions
 from workhook.identity.signin.passwords import PasswordCheck, check_password, complete, new_hash, set_password
 from workhook.storage import Transaction
-from workhook.web.frame import cookies
-from workhook.web.frame.render import page
-from workhook.web.frame.sessions import Session, read_form, record, redirect, renew_session, sign_in_redirect, signed_in
+from workhook.web.frame import cookies, texts
+from workhook.web.frame.places import Places, Visit, visit_of
+from workhook.web.frame.sessions import (
+    Session,
+    confirm_redirect,
+    read_form,
+    record,
+    redirect,
+    renew_session,
+    sign_in_redirect,
+    signed_in,
+)
+from workhook.web.frame.texts import gettext, text
 
-_WRONG = "The current password is not right."
-_HELD = "There were too many failed attempts to sign in with your name or e-mail address. Try again in some minutes."
+_WRONG = text("The current password is not right.")
+_HELD = text(
+    "There were too many failed attempts to sign in with your name or e-mail address. Try again in some minutes."
+)
+_DIFFER = text("The two new passwords are not the same.")
+CHOICE_LASTS_S = 400 * 86_400  # browsers keep no cookie for longer
 
 routes = Routes(PAGES, "pages", etag=False)
+places = Places("settings")
 
 
-async def home(call: Call) -> Answer:
-    session = await signed_in(call)
-    if session is None:
-        return sign_in_redirect(call)
-    return page(
+class ProfileEdit(msgspec.Struct):
+    name: Title | None
+
+
+@places.get("/settings")
+async def settings(visit: Visit) -> Answer:
+    """Show what the user looks after."""
+    user_id = visit.actor.user.id
+    return visit.page(
         "account/settings.html",
-        session=session,
-        sessions=await sessions.list_of(call.database, session.user.id),
-        grants=await grants.list_grants(call.database, session.user.id),
-        has_password=await passwords.hash_of(call.database, session.user.id) is not None,
+        chosen_language=texts.chosen_language(visit.call),
+        sessions=await sessions.list_of(visit.database, user_id),
+        grants=await grants.list_grants(visit.database, user_id),
     )
+
+
+@places.post("/settings/profile")
+async def edit_profile(visit: Visit) -> Answer:
+    """Change the user's name."""
+    edit, user = visit.form(ProfileEdit, "name"), visit.actor.user
+    await visit.change(lambda write: actions.rename(write.tx, user, edit.name, actor=write.actor))
+    return visit.done("/settings", gettext("Your profile was saved."))
+
+
+@places.post("/settings/appearance")
+async def choose_appearance(visit: Visit) -> Answer:
+    """Keep the language and the theme for this browser; what is empty is as the system has it."""
+    language, theme = visit.fields.get("language", ""), visit.fields.get("theme", "")
+    if language not in ("", *texts.LANGUAGES) or theme not in ("", *texts.THEMES):
+        raise NotFound()
+    kept = {**_kept(visit.call, texts.COOKIE, language), **_kept(visit.call, texts.THEME_COOKIE, theme)}
+    return redirect("/settings", kept)
+
+
+def _kept(call: Call, name: str, value: str) -> dict[str, str]:
+    return cookies.write(call, name, value, max_age_s=CHOICE_LASTS_S if value else 0)
 
 
 @routes.post("/settings/sessions/{session_id}/end")
@@ -73,20 +117,24 @@ async def page_grant(call: Call) -> Answer:
 
 
 async def _change(call: Call, step: Callable[[Transaction, Session], Awaitable[None]]) -> Answer:
-    """Do what a form of the start page asks for, and show that page again."""
+    """Do what a form of the settings asks for, and show them again."""
     session = await signed_in(call)
     if session is None:
         return redirect("/login")
     await read_form(call, session)
     await call.database.in_transaction(lambda tx: step(tx, session))
-    return redirect("/")
+    return redirect("/settings")
 
 
 @routes.get("/settings/password")
 async def page_password(call: Call) -> Answer:
     """Ask for a new password."""
     session = await signed_in(call)
-    return sign_in_redirect(call) if session is None else await _password_form(call, session, [])
+    if session is None:
+        return sign_in_redirect(call)
+    if await _is_first_and_late(call, session):
+        return confirm_redirect("/settings/password")
+    return await _password_form(call, session, [])
 
 
 @routes.post("/settings/password")
@@ -96,8 +144,10 @@ async def page_password_post(call: Call) -> Answer:
     if session is None:
         return sign_in_redirect(call)
     fields = await read_form(call, session)
+    if await _is_first_and_late(call, session):
+        return confirm_redirect("/settings/password")
     user, password = session.user, fields.get("password", "")
-    faults = [] if password == fields.get("again") else ["The two new passwords are not the same."]
+    faults = [] if password == fields.get("again") else [gettext(_DIFFER)]
     faults += passwords.faults_of(password, user)
     if faults:  # before the old password: looking at that counts as an attempt
         return await _password_form(call, session, faults)
@@ -121,8 +171,8 @@ async def page_password_post(call: Call) -> Answer:
 
     headers = await call.database.in_transaction(step)
     if headers is not None:
-        return redirect("/", headers)
-    return await _password_form(call, session, [_HELD if checked and checked.attempt.held else _WRONG])
+        return redirect("/settings", headers)
+    return await _password_form(call, session, [gettext(_HELD if checked and checked.attempt.held else _WRONG)])
 
 
 async def _check_current(call: Call, session: Session, current: str) -> PasswordCheck | None:
@@ -135,11 +185,15 @@ async def _check_current(call: Call, session: Session, current: str) -> Password
 async def _password_form(
     call: Call, session: Session, faults: list[str], *, status: int = 422, headers: dict[str, str] | None = None
 ) -> Answer:
-    return page(
+    return visit_of(call, session).page(
         "account/password.html",
         status=status if faults else 200,
         headers=headers,
-        session=session,
         faults=faults,
         has_password=await passwords.hash_of(call.database, session.user.id) is not None,
     )
+
+
+async def _is_first_and_late(call: Call, session: Session) -> bool:
+    """Whether this would be the user's first password, and the sign-in is long ago: nothing else says who it is."""
+    return not session.is_recent and await passwords.hash_of(call.database, session.user.id) is None

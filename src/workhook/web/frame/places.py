@@ -14,7 +14,7 @@ there. Others are led to the sign-in page.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -36,6 +36,7 @@ from workhook.web.frame.sessions import (
     Session,
     check_key,
     check_sender,
+    confirm_redirect,
     read_form,
     redirect,
     sign_in_redirect,
@@ -48,6 +49,14 @@ S = TypeVar("S", bound=msgspec.Struct)
 H = TypeVar("H", bound=Callable[..., Awaitable[object]])
 
 STREAM_TYPE = "text/vnd.turbo-stream.html"
+
+
+class ConfirmFirst(Exception):
+    """The visitor has to show again who they are, before they come to `return_to`."""
+
+    def __init__(self, return_to: str) -> None:
+        super().__init__(return_to)
+        self.return_to = return_to
 
 
 @dataclass
@@ -100,6 +109,12 @@ class Visit:
         self.call.actor = Caller(self.actor, rate.UNKNOWN, organization=organization)
         return organization
 
+    def require_recent(self, return_to: str | None = None) -> None:
+        """Ask this before secrets, tokens and deletion: who signed in more than an hour ago shows again who they are,
+        and comes to `return_to` then, by default the page that they asked for. Raises `ConfirmFirst`."""
+        if not self.session.is_recent:
+            raise ConfirmFirst(return_to or self.call.request.scope["path"])
+
     def form(self, shape: type[S], *names: str, **values: object) -> S:
         """The fields `names` of the form, and `values`, as the API's struct of parameters: the same checks. A field
         that is empty is null where the struct allows that, else it is left out. Raises `Invalid`."""
@@ -124,13 +139,21 @@ class Visit:
                     return await self.database.in_transaction(once)
         return await self.database.in_transaction(once)
 
-    def page(self, template: str, *, status: int = 200, has_secret: bool = False, **context: object) -> Answer:
+    def page(
+        self,
+        template: str,
+        *,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+        has_secret: bool = False,
+        **context: object,
+    ) -> Answer:
         """The page, with the note that the last change has left (`done`)."""
-        note, headers = flash.taken(self.call, self.session)
+        note, used_up = flash.taken(self.call, self.session)
         return render.page(
             template,
             status=status,
-            headers=headers,
+            headers={**(headers or {}), **used_up},
             has_secret=has_secret,
             session=self.session,
             me=self.actor.user,
@@ -148,6 +171,14 @@ class Visit:
 def _may_be_null(shape: type[msgspec.Struct], name: str) -> bool:
     found = next((each for each in msgspec.structs.fields(shape) if each.encode_name == name), None)
     return found is not None and type(None) in getattr(found.type, "__args__", ())
+
+
+def visit_of(call: Call, session: Session) -> Visit:
+    """The visit of somebody with a session, who acts in this call from now on."""
+    visit = Visit(call, session, session_actor(call, session))
+    call.actor = Caller(visit.actor, rate.UNKNOWN)
+    call.record.viewer.person_id = session.user.id
+    return visit
 
 
 def session_actor(call: Call, session: Session) -> Actor:
@@ -189,17 +220,18 @@ def _handler(function: Callable[[Visit], Awaitable[Any]], reads_form: bool) -> C
     async def handle(call: Call) -> Answer:
         session = await signed_in(call)
         if call.operation.method == "GET":
-            shown: Answer = sign_in_redirect(call) if session is None else await function(_begin(call, session))
-            return shown
+            if session is None:
+                return sign_in_redirect(call)
+            return await _confirmed(function, visit_of(call, session))
         try:
             if session is None:  # not to the sign-in page, which could not lead back to what was sent
                 raise Forbidden("You have been signed out. Sign in again.", code="signed_out")
-            visit = _begin(call, session)
+            visit = visit_of(call, session)
             if reads_form or not _is_multipart(call):  # what is not even a form of files is refused as other forms are
                 visit.fields = await read_form(call, session)
             else:
                 check_sender(call, session)
-            answer: Answer = await function(visit)
+            answer = await _confirmed(function, visit)
         except Problem as problem:
             if not wants_stream(call) or problem.status >= 500:
                 raise
@@ -214,11 +246,12 @@ def _is_multipart(call: Call) -> bool:
     return (call.header("content-type") or "").lstrip().lower().startswith("multipart/form-data")
 
 
-def _begin(call: Call, session: Session) -> Visit:
-    visit = Visit(call, session, session_actor(call, session))
-    call.actor = Caller(visit.actor, rate.UNKNOWN)
-    call.record.viewer.person_id = session.user.id
-    return visit
+async def _confirmed(function: Callable[[Visit], Awaitable[Any]], visit: Visit) -> Answer:
+    try:
+        answer: Answer = await function(visit)
+    except ConfirmFirst as needed:
+        return confirm_redirect(needed.return_to)
+    return answer
 
 
 def wants_stream(call: Call) -> bool:

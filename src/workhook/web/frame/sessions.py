@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import structlog
 
+from workhook.core.clock import HOUR_MS, now_ms
 from workhook.core.errors import Forbidden, Malformed, Problem, UnsupportedMediaType
 from workhook.http.calls import Answer, Call
 from workhook.identity import audit
@@ -26,13 +27,22 @@ _DECODED_AT_MOST = 4
 
 _seen: ContextVar[Session | None] = ContextVar("session", default=None)
 
+RECENT_MS = HOUR_MS
+"""How long after somebody has shown who they are they get at secrets, tokens and deletion without showing it again."""
+
 
 class Session(NamedTuple):
-    """`csrf`: what every form of this session carries in its field of that name."""
+    """`csrf`: what every form of this session carries in its field of that name. `began_at`: when the user showed who
+    they are, in milliseconds since the epoch: each time begins another session (`renew_session`)."""
 
     id: int
     user: Account
     csrf: str
+    began_at: int
+
+    @property
+    def is_recent(self) -> bool:
+        return now_ms() - self.began_at < RECENT_MS
 
     def __repr__(self) -> str:
         return f"Session(id={self.id}, user={self.user.login!r})"
@@ -48,7 +58,7 @@ async def signed_in(call: Call) -> Session | None:
         await sessions.note_seen(call.database, found)
     except Problem as problem:
         log.warning("session_use_not_noted", session_id=found.id, reason=problem.message)
-    session = Session(found.id, found.user, cookies.csrf_of(secret))
+    session = Session(found.id, found.user, cookies.csrf_of(secret), found.created_at)
     _seen.set(session)
     return session
 
@@ -108,6 +118,12 @@ def sign_in_redirect(call: Call) -> Answer:
     target = target_of(call)
     query = f"?return_to={quote(target, safe='')}"
     return redirect(f"/login{query if target != '/' and len(query) <= QUERY_MAX_CHARS else ''}")
+
+
+def confirm_redirect(return_to: str) -> Answer:
+    """To the page that asks for the password again (`web/signin/confirm`), and from there to `return_to`, a path of
+    this server."""
+    return redirect(f"/login/confirm?return_to={quote(return_to, safe='')}")
 
 
 def redirect(location: str, headers: dict[str, str] | None = None) -> Answer:

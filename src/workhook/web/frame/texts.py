@@ -31,8 +31,13 @@ def language() -> str:
 
 def language_of(call: Call) -> str:
     """What the reader has chosen in the settings, else what the browser asks for (`Accept-Language`)."""
+    return chosen_language(call) or negotiated(call.header("accept-language"))
+
+
+def chosen_language(call: Call) -> str:
+    """The code of the language that the reader has chosen in the settings; empty: as the browser has it."""
     chosen = cookies.read(call, COOKIE)
-    return chosen if chosen is not None and chosen in LANGUAGES else negotiated(call.header("accept-language"))
+    return chosen if chosen is not None and chosen in LANGUAGES else ""
 
 
 def theme() -> str:

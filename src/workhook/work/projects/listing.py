@@ -7,7 +7,7 @@ looked at instead.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import product
 from typing import Any
 
@@ -51,6 +51,10 @@ def _oldest_first(found: sa.FromClause) -> Columns:
     return [found.c.repository_id]
 
 
+def _newest_first(found: sa.FromClause) -> Columns:
+    return [found.c.repository_id.desc()]
+
+
 def _further(found: sa.FromClause, continues: bool) -> list[sa.ColumnElement[bool]]:
     return [found.c.repository_id > _behind] if continues else []
 
@@ -59,7 +63,10 @@ def _sees_all(role: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
     return sa.or_(role == "owner", role == "app")
 
 
-def _in_accounts(dialect: str, *, confined: bool, continues: bool) -> sa.Select[Any]:
+_Order = Callable[[sa.FromClause], Columns]
+
+
+def _in_accounts(dialect: str, *, confined: bool, continues: bool, order: _Order = _oldest_first) -> sa.Select[Any]:
     """A member sees the projects of an organization that are not private; its owners and apps see all."""
     place = caller_accounts(within=_WHOLE if confined else None)
     each = with_flag(place, "private", both=_sees_all(place.c.role))
@@ -68,10 +75,10 @@ def _in_accounts(dialect: str, *, confined: bool, continues: bool) -> sa.Select[
         here = [row.c.account_id == each.c.account_id, row.c.private == each.c.private, row.c.deleted_at.is_(None)]
         return [*here, *_further(row, continues)]
 
-    return first_of_each(dialect, projects, "repository_id", each, fits, _oldest_first, ["repository_id"])
+    return first_of_each(dialect, projects, "repository_id", each, fits, order, ["repository_id"])
 
 
-def _added_to(table: sa.Table, *, confined: bool, continues: bool) -> sa.Select[Any]:
+def _added_to(table: sa.Table, *, confined: bool, continues: bool, order: _Order = _oldest_first) -> sa.Select[Any]:
     hand, there = table.alias("hand"), projects.alias("there")
     exists = sa.select(there.c.repository_id).where(
         there.c.repository_id == hand.c.repository_id, there.c.deleted_at.is_(None)
@@ -81,7 +88,7 @@ def _added_to(table: sa.Table, *, confined: bool, continues: bool) -> sa.Select[
     # Asked of each, by its key: EXISTS may become a join with all projects.
     mine = [hand.c.user_id == _CALLER, exists.correlate(hand).scalar_subquery().is_not(None)]
     found = sa.select(hand.c.repository_id).where(*mine, *_further(hand, continues))
-    few = found.order_by(hand.c.repository_id).limit(big("limit")).subquery(f"few_{table.name}")
+    few = found.order_by(*order(hand)).limit(big("limit")).subquery(f"few_{table.name}")
     return sa.select(few.c.repository_id)
 
 
@@ -120,7 +127,23 @@ def _visible(confined: bool, continues: bool) -> PerDialect:
     return per_dialect(make)
 
 
+def _newest(confined: bool) -> PerDialect:
+    """Of all accounts, or of those that the parameter of a confined token names."""
+
+    def make(dialect: str) -> sa.Select[Any]:
+        by_hand = (
+            _added_to(each, confined=confined, continues=False, order=_newest_first)
+            for each in (collaborators, clients)
+        )
+        ways = [_in_accounts(dialect, confined=confined, continues=False, order=_newest_first), *by_hand]
+        first = first_of(ways, ["repository_id"], _newest_first)
+        return PROJECTS.where(projects.c.repository_id.in_(first)).order_by(projects.c.repository_id.desc())
+
+    return per_dialect(make)
+
+
 _listed = {flags: _visible(*flags) for flags in _FLAGS}
+_listed_newest = {confined: _newest(confined) for confined in (False, True)}
 
 
 async def list_visible(reader: Reader, actor: Actor, *, after: str | None, limit: int) -> list[Project]:
@@ -156,6 +179,17 @@ async def find_by_title(reader: Reader, actor: Actor, words: str) -> list[Projec
         if set(whole) <= set(has) and any(each.startswith(beginning) for each in has):
             found.append(project)
     return found
+
+
+async def list_newest(reader: Reader, actor: Actor, *, limit: int, account_id: int | None = None) -> list[Project]:
+    """The projects that somebody who has signed in sees, or those of one account, the newest first. A confined token
+    has `list_visible`."""
+    assert actor.grants is None, "only sessions ask"
+    params: dict[str, object] = {"user_id": actor.user.id, "limit": limit}
+    if account_id is not None:
+        params[_WHOLE] = [account_id]
+    rows = await reader.fetch_all(_listed_newest[account_id is not None], params)
+    return [project for row in rows if (project := project_of(row, actor))]
 
 
 # --- deleted projects, the last one first ----------------------------------------------------------------------------

@@ -200,7 +200,7 @@ task_assignees = sa.Table(
     metadata,
     sa.Column("task_id", sa.Text, sa.ForeignKey("tasks.id", ondelete="CASCADE"), primary_key=True),
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
-    sa.Index("ix_task_assignees_user_id", "user_id"),
+    sa.Index("ix_task_assignees_user", "user_id", "task_id"),
 )
 
 

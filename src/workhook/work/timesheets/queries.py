@@ -72,16 +72,17 @@ _task_and_user = (
 )
 
 # Also of projects that were deleted: a timer that was forgotten there runs on, unseen.
-everywhere = (
+_anywhere = (
     _timesheets.join(projects, projects.c.repository_id == timesheets.c.repository_id)
     .join(accounts, accounts.c.id == projects.c.account_id)
     .add_columns(*repository_columns(_PROJECT), *role_columns, projects.c.deleted_at.label("project_deleted_at"))
     .order_by(timesheets.c.id)
-    .with_for_update(of=timesheets, key_share=True)
 )
+everywhere = _anywhere.with_for_update(of=timesheets, key_share=True)
 # `user_id` is the caller, whose role in each project the row has; `runner_id` is the user of the timer.
 _runs = sa.and_(timesheets.c.user_id == big("runner_id"), timesheets.c.is_active)
 _running_of_user = everywhere.where(_runs)
+_own_running = _anywhere.where(timesheets.c.user_id == big("user_id"), timesheets.c.is_active)
 _timers_of_user = everywhere.where(sa.or_(_runs, timesheets.c.id == sa.bindparam("id")))
 _on_tasks = sa.and_(any_of(timesheets.c.task_id, "task_ids"), timesheets.c.is_active)
 _running_on_tasks = everywhere.where(_on_tasks, any_of(timesheets.c.user_id, "user_ids"))
@@ -160,6 +161,12 @@ async def lock_user_for(tx: Transaction, user: Account, task_id: str) -> Timeshe
     """The task, and the user locked, who is to start a timer on it."""
     row = await tx.fetch_one(_task_and_user, {"task_id": task_id, "user_id": user.id})
     return TimesheetTaskShape(task_id, row["title"]) if row else None
+
+
+async def find_running(reader: Reader, user: Account) -> Timesheet | None:
+    """The user's timer that runs, if it is in a project that the user sees as a member."""
+    found = timesheets_of(await reader.fetch_all(_own_running, {"user_id": user.id}), user.id)
+    return next((each for each in found if each.repository.role is not None and not each.repository_gone), None)
 
 
 async def lock_running(tx: Transaction, actor: Actor, user_id: int, *, and_id: str | None = None) -> list[Timesheet]:

@@ -1,0 +1,113 @@
+"""Personal tokens: the pages over what `/user/tokens` offers to programs."""
+
+from __future__ import annotations
+
+import msgspec
+
+from workhook.core.errors import Invalid, NotFound
+from workhook.http.calls import Answer
+from workhook.http.parameters import Title
+from workhook.identity.context import Write
+from workhook.identity.policy import SCOPES
+from workhook.identity.tokens import personal
+from workhook.identity.tokens.schemas import TokenCreate
+from workhook.storage.pages import Page
+from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.texts import gettext, text
+
+places = Places("tokens")
+
+SHOWN_MAX = 100
+SCOPE = "scope "  # before the scope, in the name of its checkbox: no field of a form comes twice
+DEFAULT_DAYS = "30"
+_LIFETIMES = {
+    "7": text("in 7 days"),
+    "30": text("in 30 days"),
+    "90": text("in 90 days"),
+    "365": text("in a year"),
+    "": text("never"),
+}
+_SCOPE_WORDS = {
+    "repo": text("Webhooks and events of your projects, and the people who were added to them"),
+    "admin:repo_hook": text("See, make, change and delete webhooks of your projects"),
+    "write:repo_hook": text("See, make and change webhooks of your projects"),
+    "read:repo_hook": text("See webhooks of your projects and what they delivered"),
+    "admin:org_hook": text("Webhooks, events and the audit log of organizations that you own"),
+    "admin:org": text("Members, invitations and apps of organizations that you own, and their audit log"),
+    "work": text("Projects, tasks, files, time, billing and all other work, as far as you can"),
+    "work:read": text("See all that, and change nothing"),
+}
+
+
+class Given(msgspec.Struct):
+    """What the form holds."""
+
+    note: str | None = None
+    days: str = DEFAULT_DAYS
+    scopes: tuple[str, ...] = ()
+
+
+class NoteField(msgspec.Struct):
+    note: Title
+
+
+@places.get("/settings/tokens")
+async def list_tokens(visit: Visit) -> Answer:
+    """List the tokens that act for the user."""
+    found, total = await personal.list_own(visit.database, visit.actor, Page(SHOWN_MAX, 0))
+    return visit.page("account/tokens.html", tokens=found, more=total > len(found))
+
+
+@places.get("/settings/tokens/new")
+async def ask_for_token(visit: Visit) -> Answer:
+    """Ask what a new token is for and what it may do."""
+    visit.require_recent()
+    return _form(visit, Given(), [])
+
+
+@places.post("/settings/tokens/new")
+async def create_token(visit: Visit) -> Answer:
+    """Make a token. This page alone shows it."""
+    visit.require_recent("/settings/tokens/new")
+    scopes = tuple(scope for scope in SCOPES if SCOPE + scope in visit.fields)
+    given = Given(visit.fields.get("note"), visit.fields.get("days", ""), scopes)
+    try:
+        note = visit.form(NoteField, "note").note
+        wanted = TokenCreate(note=note, scopes=list(scopes), expires_in_days=_days(given.days))
+        issued, _ = await visit.change(lambda write: personal.create(write.tx, write.actor.user, wanted, write.actor))
+    except Invalid as problem:
+        return _form(visit, given, [each.message for each in problem.faults if each.message])
+    return visit.page("account/token_made.html", has_secret=True, called=note, token=issued.token)
+
+
+@places.post("/settings/tokens/{token_id}/revoke")
+async def revoke_token(visit: Visit) -> Answer:
+    """Revoke a token, with those that were made with it."""
+    visit.require_recent("/settings/tokens")
+    token_id = visit.call.path_integer("token_id")
+
+    async def revoke(write: Write) -> None:
+        found = await personal.find_own(write.tx, write.actor, token_id)
+        if not await personal.end(write.tx, write.actor, found):
+            raise NotFound()
+
+    await visit.change(revoke)
+    return visit.done("/settings/tokens", gettext("The token was revoked."))
+
+
+def _days(text: str) -> float | None:
+    """Raises `NotFound` for what the form does not offer."""
+    if text not in _LIFETIMES:
+        raise NotFound()
+    return float(text) if text else None
+
+
+def _form(visit: Visit, given: Given, faults: list[str]) -> Answer:
+    return visit.page(
+        "account/token_new.html",
+        status=422 if faults else 200,
+        given=given,
+        faults=faults,
+        lifetimes=[(days, gettext(label)) for days, label in _LIFETIMES.items()],
+        scopes=[(scope, gettext(words)) for scope, words in _SCOPE_WORDS.items()],
+    )

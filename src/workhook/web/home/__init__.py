@@ -1,0 +1,1 @@
+"""What somebody sees first: their work, and an account with its projects."""

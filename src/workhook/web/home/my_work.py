@@ -1,0 +1,56 @@
+"""`/`: what is assigned to somebody, what runs, and their projects. One query a block."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from workhook.core.clock import DAY_MS, now_ms
+from workhook.http.calls import Answer, Call
+from workhook.web.frame.places import Visit, visit_of
+from workhook.web.frame.sessions import sign_in_redirect, signed_in
+from workhook.work.projects.listing import list_newest
+from workhook.work.tasks.assigned import AssignedTask, list_assigned
+from workhook.work.timesheets import queries as timesheets
+from workhook.work.timesheets.rules import elapsed_ms
+
+TASKS_MAX, PROJECTS_MAX = 100, 60
+
+
+class Due(NamedTuple):
+    """An assigned task. `state`: bad (overdue), warn (due within a day), or empty."""
+
+    task: AssignedTask
+    state: str
+
+
+async def home(call: Call) -> Answer:
+    session = await signed_in(call)
+    return sign_in_redirect(call) if session is None else await my_work(visit_of(call, session))
+
+
+async def my_work(visit: Visit) -> Answer:
+    """Show what somebody has to do."""
+    reader, user, now = visit.database, visit.actor.user, now_ms()
+    assigned, timer, projects = await asyncio.gather(
+        list_assigned(reader, user, TASKS_MAX + 1),
+        timesheets.find_running(reader, user),
+        list_newest(reader, visit.actor, limit=PROJECTS_MAX + 1),
+    )
+    return visit.page(
+        "home/my_work.html",
+        tasks=[Due(each, _state(each.deadline, now)) for each in assigned[:TASKS_MAX]],
+        more_tasks=len(assigned) > TASKS_MAX,
+        timer=timer,
+        elapsed=elapsed_ms(timer.times, now) if timer else 0,
+        projects=[each for each in projects[:PROJECTS_MAX] if not each.archive],
+        more_projects=len(projects) > PROJECTS_MAX,
+    )
+
+
+def _state(deadline: int | None, now: int) -> str:
+    """A deadline that is a day is its midnight (UTC): it is over when the day is."""
+    if deadline is None:
+        return ""
+    ends = deadline + DAY_MS if deadline % DAY_MS == 0 else deadline
+    return "bad" if ends <= now else "warn" if ends <= now + DAY_MS else ""

@@ -1,0 +1,77 @@
+"""The open tasks that are assigned to somebody, in whatever project: what is due first comes first.
+
+Who has lost their place in a project may still be on its tasks. So each task is asked for together with its project, as
+the person may see it now. Of everything that was ever assigned to the person only the newest are looked at, so that a
+page costs the same for somebody who has finished tens of thousands.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import sqlalchemy as sa
+
+from workhook.identity.queries import repository_of
+from workhook.identity.schemas import Account, Repository
+from workhook.identity.tables import projects
+from workhook.storage import Reader
+from workhook.storage.metadata import big
+from workhook.work.access import is_client, is_insider, with_access
+from workhook.work.columns.schemas import columns
+from workhook.work.tasks.schemas import LATER_THAN_ALL, Level, task_assignees, tasks
+
+LOOKS_AT_MOST = 4_000
+"""Of the newest that were assigned to the person, finished or not."""
+
+
+class AssignedTask(msgspec.Struct, frozen=True):
+    """`deadline`: milliseconds since the epoch."""
+
+    id: str
+    title: str
+    priority: Level | None
+    deadline: int | None
+    column: str
+    repository: Repository
+
+
+_person = big("user_id")
+_newest = (
+    sa.select(task_assignees.c.task_id)
+    .where(task_assignees.c.user_id == _person)
+    .order_by(task_assignees.c.task_id.desc())
+    .limit(big("looks_at"))
+    .subquery("newest")
+)
+_due = sa.func.coalesce(tasks.c.deadline, sa.literal_column(str(LATER_THAN_ALL)))
+_open = (
+    with_access(
+        sa.select(
+            *(tasks.c[name].label(f"task_{name}") for name in ("id", "title", "priority", "deadline")),
+            columns.c.title.label("column_title"),
+        )
+        .select_from(_newest.join(tasks, tasks.c.id == _newest.c.task_id))
+        .join(columns, columns.c.id == tasks.c.column_id)
+        .where(tasks.c.completed_at.is_(None), tasks.c.deleted_at.is_(None)),
+        tasks.c.repository_id,
+    )
+    .where(projects.c.archive.is_(sa.false()), sa.or_(is_insider(_person), is_client))
+    .order_by(_due, tasks.c.id)
+    .limit(big("limit"))
+)
+
+
+async def list_assigned(reader: Reader, user: Account, limit: int) -> list[AssignedTask]:
+    """Open tasks of projects that the user sees and that are not archived. Those without a deadline come last."""
+    params = {"user_id": user.id, "limit": limit, "looks_at": LOOKS_AT_MOST}
+    rows = await reader.fetch_all(_open, params)
+    return [
+        AssignedTask(
+            id=row["task_id"],
+            title=row["task_title"],
+            priority=row["task_priority"],
+            deadline=row["task_deadline"],
+            column=row["column_title"],
+            repository=repository_of(row, user.id, "project_"),
+        )
+        for row in rows
+    ]

@@ -1,0 +1,90 @@
+"""What the start page and an account's page ask looks at little more than they show. No operation of the API asks it,
+so it is asked here by the functions that the pages call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import pytest
+from sqlalchemy.sql.expression import Executable
+
+from tests.harness.databases import Databases
+from tests.plans import filled
+from tests.plans.captured import Asked
+from tests.plans.scene import BOUND, PER_PAGE, Scene, filled_scene
+from workhook.identity.policy import SCOPES
+from workhook.identity.schemas import Account, Actor
+from workhook.storage import Row
+from workhook.storage.statements import Params
+from workhook.work.projects.listing import list_newest
+from workhook.work.tasks import assigned
+from workhook.work.timesheets.queries import find_running
+
+LOOKED_AT = 100
+OFTEN = Account(filled.OFTEN_ID, "user", filled.OFTEN_LOGIN, None, None, None, 1, 1)
+"""A member of the organization, to whom thousands of tasks are assigned."""
+
+Ask = Callable[["Asking"], Awaitable[Any]]
+
+
+class Asking:
+    """A reader that finds nothing, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[Asked] = []
+
+    async def fetch_all(self, statement: Executable, params: Params) -> list[Row]:
+        self.asked.append(Asked(statement, params))
+        return []
+
+
+def _actor() -> Actor:
+    return Actor(OFTEN, 0, "session", frozenset(SCOPES))
+
+
+ASKS: dict[str, Ask] = {
+    "assigned": lambda reader: assigned.list_assigned(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
+    "running": lambda reader: find_running(reader, OFTEN),  # type: ignore[arg-type]
+    "projects": lambda reader: list_newest(reader, _actor(), limit=PER_PAGE),  # type: ignore[arg-type]
+    "projects of an account": lambda reader: list_newest(
+        reader,  # type: ignore[arg-type]
+        _actor(),
+        limit=PER_PAGE,
+        account_id=filled.OTHER_ORGANIZATION_ID,
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def scene(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(assigned, "LOOKS_AT_MOST", LOOKED_AT)
+        fills = (*filled.PEOPLE, *filled.WORK)
+        with filled_scene(backend, tmp_path_factory.mktemp("pages"), fills) as scene:
+            yield scene
+
+
+@pytest.mark.parametrize("name", ASKS)
+def test_a_block_of_a_page_looks_at_little_more_than_it_shows(scene: Scene, name: str) -> None:
+    reader = Asking()
+    asyncio.run(_await(ASKS[name](reader)))
+    [asked] = reader.asked  # one query a block
+    verdicts = scene.judge.judge(*asked)
+    # Each task that is looked at is found by its key, with its project.
+    bound = BOUND + 20 * LOOKED_AT if name == "assigned" else BOUND
+    assert [f"{each.work}\n{each.plan}" for each in verdicts if each.work > bound] == []
+
+
+async def _await(asking: Awaitable[Any]) -> None:
+    await asking
+
+
+def test_the_tables_are_full(scene: Scene) -> None:
+    """Else nothing could be looked at in vain."""
+    reader = Asking()
+    asyncio.run(_await(assigned.list_assigned(reader, OFTEN, PER_PAGE)))  # type: ignore[arg-type]
+    asked = reader.asked[0]
+    everything = scene.judge.judge(asked.statement, {**asked.params, "looks_at": 1_000_000})
+    assert min(each.work for each in everything) > BOUND + 20 * LOOKED_AT

@@ -1,0 +1,87 @@
+"""People with places in an organization and its project, for tests of pages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+from tests.harness.server import Server
+from tests.harness.world import World
+from tests.web.browser import Browser, Person, add_person
+from workhook.core.clock import now_ms
+from workhook.core.ids import new_id
+from workhook.http.calls import Services
+from workhook.identity import actions, queries
+from workhook.storage.metadata import insert_into
+from workhook.work.clients.schemas import clients
+
+_insert_client = insert_into(clients, "id", "repository_id", "user_id", "email", "created_at", "updated_at")
+
+
+def join(server: Server, world: World, person: Person, place: str) -> Person:
+    """`place`: owner or member of the organization, read, write or admin in the project, or client of it."""
+
+    async def run(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            user = await queries.find_account(tx, person.login)
+            organization = await queries.find_account(tx, world.organization)
+            repository = await queries.find_repository(tx, world.organization, world.repository)
+            assert user is not None
+            assert organization is not None
+            assert repository is not None
+            if place in ("owner", "member"):
+                await actions.set_member(tx, organization, user, place)
+            elif place == "client":
+                now = now_ms()
+                values = {"id": new_id("cli"), "repository_id": repository.id, "user_id": user.id}
+                await tx.execute(
+                    _insert_client, {**values, "email": person.email, "created_at": now, "updated_at": now}
+                )
+            else:
+                await actions.set_collaborator(tx, repository, user, place)
+
+    server.run(run)
+    return person
+
+
+def leave(server: Server, world: World, person: Person) -> None:
+    """The person is no member of the organization any more."""
+
+    async def run(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            user = await queries.find_account(tx, person.login)
+            organization = await queries.find_account(tx, world.organization)
+            assert user is not None
+            assert organization is not None
+            assert await actions.remove_member(tx, organization, user)
+
+    server.run(run)
+
+
+def owner_of(server: Server, world: World) -> Person:
+    """The one whose token the world has. They have no password."""
+
+    async def run(services: Services) -> Person:
+        user = await queries.find_account(services.database, world.owner)
+        assert user is not None
+        return Person(user.id, user.login, user.email or "")
+
+    found: Person = server.run(run)
+    return found
+
+
+def add_in(server: Server, world: World, place: str) -> Person:
+    return join(server, world, add_person(server), place)
+
+
+def signed_in(server: Server, person: Person) -> Browser:
+    browser = Browser(server)
+    assert browser.sign_in(person).status_code == 303
+    return browser
+
+
+def made(response: httpx.Response) -> Any:
+    """The thing that the work API has made."""
+    assert response.status_code == 200, response.text
+    return next(each for each in response.json().values() if isinstance(each, dict))

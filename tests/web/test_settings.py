@@ -1,0 +1,199 @@
+"""`/settings`: name, language and theme, personal tokens, and the password that is asked for again."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import sqlalchemy as sa
+
+from tests.harness.server import Server
+from tests.web.browser import PASSWORD, Browser, Person, add_link, add_person, forms
+from workhook.core.clock import HOUR_MS
+from workhook.http.calls import Services
+from workhook.identity.tables import audit_log, sessions
+from workhook.storage.metadata import big
+
+HOSTILE = "<img src=x onerror=alert(1)> \u202egnp.exe \U0001f419"
+SCOPE = "scope "
+
+_age = (
+    sa.update(sessions).where(sessions.c.user_id == big("user_id")).values(created_at=sessions.c.created_at - big("by"))
+)
+_actions = sa.select(audit_log.c.action).where(audit_log.c.account_id == big("account_id")).order_by(audit_log.c.id)
+
+
+def age(server: Server, person: Person, by_ms: int = HOUR_MS) -> None:
+    """The user's sessions began so much earlier."""
+
+    async def run(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            await tx.execute(_age, {"user_id": person.id, "by": by_ms})
+
+    server.run(run)
+
+
+def audited(server: Server, person: Person) -> list[str]:
+    async def run(services: Services) -> list[str]:
+        rows = await services.database.fetch_all(_actions, {"account_id": person.id})
+        return [row["action"] for row in rows]
+
+    found: list[str] = server.run(run)
+    return found
+
+
+def make_token(browser: Browser, **fields: str) -> str:
+    answer = browser.fill("/settings/tokens/new", **{"note": "script", **fields})
+    assert answer.status_code == 200, answer.text
+    [token] = re.findall(r'<code id="token">([^<]+)</code>', answer.text)
+    return str(token)
+
+
+def test_the_name_changes_and_is_never_markup(server: Server) -> None:
+    person = add_person(server)
+    with Browser(server) as browser:
+        browser.sign_in(person)
+        answer = browser.fill("/settings", "/settings/profile", name=f"  {HOSTILE} ")
+        assert (answer.status_code, answer.headers["location"]) == (303, "/settings")
+        page = browser.get("/settings")
+        assert "<img src=x" not in page.text
+        assert browser.form("/settings", "/settings/profile").fields["name"] == HOSTILE
+        assert "Your profile was saved." in page.text
+        assert "Your profile was saved." not in browser.get("/settings").text
+        assert browser.fill("/settings", "/settings/profile", name="x" * 256).status_code == 422
+        assert browser.fill("/settings", "/settings/profile", name="").status_code == 303
+        assert browser.form("/settings", "/settings/profile").fields["name"] == ""
+    assert audited(server, person).count("user.edit") == 2
+
+
+def test_a_name_that_stays_is_no_change(server: Server) -> None:
+    person = add_person(server, name="Ada")
+    with Browser(server) as browser:
+        browser.sign_in(person)
+        assert browser.fill("/settings", "/settings/profile", name="Ada").status_code == 303
+    assert "user.edit" not in audited(server, person)
+
+
+def test_language_and_theme_are_kept_in_the_browser(server: Server) -> None:
+    person = add_person(server)
+    with Browser(server) as browser:
+        browser.sign_in(person)
+        assert '<html lang="en">' in browser.get("/settings").text
+        browser.fill("/settings", "/settings/appearance", language="de", theme="dark")
+        assert '<html lang="de" data-theme="dark">' in browser.get("/settings").text
+        form = browser.form("/settings", "/settings/appearance")
+        assert (form.fields["language"], form.fields["theme"]) == ("de", "dark")
+        browser.fill("/settings", "/settings/appearance", language="", theme="")
+        assert '<html lang="en">' in browser.get("/settings").text
+        assert browser.fill("/settings", "/settings/appearance", language="tlh").status_code == 404
+
+
+def test_a_token_is_shown_once_and_can_do_what_was_chosen(server: Server) -> None:
+    person = add_person(server)
+    with Browser(server) as browser:
+        browser.sign_in(person)
+        assert "You have no tokens yet." in browser.get("/settings/tokens").text
+        answer = browser.fill(
+            "/settings/tokens/new", note=HOSTILE, days="7", **{f"{SCOPE}work:read": "on", f"{SCOPE}repo": "on"}
+        )
+        [token] = re.findall(r'<code id="token">([^<]+)</code>', answer.text)
+        assert "content-encoding" not in answer.headers  # a secret is not compressed
+        page = browser.get("/settings/tokens").text
+        assert token not in page
+        assert "<img src=x" not in page
+        assert "never used" in page
+        assert "repo, work:read" in page
+        with server.client(token) as program:
+            answer = program.get("/user")
+            assert answer.json()["login"] == person.login
+            assert answer.headers["X-OAuth-Scopes"] == "repo, work:read"
+            # What was made by pages is made by nobody's token: it is no child of any.
+            [told] = [each for each in program.get("/user/tokens").json() if each["current"]]
+            assert told["expires_at"] is not None
+    assert audited(server, person).count("token.create") == 1
+
+
+def test_a_token_is_revoked_and_only_by_its_own_user(server: Server) -> None:
+    person, stranger = add_person(server), add_person(server)
+    with Browser(server) as browser, Browser(server) as other:
+        browser.sign_in(person)
+        other.sign_in(stranger)
+        token = make_token(browser)
+        [form] = [each for each in forms(browser.get("/settings/tokens")) if each.action.endswith("/revoke")]
+        csrf = other.form("/settings", "/settings/profile").fields["csrf"]
+        with server.client(token) as program:
+            assert other.post(form.action, {"csrf": csrf}).status_code == 404
+            assert program.get("/user").status_code == 200
+            assert browser.post(form.action, form.fields).status_code == 303
+            assert program.get("/user").status_code == 401
+        assert browser.post(form.action, form.fields).status_code == 404
+        assert "The token was revoked." in browser.get("/settings/tokens").text
+
+
+@pytest.mark.parametrize(("fields", "said"), [({"note": " "}, "note must be"), ({"note": "n" * 256}, "note must be")])
+def test_a_token_that_cannot_be_made_says_why(server: Server, fields: dict[str, str], said: str) -> None:
+    person = add_person(server)
+    with Browser(server) as browser:
+        browser.sign_in(person)
+        answer = browser.fill("/settings/tokens/new", **fields, **{f"{SCOPE}work": "on"})
+        assert (answer.status_code, said in answer.text) == (422, True)
+        [form] = [each for each in forms(answer) if each.action == "/settings/tokens/new"]
+        assert f"{SCOPE}work" in form.fields  # what was chosen stands
+        assert "You have no tokens yet." in browser.get("/settings/tokens").text
+        assert browser.fill("/settings/tokens/new", note="x", days="8").status_code == 404
+
+
+def test_after_an_hour_the_password_is_asked_for_again(server: Server) -> None:
+    person = add_person(server)
+    with Browser(server) as browser:
+        browser.sign_in(person)
+        make_token(browser)
+        form = browser.form("/settings/tokens/new")
+        [revoke] = [each for each in forms(browser.get("/settings/tokens")) if each.action.endswith("/revoke")]
+        age(server, person)
+        asked = "/login/confirm?return_to=%2Fsettings%2Ftokens%2Fnew"
+        assert browser.get("/settings/tokens/new").headers["location"] == asked
+        assert browser.post(form.action, {**form.fields, "note": "late"}).headers["location"] == asked
+        assert browser.post(revoke.action, revoke.fields).headers["location"].startswith("/login/confirm")
+        assert "late" not in browser.get("/settings/tokens").text
+        before = browser.cookie
+        wrong = browser.fill(asked, "/login/confirm", password="not this one")
+        assert (wrong.status_code, browser.cookie) == (422, before)
+        assert "The password is not right." in wrong.text
+        right = browser.fill(asked, "/login/confirm", password=PASSWORD)
+        assert (right.status_code, right.headers["location"]) == (303, "/settings/tokens/new")
+        assert browser.cookie != before
+        make_token(browser, note="late")
+        assert browser.get(asked).headers["location"] == "/settings/tokens/new"  # nothing is asked for twice
+        browser.client.cookies.set("workhook_session", str(before), domain="127.0.0.1", path="/")
+        assert not browser.is_signed_in()  # the session from before has ended
+
+
+def test_who_has_no_password_signs_in_again(server: Server) -> None:
+    person = add_person(server, password=None)
+    with Browser(server) as browser:
+        browser.fill(add_link(server, person))
+        make_token(browser)
+        age(server, person)
+        for path in ("/settings/tokens/new", "/settings/password"):  # a first password is as good as a secret
+            assert browser.get(path).headers["location"].startswith("/login/confirm"), path
+        answer = browser.fill("/login/confirm?return_to=/settings/tokens/new", "/login/again")
+        assert answer.headers["location"] == "/login?return_to=%2Fsettings%2Ftokens%2Fnew"
+        assert not browser.is_signed_in()
+
+
+@pytest.mark.parametrize("to", ["https://evil.example", "//evil.example", "/\\evil.example"])
+def test_confirming_leads_nowhere_else(server: Server, to: str) -> None:
+    person = add_person(server)
+    with Browser(server) as browser:
+        browser.sign_in(person)
+        age(server, person)
+        form = browser.form("/login/confirm")
+        answer = browser.post(form.action, {**form.fields, "return_to": to, "password": PASSWORD})
+        assert answer.headers["location"] == "/"
+
+
+@pytest.mark.parametrize("path", ["/settings", "/settings/tokens", "/settings/tokens/new", "/login/confirm"])
+def test_strangers_are_led_to_the_sign_in_page(server: Server, path: str) -> None:
+    with Browser(server) as browser:
+        assert browser.get(path).headers["location"].startswith("/login?return_to=")
