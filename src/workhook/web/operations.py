@@ -12,6 +12,7 @@ from workhook.web.account import settings
 from workhook.web.board import board
 from workhook.web.frame import assets, live
 from workhook.web.signin import consent, installing, login, oidc
+from workhook.web.tasks import comments, task, timers
 
 OPERATIONS: tuple[Operation, ...] = (
     *assets.routes,
@@ -22,6 +23,9 @@ OPERATIONS: tuple[Operation, ...] = (
     *installing.routes,
     *live.places,
     *board.places,
+    *task.places,
+    *comments.places,
+    *timers.places,
 )
 _FOR_PEOPLE = {"root": settings.home, "apps_get_public": installing.about}
 

@@ -34,6 +34,7 @@ from workhook.storage import Database, Transaction
 from workhook.web.frame import flash, render
 from workhook.web.frame.sessions import Session, read_form, redirect, sign_in_redirect, signed_in
 from workhook.work.access import Access, find_access
+from workhook.work.timesheets.queries import RunningTimer, find_running
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
@@ -50,6 +51,11 @@ class Visit:
     session: Session
     actor: Actor
     fields: dict[str, str] = field(default_factory=dict)
+    timer: RunningTimer | None = None
+
+    async def load_timer(self) -> None:
+        """What the header shows of the visitor's timer. It is there already where a page is asked for by GET."""
+        self.timer = await find_running(self.database, self.actor.user.id)
 
     @property
     def database(self) -> Database:
@@ -123,6 +129,7 @@ class Visit:
             me=self.actor.user,
             path=self.call.request.scope["path"],
             note=note,
+            timer=self.timer,
             form_action=(),
             **context,
         )
@@ -172,7 +179,12 @@ def _handler(function: Callable[[Visit], Awaitable[Answer]]) -> Callable[[Call],
     async def handle(call: Call) -> Answer:
         session = await signed_in(call)
         if call.operation.method == "GET":
-            return sign_in_redirect(call) if session is None else await function(_begin(call, session))
+            if session is None:
+                return sign_in_redirect(call)
+            visit = _begin(call, session)
+            if call.operation.head:  # a stream is no page
+                await visit.load_timer()
+            return await function(visit)
         try:
             if session is None:  # not to the sign-in page, which could not lead back to what was sent
                 raise Forbidden("You have been signed out. Sign in again.", code="signed_out")
