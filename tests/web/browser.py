@@ -97,6 +97,7 @@ class Browser:
 
     def __init__(self, server: Server, **headers: str) -> None:
         number = next(_numbers)
+        self.form_key: str | None = None
         self.address = f"10.0.{number >> 8}.{number & 255}"
         accept = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
         headers = {"Accept": accept, "User-Agent": "Tester/1.0", "X-Forwarded-For": self.address, **headers}
@@ -124,6 +125,12 @@ class Browser:
         form = self.form(path, action)
         assert set(fields) <= {*form.fields, *form.boxes}, form
         return self.post(form.action, {**form.fields, **fields})
+
+    def fill_csrf(self, action: str, **fields: str) -> httpx.Response:
+        """Send a form of a page for people who have signed in, without opening the page that has it."""
+        if self.form_key is None:
+            self.form_key = next(each.fields["csrf"] for each in forms(self.get("/")) if "csrf" in each.fields)
+        return self.post(action, {"csrf": self.form_key, **fields})
 
     def sign_in(self, person: Person, password: str = PASSWORD) -> httpx.Response:
         return self.fill("/login", login=person.login, password=password)

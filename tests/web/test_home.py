@@ -178,10 +178,10 @@ def test_an_account_shows_each_what_they_see(server: Server, board: Board) -> No
         assert owner.login in page
         assert browser.fill(path, title="Public", template="").headers["location"] == f"{path}/public"
     with signed_in(server, client) as browser:
-        page = browser.get(path)
-        assert "Website" in page.text
+        page = browser.get(path).text
+        assert "Website" in page
         for hidden in ("Secret plans", "Old", "Public", member.login, owner.login, 'name="title"'):
-            assert hidden not in page.text, hidden
+            assert hidden not in page, hidden
         csrf = browser.form("/", "/logout").fields["csrf"]
         assert browser.post(path, {"csrf": csrf, "title": "Mine", "template": ""}).status_code == 404
         assert browser.get(f"/{owner.login}").status_code == 404

@@ -131,6 +131,6 @@ def test_a_note_waits_for_a_page_that_somebody_looks_at(board: Board) -> None:
     "action", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)", ""]
 )
 def test_no_place_can_have_its_undo_lead_elsewhere(action: str) -> None:
-    session = Session(1, cast("Account", None), "x")
+    session = Session(1, cast("Account", None), "x", 0)
     with pytest.raises(AssertionError, match="a path of ours"):
         flash.left(cast("Call", None), session, flash.Note("Moved", flash.Undo(action)))

@@ -20,6 +20,7 @@ from workhook.web.hooks import deliveries, hooks, trying
 from workhook.web.listing import listing
 from workhook.web.search import search
 from workhook.web.signin import confirm, consent, installing, login, oidc
+from workhook.web.tasks import comments, task, timers
 from workhook.web.time import entries, week
 from workhook.web.trash import trash
 
@@ -48,6 +49,9 @@ OPERATIONS: tuple[Operation, ...] = (
     *week.places,
     *entries.places,
     *owner.places,
+    *task.places,
+    *comments.places,
+    *timers.places,
 )
 _FOR_PEOPLE = {"root": my_work.home, "apps_get_public": installing.about}
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Any
 
-from workhook.core.clock import to_seconds_text
+from workhook.core.clock import now_ms, to_seconds_text
 from workhook.web.frame import texts
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
+_ADDRESS = re.compile(r"""(https?://[^\s<>"']{1,2000}[^\s<>"'.,;:!?)\]])""")
 _DECIMAL = {"en": (",", "."), "de": (".", ",")}
 
 
@@ -81,6 +83,25 @@ def hue(name: str) -> int:
     return sum(name.encode()) % 12
 
 
+def day(at_ms: int | None) -> str:
+    """The date in UTC as a field of a form has it; empty for none."""
+    return "" if at_ms is None else moment(at_ms)[:10]
+
+
+def linked(text: str) -> Markup:
+    """Text of a person: escaped, with its web addresses as links. Line breaks are kept by the style `written`."""
+    from markupsafe import Markup
+
+    link = Markup('<a href="{0}" rel="noopener noreferrer nofollow">{0}</a>')
+    parts = _ADDRESS.split(text)  # what stands at the odd places are the addresses
+    return Markup("").join(link.format(part) if number % 2 else part for number, part in enumerate(parts))
+
+
+def since(at_ms: int, counted_ms: int = 0) -> int:
+    """How many milliseconds a timer has counted that runs since then."""
+    return counted_ms + max(0, now_ms() - at_ms)
+
+
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "time": moment,
     "when": when,
@@ -91,4 +112,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "plain_amount": plain_amount,
     "initials": initials,
     "hue": hue,
+    "day": day,
+    "linked": linked,
+    "since": since,
 }

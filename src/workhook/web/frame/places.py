@@ -43,6 +43,7 @@ from workhook.web.frame.sessions import (
     signed_in,
 )
 from workhook.work.access import Access, find_access
+from workhook.work.timesheets.queries import RunningTimer, find_running
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
@@ -67,6 +68,11 @@ class Visit:
     session: Session
     actor: Actor
     fields: dict[str, str] = field(default_factory=dict)
+    timer: RunningTimer | None = None
+
+    async def load_timer(self) -> None:
+        """What the header shows of the visitor's timer. It is there already where a page is asked for by GET."""
+        self.timer = await find_running(self.database, self.actor.user.id)
 
     @property
     def database(self) -> Database:
@@ -159,6 +165,7 @@ class Visit:
             me=self.actor.user,
             path=self.call.request.scope["path"],
             note=note,
+            timer=self.timer,
             form_action=(),
             **context,
         )
@@ -222,7 +229,10 @@ def _handler(function: Callable[[Visit], Awaitable[Any]], reads_form: bool) -> C
         if call.operation.method == "GET":
             if session is None:
                 return sign_in_redirect(call)
-            return await _confirmed(function, visit_of(call, session))
+            visit = visit_of(call, session)
+            if call.operation.head:  # a stream is no page
+                await visit.load_timer()
+            return await _confirmed(function, visit)
         try:
             if session is None:  # not to the sign-in page, which could not lead back to what was sent
                 raise Forbidden("You have been signed out. Sign in again.", code="signed_out")

@@ -15,6 +15,7 @@ from msgspec import UNSET, UnsetType
 
 from workhook.core import json
 from workhook.core.records import Record, to_response
+from workhook.http.lists import Found
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts
@@ -230,7 +231,7 @@ _NOUNS = {TaskComment: "task_comment", FileComment: "file_comment", Reply: "file
 
 async def list_task_comments(
     reader: Reader, actor: Actor, task_id: str, *, after: int, limit: int
-) -> list[TaskComment]:
+) -> Found[TaskComment]:
     """Those of a task that the caller may see, by id. Raises `NotFound`."""
     access, _ = await _find(reader, actor, _task, id=task_id)
     params = {"parent_id": task_id, "after": after, "limit": limit}

@@ -22,7 +22,7 @@ from workhook.work.clients.schemas import clients
 from workhook.work.people import PersonShape, membership_of, person_columns, person_of_row
 from workhook.work.tasks.schemas import Assignees, Task
 
-_on_team = sa.or_(
+on_team = sa.or_(
     accounts.c.id == projects.c.account_id,
     sa.exists().where(
         memberships.c.organization_id == projects.c.account_id,
@@ -40,10 +40,12 @@ _people = (
     .where(accounts.c.kind == "user")
     .order_by(accounts.c.id)
 )
+people_of_project = _people.where(sa.or_(on_team, _is_client))
+"""Who sees the project of the parameter `repository_id`."""
 _named = any_of(accounts.c.login_key, "keys")
-_assignable = _people.where(_named, sa.or_(_on_team, _is_client))
+_assignable = _people.where(_named, sa.or_(on_team, _is_client))
 _seen_by_client = _people.where(
-    sa.or_(_named, any_of(accounts.c.id, "user_ids")), sa.or_(_on_team, accounts.c.id == big("caller_id"))
+    sa.or_(_named, any_of(accounts.c.id, "user_ids")), sa.or_(on_team, accounts.c.id == big("caller_id"))
 )
 
 

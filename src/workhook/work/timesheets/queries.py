@@ -22,6 +22,7 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
+from workhook.storage.statements import hot
 from workhook.work.access import Access, find_with_access, with_access
 from workhook.work.pages import LOOKS_AT_MOST, bounded, fetch, length
 from workhook.work.people import membership_of, person_columns, person_of_row
@@ -212,6 +213,48 @@ async def update_timesheets(tx: Transaction, changed: Sequence[Timesheet]) -> No
 
 async def delete_timesheet(tx: Transaction, timesheet_id: str) -> None:
     await tx.execute(_delete, {"id": timesheet_id})
+
+
+class RunningTimer(NamedTuple):
+    """What runs for somebody. `path`: of the task's page, or of the project's if the task is in the trash."""
+
+    id: str
+    title: str
+    project: str  # its full name
+    path: str
+    running_since: int
+    counted_ms: int
+
+
+_running = hot(
+    sa.select(
+        timesheets.c.id,
+        timesheets.c.running_since,
+        timesheets.c.duration_ms,
+        tasks.c.id.label("task_id"),
+        tasks.c.title,
+        tasks.c.deleted_at,
+        projects.c.name,
+        projects.c.title.label("project_title"),
+        accounts.c.login,
+    )
+    .join_from(timesheets, projects, projects.c.repository_id == timesheets.c.repository_id)
+    .join(accounts, accounts.c.id == projects.c.account_id)
+    .outerjoin(tasks, tasks.c.id == timesheets.c.task_id)
+    .where(timesheets.c.user_id == big("user_id"), timesheets.c.is_active, projects.c.deleted_at.is_(None))
+)
+
+
+async def find_running(reader: Reader, user_id: int) -> RunningTimer | None:
+    """The user's own timer that runs, in whatever project."""
+    row = await reader.fetch_one(_running, {"user_id": user_id})
+    if row is None:
+        return None
+    project = f"{row['login']}/{row['name']}"
+    shown = row["task_id"] is not None and row["deleted_at"] is None
+    path = f"/{project}/tasks/{row['task_id']}" if shown else f"/{project}"
+    title = row["title"] or row["project_title"]
+    return RunningTimer(row["id"], title, project, path, row["running_since"], row["duration_ms"])
 
 
 # Filters of lists and reports: the name of a parameter of the statement, and the condition that it makes.

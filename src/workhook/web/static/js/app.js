@@ -8,6 +8,7 @@ import Keyboard from "workhook/keyboard"
 import Live from "workhook/live"
 import Menu from "workhook/menu"
 import Submit from "workhook/submit"
+import Timer from "workhook/timer"
 import Toast from "workhook/toast"
 import When from "workhook/when"
 import { protectWhatIsInUse } from "workhook/morphing"
@@ -18,7 +19,7 @@ protectWhatIsInUse()
 
 const application = Application.start()
 for (const [name, controller] of Object.entries({
-  copy: Copy, dialog: Dialog, keyboard: Keyboard, live: Live, menu: Menu, submit: Submit, toast: Toast, when: When,
+  copy: Copy, dialog: Dialog, keyboard: Keyboard, live: Live, menu: Menu, submit: Submit, timer: Timer, toast: Toast, when: When,
 })) application.register(name, controller)
 
 // Controllers of one place are named by its page, and loaded with it: <meta name="controllers" content="board task">.

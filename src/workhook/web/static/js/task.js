@@ -1,0 +1,26 @@
+// Forms that unfold in a task: the first field has the focus, Escape folds them, and so does saving.
+import { Controller } from "stimulus"
+
+export default class extends Controller {
+  opened(event) {
+    if (event.target.open) event.target.querySelector("input:not([type=hidden]), textarea, select")?.focus()
+  }
+
+  escape(event) {
+    const unfolded = event.target.closest("details[open]")
+    if (event.key !== "Escape" || !unfolded) return
+    unfolded.open = false
+    unfolded.querySelector("summary").focus()
+  }
+
+  // What was saved comes back with the page: a form that still looks changed would be kept as it is.
+  sent(event) {
+    if (!event.detail.success) return
+    event.target.reset()
+    const unfolded = event.target.closest("details[open]")
+    if (unfolded) {
+      unfolded.open = false
+      unfolded.querySelector("summary").focus()
+    } else if (event.target.contains(document.activeElement)) document.activeElement.blur()
+  }
+}

@@ -1,0 +1,28 @@
+// Shows what a timer has counted, second by second. It counts from what the server says, whatever this clock shows.
+import { Controller } from "stimulus"
+
+const SECOND_MS = 1000
+
+export default class extends Controller {
+  static targets = ["text"]
+  static values = { counted: Number }
+
+  connect() {
+    this.ticking = setInterval(() => this.show(), SECOND_MS)
+  }
+
+  disconnect() {
+    clearInterval(this.ticking)
+  }
+
+  countedValueChanged() {
+    this.began = performance.now() - this.countedValue
+    this.show()
+  }
+
+  show() {
+    const seconds = Math.floor((performance.now() - this.began) / SECOND_MS)
+    const two = (number) => String(number).padStart(2, "0")
+    this.textTarget.textContent = `${Math.floor(seconds / 3600)}:${two(Math.floor(seconds / 60) % 60)}:${two(seconds % 60)}`
+  }
+}

@@ -1,0 +1,72 @@
+"""The forms of comments on a task."""
+
+from __future__ import annotations
+
+from workhook.core.errors import NotFound
+from workhook.core.records import to_response
+from workhook.http.calls import Answer
+from workhook.identity.context import Write
+from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.texts import gettext
+from workhook.web.tasks.task import address
+from workhook.work.access import Access
+from workhook.work.comments import actions
+from workhook.work.comments.schemas import CommentCreate, CommentEdit, TaskComment
+from workhook.work.tasks.actions import get_task
+
+places = Places("task_comments")
+ID_DIGITS_MAX = 18
+
+
+@places.post("/{owner}/{project}/tasks/{task_id}/comments")
+async def add_comment(visit: Visit) -> Answer:
+    """Comment on a task."""
+    await _require_task(visit)
+    more = {"private": True} if visit.fields.get("private") else {}
+    create = visit.form(CommentCreate, "text", **more)
+    made = await visit.change(lambda write: actions.create_task_comment(write, visit.path("task_id"), create))
+    return visit.done(f"{address(visit)}#comment-{made.id}")
+
+
+@places.post("/{owner}/{project}/tasks/{task_id}/comments/{comment_id}/edit")
+async def edit_comment(visit: Visit) -> Answer:
+    """Change a comment."""
+    await _require_task(visit)
+    edit = visit.form(CommentEdit, "text")
+
+    async def change(write: Write) -> None:
+        access, comment = await _lock(visit, write)
+        await actions.edit(write, access, comment, edit, to_response)
+
+    await visit.change(change)
+    return visit.done(f"{address(visit)}#comment-{visit.path('comment_id')}")
+
+
+@places.post("/{owner}/{project}/tasks/{task_id}/comments/{comment_id}/delete")
+async def delete_comment(visit: Visit) -> Answer:
+    """Delete a comment."""
+    await _require_task(visit)
+
+    async def delete(write: Write) -> None:
+        access, comment = await _lock(visit, write)
+        await actions.delete(write, access, comment, to_response)
+
+    await visit.change(delete)
+    return visit.done(f"{address(visit)}#comments", gettext("The comment was deleted."))
+
+
+async def _require_task(visit: Visit) -> None:
+    """Raises `NotFound` unless the task is in the project of the path."""
+    access = await visit.access()
+    await get_task(visit.database, visit.actor, visit.path("task_id"), project_id=access.repository.project_id)
+
+
+async def _lock(visit: Visit, write: Write) -> tuple[Access, TaskComment]:
+    """Raises `NotFound` for a comment of another task."""
+    text = visit.path("comment_id")
+    if not (text.isascii() and text.isdigit() and len(text) <= ID_DIGITS_MAX):
+        raise NotFound()
+    access, comment = await actions.lock_task_comment(write.tx, write.actor, int(text))
+    if comment.task.id != visit.path("task_id"):
+        raise NotFound()
+    return access, comment

@@ -1,0 +1,210 @@
+"""The page of a task, and the forms that change it. Each form sends one field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import UNSET
+
+from workhook.core import json
+from workhook.core.errors import Conflict, Fault, Invalid, Malformed
+from workhook.http.calls import Answer
+from workhook.http.endpoints import Retry
+from workhook.identity.context import Write
+from workhook.web.frame.flash import Undo
+from workhook.web.frame.formats import day
+from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.texts import gettext
+from workhook.web.tasks.view import DONE, OPEN, digest, read_task
+from workhook.work.tasks import actions, assignees, queries
+from workhook.work.tasks.queries import AccessedTask
+from workhook.work.tasks.schemas import Task, TaskCreate, TaskEdit
+
+places = Places("task")
+BUSY = Retry(queries.Busy, 20)
+ID_MAX = 2**53
+FIELDS = ("title", "description", "priority", "deadline", "cover_url", "column_id")
+TITLE_MAX = 255
+
+
+class Changed(Conflict):
+    """Somebody else has changed the field since the page was shown."""
+
+
+@places.get("/{owner}/{project}/tasks/{task_id}")
+async def task(visit: Visit) -> Answer:
+    """Show a task."""
+    return await _show(visit)
+
+
+async def _show(visit: Visit, *, status: int = 200, conflict: str = "") -> Answer:
+    """`conflict`: the field of the form that came too late; the page shows what it holds beside what is there now."""
+    access = await visit.access()
+    after = visit.query("after")
+    start = min(int(after), ID_MAX) if after.isascii() and after.isdigit() and len(after) < 20 else 0
+    shown = await read_task(visit.database, visit.actor, access, visit.path("task_id"), start)
+    yours = visit.fields.get(conflict, "") if conflict else ""
+    return visit.page(
+        "tasks/task.html",
+        status=status,
+        access=access,
+        shown=shown,
+        conflict=conflict,
+        yours=yours,
+        link=f"{visit.call.base_for_others.removesuffix(visit.call.prefix)}{address(visit)}",
+    )
+
+
+@places.post("/{owner}/{project}/tasks/{task_id}/edit")
+async def edit_task(visit: Visit) -> Answer:
+    """Change one field of a task. `was` tells what the page showed in it."""
+    name = visit.fields.get("field", "")
+    access = await visit.access()
+    if name not in FIELDS or name not in visit.fields:
+        raise Malformed("Problems parsing the form")
+    edit = visit.form(TaskEdit, name, project_id=access.repository.project_id)
+    if getattr(edit, name) is UNSET:
+        raise Invalid(faults=[Fault(field=name, code="missing", message=f"{name} must not be empty")])
+
+    async def change(write: Write) -> tuple[Task, Task]:
+        found = await actions.lock_task(write.tx, write.actor, visit.path("task_id"), edit)
+        is_late = visit.fields.get("was", digest(found.task, name)) != digest(found.task, name)
+        if is_late and _value(found.task, name) != getattr(edit, name):
+            raise Changed("Somebody else has changed this meanwhile.", code="changed")
+        return found.task, await actions.edit_task(write, found, edit)
+
+    try:
+        before, after = await visit.change(change, retry=BUSY)
+    except Changed:
+        await visit.load_timer()
+        return await _show(visit, status=409, conflict=name)
+    if _value(before, name) == _value(after, name):
+        return visit.done(address(visit))
+    old = _value(before, name)
+    text = day(old) if name == "deadline" and isinstance(old, int) else str(old if old is not None else "")
+    undo = Undo(f"{address(visit)}/edit", {"field": name, name: text, "was": digest(after, name)})
+    said = gettext("The task was moved.") if name == "column_id" else gettext("Saved.")
+    return visit.done(address(visit), said, undo=undo)
+
+
+@places.post("/{owner}/{project}/tasks/{task_id}/labels")
+async def change_labels(visit: Visit) -> Answer:
+    """Add a label to a task, or take one away."""
+
+    def changed(found: Task) -> dict[str, object]:
+        return {"labels": _changed(visit, json.decode(found.labels))}
+
+    return await _change_list(visit, "labels", changed)
+
+
+@places.post("/{owner}/{project}/tasks/{task_id}/assignees")
+async def change_assignees(visit: Visit) -> Answer:
+    """Assign somebody to a task, or take somebody off it."""
+
+    def changed(found: Task) -> dict[str, object]:
+        return {"assignees": _changed(visit, [each.login for each in found.assignees])}
+
+    return await _change_list(visit, "assignees", changed)
+
+
+@places.post("/{owner}/{project}/tasks/{task_id}/checklist")
+async def change_checklist(visit: Visit) -> Answer:
+    """Add an item to a checklist, tick it, or take it away."""
+
+    def changed(found: Task) -> dict[str, object]:
+        sections: dict[str, dict[str, str]] = json.decode(found.sections)
+        section, item, step = (visit.fields.get(name, "").strip() for name in ("section", "item", "step"))
+        if not section or not item or step not in ("add", "tick", "untick", "remove"):
+            raise Malformed("Problems parsing the form")
+        items = sections.setdefault(section, {})
+        if step == "remove":
+            items.pop(item, None)
+        elif step != "add" or item not in items:
+            items[item] = DONE if step == "tick" else OPEN
+        return {"sections": {name: each for name, each in sections.items() if each or name != section}}
+
+    access = await visit.access()
+    await _change(visit, access.repository.project_id, changed)
+    return visit.done(f"{address(visit)}#checklists")
+
+
+async def _change_list(visit: Visit, name: str, changed: Callable[[Task], dict[str, object]]) -> Answer:
+    access = await visit.access()
+    await _change(visit, access.repository.project_id, changed)
+    gone = visit.fields.get("remove")
+    undo = Undo(f"{address(visit)}/{name}", {"add": gone}) if gone else None
+    return visit.done(address(visit), gettext("“%(name)s” was taken off.") % {"name": gone} if gone else "", undo=undo)
+
+
+async def _change(visit: Visit, project_id: str, changed: Callable[[Task], dict[str, object]]) -> None:
+    """What `changed` makes of the task as it is when nobody else can change it: so no two overwrite each other."""
+
+    async def change(write: Write) -> None:
+        found = await actions.lock_task(write.tx, write.actor, visit.path("task_id"), TaskEdit(project_id=project_id))
+        seen = await assignees.one_as_seen(write.tx, found.access, found.task)
+        await actions.edit_task(write, found, visit.form(TaskEdit, **changed(seen)))
+
+    await visit.change(change, retry=BUSY)
+
+
+def _changed(visit: Visit, before: list[str]) -> list[str]:
+    added, gone = visit.fields.get("add", "").strip(), visit.fields.get("remove")
+    return [each for each in dict.fromkeys([*before, *([added] if added else [])]) if each != gone]
+
+
+@places.post("/{owner}/{project}/tasks/{task_id}/duplicate")
+async def duplicate_task(visit: Visit) -> Answer:
+    """Make another task that says the same, behind this one."""
+    access = await visit.access()
+    found = await actions.get_task(
+        visit.database, visit.actor, visit.path("task_id"), project_id=access.repository.project_id
+    )
+    create = TaskCreate(
+        title=(gettext("Copy of %(title)s") % {"title": found.title})[:TITLE_MAX],
+        description=found.description,
+        priority=found.priority,
+        deadline=found.deadline,
+        cover_url=found.cover_url,
+        position=found.position + 1,
+        fields=json.decode(found.fields),
+        sections=json.decode(found.sections),
+        assignees=[each.login for each in found.assignees],
+        labels=json.decode(found.labels),
+    )
+    made = await visit.change(lambda write: actions.create_task(write, found.column.id, create), retry=BUSY)
+    location = f"/{access.repository.full_name}/tasks/{made.id}"
+    return visit.done(location, gettext("This is the copy."), undo=Undo(f"{location}/delete"))
+
+
+@places.post("/{owner}/{project}/tasks/{task_id}/delete")
+async def delete_task(visit: Visit) -> Answer:
+    """Delete a task. It can be restored."""
+    access = await visit.access()
+
+    async def delete(write: Write) -> AccessedTask:
+        found = await queries.lock_to_move(write.tx, write.actor, visit.path("task_id"), None)
+        actions.require_project(found.access, access.repository.project_id)
+        await actions.delete_task(write, found)
+        return found
+
+    gone = (await visit.change(delete, retry=BUSY)).task
+    said = gettext("“%(title)s” was deleted.") % {"title": gone.title}
+    return visit.done(f"/{access.repository.full_name}", said, undo=Undo(f"{address(visit)}/restore"))
+
+
+@places.post("/{owner}/{project}/tasks/{task_id}/restore")
+async def restore_task(visit: Visit) -> Answer:
+    """Restore a task that was deleted."""
+    project_id = (await visit.access()).repository.project_id
+    task_id = visit.path("task_id")
+    await visit.change(lambda write: actions.restore_task(write, task_id, project_id=project_id), retry=BUSY)
+    return visit.done(address(visit))
+
+
+def _value(found: Task, name: str) -> object:
+    return found.column.id if name == "column_id" else getattr(found, name)
+
+
+def address(visit: Visit) -> str:
+    """Of the page of the task."""
+    return f"/{visit.path('owner')}/{visit.path('project')}/tasks/{visit.path('task_id')}"

@@ -1,0 +1,105 @@
+"""What the page of a task shows, read as its visitor may see it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from workhook.core import json
+from workhook.core.clock import now_ms
+from workhook.http.lists import Found
+from workhook.identity.schemas import Actor
+from workhook.storage import Reader
+from workhook.work.access import Access
+from workhook.work.columns import api as columns
+from workhook.work.columns.schemas import Column
+from workhook.work.comments.actions import list_task_comments
+from workhook.work.comments.schemas import TaskComment
+from workhook.work.people import PersonShape
+from workhook.work.tasks import actions, choices
+from workhook.work.tasks.schemas import Task
+from workhook.work.timesheets import queries as timesheets
+from workhook.work.timesheets.rules import elapsed_ms
+from workhook.work.timesheets.schemas import Timesheet
+
+COMMENTS_MAX = 200
+TIMESHEETS_MAX = 200
+DONE, OPEN = "complete", "incomplete"
+"""What stands behind an item of a checklist, as Trello's exports have it. Other values are shown as they are."""
+
+
+class TaskPage(msgspec.Struct, frozen=True):
+    """`may_edit`: the visitor may change the task; `may_write`: something in its project."""
+
+    task: Task
+    labels: Sequence[str]
+    fields: Mapping[str, str]
+    sections: Mapping[str, Mapping[str, str]]
+    columns: Sequence[Column]
+    people: Sequence[PersonShape]
+    known_labels: Sequence[str]
+    comments: Sequence[TaskComment]
+    more_comments: bool
+    timesheets: Sequence[tuple[Timesheet, int]]
+    more_timesheets: bool
+    may_write: bool
+    may_edit: bool
+
+    @property
+    def spent_ms(self) -> int:
+        return sum(spent for _, spent in self.timesheets)
+
+    def digest(self, name: str) -> str:
+        return digest(self.task, name)
+
+    def timer_of(self, user_id: int) -> Timesheet | None:
+        """The user's timer on the task, if it runs or is paused."""
+        mine = [each for each, _ in self.timesheets if each.user.id == user_id and not each.times.finished]
+        return next((each for each in mine if each.times.is_active), mine[-1] if mine else None)
+
+
+def digest(task: Task, name: str) -> str:
+    """Of the value of a field: a form says by it what its page has shown."""
+    value = task.column.id if name == "column_id" else getattr(task, name)
+    return hashlib.sha256(json.encode(value)).hexdigest()[:32]
+
+
+async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, after: int) -> TaskPage:
+    """`after`: the id of the comment behind which the comments begin. Raises `NotFound`."""
+    task = await actions.get_task(reader, actor, task_id, project_id=access.repository.project_id)
+    may_write = not access.reads_only and not access.repository.archive
+    may_edit = may_write and (not access.is_client or task.user_id == access.user.id)
+    found_columns, people, known_labels, comments, times = await asyncio.gather(
+        columns.list_all(reader, access.repository.id),
+        choices.list_people(reader, access),
+        choices.list_labels(reader, access),
+        list_task_comments(reader, actor, task_id, after=after, limit=COMMENTS_MAX + 1),
+        _read_times(reader, access, task_id),
+    )
+    now = now_ms()
+    return TaskPage(
+        task=task,
+        labels=json.decode(task.labels),
+        fields=json.decode(task.fields),
+        sections=json.decode(task.sections),
+        columns=found_columns,
+        people=people,
+        known_labels=known_labels,
+        comments=comments[:COMMENTS_MAX],
+        more_comments=comments.cut or len(comments) > COMMENTS_MAX,
+        timesheets=[(each, elapsed_ms(each.times, now)) for each in times[:TIMESHEETS_MAX]],
+        more_timesheets=times.cut or len(times) > TIMESHEETS_MAX,
+        may_write=may_write,
+        may_edit=may_edit,
+    )
+
+
+async def _read_times(reader: Reader, access: Access, task_id: str) -> Found[Timesheet]:
+    """None for a client, who sees no timesheets."""
+    if access.is_client:
+        return Found([], cut=False)
+    found = await timesheets.list_timesheets(reader, access, {"task_id": task_id}, after=None, limit=TIMESHEETS_MAX + 1)
+    return found.timesheets

@@ -1,0 +1,238 @@
+"""The page of a task: its forms, what each role sees, and what two people do at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import httpx
+import pytest
+
+from tests.harness.server import Server
+from tests.harness.world import World, add_client, add_user
+from tests.web.browser import Browser, forms
+from workhook.http.calls import Services
+from workhook.identity.tokens.lookup import find_actor
+
+HOSTILE = '<script>alert(1)</script>" \u202eevil ' + "x" * 200
+
+
+class Place(NamedTuple):
+    world: World
+    path: str
+    owner: Browser
+
+
+def login_of(server: Server, token: str) -> str:
+    async def find(services: Services) -> str:
+        actor = await find_actor(services.database, token)
+        assert actor is not None
+        return actor.user.login
+
+    login: str = server.run(find)
+    return login
+
+
+@pytest.fixture
+def place(server: Server) -> Iterator[Place]:
+    """A task in the first of two columns."""
+    world = server.world()
+    base = f"/{world.full_name}"
+    with Browser.of(server, world.owner) as owner:
+        for title in ("To do", "Done"):
+            owner.fill_csrf(f"{base}/columns", title=title)
+        add = next(each for each in forms(owner.get(base)) if each.action.endswith("/tasks"))
+        owner.post(add.action, {**add.fields, "title": HOSTILE})
+        found = re.search(rf'href="({base}/tasks/tsk[^"]*)"', owner.get(base).text)
+        assert found
+        yield Place(world, found[1], owner)
+
+
+def shown(browser: Browser, path: str) -> str:
+    answer = browser.get(path)
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
+def was(browser: Browser, path: str, field: str) -> str:
+    return next(each.fields["was"] for each in forms(browser.get(path)) if each.fields.get("field") == field)
+
+
+def edit(browser: Browser, path: str, field: str, value: str, **more: str) -> httpx.Response:
+    return browser.fill_csrf(f"{path}/edit", field=field, **{field: value}, **more)
+
+
+def undo(browser: Browser, path: str) -> httpx.Response:
+    """Press the button of the message that the page shows."""
+    page = browser.get(path)
+    toasts = page.text.partition('id="toasts"')[2]
+    action = re.search(r'<form method="post" action="([^"]*)"', toasts)
+    assert action, toasts
+    form = [each for each in forms(page) if each.action == action[1]][-1]
+    return browser.post(form.action, form.fields)
+
+
+def test_each_field_is_saved_by_its_own_form_and_can_be_undone(place: Place) -> None:
+    _, path, owner = place
+    assert "<script>alert" not in shown(owner, path)
+    values = {
+        "title": "Another",
+        "description": "First\nsee https://example.com/a?b=c&d.",
+        "priority": "high",
+        "deadline": "2027-03-04",
+        "cover_url": "https://example.com/cover.png",
+    }
+    for field, value in values.items():
+        answer = edit(owner, path, field, value, was=was(owner, path, field))
+        assert (answer.status_code, answer.headers["location"]) == (303, path), answer.text
+        undo(owner, path)
+        edit(owner, path, field, value)
+    page = shown(owner, path)
+    assert '<h1 dir="auto">Another</h1>' in page
+    assert '<a href="https://example.com/a?b=c&amp;d" rel="noopener noreferrer nofollow">' in page
+    assert '<option value="high" selected>' in page
+    assert 'value="2027-03-04"' in page
+    assert edit(owner, path, "title", "").status_code == 422
+    assert edit(owner, path, "user_id", "1").status_code == 400
+
+
+def test_undo_gives_the_old_value_back(place: Place) -> None:
+    _, path, owner = place
+    edit(owner, path, "title", "Before")
+    edit(owner, path, "title", "After")
+    assert undo(owner, path).status_code == 303
+    assert '<h1 dir="auto">Before</h1>' in shown(owner, path)
+
+
+def test_who_comes_too_late_is_shown_both_and_may_insist(place: Place) -> None:
+    _, path, owner = place
+    seen = was(owner, path, "title")
+    other = was(owner, path, "priority")
+    edit(owner, path, "title", "Theirs")
+    late = edit(owner, path, "title", "Mine", was=seen)
+    assert late.status_code == 409
+    assert "Somebody else has changed this meanwhile" in late.text
+    assert ">Theirs<" in late.text
+    assert ">Mine<" in late.text
+    assert "Theirs" in shown(owner, path)
+    assert edit(owner, path, "priority", "low", was=other).status_code == 303, "another field is not in the way"
+    assert edit(owner, path, "title", "Theirs", was=seen).status_code == 303, "both wrote the same"
+    again = next(each for each in forms(late) if each.fields.get("title") == "Mine")
+    assert owner.post(again.action, again.fields).status_code == 303
+    assert '<h1 dir="auto">Mine</h1>' in shown(owner, path)
+
+
+def test_lists_grow_and_shrink_one_by_one(place: Place) -> None:
+    world, path, owner = place
+    for label in ("red", "blue"):
+        owner.fill_csrf(f"{path}/labels", add=label)
+    owner.fill_csrf(f"{path}/assignees", add=world.owner)
+    assert owner.fill_csrf(f"{path}/assignees", add="nobody-of-this-name").status_code == 422
+    page = shown(owner, path)
+    assert all(f'dir="auto">{name}</span>' in page for name in ("red", "blue", world.owner))
+    owner.fill_csrf(f"{path}/labels", remove="red")
+    assert 'dir="auto">red</span>' not in shown(owner, path)
+    owner.fill_csrf(f"{path}/labels", remove="blue")
+    undo(owner, path)
+    assert 'dir="auto">blue</span>' in shown(owner, path)
+    item = {"section": "Ready", "item": "Tested <b>"}
+    owner.fill_csrf(f"{path}/checklist", step="add", **item)
+    owner.fill_csrf(f"{path}/checklist", step="tick", **item)
+    page = shown(owner, path)
+    assert 'aria-pressed="true" aria-label="Done: Tested &lt;b&gt;"' in page
+    owner.fill_csrf(f"{path}/checklist", step="remove", **item)
+    assert "Tested" not in shown(owner, path)
+
+
+def test_a_task_is_moved_copied_deleted_and_restored(place: Place) -> None:
+    world, path, owner = place
+    target = re.search(r'<option value="(col[^"]*)">Done</option>', shown(owner, path))
+    assert target
+    edit(owner, path, "column_id", target[1])
+    assert f'<option value="{target[1]}" selected>Done' in shown(owner, path)
+    copy = owner.fill_csrf(f"{path}/duplicate").headers["location"]
+    assert copy != path
+    assert "Copy of " in shown(owner, copy)
+    gone = owner.fill_csrf(f"{path}/delete")
+    assert gone.headers["location"] == f"/{world.full_name}"
+    assert owner.get(path).status_code == 404
+    assert undo(owner, f"/{world.full_name}").headers["location"] == path
+    shown(owner, path)
+
+
+def test_a_timer_runs_in_the_header_of_every_page(place: Place) -> None:
+    world, path, owner = place
+    owner.fill_csrf(f"{path}/timer")
+    board = owner.get(f"/{world.full_name}")
+    assert 'id="running"' in board.text
+    assert f'href="{path}"' in board.text
+    for step, follows in (("pause", False), ("resume", True), ("finish", False)):
+        form = next(each for each in forms(owner.get(path)) if each.action.endswith(f"/{step}"))
+        assert owner.post(form.action, form.fields).headers["location"] == path
+        assert ('id="running"' in shown(owner, path)) is follows
+    assert owner.post(f"{form.action}/no", form.fields).status_code in (404, 405)
+    elsewhere = {**form.fields, "back": "//example.com/"}
+    assert owner.post(form.action, elsewhere).headers["location"] == "/"
+
+
+def test_comments_are_added_changed_and_deleted(place: Place) -> None:
+    _, path, owner = place
+    assert owner.fill_csrf(f"{path}/comments", text=" ").status_code == 422
+    where = owner.fill_csrf(f"{path}/comments", text="<i>One</i>").headers["location"]
+    number = where.rpartition("-")[2]
+    assert f'id="comment-{number}"' in shown(owner, path)
+    assert "&lt;i&gt;One&lt;/i&gt;" in shown(owner, path)
+    owner.fill_csrf(f"{path}/comments/{number}/edit", text="Two")
+    assert "Two" in shown(owner, path)
+    assert owner.fill_csrf(f"{path}x/comments/{number}/delete").status_code == 404
+    assert owner.fill_csrf(f"{path}/comments/abc/delete").status_code == 404
+    owner.fill_csrf(f"{path}/comments/{number}/delete")
+    assert f"comment-{number}" not in shown(owner, path)
+
+
+def test_a_client_sees_and_changes_only_what_is_for_it(server: Server, place: Place) -> None:
+    world, path, owner = place
+    owner.fill_csrf(f"{path}/comments", text="For all")
+    owner.fill_csrf(f"{path}/comments", text="Between us", private="1")
+    owner.fill_csrf(f"{path}/timer")
+    assert "Hidden from clients" in shown(owner, path)
+    token = server.run(lambda services: add_client(services, world))
+    with Browser.of(server, login_of(server, token)) as client:
+        page = shown(client, path)
+        assert "For all" in page
+        assert "Between us" not in page
+        for hidden in ("Hidden from clients", "Hide it from clients", "Start a timer", "Edit the title", "/live"):
+            assert hidden not in page
+        assert edit(client, path, "title", "Taken").status_code == 403
+        assert client.fill_csrf(f"{path}/timer").status_code == 404
+        assert client.fill_csrf(f"{path}/comments", text="Secret", private="1").status_code == 403
+        assert client.fill_csrf(f"{path}/comments", text="Thanks").status_code == 303
+    assert "Thanks" in shown(owner, path)
+
+
+def test_who_only_reads_is_offered_no_form(server: Server, place: Place) -> None:
+    world, path, _ = place
+    token = server.run(lambda services: add_user(services, world, role="read"))
+    with Browser.of(server, login_of(server, token)) as reader:
+        page = reader.get(path)
+        assert page.status_code == 200
+        assert [each.action for each in forms(page)] == ["/logout"]
+        assert edit(reader, path, "title", "Taken").status_code == 403
+
+
+def test_a_task_is_not_reached_by_way_of_another_project(server: Server, place: Place) -> None:
+    """Not by somebody of both organizations either: a page says what the address says."""
+    world, path, owner = place
+    other = server.world()
+    wrong = path.replace(world.full_name, other.full_name)
+    assert owner.get(wrong).status_code == 404
+    with Browser.of(server, other.owner) as stranger:
+        assert stranger.get(path).status_code == 404
+        assert stranger.get(wrong).status_code == 404
+        for step in ("edit", "labels", "assignees", "checklist", "duplicate", "delete", "restore", "comments", "timer"):
+            fields = {"field": "title", "title": "x", "add": "x", "section": "x", "item": "x", "step": "add"}
+            for address in (path, wrong):
+                answer = stranger.fill_csrf(f"{address}/{step}", text="x", **fields)
+                assert answer.status_code in (404, 422), f"{address}/{step}"
+    assert '<h1 dir="auto">x</h1>' not in shown(owner, path)
