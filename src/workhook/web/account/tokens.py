@@ -39,7 +39,7 @@ _SCOPE_WORDS = {
 }
 
 
-class Given(msgspec.Struct):
+class TokenForm(msgspec.Struct):
     """What the form holds."""
 
     note: str | None = None
@@ -62,7 +62,7 @@ async def list_tokens(visit: Visit) -> Answer:
 async def ask_for_token(visit: Visit) -> Answer:
     """Ask what a new token is for and what it may do."""
     visit.require_recent()
-    return _form(visit, Given(), [])
+    return _form(visit, TokenForm(), [])
 
 
 @places.post("/settings/tokens/new")
@@ -70,7 +70,7 @@ async def create_token(visit: Visit) -> Answer:
     """Make a token. This page alone shows it."""
     visit.require_recent("/settings/tokens/new")
     scopes = tuple(scope for scope in SCOPES if SCOPE + scope in visit.fields)
-    given = Given(visit.fields.get("note"), visit.fields.get("days", ""), scopes)
+    given = TokenForm(visit.fields.get("note"), visit.fields.get("days", ""), scopes)
     try:
         note = visit.form(NoteField, "note").note
         wanted = TokenCreate(note=note, scopes=list(scopes), expires_in_days=_days(given.days))
@@ -102,7 +102,7 @@ def _days(text: str) -> float | None:
     return float(text) if text else None
 
 
-def _form(visit: Visit, given: Given, faults: list[str]) -> Answer:
+def _form(visit: Visit, given: TokenForm, faults: list[str]) -> Answer:
     return visit.page(
         "account/token_new.html",
         status=422 if faults else 200,

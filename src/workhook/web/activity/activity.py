@@ -25,7 +25,7 @@ ROWS = 50
 _FIELDS = frozenset(("event", "actor", "since", "cursor"))
 
 
-class Entry(msgspec.Struct, frozen=True):
+class ActivityEntry(msgspec.Struct, frozen=True):
     """A line of the page. `sentence` is HTML."""
 
     id: int
@@ -59,10 +59,10 @@ async def activity(visit: Visit) -> Answer:
     )
 
 
-def _entry(place: ProjectNames, each: ActivityShape) -> Entry:
+def _entry(place: ProjectNames, each: ActivityShape) -> ActivityEntry:
     who = each.actor.login if each.actor else None
     words = sentence(place, who, each.event, each.action, msgspec.json.decode(each.payload))
-    return Entry(each.id, who, words, each.event, each.action, parse_rfc3339(each.created_at))
+    return ActivityEntry(each.id, who, words, each.event, each.action, parse_rfc3339(each.created_at))
 
 
 @places.get("/{owner}/{project}/activity/{event_id}")

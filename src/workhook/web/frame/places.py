@@ -43,7 +43,7 @@ from workhook.web.frame.sessions import (
     signed_in,
 )
 from workhook.work.access import Access, find_access
-from workhook.work.timesheets.queries import RunningTimer, find_running
+from workhook.work.timesheets.queries import RunningTimer, find_timer
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
@@ -72,7 +72,7 @@ class Visit:
 
     async def load_timer(self) -> None:
         """What the header shows of the visitor's timer. It is there already where a page is asked for by GET."""
-        self.timer = await find_running(self.database, self.actor.user.id)
+        self.timer = await find_timer(self.database, self.actor.user.id)
 
     @property
     def database(self) -> Database:

@@ -31,7 +31,7 @@ DONE, OPEN = "complete", "incomplete"
 """What stands behind an item of a checklist, as Trello's exports have it. Other values are shown as they are."""
 
 
-class TaskPage(msgspec.Struct, frozen=True):
+class TaskView(msgspec.Struct, frozen=True):
     """`may_edit`: the visitor may change the task; `may_write`: something in its project."""
 
     task: Task
@@ -67,7 +67,7 @@ def digest(task: Task, name: str) -> str:
     return hashlib.sha256(json.encode(value)).hexdigest()[:32]
 
 
-async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, after: int) -> TaskPage:
+async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, after: int) -> TaskView:
     """`after`: the id of the comment behind which the comments begin. Raises `NotFound`."""
     task = await actions.get_task(reader, actor, task_id, project_id=access.repository.project_id)
     may_write = not access.reads_only and not access.repository.archive
@@ -80,7 +80,7 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
         _read_times(reader, access, task_id),
     )
     now = now_ms()
-    return TaskPage(
+    return TaskView(
         task=task,
         labels=json.decode(task.labels),
         fields=json.decode(task.fields),

@@ -35,7 +35,7 @@ class Grid(NamedTuple):
         return sum(self.sums)
 
 
-class Entry(NamedTuple):
+class TimeEntry(NamedTuple):
     """A timesheet, and what was spent on it so far."""
 
     timesheet: Timesheet
@@ -47,22 +47,22 @@ class Entry(NamedTuple):
         return "finished" if times.finished else "running" if times.is_active else "paused"
 
 
-class Day(NamedTuple):
+class GridDay(NamedTuple):
     """What started on one day, the newest first."""
 
     day: date
-    entries: Sequence[Entry]
+    entries: Sequence[TimeEntry]
 
     @property
     def total(self) -> int:
         return sum(each.elapsed_ms for each in self.entries)
 
 
-def entries_of(timesheets: Iterable[Timesheet], now: int) -> list[Entry]:
-    return [Entry(each, rules.elapsed_ms(each.times, now)) for each in timesheets]
+def entries_of(timesheets: Iterable[Timesheet], now: int) -> list[TimeEntry]:
+    return [TimeEntry(each, rules.elapsed_ms(each.times, now)) for each in timesheets]
 
 
-def grid_of(entries: Iterable[Entry], week: Week, by: By) -> Grid:
+def grid_of(entries: Iterable[TimeEntry], week: Week, by: By) -> Grid:
     """Timesheets belong to the day on which they started. People are in the order of their names, tasks of titles."""
     cells: dict[object, list[int]] = {}
     known: dict[object, Timesheet] = {}
@@ -90,9 +90,9 @@ _KEYS: dict[By, tuple[Callable[[Timesheet], object], Callable[[Timesheet], str]]
 }
 
 
-def days_of(entries: Iterable[Entry], week: Week) -> list[Day]:
+def days_of(entries: Iterable[TimeEntry], week: Week) -> list[GridDay]:
     """The days on which something started, the newest first."""
-    days: dict[date, list[Entry]] = {}
+    days: dict[date, list[TimeEntry]] = {}
     for each in entries:
         days.setdefault(day_of(each.timesheet.times.start, week.zone), []).append(each)
-    return [Day(day, days[day]) for day in sorted(days, reverse=True)]
+    return [GridDay(day, days[day]) for day in sorted(days, reverse=True)]

@@ -245,7 +245,7 @@ _running = hot(
 )
 
 
-async def find_running(reader: Reader, user_id: int) -> RunningTimer | None:
+async def find_timer(reader: Reader, user_id: int) -> RunningTimer | None:
     """The user's own timer that runs, in whatever project."""
     row = await reader.fetch_one(_running, {"user_id": user_id})
     if row is None:

@@ -348,7 +348,6 @@ _CSV_KEYS: dict[GroupBy, tuple[str, ...]] = {
 }
 _CSV_SUMS = ("timesheets", "duration_ms", "hours", "billable_duration_ms", "billable_hours", "amount")
 
-
 routes = Routes(WORK_API, "Timesheets", read="work.read", write="work.write")
 
 
