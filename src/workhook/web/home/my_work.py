@@ -32,17 +32,18 @@ async def home(call: Call) -> Answer:
 async def my_work(visit: Visit) -> Answer:
     """Show what somebody has to do."""
     reader, user, now = visit.database, visit.actor.user, now_ms()
-    assigned, timer, projects = await asyncio.gather(
+    assigned, running, projects, _ = await asyncio.gather(
         list_assigned(reader, user, TASKS_MAX + 1),
         timesheets.find_running(reader, user),
         list_newest(reader, visit.actor, limit=PROJECTS_MAX + 1),
+        visit.load_timer(),
     )
     return visit.page(
         "home/my_work.html",
         tasks=[Due(each, _state(each.deadline, now)) for each in assigned[:TASKS_MAX]],
         more_tasks=len(assigned) > TASKS_MAX,
-        timer=timer,
-        elapsed=elapsed_ms(timer.times, now) if timer else 0,
+        running=running,
+        elapsed=elapsed_ms(running.times, now) if running else 0,
         projects=[each for each in projects[:PROJECTS_MAX] if not each.archive],
         more_projects=len(projects) > PROJECTS_MAX,
     )
