@@ -26,6 +26,8 @@ SCRIPTS = {
     "turbo.js": "@hotwired/turbo/dist/turbo.es2017-esm.js",
     "stimulus.js": "@hotwired/stimulus/dist/stimulus.js",
     "sortable.js": "sortablejs/modular/sortable.esm.js",
+    "swagger-ui.js": "swagger-ui-dist/swagger-ui-bundle.js",  # of `/docs` alone
+    "swagger-ui.css": "swagger-ui-dist/swagger-ui.css",
 }
 _NPM_TIMEOUT_S = 600
 _SHAPES = re.compile(r"<svg[^>]*>(.*)</svg>", re.DOTALL)
@@ -100,8 +102,8 @@ def _sprite(icons: Path) -> str:
 def _licenses(modules: Path) -> str:
     """The licenses of what was taken: they ask to go along."""
     texts = []
-    for package in ("@hotwired/turbo", "@hotwired/stimulus", "sortablejs", "lucide-static"):
-        files = [each for each in (modules / package).iterdir() if "licen" in each.name.lower()]
+    for package in ("@hotwired/turbo", "@hotwired/stimulus", "sortablejs", "lucide-static", "swagger-ui-dist"):
+        files = [each for each in (modules / package).iterdir() if re.search("licen|notice", each.name.lower())]
         texts += [f"{package}\n\n{each.read_text()}\n" for each in files]
     return "\n".join(texts)
 

@@ -12,6 +12,7 @@ from workhook.web.account import settings, tokens
 from workhook.web.activity import activity
 from workhook.web.board import board
 from workhook.web.calendar import calendar
+from workhook.web.docs import pages as docs
 from workhook.web.files import comments as file_comments
 from workhook.web.files import files
 from workhook.web.frame import assets, live
@@ -35,6 +36,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *installing.routes,
     *confirm.places,
     *live.places,
+    *docs.routes,
     *board.places,
     *files.places,
     *file_comments.places,

@@ -1,0 +1,52 @@
+"""The documentation: the reference of the API is tried with a token, and the guide is read and searched."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.browser.checks import accessible, fits, keyboard, picture
+from tests.browser.people import Team
+from tests.browser.visits import Scheme, Visits
+
+
+async def opened(page: Page) -> None:
+    """As soon as the operation of the address is open."""
+    await expect(page.get_by_role("heading", name="Samples")).to_be_visible()
+
+
+async def test_an_operation_is_tried_with_a_token(visit: Visits, team: Team) -> None:
+    page = await visit("/docs#user_get", team.member)
+    await opened(page)
+    await page.get_by_role("button", name="Authorize").first.click()
+    await page.get_by_label("Value").first.fill(team.member.token)
+    await page.get_by_role("dialog").get_by_role("button", name="Authorize").first.click()
+    await page.get_by_role("button", name="Close").click()
+    await page.get_by_role("button", name="Try it out").click()
+    await page.get_by_role("button", name="Execute").click()
+    await expect(page.locator(".live-responses-table .response-col_status").last).to_contain_text("200")
+    await expect(page.locator(".live-responses-table")).to_contain_text(team.member.login)
+
+
+async def test_the_session_of_the_browser_opens_nothing(visit: Visits, team: Team) -> None:
+    page = await visit("/docs#user_get", team.owner)
+    await opened(page)
+    await page.get_by_role("button", name="Try it out").click()
+    visit.expect_trouble("status of 401")
+    await page.get_by_role("button", name="Execute").click()
+    await expect(page.locator(".live-responses-table .response-col_status").last).to_contain_text("401")
+
+
+@pytest.mark.parametrize("anchor", ["", "#create_task"], ids=["closed", "open"])
+async def test_the_reference_is_for_everybody(
+    visit: Visits, team: Team, anchor: str, width: int, scheme: Scheme
+) -> None:
+    page = await visit(f"/docs{anchor}", team.owner if anchor else None, width=width, scheme=scheme)
+    if anchor:
+        await opened(page)
+    await expect(page.get_by_text("The operations are being loaded.")).to_have_count(0)
+    await picture(page, f"docs-{'open' if anchor else 'closed'}")
+    await accessible(page)
+    await fits(page)
+    if not anchor:
+        await keyboard(page)
