@@ -20,7 +20,7 @@ async def test_an_operation_is_tried_with_a_token(visit: Visits, team: Team) -> 
     await opened(page)
     await page.get_by_role("button", name="Authorize").first.click()
     await page.get_by_label("Value").first.fill(team.member.token)
-    await page.get_by_role("dialog").get_by_role("button", name="Authorize").first.click()
+    await page.get_by_role("dialog").get_by_role("button", name="Apply credentials").first.click()
     await page.get_by_role("button", name="Close").click()
     await page.get_by_role("button", name="Try it out").click()
     await page.get_by_role("button", name="Execute").click()
@@ -41,7 +41,9 @@ async def test_the_session_of_the_browser_opens_nothing(visit: Visits, team: Tea
 async def test_the_reference_is_for_everybody(
     visit: Visits, team: Team, anchor: str, width: int, scheme: Scheme
 ) -> None:
-    page = await visit(f"/docs{anchor}", team.owner if anchor else None, width=width, scheme=scheme)
+    page = await visit(
+        f"/docs{anchor}", team.owner if anchor else None, width=width, scheme=scheme, reduced_motion="reduce"
+    )
     if anchor:
         await opened(page)
     await expect(page.get_by_text("The operations are being loaded.")).to_have_count(0)
@@ -50,3 +52,37 @@ async def test_the_reference_is_for_everybody(
     await fits(page)
     if not anchor:
         await keyboard(page)
+
+
+async def test_operations_are_found_by_name(visit: Visits) -> None:
+    page = await visit("/docs")
+    tags = page.locator(".opblock-tag")
+    await expect(tags).not_to_have_count(0)
+    await page.get_by_label("Filter by path, name or tag").fill("create_column")
+    await expect(tags).to_have_count(1)
+    await tags.click()
+    await expect(page.locator(".opblock")).to_have_count(1)
+
+
+GUIDE = {
+    "/docs/guide/architecture": "guide",
+    "/docs/guide/reference/api": "guide-table",
+    "/docs/search?q=signature": "guide-search",
+}
+
+
+@pytest.mark.parametrize("path", GUIDE)
+async def test_the_guide_is_for_everybody(visit: Visits, path: str, width: int, scheme: Scheme) -> None:
+    page = await visit(path, width=width, scheme=scheme, reduced_motion="reduce")
+    await picture(page, GUIDE[path])
+    await accessible(page)
+    await fits(page)
+    await keyboard(page)
+
+
+async def test_the_guide_is_searched(visit: Visits, team: Team) -> None:
+    page = await visit("/docs", team.member)
+    await page.get_by_role("searchbox", name="Search the guide").fill("verify delivery")
+    await page.keyboard.press("Enter")
+    await page.get_by_role("link", name="Verify a delivery").first.click()
+    await expect(page.get_by_role("heading", name="Verify a delivery")).to_be_in_viewport()
