@@ -21,7 +21,7 @@ async def test_an_operation_is_tried_with_a_token(visit: Visits, team: Team) -> 
     await page.get_by_role("button", name="Authorize").first.click()
     await page.get_by_label("Value").first.fill(team.member.token)
     await page.get_by_role("dialog").get_by_role("button", name="Apply credentials").first.click()
-    await page.get_by_role("button", name="Close").click()
+    await page.get_by_role("button", name="Close").first.click()
     await page.get_by_role("button", name="Try it out").click()
     await page.get_by_role("button", name="Execute").click()
     await expect(page.locator(".live-responses-table .response-col_status").last).to_contain_text("200")
