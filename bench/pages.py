@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,7 +26,10 @@ CARDS = 200
 COLUMNS = 5
 DELIVERIES = 30
 PAGES_A_ROUND = 50
-_LOADED = re.compile(r'(?:href|src)="(/static/[^"#]+)[^"]*"|"(/static/[^"]+)"')
+_NAMED = re.compile(r'(?:href|src)="(/static/[^"#]+)')
+_IMPORT_MAP = re.compile(r'<script type="importmap">(.*?)</script>')
+_CONTROLLERS = re.compile(r'<meta name="controllers" content="([^"]*)">')
+_IMPORTED = re.compile(r"""^import\s(?:[^"';]*?\sfrom\s)?["']([^"']+)["']""", re.MULTILINE)
 
 
 @dataclass
@@ -86,8 +90,23 @@ class Studio:
         """What a browser that has nothing yet loads, and one that has been there."""
         page = self._get(path)
         later = int(page.headers["content-length"])
-        files = sorted({found[0] or found[1] for found in _LOADED.findall(page.text)})
-        return Loaded(later + sum(int(self._get(each).headers["content-length"]) for each in files), later)
+        return Loaded(later + sum(self._files(page.text).values()), later)
+
+    def _files(self, page: str) -> dict[str, int]:
+        """The bytes of each file that the page loads: of the import map only what its scripts import."""
+        [found] = _IMPORT_MAP.findall(page)
+        modules: dict[str, str] = json.loads(found)["imports"]
+        named = " ".join(_CONTROLLERS.findall(page)).split()
+        waiting = [*_NAMED.findall(page), *(modules[f"workhook/{name}"] for name in named)]
+        sizes: dict[str, int] = {}
+        while waiting:
+            if (path := waiting.pop()) in sizes:
+                continue
+            answer = self._get(path)
+            sizes[path] = int(answer.headers["content-length"])
+            if ".js?" in path:
+                waiting += [modules[name] for name in _IMPORTED.findall(answer.text)]
+        return sizes
 
     def _get(self, path: str) -> httpx.Response:
         answer = self._http.get(path)

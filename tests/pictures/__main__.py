@@ -32,7 +32,8 @@ def main() -> None:
     out.mkdir(parents=True, exist_ok=True)
     receiver = Receiver()
     with tempfile.TemporaryDirectory() as folder:
-        server = SharedServer(Path(folder), {}).start()
+        server = SharedServer(Path(folder), {})
+        server.start()
         try:
             pictures = asyncio.run(_take_all(server, make_demo(server, receiver)))
         finally:

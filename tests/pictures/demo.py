@@ -80,7 +80,7 @@ def make_demo(server: Server, receiver: Receiver) -> Demo:
 
 
 async def _add_people(services: Services) -> dict[str, Insider]:
-    found = {}
+    found: dict[str, Insider] = {}
     async with services.database.transaction() as tx:
         login, name = ORGANIZATION
         organization = await actions.create_account(tx, "organization", login, name=name, email=None)
@@ -111,7 +111,7 @@ def _fill_board(server: Server, api: httpx.Client, project: str, people: dict[st
             "id"
         ]
         for card in cards:
-            values = {name: card[name] for name in ("title", "priority", "labels") if name in card}
+            values: dict[str, Any] = {name: card[name] for name in ("title", "priority", "labels") if name in card}
             if "days" in card:
                 values["deadline"] = (today + timedelta(days=card["days"])).strftime("%Y-%m-%d")
             values["assignees"] = card.get("people", [])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from workhook.core.errors import NotFound
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
@@ -47,7 +49,7 @@ async def _guide_page(call: Call, name: str) -> Answer:
     return await show(call, "docs/guide.html", guide_page=found)
 
 
-async def show(call: Call, template: str, **context: object) -> Answer:
+async def show(call: Call, template: str, **context: Any) -> Answer:
     """A page for everybody; who has signed in sees it among their places."""
     session = await signed_in(call)
     context |= {"contents": guide.contents()}
