@@ -82,8 +82,8 @@ def likewise_violations(sources: Iterable[Source], documents: Iterable[Path]) ->
 def long_sentences(text: str) -> list[str]:
     """The sentences of a Markdown document that have more than `SENTENCE_MAX_WORDS` words.
 
-    Code in a line counts as one word, blocks of code and HTML tags as none. A heading, an item of a list and a cell of a table end
-    their sentences.
+    Code in a line counts as one word, blocks of code and HTML tags as none. A heading, an item of a list and a cell of
+    a table end their sentences.
     """
     text = _TAG.sub(" ", _CODE.sub("code", _FENCE.sub("\n\n", text)))
     text = _HEADING.sub(r"\g<0>\n", text)

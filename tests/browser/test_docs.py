@@ -28,6 +28,17 @@ async def test_an_operation_is_tried_with_a_token(visit: Visits, team: Team) -> 
     await expect(page.locator(".live-responses-table")).to_contain_text(team.member.login)
 
 
+async def test_samples_hold_what_the_operation_needs(visit: Visits) -> None:
+    page = await visit("/docs#create_task")
+    await opened(page)
+    samples = page.locator(".samples details")
+    for name, words in (("curl", "curl -X POST"), ("Python", "httpx.request"), ("JavaScript", "await fetch")):
+        sample = samples.filter(has=page.get_by_text(name, exact=True)).locator("pre")
+        await expect(sample).to_contain_text(words)
+        await expect(sample).to_contain_text("/api/v1/columns/{id}/tasks")
+        await expect(sample).to_contain_text('"title": "text"')
+
+
 async def test_the_session_of_the_browser_opens_nothing(visit: Visits, team: Team) -> None:
     page = await visit("/docs#user_get", team.owner)
     await opened(page)

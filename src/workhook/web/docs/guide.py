@@ -18,13 +18,13 @@ HITS_MAX = 40
 EXCERPT_CHARS = 220
 
 SECTIONS = (
-    (text("Tutorials"), ("tutorial", "tutorial-studio")),
+    (text("Start here"), ("how-to/web-app", "tutorial", "tutorial-studio")),
     (text("How to"), ("how-to",)),
     (text("Reference"), ("reference",)),
     (text("Running a server"), ("operations", "security", "performance")),
     (text("How it is built"), ("architecture", "decisions")),
 )
-"""The title of each section, and its pages. A folder stands for all pages in it."""
+"""The title of each section, and its pages. A folder stands for all pages in it that are not named themselves."""
 
 
 class GuideSection(NamedTuple):
@@ -79,9 +79,10 @@ def contents() -> tuple[tuple[str, tuple[GuidePage, ...]], ...]:
 
 
 def _pages_of(names: tuple[str, ...]) -> Iterator[GuidePage]:
+    named = {name for _, others in SECTIONS for name in others}
     for name in names:
         yield pages()[name]
-        yield from (each for each in pages().values() if each.name.startswith(f"{name}/"))
+        yield from (each for each in pages().values() if each.name.startswith(f"{name}/") and each.name not in named)
 
 
 def search(words: str) -> list[GuideHit]:
@@ -110,5 +111,5 @@ def _rank(page: GuidePage, section: GuideSection, wanted: list[str]) -> int | No
 def _excerpt(whole: str, wanted: list[str]) -> str:
     first = min((at for word in wanted if (at := whole.lower().find(word)) >= 0), default=0)
     begin = max(0, whole.rfind(" ", 0, max(0, first - EXCERPT_CHARS // 3)) + 1)
-    end = begin + EXCERPT_CHARS
+    end = len(whole) if len(whole) <= begin + EXCERPT_CHARS else whole.rfind(" ", begin + 1, begin + EXCERPT_CHARS)
     return f"{'… ' if begin else ''}{whole[begin:end].strip()}{' …' if len(whole) > end else ''}"
