@@ -111,5 +111,7 @@ def _rank(page: GuidePage, section: GuideSection, wanted: list[str]) -> int | No
 def _excerpt(whole: str, wanted: list[str]) -> str:
     first = min((at for word in wanted if (at := whole.lower().find(word)) >= 0), default=0)
     begin = max(0, whole.rfind(" ", 0, max(0, first - EXCERPT_CHARS // 3)) + 1)
-    end = len(whole) if len(whole) <= begin + EXCERPT_CHARS else whole.rfind(" ", begin + 1, begin + EXCERPT_CHARS)
+    end = begin + EXCERPT_CHARS
+    if len(whole) > end:
+        end = max(whole.rfind(" ", begin, end), begin + EXCERPT_CHARS // 2)  # not in the middle of a word
     return f"{'… ' if begin else ''}{whole[begin:end].strip()}{' …' if len(whole) > end else ''}"
