@@ -1,8 +1,8 @@
 """Texts of people as Markdown: CommonMark with tables, struck out text, task lists and web addresses as links.
 
-`{{ prose(task.description) }}` in a template, where `prose` is the page's `Prose`. Raw HTML is shown as the text that it is. The parser's result goes
-through nh3 all the same, so that a fault of the parser is no hole. Pictures become links: a page loads nothing from
-outside.
+`{{ prose(task.description) }}` in a template, where `prose` is the page's `Prose`. Raw HTML is shown as the text that
+it is. The parser's result goes through nh3 all the same, so that a fault of the parser is no hole. Pictures become
+links: a page loads nothing from outside.
 """
 
 from __future__ import annotations

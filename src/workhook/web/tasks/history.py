@@ -26,9 +26,7 @@ async def task_history(visit: Visit) -> Answer:
     """Show what happened to a task, the newest first. Clients have no history: it tells of what is hidden from them."""
     access = await visit.access()
     access.hide_from_clients()
-    task = await get_task(
-        visit.database, visit.actor, visit.path("task_id"), project_id=access.repository.project_id
-    )
+    task = await get_task(visit.database, visit.actor, visit.path("task_id"), project_id=access.repository.project_id)
     text = visit.query("before")
     before = int(text) if text.isascii() and text.isdigit() and len(text) <= ID_DIGITS_MAX else None
     found = await read_task_history(visit.database, access, task, before=before, limit=ROWS)

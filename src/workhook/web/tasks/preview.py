@@ -1,4 +1,4 @@
-"""How a description or comment will look: in the page that it is written in, or on a page of its own without scripts."""
+"""How a description or comment will look: a part of the page that it is written in, or a page without scripts."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ DESCRIPTION, NEW = "description", "new"
 async def preview(visit: Visit) -> Answer:
     """Show what was written, and the form to save it. Nothing is changed."""
     access = await visit.access()
-    task = await get_task(
-        visit.database, visit.actor, visit.path("task_id"), project_id=access.repository.project_id
-    )
+    task = await get_task(visit.database, visit.actor, visit.path("task_id"), project_id=access.repository.project_id)
     if not may_write_in(access):
         raise Forbidden("You cannot write in this project.", code="missing_role")
     key, here = visit.fields.get("preview", ""), address(visit)
@@ -34,7 +32,7 @@ async def preview(visit: Visit) -> Answer:
         task=task,
         here=here,
         key=key,
-        name=name,
+        field=name,
         action=_action(here, key),
         text=visit.fields.get(name, ""),
         private="private" in visit.fields,

@@ -16,7 +16,7 @@ from workhook.events import order
 from workhook.events.tables import events
 from workhook.identity.tables import accounts
 from workhook.storage import Reader, Row
-from workhook.storage.index_ranges import HIGHEST, index_range
+from workhook.storage.index_ranges import HIGHEST, Alike, index_range
 from workhook.storage.metadata import big
 from workhook.work.access import Access
 from workhook.work.activity.queries import PAGE_BYTES, moments
@@ -32,7 +32,7 @@ def _looked_at(dialect: str) -> sa.Subquery:
     ranges = []
     for name in _NAMES:
         row = events.alias(f"about_{name}")
-        alike = [
+        alike: list[Alike] = [
             (row.c.repository_id, big("repository_id")),
             (row.c.name, sa.literal_column(f"'{name}'", sa.Text())),
             (row.c.listed, sa.true()),
@@ -82,7 +82,7 @@ class TaskHistory(msgspec.Struct, frozen=True):
 async def read_task_history(
     reader: Reader, access: Access, task: Task, *, before: int | None, limit: int, looks_at: int = LOOKS_AT_MOST
 ) -> TaskHistory:
-    """A page of what happened to the task and its comments, as far as events are kept. Raises `NotFound` for a client."""
+    """A page of what happened to the task and its comments, as long as events are kept. A client gets `NotFound`."""
     access.hide_from_clients()
     params: dict[str, object] = {
         "repository_id": access.repository.id,
