@@ -61,7 +61,7 @@ class Prose:
             tokens = parser.parse(text, self._env)
             if _depth(tokens) <= NESTED_MAX:
                 html = parser.renderer.render(tokens, parser.options, {})
-                return Markup(_clean(html))  # noqa: S704  # nh3 has cleaned it
+                return Markup(_cleaner().clean(html))  # noqa: S704  # nh3 has cleaned it
         return Markup('<p class="written">{}</p>').format(linked(text))
 
 
@@ -72,9 +72,9 @@ def _is_costly(text: str) -> bool:
     return marks > MARKS_MAX or links > LINKS_MAX or text.count("\n") > LINES_MAX
 
 
-def _clean(html: str) -> str:
-    return nh3.clean(
-        html,
+@cache
+def _cleaner() -> nh3.Cleaner:
+    return nh3.Cleaner(
         tags=set(_TAGS),
         attributes=_ATTRIBUTES,
         allowed_classes=_CLASSES,
