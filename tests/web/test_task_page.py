@@ -207,7 +207,7 @@ def test_a_client_sees_and_changes_only_what_is_for_it(server: Server, place: Pl
             "Hide it from clients",
             "Start a timer",
             "Edit the title",
-            "data-live-url-value",
+            "live-url",
             "/history",
         ):
             assert hidden not in page
