@@ -31,7 +31,7 @@ DONE, OPEN = "complete", "incomplete"
 """What stands behind an item of a checklist, as Trello's exports have it. Other values are shown as they are."""
 
 
-class Checklist(msgspec.Struct, frozen=True):
+class ChecklistView(msgspec.Struct, frozen=True):
     """A section of a task. `done` of `total` items are ticked; texts that are no items do not count."""
 
     name: str
@@ -52,7 +52,7 @@ class TaskView(msgspec.Struct, frozen=True):
     task: Task
     labels: Sequence[str]
     fields: Mapping[str, str]
-    checklists: Sequence[Checklist]
+    checklists: Sequence[ChecklistView]
     columns: Sequence[Column]
     people: Sequence[PersonShape]
     known_labels: Sequence[str]
@@ -109,7 +109,7 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
         task=task,
         labels=json.decode(task.labels),
         fields=json.decode(task.fields),
-        checklists=[Checklist(name, items) for name, items in json.decode(task.sections).items()],
+        checklists=[ChecklistView(name, items) for name, items in json.decode(task.sections).items()],
         columns=found_columns,
         people=people,
         known_labels=known_labels,
