@@ -20,8 +20,11 @@ from workhook.storage.index_ranges import HIGHEST, Alike, index_range
 from workhook.storage.metadata import big
 from workhook.work.access import Access
 from workhook.work.activity.queries import PAGE_BYTES, moments
-from workhook.work.pages import LOOKS_AT_MOST, per_dialect
+from workhook.work.pages import per_dialect
 from workhook.work.tasks.schemas import Task
+
+LOOKS_AT_MOST = 1_000
+"""Events that a page looks at. Each has its payload read, which can be long."""
 
 _NAMES = ("task", "task_comment")
 _ZERO = sa.literal_column("0", sa.BigInteger)
