@@ -21,7 +21,7 @@ from workhook.web.hooks import deliveries, hooks, trying
 from workhook.web.listing import listing
 from workhook.web.search import search
 from workhook.web.signin import confirm, consent, installing, login, oidc
-from workhook.web.tasks import comments, task, timers
+from workhook.web.tasks import comments, history, preview, task, timers
 from workhook.web.time import entries, week
 from workhook.web.trash import trash
 
@@ -53,6 +53,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *owner.places,
     *task.places,
     *comments.places,
+    *preview.places,
+    *history.places,
     *timers.places,
 )
 _FOR_PEOPLE = {"root": my_work.home, "apps_get_public": installing.about}
