@@ -25,6 +25,7 @@ async def test_a_password_signs_in_and_a_button_out(visit: Visits, server: Serve
     await fill_in(page, person)
     await expect(page).to_have_url(f"{server.url}/")
     await expect(page.get_by_role("banner")).to_contain_text(person.login)
+    await page.locator("header details.menu > summary").click()
     await page.get_by_role("button", name="Sign out").click()
     await expect(page).to_have_url(f"{server.url}/login")
     await page.goto("/settings/password")

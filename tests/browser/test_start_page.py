@@ -17,8 +17,10 @@ PAGES = {"/": "start", "/settings/password": "password", "/login/device": "devic
 async def test_everybody_sees_their_own(visit: Visits, team: Team) -> None:
     for person in team.everybody.values():
         page = await visit("/", person)
+        await page.locator("header details.menu > summary").click()
         await expect(page.get_by_role("banner")).to_contain_text(person.login)
-        await page.get_by_role("link", name="Set a password").click()
+        await page.get_by_role("link", name="Settings").click()
+        await page.get_by_role("link", name="Password").click()
         await expect(page.get_by_role("heading", name="Set a password")).to_be_visible()
 
 
@@ -33,8 +35,8 @@ async def test_the_pages_are_for_everybody(visit: Visits, team: Team, path: str,
 
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "without-scripts"])
 async def test_one_browser_ends_the_session_of_another(visit: Visits, team: Team, scripts: bool) -> None:
-    here = await visit("/", team.member, scripts=scripts)
-    elsewhere = await visit("/", team.member, scripts=scripts)
+    here = await visit("/settings", team.member, scripts=scripts)
+    elsewhere = await visit("/settings", team.member, scripts=scripts)
     await here.reload()
     await here.get_by_role("button", name="End the session from").click()
     await expect(here.get_by_role("button", name="End the session from")).to_have_count(0)
@@ -48,7 +50,7 @@ async def test_a_changed_password_is_the_one_that_signs_in(visit: Visits, server
     for label, text in (("Current password", PASSWORD), ("New password", new), ("The same again", new)):
         await page.get_by_label(label).fill(text)
     await page.get_by_role("button", name="Change the password").click()
-    await expect(page).to_have_url(f"{server.url}/")
+    await expect(page).to_have_url(f"{server.url}/settings")
     other = await visit("/login")
     await other.get_by_label("Login or e-mail address").fill(person.login)
     await other.get_by_label("Password").fill(new)

@@ -38,9 +38,8 @@ async def test_the_page_has_the_days_of_the_browsers_zone(visit: Visits, server:
 
 async def test_the_week_is_for_everybody(visit: Visits, server: Server, team: Team, width: int, scheme: Scheme) -> None:
     add_task(server, team)
-    # Else the page still moves to what has the focus while the kit looks where that is.
     path = f"/{team.world.full_name}/time"
-    page = await visit(path, team.owner, width=width, scheme=scheme, reduced_motion="reduce")
+    page = await visit(path, team.owner, width=width, scheme=scheme)
     await page.get_by_text("Add time that was spent", exact=True).click()
     await page.get_by_role("button", name="Add the time").click()
     await expect(page.get_by_role("table")).to_contain_text("1:00")

@@ -122,7 +122,9 @@ def test_a_token_of_chosen_repositories_makes_nothing_beside_them(ground: Ground
     hook = {"name": "web", "config": {"url": "http://127.0.0.1:9/"}, "active": False}
     assert chosen.http.post(f"{ground.world.org_path}/hooks", json=hook).status_code == 201
     whole = ground.token(permissions=everything)
-    assert whole.post("/projects", json={"title": "New"})["project"]["full_name"] == f"{ground.world.organization}/new"
+    assert (
+        whole.post("/projects", json={"title": "Next"})["project"]["full_name"] == f"{ground.world.organization}/next"
+    )
     assert whole.http.get(f"{ground.world.org_path}/audit-log").status_code == 200
 
 

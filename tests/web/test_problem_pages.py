@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -69,7 +70,7 @@ def test_who_wants_a_page(accept: str | None, page: bool | None) -> None:
 
 def test_an_unknown_address(server: Server) -> None:
     with Browser(server) as browser:
-        for path in ("/nope", "/apis", "/orgs/nobody/nothing/here", "/%3Cscript%3Ealert(1)"):
+        for path in ("/nope/of/any/kind", "/orgs/nobody/nothing/here/at/all", "/a/b/c/%3Cscript%3Ealert(1)"):
             answer = browser.get(path)
             is_page(answer, 404, "There is nothing here")
             assert "<script" not in answer.text
@@ -80,6 +81,9 @@ def test_an_unknown_address(server: Server) -> None:
             answer = browser.get(path)
             is_json(answer, 401 if path.endswith("projects") else 404)
         is_json(browser.get("/orgs/nobody"), 401)  # there is an operation, of the API
+        for path in ("/nope", "/nope/nothing", "/%3Cscript%3Ealert(1)"):  # where places may be: a stranger signs in
+            answer = browser.get(path)
+            assert (answer.status_code, answer.headers["location"]) == (303, f"/login?return_to={quote(path, safe='')}")
         assert browser.client.head("/nope").content == b""
         for accept in OTHERS:
             is_json(browser.get("/nope", headers={"Accept": accept}), 404)

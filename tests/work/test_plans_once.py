@@ -32,6 +32,7 @@ from workhook.storage.statements import HOT, Compiler, Statement, joined
 from workhook.work import access
 from workhook.work.tasks import column_tasks, queries
 from workhook.work.tasks.schemas import CONTENT
+from workhook.work.timesheets import queries as timesheets
 
 TIMES = 1.3
 
@@ -77,7 +78,7 @@ HERE: tuple[Executable, ...] = (
     identity._organization_by_id, access._project, queries._one, queries._locked, queries._to_column, queries._to_move,
     column_tasks._first, column_tasks._next, queries._insert, queries._edit, queries._move, outbox._insert_along,
     fan_out._send, fan_out._reached_by_new, commit._commit_on_postgresql, commit._hand_on_postgresql,
-    delivery._due_dispatches, delivery._payloads,
+    delivery._due_dispatches, delivery._payloads, timesheets._running,
 )  # fmt: skip
 _PART = (fan_out._send, fan_out._reached_by_new)  # of the statement that inserts the events
 

@@ -46,10 +46,11 @@ async def deliveries(visit: Visit, site: HookSite) -> Answer:
     chosen = filter_of(visit)
     cursor = parse_cursor(visit.query("cursor") or None)
     retries = api.retries_of(visit.call, hook)
+    mark = await newest(visit, hook)  # before the rows: else what comes between is never told of
     rows = await read_rows(visit.database, hook.id, chosen, cursor, retries)
     return visit.page(
         "hooks/deliveries.html", status=422 if chosen.faults else 200, site=site, hook=hook, chosen=chosen, rows=rows,
-        states=states(), events=list(CATALOG), charts=charts, mark=await newest(visit, hook), first=cursor is None,
+        states=states(), events=list(CATALOG), charts=charts, mark=mark, first=cursor is None,
     )  # fmt: skip
 
 
@@ -86,7 +87,9 @@ async def delivery(visit: Visit, site: HookSite) -> Answer:
     return await _delivery_page(visit, site, hook)
 
 
-async def _delivery_page(visit: Visit, site: HookSite, hook: Hook, *, waits: bool = False) -> Answer:
+async def _delivery_page(visit: Visit, site: HookSite, hook: Hook, *, waits_since: str = "") -> Answer:
+    """`waits_since`: the mark that was there before the reader began to wait for another attempt."""
+    mark = waits_since or await newest(visit, hook)  # before what is shown: else what comes between is never told of
     found = await _find(visit, hook, visit.call.path_integer("delivery_id"))
     attempts = await _attempts(visit, hook, found.guid)
     compared = None
@@ -95,7 +98,7 @@ async def _delivery_page(visit: Visit, site: HookSite, hook: Hook, *, waits: boo
     return visit.page(
         "hooks/delivery.html", site=site, hook=hook, delivery=found, attempts=attempts, compared=compared,
         payload=_payload(found), body=body_text(found.response.payload), curl=curl.command(found), states=states(),
-        charts=charts, visible=visible, waits=waits, mark=await newest(visit, hook), file=curl.FILE,
+        charts=charts, visible=visible, waits=bool(waits_since), mark=mark, file=curl.FILE,
     )  # fmt: skip
 
 
@@ -167,11 +170,12 @@ async def redeliver(visit: Visit, site: HookSite) -> Answer:
 async def next_attempt(visit: Visit, site: HookSite) -> Answer:
     """Lead to the attempt that follows a delivery, as soon as there is one."""
     hook = await hook_at(visit)
+    mark = await newest(visit, hook)
     found = await _find(visit, hook, visit.call.path_integer("delivery_id"))
     later = [each for each in await _attempts(visit, hook, found.guid) if each.id > found.id]
     if later:
         return visit.done(f"{site.address(hook.id)}/deliveries/{later[0].id}", gettext("It was sent again."))
-    return await _delivery_page(visit, site, hook, waits=True)
+    return await _delivery_page(visit, site, hook, waits_since=mark)
 
 
 @places.post("/{hook_id}/redeliveries")

@@ -11,6 +11,7 @@ export default class extends Controller {
   static values = { url: String, mark: String }
 
   connect() {
+    this.asks = true
     this.wait = SOONEST_MS
     this.seen = () => { if (!document.hidden) this.soon() }
     document.addEventListener("visibilitychange", this.seen)
@@ -18,6 +19,7 @@ export default class extends Controller {
   }
 
   disconnect() {
+    this.asks = false // the element may stay, in a page that has nothing to ask any more
     clearTimeout(this.timer)
     document.removeEventListener("visibilitychange", this.seen)
   }
@@ -42,12 +44,13 @@ export default class extends Controller {
       const response = await fetch(this.urlValue, { headers: { Accept: "text/plain" } })
       // Signed out, or deleted: asking on would not help.
       if (!response.ok || response.redirected) return
-      if ((await response.text()) !== this.markValue && !document.querySelector("[data-busy]")) {
+      const mark = await response.text()
+      if (this.asks && mark !== this.markValue && !document.querySelector("[data-busy]")) {
         Turbo.session.refresh(document.baseURI)
       }
     } catch (error) {
       if (!(error instanceof TypeError)) throw error // the server is away for a moment
     }
-    if (this.element.isConnected) this.plan()
+    if (this.asks) this.plan()
   }
 }
