@@ -19,12 +19,15 @@ from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.web.places_kit import add_in
 from tests.web.webhooks import Office, Visitor, office, text_of
+from workhook.delivery.retention import prune
 from workhook.hooks.receivers import BODY_MAX_BYTES, KEPT
 from workhook.hooks.tables import arrivals
 from workhook.http.calls import Services
+from workhook.storage.metadata import big
 
 __all__ = ["office"]
 _arrivals_of = sa.select(arrivals.c.id).where(arrivals.c.hook_id == sa.bindparam("hook_id", type_=sa.Integer()))
+_age = sa.update(arrivals).where(arrivals.c.id == big("arrival_id")).values(arrived_at=1)
 _EVENT = re.compile(r'class="arrival-event">([^<]*)<')
 
 
@@ -84,7 +87,7 @@ def test_a_card_makes_an_event_that_the_page_hears_of(office: Office) -> None:
 )
 def test_what_another_sends_is_told_apart(office: Office, headers: dict[str, str], told: str) -> None:
     owner, hook = make(office)
-    answer = post(office, hook["config"]["url"], X_GitHub_Event="forged", **headers)
+    answer = post(office, hook["config"]["url"], b"{}", X_GitHub_Event="forged", **headers)
     assert answer.status_code == 200
     newest = text_of(owner.get("/receiver")).partition("forged")[2].partition("ping")[0]
     assert told in newest
@@ -179,6 +182,20 @@ def test_it_goes_with_its_webhook(office: Office) -> None:
         return len(found)
 
     assert office.server.run(rows) == 0
+
+
+def test_what_arrived_goes_with_the_retention(office: Office) -> None:
+    owner, hook = make(office)
+    post(office, hook["config"]["url"], X_GitHub_Event="recent")
+
+    async def prune_first(services: Services) -> int:
+        async with services.database.transaction() as tx:
+            rows = await tx.fetch_all(_arrivals_of, {"hook_id": hook["id"]})
+            await tx.execute(_age, {"arrival_id": min(row["id"] for row in rows)})
+        return (await prune(services.database, 1000, 1000))["arrivals"]
+
+    assert office.server.run(prune_first) == 1
+    assert events(owner) == ["recent"]
 
 
 def test_a_new_secret_signs_at_once(office: Office) -> None:

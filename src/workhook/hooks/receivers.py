@@ -36,12 +36,12 @@ HIDDEN = "********"
 
 _NOT_KEPT = frozenset({"authorization", "cookie", "proxy-authorization"})
 
-_insert = insert_into(receivers, "hook_id", "key_hash", "created_at")
+_insert = insert_into(receivers, "hook_id", "digest", "created_at")
 _hooks = sa.select(*(hooks.c[name] for name in HOOK_COLUMNS)).join_from(
     receivers, hooks, hooks.c.id == receivers.c.hook_id
 )
 _by_key = _hooks.join(projects, projects.c.repository_id == hooks.c.repository_id).where(
-    receivers.c.key_hash == sa.bindparam("key_hash", type_=sa.LargeBinary()), projects.c.deleted_at.is_(None)
+    receivers.c.digest == sa.bindparam("digest", type_=sa.LargeBinary()), projects.c.deleted_at.is_(None)
 )
 _of_repository = _hooks.where(hooks.c.repository_id == big("repository_id")).order_by(hooks.c.id.desc()).limit(1)
 _add = insert_into(arrivals, "hook_id", "arrived_at", "signature", "headers", "body", "size")
@@ -81,7 +81,7 @@ class Arrival(msgspec.Struct, frozen=True):
 async def create_receiver(write: actions.HookWrite, change: HookChange, key: str) -> Hook:
     """Create a webhook whose URL ends with the key, and its receiver. Raises what `actions.create_hook` does."""
     hook = await actions.create_hook(write, change)
-    values = {"hook_id": hook.id, "key_hash": digest_of(key), "created_at": hook.created_at}
+    values = {"hook_id": hook.id, "digest": digest_of(key), "created_at": hook.created_at}
     await write.tx.execute(_insert, values)
     return hook
 
@@ -107,7 +107,7 @@ async def find_newest_arrival(reader: Reader, hook_id: int) -> int:
 
 async def require_receiver(reader: Reader, key: str) -> Hook:
     """The webhook whose receiver has this key. Raises `NotFound`."""
-    row = await reader.fetch_one(_by_key, {"key_hash": digest_of(key)}) if is_receiver_key(key) else None
+    row = await reader.fetch_one(_by_key, {"digest": digest_of(key)}) if is_receiver_key(key) else None
     if row is None:
         raise NotFound()
     return hook_of(row)

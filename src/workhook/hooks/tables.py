@@ -164,7 +164,7 @@ receivers = sa.Table(
     sa.Column(
         "hook_id", sa.Integer, sa.ForeignKey("hooks.id", ondelete="CASCADE"), primary_key=True, autoincrement=False
     ),
-    sa.Column("key_hash", sa.LargeBinary, nullable=False, unique=True),  # SHA-256 of the last part of its address
+    sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),  # SHA-256 of the last part of its address
     sa.Column("created_at", Millis, nullable=False),
 )
 

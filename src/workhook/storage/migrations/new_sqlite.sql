@@ -1045,11 +1045,11 @@ CREATE INDEX ix_task_assignees_user ON task_assignees (user_id, task_id)
 
 CREATE TABLE receivers (
 	hook_id INTEGER NOT NULL,
-	key_hash BLOB NOT NULL,
+	digest BLOB NOT NULL,
 	created_at BIGINT NOT NULL,
 	CONSTRAINT pk_receivers PRIMARY KEY (hook_id),
 	CONSTRAINT fk_receivers_hook_id FOREIGN KEY(hook_id) REFERENCES hooks (id) ON DELETE CASCADE,
-	CONSTRAINT uq_receivers_key_hash UNIQUE (key_hash)
+	CONSTRAINT uq_receivers_digest UNIQUE (digest)
 )
 
 CREATE TABLE arrivals (

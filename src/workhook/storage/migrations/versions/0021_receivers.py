@@ -10,10 +10,10 @@ down_revision = "0020"
 def upgrade() -> None:
     make_table(
         "receivers",
-        "hook_id integer, key_hash bytea, created_at bigint",
+        "hook_id integer, digest bytea, created_at bigint",
         key="hook_id",
         foreign=["hook_id > hooks.id CASCADE"],
-        unique=["key_hash"],
+        unique=["digest"],
         create=create_table,
     )
     make_table(
