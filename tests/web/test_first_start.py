@@ -216,7 +216,7 @@ def test_nobody_writes_in_the_name_of_another(server: Server) -> None:
     comments = _comments(server, world.token, "Forged")
     assert len(comments) == 1
     assert comments[0]["user"]["username"] != owner.login
-    assert "wrote" in comments[0]["comment"]
+    assert "wrote" in comments[0]["text"]
 
 
 def test_a_private_project_stays_unseen(server: Server) -> None:
@@ -265,7 +265,7 @@ def _comments(server: Server, token: str, title: str) -> list[dict[str, Any]]:
         found = client.get("/api/v1/projects").json()["projects"]
         [project] = [each for each in found if each["title"] == title]
         [task] = client.get(f"/api/v1/projects/{project['id']}/tasks").json()["tasks"]
-        comments: list[dict[str, Any]] = client.get(f"/api/v1/tasks/{task['id']}/comments").json()["task_comments"]
+        comments: list[dict[str, Any]] = client.get(f"/api/v1/tasks/{task['id']}/task_comments").json()["task_comments"]
         return comments
 
 

@@ -61,6 +61,7 @@ def test_a_receiver_is_made_once_and_shows_the_ping(office: Office) -> None:
     assert "x-hub-signature-256" in page.text
     assert "webhook-signature" in page.text
     assert '"zen"' in text_of(page)
+    assert f'href="{owner.base}/receiver"' in owner.get(f"/{hook['id']}").text
     owner.send("/receiver")
     assert len(office.api("GET", f"{office.world.repo_path}/hooks")) == 1, "where there is one, it stays"
 

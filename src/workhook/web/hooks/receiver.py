@@ -97,7 +97,7 @@ async def add_card(visit: Visit) -> Answer:
     site = await _site(visit, "read")
     access = await visit.access()
     await visit.change(lambda write: _add_card(write, access))
-    return visit.done(_back(visit, site), gettext("A card was added. Its event is on its way."))
+    return visit.done(_back(visit, site))  # the page shows the event itself
 
 
 async def read_receiver(reader: Reader, owner: HookOwner) -> ReceiverView | None:
