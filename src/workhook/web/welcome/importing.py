@@ -22,7 +22,7 @@ from workhook.work.imports.plan import ImportPlan, People, members_of
 places = Places("import")
 
 EXPORT_MAX_BYTES = 16 * 1024 * 1024
-_one_at_a_time = asyncio.Lock()  # a file in memory, and what is read of it, is large
+_one_at_a_time = asyncio.Lock()  # what is read of a file takes many times its bytes
 
 
 class ImportResult(NamedTuple):
@@ -61,16 +61,16 @@ async def import_board(visit: Visit) -> Answer:
 async def take_export(visit: Visit, account: Account) -> ImportResult:
     """Read the file of the form and import it. Raises what `read_form` and `import_plan` do."""
     memory = _Memory()
-    async with _one_at_a_time:
-        form = await read_form(visit.call, memory, limit=EXPORT_MAX_BYTES, admit=visit.admit)
-        await visit.call.body_came()
-        await check_alive(visit.call, visit.session)
-        if form.faults or not memory.data:
-            return ImportResult(None, [gettext("Choose the file of the export first.")])
-        try:
+    form = await read_form(visit.call, memory, limit=EXPORT_MAX_BYTES, admit=visit.admit)
+    await visit.call.body_came()
+    await check_alive(visit.call, visit.session)
+    if form.faults or not memory.data:
+        return ImportResult(None, [gettext("Choose the file of the export first.")])
+    try:
+        async with _one_at_a_time:
             plan = await asyncio.to_thread(_plan, bytes(memory.data))
-        except trello.NotUsable as problem:
-            return ImportResult(None, problem.faults)
+    except trello.NotUsable as problem:
+        return ImportResult(None, problem.faults)
     try:
         return ImportResult(await _import(visit, account, plan), [])
     except Invalid as problem:
