@@ -17,13 +17,14 @@ from workhook.web.files import comments as file_comments
 from workhook.web.files import files
 from workhook.web.frame import assets, live
 from workhook.web.home import my_work, owner
-from workhook.web.hooks import deliveries, hooks, trying
+from workhook.web.hooks import deliveries, hooks, receiver, trying
 from workhook.web.listing import listing
 from workhook.web.search import search
 from workhook.web.signin import confirm, consent, installing, login, oidc
 from workhook.web.tasks import comments, history, preview, task, timers
 from workhook.web.time import entries, week
 from workhook.web.trash import trash
+from workhook.web.welcome import importing, welcome
 
 OPERATIONS: tuple[Operation, ...] = (
     *assets.routes,
@@ -40,6 +41,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *board.places,
     *files.places,
     *file_comments.places,
+    *receiver.routes,
+    *receiver.places,
     *hooks.places,
     *trying.places,
     *deliveries.places,
@@ -50,6 +53,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *activity.places,
     *week.places,
     *entries.places,
+    *welcome.places,
+    *importing.places,
     *owner.places,
     *task.places,
     *comments.places,
