@@ -10,7 +10,7 @@ from workhook.http.messages import prefers_page
 from workhook.http.operations import Handler, Operation
 from workhook.web.account import settings, tokens
 from workhook.web.activity import activity
-from workhook.web.board import board
+from workhook.web.board import board, columns, selection
 from workhook.web.calendar import calendar
 from workhook.web.docs import pages as docs
 from workhook.web.files import comments as file_comments
@@ -39,6 +39,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *live.places,
     *docs.routes,
     *board.places,
+    *columns.places,
+    *selection.places,
     *files.places,
     *file_comments.places,
     *receiver.routes,
