@@ -18,6 +18,7 @@ from workhook.web.frame import assets, live
 from workhook.web.home import my_work, owner
 from workhook.web.hooks import deliveries, hooks, trying
 from workhook.web.listing import listing
+from workhook.web.people import invited, people
 from workhook.web.search import search
 from workhook.web.signin import confirm, consent, installing, login, oidc
 from workhook.web.tasks import comments, task, timers
@@ -49,6 +50,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *week.places,
     *entries.places,
     *owner.places,
+    *people.places,
+    *invited.places,
     *task.places,
     *comments.places,
     *timers.places,
