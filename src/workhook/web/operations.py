@@ -19,6 +19,7 @@ from workhook.web.home import my_work, owner
 from workhook.web.hooks import deliveries, hooks, trying
 from workhook.web.listing import listing
 from workhook.web.people import invited, people
+from workhook.web.project import collaborators, general, outsiders
 from workhook.web.search import search
 from workhook.web.signin import confirm, consent, installing, login, oidc
 from workhook.web.tasks import comments, task, timers
@@ -51,6 +52,9 @@ OPERATIONS: tuple[Operation, ...] = (
     *entries.places,
     *owner.places,
     *people.places,
+    *general.places,
+    *collaborators.places,
+    *outsiders.places,
     *invited.places,
     *task.places,
     *comments.places,

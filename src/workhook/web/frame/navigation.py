@@ -10,7 +10,8 @@ from workhook.work.access import Access
 
 
 class Tab(NamedTuple):
-    """A tab. `path` goes behind the address of the project or organization; `go` is the letter that follows `g` on the keyboard."""
+    """A tab. `path` goes behind the address of the project or organization; `go` is the letter that follows `g` on the
+    keyboard."""
 
     name: str
     path: str
@@ -32,6 +33,8 @@ def places_of(access: Access) -> list[Tab]:
         places.append(Tab("webhooks", "/webhooks", "webhook", gettext("Webhooks"), "w"))
     if not access.is_client:
         places.append(Tab("trash", "/trash", "trash-2", gettext("Trash")))
+    if access.repository.role == "admin":
+        places.append(Tab("settings", "/settings", "settings", gettext("Settings")))
     return places
 
 
