@@ -10,6 +10,7 @@ from workhook.http.messages import prefers_page
 from workhook.http.operations import Handler, Operation
 from workhook.web.account import settings, tokens
 from workhook.web.activity import activity
+from workhook.web.audit import entries as audit_entries
 from workhook.web.board import board
 from workhook.web.calendar import calendar
 from workhook.web.files import comments as file_comments
@@ -52,6 +53,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *entries.places,
     *owner.places,
     *people.places,
+    *audit_entries.places,
     *general.places,
     *collaborators.places,
     *outsiders.places,

@@ -16,6 +16,7 @@ from workhook.web.frame.texts import gettext
 from workhook.web.project.view import administered, refused, settings_address, settings_page
 from workhook.work.access import Access
 from workhook.work.invitations import repository as api
+from workhook.work.invitations.organization import find_user
 from workhook.work.members.admin_actions import is_collaborator
 
 places = Places("collaborators")
@@ -40,7 +41,7 @@ async def add(visit: Visit) -> Answer:
 async def _add(write: Write, access: Access, who: str, body: api.CollaboratorBody) -> str:
     """What there is to say of it. Raises `Invalid`."""
     try:
-        login = (await api.find_user(write, who)).account.login
+        login = (await find_user(write, who)).account.login
     except NotFound:
         message = gettext("There is nobody with the login “%(login)s”.") % {"login": who}
         raise Invalid(faults=[Fault(field="who", message=message)]) from None
