@@ -111,11 +111,11 @@ def test_the_secret_is_only_for_who_has_just_shown_who_they_are(office: Office) 
     age_sign_in(office.server, office.team.owner)
     confirm = f"/login/confirm?return_to={quote(f'{owner.base}/{hook}/secret', safe='')}"
     for fields in ({"secret_kind": "make"}, {"secret_kind": "own", "secret": "mine"}, {"secret_kind": "none"}):
-        assert owner.send(f"/{hook}/secret", **fields).headers["location"] == confirm
+        assert owner.send(f"/{hook}/secret", status=303, **fields).headers["location"] == confirm
     assert owner.get(f"/{hook}/secret", status=303).headers["location"] == confirm
     new = f"/login/confirm?return_to={quote(f'{owner.base}/new', safe='')}"
     assert owner.get("/new", status=303).headers["location"] == new
-    made = owner.send(url=f"{office.receiver.url}/other", secret_kind="make", **_FORM)
+    made = owner.send(url=f"{office.receiver.url}/other", secret_kind="make", status=303, **_FORM)
     assert made.headers["location"] == new
     assert len(office.api("GET", f"{office.world.repo_path}/hooks")) == 1
     page = owner.get(f"/{hook}").text

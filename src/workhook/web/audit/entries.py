@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -16,6 +17,7 @@ from workhook.identity.audit_api import LINES, AuditEntry, entry_of, export_line
 from workhook.identity.audit_queries import Selection, parse_phrase
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Organization
+from workhook.storage import Row
 from workhook.web.frame import paging
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
@@ -53,23 +55,37 @@ async def audit_log(visit: Visit) -> Answer:
     """Show the audit log of an organization, the newest entries first."""
     place = await visit.organization("audit_log.read")
     cursor = visit.call.query_integer("cursor", 0, low=0, high=2**53)
-    chosen = AuditFilter()
     try:
         chosen = _chosen(visit)
         selection = _selection(place, chosen)
     except Invalid as problem:
-        faults = [each.message for each in problem.faults if each.message]
-        return _page(visit, place, chosen, status=422, faults=faults, lines=[])
+        return _page(visit, place, AuditFilter(**_given(visit)), [], faults=problem.faults)
     rows = await audit_queries.read(visit.database, selection, beyond=cursor or None, limit=ROWS + 1)
     more = paging.with_query(visit, cursor=str(rows[ROWS - 1]["id"])) if len(rows) > ROWS else None
-    lines = [_line(entry_of(row)) for row in rows[:ROWS]]
-    return _page(visit, place, chosen, faults=[], lines=lines, more=more, begins=not cursor)
+    return _page(visit, place, chosen, rows[:ROWS], more=more, begins=not cursor)
 
 
-def _page(visit: Visit, place: Organization, chosen: AuditFilter, *, status: int = 200, **context: object) -> Answer:
-    shown = {"more": None, "begins": True, **context}
-    query = paging.with_query(visit, cursor=None)
-    return visit.page("audit/entries.html", status=status, place=place, chosen=chosen, query=query, **shown)
+def _page(
+    visit: Visit,
+    place: Organization,
+    chosen: AuditFilter,
+    rows: Sequence[Row],
+    *,
+    more: str | None = None,
+    begins: bool = True,
+    faults: Sequence[Fault] = (),
+) -> Answer:
+    return visit.page(
+        "audit/entries.html",
+        status=422 if faults else 200,
+        place=place,
+        chosen=chosen,
+        lines=[_line(entry_of(row)) for row in rows],
+        query=paging.with_query(visit, cursor=None),
+        more=more,
+        begins=begins,
+        faults=[each.message for each in faults if each.message],
+    )
 
 
 @places.get("/{owner}/audit/entries.jsonl", head=False)
@@ -84,11 +100,15 @@ async def export(visit: Visit) -> Answer:
     return Answer(export_lines(visit.database, selection), media_type=LINES, headers=headers)
 
 
+def _given(visit: Visit) -> dict[str, str]:
+    """The filters as they were typed."""
+    names = AuditFilter.__struct_fields__
+    return {name: value.strip() for name, value in paging.given(visit).items() if name in names}
+
+
 def _chosen(visit: Visit) -> AuditFilter:
     """Raises `Invalid`."""
-    names = AuditFilter.__struct_fields__
-    given = {name: [value.strip()] for name, value in paging.given(visit).items() if name in names}
-    return parameters.gather(AuditFilter, given, {})
+    return parameters.gather(AuditFilter, {name: [value] for name, value in _given(visit).items()}, {})
 
 
 def _selection(place: Organization, chosen: AuditFilter) -> Selection:
