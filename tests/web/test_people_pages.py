@@ -225,7 +225,10 @@ def test_who_signed_in_long_ago_shows_again_who_they_are(crew: Crew) -> None:
         assert each.status_code == 303
         assert each.headers["location"].startswith(f"/login/confirm?return_to=%2F{crew.world.organization}%2Fpeople")
     assert crew.roles() == {crew.owner.login: "admin", member.login: "member"}
-    assert person.login in owner.get(crew.path).text
+    page = owner.get(crew.path).text
+    assert person.login in page
+    assert 'id="who"' not in page, "nothing is typed in vain"
+    assert f'href="/login/confirm?return_to={crew.path}"' in page
 
 
 def test_there_are_pages_of_people(crew: Crew) -> None:

@@ -261,4 +261,6 @@ def test_who_signed_in_long_ago_shows_again_who_they_are(office: Office) -> None
     ]
     assert {each.headers["location"].partition("?")[0] for each in answers} == {"/login/confirm"}
     assert (office.roles(), list(office.clients().values())) == (before, [client])
-    assert owner.get(office.path).status_code == 200
+    page = owner.get(office.path).text
+    assert 'id="who"' not in page, "nothing is typed in vain"
+    assert f'href="/login/confirm?return_to={office.path}"' in page
