@@ -10,8 +10,10 @@ import pytest
 
 from tests.harness.server import Server
 from tests.web.browser import Browser, Person, add_person, forms
-from tests.web.places_kit import add_in, age_sign_in
+from tests.web.places_kit import add_in, age_sign_in, join
 from tests.web.studio import Studio, open_studio, page_of, send, text_of, undo
+from workhook.http.calls import Services
+from workhook.identity import actions, queries
 
 HOSTILE = "<b>Bold</b> \u202egnp.exe \U0001f419 " + "W" * 200
 
@@ -182,6 +184,11 @@ def test_an_owner_needs_not_be_added(office: Office) -> None:
     page = after(owner, owner.fill(office.path, f"{office.path}/people", who=login, role="read"))
     assert "may do everything here already" in page
     assert office.roles() == {}
+    person = office.add("write")
+    join(office.server, office.studio.team.world, person, "owner")
+    page = after(owner, send(owner, f"{office.path}/people/{person.login}/role", role="read"))
+    assert f"{person.login} is an owner of the organization" in page
+    assert office.roles() == {person.login: "admin"}
 
 
 def test_nobody_is_added_by_a_name_that_nobody_has(office: Office) -> None:
@@ -214,6 +221,20 @@ def test_an_invitation_is_declined_or_taken_back(office: Office) -> None:
     assert send(browser, accept).status_code == 404
     undo(owner, answer)
     assert invitation(end="/accept")
+
+
+def test_a_long_list_says_that_it_is_longer(office: Office) -> None:
+    async def fill(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            here = await queries.find_repository(tx, office.studio.team.world.organization, "website")
+            assert here is not None
+            for number in range(101):
+                user = await actions.create_account(tx, "user", f"p{number}-{here.id}", name=None, email=None)
+                await actions.set_collaborator(tx, here, user, "read")
+
+    office.server.run(fill)
+    page = text_of(page_of(office.studio.owner, office.path))
+    assert page.count("Only the first 100 are shown.") == 1
 
 
 def test_clients_come_and_go(office: Office) -> None:

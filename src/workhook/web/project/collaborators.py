@@ -48,14 +48,15 @@ async def _add(write: Write, access: Access, who: str, body: api.CollaboratorBod
     answer = await api.repository_collaborators_set(write, login, body)
     if answer.status == 201:
         return gettext("%(login)s is invited.") % {"login": login}
-    if not access.repository.organization or not await _owns(write, access, login):
-        return gettext("%(login)s is in the project now.") % {"login": login}
-    return gettext("%(login)s is an owner of the organization, and may do everything here already.") % {"login": login}
+    return await _said(write, access, login, gettext("%(login)s is in the project now."))
 
 
-async def _owns(write: Write, access: Access, login: str) -> bool:
+async def _said(write: Write, access: Access, login: str, text: str) -> str:
+    """What there is to say to somebody who gave a role in the project; to owners none can be given."""
     member = await members.find_member(write.tx, access.repository.owner.id, login)
-    return member is not None and member.role == "owner"
+    if member is not None and member.role == "owner":
+        text = gettext("%(login)s is an owner of the organization, and may do everything here already.")
+    return text % {"login": login}
 
 
 @places.post("/{owner}/{project}/settings/people/{login}/role")
@@ -70,10 +71,9 @@ async def change_role(visit: Visit) -> Answer:
         if account is None or not await is_collaborator(write.tx, access.repository, account):
             raise NotFound()
         await api.repository_collaborators_set(write, account.login, body)
-        return account.login
+        return await _said(write, access, account.login, gettext("The role of %(login)s was changed."))
 
-    changed = await visit.change(change)
-    text = gettext("The role of %(login)s was changed.") % {"login": changed}
+    text = await visit.change(change)
     if _is_own(visit) and body.permission != "admin":
         return visit.done("/", text)
     return visit.done(settings_address(visit, SECTION), text)

@@ -51,7 +51,7 @@ def settings_address(visit: Visit, section: str = "") -> str:
 async def settings_page(visit: Visit, access: Access, form: RefusedForm | None = None) -> Answer:
     """The page, or with `form` the page that a form has not changed."""
     reader, repository, page = visit.database, access.repository, Page(SHOWN_MAX)
-    added, _ = await members.list_collaborators(reader, repository, "direct", "none", page)
+    added, total = await members.list_collaborators(reader, repository, "direct", "none", page)
     waiting, _ = await invitations.list_of_repository(reader, repository, visit.actor.user, page)
     clients: Any = await list_clients(visit.call, repository.project_id, ListQuery(per_page=SHOWN_MAX))
     return visit.page(
@@ -59,8 +59,10 @@ async def settings_page(visit: Visit, access: Access, form: RefusedForm | None =
         status=422 if form else 200,
         access=access,
         added=added,
+        more_added=total > len(added),
         waiting=waiting,
         clients=clients.body.clients,
+        more_clients=bool(clients.headers),
         form=form or RefusedForm(),
         faults=form.faults if form else [],
     )
