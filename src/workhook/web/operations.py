@@ -10,6 +10,7 @@ from workhook.http.messages import prefers_page
 from workhook.http.operations import Handler, Operation
 from workhook.web.account import settings, tokens
 from workhook.web.activity import activity
+from workhook.web.audit import entries as audit_entries
 from workhook.web.board import board, columns, selection
 from workhook.web.calendar import calendar
 from workhook.web.docs import pages as docs
@@ -19,6 +20,8 @@ from workhook.web.frame import assets, live
 from workhook.web.home import my_work, owner
 from workhook.web.hooks import deliveries, hooks, receiver, trying
 from workhook.web.listing import listing
+from workhook.web.people import invited, people
+from workhook.web.project import collaborators, general, outsiders
 from workhook.web.search import search
 from workhook.web.signin import confirm, consent, installing, login, oidc
 from workhook.web.tasks import comments, history, preview, task, timers
@@ -58,6 +61,12 @@ OPERATIONS: tuple[Operation, ...] = (
     *welcome.places,
     *importing.places,
     *owner.places,
+    *people.places,
+    *audit_entries.places,
+    *general.places,
+    *collaborators.places,
+    *outsiders.places,
+    *invited.places,
     *task.places,
     *comments.places,
     *preview.places,
