@@ -27,7 +27,7 @@ FILTERS = ("q", "assignee", "label", "priority", "due")
 TICKED, ITEM = "complete", ("complete", "incomplete")
 
 
-class Card(msgspec.Struct, frozen=True):
+class BoardCard(msgspec.Struct, frozen=True):
     """A task on the board. `labels`: each with its colour. `state`: bad (overdue), warn (due within a day), or empty.
     `ticked` of `items` of its checklists are done. `runs`: a timer of somebody does."""
 
@@ -52,7 +52,7 @@ class BoardColumn(msgspec.Struct, frozen=True):
     than a board shows."""
 
     column: Column
-    cards: Sequence[Card]
+    cards: Sequence[BoardCard]
     count: int
     more: bool
 
@@ -102,11 +102,11 @@ async def _running(reader: Reader, access: Access) -> set[str]:
     return {each.task.id for each in await list_running(reader, access, limit=TIMERS_MAX) if each.task is not None}
 
 
-def _card(task: Any, comments: Mapping[str, int], running: set[str], now: int) -> Card:
+def _card(task: Any, comments: Mapping[str, int], running: set[str], now: int) -> BoardCard:
     deadline = None if task.deadline is None else parse_rfc3339(task.deadline)
     ticks = [value for items in task.sections.values() for value in items.values() if value in ITEM]
     labels, people = task.labels, task.assignees
-    return Card(
+    return BoardCard(
         id=task.id,
         title=task.title,
         labels=[(label, hue(label)) for label in labels[:LABELS_SHOWN]],
