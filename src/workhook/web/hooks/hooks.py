@@ -109,6 +109,7 @@ async def _hook_page(
     return visit.page(
         "hooks/hook.html", status=status, site=site, hook=found, health=its, form=form, own=own, common=common,
         charts=charts, rotations=ROTATIONS_S, secret_faults=secret_faults or {},
+        arrives_here=site.access is not None and visit.call.services.own.is_receiver(found.config["url"]),
     )  # fmt: skip
 
 
