@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from workhook.core.errors import NotFound
 from workhook.http.calls import Answer
 from workhook.identity import invitations
+from workhook.identity.context import Write
 from workhook.identity.invitations import Invitation
 from workhook.storage.pages import Page
 from workhook.web.frame.places import Places, Visit
@@ -46,8 +48,17 @@ async def decline_organization(visit: Visit) -> Answer:
 async def accept_project(visit: Visit) -> Answer:
     """Join a project."""
     invitation_id = visit.call.path_integer("invitation_id")
-    await visit.change(lambda write: repository.user_repository_invitations_accept(write, invitation_id))
-    return visit.done("/", gettext("You are in the project now."))
+
+    async def accept(write: Write) -> Invitation:
+        found = await invitations.find_to_repository(write.tx, write.actor.user, invitation_id)
+        if found is None:
+            raise NotFound()
+        await repository.join(write, found)
+        return found
+
+    joined = (await visit.change(accept)).repository
+    assert joined is not None, "it is to a project"
+    return visit.done(f"/{joined.full_name}", gettext("You are in the project now."))
 
 
 @places.post("/invitations/projects/{invitation_id}/decline")
