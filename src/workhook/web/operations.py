@@ -10,6 +10,7 @@ from workhook.http.messages import prefers_page
 from workhook.http.operations import Handler, Operation
 from workhook.web.account import settings, tokens
 from workhook.web.activity import activity
+from workhook.web.billing import invoices
 from workhook.web.board import board
 from workhook.web.calendar import calendar
 from workhook.web.files import comments as file_comments
@@ -36,6 +37,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *confirm.places,
     *live.places,
     *board.places,
+    *invoices.places,
     *files.places,
     *file_comments.places,
     *hooks.places,
