@@ -1,4 +1,5 @@
-"""What the package holds beside its source: the pages' scripts and icons from npm, and the texts of other languages.
+"""What the package holds beside its source: the pages' scripts and icons from npm, the texts of other languages, and
+the guide, made of `docs/`.
 
 The packaging backend runs this for each wheel, for editable installs too. `assets/package-lock.json` names every npm
 package with its hash; Node comes with a build requirement. What is there already is not fetched again.
@@ -7,12 +8,13 @@ package with its hash; Node comes with a build requirement. What is there alread
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import re
 import shutil
 import subprocess
 import tempfile
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
@@ -21,11 +23,15 @@ ROOT = Path(__file__).parent
 ASSETS = ROOT / "assets"
 VENDOR = ROOT / "src" / "workhook" / "web" / "static" / "vendor"
 LOCALES = ROOT / "src" / "workhook" / "web" / "locales"
+DOCS = ROOT / "docs"
+GUIDE = ROOT / "src" / "workhook" / "web" / "docs" / "guide.json"
 
 SCRIPTS = {
     "turbo.js": "@hotwired/turbo/dist/turbo.es2017-esm.js",
     "stimulus.js": "@hotwired/stimulus/dist/stimulus.js",
     "sortable.js": "sortablejs/modular/sortable.esm.js",
+    "swagger-ui.js": "swagger-ui-dist/swagger-ui-bundle.js",  # of `/docs` alone
+    "swagger-ui.css": "swagger-ui-dist/swagger-ui.css",
 }
 _NPM_TIMEOUT_S = 600
 _SHAPES = re.compile(r"<svg[^>]*>(.*)</svg>", re.DOTALL)
@@ -37,6 +43,7 @@ class CustomBuildHook(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         make_vendor()
         compile_texts()
+        make_guide()
 
 
 def make_vendor() -> None:
@@ -100,8 +107,8 @@ def _sprite(icons: Path) -> str:
 def _licenses(modules: Path) -> str:
     """The licenses of what was taken: they ask to go along."""
     texts = []
-    for package in ("@hotwired/turbo", "@hotwired/stimulus", "sortablejs", "lucide-static"):
-        files = [each for each in (modules / package).iterdir() if "licen" in each.name.lower()]
+    for package in ("@hotwired/turbo", "@hotwired/stimulus", "sortablejs", "lucide-static", "swagger-ui-dist"):
+        files = [each for each in (modules / package).iterdir() if re.search("licen|notice", each.name.lower())]
         texts += [f"{package}\n\n{each.read_text()}\n" for each in files]
     return "\n".join(texts)
 
@@ -118,6 +125,83 @@ def compile_texts() -> None:
             write_mo(file, catalog)
 
 
-if __name__ == "__main__":  # for working on texts and icons without a new install
+# --- the guide ---------------------------------------------------------------------------------------------------
+
+
+def make_guide() -> None:
+    """Write `GUIDE`: each page of `docs/` with its address, title, HTML, and sections for the search."""
+    pages = [_guide_page(each) for each in sorted(DOCS.rglob("*.md"))]
+    made = GUIDE.with_suffix(f".json{os.getpid()}")
+    made.write_text(json.dumps(pages, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
+    made.replace(GUIDE)
+
+
+def _guide_page(path: Path) -> dict[str, Any]:
+    from markdown_it import MarkdownIt
+
+    markdown = MarkdownIt("commonmark", {"html": False}).enable("table")
+    tokens = markdown.parse(path.read_text(encoding="utf-8"))
+    sections = _sections(tokens)
+    folder = PurePosixPath(path.parent.relative_to(DOCS).as_posix())
+    for token in tokens:
+        token.attrs.pop("style", None)  # of aligned cells; the policy of the pages allows no inline style
+        if token.type == "fence":
+            token.attrs["tabindex"] = "0"  # it may be wider than the window
+        closes = "a"
+        for child in token.children or []:
+            if child.type == "link_open":
+                closes = _lead_to_guide(child, folder)
+            elif child.type == "link_close":
+                child.tag = closes
+    html = markdown.renderer.render(tokens[3:], markdown.options, {})  # the page has the title above it
+    html = re.sub(r"<pre><code([^>]*) tabindex=\"0\"", r'<pre tabindex="0"><code\1', html)
+    return {"name": _guide_name(path), "title": sections[0]["heading"], "html": html, "sections": sections}
+
+
+def _guide_name(path: Path) -> str:
+    """Under `/docs/guide/`: `how-to/tokens`, and `how-to` for the page `README.md` of a folder."""
+    name = path.relative_to(DOCS).with_suffix("")
+    return (name.parent if name.name == "README" else name).as_posix()
+
+
+def _sections(tokens: list[Any]) -> list[dict[str, str]]:
+    """The text below each heading. Gives the headings the anchors that code hosts give them."""
+    sections: list[dict[str, str]] = []
+    seen: dict[str, int] = {}
+    for number, token in enumerate(tokens):
+        if token.type == "heading_open":
+            heading = _plain(tokens[number + 1])
+            anchor = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+            seen[anchor] = seen.get(anchor, -1) + 1
+            anchor += f"-{seen[anchor]}" if seen[anchor] else ""
+            token.attrs["id"] = anchor
+            sections.append({"anchor": anchor, "heading": heading, "text": ""})
+        elif token.type in ("inline", "fence") and tokens[number - 1].type != "heading_open":
+            text = _plain(token) if token.type == "inline" else token.content
+            sections[-1]["text"] += f"{' '.join(text.split())} "
+    return sections
+
+
+def _plain(token: Any) -> str:
+    return "".join(each.content if each.type != "softbreak" else " " for each in token.children or [])
+
+
+def _lead_to_guide(link: Any, folder: PurePosixPath) -> str:
+    """Links between pages are relative in the repository. What is no page of the guide becomes a `span`, not a link.
+    Returns the name of the element."""
+    target, hash_sign, anchor = link.attrs["href"].partition("#")
+    if re.match("[a-z]+:", target) or not target:
+        return "a"
+    path = Path(os.path.normpath(DOCS / folder / target))
+    if path.suffix == ".md" and path.is_relative_to(DOCS) and path.is_file():
+        link.attrs["href"] = f"/docs/guide/{_guide_name(path)}{hash_sign}{anchor}"
+    else:
+        link.tag = "span"
+        del link.attrs["href"]
+    return str(link.tag)
+
+
+if __name__ == "__main__":  # for working on texts, icons and docs without a new install
     make_vendor()
     compile_texts()
+    make_guide()

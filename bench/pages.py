@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,8 +25,14 @@ from workhook.identity.signin import sessions
 CARDS = 200
 COLUMNS = 5
 DELIVERIES = 30
+COMMENTS = 10
+COMMENT = "Looks *good* to me, see https://example.com/brief for the rest."
+TEXT = "The logo has to be **calm** and work at *16 px*, see https://example.com/brief.\n\n- the dot\n- the gap\n\n"
 PAGES_A_ROUND = 50
-_LOADED = re.compile(r'(?:href|src)="(/static/[^"#]+)[^"]*"|"(/static/[^"]+)"')
+_NAMED = re.compile(r'(?:href|src)="(/static/[^"#]+)')
+_IMPORT_MAP = re.compile(r'<script type="importmap">(.*?)</script>')
+_CONTROLLERS = re.compile(r'<meta name="controllers" content="([^"]*)">')
+_IMPORTED = re.compile(r"""^import\s(?:[^"';]*?\sfrom\s)?["']([^"']+)["']""", re.MULTILINE)
 
 
 @dataclass
@@ -52,8 +59,16 @@ class Studio:
         for _ in range(COLUMNS):
             _, task_ids = self.board.column(self.board.projects[0], CARDS // COLUMNS)
             self.task_id = task_ids[0]
+        self._write()
         self.project = "/benchers/bench0"
         self._deliver(shared)
+
+    def _write(self) -> None:
+        """The task says something, and so do others about it."""
+        task = f"{self.board.url}/api/v1/tasks/{self.task_id}"
+        self.board.call("PATCH", task, json={"description": TEXT * 4, "labels": ["print", "urgent"]})
+        for _ in range(COMMENTS):
+            self.board.call("POST", f"{task}/task_comments", json={"text": COMMENT})
 
     def _deliver(self, shared: Shared) -> None:
         shared.receiver.reset()
@@ -86,8 +101,23 @@ class Studio:
         """What a browser that has nothing yet loads, and one that has been there."""
         page = self._get(path)
         later = int(page.headers["content-length"])
-        files = sorted({found[0] or found[1] for found in _LOADED.findall(page.text)})
-        return Loaded(later + sum(int(self._get(each).headers["content-length"]) for each in files), later)
+        return Loaded(later + sum(self._files(page.text).values()), later)
+
+    def _files(self, page: str) -> dict[str, int]:
+        """The bytes of each file that the page loads: of the import map only what its scripts import."""
+        [found] = _IMPORT_MAP.findall(page)
+        modules: dict[str, str] = json.loads(found)["imports"]
+        named = " ".join(_CONTROLLERS.findall(page)).split()
+        waiting = [*_NAMED.findall(page), *(modules[f"workhook/{name}"] for name in named)]
+        sizes: dict[str, int] = {}
+        while waiting:
+            if (path := waiting.pop()) in sizes:
+                continue
+            answer = self._get(path)
+            sizes[path] = int(answer.headers["content-length"])
+            if ".js?" in path:
+                waiting += [modules[name] for name in _IMPORTED.findall(answer.text)]
+        return sizes
 
     def _get(self, path: str) -> httpx.Response:
         answer = self._http.get(path)
@@ -112,7 +142,7 @@ def figures(shared: Shared) -> Iterator[Figure]:
     """Those that the plan names."""
     every = [
         Figure("W1", f"a board of {CARDS} cards, CPU of the server", "ms", "at most", 25),
-        Figure("W2", "a task, CPU of the server", "ms", "at most", 10),
+        Figure("W2", f"a task with {COMMENTS} comments, CPU of the server", "ms", "at most", 10),
         Figure("W3", f"a page of {DELIVERIES} deliveries, CPU of the server", "ms", "at most", 15),
         Figure("W4", "the board for the first time, compressed", "KB", "at most", 120),
         Figure("W5", "the board again, compressed", "KB", "at most", 30),

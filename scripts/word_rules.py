@@ -28,6 +28,7 @@ _LIKEWISE = re.compile(r"\blikewise\b", re.IGNORECASE)
 
 _FENCE = re.compile(r"^ *(```|~~~).*?^ *\1 *$", re.MULTILINE | re.DOTALL)
 _CODE = re.compile(r"(`+).+?\1", re.DOTALL)
+_TAG = re.compile(r"</?[a-z][^>]*>")
 _HEADING = re.compile(r"^#+ .*$", re.MULTILINE)
 _BLOCK = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*>|#]|\d+\. ))|\|")
 _SENTENCE = re.compile(r"(?<=[.!?])[\"')*_]*\s+")
@@ -81,10 +82,11 @@ def likewise_violations(sources: Iterable[Source], documents: Iterable[Path]) ->
 def long_sentences(text: str) -> list[str]:
     """The sentences of a Markdown document that have more than `SENTENCE_MAX_WORDS` words.
 
-    Code in a line counts as one word, blocks of code as none. A heading, an item of a list and a cell of a table end
-    their sentences.
+    Code in a line counts as one word, blocks of code and HTML tags as none. A heading, an item of a list and a cell of
+    a table end their sentences.
     """
-    text = _HEADING.sub(r"\g<0>\n", _CODE.sub("code", _FENCE.sub("\n\n", text)))
+    text = _TAG.sub(" ", _CODE.sub("code", _FENCE.sub("\n\n", text)))
+    text = _HEADING.sub(r"\g<0>\n", text)
     sentences = [each for block in _BLOCK.split(text) for each in _SENTENCE.split(block)]
     return [each for each in sentences if sum(1 for word in each.split() if _WORD.search(word)) > SENTENCE_MAX_WORDS]
 

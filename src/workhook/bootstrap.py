@@ -12,6 +12,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from workhook.core.config import Settings
+from workhook.core.own_address import OwnAddress
 from workhook.core.vault import Vault, open_vault
 from workhook.events import outbox
 from workhook.hooks.fan_out import fan_out
@@ -50,14 +51,16 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
     database = await _open_database(settings, serving=serving)
     blobs = open_blobs(settings.data, settings.files_url)
     closing: list[Callable[[], Awaitable[None]]] = []
+    own = OwnAddress(settings.base_url)
     try:
         services = Services(
             settings=settings,
             database=database,
             vault=await _open_vault(settings, database),
             blobs=blobs,
-            check_url=lambda url: _check_url(url, settings),
+            check_url=lambda url: None if own.is_receiver(url) else _check_url(url, settings),
             standing=_standing,
+            own=own,
             closing=closing,
         )
         removal.links_start_with(services.base)

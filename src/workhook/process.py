@@ -55,7 +55,7 @@ class Delivery:
             proxy=settings.delivery_proxy,
             connections_max=_connections_of_deliveries(beside_api=beside_api),
         )
-        self._sender = Sender(AddressPolicy(settings.delivery_allow_networks), sending)
+        self._sender = Sender(AddressPolicy(settings.delivery_allow_networks), sending, own=services.own)
         if self._sender.at_once < settings.concurrency:
             logger.warning(
                 "few_files", concurrency=self._sender.at_once, asked=settings.concurrency, remedy="Raise `ulimit -n`."
@@ -137,6 +137,7 @@ async def serve(settings: Settings, *, say: Say, work: bool = True, welcome: Wel
         app = build_app(services)
         listening = _listen(settings.host, settings.port, "Choose another --port or --host.")
         address = _address(settings.host, listening)
+        services.own.base = settings.base_url or address
 
         async def ready() -> None:
             _write_server_file(settings.data, address)

@@ -15,6 +15,7 @@ from tests.harness.databases import SqliteDatabases
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server
 from tests.harness.waiting import until
+from tests.harness.world import World
 from tests.walls.dump import Dump, Reader
 from tests.walls.world import build_walls
 from tests.web.browser import Browser, add_link, add_person
@@ -49,6 +50,7 @@ def fill(folder: Path) -> Filled:
         _people(server)
         _oauth(server)
         _import(server, walls.beyond.world.organization, folder)
+        _receiver(server, walls.beyond.world)
         world, token = walls.beyond.world, walls.beyond.world.token
         task = walls.site.scene.task(assignees=[walls.site.cast.people["owner"].login])
         walls.site.owners["classic"].client.patch(
@@ -117,6 +119,17 @@ def _import(server: Server, organization: str, folder: Path) -> None:
     board = folder / "board.json"
     board.write_bytes(encoded(make_export(lists=4, closed_lists=1, cards=60, closed=5, actions=60, comments=20)))
     _command(server, "import", "trello", str(board), "--organization", organization)
+
+
+def _receiver(server: Server, world: World) -> None:
+    """One inside the server, and a request that came. Its webhook is off, so that nothing waits to be sent to it."""
+    with Browser.of(server, world.owner) as browser:
+        assert browser.fill_csrf(f"/{world.full_name}/webhooks/receiver").status_code == 303
+    with server.client(world.token) as client:
+        hooks = client.get(f"{world.repo_path}/hooks").json()
+        [hook] = [each for each in hooks if "/receive/" in each["config"]["url"]]
+        client.patch(f"{world.repo_path}/hooks/{hook['id']}", json={"active": False}).raise_for_status()
+        client.post(hook["config"]["url"], content=UNICODE.encode()).raise_for_status()
 
 
 def _command(server: Server, *words: str) -> Any:

@@ -155,4 +155,5 @@ EFFECTS: dict[str, str] = {
     "DELETE /orgs/{}/oauth-apps/{}/tokens": "+audit_log:6 -grants:3 ~hooks:5 ~tokens:6",
     "POST /login/device/code": "+device_codes",
     "POST /login/device": "",
+    "POST /receive/{}": "+arrivals",
 }

@@ -64,6 +64,15 @@ class Pages:
     def _submitted(self, page: httpx.Response, **fields: str) -> Send:
         return lambda: self.consents.submit(page, **fields)
 
+    def receive(self) -> Send:
+        """At a receiver whose webhook is off, so that it hears of nothing else."""
+        here = self.walls.site.here
+        assert self.here.fill_csrf(f"/{here.full_name}/webhooks/receiver").status_code == 303
+        owner, hooks = self.walls.site.owners["classic"], f"{here.repo_path}/hooks"
+        [hook] = [each for each in owner.client.get(hooks).json() if "/receive/" in each["config"]["url"]]
+        owner.client.patch(f"{hooks}/{hook['id']}", json={"active": False}).raise_for_status()
+        return lambda: httpx.post(hook["config"]["url"], content=b"{}")
+
     def login(self) -> Send:
         return self._filled(self._stranger(), "/login", login=self.ada.login, password=PASSWORD)
 
@@ -146,5 +155,6 @@ WRITES: dict[str, Callable[[Pages], Send]] = {
     "POST /login/device": Pages.device_enter,
     "POST /login/device/decide": Pages.device_decide,
     "POST /apps/{}/installations/new": Pages.install,
+    "POST /receive/{}": Pages.receive,
     "POST /settings/password": Pages.password,
 }

@@ -5,18 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
+import sqlalchemy as sa
 
 from tests.harness.server import Server
 from tests.harness.world import World
 from tests.web.browser import Browser, Person, add_person
-from workhook.core.clock import now_ms
+from workhook.core.clock import HOUR_MS, now_ms
 from workhook.core.ids import new_id
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
-from workhook.storage.metadata import insert_into
+from workhook.identity.tables import sessions
+from workhook.storage.metadata import big, insert_into
 from workhook.work.clients.schemas import clients
 
 _insert_client = insert_into(clients, "id", "repository_id", "user_id", "email", "created_at", "updated_at")
+_age = (
+    sa.update(sessions).where(sessions.c.user_id == big("user_id")).values(created_at=sessions.c.created_at - big("by"))
+)
 
 
 def join(server: Server, world: World, person: Person, place: str) -> Person:
@@ -85,3 +90,13 @@ def made(response: httpx.Response) -> Any:
     """The thing that the work API has made."""
     assert response.status_code == 200, response.text
     return next(each for each in response.json().values() if isinstance(each, dict))
+
+
+def age_sign_in(server: Server, person: Person, by_ms: int = HOUR_MS) -> None:
+    """The person's sessions began so much earlier."""
+
+    async def run(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            await tx.execute(_age, {"user_id": person.id, "by": by_ms})
+
+    server.run(run)

@@ -24,8 +24,6 @@ TEMPLATES = sorted((ROOT / "src/workhook/web/templates").rglob("*.html"))
 CODE = sorted((ROOT / "src/workhook/web").rglob("*.py"))
 FOR_EVER = "public, max-age=31536000, immutable"
 
-COMING = ROOT / "tests/web/icons_to_come.txt"  # of places that are about to be made
-
 
 @pytest.fixture(scope="module")
 def board(server: Server) -> Iterator[tuple[str, dict[str, str]]]:
@@ -151,9 +149,7 @@ def test_every_icon_is_there_and_used() -> None:
     assert len(set(listed)) == len(listed), "an icon is listed twice"
     used = _icons_used()
     assert used - set(listed) == set(), "add these to assets/icons.txt"
-    coming = set(COMING.read_text().split())
-    assert set(listed) - used - coming == set(), "take these out of assets/icons.txt"
-    assert coming - set(listed) == set(), f"take these out of {COMING.name}"
+    assert set(listed) - used == set(), "take these out of assets/icons.txt"
     sprite = (STATIC / "vendor/icons.svg").read_text()
     assert re.findall(r'<symbol id="([^"]+)"', sprite) == listed
 

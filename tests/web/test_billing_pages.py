@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.harness.server import Server
+from tests.web.places_kit import add_in, signed_in
 from tests.web.studio import HOSTILE, Studio, open_studio, page_of, send, text_of
 
 
@@ -64,3 +65,11 @@ def test_strangers_find_no_invoice(server: Server, studio: Studio) -> None:
             assert other.owner.get(f"{base}/billing/{invoice}").status_code == 404
             assert other.owner.get(f"{base}/billing/{invoice}/pdf").status_code == 404
             assert send(other.owner, f"{base}/billing/{invoice}/send").status_code == 404
+
+
+def test_those_who_only_read_change_nothing(server: Server, studio: Studio) -> None:
+    path = f"{studio.base}/billing/{draft_in(studio)}"
+    with signed_in(server, add_in(server, studio.team.world, "read")) as reader:
+        assert "Issue the invoice" not in page_of(reader, path)
+        assert send(reader, f"{path}/send").status_code == 403
+    assert "Issue the invoice" in page_of(studio.member, path)

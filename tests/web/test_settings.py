@@ -9,28 +9,15 @@ import sqlalchemy as sa
 
 from tests.harness.server import Server
 from tests.web.browser import PASSWORD, Browser, Person, add_link, add_person, forms
-from workhook.core.clock import HOUR_MS
+from tests.web.places_kit import age_sign_in
 from workhook.http.calls import Services
-from workhook.identity.tables import audit_log, sessions
+from workhook.identity.tables import audit_log
 from workhook.storage.metadata import big
 
 HOSTILE = "<img src=x onerror=alert(1)> \u202egnp.exe \U0001f419"
 SCOPE = "scope "
 
-_age = (
-    sa.update(sessions).where(sessions.c.user_id == big("user_id")).values(created_at=sessions.c.created_at - big("by"))
-)
 _actions = sa.select(audit_log.c.action).where(audit_log.c.account_id == big("account_id")).order_by(audit_log.c.id)
-
-
-def age(server: Server, person: Person, by_ms: int = HOUR_MS) -> None:
-    """The user's sessions began so much earlier."""
-
-    async def run(services: Services) -> None:
-        async with services.database.transaction() as tx:
-            await tx.execute(_age, {"user_id": person.id, "by": by_ms})
-
-    server.run(run)
 
 
 def audited(server: Server, person: Person) -> list[str]:
@@ -150,7 +137,7 @@ def test_after_an_hour_the_password_is_asked_for_again(server: Server) -> None:
         make_token(browser)
         form = browser.form("/settings/tokens/new")
         [revoke] = [each for each in forms(browser.get("/settings/tokens")) if each.action.endswith("/revoke")]
-        age(server, person)
+        age_sign_in(server, person)
         asked = "/login/confirm?return_to=%2Fsettings%2Ftokens%2Fnew"
         assert browser.get("/settings/tokens/new").headers["location"] == asked
         assert browser.post(form.action, {**form.fields, "note": "late"}).headers["location"] == asked
@@ -174,7 +161,7 @@ def test_who_has_no_password_signs_in_again(server: Server) -> None:
     with Browser(server) as browser:
         browser.fill(add_link(server, person))
         make_token(browser)
-        age(server, person)
+        age_sign_in(server, person)
         for path in ("/settings/tokens/new", "/settings/password"):  # a first password is as good as a secret
             assert browser.get(path).headers["location"].startswith("/login/confirm"), path
         answer = browser.fill("/login/confirm?return_to=/settings/tokens/new", "/login/again")
@@ -187,7 +174,7 @@ def test_confirming_leads_nowhere_else(server: Server, to: str) -> None:
     person = add_person(server)
     with Browser(server) as browser:
         browser.sign_in(person)
-        age(server, person)
+        age_sign_in(server, person)
         form = browser.form("/login/confirm")
         answer = browser.post(form.action, {**form.fields, "return_to": to, "password": PASSWORD})
         assert answer.headers["location"] == "/"

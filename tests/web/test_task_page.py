@@ -202,7 +202,14 @@ def test_a_client_sees_and_changes_only_what_is_for_it(server: Server, place: Pl
         page = shown(client, path)
         assert "For all" in page
         assert "Between us" not in page
-        for hidden in ("Hidden from clients", "Hide it from clients", "Start a timer", "Edit the title", "live-url"):
+        for hidden in (
+            "Hidden from clients",
+            "Hide it from clients",
+            "Start a timer",
+            "Edit the title",
+            "live-url",
+            "/history",
+        ):
             assert hidden not in page
         assert edit(client, path, "title", "Taken").status_code == 403
         assert client.fill_csrf(f"{path}/timer").status_code == 404

@@ -6,12 +6,14 @@ import hashlib
 import hmac
 import re
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from tests.browser.people import Insider, make_team
 from tests.harness.waiting import until
 from tests.harness.world import add_user
+from tests.web.places_kit import age_sign_in
 from tests.web.webhooks import Office, office, text_of
 from workhook.http.calls import Services
 from workhook.identity.tokens.lookup import find_actor
@@ -100,6 +102,29 @@ def test_a_new_secret_is_shown_or_taken_and_the_old_one_goes_on_for_a_while(offi
     refused = owner.send(f"/{hook}/secret", secret_kind="own", secret="plain", status=422)
     assert 'id="secret-fault"' in refused.text
     assert "must be whsec_ and a key in base64" in text_of(refused)
+
+
+def test_the_secret_is_only_for_who_has_just_shown_who_they_are(office: Office) -> None:
+    hook, owner = office.hook(config={"secret": "the first"}), office.visitor()
+    assert owner.get(f"/{hook}/secret", status=303).headers["location"] == f"{owner.base}/{hook}#secret"
+    assert f'action="{owner.base}/{hook}/secret"' in owner.get(f"/{hook}").text
+    age_sign_in(office.server, office.team.owner)
+    confirm = f"/login/confirm?return_to={quote(f'{owner.base}/{hook}/secret', safe='')}"
+    for fields in ({"secret_kind": "make"}, {"secret_kind": "own", "secret": "mine"}, {"secret_kind": "none"}):
+        assert owner.send(f"/{hook}/secret", status=303, **fields).headers["location"] == confirm
+    assert owner.get(f"/{hook}/secret", status=303).headers["location"] == confirm
+    new = f"/login/confirm?return_to={quote(f'{owner.base}/new', safe='')}"
+    assert owner.get("/new", status=303).headers["location"] == new
+    made = owner.send(url=f"{office.receiver.url}/other", secret_kind="make", status=303, **_FORM)
+    assert made.headers["location"] == new
+    assert len(office.api("GET", f"{office.world.repo_path}/hooks")) == 1
+    page = owner.get(f"/{hook}").text
+    assert f'action="{owner.base}/{hook}/secret"' not in page
+    assert f'href="{owner.base}/{hook}/secret"' in page
+    owner.send(f"/{hook}/ping")
+    [ping] = office.receiver.wait_for(1)
+    expected = hmac.new(b"the first", ping.body, hashlib.sha256).hexdigest()
+    assert ping.headers["x-hub-signature-256"] == f"sha256={expected}"
 
 
 def test_turning_off_and_on_can_be_undone(office: Office) -> None:

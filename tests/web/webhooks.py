@@ -42,7 +42,7 @@ class Visitor:
 
     def send(self, path: str = "", *, status: int = 303, **fields: str) -> httpx.Response:
         """Send a form, with the field `csrf` of a page that everybody has."""
-        found = _CSRF.search(self.browser.get("/settings/password").text)
+        found = _CSRF.search(self.browser.get("/settings").text)
         assert found is not None
         fields = {name.replace("__", "."): value for name, value in fields.items()}
         response = self.browser.post(self._full(path), {"csrf": found[1], **fields})

@@ -16,7 +16,7 @@ import structlog
 from workhook.core.clock import DAY_MS
 from workhook.delivery import metrics
 from workhook.events.tables import event_keys, events
-from workhook.hooks.tables import deliveries, dispatches
+from workhook.hooks.tables import arrivals, deliveries, dispatches
 from workhook.http.calls import Services
 from workhook.storage import Database, Row
 from workhook.storage.dialects import any_of
@@ -69,7 +69,9 @@ _shown = sa.select(deliveries.c.id).where(deliveries.c.guid == dispatches.c.guid
 _sent = sa.select(dispatches.c.id).where(dispatches.c.event_id == events.c.id).limit(_ONE).scalar_subquery()
 
 _newest_delivery = _newest(deliveries.c.id, deliveries.c.delivered_at)
+_newest_arrival = _newest(arrivals.c.id, arrivals.c.arrived_at)
 _newest_event = _newest(events.c.id, events.c.created_at)
+_old_arrivals = _way(arrivals, [arrivals.c.id], arrivals.c.arrived_at)
 _old_deliveries = _way(deliveries, [deliveries.c.id], deliveries.c.delivered_at)
 # Due dispatches stay. The condition is on the row itself: a redelivery may have changed it meanwhile.
 _old_dispatches = _way(
@@ -101,11 +103,13 @@ _FIRST_KEY = (0, "", "")
 async def prune(database: Database, before: int, now: int) -> dict[str, int]:
     """Remove what was created before `before` (milliseconds), and publishers' ids after a day. Return rows by table."""
     delivery, event = await _bound(database, _newest_delivery, before), await _bound(database, _newest_event, before)
+    arrival = await _bound(database, _newest_arrival, before)
     # Deliveries, then dispatches, then events: an event behind a pending attempt is kept, however old it is.
     return {
         "deliveries": await _remove(database, _old_deliveries, before, delivery),
         "dispatches": await _remove(database, _old_dispatches, before, event),
         "events": await _remove(database, _old_events, before, event),
+        "arrivals": await _remove(database, _old_arrivals, before, arrival),
         "event_keys": await _forget(database, now - DAY_MS),
     }
 

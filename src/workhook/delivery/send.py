@@ -19,6 +19,7 @@ from aiohttp.http import HttpProcessingError
 from aiohttp.streams import StreamReader
 from yarl import URL
 
+from workhook.core.own_address import OwnAddress
 from workhook.core.secrecy import Secretive
 from workhook.delivery import address_policy, metrics
 from workhook.delivery.connection import (
@@ -83,7 +84,7 @@ class Sender:
     """Sends deliveries over kept connections. Needs a running event loop; belongs to one; close it at the end.
 
     `unexpected_failures` counts failures that this module does not know: each is logged, and each is a defect. Hooks
-    that verify certificates and hooks that do not share no connections.
+    that verify certificates and hooks that do not share no connections, nor do receivers inside the server with others.
     """
 
     def __init__(
@@ -92,15 +93,18 @@ class Sender:
         settings: SendSettings | None = None,
         *,
         resolver: AbstractResolver | None = None,
+        own: OwnAddress | None = None,
     ) -> None:
-        """`resolver` answers for names (default: the system's); its answers are judged by `policy`."""
+        """`resolver` answers for names (default: the system's); its answers are judged by `policy`, except where `own`
+        says that the URL is a receiver's of this server."""
         self.unexpected_failures = 0
         self._closed = False
         self._policy = policy
+        self._own = own or OwnAddress()
         self._settings = settings or SendSettings()
         self._connections = ConnectionPool(self._settings.connections_max)
         self._resolver = resolver or SystemResolver(max(2, min(LOOKUPS_AT_ONCE, self._settings.connections_max // 4)))
-        self._sessions: dict[tuple[bool, bool], aiohttp.ClientSession] = {}
+        self._sessions: dict[tuple[bool, bool, bool], aiohttp.ClientSession] = {}
         self._timeout = _total_timeout(self._settings.timeout_s)
         self._examine = functools.lru_cache(_URLS_REMEMBERED)(
             lambda url: address_policy.examine_url(url, self._policy) or URL(url)
@@ -120,21 +124,23 @@ class Sender:
         size = len(prepared.body) if prepared.payload_size is None else prepared.payload_size
         if size > self._settings.max_payload_bytes:
             return _failed(TOO_LARGE, 413, started)
-        target = self._examine(url)
+        is_own = self._own.is_receiver(url)
+        target = URL(url) if is_own else self._examine(url)
         if isinstance(target, address_policy.UrlFault):
             return _failed(*((REFUSED, 403) if target.code == "unreachable" else (NO_HOST, 502)), started)
         timeout = self._timeout
         try:
-            if self._settings.proxy is not None:
+            if self._settings.proxy is not None and not is_own:
                 async with asyncio.timeout(self._settings.timeout_s):
                     await address_policy.check_target(target, self._policy, self._resolver)
                 timeout = self._time_left(started)
             try:
-                return await self._post(self._session(insecure_ssl), target, prepared, timeout, started)
+                return await self._post(self._session(insecure_ssl, own=is_own), target, prepared, timeout, started)
             except StaleConnection:
                 # The receiver closed a kept connection just as it was used again. Whether it read the request is
                 # not known; deliveries are at least once, so it is sent again, once and on a connection of its own.
-                session, timeout = self._session(insecure_ssl, fresh=True), self._time_left(started)
+                session = self._session(insecure_ssl, fresh=True, own=is_own)
+                timeout = self._time_left(started)
                 return await self._post(session, target, prepared, timeout, started)
         except Exception as error:  # noqa: BLE001 - whatever happens to one delivery must not reach the others
             cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
@@ -188,26 +194,28 @@ class Sender:
     def _time_left(self, started: float) -> aiohttp.ClientTimeout:
         return _total_timeout(max(self._settings.timeout_s - (time.perf_counter() - started), 0.001))
 
-    def _session(self, insecure: bool, *, fresh: bool = False) -> aiohttp.ClientSession:
-        """The session for hooks of one TLS setting; `fresh` keeps no connections."""
-        session = self._sessions.get((insecure, fresh))
+    def _session(self, insecure: bool, *, fresh: bool = False, own: bool = False) -> aiohttp.ClientSession:
+        """The session for hooks of one TLS setting; `fresh` keeps no connections. `own`: for receivers inside the
+        server. What it connects to is not checked, so another URL of the same host must not use its connections."""
+        session = self._sessions.get((insecure, fresh, own))
         if session is None:
             if self._closed:
                 raise aiohttp.ClientConnectionError("the sender is closed")
-            session = self._sessions[insecure, fresh] = self._open_session(insecure, fresh)
+            session = self._sessions[insecure, fresh, own] = self._open_session(insecure, fresh, own)
         return session
 
-    def _open_session(self, insecure: bool, fresh: bool) -> aiohttp.ClientSession:
-        proxied = self._settings.proxy is not None
+    def _open_session(self, insecure: bool, fresh: bool, own: bool) -> aiohttp.ClientSession:
+        proxy = None if own else self._settings.proxy  # the server's own address means another host to a proxy
+        unchecked = own or proxy is not None
         connector = Connector(
             self._connections,
             # aiohttp's own contexts. It has made them when it was imported, when the authorities' files could surely be
             # read: without descriptors, the system would silently trust no certificate.
             ssl=not insecure,
             # Through a proxy, connections go to the proxy, which the operator chose and may be a private address.
-            resolver=self._resolver if proxied else address_policy.GuardedResolver(self._policy, self._resolver),
+            resolver=self._resolver if unchecked else address_policy.GuardedResolver(self._policy, self._resolver),
             socket_factory=address_policy.open_socket
-            if proxied
+            if unchecked
             else functools.partial(address_policy.guarded_socket, self._policy),
             limit=0,  # lanes decide how much is in flight
             force_close=fresh,
@@ -222,7 +230,7 @@ class Sender:
             max_line_size=MAX_HEAD_BYTES,
             max_field_size=MAX_HEAD_BYTES,
             max_headers=_MAX_FIELDS,
-            proxy=self._settings.proxy,
+            proxy=proxy,
             trust_env=False,
         )
 

@@ -37,6 +37,7 @@ class _Statements:
 _of_repository = _Statements(hooks.c.repository_id == big("repository_id"))
 _of_organization = _Statements(hooks.c.account_id == big("account_id"), hooks.c.repository_id.is_(None))
 _some = sa.select(*_columns).where(any_of(hooks.c.id, "hook_ids"))
+_any = sa.select(hooks.c.id).limit(1)
 # One probe of the index for each hook, however many deliveries are kept.
 _any_delivery = deliveries.alias("any_delivery")
 _newest_id = (
@@ -85,6 +86,11 @@ async def find_hook(
 async def hooks_by_id(reader: Reader, hook_ids: Sequence[int]) -> list[Hook]:
     """The hooks of any owner, for delivery."""
     return [hook_of(row) for row in await reader.fetch_all(_some, {"hook_ids": list(hook_ids)})]
+
+
+async def has_any_hook(reader: Reader) -> bool:
+    """Whether the server has any webhook at all."""
+    return await reader.fetch_one(_any) is not None
 
 
 async def newest_deliveries(reader: Reader, hook_ids: Sequence[int], since: int) -> dict[int, Row]:

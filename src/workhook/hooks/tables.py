@@ -156,3 +156,30 @@ partial_index(
     "ix_redeliveries_running", redeliveries.c.hook_id, unique=True, where=redeliveries.c.finished_at.is_(None)
 )
 sa.Index("ix_redeliveries_hook_id", redeliveries.c.hook_id, redeliveries.c.id)
+
+# A receiver inside the server belongs to the webhook that it was made for, and goes with it.
+receivers = sa.Table(
+    "receivers",
+    metadata,
+    sa.Column(
+        "hook_id", sa.Integer, sa.ForeignKey("hooks.id", ondelete="CASCADE"), primary_key=True, autoincrement=False
+    ),
+    sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),  # SHA-256 of the last part of its address
+    sa.Column("created_at", Millis, nullable=False),
+)
+
+# The newest requests that came to a receiver.
+arrivals = sa.Table(
+    "arrivals",
+    metadata,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("hook_id", sa.Integer, sa.ForeignKey("hooks.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("arrived_at", Millis, nullable=False),
+    sa.Column("signature", sa.Text, nullable=False),  # right | wrong | late | missing
+    sa.Column("headers", sa.LargeBinary, nullable=False),  # JSON array of names and values
+    sa.Column("body", sa.LargeBinary, nullable=False),  # the beginning of it
+    sa.Column("size", sa.Integer, nullable=False),  # bytes of the whole body
+    sa.Index("ix_arrivals_hook_id", "hook_id", "id"),
+    sa.Index("ix_arrivals_arrived_at", "arrived_at"),
+    sqlite_autoincrement=True,
+)

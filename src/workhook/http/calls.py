@@ -17,6 +17,7 @@ from workhook.core import json
 from workhook.core.config import Settings
 from workhook.core.disclosure import Viewer
 from workhook.core.errors import Fault, Invalid, Malformed, NotFound, Problem, TooLarge, UnsupportedMediaType
+from workhook.core.own_address import OwnAddress
 from workhook.core.secrecy import Secretive
 from workhook.core.vault import Vault
 from workhook.http.messages import Request
@@ -55,6 +56,7 @@ class Services:
     check_url: Callable[[str], str | None]  # why no delivery could ever go to this URL, or None
     # What the caller still has of the rights that an earlier request of theirs rested on (`RequestRecord.rests_on`).
     standing: Callable[[Call, Mapping[Place, int]], Awaitable[Standing]] = _nothing_is_left
+    own: OwnAddress = field(default_factory=OwnAddress)  # where the server that runs here is reached
     stopping: asyncio.Event = field(default_factory=asyncio.Event)  # the process ends: what goes on for long ends too
     # What still has to be written then: called in their order, before the database is closed.
     closing: list[Callable[[], Awaitable[None]]] = field(default_factory=list)

@@ -1,13 +1,10 @@
-"""The OpenAPI 3.1 document, made from the operations, and `/docs`, which shows it without another network."""
+"""The OpenAPI 3.1 document, made from the operations. The page `/docs` shows it (`web/docs`)."""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from importlib.resources import files
+from functools import lru_cache
 from typing import Any
 
 from workhook import __version__
@@ -171,7 +168,7 @@ def _problem_response(area: Area, status: int, schemas: Schemas) -> dict[str, An
 
 
 def operations(areas: Sequence[Operation], access_of: RequirementOf) -> Sequence[Operation]:
-    """`/openapi.json` and `/docs`, for the given operations."""
+    """`/openapi.json`, for the given operations."""
     routes = Routes(SYSTEM, "system", etag=False)
     rendered: list[bytes] = []
 
@@ -193,40 +190,4 @@ def operations(areas: Sequence[Operation], access_of: RequirementOf) -> Sequence
         body, headers = kept(here, encoding) if encoding else compressed(of(here), None)
         return Answer(body, headers=headers)
 
-    @routes.get("/docs", answers={200: {"type": "string"}}, media_type="text/html", etag=True)
-    async def docs(call: Call) -> Answer:
-        """This document as a page."""
-        html, headers = _docs_page_in(chosen(call.header("accept-encoding"), ENCODINGS))
-        return Answer(html, media_type="text/html; charset=utf-8", headers=headers)
-
     return routes
-
-
-@cache
-def _docs_page_in(encoding: str | None) -> tuple[bytes, dict[str, str]]:
-    html, headers = docs_page()
-    body, encoded = compressed(html, encoding, once=True)
-    return body, {**headers, **encoded}
-
-
-@cache
-def docs_page() -> tuple[bytes, dict[str, str]]:
-    """The page with script and style in it, and its headers. The policy lets these two run alone, by their hashes."""
-    folder = files("workhook.http")
-    style, script = (folder.joinpath(f"docs.{kind}").read_text("utf-8") for kind in ("css", "js"))
-    html = folder.joinpath("docs.html").read_text("utf-8").replace("{{style}}", style).replace("{{script}}", script)
-    policy = (
-        "default-src 'none'",
-        f"style-src '{_hash(style)}'",
-        f"script-src '{_hash(script)}'",
-        "connect-src 'self'",
-        "img-src data:",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-    )
-    return html.encode(), {"Content-Security-Policy": "; ".join(policy), "Referrer-Policy": "no-referrer"}
-
-
-def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

@@ -127,7 +127,7 @@ async def organization_audit_log_list(call: Call) -> Answer:
     hooks = actor_of(call).token_kind != OAUTH.name
     accepted = (call.header("accept") or "").split(",")
     if any(each.partition(";")[0].strip().lower() == LINES for each in accepted):
-        body = _lines(call.database, selection, newest_first=newest_first, nothing=nothing, hooks=hooks)
+        body = export_lines(call.database, selection, newest_first=newest_first, nothing=nothing, hooks=hooks)
         return Answer(body, media_type=LINES, headers=_VARY)
     per_page = per_page_of(call)
     after, before = _cursor(call, "after"), _cursor(call, "before")
@@ -160,9 +160,10 @@ def _link(call: Call, rows: Sequence[Row], more: bool, after: int | None, forwar
     return {"Link": link(call, relations)} if relations else {}
 
 
-async def _lines(
-    reader: Reader, selection: Selection, *, newest_first: bool, nothing: bool, hooks: bool
+async def export_lines(
+    reader: Reader, selection: Selection, *, newest_first: bool = True, nothing: bool = False, hooks: bool = True
 ) -> AsyncIterator[bytes]:
+    """Every entry that fits, a line of JSON each; with `nothing`, none."""
     if nothing:
         return
     async for rows in audit_queries.read_all(reader, selection, newest_first=newest_first):

@@ -109,6 +109,12 @@ async def list_members(reader: Reader, organization_id: int, role: MemberRole, p
     return [account_of(row) for row in rows], number
 
 
+async def list_people(reader: Reader, organization_id: int, page: Page) -> tuple[list[InOrganization], int]:
+    """The members with their roles, oldest first, and how many there are."""
+    rows, number = await read_page(reader, _members["all"], {"organization_id": organization_id}, page)
+    return [InOrganization(account_of(row), row["role"]) for row in rows], number
+
+
 async def find_member(reader: Reader, organization_id: int, login: str) -> InOrganization | None:
     row = await reader.fetch_one(_one, {"organization_id": organization_id, "login_key": key_of(login)})
     return InOrganization(account_of(row), row["role"]) if row else None

@@ -35,6 +35,7 @@ LOGINS = frozenset(
         "login",
         "logout",
         "new",
+        "receive",
         "search",
         "settings",
         "start",

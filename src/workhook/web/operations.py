@@ -10,20 +10,25 @@ from workhook.http.messages import prefers_page
 from workhook.http.operations import Handler, Operation
 from workhook.web.account import settings, tokens
 from workhook.web.activity import activity
+from workhook.web.audit import entries as audit_entries
 from workhook.web.billing import invoices
-from workhook.web.board import board
+from workhook.web.board import board, columns, selection
 from workhook.web.calendar import calendar
+from workhook.web.docs import pages as docs
 from workhook.web.files import comments as file_comments
 from workhook.web.files import files
 from workhook.web.frame import assets, live
 from workhook.web.home import my_work, owner
-from workhook.web.hooks import deliveries, hooks, trying
+from workhook.web.hooks import deliveries, hooks, receiver, trying
 from workhook.web.listing import listing
+from workhook.web.people import invited, people
+from workhook.web.project import collaborators, general, outsiders
 from workhook.web.search import search
 from workhook.web.signin import confirm, consent, installing, login, oidc
-from workhook.web.tasks import comments, task, timers
+from workhook.web.tasks import comments, history, preview, task, timers
 from workhook.web.time import entries, week
 from workhook.web.trash import trash
+from workhook.web.welcome import importing, welcome
 
 OPERATIONS: tuple[Operation, ...] = (
     *assets.routes,
@@ -36,10 +41,15 @@ OPERATIONS: tuple[Operation, ...] = (
     *installing.routes,
     *confirm.places,
     *live.places,
+    *docs.routes,
     *board.places,
     *invoices.places,
+    *columns.places,
+    *selection.places,
     *files.places,
     *file_comments.places,
+    *receiver.routes,
+    *receiver.places,
     *hooks.places,
     *trying.places,
     *deliveries.places,
@@ -50,9 +60,19 @@ OPERATIONS: tuple[Operation, ...] = (
     *activity.places,
     *week.places,
     *entries.places,
+    *welcome.places,
+    *importing.places,
     *owner.places,
+    *people.places,
+    *audit_entries.places,
+    *general.places,
+    *collaborators.places,
+    *outsiders.places,
+    *invited.places,
     *task.places,
     *comments.places,
+    *preview.places,
+    *history.places,
     *timers.places,
 )
 _FOR_PEOPLE = {"root": my_work.home, "apps_get_public": installing.about}

@@ -15,7 +15,7 @@ from workhook.core.clock import DAY_MS, MINUTE_MS, now_ms
 from workhook.core.secrecy import Secretive
 from workhook.identity.queries import account_columns
 from workhook.identity.schemas import Account, account_of
-from workhook.identity.tables import accounts, sessions, sign_in_links
+from workhook.identity.tables import accounts, audit_log, sessions, sign_in_links
 from workhook.identity.tokens.issue import digest_of
 from workhook.storage import Database, Reader, Row, Transaction
 from workhook.storage.metadata import big, insert_into
@@ -55,6 +55,12 @@ _of_user = (
     .where(sessions.c.user_id == big("user_id"), sessions.c.expires_at > big("now"))
     .order_by(sessions.c.seen_at.desc(), sessions.c.id.desc())
 )
+_other_user = sa.select(accounts.c.id).where(accounts.c.kind == "user", accounts.c.id != big("user_id")).limit(1)
+_sign_in = (
+    sa.select(audit_log.c.id)
+    .where(audit_log.c.account_id == big("user_id"), audit_log.c.action == "user.sign_in", audit_log.c.status.is_(None))
+    .limit(1)
+)
 _end = sa.delete(sessions).where(sessions.c.id == big("session_id"), sessions.c.user_id == big("user_id"))
 _end_by_digest = sa.delete(sessions).where(sessions.c.digest == sa.bindparam("digest"))
 _end_others = sa.delete(sessions).where(sessions.c.user_id == big("user_id"), sessions.c.id != big("session_id"))
@@ -68,6 +74,13 @@ class ActiveSession(NamedTuple):
     user: Account
     created_at: int
     seen_at: int
+
+
+async def is_first_user(reader: Reader, user_id: int) -> bool:
+    """Whether the user is the only one of the server, and has never signed in."""
+    if await reader.fetch_one(_other_user, {"user_id": user_id}) is not None:
+        return False
+    return await reader.fetch_one(_sign_in, {"user_id": user_id}) is None
 
 
 async def start(tx: Transaction, user: Account, *, address: str | None, user_agent: str | None) -> tuple[int, str]:

@@ -1043,4 +1043,28 @@ CREATE VIRTUAL TABLE search_file_comment_replies_terms USING fts5vocab(search_fi
 
 CREATE INDEX ix_task_assignees_user ON task_assignees (user_id, task_id)
 
-INSERT INTO "alembic_version" VALUES('0020')
+CREATE TABLE receivers (
+	hook_id INTEGER NOT NULL,
+	digest BLOB NOT NULL,
+	created_at BIGINT NOT NULL,
+	CONSTRAINT pk_receivers PRIMARY KEY (hook_id),
+	CONSTRAINT fk_receivers_hook_id FOREIGN KEY(hook_id) REFERENCES hooks (id) ON DELETE CASCADE,
+	CONSTRAINT uq_receivers_digest UNIQUE (digest)
+)
+
+CREATE TABLE arrivals (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	hook_id INTEGER NOT NULL,
+	arrived_at BIGINT NOT NULL,
+	signature TEXT NOT NULL,
+	headers BLOB NOT NULL,
+	body BLOB NOT NULL,
+	size INTEGER NOT NULL,
+	CONSTRAINT fk_arrivals_hook_id FOREIGN KEY(hook_id) REFERENCES hooks (id) ON DELETE CASCADE
+)
+
+CREATE INDEX ix_arrivals_hook_id ON arrivals (hook_id, id)
+
+CREATE INDEX ix_arrivals_arrived_at ON arrivals (arrived_at)
+
+INSERT INTO "alembic_version" VALUES('0021')

@@ -1,16 +1,17 @@
-"""The pages and forms of a board."""
+"""The board, and the forms of a single card."""
 
 from __future__ import annotations
 
 from workhook.http.calls import Answer
 from workhook.http.endpoints import Retry
 from workhook.identity.context import Write
-from workhook.web.board.view import read_board
+from workhook.web.board.view import FILTERS, read_board
+from workhook.web.frame import paging
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.work.columns import api as columns
-from workhook.work.tasks import actions, queries
+from workhook.web.home.templates import PROJECT_TEMPLATES
+from workhook.work.tasks import actions, choices, queries
 from workhook.work.tasks.schemas import Task, TaskCreate, TaskEdit
 
 places = Places("board")
@@ -21,42 +22,55 @@ BUSY = Retry(queries.Busy, 20)
 async def board(visit: Visit) -> Answer:
     """Show the board of a project."""
     access = await visit.access()
-    return visit.page("board/board.html", access=access, columns=await read_board(visit.database, visit.actor, access))
+    given = paging.given(visit)
+    filters = {name: given[name] for name in FILTERS if name in given}
+    may_write = not access.reads_only and not access.repository.archive
+    return visit.page(
+        "board/board.html",
+        access=access,
+        board=await read_board(visit.database, access, filters),
+        filters=filters,
+        given={name: filters.get(name, "") for name in FILTERS},
+        people=await choices.list_people(visit.database, access),
+        labels=await choices.list_labels(visit.database, access),
+        back=paging.with_query(visit) if filters else "",
+        may_write=may_write,
+        may_arrange=may_write and not access.is_client,
+        starter=PROJECT_TEMPLATES[0],
+    )
 
 
 @places.post("/{owner}/{project}/columns/{column_id}/tasks")
 async def add_task(visit: Visit) -> Answer:
     """Add a card to a column."""
-    create = visit.form(TaskCreate, "title")
+    access = await visit.access()
+    create = visit.form(TaskCreate, "title", project_id=access.repository.project_id)
     task = await visit.change(lambda write: actions.create_task(write, visit.path("column_id"), create), retry=BUSY)
-    return visit.done(f"{_address(visit)}#{task.column.id}")
+    return visit.done(f"{board_address(visit)}#{task.column.id}")
 
 
 @places.post("/{owner}/{project}/tasks/{task_id}/move")
 async def move_task(visit: Visit) -> Answer:
     """Move a card: to `column_id`, at `position`."""
-    edit = visit.form(TaskEdit, "column_id", "position")
+    access = await visit.access()
+    edit = visit.form(TaskEdit, "column_id", "position", project_id=access.repository.project_id)
     task_id = visit.path("task_id")
 
-    async def move(write: Write) -> Task:
+    async def move(write: Write) -> tuple[Task, Task]:
         found = await actions.lock_task(write.tx, write.actor, task_id, edit)
-        await actions.edit_task(write, found, edit)
-        return found.task
+        return found.task, await actions.edit_task(write, found, edit)
 
-    before = await visit.change(move, retry=BUSY)
-    place = {"column_id": before.column.id, "position": str(before.position)}
-    undo = Undo(f"{_address(visit)}/tasks/{task_id}/move", place)
-    return visit.done(_address(visit), gettext("“%(title)s” was moved.") % {"title": before.title}, undo=undo)
-
-
-@places.post("/{owner}/{project}/columns")
-async def add_column(visit: Visit) -> Answer:
-    """Add a column at the end."""
-    access = await visit.access()
-    create = visit.form(columns.ColumnCreate, "title")
-    await visit.change(lambda write: columns.add_column(write, access.repository.project_id, create))
-    return visit.done(_address(visit))
+    before, after = await visit.change(move, retry=BUSY)
+    place = {"column_id": before.column.id, "position": str(before.position), "back": visit.fields.get("back", "")}
+    undo = Undo(f"{paging.project_address(visit)}/tasks/{task_id}/move", place)
+    said = gettext("“%(title)s” is number %(number)s in “%(column)s” now.") % {
+        "title": before.title,
+        "number": after.position + 1,
+        "column": after.column.title,
+    }
+    return visit.done(board_address(visit), said, undo=undo)
 
 
-def _address(visit: Visit) -> str:
-    return f"/{visit.path('owner')}/{visit.path('project')}"
+def board_address(visit: Visit) -> str:
+    """With the filters that the page of the form had."""
+    return paging.back_to(visit, paging.project_address(visit))

@@ -3,36 +3,163 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from workhook.identity.schemas import Actor
+from workhook.core.clock import DAY_MS, now_ms, parse_rfc3339
 from workhook.storage import Reader
+from workhook.web.frame.formats import hue
 from workhook.work.access import Access
 from workhook.work.columns import api as columns
 from workhook.work.columns.schemas import Column
+from workhook.work.comments.counts import count_on_tasks
+from workhook.work.people import PersonShape
 from workhook.work.tasks import column_tasks
+from workhook.work.timesheets.queries import list_running
 
 CARDS_MAX = 1000  # of a column
+TIMERS_MAX = 200
+LABELS_SHOWN, PEOPLE_SHOWN = 6, 4
+DUE_SOON_DAYS = 7
+FILTERS = ("q", "assignee", "label", "priority", "due")
+TICKED, ITEM = "complete", ("complete", "incomplete")
+
+
+class Card(msgspec.Struct, frozen=True):
+    """A task on the board. `labels`: each with its colour. `state`: bad (overdue), warn (due within a day), or empty.
+    `ticked` of `items` of its checklists are done. `runs`: a timer of somebody does."""
+
+    id: str
+    title: str
+    labels: Sequence[tuple[str, int]]
+    more_labels: int
+    priority: str | None
+    deadline: int | None
+    state: str
+    is_finished: bool
+    people: Sequence[PersonShape]
+    more_people: int
+    comments: int
+    ticked: int
+    items: int
+    runs: bool
 
 
 class BoardColumn(msgspec.Struct, frozen=True):
-    """A column and its cards, in their order: tasks in the form of the API. `more`: it has more than are shown."""
+    """A column and those of its cards that fit the filters, in their order. `count`: of all. `more`: it has more cards
+    than a board shows."""
 
     column: Column
-    cards: Sequence[Any]
+    cards: Sequence[Card]
+    count: int
     more: bool
 
 
-async def read_board(reader: Reader, actor: Actor, access: Access) -> list[BoardColumn]:
-    """All columns of the project."""
+class BoardView(msgspec.Struct, frozen=True):
+    columns: Sequence[BoardColumn]
+
+    @property
+    def count(self) -> int:
+        return sum(each.count for each in self.columns)
+
+    @property
+    def shown(self) -> int:
+        return sum(len(each.cards) for each in self.columns)
+
+
+async def read_board(reader: Reader, access: Access, filters: Mapping[str, str]) -> BoardView:
+    """All columns of the project. `filters`: of `FILTERS`, those that narrow what is shown."""
     found = await columns.list_all(reader, access.repository.id)
-    return list(await asyncio.gather(*(_read_column(reader, actor, column) for column in found)))
+    read = await asyncio.gather(*(_read_tasks(reader, access, column) for column in found))
+    ids = [task.id for tasks, _ in read for task in tasks]
+    comments = await count_on_tasks(reader, access, ids) if ids else {}
+    running = set() if access.is_client else await _running(reader, access)
+    now = now_ms()
+    return BoardView(
+        [
+            BoardColumn(
+                column,
+                [_card(task, comments, running, now) for task in tasks if fits(task, filters, now)],
+                len(tasks),
+                more,
+            )
+            for column, (tasks, more) in zip(found, read, strict=True)
+        ]
+    )
 
 
-async def _read_column(reader: Reader, actor: Actor, column: Column) -> BoardColumn:
-    read = await column_tasks.read_column(reader, actor, column.id, after=None, limit=CARDS_MAX + 1)
-    cards = await column_tasks.to_responses(reader, read, read.rows[:CARDS_MAX])
-    return BoardColumn(column, cards, more=len(read.rows) > CARDS_MAX or read.cut)
+async def _read_tasks(reader: Reader, access: Access, column: Column) -> tuple[Sequence[Any], bool]:
+    """The tasks in the form of the API, and whether there are more than a board shows."""
+    read = await column_tasks.read_column(reader, access.actor, column.id, after=None, limit=CARDS_MAX + 1)
+    tasks = await column_tasks.to_responses(reader, read, read.rows[:CARDS_MAX])
+    return tasks, len(read.rows) > CARDS_MAX or read.cut
+
+
+async def _running(reader: Reader, access: Access) -> set[str]:
+    """The tasks of which a timer runs."""
+    return {each.task.id for each in await list_running(reader, access, limit=TIMERS_MAX) if each.task is not None}
+
+
+def _card(task: Any, comments: Mapping[str, int], running: set[str], now: int) -> Card:
+    deadline = None if task.deadline is None else parse_rfc3339(task.deadline)
+    ticks = [value for items in task.sections.values() for value in items.values() if value in ITEM]
+    labels, people = task.labels, task.assignees
+    return Card(
+        id=task.id,
+        title=task.title,
+        labels=[(label, hue(label)) for label in labels[:LABELS_SHOWN]],
+        more_labels=max(0, len(labels) - LABELS_SHOWN),
+        priority=task.priority,
+        deadline=deadline,
+        state="" if deadline is None or task.completed_at is not None else _state(deadline, now),
+        is_finished=task.completed_at is not None,
+        people=people[:PEOPLE_SHOWN],
+        more_people=max(0, len(people) - PEOPLE_SHOWN),
+        comments=comments.get(task.id, 0),
+        ticked=ticks.count(TICKED),
+        items=len(ticks),
+        runs=task.id in running,
+    )
+
+
+def _state(deadline: int, now: int) -> str:
+    ends = _end(deadline)
+    return "bad" if ends <= now else "warn" if ends <= now + DAY_MS else ""
+
+
+def _end(deadline: int) -> int:
+    """A deadline that is a day is its midnight (UTC): it is over when the day is."""
+    return deadline + DAY_MS if deadline % DAY_MS == 0 else deadline
+
+
+# --- filters ----------------------------------------------------------------------------------------------------------
+
+
+def fits(task: Any, filters: Mapping[str, str], now: int) -> bool:
+    """Whether a task, in the form of the API, is one that the filters leave."""
+    for name, value in filters.items():
+        if name == "q" and value.casefold() not in task.title.casefold():
+            return False
+        if name == "assignee" and value not in [person.login for person in task.assignees]:
+            return False
+        if name == "label" and value not in task.labels:
+            return False
+        if name == "priority" and value != (task.priority or "none"):
+            return False
+        if name == "due" and not _is_due(task, value, now):
+            return False
+    return True
+
+
+def _is_due(task: Any, span: str, now: int) -> bool:
+    """`span`: none, overdue or week; any other is no filter."""
+    if span == "none":
+        return task.deadline is None
+    if span not in ("overdue", "week"):
+        return True
+    if task.deadline is None or task.completed_at is not None:
+        return False
+    ends = _end(parse_rfc3339(task.deadline))
+    return ends <= now if span == "overdue" else ends <= now + DUE_SOON_DAYS * DAY_MS

@@ -10,6 +10,7 @@ from workhook.http.messages import prefers_page
 from workhook.identity.context import Write
 from workhook.web.files import view
 from workhook.web.frame.flash import Undo
+from workhook.web.frame.markdown import Prose
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.sessions import check_alive
 from workhook.web.frame.texts import gettext
@@ -58,6 +59,7 @@ async def file(visit: Visit) -> Answer:
     kind = view.kind_of(found)
     return visit.page(
         "files/file.html",
+        prose=Prose(),
         has_secret=True,  # the signed link
         access=access,
         file=found,

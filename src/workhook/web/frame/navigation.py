@@ -1,15 +1,17 @@
-"""The places of a project, as its tabs show them."""
+"""The places of a project and of an organization, as their tabs show them."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from workhook.identity.schemas import Account
 from workhook.web.frame.texts import gettext
 from workhook.work.access import Access
 
 
 class Tab(NamedTuple):
-    """A tab. `path` goes behind the address of the project; `go` is the letter that follows `g` on the keyboard."""
+    """A tab. `path` goes behind the address of the project or organization; `go` is the letter that follows `g` on the
+    keyboard."""
 
     name: str
     path: str
@@ -32,4 +34,17 @@ def places_of(access: Access) -> list[Tab]:
         places.append(Tab("webhooks", "/webhooks", "webhook", gettext("Webhooks"), "w"))
     if not access.is_client:
         places.append(Tab("trash", "/trash", "trash-2", gettext("Trash")))
+    if access.repository.role == "admin":
+        places.append(Tab("settings", "/settings", "settings", gettext("Settings")))
+    return places
+
+
+def places_of_organization(account: Account, role: str | None) -> list[Tab]:
+    """Those that somebody with the role sees, in their order. A user has none, and for strangers there are none."""
+    if account.kind != "organization" or role is None:
+        return []
+    places = [Tab("projects", "", "folder", gettext("Projects")), Tab("people", "/people", "users", gettext("People"))]
+    if role == "owner":
+        places.append(Tab("webhooks", "/-/webhooks", "webhook", gettext("Webhooks")))
+        places.append(Tab("audit", "/audit", "history", gettext("Audit log")))
     return places

@@ -133,6 +133,7 @@ def _environment() -> Environment:
         language=texts.language,
         theme=texts.theme,
         places_of=navigation.places_of,
+        places_of_organization=navigation.places_of_organization,
         languages=texts.LANGUAGES,
     )
     environment.filters.update(formats.FILTERS, masked=cookies.masked)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gettext as gnu
 from collections.abc import Mapping
+from contextvars import ContextVar
 from functools import cache, lru_cache
 from importlib.resources import files
 
@@ -22,11 +23,19 @@ COOKIE = "workhook_language"
 THEME_COOKIE = "workhook_theme"
 THEMES = ("light", "dark")
 
+_known: ContextVar[tuple[Call, str] | None] = ContextVar("known_language", default=None)
+
 
 def language() -> str:
     """The language of the page that is being made."""
     call = current()
-    return "en" if call is None else language_of(call)
+    if call is None:
+        return "en"
+    known = _known.get()
+    if known is None or known[0] is not call:  # each text of a page asks
+        known = (call, language_of(call))
+        _known.set(known)
+    return known[1]
 
 
 def language_of(call: Call) -> str:

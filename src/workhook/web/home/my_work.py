@@ -9,6 +9,7 @@ from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Answer, Call
 from workhook.web.frame.places import Visit, visit_of
 from workhook.web.frame.sessions import sign_in_redirect, signed_in
+from workhook.web.people.invited import find_invitations
 from workhook.work.projects.listing import list_newest
 from workhook.work.tasks.assigned import AssignedTask, list_assigned
 from workhook.work.timesheets import queries as timesheets
@@ -32,10 +33,11 @@ async def home(call: Call) -> Answer:
 async def my_work(visit: Visit) -> Answer:
     """Show what somebody has to do."""
     reader, user, now = visit.database, visit.actor.user, now_ms()
-    assigned, running, projects, _ = await asyncio.gather(
+    assigned, running, projects, invitations, _ = await asyncio.gather(
         list_assigned(reader, user, TASKS_MAX + 1),
         timesheets.find_running(reader, user),
         list_newest(reader, visit.actor, limit=PROJECTS_MAX + 1),
+        find_invitations(visit),
         visit.load_timer(),
     )
     return visit.page(
@@ -45,6 +47,7 @@ async def my_work(visit: Visit) -> Answer:
         running=running,
         elapsed=elapsed_ms(running.times, now) if running else 0,
         projects=[each for each in projects[:PROJECTS_MAX] if not each.archive],
+        invitations=invitations,
         more_projects=len(projects) > PROJECTS_MAX,
     )
 

@@ -19,6 +19,10 @@ class ProjectTemplate(NamedTuple):
     label: str
     columns: tuple[tuple[str, bool], ...] = ()
 
+    @property
+    def names(self) -> str:
+        return ", ".join(gettext(title) for title, _ in self.columns)
+
 
 PROJECT_TEMPLATES = (
     ProjectTemplate(
@@ -34,6 +38,11 @@ async def add_from_template(write: Write, create: ProjectCreate, name: str) -> P
     if template is None:
         raise NotFound()
     project = await add_project(write, create)
-    for title, finished in template.columns:
-        await add_column(write, project.id, ColumnCreate(title=gettext(title), finished=finished))
+    await add_columns(write, project.id, template)
     return project
+
+
+async def add_columns(write: Write, project_id: str, template: ProjectTemplate) -> None:
+    """The columns of the template, at the end of the board."""
+    for title, finished in template.columns:
+        await add_column(write, project_id, ColumnCreate(title=gettext(title), finished=finished))

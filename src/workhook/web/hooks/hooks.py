@@ -50,12 +50,14 @@ async def hooks(visit: Visit, site: HookSite) -> Answer:
 @places.get("/new", right="write")
 async def new(visit: Visit, site: HookSite) -> Answer:
     """Show the form of a new webhook."""
+    visit.require_recent()
     return _new_page(visit, site, forms.blank())
 
 
 @places.post("")
 async def create(visit: Visit, site: HookSite) -> Answer:
     """Create a webhook, and show its secret if it was made here."""
+    visit.require_recent(f"{site.base}/new")
     body = forms.body_of(visit.fields)
     secret, made = forms.secret_of(visit.fields)
     config: Any = body["config"]
@@ -107,6 +109,7 @@ async def _hook_page(
     return visit.page(
         "hooks/hook.html", status=status, site=site, hook=found, health=its, form=form, own=own, common=common,
         charts=charts, rotations=ROTATIONS_S, secret_faults=secret_faults or {},
+        arrives_here=site.access is not None and visit.call.services.own.is_receiver(found.config["url"]),
     )  # fmt: skip
 
 
@@ -141,10 +144,19 @@ async def switch(visit: Visit, site: HookSite) -> Answer:
     return visit.done(site.address(found.id), text, undo=undo)
 
 
+@places.get("/{hook_id}/secret", right="write")
+async def ask_for_secret(visit: Visit, site: HookSite) -> Answer:
+    """Lead to the form of the secret, once somebody has shown again who they are."""
+    found = await hook_at(visit)
+    visit.require_recent()
+    return visit.done(f"{site.address(found.id)}#secret")
+
+
 @places.post("/{hook_id}/secret")
 async def change_secret(visit: Visit, site: HookSite) -> Answer:
     """Change the secret, and show the new one if it was made here."""
     found = await hook_at(visit)
+    visit.require_recent(f"{site.address(found.id)}/secret")
     secret, made = forms.secret_of(visit.fields)
     config: dict[str, object] = {"secret": secret}
     kept = visit.fields.get("previous_secret_expires_in", "")

@@ -28,6 +28,7 @@ from workhook.web.frame.sessions import (
     signed_in,
     start_session,
 )
+from workhook.web.welcome.first import first_page
 
 # The same where the password is right and is not looked at: `throttle.Attempt.held`.
 _WRONG = "The login or the password is not right. After many failed attempts none is taken for some minutes."
@@ -155,7 +156,8 @@ async def page_link_post(call: Call) -> Answer:
             await record(tx, call, link.user, "user.password_change", {"how": "link"})
         return await start_session(tx, call, link.user, how="link")
 
-    return redirect("/", await call.database.in_transaction(step))
+    to = await first_page(call.database, link.user)  # before the sign-in is noted
+    return redirect(to, await call.database.in_transaction(step))
 
 
 async def _find_link(call: Call) -> sessions.SignInLink:

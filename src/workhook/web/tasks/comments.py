@@ -31,12 +31,14 @@ async def add_comment(visit: Visit) -> Answer:
 @places.post("/{owner}/{project}/tasks/{task_id}/comments/{comment_id}/edit")
 async def edit_comment(visit: Visit) -> Answer:
     """Change a comment."""
-    await _require_task(visit)
-    edit = visit.form(CommentEdit, "text")
+    access = await _require_task(visit)
+    # A box that is not ticked is not sent. Clients have none.
+    hidden = {} if access.is_client else {"private": "private" in visit.fields}
+    edit = visit.form(CommentEdit, "text", **hidden)
 
     async def change(write: Write) -> None:
-        access, comment = await _lock(visit, write)
-        await actions.edit(write, access, comment, edit, to_response)
+        found, comment = await _lock(visit, write)
+        await actions.edit(write, found, comment, edit, to_response)
 
     await visit.change(change)
     return visit.done(f"{address(visit)}#comment-{visit.path('comment_id')}")
@@ -55,10 +57,11 @@ async def delete_comment(visit: Visit) -> Answer:
     return visit.done(f"{address(visit)}#comments", gettext("The comment was deleted."))
 
 
-async def _require_task(visit: Visit) -> None:
+async def _require_task(visit: Visit) -> Access:
     """Raises `NotFound` unless the task is in the project of the path."""
     access = await visit.access()
     await get_task(visit.database, visit.actor, visit.path("task_id"), project_id=access.repository.project_id)
+    return access
 
 
 async def _lock(visit: Visit, write: Write) -> tuple[Access, TaskComment]:

@@ -13,6 +13,7 @@ from workhook.http.endpoints import Retry
 from workhook.identity.context import Write
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.formats import day
+from workhook.web.frame.markdown import Prose
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.tasks.view import DONE, OPEN, digest, read_task
@@ -44,6 +45,7 @@ async def _show(visit: Visit, *, status: int = 200, conflict: str = "") -> Answe
     start = min(int(after), ID_MAX) if after.isascii() and after.isdigit() and len(after) < 20 else 0
     shown = await read_task(visit.database, visit.actor, access, visit.path("task_id"), start)
     yours = visit.fields.get(conflict, "") if conflict else ""
+    logins = [each.login for each in shown.people]
     return visit.page(
         "tasks/task.html",
         status=status,
@@ -51,6 +53,10 @@ async def _show(visit: Visit, *, status: int = 200, conflict: str = "") -> Answe
         shown=shown,
         conflict=conflict,
         yours=yours,
+        task=shown.task,
+        here=address(visit),
+        logins=logins,
+        prose=Prose(logins, visit.actor.user.login),
         link=f"{visit.call.base_for_others.removesuffix(visit.call.prefix)}{address(visit)}",
     )
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from workhook.core import json
-from workhook.core.clock import now_ms
+from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.lists import Found
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader
@@ -31,13 +31,28 @@ DONE, OPEN = "complete", "incomplete"
 """What stands behind an item of a checklist, as Trello's exports have it. Other values are shown as they are."""
 
 
+class ChecklistView(msgspec.Struct, frozen=True):
+    """A section of a task. `done` of `total` items are ticked; texts that are no items do not count."""
+
+    name: str
+    items: Mapping[str, str]
+
+    @property
+    def total(self) -> int:
+        return sum(value in (DONE, OPEN) for value in self.items.values())
+
+    @property
+    def done(self) -> int:
+        return sum(value == DONE for value in self.items.values())
+
+
 class TaskView(msgspec.Struct, frozen=True):
     """`may_edit`: the visitor may change the task; `may_write`: something in its project."""
 
     task: Task
     labels: Sequence[str]
     fields: Mapping[str, str]
-    sections: Mapping[str, Mapping[str, str]]
+    checklists: Sequence[ChecklistView]
     columns: Sequence[Column]
     people: Sequence[PersonShape]
     known_labels: Sequence[str]
@@ -47,6 +62,12 @@ class TaskView(msgspec.Struct, frozen=True):
     more_timesheets: bool
     may_write: bool
     may_edit: bool
+
+    @property
+    def is_late(self) -> bool:
+        """The day of the deadline is over, and the task is not completed."""
+        deadline = self.task.deadline
+        return deadline is not None and self.task.completed_at is None and deadline + DAY_MS <= now_ms()
 
     @property
     def spent_ms(self) -> int:
@@ -67,11 +88,15 @@ def digest(task: Task, name: str) -> str:
     return hashlib.sha256(json.encode(value)).hexdigest()[:32]
 
 
+def may_write_in(access: Access) -> bool:
+    """Whether the visitor may comment and make tasks in the project."""
+    return not access.reads_only and not access.repository.archive
+
+
 async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, after: int) -> TaskView:
     """`after`: the id of the comment behind which the comments begin. Raises `NotFound`."""
     task = await actions.get_task(reader, actor, task_id, project_id=access.repository.project_id)
-    may_write = not access.reads_only and not access.repository.archive
-    may_edit = may_write and (not access.is_client or task.user_id == access.user.id)
+    may_write = may_write_in(access)
     found_columns, people, known_labels, comments, times = await asyncio.gather(
         columns.list_all(reader, access.repository.id),
         choices.list_people(reader, access),
@@ -84,7 +109,7 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
         task=task,
         labels=json.decode(task.labels),
         fields=json.decode(task.fields),
-        sections=json.decode(task.sections),
+        checklists=[ChecklistView(name, items) for name, items in json.decode(task.sections).items()],
         columns=found_columns,
         people=people,
         known_labels=known_labels,
@@ -93,7 +118,7 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
         timesheets=[(each, elapsed_ms(each.times, now)) for each in times[:TIMESHEETS_MAX]],
         more_timesheets=times.cut or len(times) > TIMESHEETS_MAX,
         may_write=may_write,
-        may_edit=may_edit,
+        may_edit=may_write and (not access.is_client or task.user_id == access.user.id),
     )
 
 

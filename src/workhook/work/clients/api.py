@@ -262,10 +262,16 @@ async def remove_client(write: Write, client_id: str) -> Done:
     For the team of the project, not for an app by itself; a client can leave. The account stays, with everything it
     made.
     """
-    access, client = await _find_client(write.tx, _locked, write.actor, client_id)
+    access, client = await lock_client(write, client_id)
     write.require_match(ClientAnswer(to_response(client)))
     await end_client(write, access, client)
     return Done()
+
+
+async def lock_client(write: Write, client_id: str) -> tuple[Access, Client]:
+    """The client, whom nobody else removes until the transaction ends, and the caller's access to the project. Raises
+    `NotFound`."""
+    return await _find_client(write.tx, _locked, write.actor, client_id)
 
 
 async def lock_own(tx: Transaction, actor: Actor, repository_id: int) -> tuple[Access, Client] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Protocol
 from urllib.parse import unquote_to_bytes
 
 from multipart import (  # type: ignore[import-untyped]  # the library has no types
@@ -17,7 +18,6 @@ from multipart import (  # type: ignore[import-untyped]  # the library has no ty
 
 from workhook.core.errors import Fault, Invalid, Malformed, TooLarge, UnsupportedMediaType, shown
 from workhook.http.calls import Call
-from workhook.storage.blobs import Incoming
 
 FORM = "multipart/form-data"
 FILE_FIELD = "file"
@@ -33,11 +33,17 @@ Fields = dict[str, list[str]]
 Admit = Callable[[Fields], Awaitable[None]]
 
 
+class FileSink(Protocol):
+    """Where the bytes of the file go, such as a `storage.blobs.Incoming`."""
+
+    async def write(self, data: bytes) -> None: ...
+
+
 async def admit_all(fields: Fields) -> None:
     """Whoever calls the API has shown a token before."""
 
 
-async def read_form(call: Call, incoming: Incoming, *, limit: int, admit: Admit = admit_all) -> Form:
+async def read_form(call: Call, incoming: FileSink, *, limit: int, admit: Admit = admit_all) -> Form:
     """The file goes to `incoming`, which the caller keeps or not. `limit`: bytes of a file. `admit` is given the fields
     before the file, and raises unless the file may come.
 
@@ -103,9 +109,9 @@ def _close(parser: PushMultipartParser) -> None:
 
 class Form:
     """A form, whose parts are read one after the other. `fields` are the parameters, by name; the file's bytes are in
-    the `Incoming`."""
+    the `FileSink`."""
 
-    def __init__(self, incoming: Incoming, limit: int, too_large: TooLarge, admit: Admit = admit_all) -> None:
+    def __init__(self, incoming: FileSink, limit: int, too_large: TooLarge, admit: Admit = admit_all) -> None:
         self.fields: Fields = {}
         self.name = ""
         self.content_type = ""

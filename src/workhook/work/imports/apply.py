@@ -82,13 +82,20 @@ class Imported(msgspec.Struct, frozen=True):
 
 
 class Import(msgspec.Struct, frozen=True):
-    """One plan, where it goes, and who brings it. `base` is what links in events start with."""
+    """One plan, where it goes, and who brings it. `base` is what links in events start with.
+
+    `keeps_authors`: a comment becomes that of the member who wrote it. Only whoever runs the server may say so: anybody
+    can write an export. Else it becomes the importer's, and begins with the author's name. `hint`: how to tell who is
+    who.
+    """
 
     plan: ImportPlan
     organization: Account
     actor: Actor
     people: People
     base: str
+    keeps_authors: bool = True
+    hint: str = "--member TRELLO=LOGIN says who is who"
 
 
 async def preview(database: Database, this: Import) -> Imported:
@@ -261,8 +268,9 @@ class _Writer:
 
     async def _comments(self, wanted: Sequence[tuple[CommentedTask, PlannedComment]]) -> None:
         records = []
+        authors = self._this.people if self._this.keeps_authors else People((), {})
         for number, (task, planned) in enumerate(wanted, 1):
-            author, text = author_and_text(planned, self._this.people, self.access.user)
+            author, text = author_and_text(planned, authors, self.access.user)
             at = min(planned.created_at or self._context.now, self._context.now)
             places = {"task_id": task.id, "repository_id": self.access.repository.id, "user_id": author.id}
             new = TaskComment(0, text, False, task, person_shape(author), at, at)
@@ -292,7 +300,7 @@ def _summary(this: Import, rest: Remaining, repository: Repository | None) -> Im
 
 
 def _warnings(this: Import, rest: Remaining) -> list[str]:
-    warnings = unknown_people(rest.new_tasks, [comment for _, comment in rest.comments], this.people)
+    warnings = unknown_people(rest.new_tasks, [comment for _, comment in rest.comments], this.people, this.hint)
     if rest.changed:
         number = f"{len(rest.changed):,} task{'s have' if len(rest.changed) > 1 else ' has'}"
         warnings.append(f"{number} changed there since, and stayed as here: {name_some(rest.changed)}")

@@ -194,12 +194,15 @@ def author_and_text(comment: PlannedComment, people: People, importer: Account) 
     return importer, within(f"{comment.author.display_name} wrote{when}:\n\n{comment.text}")
 
 
-def unknown_people(tasks: Sequence[PlannedTask], comments: Sequence[PlannedComment], people: People) -> list[str]:
-    """What there is to say about those who are nobody here; nothing where everybody is somebody."""
+def unknown_people(
+    tasks: Sequence[PlannedTask], comments: Sequence[PlannedComment], people: People, hint: str
+) -> list[str]:
+    """What there is to say about those who are nobody here; nothing where everybody is somebody. `hint`: what can be
+    done about it."""
     everybody = [member for task in tasks for member in task.members]
     everybody += [each.author for each in (*comments, *(each for task in tasks for each in task.comments))]
     names = list(dict.fromkeys(each.display_name for each in everybody if people.find(each) is None))
-    return [f"nobody here is {name_some(names)}: --member TRELLO=LOGIN says who is who"] if names else []
+    return [f"nobody here is {name_some(names)}{hint and f': {hint}'}"] if names else []
 
 
 def name_some(names: Sequence[str]) -> str:

@@ -222,10 +222,15 @@ def _is_own(write: Write, login: str) -> bool:
 
 
 async def _decline(write: Write, organization: Account, login: str) -> None:
-    """All that there is, by login and by e-mail. Of others the invited person sees nothing."""
-    own = _is_own(write, login)
-    place = key_of(organization.login)
-    found = await invitations.find_to_organization(write.tx, write.actor.user, place) if own else []
+    """Of others the invited person sees nothing. Raises `NotFound`."""
+    if not _is_own(write, login):
+        raise NotFound()
+    await decline(write, organization.login)
+
+
+async def decline(write: Write, login: str) -> None:
+    """Decline all invitations of the caller to the organization, by login and by e-mail. Raises `NotFound`."""
+    found = await invitations.find_to_organization(write.tx, write.actor.user, key_of(login))
     if not any([await end_invitation(write, each) for each in found]):
         raise NotFound()
 

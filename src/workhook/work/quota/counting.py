@@ -74,6 +74,7 @@ _REASONS = {
     "import_links": "There is one for each imported record, which is counted.",
     "event_keys": "There is one for each event at most, for a day.",
     "dispatches deliveries redeliveries lanes": "Deliveries are never refused; they go with `retention_days`.",
+    "receivers arrivals": "There is one receiver for each webhook at most, and it keeps 50 requests.",
     "timesheet_changes timesheet_sums": "They are made of timesheets, which are counted.",
     _OF_THE_SERVER: "They are the server's own.",
     _OF_A_PERSON: "They belong to a person or their sign-in, not to an organization.",

@@ -1,14 +1,29 @@
-// Dragging cards between and within columns. A move is one request; when it fails the card goes back.
+// Cards: dragged with the mouse or a finger, moved with the keyboard, chosen for the bar of actions. A move is one
+// request; when it is refused the card goes back.
 import { Controller } from "stimulus"
 import Sortable from "sortable"
+import { areOn, isTyping } from "workhook/keyboard"
+
+const ARROWS = { ArrowDown: "j", ArrowUp: "k", ArrowLeft: "h", ArrowRight: "l" }
 
 export default class extends Controller {
-  static targets = ["list", "card"]
+  static targets = ["list", "card", "box", "form"]
   static values = { base: String }
 
+  connect() {
+    this.none = (event) => { if (event.target.closest("#choose-none")) this.chooseNone() }
+    document.addEventListener("click", this.none)
+    this.chosen()
+  }
+
+  disconnect() {
+    document.removeEventListener("click", this.none)
+  }
+
   listTargetConnected(list) {
+    if (!("mayMove" in list.dataset)) return
     list.sortable = Sortable.create(list, {
-      group: "cards", animation: 120, delay: 150, delayOnTouchOnly: true, draggable: ".board-card",
+      group: "cards", animation: 120, delay: 150, delayOnTouchOnly: true, draggable: ".board-card", filter: "input", preventOnFilter: false,
       onStart: () => { this.element.dataset.busy = "" },
       onEnd: (event) => this.dropped(event),
     })
@@ -18,26 +33,134 @@ export default class extends Controller {
     list.sortable?.destroy()
   }
 
-  async dropped(event) {
+  dropped(event) {
     delete this.element.dataset.busy
     if (event.from === event.to && event.oldDraggableIndex === event.newDraggableIndex) return
-    await this.move(event.item.id, event.to.dataset.column, event.newDraggableIndex)
+    const next = event.from.children[event.oldDraggableIndex + (event.from === event.to && event.newDraggableIndex < event.oldDraggableIndex ? 1 : 0)]
+    this.send(event.item, () => event.from.insertBefore(event.item, next ?? null))
   }
 
-  async move(id, column, position) {
-    const form = document.createElement("form")
-    form.method = "post"
-    form.action = `${this.baseValue}/tasks/${id}/move`
-    const csrf = document.querySelector("input[name=csrf]").value
-    for (const [name, value] of Object.entries({ csrf, column_id: column, position })) {
-      const field = document.createElement("input")
-      field.type = "hidden"
-      field.name = name
-      field.value = value
-      form.append(field)
-    }
-    document.body.append(form)
+  // `back` puts the card where it was.
+  send(card, back) {
+    const form = this.formTarget
+    const list = card.parentElement
+    form.action = `${this.baseValue}/tasks/${card.id}/move`
+    form.elements.column_id.value = list.dataset.column
+    form.elements.position.value = [...list.children].indexOf(card)
+    form.addEventListener("turbo:submit-end", (event) => { if (!event.detail.success) back() }, { once: true })
     form.requestSubmit()
-    form.remove()
+  }
+
+  // --- keyboard ---
+
+  press(event) {
+    if (isTyping(event) || !areOn() || document.querySelector("dialog[open], details.menu[open]")) return
+    const key = ARROWS[event.key] ?? event.key
+    const link = this.cardTargets.find((each) => each === document.activeElement || each.closest("li").contains(document.activeElement))
+    if (!link) {
+      if ("jkhl".includes(key) && key in { j: 1, k: 1, h: 1, l: 1 } && !(event.key in ARROWS) && !event.shiftKey) this.take(event, () => this.focus(this.cardTargets[0]))
+      return
+    }
+    if (event.shiftKey) {
+      if (event.key in ARROWS) this.take(event, () => this.move(link, key))
+      return
+    }
+    const actions = {
+      j: () => this.focus(this.neighbour(link, 1)),
+      k: () => this.focus(this.neighbour(link, -1)),
+      h: () => this.focus(this.beside(link, -1)),
+      l: () => this.focus(this.beside(link, 1)),
+      x: () => this.choose(link),
+      e: () => this.open(link, "#edit-title"),
+      a: () => this.open(link, "#form-assign"),
+      t: () => this.startTimer(link),
+      c: () => link.closest(".column").querySelector(".add-card input")?.focus(),
+    }
+    if (key in actions) this.take(event, actions[key])
+  }
+
+  take(event, action) {
+    event.preventDefault()
+    event.stopImmediatePropagation()
+    action()
+  }
+
+  focus(link) {
+    link?.focus()
+  }
+
+  neighbour(link, step) {
+    const card = link.closest("li")
+    return (step > 0 ? card.nextElementSibling : card.previousElementSibling)?.querySelector(".card-title a")
+  }
+
+  // The card beside this one: at the same height, in the next column that has any.
+  beside(link, step) {
+    const place = [...link.closest("ol").children].indexOf(link.closest("li"))
+    for (let list = this.nextList(link.closest("ol"), step); list; list = this.nextList(list, step)) {
+      const card = list.children[Math.min(place, list.children.length - 1)]
+      if (card && list.offsetParent) return card.querySelector(".card-title a")
+    }
+  }
+
+  nextList(list, step) {
+    return this.listTargets[this.listTargets.indexOf(list) + step]
+  }
+
+  move(link, key) {
+    const card = link.closest("li")
+    const list = card.parentElement
+    if (!("mayMove" in list.dataset)) return
+    const next = card.nextElementSibling
+    const back = () => { list.insertBefore(card, next); this.focus(link) }
+    if (key === "j" && next) list.insertBefore(next, card)
+    else if (key === "k" && card.previousElementSibling) list.insertBefore(card, card.previousElementSibling)
+    else if (key === "h" || key === "l") {
+      const other = this.nextList(list, key === "l" ? 1 : -1)
+      if (!other) return
+      other.insertBefore(card, other.children[[...list.children].indexOf(card)] ?? null)
+    } else return
+    this.focus(link)
+    this.moved = card.id
+    this.send(card, back)
+  }
+
+  // A refresh may have put the card elsewhere, and then it has lost the focus.
+  focusAgain() {
+    this.chosen()
+    if (!this.moved || document.activeElement !== document.body) return
+    document.getElementById(this.moved)?.querySelector(".card-title a")?.focus()
+    this.moved = null
+  }
+
+  open(link, place) {
+    location.assign(link.href + place)
+  }
+
+  startTimer(link) {
+    this.formTarget.action = `${this.baseValue}/tasks/${link.closest("li").id}/timer`
+    this.formTarget.requestSubmit()
+  }
+
+  // --- selection ---
+
+  choose(link) {
+    const box = link.closest("li").querySelector(".choose")
+    if (!box) return
+    box.checked = !box.checked
+    this.chosen()
+  }
+
+  chosen() {
+    const bar = document.getElementById("selection")
+    if (!bar) return
+    const count = this.boxTargets.filter((each) => each.checked).length
+    bar.classList.toggle("open", count > 0)
+    bar.querySelector("[data-selection-count]").textContent = count
+  }
+
+  chooseNone() {
+    for (const each of this.boxTargets) each.checked = false
+    this.chosen()
   }
 }

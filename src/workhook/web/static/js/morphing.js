@@ -4,6 +4,7 @@ function isInUse(element) {
   const active = document.activeElement
   if (element.matches("[data-busy], [data-busy] *")) return true
   if (element.matches("form") && isChanged(element)) return true
+  if (element.matches("input[type=checkbox][form]") && element.checked) return true
   return active && active !== document.body && element === active && active.matches("input, textarea, select, [contenteditable]")
 }
 

@@ -15,7 +15,8 @@ export default class extends Controller {
 
   // What was saved comes back with the page: a form that still looks changed would be kept as it is.
   sent(event) {
-    if (!event.detail.success) return
+    const sender = event.detail.formSubmission.submitter
+    if (!event.detail.success || sender?.matches("[data-turbo-frame]") || event.target.matches(".cell")) return
     event.target.reset()
     const unfolded = event.target.closest("details[open]")
     if (unfolded) {

@@ -1,0 +1,162 @@
+"""The receiver inside the server: an address to which a project's webhook can send, and what arrived there.
+
+The address holds a key that nobody can guess, of which a hash is stored. Who knows it can send anything: what is kept
+is bounded, and each request tells whether it was signed with the webhook's secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+import sqlalchemy as sa
+
+from workhook.core import json
+from workhook.core.clock import now_ms
+from workhook.core.errors import NotFound
+from workhook.core.own_address import is_receiver_key
+from workhook.core.vault import Vault
+from workhook.hooks import actions
+from workhook.hooks.bodies import HookChange
+from workhook.hooks.records import HOOK_COLUMNS, Hook, HookOwner, hook_of
+from workhook.hooks.signatures import SignatureState, check_signatures
+from workhook.hooks.tables import arrivals, hooks, receivers
+from workhook.identity.tables import projects
+from workhook.identity.tokens.issue import digest_of
+from workhook.storage import Database, Reader, Row, Transaction
+from workhook.storage.metadata import big, insert_into
+
+KEPT = 50
+"""Requests that are kept for each receiver, the newest."""
+BODY_MAX_BYTES = 1024 * 1024
+"""Of a request; a larger one is refused."""
+BODY_KEPT_BYTES = 64 * 1024
+HEADERS_KEPT_CHARS = 16 * 1024
+HIDDEN = "********"
+
+_NOT_KEPT = frozenset({"authorization", "cookie", "proxy-authorization"})
+
+_insert = insert_into(receivers, "hook_id", "digest", "created_at")
+_hooks = sa.select(*(hooks.c[name] for name in HOOK_COLUMNS)).join_from(
+    receivers, hooks, hooks.c.id == receivers.c.hook_id
+)
+_by_key = _hooks.join(projects, projects.c.repository_id == hooks.c.repository_id).where(
+    receivers.c.digest == sa.bindparam("digest", type_=sa.LargeBinary()), projects.c.deleted_at.is_(None)
+)
+_of_repository = _hooks.where(hooks.c.repository_id == big("repository_id")).order_by(hooks.c.id.desc()).limit(1)
+_add = insert_into(arrivals, "hook_id", "arrived_at", "signature", "headers", "body", "size")
+_newest = (
+    sa.select(arrivals)
+    .where(arrivals.c.hook_id == sa.bindparam("hook_id", type_=sa.Integer()))
+    .order_by(arrivals.c.id.desc())
+    .limit(big("limit"))
+)
+_newest_ids = (
+    sa.select(arrivals.c.id)
+    .where(arrivals.c.hook_id == sa.bindparam("hook_id", type_=sa.Integer()))
+    .order_by(arrivals.c.id.desc())
+)
+_first_too_many = _newest_ids.limit(1).offset(KEPT)
+_remove_old = sa.delete(arrivals).where(
+    arrivals.c.hook_id == sa.bindparam("hook_id", type_=sa.Integer()), arrivals.c.id <= big("upto")
+)
+
+
+class Arrival(msgspec.Struct, frozen=True):
+    """A request that came. `body`: its beginning; `size`: bytes of the whole."""
+
+    id: int
+    arrived_at: int
+    signature: SignatureState
+    headers: list[tuple[str, str]]
+    body: bytes
+    size: int
+
+    @property
+    def event(self) -> str:
+        """The name of the event, as the sender says; empty if it does not."""
+        return next((value for name, value in self.headers if name.lower().endswith("-event")), "")
+
+
+async def create_receiver(write: actions.HookWrite, change: HookChange, key: str) -> Hook:
+    """Create a webhook whose URL ends with the key, and its receiver. Raises what `actions.create_hook` does."""
+    hook = await actions.create_hook(write, change)
+    values = {"hook_id": hook.id, "digest": digest_of(key), "created_at": hook.created_at}
+    await write.tx.execute(_insert, values)
+    return hook
+
+
+async def find_receiver(reader: Reader, owner: HookOwner) -> Hook | None:
+    """The webhook of the project's newest receiver; None if there is none."""
+    if owner.repository_id is None:
+        return None
+    row = await reader.fetch_one(_of_repository, {"repository_id": owner.repository_id})
+    return hook_of(row) if row else None
+
+
+async def list_arrivals(reader: Reader, hook_id: int, limit: int = KEPT) -> list[Arrival]:
+    """The newest first."""
+    return [_arrival_of(row) for row in await reader.fetch_all(_newest, {"hook_id": hook_id, "limit": limit})]
+
+
+async def find_newest_arrival(reader: Reader, hook_id: int) -> int:
+    """The id of the newest request; 0 without one."""
+    row = await reader.fetch_one(_newest_ids.limit(1), {"hook_id": hook_id})
+    return row["id"] if row else 0
+
+
+async def require_receiver(reader: Reader, key: str) -> Hook:
+    """The webhook whose receiver has this key. Raises `NotFound`."""
+    row = await reader.fetch_one(_by_key, {"digest": digest_of(key)}) if is_receiver_key(key) else None
+    if row is None:
+        raise NotFound()
+    return hook_of(row)
+
+
+async def add_arrival(
+    database: Database, vault: Vault, hook: Hook, headers: list[tuple[str, str]], body: bytes
+) -> SignatureState:
+    """Keep a request, and of older ones only so many. Return whether its signature is right."""
+    now = now_ms()
+    state = check_signatures(_by_name(headers), body, _secrets_of(hook, vault, now), now // 1000)
+    values = {
+        "hook_id": hook.id, "arrived_at": now, "signature": state, "headers": json.encode(_kept_headers(headers)),
+        "body": body[:BODY_KEPT_BYTES], "size": len(body),
+    }  # fmt: skip
+
+    async def add(tx: Transaction) -> None:
+        await tx.execute(_add, values)
+        old = await tx.fetch_one(_first_too_many, {"hook_id": hook.id})
+        if old is not None:
+            await tx.execute(_remove_old, {"hook_id": hook.id, "upto": old["id"]})
+
+    await database.in_transaction(add)
+    return state
+
+
+def _arrival_of(row: Row) -> Arrival:
+    headers = [(name, value) for name, value in json.decode(row["headers"])]
+    return Arrival(row["id"], row["arrived_at"], row["signature"], headers, bytes(row["body"]), row["size"])
+
+
+def _by_name(headers: list[tuple[str, str]]) -> Mapping[str, str]:
+    return {name.lower(): value for name, value in headers}
+
+
+def _kept_headers(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """So many of them as fit, without credentials."""
+    kept, size = [], 0
+    for name, value in headers:
+        size += len(name) + len(value)
+        if size > HEADERS_KEPT_CHARS:
+            break
+        kept.append((name, HIDDEN if name.lower() in _NOT_KEPT else value))
+    return kept
+
+
+def _secrets_of(hook: Hook, vault: Vault, now: int) -> list[str]:
+    """Those that sign now."""
+    secrets = [vault.open(hook.secret)]
+    if hook.previous_secret_until is not None and hook.previous_secret_until > now:
+        secrets.append(vault.open(hook.previous_secret))
+    return [each for each in secrets if each]

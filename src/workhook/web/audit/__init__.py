@@ -1,0 +1,1 @@
+"""The audit log of an organization, for its owners."""

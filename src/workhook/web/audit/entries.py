@@ -1,0 +1,148 @@
+"""`/{owner}/audit`: who did what in an organization, and what was refused. Filters and the place are in the query."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from workhook.core.errors import Fault, Invalid
+from workhook.http import parameters
+from workhook.http.calls import Answer
+from workhook.identity import audit_queries
+from workhook.identity.audit_api import LINES, AuditEntry, entry_of, export_lines
+from workhook.identity.audit_queries import Selection, parse_phrase
+from workhook.identity.queries import key_of
+from workhook.identity.schemas import Organization
+from workhook.storage import Row
+from workhook.web.frame import paging
+from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.texts import gettext
+
+places = Places("audit")
+
+ROWS = 50
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
+_Short = Annotated[str, Meta(max_length=100)]
+
+
+class AuditFilter(msgspec.Struct):
+    """What the form holds. Days are UTC, and both are included."""
+
+    actor: _Short = ""
+    action: _Short = ""
+    project: _Short = ""
+    since: _Short = ""
+    until: _Short = ""
+
+    @property
+    def is_set(self) -> bool:
+        return any(msgspec.structs.astuple(self))
+
+
+class AuditLine(msgspec.Struct, frozen=True):
+    """An entry of the page. `details`: what else is known of it, as JSON; empty for nothing."""
+
+    entry: AuditEntry
+    details: str
+
+
+@places.get("/{owner}/audit")
+async def audit_log(visit: Visit) -> Answer:
+    """Show the audit log of an organization, the newest entries first."""
+    place = await visit.organization("audit_log.read")
+    cursor = visit.call.query_integer("cursor", 0, low=0, high=2**53)
+    try:
+        chosen = _chosen(visit)
+        selection = _selection(place, chosen)
+    except Invalid as problem:
+        return _page(visit, place, AuditFilter(**_given(visit)), [], faults=problem.faults)
+    rows = await audit_queries.read(visit.database, selection, beyond=cursor or None, limit=ROWS + 1)
+    more = paging.with_query(visit, cursor=str(rows[ROWS - 1]["id"])) if len(rows) > ROWS else None
+    return _page(visit, place, chosen, rows[:ROWS], more=more, begins=not cursor)
+
+
+def _page(
+    visit: Visit,
+    place: Organization,
+    chosen: AuditFilter,
+    rows: Sequence[Row],
+    *,
+    more: str | None = None,
+    begins: bool = True,
+    faults: Sequence[Fault] = (),
+) -> Answer:
+    return visit.page(
+        "audit/entries.html",
+        status=422 if faults else 200,
+        place=place,
+        chosen=chosen,
+        lines=[_line(entry_of(row)) for row in rows],
+        query=paging.with_query(visit, cursor=None),
+        more=more,
+        begins=begins,
+        faults=[each.message for each in faults if each.message],
+    )
+
+
+@places.get("/{owner}/audit/entries.jsonl", head=False)
+async def export(visit: Visit) -> Answer:
+    """Download all entries that fit the filters, a line of JSON each."""
+    place = await visit.organization("audit_log.read")
+    selection = _selection(place, _chosen(visit))
+    headers = {
+        "Content-Disposition": f'attachment; filename="{place.account.login}-audit.jsonl"',
+        "Cache-Control": "no-store",
+    }
+    return Answer(export_lines(visit.database, selection), media_type=LINES, headers=headers)
+
+
+def _given(visit: Visit) -> dict[str, str]:
+    """The filters as they were typed."""
+    names = AuditFilter.__struct_fields__
+    return {name: value.strip() for name, value in paging.given(visit).items() if name in names}
+
+
+def _chosen(visit: Visit) -> AuditFilter:
+    """Raises `Invalid`."""
+    return parameters.gather(AuditFilter, {name: [value] for name, value in _given(visit).items()}, {})
+
+
+def _selection(place: Organization, chosen: AuditFilter) -> Selection:
+    """Raises `Invalid`."""
+    found = Selection(account_id=place.account.id)
+    if chosen.since or chosen.until:
+        if not all(_DAY.fullmatch(day) for day in (chosen.since, chosen.until) if day):
+            raise Invalid(faults=[_day_fault()])
+        try:
+            found = parse_phrase(f"created:{chosen.since or '*'}..{chosen.until or '*'}", place.account.id)
+        except Invalid:
+            raise Invalid(faults=[_day_fault()]) from None
+    return msgspec.structs.replace(
+        found,
+        text=chosen.action.lower() or None,
+        actor=key_of(chosen.actor) if chosen.actor else None,
+        owner=key_of(place.account.login) if chosen.project else None,
+        repository=key_of(chosen.project) if chosen.project else None,
+    )
+
+
+def _day_fault() -> Fault:
+    message = gettext("A day is written as 2026-11-24.")
+    return Fault(field="since", message=message)
+
+
+def _line(entry: AuditEntry) -> AuditLine:
+    known = {
+        "actor_ip": entry.actor_ip,
+        "token": entry.programmatic_access_type,
+        "token_id": entry.token_id,
+        "app_id": entry.app_id,
+        "request_id": entry.request_id,
+        **entry.data,
+    }
+    said = {name: value for name, value in known.items() if value is not None}
+    return AuditLine(entry, msgspec.json.format(msgspec.json.encode(said), indent=2).decode() if said else "")

@@ -1,0 +1,117 @@
+"""The guide: the pages of `docs/`, which `hatch_build.py` has turned into HTML, and the search in them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, NamedTuple
+
+from workhook.web.frame.assets import AssetsMissing
+from workhook.web.frame.texts import text
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+HITS_MAX = 40
+EXCERPT_CHARS = 220
+
+SECTIONS = (
+    (text("Start here"), ("how-to/web-app", "tutorial", "tutorial-studio")),
+    (text("How to"), ("how-to",)),
+    (text("Reference"), ("reference",)),
+    (text("Running a server"), ("operations", "security", "performance")),
+    (text("How it is built"), ("architecture", "decisions")),
+)
+"""The title of each section, and its pages. A folder stands for all pages in it that are not named themselves."""
+
+
+class GuideSection(NamedTuple):
+    """What stands below a heading, without markup."""
+
+    anchor: str
+    heading: str
+    text: str
+
+
+class GuidePage(NamedTuple):
+    """`name`: of its address below `/docs/guide/`."""
+
+    name: str
+    title: str
+    html: Markup
+    sections: tuple[GuideSection, ...]
+
+
+class GuideHit(NamedTuple):
+    """A section that has all words, and an excerpt of it around the first."""
+
+    page: GuidePage
+    section: GuideSection
+    excerpt: str
+
+
+@cache
+def pages() -> dict[str, GuidePage]:
+    """By name. Raises `AssetsMissing`."""
+    from markupsafe import Markup
+
+    source = files("workhook.web.docs").joinpath("guide.json")
+    if not source.is_file():
+        raise AssetsMissing("web/docs/guide.json is missing: install the package again (`make install`)")
+    found = json.loads(source.read_text("utf-8"))
+    return {
+        each["name"]: GuidePage(
+            each["name"],
+            each["title"],
+            Markup(each["html"]),  # noqa: S704  # of our own pages, in which HTML is off
+            tuple(GuideSection(**section) for section in each["sections"]),
+        )
+        for each in found
+    }
+
+
+@cache
+def contents() -> tuple[tuple[str, tuple[GuidePage, ...]], ...]:
+    """Each section's title, in English, with its pages."""
+    return tuple((title, tuple(_pages_of(names))) for title, names in SECTIONS)
+
+
+def _pages_of(names: tuple[str, ...]) -> Iterator[GuidePage]:
+    named = {name for _, others in SECTIONS for name in others}
+    for name in names:
+        yield pages()[name]
+        yield from (each for each in pages().values() if each.name.startswith(f"{name}/") and each.name not in named)
+
+
+def search(words: str) -> list[GuideHit]:
+    """The sections that have all words, those first that have them in a heading or title; at most `HITS_MAX`."""
+    wanted = words.lower().split()
+    if not wanted:
+        return []
+    ranked = [
+        (rank, GuideHit(page, section, _excerpt(section.text, wanted)))
+        for page in pages().values()
+        for section in page.sections
+        if (rank := _rank(page, section, wanted)) is not None
+    ]
+    return [hit for _, hit in sorted(ranked, key=lambda each: each[0])[:HITS_MAX]]
+
+
+def _rank(page: GuidePage, section: GuideSection, wanted: list[str]) -> int | None:
+    """Less is better; None: a word is nowhere in it."""
+    heading, everything = section.heading.lower(), f"{page.title} {section.heading} {section.text}".lower()
+    if not all(word in everything for word in wanted):
+        return None
+    misses = sum(word not in heading for word in wanted)
+    return misses + (len(wanted) if page.name.startswith("decisions/") else 0)
+
+
+def _excerpt(whole: str, wanted: list[str]) -> str:
+    first = min((at for word in wanted if (at := whole.lower().find(word)) >= 0), default=0)
+    begin = max(0, whole.rfind(" ", 0, max(0, first - EXCERPT_CHARS // 3)) + 1)
+    end = begin + EXCERPT_CHARS
+    if len(whole) > end:
+        end = max(whole.rfind(" ", begin, end), begin + EXCERPT_CHARS // 2)  # not in the middle of a word
+    return f"{'… ' if begin else ''}{whole[begin:end].strip()}{' …' if len(whole) > end else ''}"

@@ -1,0 +1,60 @@
+"""`/docs`: the guide, and every operation of the API. Anybody may read it, without signing in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from workhook.core.errors import NotFound
+from workhook.http.calls import Answer, Call
+from workhook.http.endpoints import Routes
+from workhook.http.operations import PAGES
+from workhook.web.docs import guide
+from workhook.web.frame import render
+from workhook.web.frame.places import visit_of
+from workhook.web.frame.sessions import signed_in
+
+QUERY_MAX_CHARS = 255
+
+routes = Routes(PAGES, "pages", etag=False)
+
+
+@routes.get("/docs")
+async def page_docs(call: Call) -> Answer:
+    """Show the sections of the guide and the operations of the API."""
+    return await show(call, "docs/reference.html")
+
+
+@routes.get("/docs/search")
+async def page_docs_search(call: Call) -> Answer:
+    """Show the sections of the guide that have the words."""
+    words = (call.query_text("q") or "")[:QUERY_MAX_CHARS]
+    return await show(call, "docs/search.html", words=words, hits=guide.search(words))
+
+
+@routes.get("/docs/guide/{name}")
+async def page_guide(call: Call, name: str) -> Answer:
+    """Show a page of the guide."""
+    return await _guide_page(call, name)
+
+
+@routes.get("/docs/guide/{folder}/{name}")
+async def page_guide_in_folder(call: Call, folder: str, name: str) -> Answer:
+    """Show a page of a folder of the guide."""
+    return await _guide_page(call, f"{folder}/{name}")
+
+
+async def _guide_page(call: Call, name: str) -> Answer:
+    if (found := guide.pages().get(name)) is None:
+        raise NotFound()
+    return await show(call, "docs/guide.html", guide_page=found)
+
+
+async def show(call: Call, template: str, **context: Any) -> Answer:
+    """A page for everybody; who has signed in sees it among their places."""
+    session = await signed_in(call)
+    context |= {"contents": guide.contents()}
+    if session is None:
+        return render.page(template, session=None, **context)
+    visit = visit_of(call, session)
+    await visit.load_timer()
+    return visit.page(template, **context)

@@ -1,0 +1,150 @@
+"""The receiver inside the server: where it takes requests, and the page that shows what arrived."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from workhook.core.errors import Conflict, NotFound
+from workhook.core.own_address import new_receiver_key
+from workhook.hooks import api, receivers
+from workhook.hooks.bodies import HookChange, parse_hook
+from workhook.hooks.receivers import Arrival
+from workhook.hooks.records import Hook, HookOwner
+from workhook.http.calls import Answer, Call
+from workhook.http.endpoints import Routes
+from workhook.http.operations import PAGES
+from workhook.identity.context import Write
+from workhook.storage import Reader, Transaction
+from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.texts import gettext
+from workhook.web.hooks.forms import new_secret
+from workhook.web.hooks.payloads import Shown, body_text, visible
+from workhook.web.hooks.site import HookSite
+from workhook.work.access import Access
+from workhook.work.columns.api import ColumnCreate, add_column, list_all
+from workhook.work.tasks.actions import create_task
+from workhook.work.tasks.schemas import TaskCreate
+
+routes = Routes(PAGES, "pages", etag=False)
+places = Places("receiver")
+
+WELCOME = "/welcome/webhook"
+
+
+class ArrivalView(NamedTuple):
+    """A request as a page shows it."""
+
+    arrival: Arrival
+    headers: list[tuple[str, str]]
+    body: Shown
+
+
+class ReceiverView(NamedTuple):
+    """A receiver, the webhook that sends to it, and what arrived. `mark`: changes with each request."""
+
+    hook: Hook
+    arrived: list[ArrivalView]
+    mark: str
+
+
+@routes.post("/receive/{key}")
+async def page_receive(call: Call) -> Answer:
+    """Take what a webhook sends to a receiver inside the server."""
+    hook = await receivers.require_receiver(call.database, call.path("key"))
+    body = await call.body(receivers.BODY_MAX_BYTES)
+    headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in call.request.scope["headers"]]
+    state = await receivers.add_arrival(call.database, call.services.vault, hook, headers, body)
+    return Answer({"received": True, "signature": state}, headers={"Cache-Control": "no-store"})
+
+
+@places.get("/{owner}/{project}/webhooks/receiver")
+async def arrived(visit: Visit) -> Answer:
+    """Show what arrived at the receiver of a project."""
+    site = await _site(visit, "read")
+    view = await read_receiver(visit.database, site.owner)
+    return visit.page("hooks/receiver.html", site=site, receiver=view)
+
+
+@places.get("/{owner}/{project}/webhooks/receiver/newest")
+async def newest_arrival(visit: Visit) -> Answer:
+    """Tell a page whether something arrived that it does not show."""
+    site = await _site(visit, "read")
+    hook = await receivers.find_receiver(visit.database, site.owner)
+    if hook is None:
+        raise NotFound()
+    mark = await _mark(visit.database, hook)
+    return Answer(mark.encode(), headers={"Cache-Control": "no-store"}, media_type="text/plain; charset=utf-8")
+
+
+@places.post("/{owner}/{project}/webhooks/receiver")
+async def create_receiver(visit: Visit) -> Answer:
+    """Make a receiver, and a webhook that sends everything to it. Where there is one already, it stays."""
+    site = await _site(visit, "write")
+    if await receivers.find_receiver(visit.database, site.owner) is None:
+        key = new_receiver_key()
+        change = _change(visit.call, key)
+
+        async def create(tx: Transaction) -> Hook:
+            return await receivers.create_receiver(api.hook_write(visit.call, tx), change, key)
+
+        await visit.database.in_transaction(create)
+    return visit.done(_back(visit, site))
+
+
+@places.post("/{owner}/{project}/webhooks/receiver/card")
+async def add_card(visit: Visit) -> Answer:
+    """Add a card to the project, so that there is something to send."""
+    site = await _site(visit, "read")
+    access = await visit.access()
+    await visit.change(lambda write: _add_card(write, access))
+    return visit.done(_back(visit, site))  # the page shows the event itself
+
+
+async def read_receiver(reader: Reader, owner: HookOwner) -> ReceiverView | None:
+    """None: the project has none."""
+    hook = await receivers.find_receiver(reader, owner)
+    if hook is None:
+        return None
+    found = await receivers.list_arrivals(reader, hook.id)
+    mark = str(found[0].id if found else 0)
+    return ReceiverView(hook, [_view(each) for each in found], mark)
+
+
+async def _mark(reader: Reader, hook: Hook) -> str:
+    return str(await receivers.find_newest_arrival(reader, hook.id))
+
+
+def _view(arrival: Arrival) -> ArrivalView:
+    headers = [(visible(name), visible(value)) for name, value in arrival.headers]
+    return ArrivalView(arrival, headers, body_text(arrival.body.decode("utf-8", "replace")))
+
+
+async def _site(visit: Visit, right: str) -> HookSite:
+    await visit.repository(f"repository_hooks.{right}")
+    return HookSite(api.owner_of(visit.call), await visit.access())
+
+
+def _back(visit: Visit, site: HookSite) -> str:
+    """The page that the form is on: the first steps, or the receiver's own."""
+    name = site.owner.repository.name if site.owner.repository else ""
+    return f"{WELCOME}?project={name}" if visit.fields.get("from") == "welcome" else f"{site.base}/receiver"
+
+
+def _change(call: Call, key: str) -> HookChange:
+    """A webhook for every event, whose deliveries have both kinds of signatures."""
+    url = call.services.own.receiver_url(key)
+    if url is None:
+        raise Conflict("This server does not know its own address. Set base_url.", code="no_own_address")
+    config = {"url": url, "content_type": "json", "header_style": "standard", "secret": new_secret()}
+    body = {"name": "web", "config": config, "events": ["*"], "active": True}
+    return parse_hook(body, "repository", call.services.check_url, creating=True)
+
+
+async def _add_card(write: Write, access: Access) -> None:
+    columns = await list_all(write.tx, access.repository.id)
+    if columns:
+        column_id = columns[0].id
+    else:
+        made = await add_column(write, access.repository.project_id, ColumnCreate(title=gettext("To do")))
+        column_id = made.id
+    await create_task(write, column_id, TaskCreate(title=gettext("My first card")))

@@ -1,0 +1,196 @@
+"""`/{owner}/people`: who is in an organization, and who is invited. Owners invite, change roles and remove."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import msgspec
+
+from workhook.core.errors import Fault, Invalid, NotFound
+from workhook.http.calls import Answer
+from workhook.identity import invitations
+from workhook.identity.context import Write
+from workhook.identity.invitations import Invitation
+from workhook.identity.members import InOrganization, find_member, list_people
+from workhook.identity.queries import key_of
+from workhook.identity.schemas import Organization
+from workhook.storage.pages import Page
+from workhook.web.frame.flash import Undo
+from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.texts import gettext
+from workhook.work.invitations import organization as api
+
+places = Places("people")
+
+PER_PAGE = 50
+INVITATIONS_MAX = 200
+_API_ROLES = {"owner": "admin", "member": "member"}
+
+
+class InviteForm(msgspec.Struct):
+    """What was typed, and what is wrong with it."""
+
+    who: str = ""
+    role: str = "member"
+    faults: list[str] = []
+
+
+@places.get("/{owner}/people")
+async def people(visit: Visit) -> Answer:
+    """Show who is in an organization, and to its owners who is invited."""
+    return await _page(visit, await visit.organization("organization.read"))
+
+
+async def _page(visit: Visit, place: Organization, form: InviteForm | None = None) -> Answer:
+    number = visit.call.query_integer("page", 1, low=1, high=10_000)
+    page = Page(PER_PAGE, (number - 1) * PER_PAGE)
+    found, total = await list_people(visit.database, place.account.id, page)
+    waiting: list[Invitation] = []
+    if place.role == "owner":
+        waiting, _ = await invitations.list_of_organization(
+            visit.database, place.account, visit.actor.user, Page(INVITATIONS_MAX)
+        )
+    return visit.page(
+        "people/people.html",
+        status=422 if form else 200,
+        place=place,
+        people=found,
+        total=total,
+        number=number,
+        more=number * PER_PAGE < total,
+        waiting=waiting,
+        form=form or InviteForm(),
+        faults=form.faults if form else [],
+    )
+
+
+@places.post("/{owner}/people")
+async def invite(visit: Visit) -> Answer:
+    """Invite somebody to an organization, by login or by e-mail address."""
+    place = await visit.organization("organization.people")
+    visit.require_recent(_address(visit))
+    try:
+        said = await visit.change(lambda write: _invite(visit, write, place))
+    except Invalid as problem:
+        form = InviteForm(visit.fields.get("who", ""), visit.fields.get("role", "member"), faults_of(problem))
+        return await _page(visit, place, form)
+    return visit.done(_address(visit), said)
+
+
+async def _invite(visit: Visit, write: Write, place: Organization) -> str:
+    """What there is to say of it. Raises `Invalid`."""
+    who, role = visit.fields.get("who", "").strip(), _API_ROLES.get(visit.fields.get("role", ""), "member")
+    if "@" in who:
+        body = visit.form(
+            api.OrganizationInvitationBody, email=who, role="admin" if role == "admin" else "direct_member"
+        )
+        await api.organization_invitations_create(write, body)
+        return gettext(
+            "%(address)s is invited. The invitation waits on the start page of whoever has this address."
+        ) % {"address": who}
+    if await find_member(write.tx, place.account.id, who) is not None:
+        raise fault("who", gettext("%(login)s is in %(place)s already.") % {"login": who, "place": place.account.login})
+    try:
+        login = (await api.find_user(write, who)).account.login
+        made = await api.organization_memberships_set(write, login, visit.form(api.MembershipBody, role=role))
+    except NotFound:
+        raise fault("who", gettext("There is nobody with the login “%(login)s”.") % {"login": who}) from None
+    said = gettext("%(login)s is invited.") if made.state == "pending" else gettext("%(login)s is a member now.")
+    return said % {"login": login}
+
+
+@places.post("/{owner}/people/{login}/role")
+async def change_role(visit: Visit) -> Answer:
+    """Make a member an owner, or the other way round."""
+    place = await visit.organization("organization.people")
+    visit.require_recent(_address(visit))
+    role = visit.fields.get("role", "")
+    if role not in _API_ROLES:
+        raise NotFound()
+
+    async def change(write: Write) -> InOrganization:
+        member = await _member(write, place, visit.path("login"))
+        body = visit.form(api.MembershipBody, role=_API_ROLES[role])
+        await api.organization_memberships_set(write, member.account.login, body)
+        return member
+
+    try:
+        before = await visit.change(change)
+    except Invalid as problem:
+        return await _page(visit, place, InviteForm(faults=faults_of(problem)))
+    text = gettext("%(login)s is an owner now.") if role == "owner" else gettext("%(login)s is no owner any more.")
+    undo = None
+    if before.account.id != visit.actor.user.id:  # who gave up the role cannot take it back
+        undo = Undo(f"{_address(visit)}/{before.account.login}/role", {"role": before.role})
+    return visit.done(_address(visit), text % {"login": before.account.login}, undo=undo)
+
+
+@places.get("/{owner}/people/{login}/remove")
+async def ask_to_remove(visit: Visit) -> Answer:
+    """Ask whether to remove somebody from an organization, or to leave it."""
+    place = await visit.organization("organization.leave")
+    member = await find_member(visit.database, place.account.id, visit.path("login"))
+    if member is None or (place.role != "owner" and member.account.id != visit.actor.user.id):
+        raise NotFound()
+    visit.require_recent()
+    return visit.page("people/remove.html", place=place, member=member, faults=[])
+
+
+@places.post("/{owner}/people/{login}/remove")
+async def remove(visit: Visit) -> Answer:
+    """Remove somebody from an organization, or leave it."""
+    place = await visit.organization("organization.leave")
+    login = visit.path("login")
+    member = await find_member(visit.database, place.account.id, login)
+    if member is None:
+        raise NotFound()
+    visit.require_recent(f"{_address(visit)}/{member.account.login}/remove")
+    try:
+        await visit.change(lambda write: api.organization_members_remove(write, login))
+    except Invalid as problem:
+        return visit.page("people/remove.html", status=422, place=place, member=member, faults=faults_of(problem))
+    if key_of(login) == key_of(visit.actor.user.login):
+        return visit.done("/", gettext("You left %(place)s.") % {"place": place.account.login})
+    return visit.done(_address(visit), gettext("%(login)s was removed.") % {"login": member.account.login})
+
+
+@places.post("/{owner}/people/invitations/{invitation_id}/cancel")
+async def cancel(visit: Visit) -> Answer:
+    """Take back an invitation to an organization."""
+    place = await visit.organization("organization.people")
+    visit.require_recent(_address(visit))
+    invitation_id = visit.call.path_integer("invitation_id")
+
+    async def end(write: Write) -> Invitation:
+        found = await invitations.find_of_organization(write.tx, place.account, invitation_id, write.actor.user)
+        if found is None:
+            raise NotFound()
+        await api.organization_invitations_cancel(write, invitation_id)
+        return found
+
+    ended = await visit.change(end)
+    who = ended.invitee.login if ended.invitee else ended.email or ""
+    undo = Undo(_address(visit), {"who": who, "role": ended.role})
+    return visit.done(_address(visit), gettext("The invitation of %(who)s was taken back.") % {"who": who}, undo=undo)
+
+
+async def _member(write: Write, place: Organization, login: str) -> InOrganization:
+    """Raises `NotFound`."""
+    found = await find_member(write.tx, place.account.id, login)
+    if found is None:
+        raise NotFound()
+    return found
+
+
+def _address(visit: Visit) -> str:
+    return f"/{quote(visit.path('owner'), safe='')}/people"
+
+
+def faults_of(problem: Invalid) -> list[str]:
+    """What is wrong, a sentence each."""
+    return [each.message for each in problem.faults if each.message] or [problem.message]
+
+
+def fault(name: str, message: str) -> Invalid:
+    """One thing that is wrong with a field of the form."""
+    return Invalid(faults=[Fault(field=name, message=message)])

@@ -1,0 +1,141 @@
+"""Who was added to a project: admins add, change roles and remove."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from workhook.core.errors import Fault, Invalid, NotFound
+from workhook.http.calls import Answer
+from workhook.identity import invitations, members
+from workhook.identity.context import Write
+from workhook.identity.invitations import Invitation
+from workhook.identity.queries import find_account, key_of
+from workhook.web.frame.flash import Undo
+from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.texts import gettext
+from workhook.web.project.view import administered, refused, settings_address, settings_page
+from workhook.work.access import Access
+from workhook.work.invitations import repository as api
+from workhook.work.invitations.organization import find_user
+from workhook.work.members.admin_actions import is_collaborator
+
+places = Places("collaborators")
+
+SECTION = "people"
+_PERMISSIONS = {"read": "pull", "write": "push", "admin": "admin"}
+
+
+@places.post("/{owner}/{project}/settings/people")
+async def add(visit: Visit) -> Answer:
+    """Add somebody to a project, or invite them."""
+    access = await administered(visit)
+    visit.require_recent(settings_address(visit))
+    body = _body(visit)
+    try:
+        text = await visit.change(lambda write: _add(write, access, visit.fields.get("who", "").strip(), body))
+    except Invalid as problem:
+        return await settings_page(visit, access, refused(visit, SECTION, problem))
+    return visit.done(settings_address(visit, SECTION), text)
+
+
+async def _add(write: Write, access: Access, who: str, body: api.CollaboratorBody) -> str:
+    """What there is to say of it. Raises `Invalid`."""
+    try:
+        login = (await find_user(write, who)).account.login
+    except NotFound:
+        message = gettext("There is nobody with the login “%(login)s”.") % {"login": who}
+        raise Invalid(faults=[Fault(field="who", message=message)]) from None
+    answer = await api.repository_collaborators_set(write, login, body)
+    if answer.status == 201:
+        return gettext("%(login)s is invited.") % {"login": login}
+    return await _said(write, access, login, gettext("%(login)s is in the project now."))
+
+
+async def _said(write: Write, access: Access, login: str, text: str) -> str:
+    """What there is to say to somebody who gave a role in the project; to owners none can be given."""
+    member = await members.find_member(write.tx, access.repository.owner.id, login)
+    if member is not None and member.role == "owner":
+        text = gettext("%(login)s is an owner of the organization, and may do everything here already.")
+    return text % {"login": login}
+
+
+@places.post("/{owner}/{project}/settings/people/{login}/role")
+async def change_role(visit: Visit) -> Answer:
+    """Change what somebody may do who was added to a project."""
+    access = await administered(visit)
+    visit.require_recent(settings_address(visit))
+    login, body = visit.path("login"), _body(visit)
+
+    async def change(write: Write) -> str:
+        account = await find_account(write.tx, login)
+        if account is None or not await is_collaborator(write.tx, access.repository, account):
+            raise NotFound()
+        await api.repository_collaborators_set(write, account.login, body)
+        return await _said(write, access, account.login, gettext("The role of %(login)s was changed."))
+
+    text = await visit.change(change)
+    if _is_own(visit) and body.permission != "admin":
+        return visit.done("/", text)
+    return visit.done(settings_address(visit, SECTION), text)
+
+
+@places.get("/{owner}/{project}/settings/people/{login}/remove")
+async def ask_to_remove(visit: Visit) -> Answer:
+    """Ask whether to remove somebody from a project."""
+    access = await administered(visit)
+    found = await members.find_somebody(visit.database, visit.actor, access.repository, visit.path("login"))
+    if found is None or not await is_collaborator(visit.database, access.repository, found.account):
+        raise NotFound()
+    visit.require_recent()
+    return visit.page("project/remove.html", access=access, person=found.account)
+
+
+@places.post("/{owner}/{project}/settings/people/{login}/remove")
+async def remove(visit: Visit) -> Answer:
+    """Remove somebody from a project."""
+    await administered(visit)
+    login = visit.path("login")
+    visit.require_recent(f"{settings_address(visit)}/people/{quote(login, safe='')}/remove")
+
+    async def end(write: Write) -> None:
+        account = await find_account(write.tx, login)
+        if account is None:
+            raise NotFound()
+        await api.repository_collaborators_remove(write, account.login)
+
+    await visit.change(end)
+    text = gettext("%(login)s was removed.") % {"login": login}
+    return visit.done("/" if _is_own(visit) else settings_address(visit, SECTION), text)
+
+
+@places.post("/{owner}/{project}/settings/invitations/{invitation_id}/cancel")
+async def cancel(visit: Visit) -> Answer:
+    """Take back an invitation to a project."""
+    access = await administered(visit)
+    visit.require_recent(settings_address(visit))
+    invitation_id = visit.call.path_integer("invitation_id")
+
+    async def end(write: Write) -> Invitation:
+        found = await invitations.find_of_repository(write.tx, access.repository, invitation_id, write.actor.user)
+        if found is None:
+            raise NotFound()
+        await api.repository_invitations_cancel(write, invitation_id)
+        return found
+
+    ended = await visit.change(end)
+    who = ended.invitee.login if ended.invitee else ""
+    undo = Undo(f"{settings_address(visit)}/people", {"who": who, "role": ended.role})
+    text = gettext("The invitation of %(who)s was taken back.") % {"who": who}
+    return visit.done(settings_address(visit, SECTION), text, undo=undo)
+
+
+def _body(visit: Visit) -> api.CollaboratorBody:
+    """Raises `NotFound` for a role that the form does not offer."""
+    role = visit.fields.get("role", "")
+    if role not in _PERMISSIONS:
+        raise NotFound()
+    return visit.form(api.CollaboratorBody, permission=_PERMISSIONS[role])
+
+
+def _is_own(visit: Visit) -> bool:
+    return key_of(visit.path("login")) == key_of(visit.actor.user.login)

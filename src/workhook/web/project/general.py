@@ -1,0 +1,95 @@
+"""`/{owner}/{project}/settings`: title, address, who sees it, archiving and deleting."""
+
+from __future__ import annotations
+
+from workhook.core.clock import DAY_MS
+from workhook.core.errors import Conflict, Invalid
+from workhook.http.calls import Answer
+from workhook.web.frame import paging
+from workhook.web.frame.flash import Undo
+from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.texts import gettext
+from workhook.web.project.view import administered, refused, settings_address, settings_page
+from workhook.work.access import Access
+from workhook.work.projects import trash
+from workhook.work.projects.api import ProjectEdit, delete_project, edit_project
+
+places = Places("project")
+
+
+@places.get("/{owner}/{project}/settings")
+async def show_settings(visit: Visit) -> Answer:
+    """Show the settings of a project."""
+    return await settings_page(visit, await administered(visit))
+
+
+@places.post("/{owner}/{project}/settings")
+async def save_settings(visit: Visit) -> Answer:
+    """Change the title of a project, its address, and who sees it."""
+    access = await administered(visit)
+    values: dict[str, object] = {name: visit.fields.get(name, "") for name in ("title", "name")}
+    if access.repository.organization is not None:
+        values["private"] = "private" in visit.fields
+    try:
+        edit = visit.form(ProjectEdit, **values)
+        saved = await visit.change(lambda write: edit_project(write, access.repository.project_id, edit))
+    except (Invalid, Conflict) as problem:
+        return await settings_page(visit, access, refused(visit, "general", problem))
+    full_name = str(saved.project.full_name)  # type: ignore[attr-defined]
+    return visit.done(paging.address_of(*full_name.split("/"), "settings"), gettext("The project was saved."))
+
+
+@places.post("/{owner}/{project}/settings/archive")
+async def archive(visit: Visit) -> Answer:
+    """Archive a project, or take it out of the archive."""
+    access = await administered(visit)
+    archived = visit.fields.get("archive") == "1"
+    edit = ProjectEdit(archive=archived)
+    if archived != access.repository.archive:
+        await visit.change(lambda write: edit_project(write, access.repository.project_id, edit))
+    text = gettext("The project is archived.") if archived else gettext("The project can be worked on again.")
+    undo = Undo(f"{settings_address(visit)}/archive", {"archive": "0" if archived else "1"})
+    return visit.done(settings_address(visit), text, undo=undo)
+
+
+@places.get("/{owner}/{project}/settings/delete")
+async def ask_to_delete(visit: Visit) -> Answer:
+    """Ask for the name of a project before it is deleted."""
+    access = await administered(visit)
+    visit.require_recent()
+    return _delete_page(visit, access)
+
+
+@places.post("/{owner}/{project}/settings/delete")
+async def delete(visit: Visit) -> Answer:
+    """Delete a project, if its name was typed."""
+    access = await administered(visit)
+    visit.require_recent()
+    here = access.repository
+    if visit.fields.get("name", "").strip() != here.name:
+        return _delete_page(visit, access, gettext("That is not the name of the project. Nothing was deleted."))
+    try:
+        await visit.change(lambda write: delete_project(write, here.project_id))
+    except Conflict as problem:
+        return _delete_page(visit, access, problem.message)
+    undo = Undo(f"/{here.owner.login}/-/projects/{here.project_id}/restore")
+    location = f"/{here.owner.login}" if access.role == "owner" else "/"
+    return visit.done(location, gettext("“%(title)s” was deleted.") % {"title": here.title}, undo=undo)
+
+
+def _delete_page(visit: Visit, access: Access, fault: str = "") -> Answer:
+    return visit.page(
+        "project/delete.html",
+        status=422 if fault else 200,
+        access=access,
+        days=trash.KEPT_MS // DAY_MS,
+        faults=[fault] if fault else [],
+    )
+
+
+@places.post("/{owner}/-/projects/{project_id}/restore")
+async def restore_project(visit: Visit) -> Answer:
+    """Restore a project that was deleted."""
+    restored = await visit.change(lambda write: trash.restore_project(write, visit.path("project_id")))
+    full_name = str(restored.project.full_name)  # type: ignore[attr-defined]
+    return visit.done(f"/{full_name}", gettext("The project is back."))

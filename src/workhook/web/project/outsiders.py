@@ -1,0 +1,54 @@
+"""The clients of a project: people from outside who see what is for them."""
+
+from __future__ import annotations
+
+from workhook.core.errors import Conflict, Invalid
+from workhook.http.calls import Answer
+from workhook.http.endpoints import Retry
+from workhook.identity.context import Write
+from workhook.storage.database import UniqueViolation
+from workhook.web.frame.flash import Undo
+from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.texts import gettext
+from workhook.web.project.view import administered, refused, settings_address, settings_page
+from workhook.work.clients.api import ClientCreate, end_client, invite_client, lock_client
+from workhook.work.clients.schemas import Client
+
+places = Places("clients")
+
+SECTION = "clients"
+
+
+@places.post("/{owner}/{project}/settings/clients")
+async def add_client(visit: Visit) -> Answer:
+    """Add a client to a project, by e-mail address."""
+    access = await administered(visit)
+    visit.require_recent(settings_address(visit))
+    project_id = access.repository.project_id
+    try:
+        create = visit.form(ClientCreate, "username", email=visit.fields.get("email", ""))
+        client = await visit.change(
+            lambda write: invite_client(write, project_id, create), retry=Retry(UniqueViolation)
+        )
+    except (Invalid, Conflict) as problem:
+        return await settings_page(visit, access, refused(visit, SECTION, problem))
+    text = gettext("%(login)s is a client of the project.") % {"login": client.username}
+    return visit.done(settings_address(visit, SECTION), text)
+
+
+@places.post("/{owner}/{project}/settings/clients/{client_id}/remove")
+async def remove_client(visit: Visit) -> Answer:
+    """Remove a client from a project."""
+    access = await administered(visit)
+    visit.require_recent(settings_address(visit))
+
+    async def end(write: Write) -> Client:
+        found, client = await lock_client(write, visit.path("client_id"))
+        access.require_same(found)
+        await end_client(write, found, client)
+        return client
+
+    removed = await visit.change(end)
+    undo = Undo(f"{settings_address(visit)}/clients", {"email": removed.email, "username": removed.username})
+    text = gettext("%(login)s is no client of the project any more.") % {"login": removed.username}
+    return visit.done(settings_address(visit, SECTION), text, undo=undo)

@@ -1,0 +1,68 @@
+"""What the page of a project's settings shows: everything on one page, and one form of it with its faults."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from workhook.core.errors import Problem
+from workhook.http.calls import Answer
+from workhook.http.lists import ListQuery
+from workhook.identity import invitations, members
+from workhook.storage.pages import Page
+from workhook.web.frame import paging
+from workhook.web.frame.places import Visit
+from workhook.work.access import Access
+from workhook.work.clients.api import list_clients
+
+SHOWN_MAX = 100
+
+
+class RefusedForm(msgspec.Struct):
+    """`section`: where on the page the form stands. `values`: what was typed."""
+
+    section: str = ""
+    values: dict[str, str] = {}
+    faults: list[str] = []
+
+    def value(self, section: str, name: str, otherwise: str = "") -> str:
+        """Of a field: as it was typed, or else as it is."""
+        return self.values.get(name, "") if section == self.section else otherwise
+
+
+def refused(visit: Visit, section: str, problem: Problem) -> RefusedForm:
+    """The form that was sent, with what is wrong."""
+    faults = [each.message for each in problem.faults if each.message] or [problem.message]
+    return RefusedForm(section, visit.fields, faults)
+
+
+async def administered(visit: Visit) -> Access:
+    """The project of the path, if the visitor is an admin of it. Raises `NotFound`, `Forbidden`."""
+    await visit.repository("repository.people")
+    return await visit.access()
+
+
+def settings_address(visit: Visit, section: str = "") -> str:
+    """The address of the page, or of a part of it."""
+    return paging.project_address(visit, "settings") + (f"#{section}" if section else "")
+
+
+async def settings_page(visit: Visit, access: Access, form: RefusedForm | None = None) -> Answer:
+    """The page, or with `form` the page that a form has not changed."""
+    reader, repository, page = visit.database, access.repository, Page(SHOWN_MAX)
+    added, total = await members.list_collaborators(reader, repository, "direct", "none", page)
+    waiting, _ = await invitations.list_of_repository(reader, repository, visit.actor.user, page)
+    clients: Any = await list_clients(visit.call, repository.project_id, ListQuery(per_page=SHOWN_MAX))
+    return visit.page(
+        "project/settings.html",
+        status=422 if form else 200,
+        access=access,
+        added=added,
+        more_added=total > len(added),
+        waiting=waiting,
+        clients=clients.body.clients,
+        more_clients=bool(clients.headers),
+        form=form or RefusedForm(),
+        faults=form.faults if form else [],
+    )

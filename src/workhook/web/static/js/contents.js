@@ -1,0 +1,8 @@
+// A table of contents that is open where there is room beside the text.
+import { Controller } from "stimulus"
+
+export default class extends Controller {
+  connect() {
+    if (matchMedia("(min-width: 60rem)").matches) this.element.open = true
+  }
+}

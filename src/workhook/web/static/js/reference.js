@@ -1,0 +1,100 @@
+// The reference of the API: Swagger UI over /openapi.json. Added here: samples, names for fields that have none, a
+// filter by more than the tag, and the address of an operation (/docs#create_task).
+import { Controller } from "stimulus"
+import { samples } from "workhook/samples"
+
+const FILTER = "Filter by path, name or tag"
+
+export default class extends Controller {
+  static targets = ["waiting"]
+
+  connect() {
+    this.observer = new MutationObserver(() => this.mend())
+    this.opened = () => this.open(decodeURIComponent(location.hash.slice(1)))
+    const place = document.createElement("div")
+    this.element.append(place)
+    this.ui = window.SwaggerUIBundle({
+      url: "/openapi.json", domNode: place, docExpansion: "none", filter: true, validatorUrl: null,
+      defaultModelsExpandDepth: -1, persistAuthorization: false, syntaxHighlight: { activated: false },
+      requestInterceptor: (request) => Object.assign(request, { credentials: "omit" }), // a token counts, never a cookie
+      plugins: [samples, ours], onComplete: () => this.complete(),
+    })
+  }
+
+  disconnect() {
+    removeEventListener("hashchange", this.opened)
+    this.observer.disconnect()
+  }
+
+  complete() {
+    this.waitingTarget.remove()
+    this.observer.observe(this.element, { childList: true, subtree: true })
+    this.mend()
+    addEventListener("hashchange", this.opened)
+    this.opened()
+  }
+
+  // Opens the operation that the address names.
+  open(name) {
+    for (const item of Object.values(this.ui.specSelectors.specJson().toJS().paths)) {
+      for (const operation of Object.values(item)) {
+        if (!name || operation.operationId !== name) continue
+        const [tag] = operation.tags
+        this.ui.layoutActions.show(["operations-tag", tag], true)
+        this.ui.layoutActions.show(["operations", tag, name], true)
+        return this.goTo(`operations-${tag.replace(/\s/g, "_")}-${name}`)
+      }
+    }
+  }
+
+  goTo(id) {
+    if (!this.element.isConnected) return
+    const found = document.getElementById(id)
+    if (!found) return requestAnimationFrame(() => this.goTo(id))
+    found.scrollIntoView()
+    found.querySelector("button")?.focus({ preventScroll: true })
+  }
+
+  // Fields without a label get a name, and what scrolls can be reached with the keyboard.
+  mend() {
+    for (const field of this.element.querySelectorAll("select, textarea, input")) {
+      if (field.classList.contains("operation-filter-input")) field.placeholder = FILTER
+      const labelled = [...(field.labels ?? [])].some((each) => ownText(each))
+      if (!labelled && !field.hasAttribute("aria-label")) field.setAttribute("aria-label", nameOf(field))
+    }
+    for (const scrolled of this.element.querySelectorAll("pre:not([tabindex])")) scrolled.tabIndex = 0
+    for (const each of this.element.querySelectorAll(".modal-ux:not([role])")) {
+      each.setAttribute("role", "dialog")
+      each.setAttribute("aria-label", "Authorize")
+    }
+  }
+}
+
+function ownText(label) {
+  return [...label.childNodes].filter((each) => each.nodeType === Node.TEXT_NODE || !each.matches("select, input")).map((each) => each.textContent).join("").trim()
+}
+
+function nameOf(field) {
+  if (field.id === "servers") return "Server"
+  if (field.classList.contains("operation-filter-input")) return FILTER
+  const row = field.closest("[data-param-name]")
+  if (row) return row.dataset.paramName
+  if (field.matches("select")) return field.classList.contains("examples-select-element") ? "Example" : "Media type"
+  return field.matches("textarea") ? "Body" : "Value"
+}
+
+// The heading of an operation is a button: a link in it would be a control in a control.
+function ours({ React }) {
+  const isFound = (words) => (each) => [each.get("path"), each.getIn(["operation", "operationId"]), each.getIn(["operation", "summary"])].some((text) => text?.toLowerCase().includes(words))
+  return {
+    components: { DeepLink: ({ text }) => React.createElement("span", null, text) },
+    fn: {
+      opsFilter: (tagged, phrase) => {
+        const words = phrase.toLowerCase()
+        return tagged
+          .map((each, tag) => (tag.toLowerCase().includes(words) ? each : each.update("operations", (list) => list.filter(isFound(words)))))
+          .filter((each) => each.get("operations").size)
+      },
+    },
+  }
+}

@@ -1,0 +1,52 @@
+"""What happened to a task, in words: a part of its page, or a page of its own without scripts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from workhook.http.calls import Answer
+from workhook.storage import Row
+from workhook.web.activity.activity import ActivityEntry
+from workhook.web.activity.sentences import ProjectNames, found_in, sentence
+from workhook.web.frame.places import Places, Visit
+from workhook.web.tasks.task import address
+from workhook.work.activity.task_history import read_task_history
+from workhook.work.columns import api as columns
+from workhook.work.tasks.actions import get_task
+
+places = Places("task_history")
+ROWS = 30
+ID_DIGITS_MAX = 18
+
+
+@places.get("/{owner}/{project}/tasks/{task_id}/history")
+async def task_history(visit: Visit) -> Answer:
+    """Show what happened to a task, the newest first. Clients have no history: it tells of what is hidden from them."""
+    access = await visit.access()
+    access.hide_from_clients()
+    task = await get_task(visit.database, visit.actor, visit.path("task_id"), project_id=access.repository.project_id)
+    text = visit.query("before")
+    before = int(text) if text.isascii() and text.isdigit() and len(text) <= ID_DIGITS_MAX else None
+    found = await read_task_history(visit.database, access, task, before=before, limit=ROWS)
+    titles = {each.id: each.title for each in await columns.list_all(visit.database, access.repository.id)}
+    place = ProjectNames(f"/{access.repository.full_name}", titles)
+    entries = [_entry(place, row, msgspec.json.decode(row["payload"])) for row in found.rows]
+    return visit.page(
+        "tasks/history.html",
+        access=access,
+        task=task,
+        here=address(visit),
+        entries=[entry for entry, about in entries if about == task.id],
+        more=found.before,
+        is_later=before is not None,
+    )
+
+
+def _entry(place: ProjectNames, row: Row, payload: Any) -> tuple[ActivityEntry, str]:
+    """The line, and the id of the task that it is about."""
+    event, who = row["name"], row["user_login"]
+    about = found_in(payload, "task", "id") if event == "task" else found_in(payload, event, "task", "id")
+    words = sentence(place, who, event, row["action"], payload)
+    return ActivityEntry(row["id"], who, words, event, row["action"], row["created_at"]), about

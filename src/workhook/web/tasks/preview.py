@@ -1,0 +1,50 @@
+"""How a description or comment will look: a part of the page that it is written in, or a page without scripts."""
+
+from __future__ import annotations
+
+from workhook.core.errors import Forbidden, Malformed
+from workhook.http.calls import Answer
+from workhook.web.frame.markdown import Prose
+from workhook.web.frame.places import Places, Visit
+from workhook.web.tasks.task import address
+from workhook.web.tasks.view import may_write_in
+from workhook.work.tasks import choices
+from workhook.work.tasks.actions import get_task
+
+places = Places("task_preview")
+DESCRIPTION, NEW = "description", "new"
+
+
+@places.post("/{owner}/{project}/tasks/{task_id}/preview")
+async def preview(visit: Visit) -> Answer:
+    """Show what was written, and the form to save it. Nothing is changed."""
+    access = await visit.access()
+    task = await get_task(visit.database, visit.actor, visit.path("task_id"), project_id=access.repository.project_id)
+    if not may_write_in(access):
+        raise Forbidden("You cannot write in this project.", code="missing_role")
+    key, here = visit.fields.get("preview", ""), address(visit)
+    name = "description" if key == DESCRIPTION else "text"
+    people = await choices.list_people(visit.database, access)
+    await visit.load_timer()
+    return visit.page(
+        "tasks/preview.html",
+        access=access,
+        task=task,
+        here=here,
+        key=key,
+        field=name,
+        action=_action(here, key),
+        text=visit.fields.get(name, ""),
+        private="private" in visit.fields,
+        was=visit.fields.get("was", ""),
+        prose=Prose([each.login for each in people], visit.actor.user.login),
+    )
+
+
+def _action(here: str, key: str) -> str:
+    """Where the form leads to that saves the text. Raises `Malformed`."""
+    if key in (DESCRIPTION, NEW):
+        return f"{here}/{'edit' if key == DESCRIPTION else 'comments'}"
+    if not (key.isascii() and key.isdigit()):
+        raise Malformed("Problems parsing the form")
+    return f"{here}/comments/{key}/edit"

@@ -1,0 +1,172 @@
+"""`/welcome`: three steps, each with an address of its own, each of which can be left out."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from workhook.core.errors import Invalid, NotFound
+from workhook.hooks.records import HookOwner, viewer_of
+from workhook.http.calls import Answer
+from workhook.http.parameters import Title
+from workhook.identity import actions
+from workhook.identity.context import Write
+from workhook.identity.profiles import list_shared
+from workhook.identity.queries import find_member_role, find_repository
+from workhook.identity.schemas import Account, Repository
+from workhook.identity.signin import passwords
+from workhook.storage.pages import Page
+from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.sessions import record, redirect, renew_session
+from workhook.web.frame.texts import gettext
+from workhook.web.home.templates import PROJECT_TEMPLATES, add_from_template
+from workhook.web.hooks.receiver import WELCOME, read_receiver
+from workhook.web.welcome.importing import imported_page, take_export
+from workhook.work.projects.api import ProjectCreate
+from workhook.work.projects.listing import list_newest
+
+places = Places("welcome")
+
+ORGANIZATIONS_MAX = 50
+
+
+class WelcomeNames(msgspec.Struct):
+    organization: Title | None = None
+    name: Title | None = None
+
+
+class NewPassword(NamedTuple):
+    """What the form asks for. `hashed` None: it asks for none."""
+
+    hashed: str | None
+    faults: list[str]
+
+
+@places.get("/welcome")
+async def names(visit: Visit) -> Answer:
+    """Ask for the names of the organization and of the visitor."""
+    return await _names_page(visit, await _organization(visit), {})
+
+
+@places.post("/welcome")
+async def save_names(visit: Visit) -> Answer:
+    """Keep the names and, where the visitor has none, a password."""
+    organization, user = await _organization(visit), visit.actor.user
+    faults: dict[str, str] = {}
+    edit = WelcomeNames()
+    try:
+        edit = visit.form(WelcomeNames, "organization", "name")
+    except Invalid as problem:
+        faults = {each.field or "name": each.message or each.code for each in problem.faults}
+    password = await _new_password(visit)
+    if password.faults:
+        faults["password"] = " ".join(password.faults)
+    if faults:
+        return await _names_page(visit, organization, faults)
+
+    async def change(write: Write) -> dict[str, str]:
+        await actions.rename(write.tx, organization, edit.organization, actor=write.actor)
+        await actions.rename(write.tx, user, edit.name, actor=write.actor)
+        if password.hashed is None or await passwords.hash_of(write.tx, user.id) is not None:
+            return {}
+        await passwords.set_password(write.tx, user, password.hashed)
+        await record(write.tx, visit.call, user, "user.password_change", {"how": "welcome"})
+        return await renew_session(write.tx, visit.call, user)
+
+    return redirect("/welcome/project", await visit.change(change))
+
+
+@places.get("/welcome/project")
+async def project(visit: Visit) -> Answer:
+    """Ask what the first project is made of."""
+    return _project_page(visit, await _organization(visit))
+
+
+@places.post("/welcome/project")
+async def create_project(visit: Visit) -> Answer:
+    """Make the first project."""
+    organization = await _organization(visit)
+    template = visit.fields.get("template", "")
+    try:
+        create = visit.form(ProjectCreate, "title", organization=organization.login)
+        made = await visit.change(lambda write: add_from_template(write, create, template))
+    except Invalid as problem:
+        faults = [each.message for each in problem.faults if each.message]
+        return _project_page(visit, organization, {"title": " ".join(faults) or problem.message})
+    return redirect(f"{WELCOME}?project={made.name}")
+
+
+@places.upload("/welcome/import")
+async def import_first(visit: Visit) -> Answer:
+    """Make the first project of the export of a board."""
+    organization = await _organization(visit)
+    result = await take_export(visit, organization)
+    if result.imported is None:
+        return _project_page(visit, organization, {"file": " ".join(result.faults)})
+    name = (result.imported.repository or "").rpartition("/")[2]
+    return imported_page(visit, organization, result.imported, f"{WELCOME}?project={name}")
+
+
+@places.get(WELCOME)
+async def webhook(visit: Visit) -> Answer:
+    """Let the visitor try a webhook, and show what arrives."""
+    organization = await _organization(visit)
+    repository = await _project(visit, organization)
+    receiver = None
+    if repository is not None:
+        owner = HookOwner(repository.owner, repository, viewer_of(visit.actor))
+        receiver = await read_receiver(visit.database, owner)
+    return visit.page("welcome/webhook.html", owner=organization, repository=repository, receiver=receiver)
+
+
+async def _organization(visit: Visit) -> Account:
+    """The first that the visitor owns. Raises `NotFound`: the steps are for who has one."""
+    reader, user = visit.database, visit.actor.user
+    found, _ = await list_shared(reader, visit.actor, user.id, Page(ORGANIZATIONS_MAX))
+    for each in found:
+        if await find_member_role(reader, each.id, user.id) == "owner":
+            return each
+    raise NotFound()
+
+
+async def _project(visit: Visit, organization: Account) -> Repository | None:
+    """The one that the query names, else the newest; None: there is none."""
+    name = visit.query("project")
+    if not name:
+        newest = await list_newest(visit.database, visit.actor, limit=1, account_id=organization.id)
+        if not newest:
+            return None
+        name = newest[0].name
+    found = await find_repository(visit.database, organization.login, name, visit.actor.user.id)
+    if found is None:
+        raise NotFound()
+    return found
+
+
+async def _names_page(visit: Visit, organization: Account, faults: dict[str, str]) -> Answer:
+    user = visit.actor.user
+    given = {"organization": organization.name or "", "name": user.name or "", **visit.fields}
+    has_password = await passwords.hash_of(visit.database, user.id) is not None
+    return visit.page(
+        "welcome/names.html", status=422 if faults else 200, owner=organization, given=given, faults=faults,
+        has_password=has_password,
+    )  # fmt: skip
+
+
+async def _new_password(visit: Visit) -> NewPassword:
+    """Nobody changes a password here: who has one is not asked for it."""
+    password, user = visit.fields.get("password", ""), visit.actor.user
+    if not password or await passwords.hash_of(visit.database, user.id) is not None:
+        return NewPassword(None, [])
+    visit.require_recent("/welcome")
+    faults = [] if password == visit.fields.get("again") else [gettext("The two passwords are not the same.")]
+    faults += passwords.faults_of(password, user)
+    return NewPassword(None if faults else await passwords.new_hash(password, user), faults)
+
+
+def _project_page(visit: Visit, organization: Account, faults: dict[str, str] | None = None) -> Answer:
+    return visit.page(
+        "welcome/project.html", status=422 if faults else 200, owner=organization, templates=PROJECT_TEMPLATES,
+        faults=faults or {}, given={"title": "", "template": PROJECT_TEMPLATES[0].name, **visit.fields},
+    )  # fmt: skip

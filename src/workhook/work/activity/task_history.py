@@ -1,0 +1,103 @@
+"""What happened to one task, read from the events of its project.
+
+No index leads from a task to its events, so a page looks at a bounded number of the project's events about tasks and
+comments, the newest first, and tells where it stopped. Nothing older than the task is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from workhook.events import order
+from workhook.events.tables import events
+from workhook.identity.tables import accounts
+from workhook.storage import Reader, Row
+from workhook.storage.index_ranges import HIGHEST, Alike, index_range
+from workhook.storage.metadata import big
+from workhook.work.access import Access
+from workhook.work.activity.queries import PAGE_BYTES, moments
+from workhook.work.pages import per_dialect
+from workhook.work.tasks.schemas import Task
+
+LOOKS_AT_MOST = 1_000
+"""Events that a page looks at. Each has its payload read, which can be long."""
+
+_NAMES = ("task", "task_comment")
+_ZERO = sa.literal_column("0", sa.BigInteger)
+
+
+def _looked_at(dialect: str) -> sa.Subquery:
+    """The ids of the events about tasks below `before`, the newest first, `looks_at` at most."""
+    ranges = []
+    for name in _NAMES:
+        row = events.alias(f"about_{name}")
+        alike: list[Alike] = [
+            (row.c.repository_id, big("repository_id")),
+            (row.c.name, sa.literal_column(f"'{name}'", sa.Text())),
+            (row.c.listed, sa.true()),
+        ]
+        found = index_range(dialect, alike, row.c.id, newest_first=True, high="before").limit(big("looks_at"))
+        each = found.subquery(f"of_{name}")
+        ranges.append(sa.select(each.c.id))
+    either = sa.union_all(*ranges).subquery("either")
+    return sa.select(either.c.id).order_by(either.c.id.desc()).limit(big("looks_at")).subquery("looked_at")
+
+
+def _reach(dialect: str) -> sa.Select[Any]:
+    """How many events a page looks at, and the lowest of their ids."""
+    looked_at = _looked_at(dialect)
+    return sa.select(
+        sa.func.count().label("count"), sa.func.coalesce(sa.func.min(looked_at.c.id), _ZERO).label("lowest")
+    ).select_from(looked_at)
+
+
+def _about_task(dialect: str) -> sa.Select[Any]:
+    """The events that the page looks at and in which the task's id stands."""
+    looked_at = _looked_at(dialect)
+    row = events.alias("candidate")
+    needle = sa.bindparam("needle", type_=sa.LargeBinary())
+    find = sa.func.instr if dialect == "sqlite" else sa.func.pg_catalog.position
+    found = (
+        sa.select(row.c.id, row.c.size)
+        .join_from(looked_at, row, row.c.id == looked_at.c.id)
+        .where(find(row.c.payload, needle) > _ZERO)
+    )
+    page = order.page(found, newest_first=True).join(accounts, accounts.c.id == events.c.actor_id, isouter=True)
+    return page.add_columns(accounts.c.login.label("user_login"))
+
+
+_REACH = per_dialect(_reach)
+_ABOUT_TASK = per_dialect(_about_task)
+
+
+class TaskHistory(msgspec.Struct, frozen=True):
+    """`rows` are events about the task, the newest first. `before`: the id below which the next page begins; None at
+    the end."""
+
+    rows: Sequence[Row]
+    before: int | None
+
+
+async def read_task_history(
+    reader: Reader, access: Access, task: Task, *, before: int | None, limit: int, looks_at: int = LOOKS_AT_MOST
+) -> TaskHistory:
+    """A page of what happened to the task and its comments, as long as events are kept. A client gets `NotFound`."""
+    access.hide_from_clients()
+    params: dict[str, object] = {
+        "repository_id": access.repository.id,
+        "before": HIGHEST if before is None else before,
+        "low": (await moments.bounds(reader, since=task.created_at)).low,
+        "looks_at": looks_at,
+    }
+    reach = await reader.fetch_one(_REACH, params)
+    assert reach is not None, "it is an aggregate"
+    more = {"needle": f'"id":"{task.id}"'.encode(), "limit": limit + 1, "bytes_max": PAGE_BYTES}
+    found = await reader.fetch_all(_ABOUT_TASK, {**params, **more})
+    whole = [row for row in found[:limit] if row["payload"] is not None]
+    if len(whole) < len(found):
+        return TaskHistory(whole, whole[-1]["id"])
+    return TaskHistory(whole, reach["lowest"] if reach["count"] == looks_at else None)

@@ -1,0 +1,143 @@
+"""The board in a browser: dragging, the keyboard, the selection, two people at once, and its looks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.browser.checks import accessible, fits, keyboard, picture
+from tests.browser.people import Team
+from tests.browser.visits import Scheme, Visits
+from tests.harness.server import Server
+from workhook.core.clock import DAY_MS, now_ms, to_seconds_text
+
+LONG = "A long title that somebody has pasted whole from a briefing " * 4
+
+
+class Filled:
+    """A board of three columns, two of which have cards."""
+
+    def __init__(self, server: Server, team: Team) -> None:
+        self.base = f"/{team.world.full_name}"
+        with server.client(team.owner.token) as api:
+
+            def call(path: str, **body: Any) -> Any:
+                answer = api.post(f"/api/v1{path}", json=body)
+                assert answer.is_success, answer.text
+                return next(each for each in answer.json().values() if isinstance(each, dict))
+
+            project = f"/projects/{team.world.project_id}"
+            self.columns = [call(f"{project}/columns", title=each)["id"] for each in ("To do", "Doing", "Done")]
+            late, soon = (to_seconds_text(now_ms() + days * DAY_MS)[:10] for days in (-2, 3))
+            facts: list[dict[str, Any]] = [
+                {"title": "Logo", "labels": ["print", "urgent"], "priority": "high", "deadline": late},
+                {"title": "Flyer", "assignees": [team.member.login, team.owner.login], "deadline": soon},
+                {"title": LONG.strip()[:255], "sections": {"Steps": {"Ask": "complete", "Draw": "incomplete"}}},
+                {"title": "<b>Poster</b>", "labels": ["a label that is as long as labels get " * 6]},
+            ]
+            self.tasks = [call(f"/columns/{self.columns[0]}/tasks", **each)["id"] for each in facts]
+            call(f"/tasks/{self.tasks[0]}/task_comments", text="Which colour?")
+            self.other = call(f"/columns/{self.columns[1]}/tasks", title="Website")["id"]
+
+    def card(self, page: Page, task_id: str, column: int) -> Any:
+        return page.locator(f"#{self.columns[column]} #{task_id}")
+
+
+@pytest.fixture
+def filled(server: Server, team: Team) -> Filled:
+    return Filled(server, team)
+
+
+async def ready(page: Page) -> None:
+    """The scripts of the board have begun to work."""
+    await page.wait_for_function("() => document.querySelector('.cards')?.sortable")
+
+
+@pytest.mark.parametrize("role", ["owner", "client"])
+async def test_the_board_is_for_everybody(
+    visit: Visits, team: Team, filled: Filled, width: int, scheme: Scheme, role: str
+) -> None:
+    page = await visit(filled.base, team.everybody[role], width=width, scheme=scheme)
+    await accessible(page)
+    await fits(page)
+    if role == "owner":
+        assert len(await keyboard(page)) > 10
+    await picture(page, f"board-{role}")
+
+
+async def test_a_card_is_dragged_and_the_other_sees_it(visit: Visits, team: Team, filled: Filled) -> None:
+    other = await visit(filled.base, team.member)
+    await expect(other.locator("[data-live-state=open]")).to_be_attached()
+    page = await visit(filled.base, team.owner)
+    await ready(page)
+    await page.locator(f"#{filled.tasks[0]} .card-facts").drag_to(page.locator(f"#{filled.other}"))
+    await expect(filled.card(page, filled.tasks[0], 1)).to_be_visible()
+    await expect(page.get_by_text("“Logo” is number")).to_be_visible()
+    await expect(filled.card(other, filled.tasks[0], 1)).to_be_visible()
+    await page.get_by_role("button", name="Undo").click()
+    await expect(filled.card(other, filled.tasks[0], 0)).to_be_visible()
+
+
+async def test_a_card_is_moved_by_the_keyboard_alone(visit: Visits, team: Team, filled: Filled) -> None:
+    page = await visit(filled.base, team.owner)
+    await ready(page)
+    await page.keyboard.press("j")
+    await expect(page.locator(f"#{filled.tasks[0]} .card-title a")).to_be_focused()
+    await page.keyboard.press("ArrowDown")
+    await expect(page.locator(f"#{filled.tasks[1]} .card-title a")).to_be_focused()
+    await page.keyboard.press("Shift+ArrowRight")
+    await expect(page.get_by_text("“Flyer” is number 2 in “Doing” now.")).to_be_visible()
+    await expect(filled.card(page, filled.tasks[1], 1).locator(".card-title a")).to_be_focused()
+    await page.keyboard.press("u")
+    await expect(filled.card(page, filled.tasks[1], 0)).to_be_visible()
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "without-scripts"])
+async def test_chosen_cards_get_a_label(visit: Visits, team: Team, filled: Filled, scripts: bool) -> None:
+    page = await visit(filled.base, team.owner, scripts=scripts)
+    bar = page.get_by_role("form", name="Change the chosen cards")
+    await expect(bar).to_be_visible(visible=not scripts)
+    for task in filled.tasks[:2]:
+        await page.locator(f"#{task} .choose").check()
+    await expect(bar).to_be_visible()
+    await bar.get_by_label("Label").fill("summer")
+    await bar.get_by_role("button", name="Add").click()
+    await expect(page.get_by_text("2 cards were changed.")).to_be_visible()
+    await expect(page.locator(".board-card .chip", has_text="summer")).to_have_count(2)
+
+
+async def test_a_choice_and_what_is_typed_outlive_the_change_of_another(
+    visit: Visits, server: Server, team: Team, filled: Filled
+) -> None:
+    page = await visit(filled.base, team.owner)
+    await ready(page)
+    await expect(page.locator("[data-live-state=open]")).to_be_attached()
+    await page.locator(f"#{filled.tasks[0]} .choose").check()
+    await page.locator(f"#{filled.columns[2]} .add-card input[name=title]").fill("half a sen")
+    with server.client(team.owner.token) as api:
+        api.post(f"/api/v1/columns/{filled.columns[1]}/tasks", json={"title": "From afar"})
+    await expect(page.get_by_role("link", name="From afar")).to_be_visible()
+    await expect(page.locator(f"#{filled.tasks[0]} .choose")).to_be_checked()
+    await expect(page.locator(f"#{filled.columns[2]} .add-card input[name=title]")).to_have_value("half a sen")
+    await page.keyboard.press("Enter")
+    await expect(page.locator(f"#{filled.columns[2]}").get_by_role("link", name="half a sen")).to_be_visible()
+
+
+async def test_a_folded_column_stays_folded(visit: Visits, team: Team, filled: Filled) -> None:
+    page = await visit(filled.base, team.owner)
+    await ready(page)
+    await page.get_by_role("button", name="Fold Doing").click()
+    await expect(page.locator(f"#{filled.other}")).to_be_hidden()
+    await page.reload()
+    await expect(page.locator(f"#{filled.other}")).to_be_hidden()
+
+
+async def test_a_column_is_renamed_in_its_menu(visit: Visits, team: Team, filled: Filled) -> None:
+    page = await visit(filled.base, team.owner)
+    await page.locator(f"#{filled.columns[0]}-menu > summary").click()
+    menu = page.locator(f"#{filled.columns[0]}-menu")
+    await menu.get_by_label("Name").fill("Ideas")
+    await menu.get_by_role("button", name="Save").click()
+    await expect(page.get_by_role("heading", name="Ideas")).to_be_visible()

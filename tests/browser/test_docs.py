@@ -1,0 +1,99 @@
+"""The documentation: the reference of the API is tried with a token, and the guide is read and searched."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.browser.checks import accessible, fits, keyboard, picture
+from tests.browser.people import Team
+from tests.browser.visits import Scheme, Visits
+
+
+async def opened(page: Page) -> None:
+    """As soon as the operation of the address is open."""
+    await expect(page.get_by_role("heading", name="Samples")).to_be_visible()
+
+
+async def test_an_operation_is_tried_with_a_token(visit: Visits, team: Team) -> None:
+    page = await visit("/docs#user_get", team.member)
+    await opened(page)
+    await page.get_by_role("button", name="Authorize").first.click()
+    await page.get_by_label("Value").first.fill(team.member.token)
+    await page.get_by_role("dialog").get_by_role("button", name="Apply credentials").first.click()
+    await page.get_by_role("button", name="Close").first.click()
+    await page.get_by_role("button", name="Try it out").click()
+    await page.get_by_role("button", name="Execute").click()
+    await expect(page.locator(".live-responses-table .response-col_status").last).to_contain_text("200")
+    await expect(page.locator(".live-responses-table")).to_contain_text(team.member.login)
+
+
+async def test_samples_hold_what_the_operation_needs(visit: Visits) -> None:
+    page = await visit("/docs#create_task")
+    await opened(page)
+    samples = page.locator(".samples details")
+    for name, words in (("curl", "curl -X POST"), ("Python", "httpx.request"), ("JavaScript", "await fetch")):
+        sample = samples.filter(has=page.get_by_text(name, exact=True)).locator("pre")
+        await expect(sample).to_contain_text(words)
+        await expect(sample).to_contain_text("/api/v1/columns/{id}/tasks")
+        await expect(sample).to_contain_text('"title": "text"')
+
+
+async def test_the_session_of_the_browser_opens_nothing(visit: Visits, team: Team) -> None:
+    page = await visit("/docs#user_get", team.owner)
+    await opened(page)
+    await page.get_by_role("button", name="Try it out").click()
+    visit.expect_trouble("status of 401")
+    await page.get_by_role("button", name="Execute").click()
+    await expect(page.locator(".live-responses-table .response-col_status").last).to_contain_text("401")
+
+
+@pytest.mark.parametrize("anchor", ["", "#create_task"], ids=["closed", "open"])
+async def test_the_reference_is_for_everybody(
+    visit: Visits, team: Team, anchor: str, width: int, scheme: Scheme
+) -> None:
+    page = await visit(
+        f"/docs{anchor}", team.owner if anchor else None, width=width, scheme=scheme, reduced_motion="reduce"
+    )
+    if anchor:
+        await opened(page)
+    await expect(page.get_by_text("The operations are being loaded.")).to_have_count(0)
+    await picture(page, f"docs-{'open' if anchor else 'closed'}")
+    await accessible(page)
+    await fits(page)
+    if not anchor:
+        await keyboard(page)
+
+
+async def test_operations_are_found_by_name(visit: Visits) -> None:
+    page = await visit("/docs")
+    tags = page.locator(".opblock-tag")
+    await expect(tags).not_to_have_count(0)
+    await page.get_by_label("Filter by path, name or tag").fill("create_column")
+    await expect(tags).to_have_count(1)
+    await tags.click()
+    await expect(page.locator(".opblock")).to_have_count(1)
+
+
+GUIDE = {
+    "/docs/guide/architecture": "guide",
+    "/docs/guide/reference/api": "guide-table",
+    "/docs/search?q=signature": "guide-search",
+}
+
+
+@pytest.mark.parametrize("path", GUIDE)
+async def test_the_guide_is_for_everybody(visit: Visits, path: str, width: int, scheme: Scheme) -> None:
+    page = await visit(path, width=width, scheme=scheme, reduced_motion="reduce")
+    await picture(page, GUIDE[path])
+    await accessible(page)
+    await fits(page)
+    await keyboard(page)
+
+
+async def test_the_guide_is_searched(visit: Visits, team: Team) -> None:
+    page = await visit("/docs", team.member)
+    await page.get_by_role("searchbox", name="Search the guide").fill("verify delivery")
+    await page.keyboard.press("Enter")
+    await page.get_by_role("link", name="Verify a delivery").first.click()
+    await expect(page.get_by_role("heading", name="Verify a delivery")).to_be_in_viewport()

@@ -1,0 +1,139 @@
+"""From the printed link to a delivery that is seen, in a browser, on a server of its own as people start it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Page, expect
+
+from tests.browser.checks import accessible, fits, keyboard, picture
+from tests.browser.people import Team
+from tests.browser.visits import Scheme, Visits
+from tests.harness.own_process import OwnProcess
+from tests.harness.server import Server
+from tests.web.browser import PASSWORD
+from tests.work.trello import encoded
+from tests.work.trello_importer import small
+
+_LINK = re.compile(r"sign in as owner, once and within an hour: (http\S+)\n")
+TWO_MINUTES_S = 120
+STILL: dict[str, Any] = {"reduced_motion": "reduce"}  # a page that is still being scrolled shows nothing of its focus
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Callable[[], Server]:
+    """Starts a server without any data. Private networks are not reached."""
+    made = OwnProcess(tmp_path / "data", {"delivery_allow_networks": ""})
+    return made.start
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def first_visit(browser: Browser, fresh: Callable[[], Server]) -> AsyncIterator[Visits]:
+    server = await asyncio.to_thread(fresh)
+    visits = Visits(browser, server)
+    yield visits
+    await visits.close()
+    await asyncio.to_thread(server.stop)
+
+
+async def enter(first_visit: Visits, **how: Any) -> Page:
+    """By the printed link."""
+    [link] = _LINK.findall(first_visit.server.log())
+    page = await first_visit(link.removeprefix(first_visit.server.url), **how)
+    await page.get_by_role("button").last.click()
+    await expect(page.get_by_role("heading", name="Welcome to Workhook")).to_be_visible()
+    return page
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "no scripts"])
+async def test_a_delivery_is_seen_within_two_minutes(first_visit: Visits, scripts: bool) -> None:
+    began = time.monotonic()
+    page = await enter(first_visit, scripts=scripts)
+    await page.get_by_label("Name of your organization").fill("Acme")
+    await page.get_by_label("Your name").fill("Ada")
+    await page.get_by_label("A password").fill(PASSWORD)
+    await page.get_by_label("The same again").fill(PASSWORD)
+    await page.get_by_role("button", name="Save and go on").click()
+    await page.get_by_label("Title").fill("Website")
+    await page.get_by_role("button", name="Make the project").click()
+    await page.get_by_role("button", name="Make a webhook to try").click()
+    arrived = page.locator(".arrivals > li")
+    if scripts:  # the page shows it by itself
+        await expect(arrived.filter(has_text="ping")).to_have_count(1)
+    await page.get_by_role("button", name="Add a card").click()
+    if not scripts:
+        await expect(page.get_by_role("heading", name="See a webhook arrive")).to_be_visible()
+        await _reload_until(page, "task")
+    task = arrived.filter(has_text="task").first
+    await expect(task).to_contain_text("signature is right")
+    await expect(task.locator("pre")).to_contain_text("My first card")
+    took = time.monotonic() - began
+    print(f"From the printed link to the delivery: {took:.1f} s")
+    assert took < TWO_MINUTES_S
+    await page.get_by_role("link", name="Finish").click()
+    await expect(page.get_by_role("link", name="Website", exact=True)).to_be_visible()
+
+
+async def _reload_until(page: Page, event: str) -> None:
+    """Without scripts a reader reloads the page."""
+    while event not in await page.locator(".arrival-event").all_text_contents():
+        await page.reload()
+
+
+async def test_a_board_is_dropped_onto_the_page(first_visit: Visits) -> None:
+    page = await enter(first_visit)
+    await page.goto("/welcome/project")
+    data = encoded(small({}, {}, {}, name="Relaunch")).decode()
+    transfer = await page.evaluate_handle(
+        """text => { const transfer = new DataTransfer();
+           transfer.items.add(new File([text], 'board.json', {type: 'application/json'})); return transfer }""",
+        data,
+    )
+    await expect(page.locator("html.js")).to_have_count(1)
+    await page.locator("main h1").dispatch_event("dragover", {"dataTransfer": transfer})
+    await expect(page.locator("form.drop")).to_have_class(re.compile("over"))
+    await page.locator("main h1").dispatch_event("drop", {"dataTransfer": transfer})
+    await expect(page.get_by_role("heading", name="The board is here")).to_be_visible()
+    await expect(page.locator(".made")).to_contain_text("3 cards")
+    await accessible(page)
+    await page.get_by_role("link", name="Go on").click()
+    await expect(page.get_by_role("heading", name="Relaunch")).to_be_visible()
+
+
+async def test_the_steps_look_right(first_visit: Visits, width: int, scheme: Scheme) -> None:
+    page = await enter(first_visit, width=width, scheme=scheme, **STILL)
+    for number, path in enumerate(("/welcome", "/welcome/project", "/welcome/webhook"), 1):
+        await page.goto(path)
+        await accessible(page)
+        await fits(page)
+        await keyboard(page)
+        await picture(page, f"welcome-{number}")
+    await page.get_by_role("button", name="Make a webhook to try").click()
+    await expect(page.locator(".arrivals > li")).to_have_count(1)
+    await accessible(page)
+    await fits(page)
+    await picture(page, "welcome-arrived")
+
+
+async def test_the_receiver_and_the_import_look_right(visit: Visits, team: Team, width: int, scheme: Scheme) -> None:
+    page = await visit(f"/{team.world.full_name}/webhooks/receiver", team.owner, width=width, scheme=scheme, **STILL)
+    await picture(page, "receiver-none")
+    await page.get_by_role("button", name="Make a webhook to try").click()
+    await expect(page.locator(".arrivals > li")).to_have_count(1)
+    await page.get_by_role("button", name="Add a card").click()
+    await expect(page.locator(".arrivals > li")).to_have_count(3)  # the ping, a column, and the card
+    await accessible(page)
+    await fits(page)
+    await keyboard(page)
+    await picture(page, "receiver")
+    await page.goto(f"/{team.world.organization}/-/import")
+    await accessible(page)
+    await fits(page)
+    await picture(page, "import")

@@ -1,0 +1,150 @@
+"""A studio with a project in full swing, for pictures: people, a board, comments, time, and a webhook's deliveries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+
+from tests.browser.people import Insider
+from tests.harness.receiver import Received, Receiver, Reply
+from tests.harness.server import Server
+from tests.harness.waiting import until
+from workhook.http.calls import Services
+from workhook.identity import actions
+from workhook.identity.policy import SCOPES
+
+ORGANIZATION = ("northlight", "Northlight Studio")
+PEOPLE = {"ada": "Ada Lindqvist", "jonas": "Jonas Weber", "mei": "Mei Tanaka", "sam": "Sam Okafor"}
+PROJECT = "Harbour Festival 2027"
+
+# Title, days until the deadline, priority, labels, people, comments of (who, text). A column each.
+BOARD: dict[str, list[dict[str, Any]]] = {
+    "Ideas": [
+        {"title": "Tide table on the start page", "labels": ["website"], "people": ["mei"]},
+        {"title": "Audio walk along the old docks", "labels": ["content"],
+         "comments": [("sam", "The museum has tapes!")]},
+        {"title": "Volunteer sign-up as a form", "labels": ["website", "forms"]},
+    ],
+    "Next": [
+        {"title": "Programme page: filter by stage and day", "days": 9, "priority": "high", "labels": ["website"],
+         "people": ["jonas", "mei"],
+         "comments": [("jonas", "Stages first, days second?"), ("mei", "Yes, as in the sketch.")]},
+        {"title": "Poster series: three motifs", "days": 12, "labels": ["print"], "people": ["ada"]},
+        {"title": "Translate the ticket terms", "days": 15, "labels": ["content", "legal"], "people": ["sam"]},
+        {"title": "Photos of all food stalls", "labels": ["content"]},
+    ],
+    "In progress": [
+        {"title": "Ticket shop: seat map on phones", "days": 2, "priority": "high", "labels": ["shop"],
+         "people": ["mei"], "comments": [("ada", "The client tested it on a small phone: pinch works now."),
+                                         ("mei", "Next: the legend."), ("sam", "Prices are final.")]},
+        {"title": "Newsletter: early-bird tickets", "days": 1, "priority": "medium", "labels": ["mail"],
+         "people": ["sam", "ada"], "comments": [("ada", "Send on Thursday, 10:00.")]},
+        {"title": "Sponsor logos in the footer", "days": -1, "labels": ["website"], "people": ["jonas"]},
+        {"title": "Accessibility check of the booking steps", "days": 6, "labels": ["shop", "quality"],
+         "people": ["mei"]},
+    ],
+    "Done": [
+        {"title": "Domain and certificates", "labels": ["hosting"], "people": ["jonas"]},
+        {"title": "Colours and type for the new season", "labels": ["design"], "people": ["ada"],
+         "comments": [("ada", "Signed off by the festival.")]},
+        {"title": "Contract with the ticket provider", "labels": ["legal"], "people": ["ada"]},
+    ],
+}  # fmt: skip
+STAGES = {"Ideas": None, "Next": "in_queue", "In progress": "in_progress", "Done": "done"}
+_BUSY = b'{"error": "The deploy queue is full", "retry": "in a minute"}'
+
+
+@dataclass
+class Demo:
+    """Where the pictures are, and who looks at them."""
+
+    owner: Insider
+    board: str  # paths
+    delivery: str
+
+
+def make_demo(server: Server, receiver: Receiver) -> Demo:
+    people = server.run(_add_people)
+    with server.client(people["ada"].token) as api:
+        project = _call(api, "POST", "/api/v1/projects", title=PROJECT, organization=ORGANIZATION[0])["project"]
+        base = f"/{project['full_name']}" if "full_name" in project else f"/{ORGANIZATION[0]}/{project['name']}"
+        for login in list(PEOPLE)[1:]:
+            _call(api, "POST", f"/api/v1/projects/{project['id']}/members", username=login)
+        hook = _add_hook(api, base, receiver)
+        _fill_board(server, api, project["id"], people)
+        failed = _deliver(api, base, hook, receiver, people["jonas"].login)
+    return Demo(people["ada"], base, f"{base}/webhooks/{hook}/deliveries/{failed}")
+
+
+async def _add_people(services: Services) -> dict[str, Insider]:
+    found: dict[str, Insider] = {}
+    async with services.database.transaction() as tx:
+        login, name = ORGANIZATION
+        organization = await actions.create_account(tx, "organization", login, name=name, email=None)
+        for login, name in PEOPLE.items():
+            email = f"{login}@northlight.example"
+            user = await actions.create_account(tx, "user", login, name=name, email=email)
+            await actions.set_member(tx, organization, user, "member" if found else "owner")
+            token = await actions.issue_token(tx, user, list(SCOPES))
+            found[login] = Insider(user.id, login, email, token.token)
+    return found
+
+
+def _call(api: httpx.Client, method: str, path: str, **body: Any) -> Any:
+    answer = api.request(method, path, json=body or None)
+    assert answer.is_success, answer.text
+    return answer.json() if answer.content else None
+
+
+def _add_hook(api: httpx.Client, base: str, receiver: Receiver) -> int:
+    config = {"url": receiver.url, "content_type": "json", "secret": "a-secret-for-pictures", "retries": "0"}
+    return int(_call(api, "POST", f"/repos{base}/hooks", events=["*"], config=config)["id"])
+
+
+def _fill_board(server: Server, api: httpx.Client, project: str, people: dict[str, Insider]) -> None:
+    today = datetime.now(UTC)
+    for title, cards in BOARD.items():
+        column = _call(api, "POST", f"/api/v1/projects/{project}/columns", title=title, stage=STAGES[title])["column"][
+            "id"
+        ]
+        for card in cards:
+            values: dict[str, Any] = {name: card[name] for name in ("title", "priority", "labels") if name in card}
+            if "days" in card:
+                values["deadline"] = (today + timedelta(days=card["days"])).strftime("%Y-%m-%d")
+            values["assignees"] = card.get("people", [])
+            task = _call(api, "POST", f"/api/v1/columns/{column}/tasks", **values)["task"]["id"]
+            for login, words in card.get("comments", []):
+                with server.client(people[login].token) as theirs:
+                    _call(theirs, "POST", f"/api/v1/tasks/{task}/task_comments", text=words)
+
+
+def _deliver(api: httpx.Client, base: str, hook: int, receiver: Receiver, pusher: str) -> int:
+    """Pushes, of which one fails and is sent again. Returns the id of the attempt that failed."""
+    path = f"/repos{base}/hooks/{hook}/deliveries"
+    _settled(api, path)
+    for number in range(1, 9):
+        receiver.reply = _refuse if number == 7 else _accept
+        payload = {"ref": "refs/heads/main", "after": f"{number:040x}", "pusher": {"name": pusher}, "commits": number}
+        _call(api, "POST", f"/repos{base}/events", event="push", payload=payload)
+        _settled(api, path)
+    [failed] = _call(api, "GET", f"{path}?status=failure")
+    receiver.reply = _accept
+    _call(api, "POST", f"{path}/{failed['id']}/attempts")
+    _settled(api, path)
+    return int(failed["id"])
+
+
+def _settled(api: httpx.Client, path: str) -> None:
+    """Until nothing waits to be delivered."""
+    until(lambda: not _call(api, "GET", path.replace("/deliveries", "/health"))["pending"])
+
+
+def _accept(received: Received) -> Reply:
+    return Reply(200, {"Content-Type": "application/json"}, b'{"deployed": true}')
+
+
+def _refuse(received: Received) -> Reply:
+    return Reply(503, {"Content-Type": "application/json", "Retry-After": "60"}, _BUSY)

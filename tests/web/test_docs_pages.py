@@ -1,0 +1,96 @@
+"""The documentation without a browser: who reads it, what the policy lets in, and that every page is there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness.server import Server
+from tests.web.browser import Browser, policy_of
+from workhook.web.docs import guide
+
+pytestmark = pytest.mark.one_database
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted(guide.pages())
+
+
+@pytest.fixture(scope="module")
+def anybody(server: Server) -> Iterator[Browser]:
+    with Browser(server) as browser:
+        yield browser
+
+
+def test_every_page_of_docs_is_in_the_guide() -> None:
+    written = {each.relative_to(ROOT / "docs").with_suffix("").as_posix() for each in (ROOT / "docs").rglob("*.md")}
+    assert {each.removesuffix("/README") for each in written} == set(PAGES)
+
+
+def test_every_page_is_in_the_contents() -> None:
+    listed = [each.name for _, pages in guide.contents() for each in pages]
+    assert sorted(listed) == PAGES
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_shown_to_anybody(anybody: Browser, name: str) -> None:
+    answer = anybody.get(f"/docs/guide/{name}")
+    assert answer.status_code == 200
+    assert answer.text.count("<h1") == 1
+    assert not re.search(r"<script(?! type=\"importmap\"| src=| type=\"module\")|<style|\sstyle=|\son\w+=", answer.text)
+    assert "unsafe" not in " ".join(policy_of(answer).values())
+
+
+def test_links_between_pages_lead_to_pages_and_headings() -> None:
+    """Links to files that are no page (sources, examples) are text."""
+    anchors = {each.name: {section.anchor for section in each.sections} for each in guide.pages().values()}
+    count = 0
+    for page in guide.pages().values():
+        for target in re.findall(r'href="([^"]*)"', page.html):
+            if re.match("[a-z]+:", target):
+                continue
+            address, _, anchor = target.partition("#")
+            name = address.removeprefix("/docs/guide/") if address else page.name
+            assert name in anchors, f"{page.name}: {target}"
+            assert not anchor or anchor in anchors[name], f"{page.name}: {target}"
+            count += 1
+    assert count > 100
+
+
+def test_pages_that_are_not_there(anybody: Browser) -> None:
+    for path in ("nope", "how-to/nope", "how-to/README", "..%2f..%2fpyproject", "decisions/README.md"):
+        assert anybody.get(f"/docs/guide/{path}").status_code in (400, 404), path
+
+
+def test_the_search_finds_sections_by_all_their_words(anybody: Browser) -> None:
+    hits = guide.search("ROTATE secret")
+    assert hits[0].section.heading == "Rotate a secret"
+    assert all("rotate" in f"{h.page.title} {h.section.heading} {h.section.text}".lower() for h in hits)
+    assert len(guide.search("the")) == guide.HITS_MAX
+    assert guide.search(" ") == guide.search("nosuchwordanywhere") == []
+    assert "/docs/guide/how-to#rotate-a-secret" in anybody.get("/docs/search?q=rotate+secret").text
+
+
+def test_what_is_searched_for_is_text(anybody: Browser) -> None:
+    hostile = "<b>\"'\u202e" + "x" * 300
+    page = anybody.get("/docs/search", params={"q": hostile}).text
+    assert "<b>" not in page
+    assert "&lt;b&gt;" in page
+    assert "No section has all these words" in page
+
+
+def test_somebody_who_has_signed_in_stays_among_their_places(server: Server) -> None:
+    with Browser.of(server, server.world().owner) as browser:
+        for path in ("/docs", "/docs/search?q=token", "/docs/guide/how-to/tokens"):
+            page = browser.get(path)
+            assert page.status_code == 200
+            assert 'action="/logout"' in page.text
+
+
+def test_only_the_reference_loads_the_viewer(server: Server, anybody: Browser) -> None:
+    assert "/static/swagger-ui.js" in anybody.get("/docs").text
+    with Browser.of(server, server.world().owner) as browser:
+        for path in ("/", "/docs/guide/security", "/docs/search"):
+            assert "swagger-ui" not in browser.get(path).text, path

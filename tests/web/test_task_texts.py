@@ -1,0 +1,174 @@
+"""Descriptions and comments of tasks as Markdown, their previews, and the history of a task."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.harness.server import Server
+from tests.web.browser import Browser, forms
+from tests.web.studio import HOSTILE, Studio, open_studio, page_of, send, text_of
+from workhook.http.calls import Services
+from workhook.identity.tokens.lookup import find_actor
+from workhook.work.access import find_access
+from workhook.work.activity.task_history import read_task_history
+from workhook.work.tasks.actions import get_task
+
+MARKDOWN = "**bold** [x](javascript:alert(1)) <b>raw</b>"
+
+
+@pytest.fixture
+def studio(server: Server) -> Iterator[Studio]:
+    with open_studio(server) as studio:
+        yield studio
+
+
+def new_task(studio: Studio, **facts: str) -> str:
+    """The address of its page."""
+    return f"{studio.base}/tasks/{studio.add_task(studio.add_column('To do'), 'Logo', **facts)}"
+
+
+def test_the_description_and_comments_are_markdown(studio: Studio) -> None:
+    path = new_task(studio, description=MARKDOWN)
+    send(studio.member, f"{path}/comments", text=f"*first* @{studio.team.owner.login} @nobody {HOSTILE}")
+    page = page_of(studio.owner, path)
+    assert "<strong>bold</strong> [x](javascript:alert(1)) &lt;b&gt;raw&lt;/b&gt;</p>" in page
+    assert f'<em>first</em> <span class="mention mention-me">@{studio.team.owner.login}</span> @nobody' in page
+    assert "<img" not in page[page.index("<main") :]
+
+
+def test_comments_on_files_are_markdown(studio: Studio) -> None:
+    made = studio.api.post(f"/api/v1{studio.project}/files", files={"file": ("a.txt", b"a", "text/plain")}).json()[
+        "file"
+    ]["id"]
+    studio.call("POST", f"/files/{made}/file_comments", text=MARKDOWN)
+    page = page_of(studio.client, f"{studio.base}/files/{made}")
+    assert "<strong>bold</strong> [x](javascript:alert(1)) &lt;b&gt;raw&lt;/b&gt;</p>" in page
+
+
+def preview(browser: Browser, path: str, key: str, **fields: str) -> str:
+    answer = send(browser, f"{path}/preview", preview=key, **fields)
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["cache-control"] == "no-store"
+    return answer.text
+
+
+def test_a_preview_has_the_form_that_saves_it(studio: Studio) -> None:
+    path = new_task(studio, description="before")
+    shown = send(studio.member, f"{path}/preview", preview="description", description=MARKDOWN, was="x")
+    assert '<turbo-frame id="preview-description">' in shown.text
+    assert "<strong>bold</strong>" in shown.text
+    [form] = [each for each in forms(shown) if each.action == f"{path}/edit"]
+    assert (form.fields["field"], form.fields["was"]) == ("description", "x")
+    assert f"\n{MARKDOWN}</textarea>" in html.unescape(shown.text)
+    assert "before" in page_of(studio.owner, path), "nothing was saved"
+    new = send(studio.member, f"{path}/preview", preview="new", text="*x*", private="1")
+    [form] = [each for each in forms(new) if each.action == f"{path}/comments"]
+    assert form.fields["private"] == "1"
+    assert [each.action for each in forms(send(studio.member, f"{path}/preview", preview="7", text="x"))][1:] == [
+        f"{path}/comments/7/edit"
+    ]
+    assert send(studio.member, f"{path}/preview", preview="x/../y", text="x").status_code == 400
+
+
+def test_a_preview_is_for_those_who_may_write(server: Server, studio: Studio) -> None:
+    path = new_task(studio)
+    page = preview(studio.client, path, "new", text="*x*", private="1")
+    assert "<em>x</em>" in page
+    assert 'name="private"' not in page
+    with open_studio(server) as other:
+        assert send(other.owner, f"{path}/preview", preview="new", text="x").status_code == 404
+        elsewhere = path.replace(studio.base, other.base)
+        assert send(other.owner, f"{elsewhere}/preview", preview="new", text="x").status_code == 404
+    studio.call("PATCH", studio.project, archive=True)
+    assert send(studio.owner, f"{path}/preview", preview="new", text="x").status_code == 403
+
+
+def test_a_comment_is_hidden_and_shown_again(studio: Studio) -> None:
+    path = new_task(studio)
+    number = send(studio.member, f"{path}/comments", text="Aside").headers["location"].rpartition("-")[2]
+    assert "Aside" in page_of(studio.client, path)
+    send(studio.member, f"{path}/comments/{number}/edit", text="Aside", private="1")
+    assert "Aside" not in page_of(studio.client, path)
+    send(studio.member, f"{path}/comments/{number}/edit", text="Aside")
+    assert "Aside" in page_of(studio.client, path)
+    own = send(studio.client, f"{path}/comments", text="Mine").headers["location"].rpartition("-")[2]
+    assert send(studio.client, f"{path}/comments/{own}/edit", text="Mine!").status_code == 303
+    assert "Mine!" in page_of(studio.owner, path)
+
+
+def told(page: str) -> list[str]:
+    frame = page[page.index('<turbo-frame id="history"') : page.index("</turbo-frame>")]
+    found = re.findall(r'<p class="grow"><span>(.*?)</span> <span class="quiet', frame, re.DOTALL)
+    return [html.unescape(re.sub(r"<[^>]*>", "", each)) for each in found]
+
+
+def test_the_history_tells_what_happened_to_the_task_alone(studio: Studio) -> None:
+    who = studio.team.owner.login
+    column, done = studio.add_column("To do"), studio.add_column("Done")
+    task = studio.add_task(column, "Logo")
+    # Another task whose title has the id of this one in it.
+    other = studio.add_task(column, f'"id":"{task}"')
+    studio.call("PATCH", f"/tasks/{other}", description=f'"id":"{task}"')
+    studio.call("PATCH", f"/tasks/{task}", priority="high")
+    studio.call("PATCH", f"/tasks/{task}", column_id=done)
+    studio.call("POST", f"/tasks/{task}/task_comments", text="Good", private=True)
+    path = f"{studio.base}/tasks/{task}"
+    page = page_of(studio.member, f"{path}/history")
+    assert told(page) == [
+        f"{who} commented on “Logo”.",
+        f"{who} moved “Logo” from To do to Done.",
+        f"{who} changed the priority of “Logo”.",
+        f"{who} made the task “Logo”.",
+    ]
+    assert 'rel="next"' not in page
+    assert f'src="{path}/history"' in page_of(studio.owner, path)
+
+
+def test_the_history_has_pages(studio: Studio) -> None:
+    path = new_task(studio)
+    task = path.rpartition("/")[2]
+    for number in range(31):
+        studio.call("PATCH", f"/tasks/{task}", description=str(number))
+    first = page_of(studio.owner, f"{path}/history")
+    [more] = re.findall(r'href="([^"]*)" rel="next"', first)
+    assert "To the newest" not in first
+    second = page_of(studio.owner, html.unescape(more))
+    assert (len(told(first)), len(told(second))) == (30, 2)
+    assert "made the task" in told(second)[1]
+    assert 'rel="next"' not in second
+    assert "To the newest" in second
+    for odd in ("x", "-1", "9" * 30, "²"):
+        assert len(told(page_of(studio.owner, f"{path}/history", before=odd))) == 30
+
+
+def test_a_page_of_history_looks_at_so_many_events_and_tells_where_it_stopped(server: Server, studio: Studio) -> None:
+    column = studio.add_column("To do")
+    task = studio.add_task(column, "Logo")
+    for number in range(4):
+        studio.add_task(column, f"Other {number}")
+
+    async def read(services: Services) -> list[tuple[int, int | None]]:
+        actor = await find_actor(services.database, studio.team.owner.token)
+        assert actor is not None
+        access = await find_access(services.database, actor, studio.team.world.project_id)
+        found = await get_task(services.database, actor, task)
+        first = await read_task_history(services.database, access, found, before=None, limit=9, looks_at=3)
+        second = await read_task_history(services.database, access, found, before=first.before, limit=9, looks_at=3)
+        return [(len(each.rows), each.before) for each in (first, second)]
+
+    [(none, further), (one, end)] = server.run(read)
+    assert (none, one, end) == (0, 1, None)
+    assert further is not None
+
+
+def test_clients_and_strangers_have_no_history(server: Server, studio: Studio) -> None:
+    path = new_task(studio)
+    assert studio.client.get(f"{path}/history").status_code == 404
+    assert "istory" not in text_of(page_of(studio.client, path))
+    with open_studio(server) as other:
+        assert other.owner.get(f"{path}/history").status_code == 404
+        assert other.owner.get(f"{path.replace(studio.base, other.base)}/history").status_code == 404
