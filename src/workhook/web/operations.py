@@ -11,6 +11,7 @@ from workhook.http.operations import Handler, Operation
 from workhook.web.account import settings, tokens
 from workhook.web.activity import activity
 from workhook.web.audit import entries as audit_entries
+from workhook.web.billing import invoices
 from workhook.web.board import board, columns, selection
 from workhook.web.calendar import calendar
 from workhook.web.docs import pages as docs
@@ -42,6 +43,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *live.places,
     *docs.routes,
     *board.places,
+    *invoices.places,
     *columns.places,
     *selection.places,
     *files.places,

@@ -29,6 +29,7 @@ def places_of(access: Access) -> list[Tab]:
         places.append(Tab("activity", "/activity", "activity", gettext("Activity"), "a"))
         places.append(Tab("time", "/time", "clock", gettext("Time"), "t"))
     places.append(Tab("files", "/files", "folder", gettext("Files"), "f"))
+    places.append(Tab("billing", "/billing", "receipt", gettext("Billing")))
     if access.repository.role == "admin":
         places.append(Tab("webhooks", "/webhooks", "webhook", gettext("Webhooks"), "w"))
     if not access.is_client:

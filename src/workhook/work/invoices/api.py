@@ -18,7 +18,8 @@ from workhook.http.endpoints import Listed, Routes
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.storage import Row
+from workhook.identity.schemas import Actor
+from workhook.storage import Reader, Row
 from workhook.work.access import Access, find_access, find_with_access
 from workhook.work.invoices import drafting, issued, pdf, printing, rules
 from workhook.work.invoices.rules import Status
@@ -80,8 +81,7 @@ async def create_invoice(write: Write, project_id: str, wanted: InvoiceCreate) -
 @routes.get("/invoices/{invoice_id}")
 async def get_invoice(call: Call, invoice_id: str) -> InvoiceAnswer:
     """Get an invoice."""
-    row, access = await find_with_access(call.database, drafting.by_id, actor_of(call), id=invoice_id)
-    invoice = _visible(row, access)
+    _, invoice = await find_invoice(call.database, actor_of(call), invoice_id)
     return _answer(invoice, now_ms())
 
 
@@ -173,6 +173,12 @@ async def get_invoice_pdf(call: Call, invoice_id: str) -> Answer:
     if made.missing is not None:
         headers["X-Missing-Characters"] = made.missing
     return Answer(made.content, headers=headers, media_type=PDF)
+
+
+async def find_invoice(reader: Reader, actor: Actor, invoice_id: str) -> tuple[Access, Invoice]:
+    """The invoice, with what the actor may do in its project. Raises `NotFound`."""
+    row, access = await find_with_access(reader, drafting.by_id, actor, id=invoice_id)
+    return access, _visible(row, access)
 
 
 def _answer(invoice: Invoice, now: int) -> InvoiceAnswer:
