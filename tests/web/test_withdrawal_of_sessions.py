@@ -26,10 +26,10 @@ from workhook.identity.signin import sessions
 from workhook.storage import Transaction
 
 NEW = "quite another string of words"
-# Whoever has the link, or comes from the provider; everybody's files.
+# Whoever has the link, or comes from the provider; everybody's files; a webhook.
 NOT_OF_A_SESSION = {
     "GET /static/{name}", "GET /login/link/{token}", "POST /login/link/{token}", "POST /login", "GET /login/oidc",
-    "GET /login/oidc/callback", "GET /login/continue",
+    "GET /login/oidc/callback", "GET /login/continue", "POST /receive/{key}",
 }  # fmt: skip
 
 
@@ -89,6 +89,10 @@ class Places:
             "GET /login/oauth/authorize": self.authorize,
             "GET /apps/{slug}/installations/new": self.install,
             "GET /apps/{slug}/installations/new/permissions": f"{self.install}/permissions",
+            "GET /docs": "/docs",
+            "GET /docs/search": "/docs/search?q=webhook",
+            "GET /docs/guide/{name}": "/docs/guide/tutorial",
+            "GET /docs/guide/{folder}/{name}": "/docs/guide/how-to/web-app",
         }
 
     def close(self) -> None:
