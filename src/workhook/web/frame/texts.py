@@ -19,6 +19,9 @@ from workhook.web.frame import cookies
 LANGUAGES: Mapping[str, str] = {"en": "English", "de": "Deutsch"}
 """Code and own name of each language that the pages have. The first is for readers of none of them."""
 
+NOT_WHOLE = frozenset({"de"})
+"""Languages whose catalogue is not translated yet."""
+
 COOKIE = "workhook_language"
 THEME_COOKIE = "workhook_theme"
 THEMES = ("light", "dark")
@@ -39,8 +42,12 @@ def language() -> str:
 
 
 def language_of(call: Call) -> str:
-    """What the reader has chosen in the settings, else what the browser asks for (`Accept-Language`)."""
-    return chosen_language(call) or negotiated(call.header("accept-language"))
+    """What the reader has chosen in the settings, else what the browser asks for (`Accept-Language`) if its catalogue
+    is whole: a page must not say that it is in German where its words are English."""
+    if chosen := chosen_language(call):
+        return chosen
+    asked = negotiated(call.header("accept-language"))
+    return "en" if asked in NOT_WHOLE else asked
 
 
 def chosen_language(call: Call) -> str:
