@@ -92,6 +92,7 @@ async def test_a_task_is_dragged_to_another_day(visit: Visits, server: Server, t
 
 async def test_searches_are_kept_in_the_browser_until_they_are_to_be_forgotten(visit: Visits, team: Team) -> None:
     page = await visit("/search?q=logo", team.member)
+    await page.wait_for_function("() => Object.values(localStorage).some(each => each.includes('logo'))")
     await page.goto("/search")
     recent = page.get_by_role("region", name="Recent searches")
     await recent.get_by_role("link", name="logo").click()
