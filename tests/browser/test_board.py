@@ -125,6 +125,17 @@ async def test_a_choice_and_what_is_typed_outlive_the_change_of_another(
     await expect(page.locator(f"#{filled.columns[2]}").get_by_role("link", name="half a sen")).to_be_visible()
 
 
+async def test_a_choice_that_nobody_made_is_renewed(visit: Visits, server: Server, team: Team, filled: Filled) -> None:
+    """A browser selects the first option where the page selects none."""
+    page = await visit(filled.base, team.owner)
+    await expect(page.locator("[data-live-state=open]")).to_be_attached()
+    choice = page.locator(f"#{filled.columns[0]}-to option")
+    await expect(choice).to_have_text(["Doing", "Done"])
+    with server.client(team.owner.token) as api:
+        api.post(f"/api/v1/projects/{team.world.project_id}/columns", json={"title": "Later"})
+    await expect(choice).to_have_text(["Doing", "Done", "Later"])
+
+
 async def test_a_folded_column_stays_folded(visit: Visits, team: Team, filled: Filled) -> None:
     page = await visit(filled.base, team.owner)
     await ready(page)

@@ -8,11 +8,19 @@ function isInUse(element) {
   return active && active !== document.body && element === active && active.matches("input, textarea, select, [contenteditable]")
 }
 
+// Where the page says of no option that it is selected, the browser has selected the first.
+function isChosenAnew(select) {
+  const options = [...select.options]
+  if (select.multiple) return options.some((each) => each.selected !== each.defaultSelected)
+  const usual = options.findLast((each) => each.defaultSelected) ?? options.find((each) => !each.disabled)
+  return select.selectedOptions[0] !== usual
+}
+
 function isChanged(form) {
   return [...form.elements].some((field) => {
     if (field.type === "hidden" || field.type === "submit") return false
     if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked
-    if (field.tagName === "SELECT") return [...field.options].some((each) => each.selected !== each.defaultSelected)
+    if (field.tagName === "SELECT") return isChosenAnew(field)
     return "defaultValue" in field && field.value !== field.defaultValue
   })
 }
