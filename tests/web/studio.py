@@ -78,8 +78,12 @@ def text_of(page: str) -> str:
 
 def send(browser: Browser, action: str, **fields: str) -> httpx.Response:
     """Send a form as a page has it: the answer leads to a page."""
-    csrf = next(each.fields["csrf"] for each in forms(browser.get("/")) if each.action == "/logout")
-    return browser.post(action, {"csrf": csrf, **fields})
+    return browser.post(action, {"csrf": csrf_of(browser), **fields})
+
+
+def csrf_of(browser: Browser) -> str:
+    """What each form of the browser's session has."""
+    return next(each.fields["csrf"] for each in forms(browser.get("/")) if each.action == "/logout")
 
 
 def undo(browser: Browser, answer: httpx.Response) -> httpx.Response:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pytest
 
 from tests.harness.server import Server
+from tests.harness.waiting import WAIT_S
+from tests.web.browser import Browser
 from tests.web.places_kit import add_in, join, signed_in
-from tests.web.studio import HOSTILE, Studio, open_studio, page_of, send, undo
+from tests.web.studio import HOSTILE, Studio, csrf_of, open_studio, page_of, send, undo
 from workhook.core.clock import DAY_MS, now_ms, to_seconds_text
+
+ROUNDS = 5
 
 
 @pytest.fixture
@@ -167,6 +173,25 @@ def test_chosen_cards_are_changed_at_once_and_back(studio: Studio) -> None:
     bulk("assign", login=login)
     bulk("priority", priority="high")
     bulk("delete")
+
+
+def test_two_who_label_the_same_cards_at_once_lose_nothing(studio: Studio) -> None:
+    column = studio.add_column("One")
+    tasks = [studio.add_task(column, title) for title in "abcdef"]
+    key = {browser: csrf_of(browser) for browser in (studio.owner, studio.member)}
+    barrier = Barrier(2)
+
+    def label(browser: Browser, name: str) -> None:
+        for number in range(ROUNDS):
+            fields = {"csrf": key[browser], "step": "label", "label": f"{name}{number}", **chosen(*tasks)}
+            barrier.wait(WAIT_S)
+            assert browser.post(f"{studio.base}/board/cards", fields).status_code == 303
+
+    with ThreadPoolExecutor(2) as pool:
+        for done in [pool.submit(label, studio.owner, "o"), pool.submit(label, studio.member, "m")]:
+            done.result()
+    wanted = {f"{name}{number}" for name in "om" for number in range(ROUNDS)}
+    assert [set(studio.task(each)["labels"]) for each in tasks] == [wanted] * len(tasks)
 
 
 def test_what_cannot_be_done_with_chosen_cards(studio: Studio, server: Server) -> None:

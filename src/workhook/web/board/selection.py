@@ -15,7 +15,7 @@ from workhook.web.frame import paging
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, ngettext
-from workhook.work.tasks import actions, bulk
+from workhook.work.tasks import actions, bulk, bulk_queries
 from workhook.work.tasks.bulk import TaskOperation
 from workhook.work.tasks.schemas import Task
 
@@ -37,8 +37,8 @@ async def change_cards(visit: Visit) -> Answer:
         return visit.done(board_address(visit), gettext("No card is chosen."))
 
     async def apply(write: Write) -> Undo | None:
-        project_id = access.repository.project_id
-        tasks = [await actions.get_task(write.tx, write.actor, each, project_id=project_id) for each in chosen]
+        also = filter(None, [visit.fields.get("column_id")])
+        tasks = await bulk_queries.lock_of_project(write.tx, access, chosen, set(also))
         operations, undo = change(visit, tasks)
         if operations:
             await bulk.change_tasks(write, operations)

@@ -16,7 +16,7 @@ from workhook.storage.metadata import big
 from workhook.storage.record_rows import assigned, stored_names, values_of
 from workhook.work.access import Access, access_of, with_access
 from workhook.work.columns.schemas import columns
-from workhook.work.tasks import queries
+from workhook.work.tasks import assignees, queries
 from workhook.work.tasks.ordering.column_order import ColumnOrder, Rank, insert_buckets, set_ranks, update_buckets
 from workhook.work.tasks.queries import LockedColumn
 from workhook.work.tasks.schemas import (
@@ -124,6 +124,20 @@ async def lock_tasks(
             task = task_at(row, queries.project_of(access), column.column, position)
             found[task.id] = RankedTask(task, Rank(row["bucket_id"], row["rank"]))
     return found
+
+
+async def lock_of_project(
+    tx: Transaction, access: Access, task_ids: Sequence[str], also: Collection[str] = ()
+) -> list[Task]:
+    """The tasks of one project, locked with their columns and those of `also`, as a change of them all locks them: what
+    the caller makes of them is not out of date when that comes. Raises `NotFound`, `Busy`."""
+    column_ids = {*also, *await columns_of(tx, task_ids)}
+    seen = await lock_columns(tx, access.actor, column_ids)
+    found = await lock_tasks(tx, task_ids, column_ids, seen)
+    for each in task_ids:
+        if each not in found or found[each].task.project.id != access.repository.project_id:
+            raise NotFound()
+    return await assignees.as_seen(tx, access, [found[each].task for each in task_ids])
 
 
 async def write(
