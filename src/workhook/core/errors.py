@@ -46,6 +46,15 @@ class Problem(Exception):
         self.faults = tuple(faults[:FAULTS_MAX])
         self.headers = dict(headers or {})
 
+    @property
+    def fault_messages(self) -> list[str]:
+        return [each.message for each in self.faults if each.message]
+
+    @property
+    def reasons(self) -> list[str]:
+        """What is wrong, a sentence each; at least one."""
+        return self.fault_messages or [self.message]
+
 
 class Malformed(Problem):
     """The request cannot be read at all."""

@@ -61,6 +61,15 @@ class Access(msgspec.Struct, frozen=True):
     def is_client(self) -> bool:
         return self.role == "client"
 
+    @property
+    def may_write(self) -> bool:
+        """Whether `require_writable` lets pass: what a page offers goes by it, and the actions decide."""
+        return not self.reads_only and not self.repository.archive
+
+    def may_change(self, user_id: int) -> bool:
+        """Whether the caller may change what this user made, as `require_own` says of clients."""
+        return self.may_write and (not self.is_client or user_id == self.user.id)
+
     def require_writable(self) -> None:
         """Call this before a change in the project. Raises `Forbidden` and, if it is archived, `Conflict`."""
         if self.reads_only:

@@ -76,7 +76,7 @@ async def create_token(visit: Visit) -> Answer:
         wanted = TokenCreate(note=note, scopes=list(scopes), expires_in_days=_days(given.days))
         issued, _ = await visit.change(lambda write: personal.create(write.tx, write.actor.user, wanted, write.actor))
     except Invalid as problem:
-        return _form(visit, given, [each.message for each in problem.faults if each.message])
+        return _form(visit, given, problem.reasons)
     return visit.page("account/token_made.html", has_secret=True, called=note, token=issued.token)
 
 

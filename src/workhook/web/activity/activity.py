@@ -53,7 +53,7 @@ async def activity(visit: Visit) -> Answer:
         entries=[_entry(place, each) for each in listed.body.activity],
         given=defaultdict(str, given),
         kinds={name: gettext(label) for name, label in KINDS.items()},
-        people=await logins_of(visit, access),
+        people=await logins_of(visit.database, access),
         more=paging.next_page(listed.headers),
         first=paging.with_query(visit, cursor=None),
     )

@@ -59,7 +59,7 @@ async def audit_log(visit: Visit) -> Answer:
         chosen = _chosen(visit)
         selection = _selection(place, chosen)
     except Invalid as problem:
-        return _page(visit, place, AuditFilter(**_given(visit)), [], faults=problem.faults)
+        return _page(visit, place, AuditFilter(**_given(visit)), [], faults=problem.reasons)
     rows = await audit_queries.read(visit.database, selection, beyond=cursor or None, limit=ROWS + 1)
     more = paging.with_query(visit, cursor=str(rows[ROWS - 1]["id"])) if len(rows) > ROWS else None
     return _page(visit, place, chosen, rows[:ROWS], more=more, begins=not cursor)
@@ -73,7 +73,7 @@ def _page(
     *,
     more: str | None = None,
     begins: bool = True,
-    faults: Sequence[Fault] = (),
+    faults: Sequence[str] = (),
 ) -> Answer:
     return visit.page(
         "audit/entries.html",
@@ -84,7 +84,7 @@ def _page(
         query=paging.with_query(visit, cursor=None),
         more=more,
         begins=begins,
-        faults=[each.message for each in faults if each.message],
+        faults=faults,
     )
 
 

@@ -11,7 +11,6 @@ from workhook.identity.context import Write
 from workhook.web.frame import paging
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.web.listing.view import may_write
 from workhook.work.access import Access
 from workhook.work.invoices import api, drafting, rules
 from workhook.work.invoices.schemas import Invoice, InvoiceList, percent_of
@@ -59,7 +58,7 @@ async def invoice_page(visit: Visit) -> Answer:
         now=now_ms(),
         items=[*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items)],
         tax=None if tax is None else f"{percent_of(tax).normalize():f}",
-        may_write=may_write(access) and not access.is_client,
+        may_write=access.may_write and not access.is_client,
     )
 
 

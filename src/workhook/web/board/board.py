@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from workhook.http.calls import Answer
 from workhook.http.endpoints import Retry
 from workhook.identity.context import Write
@@ -11,6 +13,7 @@ from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.home.templates import PROJECT_TEMPLATES
+from workhook.web.listing.people import logins_of
 from workhook.work.tasks import actions, choices, queries
 from workhook.work.tasks.schemas import Task, TaskCreate, TaskEdit
 
@@ -24,18 +27,22 @@ async def board(visit: Visit) -> Answer:
     access = await visit.access()
     given = paging.given(visit)
     filters = {name: given[name] for name in FILTERS if name in given}
-    may_write = not access.reads_only and not access.repository.archive
+    shown, people, labels = await asyncio.gather(
+        read_board(visit.database, access, filters),
+        logins_of(visit.database, access),
+        choices.list_labels(visit.database, access),
+    )
     return visit.page(
         "board/board.html",
         access=access,
-        board=await read_board(visit.database, access, filters),
+        board=shown,
         filters=filters,
         given={name: filters.get(name, "") for name in FILTERS},
-        people=await choices.list_people(visit.database, access),
-        labels=await choices.list_labels(visit.database, access),
+        people=people,
+        labels=labels,
         back=paging.with_query(visit) if filters else "",
-        may_write=may_write,
-        may_arrange=may_write and not access.is_client,
+        may_write=access.may_write,
+        may_arrange=access.may_write and not access.is_client,
         starter=PROJECT_TEMPLATES[0],
     )
 

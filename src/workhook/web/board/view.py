@@ -17,6 +17,7 @@ from workhook.work.columns.schemas import Column
 from workhook.work.comments.counts import count_on_tasks
 from workhook.work.people import PersonShape
 from workhook.work.tasks import column_tasks
+from workhook.work.tasks.deadlines import Urgency, end_of, urgency
 from workhook.work.timesheets.queries import list_running
 
 CARDS_MAX = 1000  # of a column
@@ -28,7 +29,7 @@ TICKED, ITEM = "complete", ("complete", "incomplete")
 
 
 class BoardCard(msgspec.Struct, frozen=True):
-    """A task on the board. `labels`: each with its colour. `state`: bad (overdue), warn (due within a day), or empty.
+    """A task on the board. `labels`: each with its colour. `state`: how urgent it is.
     `ticked` of `items` of its checklists are done. `runs`: a timer of somebody does."""
 
     id: str
@@ -37,7 +38,7 @@ class BoardCard(msgspec.Struct, frozen=True):
     more_labels: int
     priority: str | None
     deadline: int | None
-    state: str
+    state: Urgency
     is_finished: bool
     people: Sequence[PersonShape]
     more_people: int
@@ -73,19 +74,15 @@ async def read_board(reader: Reader, access: Access, filters: Mapping[str, str])
     """All columns of the project. `filters`: of `FILTERS`, those that narrow what is shown."""
     found = await columns.list_all(reader, access.repository.id)
     read = await asyncio.gather(*(_read_tasks(reader, access, column) for column in found))
-    ids = [task.id for tasks, _ in read for task in tasks]
+    now = now_ms()
+    fitting = [[task for task in tasks if fits(task, filters, now)] for tasks, _ in read]
+    ids = [task.id for tasks in fitting for task in tasks]
     comments = await count_on_tasks(reader, access, ids) if ids else {}
     running = set() if access.is_client else await _running(reader, access)
-    now = now_ms()
     return BoardView(
         [
-            BoardColumn(
-                column,
-                [_card(task, comments, running, now) for task in tasks if fits(task, filters, now)],
-                len(tasks),
-                more,
-            )
-            for column, (tasks, more) in zip(found, read, strict=True)
+            BoardColumn(column, [_card(task, comments, running, now) for task in shown], len(tasks), more)
+            for column, (tasks, more), shown in zip(found, read, fitting, strict=True)
         ]
     )
 
@@ -113,7 +110,7 @@ def _card(task: Any, comments: Mapping[str, int], running: set[str], now: int) -
         more_labels=max(0, len(labels) - LABELS_SHOWN),
         priority=task.priority,
         deadline=deadline,
-        state="" if deadline is None or task.completed_at is not None else _state(deadline, now),
+        state=urgency(deadline, is_completed=task.completed_at is not None, now=now),
         is_finished=task.completed_at is not None,
         people=people[:PEOPLE_SHOWN],
         more_people=max(0, len(people) - PEOPLE_SHOWN),
@@ -122,16 +119,6 @@ def _card(task: Any, comments: Mapping[str, int], running: set[str], now: int) -
         items=len(ticks),
         runs=task.id in running,
     )
-
-
-def _state(deadline: int, now: int) -> str:
-    ends = _end(deadline)
-    return "bad" if ends <= now else "warn" if ends <= now + DAY_MS else ""
-
-
-def _end(deadline: int) -> int:
-    """A deadline that is a day is its midnight (UTC): it is over when the day is."""
-    return deadline + DAY_MS if deadline % DAY_MS == 0 else deadline
 
 
 # --- filters ----------------------------------------------------------------------------------------------------------
@@ -161,5 +148,5 @@ def _is_due(task: Any, span: str, now: int) -> bool:
         return True
     if task.deadline is None or task.completed_at is not None:
         return False
-    ends = _end(parse_rfc3339(task.deadline))
+    ends = end_of(parse_rfc3339(task.deadline))
     return ends <= now if span == "overdue" else ends <= now + DUE_SOON_DAYS * DAY_MS

@@ -29,7 +29,7 @@ async def calendar(visit: Visit) -> Answer:
         today=view.today(),
         weekdays=view.weekday_names(),
         given=defaultdict(str, paging.given(visit)),
-        people=await logins_of(visit, access),
+        people=await logins_of(visit.database, access),
         back=paging.with_query(visit),
     )
 

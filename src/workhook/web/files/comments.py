@@ -36,7 +36,7 @@ async def edit_comment(visit: Visit) -> Answer:
     access, _ = await view.find_file(visit)
     edit = visit.form(CommentEdit, "text", **_private(visit, access))
     await _on_comment(visit, lambda write, comment_id: api.edit_file_comment(write, comment_id, edit))
-    return visit.done(f"{_address(visit)}#comment-{_number(visit, 'comment_id')}")
+    return visit.done(f"{_address(visit)}#comment-{visit.call.path_integer('comment_id')}")
 
 
 @places.post(f"{_COMMENT}/delete")
@@ -53,7 +53,7 @@ async def reply(visit: Visit) -> Answer:
     access, _ = await view.find_file(visit)
     create = visit.form(ReplyCreate, "body", **_private(visit, access))
     await _on_comment(visit, lambda write, comment_id: api.create_file_comment_reply(write, comment_id, create))
-    return visit.done(f"{_address(visit)}#comment-{_number(visit, 'comment_id')}")
+    return visit.done(f"{_address(visit)}#comment-{visit.call.path_integer('comment_id')}")
 
 
 @places.post(f"{_REPLY}/edit")
@@ -61,7 +61,7 @@ async def edit_reply(visit: Visit) -> Answer:
     """Change a reply."""
     access, _ = await view.find_file(visit)
     edit = visit.form(ReplyEdit, "body", **_private(visit, access))
-    reply_id = _number(visit, "reply_id")
+    reply_id = visit.call.path_integer("reply_id")
     await _on_comment(visit, lambda write, comment_id: api.edit_file_comment_reply(write, comment_id, reply_id, edit))
     return visit.done(f"{_address(visit)}#reply-{reply_id}")
 
@@ -70,14 +70,14 @@ async def edit_reply(visit: Visit) -> Answer:
 async def delete_reply(visit: Visit) -> Answer:
     """Delete a reply."""
     await view.find_file(visit)
-    reply_id = _number(visit, "reply_id")
+    reply_id = visit.call.path_integer("reply_id")
     await _on_comment(visit, lambda write, comment_id: api.delete_file_comment_reply(write, comment_id, reply_id))
     return visit.done(_address(visit), gettext("The reply was deleted."))
 
 
 async def _on_comment(visit: Visit, change: Callable[[Write, int], Awaitable[object]]) -> None:
     """Run the change of a comment of the path, which has to be one on the file of the path. Raises `NotFound`."""
-    comment_id = _number(visit, "comment_id")
+    comment_id = visit.call.path_integer("comment_id")
 
     async def step(write: Write) -> None:
         _, found = await actions.lock_file_comment(write.tx, write.actor, comment_id)
@@ -91,14 +91,6 @@ async def _on_comment(visit: Visit, change: Callable[[Write, int], Awaitable[obj
 def _private(visit: Visit, access: Access) -> dict[str, object]:
     """A box that is not ticked is not sent. Clients have none."""
     return {} if access.is_client else {"private": "private" in visit.fields}
-
-
-def _number(visit: Visit, name: str) -> int:
-    """Raises `NotFound` for what is no id."""
-    text = visit.path(name)
-    if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise NotFound()
-    return int(text)
 
 
 def _address(visit: Visit) -> str:

@@ -31,8 +31,7 @@ async def folder(visit: Visit) -> Answer:
         "files/folder.html",
         access=access,
         shown=shown,
-        may_write=view.may_write(access),
-        may_change=view.may_change,
+        may_write=access.may_write,
         icon_of=view.icon_of,
         limit=limit_of(visit.call),
     )
@@ -69,8 +68,7 @@ async def file(visit: Visit) -> Answer:
         text=await view.read_text(visit.call, found) if kind == "text" else None,
         is_cut=found.size > view.TEXT_BYTES,
         comments=await view.read_comments(visit, found),
-        may_write=view.may_write(access),
-        may_change=view.may_change,
+        may_write=access.may_write,
         writable=view.writable,
     )
 

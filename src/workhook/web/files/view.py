@@ -91,10 +91,9 @@ def require_place(visit: Visit, access: Access) -> None:
 
 async def read_comments(visit: Visit, file: File) -> Comments:
     """From behind the one that the address names; to a client without the private ones."""
-    after = visit.query("after")
-    start = int(after) if after.isascii() and after.isdigit() and len(after) < 19 else 0
+    after = visit.query_id("after") or 0
     access, found = await comments.list_file_comments(
-        visit.database, visit.actor, file.id, after=start, limit=COMMENTS_MAX + 1
+        visit.database, visit.actor, file.id, after=after, limit=COMMENTS_MAX + 1
     )
     listed = list(found)
     later = listed[COMMENTS_MAX - 1].id if len(listed) > COMMENTS_MAX else None
@@ -105,15 +104,6 @@ def _as_seen(access: Access, comment: FileComment) -> FileComment:
     if not access.is_client:
         return comment
     return msgspec.structs.replace(comment, comments=tuple(each for each in comment.comments if not each.private))
-
-
-def may_change(access: Access, user_id: int) -> bool:
-    """Whether a page offers to change what somebody made. The actions decide."""
-    return may_write(access) and (not access.is_client or user_id == access.user.id)
-
-
-def may_write(access: Access) -> bool:
-    return not access.reads_only and not access.repository.archive
 
 
 def writable(reply: Reply) -> str:

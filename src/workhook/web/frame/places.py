@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from workhook.core.errors import Forbidden, Invalid, NotFound, Problem
+from workhook.core.errors import Forbidden, NotFound, Problem
 from workhook.http import parameters
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Declaring, Retry
@@ -49,6 +49,7 @@ T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
 H = TypeVar("H", bound=Callable[..., Awaitable[object]])
 
+_ID_DIGITS_MAX = 15  # as `Call.path_integer`
 STREAM_TYPE = "text/vnd.turbo-stream.html"
 
 
@@ -88,6 +89,11 @@ class Visit:
     def query(self, name: str) -> str:
         """The last value of a query parameter; empty without one."""
         return self.call.query_text(name) or ""
+
+    def query_id(self, name: str) -> int | None:
+        """The id that a query parameter names; None for what is none."""
+        text = self.query(name)
+        return int(text) if text.isascii() and text.isdigit() and len(text) <= _ID_DIGITS_MAX else None
 
     async def access(self) -> Access:
         """What the visitor may do in the project that the path names. Raises `NotFound`."""
@@ -271,7 +277,6 @@ def wants_stream(call: Call) -> bool:
 
 def toast(problem: Problem) -> Answer:
     """A message over the page that somebody looks at, which stays as it is."""
-    faults = [each.message for each in problem.faults if each.message] if isinstance(problem, Invalid) else []
-    body = render.html("layout/toast.html", message=problem.message, faults=faults)
+    body = render.html("layout/toast.html", message=problem.message, faults=problem.fault_messages)
     headers = {**problem.headers, "Cache-Control": "no-store"}
     return Answer(body.encode(), problem.status, headers, f"{STREAM_TYPE}; charset=utf-8")

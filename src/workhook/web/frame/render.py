@@ -60,7 +60,6 @@ def html(name: str, **context: object) -> str:
 
 def problem_page(problem: Problem, request_id: str) -> Answer:
     """What a browser is told instead of what it asked for: to somebody who has signed in, among their places."""
-    faults = [each.message for each in problem.faults if each.message]
     session = None if problem.code == "signed_out" else sessions.seen()
     return page(
         "layout/problem.html",
@@ -71,7 +70,7 @@ def problem_page(problem: Problem, request_id: str) -> Answer:
         headers=problem.headers,
         title=gettext(_TITLES.get(problem.status, _OTHER_TITLE)),
         message=problem.message,
-        faults=faults,
+        faults=problem.fault_messages,
         request_id=request_id,
     )
 

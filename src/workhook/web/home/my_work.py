@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import NamedTuple
 
-from workhook.core.clock import DAY_MS, now_ms
+from workhook.core.clock import now_ms
 from workhook.http.calls import Answer, Call
 from workhook.web.frame.places import Visit, visit_of
 from workhook.web.frame.sessions import sign_in_redirect, signed_in
 from workhook.web.people.invited import find_invitations
 from workhook.work.projects.listing import list_newest
 from workhook.work.tasks.assigned import AssignedTask, list_assigned
+from workhook.work.tasks.deadlines import Urgency, urgency
 from workhook.work.timesheets import queries as timesheets
 from workhook.work.timesheets.rules import elapsed_ms
 
@@ -19,10 +20,10 @@ TASKS_MAX, PROJECTS_MAX = 100, 60
 
 
 class Due(NamedTuple):
-    """An assigned task. `state`: bad (overdue), warn (due within a day), or empty."""
+    """An assigned task, and how urgent it is."""
 
     task: AssignedTask
-    state: str
+    state: Urgency
 
 
 async def home(call: Call) -> Answer:
@@ -42,7 +43,7 @@ async def my_work(visit: Visit) -> Answer:
     )
     return visit.page(
         "home/my_work.html",
-        tasks=[Due(each, _state(each.deadline, now)) for each in assigned[:TASKS_MAX]],
+        tasks=[Due(each, urgency(each.deadline, is_completed=False, now=now)) for each in assigned[:TASKS_MAX]],
         more_tasks=len(assigned) > TASKS_MAX,
         running=running,
         elapsed=elapsed_ms(running.times, now) if running else 0,
@@ -50,11 +51,3 @@ async def my_work(visit: Visit) -> Answer:
         invitations=invitations,
         more_projects=len(projects) > PROJECTS_MAX,
     )
-
-
-def _state(deadline: int | None, now: int) -> str:
-    """A deadline that is a day is its midnight (UTC): it is over when the day is."""
-    if deadline is None:
-        return ""
-    ends = deadline + DAY_MS if deadline % DAY_MS == 0 else deadline
-    return "bad" if ends <= now else "warn" if ends <= now + DAY_MS else ""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from workhook.core.errors import Invalid, NotFound
 from workhook.http.calls import Answer
-from workhook.identity.members import list_members
+from workhook.identity.members import InOrganization, list_people
 from workhook.identity.queries import find_account, find_member_role
 from workhook.identity.schemas import Account
 from workhook.storage.pages import Page
@@ -20,11 +20,6 @@ from workhook.work.projects.schemas import Project
 places = Places("owner")
 
 PROJECTS_MAX, PEOPLE_MAX = 500, 100
-
-
-class Member(NamedTuple):
-    account: Account
-    is_owner: bool
 
 
 class OwnerView(NamedTuple):
@@ -56,7 +51,7 @@ async def create_project(visit: Visit) -> Answer:
         create = visit.form(ProjectCreate, "title", organization=view.account.login, private="private" in visit.fields)
         project = await visit.change(lambda write: add_from_template(write, create, template))
     except Invalid as problem:
-        return await _page(visit, view, [each.message for each in problem.faults if each.message])
+        return await _page(visit, view, problem.reasons)
     return visit.done(f"/{project.full_name}")
 
 
@@ -95,12 +90,9 @@ async def _page(visit: Visit, view: OwnerView, faults: list[str] | None = None) 
     )
 
 
-async def _people(visit: Visit, view: OwnerView) -> list[Member]:
-    """Of an organization, for those who are in it: owners first."""
+async def _people(visit: Visit, view: OwnerView) -> list[InOrganization]:
+    """Of an organization, for those who are in it: of the first, owners come before others."""
     if view.role is None or view.account.kind != "organization":
         return []
-    reader, page = visit.database, Page(PEOPLE_MAX)
-    owners, members = await asyncio.gather(
-        list_members(reader, view.account.id, "admin", page), list_members(reader, view.account.id, "member", page)
-    )
-    return [*(Member(each, True) for each in owners[0]), *(Member(each, False) for each in members[0])]
+    found, _ = await list_people(visit.database, view.account.id, Page(PEOPLE_MAX))
+    return sorted(found, key=lambda each: each.role != "owner")

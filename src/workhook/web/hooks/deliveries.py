@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from workhook.core import json
-from workhook.core.errors import Invalid, NotFound
+from workhook.core.errors import Invalid
 from workhook.events.catalog import CATALOG
 from workhook.hooks import api, history
 from workhook.hooks import redelivery as redelivery_jobs
@@ -93,8 +93,8 @@ async def _delivery_page(visit: Visit, site: HookSite, hook: Hook, *, waits_sinc
     found = await _find(visit, hook, visit.call.path_integer("delivery_id"))
     attempts = await _attempts(visit, hook, found.guid)
     compared = None
-    if other := visit.query("with"):
-        compared = _compare(found, await _find(visit, hook, _id_of(other)))
+    if visit.query("with"):
+        compared = _compare(found, await _find(visit, hook, visit.query_id("with") or 0))
     return visit.page(
         "hooks/delivery.html", site=site, hook=hook, delivery=found, attempts=attempts, compared=compared,
         payload=_payload(found), body=body_text(found.response.payload), curl=curl.command(found), states=states(),
@@ -118,12 +118,6 @@ async def _attempts(visit: Visit, hook: Hook, guid: str) -> Sequence[DeliveryIte
         visit.database, hook.id, Filters(guid=guid), cursor=None, per_page=ATTEMPTS_MAX, retries=retries
     )
     return page.items[::-1]
-
-
-def _id_of(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 16:
-        raise NotFound()
-    return int(text)
 
 
 def _compare(one: DeliveryDetail, other: DeliveryDetail) -> Compared:

@@ -30,7 +30,7 @@ async def task_list(visit: Visit) -> Answer:
         filtered=view.is_filtered(visit),
         first=paging.with_query(visit, cursor=None),
         columns=await columns.list_all(visit.database, access.repository.id),
-        people=await logins_of(visit, access),
+        people=await logins_of(visit.database, access),
         sorts=view.sort_links(visit),
         back=paging.with_query(visit),
         unfiltered=paging.project_address(visit, "list"),
@@ -62,7 +62,7 @@ async def choose_people(visit: Visit) -> Answer:
         access=access,
         task=task,
         assigned=assigned,
-        people=list(dict.fromkeys([*assigned, *await logins_of(visit, access)])),
+        people=list(dict.fromkeys([*assigned, *await logins_of(visit.database, access)])),
         back=visit.query("back"),
         group=visit.query("group"),
     )

@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
-from workhook.http import lists
-from workhook.web.frame.places import Visit
+from workhook.storage import Reader
 from workhook.work.access import Access
-from workhook.work.clients.api import list_clients
-from workhook.work.members.api import list_members
-
-PEOPLE_MAX = lists.PER_PAGE_MAX
+from workhook.work.tasks.choices import list_people
 
 
-async def logins_of(visit: Visit, access: Access) -> list[str]:
-    """The members and clients of the project by their logins, the first hundred of each. A client learns only of
+async def logins_of(reader: Reader, access: Access) -> list[str]:
+    """Everybody who sees the project, by their logins, the oldest accounts first; at most 200. A client learns only of
     itself."""
-    if access.is_client:
-        return [visit.actor.user.login]
-    query = lists.ListQuery(per_page=PEOPLE_MAX)
-    project_id = access.repository.project_id
-    members = (await list_members(visit.call, project_id, query)).body.members
-    clients: Sequence[Any] = (await list_clients(visit.call, project_id, query)).body.clients
-    return list(dict.fromkeys([*(each.login for each in members), *(each.username for each in clients)]))
+    return [access.user.login] if access.is_client else [each.login for each in await list_people(reader, access)]

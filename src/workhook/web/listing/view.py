@@ -16,6 +16,7 @@ from workhook.web.frame.texts import gettext
 from workhook.work.access import Access
 from workhook.work.columns.schemas import CursorInteger
 from workhook.work.tasks import assignees, listing
+from workhook.work.tasks.deadlines import urgency
 from workhook.work.tasks.schemas import Task, TasksQuery
 
 ROWS = 50
@@ -82,13 +83,8 @@ async def read_list(visit: Visit, access: Access) -> TaskList:
 
 
 def task_row(access: Access, task: Task, now: int) -> TaskRow:
-    may_edit = may_write(access) and (not access.is_client or task.user_id == access.user.id)
-    late = task.deadline is not None and task.completed_at is None and task.deadline // DAY_MS < now // DAY_MS
-    return TaskRow(task, json.decode(task.labels), day_of(task.deadline), late, may_edit)
-
-
-def may_write(access: Access) -> bool:
-    return not access.reads_only and not access.repository.archive
+    late = urgency(task.deadline, is_completed=task.completed_at is not None, now=now) == "bad"
+    return TaskRow(task, json.decode(task.labels), day_of(task.deadline), late, access.may_change(task.user_id))
 
 
 def day_of(at_ms: int | None) -> str:

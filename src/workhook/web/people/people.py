@@ -72,7 +72,7 @@ async def invite(visit: Visit) -> Answer:
     try:
         said = await visit.change(lambda write: _invite(visit, write, place))
     except Invalid as problem:
-        form = InviteForm(visit.fields.get("who", ""), visit.fields.get("role", "member"), faults_of(problem))
+        form = InviteForm(visit.fields.get("who", ""), visit.fields.get("role", "member"), problem.reasons)
         return await _page(visit, place, form)
     return visit.done(_address(visit), said)
 
@@ -117,7 +117,7 @@ async def change_role(visit: Visit) -> Answer:
     try:
         before = await visit.change(change)
     except Invalid as problem:
-        return await _page(visit, place, InviteForm(faults=faults_of(problem)))
+        return await _page(visit, place, InviteForm(faults=problem.reasons))
     text = gettext("%(login)s is an owner now.") if role == "owner" else gettext("%(login)s is no owner any more.")
     undo = None
     if before.account.id != visit.actor.user.id:  # who gave up the role cannot take it back
@@ -148,7 +148,7 @@ async def remove(visit: Visit) -> Answer:
     try:
         await visit.change(lambda write: api.organization_members_remove(write, login))
     except Invalid as problem:
-        return visit.page("people/remove.html", status=422, place=place, member=member, faults=faults_of(problem))
+        return visit.page("people/remove.html", status=422, place=place, member=member, faults=problem.reasons)
     if key_of(login) == key_of(visit.actor.user.login):
         return visit.done("/", gettext("You left %(place)s.") % {"place": place.account.login})
     return visit.done(_address(visit), gettext("%(login)s was removed.") % {"login": member.account.login})
@@ -184,11 +184,6 @@ async def _member(write: Write, place: Organization, login: str) -> InOrganizati
 
 def _address(visit: Visit) -> str:
     return f"/{quote(visit.path('owner'), safe='')}/people"
-
-
-def faults_of(problem: Invalid) -> list[str]:
-    """What is wrong, a sentence each."""
-    return [each.message for each in problem.faults if each.message] or [problem.message]
 
 
 def fault(name: str, message: str) -> Invalid:

@@ -33,8 +33,7 @@ class RefusedForm(msgspec.Struct):
 
 def refused(visit: Visit, section: str, problem: Problem) -> RefusedForm:
     """The form that was sent, with what is wrong."""
-    faults = [each.message for each in problem.faults if each.message] or [problem.message]
-    return RefusedForm(section, visit.fields, faults)
+    return RefusedForm(section, visit.fields, problem.reasons)
 
 
 async def administered(visit: Visit) -> Access:

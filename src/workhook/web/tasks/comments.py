@@ -15,7 +15,6 @@ from workhook.work.comments.schemas import CommentCreate, CommentEdit, TaskComme
 from workhook.work.tasks.actions import get_task
 
 places = Places("task_comments")
-ID_DIGITS_MAX = 18
 
 
 @places.post("/{owner}/{project}/tasks/{task_id}/comments")
@@ -66,10 +65,8 @@ async def _require_task(visit: Visit) -> Access:
 
 async def _lock(visit: Visit, write: Write) -> tuple[Access, TaskComment]:
     """Raises `NotFound` for a comment of another task."""
-    text = visit.path("comment_id")
-    if not (text.isascii() and text.isdigit() and len(text) <= ID_DIGITS_MAX):
-        raise NotFound()
-    access, comment = await actions.lock_task_comment(write.tx, write.actor, int(text))
+    comment_id = visit.call.path_integer("comment_id")
+    access, comment = await actions.lock_task_comment(write.tx, write.actor, comment_id)
     if comment.task.id != visit.path("task_id"):
         raise NotFound()
     return access, comment

@@ -18,7 +18,6 @@ from workhook.work.tasks.actions import get_task
 
 places = Places("task_history")
 ROWS = 30
-ID_DIGITS_MAX = 18
 
 
 @places.get("/{owner}/{project}/tasks/{task_id}/history")
@@ -27,8 +26,7 @@ async def task_history(visit: Visit) -> Answer:
     access = await visit.access()
     access.hide_from_clients()
     task = await get_task(visit.database, visit.actor, visit.path("task_id"), project_id=access.repository.project_id)
-    text = visit.query("before")
-    before = int(text) if text.isascii() and text.isdigit() and len(text) <= ID_DIGITS_MAX else None
+    before = visit.query_id("before")
     found = await read_task_history(visit.database, access, task, before=before, limit=ROWS)
     titles = {each.id: each.title for each in await columns.list_all(visit.database, access.repository.id)}
     place = ProjectNames(f"/{access.repository.full_name}", titles)

@@ -7,7 +7,6 @@ from workhook.http.calls import Answer
 from workhook.web.frame.markdown import Prose
 from workhook.web.frame.places import Places, Visit
 from workhook.web.tasks.task import address
-from workhook.web.tasks.view import may_write_in
 from workhook.work.tasks import choices
 from workhook.work.tasks.actions import get_task
 
@@ -20,7 +19,7 @@ async def preview(visit: Visit) -> Answer:
     """Show what was written, and the form to save it. Nothing is changed."""
     access = await visit.access()
     task = await get_task(visit.database, visit.actor, visit.path("task_id"), project_id=access.repository.project_id)
-    if not may_write_in(access):
+    if not access.may_write:
         raise Forbidden("You cannot write in this project.", code="missing_role")
     key, here = visit.fields.get("preview", ""), address(visit)
     name = "description" if key == DESCRIPTION else "text"

@@ -23,7 +23,6 @@ from workhook.work.tasks.schemas import Task, TaskCreate, TaskEdit
 
 places = Places("task")
 BUSY = Retry(queries.Busy, 20)
-ID_MAX = 2**53
 FIELDS = ("title", "description", "priority", "deadline", "cover_url", "column_id")
 TITLE_MAX = 255
 
@@ -41,9 +40,8 @@ async def task(visit: Visit) -> Answer:
 async def _show(visit: Visit, *, status: int = 200, conflict: str = "") -> Answer:
     """`conflict`: the field of the form that came too late; the page shows what it holds beside what is there now."""
     access = await visit.access()
-    after = visit.query("after")
-    start = min(int(after), ID_MAX) if after.isascii() and after.isdigit() and len(after) < 20 else 0
-    shown = await read_task(visit.database, visit.actor, access, visit.path("task_id"), start)
+    after = visit.query_id("after") or 0
+    shown = await read_task(visit.database, visit.actor, access, visit.path("task_id"), after)
     yours = visit.fields.get(conflict, "") if conflict else ""
     logins = [each.login for each in shown.people]
     return visit.page(

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from workhook.core import json
-from workhook.core.clock import DAY_MS, now_ms
+from workhook.core.clock import now_ms
 from workhook.http.lists import Found
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader
@@ -20,6 +20,7 @@ from workhook.work.comments.actions import list_task_comments
 from workhook.work.comments.schemas import TaskComment
 from workhook.work.people import PersonShape
 from workhook.work.tasks import actions, choices
+from workhook.work.tasks.deadlines import urgency
 from workhook.work.tasks.schemas import Task
 from workhook.work.timesheets import queries as timesheets
 from workhook.work.timesheets.rules import elapsed_ms
@@ -65,9 +66,8 @@ class TaskView(msgspec.Struct, frozen=True):
 
     @property
     def is_late(self) -> bool:
-        """The day of the deadline is over, and the task is not completed."""
-        deadline = self.task.deadline
-        return deadline is not None and self.task.completed_at is None and deadline + DAY_MS <= now_ms()
+        task = self.task
+        return urgency(task.deadline, is_completed=task.completed_at is not None, now=now_ms()) == "bad"
 
     @property
     def spent_ms(self) -> int:
@@ -88,15 +88,9 @@ def digest(task: Task, name: str) -> str:
     return hashlib.sha256(json.encode(value)).hexdigest()[:32]
 
 
-def may_write_in(access: Access) -> bool:
-    """Whether the visitor may comment and make tasks in the project."""
-    return not access.reads_only and not access.repository.archive
-
-
 async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, after: int) -> TaskView:
     """`after`: the id of the comment behind which the comments begin. Raises `NotFound`."""
     task = await actions.get_task(reader, actor, task_id, project_id=access.repository.project_id)
-    may_write = may_write_in(access)
     found_columns, people, known_labels, comments, times = await asyncio.gather(
         columns.list_all(reader, access.repository.id),
         choices.list_people(reader, access),
@@ -117,8 +111,8 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
         more_comments=comments.cut or len(comments) > COMMENTS_MAX,
         timesheets=[(each, elapsed_ms(each.times, now)) for each in times[:TIMESHEETS_MAX]],
         more_timesheets=times.cut or len(times) > TIMESHEETS_MAX,
-        may_write=may_write,
-        may_edit=may_write and (not access.is_client or task.user_id == access.user.id),
+        may_write=access.may_write,
+        may_edit=access.may_change(task.user_id),
     )
 
 

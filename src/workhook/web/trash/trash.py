@@ -15,7 +15,6 @@ from workhook.web.frame import paging
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.listing.edits import BUSY
-from workhook.web.listing.view import may_write
 from workhook.work.files import api as files
 from workhook.work.projects import trash as api
 from workhook.work.tasks import actions
@@ -46,7 +45,7 @@ async def trash(visit: Visit) -> Answer:
         access=access,
         deleted=[_deleted(each) for each in listed.body.trash],
         days=api.KEPT_MS // DAY_MS,
-        may_write=may_write(access),
+        may_write=access.may_write,
         more=paging.next_page(listed.headers),
         begins=not cursor,
     )

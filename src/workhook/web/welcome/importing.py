@@ -74,7 +74,7 @@ async def take_export(visit: Visit, account: Account) -> ImportResult:
     try:
         return ImportResult(await _import(visit, account, plan), [])
     except Invalid as problem:
-        return ImportResult(None, [each.message for each in problem.faults if each.message] or [problem.message])
+        return ImportResult(None, problem.reasons)
 
 
 def imported_page(visit: Visit, account: Account, imported: Imported, onwards: str = "") -> Answer:

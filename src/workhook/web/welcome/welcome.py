@@ -92,8 +92,7 @@ async def create_project(visit: Visit) -> Answer:
         create = visit.form(ProjectCreate, "title", organization=organization.login)
         made = await visit.change(lambda write: add_from_template(write, create, template))
     except Invalid as problem:
-        faults = [each.message for each in problem.faults if each.message]
-        return _project_page(visit, organization, {"title": " ".join(faults) or problem.message})
+        return _project_page(visit, organization, {"title": " ".join(problem.reasons)})
     return redirect(f"{WELCOME}?project={made.name}")
 
 

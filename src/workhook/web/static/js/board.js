@@ -5,6 +5,7 @@ import Sortable from "sortable"
 import { areOn, isTyping } from "workhook/keyboard"
 
 const ARROWS = { ArrowDown: "j", ArrowUp: "k", ArrowLeft: "h", ArrowRight: "l" }
+const BEGINS = new Set(Object.values(ARROWS)) // arrows scroll as long as no card has the focus
 
 export default class extends Controller {
   static targets = ["list", "card", "box", "form"]
@@ -58,7 +59,7 @@ export default class extends Controller {
     const key = ARROWS[event.key] ?? event.key
     const link = this.cardTargets.find((each) => each === document.activeElement || each.closest("li").contains(document.activeElement))
     if (!link) {
-      if ("jkhl".includes(key) && key in { j: 1, k: 1, h: 1, l: 1 } && !(event.key in ARROWS) && !event.shiftKey) this.take(event, () => this.focus(this.cardTargets[0]))
+      if (BEGINS.has(event.key)) this.take(event, () => this.focus(this.cardTargets[0]))
       return
     }
     if (event.shiftKey) {

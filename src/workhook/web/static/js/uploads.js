@@ -2,6 +2,7 @@
 // Without this the form sends one file, as any form does.
 import { Controller } from "stimulus"
 import * as Turbo from "turbo"
+import { listenForDrops } from "workhook/drops"
 
 const AT_ONCE = 2
 
@@ -15,10 +16,8 @@ export default class extends Controller {
   connect() {
     this.uploads = new Map() // by the row that shows it
     this.inputTarget.multiple = true
+    this.stopDrops = listenForDrops(this.element, (files) => this.add(files))
     this.events = [
-      [document, "dragover", (event) => this.over(event)],
-      [document, "dragleave", (event) => { if (!event.relatedTarget) this.leaveOff() }],
-      [document, "drop", (event) => this.drop(event)],
       [document, "turbo:before-visit", (event) => { if (this.isBusy && !confirm(this.leaveValue)) event.preventDefault() }],
       [window, "beforeunload", (event) => { if (this.isBusy) event.preventDefault() }],
       // A refresh takes away neither what is under way nor what failed: the server knows nothing of these rows.
@@ -28,6 +27,7 @@ export default class extends Controller {
   }
 
   disconnect() {
+    this.stopDrops()
     for (const [target, name, listener] of this.events) target.removeEventListener(name, listener)
     for (const upload of this.uploads.values()) upload.request?.abort()
     this.uploads.clear()
@@ -41,24 +41,6 @@ export default class extends Controller {
     if (event.target === this.element) return // its form is made anew, as its secret may be
     const isOurs = event.target === this.listTarget || event.target === this.toldTarget || this.listTarget.contains(event.target)
     if (isOurs || event.target === this.inputTarget) event.preventDefault()
-  }
-
-  over(event) {
-    if (!event.dataTransfer?.types.includes("Files")) return
-    event.preventDefault()
-    event.dataTransfer.dropEffect = "copy"
-    this.element.classList.add("over")
-  }
-
-  leaveOff() {
-    this.element.classList.remove("over")
-  }
-
-  drop(event) {
-    this.leaveOff()
-    if (!event.dataTransfer?.files.length) return
-    event.preventDefault()
-    this.add(event.dataTransfer.files)
   }
 
   chosen() {
