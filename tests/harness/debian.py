@@ -48,7 +48,9 @@ def program(name: str, *packages: str) -> Program:
 
 
 def _unpacked(name: str) -> str | None:
-    return shutil.which(name, path=":".join(str(UNPACKED / each) for each in _PLACES))
+    """Some names are links that only an installation makes; what they lead to is then called `name.default`."""
+    places = ":".join(str(UNPACKED / each) for each in _PLACES)
+    return shutil.which(name, path=places) or shutil.which(f"{name}.default", path=places)
 
 
 def _environment() -> dict[str, str]:

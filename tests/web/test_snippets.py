@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
 import pytest
 
+from tests.harness.debian import UNPACKED, Program, program
 from tests.node_tools import node
 from workhook.delivery.sign import Profile, Signer
 from workhook.web.hooks.snippets import LANGUAGES, SECRET_PLACE, all_for
@@ -38,56 +42,81 @@ _JAVA_CHECK = """public class Check {
 """
 
 
-def _tool(name: str) -> str:
+class Run(NamedTuple):
+    """A command that takes the name of a file and a signature, and what it needs in its environment."""
+
+    command: Sequence[str]
+    environment: Mapping[str, str] = MappingProxyType({})
+
+
+def _java_tool(name: str) -> str:
+    """Java is not unpacked from Debian's package: it looks for its configuration below /etc."""
     found = shutil.which(name)
     if found is None:
         pytest.skip(f"{name} is not installed: the code that pages show for it is NOT TESTED.")
     return found
 
 
-def _python(folder: Path, code: str) -> Sequence[str]:
+def _python(folder: Path, code: str) -> Run:
     driver = "import sys\nprint(is_genuine(open(sys.argv[1], 'rb').read(), sys.argv[2]))\n"
     (folder / "check.py").write_text(f"{code}\n{driver}")
-    return [sys.executable, "check.py"]
+    return Run([sys.executable, "check.py"])
 
 
-def _javascript(folder: Path, code: str) -> Sequence[str]:
+def _javascript(folder: Path, code: str) -> Run:
     driver = "console.log(isGenuine(readFileSync(process.argv[2]), process.argv[3]))\n"
     (folder / "check.mjs").write_text(f'import {{ readFileSync }} from "node:fs"\n{code}\n{driver}')
-    return [str(node()), "check.mjs"]
+    return Run([str(node()), "check.mjs"])
 
 
-def _go(folder: Path, code: str) -> Sequence[str]:
-    go = _tool("go")
+def _go(folder: Path, code: str) -> Run:
+    go = program("go", "golang-go")
     (folder / "check").mkdir()
     (folder / "go.mod").write_text("module example.com/webhook\n\ngo 1.18\n")
     (folder / "webhook.go").write_text(code)
     (folder / "check" / "main.go").write_text(_GO_CHECK)
-    return [go, "run", "./check"]
+    own = {"GOCACHE": str(folder / "cache"), "GOPROXY": "off", "GOTOOLCHAIN": "local"}
+    subprocess.run(
+        [go.path, "build", "-o", "genuine-go", "./check"],
+        cwd=folder,
+        check=True,
+        timeout=120,
+        env={**os.environ, **go.environment, **own},
+    )
+    return Run(["./genuine-go"])
 
 
-def _ruby(folder: Path, code: str) -> Sequence[str]:
-    ruby = _tool("ruby")
+def _ruby_library(ruby: Program) -> Mapping[str, str]:
+    """Where Ruby's own library is when it was unpacked: it looks below /usr/lib otherwise."""
+    if not ruby.environment:
+        return {}
+    below = UNPACKED / "usr/lib"
+    found = [*below.glob("ruby/3.*"), *below.glob("*-linux-gnu/ruby/3.*"), *below.glob("ruby/vendor_ruby")]
+    return {"RUBYLIB": ":".join(str(each) for each in found)}
+
+
+def _ruby(folder: Path, code: str) -> Run:
+    ruby = program("ruby", "ruby")
     (folder / "check.rb").write_text(f"{code}\nputs genuine?(File.binread(ARGV[0]), ARGV[1])\n")
-    return [ruby, "check.rb"]
+    return Run([ruby.path, "check.rb"], {**ruby.environment, **_ruby_library(ruby)})
 
 
-def _php(folder: Path, code: str) -> Sequence[str]:
-    php = _tool("php")
+def _php(folder: Path, code: str) -> Run:
+    php = program("php", "php-cli")
     driver = 'echo is_genuine(file_get_contents($argv[1]), $argv[2]) ? "true" : "false";\n'
     (folder / "check.php").write_text(f"{code}\n{driver}")
-    return [php, "check.php"]
+    return Run([php.path, "check.php"], php.environment)
 
 
-def _java(folder: Path, code: str) -> Sequence[str]:
-    java, compiler = _tool("java"), _tool("javac")
+def _java(folder: Path, code: str) -> Run:
+    java, compiler = _java_tool("java"), _java_tool("javac")
     (folder / "Webhook.java").write_text(code)
     (folder / "Check.java").write_text(_JAVA_CHECK)
     subprocess.run([compiler, "Webhook.java", "Check.java"], cwd=folder, check=True, timeout=120)
-    return [java, "Check"]
+    return Run([java, "Check"])
 
 
-RUN: dict[str, Callable[[Path, str], Sequence[str]]] = {
+RUN: dict[str, Callable[[Path, str], Run]] = {
     "python": _python,
     "javascript": _javascript,
     "go": _go,
@@ -103,14 +132,20 @@ def test_the_code_knows_a_signature_from_another(tmp_path: Path, language: str) 
     signer = Signer(Profile(hook_id=1, target_id=1, target_type="repository", secret=SECRET.encode()))
     request = signer.prepare('{"text": "Grüße & mehr"}'.encode(), guid="1", event="push", now_ms=0)
     signature = request.headers["X-Hub-Signature-256"]
-    command = RUN[language](tmp_path, snippet.code(SECRET))
+    run = RUN[language](tmp_path, snippet.code(SECRET))
     (tmp_path / "genuine").write_bytes(request.body)
     (tmp_path / "forged").write_bytes(request.body + b" ")
     wrong = [signature[:-1] + ("0" if signature[-1] != "0" else "1"), signature[:20], "sha256=ü", ""]
     tried = [("genuine", signature, "true"), ("forged", signature, "false")]
     for name, given, expected in [*tried, *(("genuine", each, "false") for each in wrong)]:
         done = subprocess.run(
-            [*command, name, given], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120
+            [*run.command, name, given],
+            cwd=tmp_path,
+            env={**os.environ, **run.environment},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
         )
         assert (done.returncode, done.stdout.strip().lower()) == (0, expected), (name, given, done.stderr)
 
