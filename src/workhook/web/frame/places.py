@@ -259,6 +259,7 @@ def _handler(function: Callable[[Visit], Awaitable[Any]], reads_form: bool) -> C
             if session is None:  # not to the sign-in page, which could not lead back to what was sent
                 raise Forbidden("You have been signed out. Sign in again.", code="signed_out")
             visit = visit_of(call, session)
+            await call.services.count_form(f"pages:{session.user.id}")
             if reads_form or not _is_multipart(call):  # what is not even a form of files is refused as other forms are
                 visit.fields = await read_form(call, session)
             else:
