@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import nh3
@@ -31,6 +31,9 @@ MARKS_MAX, LINKS_MAX, LINES_MAX = 12_000, 1_500, 4_000
 PAGE_CHARS_MAX = 200_000
 """The texts of a page that are shown as Markdown have so many characters together."""
 
+KEPT_MAX, KEPT_CHARS_MAX = 256, 4_000
+"""So many texts that are no longer than this are kept as HTML by a process: a few megabytes at most."""
+
 _MARKS = "*_~`[]!<|:@"
 _TAGS = frozenset(
     {"a", "blockquote", "br", "code", "div", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s", "strong"}
@@ -48,21 +51,37 @@ class Prose:
     is the reader's own. Texts that would take too long, or that come after very much text, are shown as they are."""
 
     def __init__(self, people: Collection[str] = (), me: str = "") -> None:
-        self._env = {"logins": {each.lower() for each in people}, "me": me.lower()}
+        self._people, self._me = frozenset(each.lower() for each in people), me.lower()
         self._chars_left = PAGE_CHARS_MAX
 
     def __call__(self, text: str) -> Markup:
         """The text as HTML."""
-        from markupsafe import Markup
-
         self._chars_left -= len(text)
-        if self._chars_left >= 0 and not _is_costly(text):
-            parser = _parser()
-            tokens = parser.parse(text, self._env)
-            if _depth(tokens) <= NESTED_MAX:
-                html = parser.renderer.render(tokens, parser.options, {})
-                return Markup(_cleaner().clean(html))  # noqa: S704  # nh3 has cleaned it
-        return Markup('<p class="written">{}</p>').format(linked(text))
+        if self._chars_left < 0 or _is_costly(text):
+            return _plain(text)
+        people, me = (self._people, self._me) if "@" in text else (frozenset[str](), "")
+        return (_kept if len(text) <= KEPT_CHARS_MAX else _made)(text, people, me)
+
+
+def _made(text: str, people: frozenset[str], me: str) -> Markup:
+    from markupsafe import Markup
+
+    parser = _parser()
+    tokens = parser.parse(text, {"logins": people, "me": me})
+    if _depth(tokens) > NESTED_MAX:
+        return _plain(text)
+    html = parser.renderer.render(tokens, parser.options, {})
+    return Markup(_cleaner().clean(html))  # noqa: S704  # nh3 has cleaned it
+
+
+# A page that is live is made again and again, and mostly of the same texts: they were half of a task's time.
+_kept = lru_cache(KEPT_MAX)(_made)
+
+
+def _plain(text: str) -> Markup:
+    from markupsafe import Markup
+
+    return Markup('<p class="written">{}</p>').format(linked(text))
 
 
 def _is_costly(text: str) -> bool:
