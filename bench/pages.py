@@ -49,10 +49,11 @@ class Studio:
     def __init__(self, shared: Shared) -> None:
         place = Place(shared.folder / "pages", None)
         self.board = Board(place, shared.core, None)
+        self.session = _sign_in(place)
         self._http = httpx.Client(
             base_url=self.board.url,
             headers={"Accept": "text/html", "Accept-Encoding": "br"},
-            cookies={"workhook_session": _sign_in(place)},
+            cookies={"workhook_session": self.session},
             timeout=60,
         )
         self.task_id = ""

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
-from bench import board, drain, fanout, idle, lanes, latency, live, machine, pages, scale, soak, trips
+from bench import board, browser, drain, fanout, idle, lanes, latency, live, machine, pages, scale, soak, trips
 from bench.databases import Place
 from bench.figures import Figure, median_text
 from bench.processes import CannotMeasure
@@ -14,7 +14,7 @@ from bench.rounds import QUIET_WAIT_S, Kept, Unit
 from bench.shared import Shared, keep
 
 IDS = ("D1", "D2", "D3", "D5", "D6", "D7", "D8", "D9", "D10", "D11", "D12", "D13", "D14",
-       "D15", "A1", "A2", "A3", "A4", "W1", "W2", "W3", "W4", "W5", "M1", "S1")  # fmt: skip
+       "D15", "A1", "A2", "A3", "A4", "W1", "W2", "W3", "W4", "W5", "W6", "W7", "W8", "W9", "M1", "S1")  # fmt: skip
 
 
 class Run:
@@ -49,6 +49,7 @@ class Run:
             yield from self._boards("SQLite", None)
             yield from self._boards("PostgreSQL", self._shared.database_url)
         yield from pages.figures(self._shared)
+        yield from browser.figures(self._shared)
         if "A3" in wanted:
             yield from trips.figures(self._shared)
         if "M1" in wanted:
