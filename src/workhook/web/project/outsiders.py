@@ -6,13 +6,17 @@ from workhook.core.errors import Conflict, Invalid
 from workhook.http.calls import Answer
 from workhook.http.endpoints import Retry
 from workhook.identity.context import Write
+from workhook.identity.invitations import CLIENT
 from workhook.storage.database import UniqueViolation
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
+from workhook.web.people.made import MadeLink, link_page, made_link
 from workhook.web.project.view import administered, refused, settings_address, settings_page
+from workhook.work.access import Access, require_not_archived
 from workhook.work.clients.api import ClientCreate, end_client, invite_client, lock_client
 from workhook.work.clients.schemas import Client
+from workhook.work.invitations import links
 
 places = Places("clients")
 
@@ -34,6 +38,29 @@ async def add_client(visit: Visit) -> Answer:
         return await settings_page(visit, access, refused(visit, SECTION, problem))
     text = gettext("%(login)s is a client of the project.") % {"login": client.username}
     return visit.done(settings_address(visit, SECTION), text)
+
+
+@places.post("/{owner}/{project}/settings/clients/invite")
+async def invite_client_by_link(visit: Visit) -> Answer:
+    """Invite a client to a project: they are one once they accept."""
+    access = await administered(visit)
+    visit.require_recent(settings_address(visit))
+    try:
+        require_not_archived(access.repository)
+        address = visit.form(links.InvitedByAddress, email=visit.fields.get("email", ""))
+        made = await visit.change(lambda write: _invite(visit, write, access, address))
+    except (Invalid, Conflict) as problem:
+        return await settings_page(visit, access, refused(visit, SECTION, problem))
+    back = settings_address(visit, SECTION)
+    if made is None:
+        return visit.done(back, gettext("%(who)s is invited.") % {"who": address.email})
+    return link_page(visit, access.repository, made, back)
+
+
+async def _invite(visit: Visit, write: Write, access: Access, address: links.InvitedByAddress) -> MadeLink | None:
+    """The link, if the form asks for one."""
+    made = await links.invite_by_address(write, access.repository, address, CLIENT)
+    return await made_link(write, made) if "link" in visit.fields else None
 
 
 @places.post("/{owner}/{project}/settings/clients/{client_id}/remove")
