@@ -30,7 +30,7 @@ PENDING_MAX = 1000
 can go over it by one each."""
 
 CLIENT = "client"
-"""The role of a client in a repository. Who is invited so comes by a link alone: GitHub's operations know no clients."""
+"""The role of a client in a repository. Only a link accepts the invitation: GitHub's clients know no such role."""
 
 BY_EMAIL = "(by e-mail)"
 """What the audit log calls somebody who was invited by an address: it tells no addresses."""
@@ -185,9 +185,7 @@ _withdraw = _of_place.where(invitations.c.invitee == sa.bindparam("invitee"))
 _withdraw_all = _of_place.where(for_invited)
 # A link gives the role that it was made for.
 _change = (
-    sa.update(invitations)
-    .where(invitations.c.id == big("id"))
-    .values(role=sa.bindparam("role"), link_digest=sa.null())
+    sa.update(invitations).where(invitations.c.id == big("id")).values(role=sa.bindparam("role"), link_digest=sa.null())
 )
 
 
@@ -224,7 +222,7 @@ async def invite(
         raise _too_many(repository.full_name if repository else account.login, field)
     row = await tx.fetch_one(_write, {**values, **times})
     assert row is not None
-    return Invitation(row["id"], account, repository, invitee, email, role, inviter, is_known=is_known, **times)
+    return Invitation(row["id"], account, repository, invitee, email, role, inviter, now, times["expires_at"], is_known)
 
 
 async def _others(tx: Transaction, values: Mapping[str, object], now: int) -> int:

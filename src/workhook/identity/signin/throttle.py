@@ -237,6 +237,4 @@ def _refuse(row: Row | None, now: int, what: str = _SIGN_IN) -> None:
 def _too_many(wait_ms: int, what: str) -> TooManyRequests:
     seconds = max(1, -(-wait_ms // 1000))
     wait = f"{seconds} seconds" if seconds < 120 else f"{-(-seconds // 60)} minutes"
-    return TooManyRequests(
-        f"There were too many {what}. Try again in {wait}.", headers={"Retry-After": str(seconds)}
-    )
+    return TooManyRequests(f"There were too many {what}. Try again in {wait}.", headers={"Retry-After": str(seconds)})

@@ -49,17 +49,14 @@ async def _add_with_link(
     who = visit.fields.get("who", "").strip()
     if "@" in who:
         role = api.ROLES[body.permission]
-        made = await links.invite_by_address(
-            write, access.repository, visit.form(links.InvitedByAddress, email=who), role
-        )
+        address = visit.form(links.InvitedByAddress, email=who)
+        made: Invitation | None = await links.invite_by_address(write, access.repository, address, role)
         said = gettext("%(address)s is invited. The invitation waits on the start page of whoever has this address.")
         text = said % {"address": who}
     else:
         text = await _add(write, access, who, body)
         made = await _pending(write, access, who)
-    if made is None or "link" not in visit.fields:
-        return text, None
-    return text, await made_link(write, made)
+    return text, await made_link(write, made) if made is not None and "link" in visit.fields else None
 
 
 async def _pending(write: Write, access: Access, login: str) -> Invitation | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound
+from workhook.core.errors import Conflict, Fault, Forbidden, NotFound
 from workhook.http.parameters import Title
 from workhook.identity import actions, invitations
 from workhook.identity.context import Write
@@ -22,7 +22,9 @@ from workhook.work.clients.schemas import Email
 from workhook.work.members.admin_actions import is_collaborator, set_collaborator, set_member
 from workhook.work.record_events import record_audit
 
-GONE = "This link is not good: it is wrong, was used or taken back, or its time is over. Ask whoever sent it for another."
+GONE = (
+    "This link is not good: it is wrong, was used or taken back, or its time is over. Ask whoever sent it for another."
+)
 
 
 class InvitedByAddress(msgspec.Struct):
