@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 import sqlalchemy as sa
 
-from tests.harness.server import Server
+from tests.harness.databases import Databases
+from tests.harness.server import Server, SharedServer
 from tests.harness.world import World
 from tests.web.browser import PASSWORD, Browser, Person, add_person, forms, without_keys
 from tests.web.pauses import lengthen_pauses
@@ -327,6 +329,14 @@ def test_collaborators_and_clients_come_by_link(place: Place) -> None:
     assert (name, action) == ("client", "added")
     assert (payload["client"]["username"], payload["client"]["email"]) == (guest, email)
     assert client.get(f"/{place.world.full_name}").status_code == 200
+    [remove] = [each for each in forms(place.owner.get(place.settings)) if each.action.endswith("/remove")]
+    removed = place.owner.post(remove.action, remove.fields)
+    assert client.get(f"/{place.world.full_name}").status_code == 404
+    [back] = [each for each in forms(place.owner.get(removed.headers["location"])) if "Undo" in each.buttons]
+    for name, value in (("username", login), ("until", "9" * 13), ("until", "x"), ("removed", "")):
+        assert place.owner.post(back.action, {**back.fields, name: value}).status_code == 404, name
+    assert place.owner.post(back.action, back.fields).status_code == 303
+    assert client.get(f"/{place.world.full_name}").status_code == 200
     assert client.get(place.settings).status_code in (403, 404)
     assert gone(client, link)
 
@@ -352,12 +362,12 @@ def test_invitations_to_a_project_by_address_are_listed_renewed_and_taken_back(p
         assert "was taken back" in shown.text
         [undo] = [form for form in forms(shown) if "Undo" in form.buttons]
         assert place.owner.post(undo.action, undo.fields).status_code == 303
-    for each in newer:
-        assert gone(place.stranger(), each)
-    page = place.owner.get(place.settings).text
-    assert email in page
-    assert client in page
-    assert "· with a link" not in text_of(page), "what is invited again has none"
+    for link in newer:
+        assert gone(place.stranger(), link)
+    left = place.owner.get(place.settings).text
+    assert email in left
+    assert client in left
+    assert "· with a link" not in text_of(left), "what is invited again has none"
     assert "email must be" in text_of(place.owner.fill_csrf(f"{place.settings}/clients/invite", email="no").text)
     assert place.owner.fill_csrf(f"{place.settings}/people", who="a b@c", role="read").status_code == 422
 
@@ -406,6 +416,24 @@ def test_of_two_at_once_one_comes_in(place: Place) -> None:
     assert sorted(statuses) == [303, 404, 404, 404]
     made = [each for each in logins if place.rows(_like, login_key=each)]
     assert made == [logins[statuses.index(303)]], "the others have no account either"
+
+
+def test_a_server_can_keep_links_to_people_who_have_an_account(
+    backend: Databases, tmp_path: Path, place: Place
+) -> None:
+    server = SharedServer(tmp_path, {**backend.new(tmp_path), "link_create_users": "false"}).start()
+    place.closing.callback(server.close)
+    here = Place(server, server.world(), place.closing)
+    link, stranger, person = here.link(address()), here.stranger(), add_person(server)
+    page = stranger.get(link)
+    assert "Sign in to accept it." in text_of(page.text)
+    assert [each for each in forms(page) if each.action == link] == []
+    key = stranger.form("/login", "/login").fields["csrf"]
+    given = {"csrf": key, "login": (login := new_login()), "password": PASSWORD, "again": PASSWORD}
+    assert stranger.post(link, given).status_code == 403
+    assert here.rows(_like, login_key=login) == []
+    browser = here.browser(person)
+    assert browser.fill(link, f"{link}/accept").status_code == 303
 
 
 def test_who_tries_many_links_waits(place: Place) -> None:

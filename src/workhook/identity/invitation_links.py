@@ -49,18 +49,18 @@ _set = (
 _take = take_statement.where(_by_digest)
 
 
-class NewLink(Secretive, msgspec.Struct, frozen=True):
+class InvitationLink(Secretive, msgspec.Struct, frozen=True):
     """`path` holds the secret, which is seen only here. `expires_at`: milliseconds since the epoch."""
 
     path: str
     expires_at: int
 
 
-async def make_link(tx: Transaction, invitation: Invitation) -> NewLink:
+async def make_link(tx: Transaction, invitation: Invitation) -> InvitationLink:
     """A link to an invitation that has just been made, or renewed, in this transaction."""
     secret = secrets.token_urlsafe(_SECRET_BYTES)
     await tx.execute(_set, {"id": invitation.id, "new_digest": digest_of(secret)})
-    return NewLink(PATH + secret, invitation.expires_at)
+    return InvitationLink(PATH + secret, invitation.expires_at)
 
 
 async def find_by_link(reader: Reader, secret: str, viewer: Account | None) -> Invitation | None:

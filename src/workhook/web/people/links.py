@@ -81,6 +81,7 @@ def _for_strangers(call: Call, invitation: Invitation, form: AccountForm) -> Ans
         address=PATH + call.path("token"),
         form=form,
         faults=list(form.faults),
+        may_be_new=_may_be_new(call, invitation),
         oidc=call.services.settings.oidc_issuer is not None,
     )
 
@@ -100,6 +101,11 @@ async def _for_visitor(visit: Visit, invitation: Invitation, fault: str = "") ->
     )
 
 
+def _may_be_new(call: Call, invitation: Invitation) -> bool:
+    """Whether somebody without an account can accept: they make one."""
+    return call.services.settings.link_create_users and invitation.invitee is None
+
+
 def _leads_to(invitation: Invitation) -> str:
     return f"/{invitation.repository.full_name if invitation.repository else invitation.account.login}"
 
@@ -112,7 +118,7 @@ async def page_invitation_post(call: Call) -> Answer:
     """Make an account, and come in with it."""
     fields = await read_form(call, None)
     invitation = await _find(call, None)
-    if invitation.invitee is not None:
+    if not _may_be_new(call, invitation):
         raise Forbidden("This invitation is for somebody who has an account here. Sign in first.", code="not_invited")
     form = AccountForm(fields.get("login", "")[:_TYPED_MAX_CHARS], fields.get("name", "")[:_TYPED_MAX_CHARS])
     try:

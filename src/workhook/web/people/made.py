@@ -7,7 +7,7 @@ import msgspec
 from workhook.core.secrecy import Secretive
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
-from workhook.identity.invitation_links import NewLink
+from workhook.identity.invitation_links import InvitationLink
 from workhook.identity.invitations import Invitation
 from workhook.identity.schemas import Account, Repository
 from workhook.web.frame.places import Visit
@@ -20,7 +20,7 @@ class MadeLink(Secretive, msgspec.Struct, frozen=True):
     who: str
     role: str
     is_bound: bool
-    link: NewLink
+    link: InvitationLink
 
 
 async def made_link(write: Write, invitation: Invitation) -> MadeLink:
@@ -33,7 +33,7 @@ async def renewed_link(write: Write, invitation: Invitation) -> MadeLink:
     return _made(invitation, await links.renew_link(write, invitation))
 
 
-def _made(invitation: Invitation, link: NewLink) -> MadeLink:
+def _made(invitation: Invitation, link: InvitationLink) -> MadeLink:
     who = invitation.invitee.login if invitation.invitee else invitation.email or ""
     return MadeLink(who, invitation.role, invitation.invitee is not None, link)
 

@@ -152,7 +152,7 @@ async def _let_in(call: Call, claims: Claims, return_to: str) -> dict[str, str]:
 async def _is_invited(call: Call, return_to: str) -> bool:
     """Whether the person came from a link that invites whoever has it: they may be new here."""
     before, _, secret = return_to.partition(PATH)
-    if before or not secret:
+    if before or not secret or not call.services.settings.link_create_users:
         return False
     invitation = await find_by_link(call.database, secret, None)
     return invitation is not None and invitation.invitee is None

@@ -27,7 +27,7 @@ from workhook.identity import removal, reserved
 from workhook.identity.actions import create_account, lock_address
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.identity.queries import key_of
+from workhook.identity.queries import find_account, key_of
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.storage import Reader, Row, Transaction
@@ -253,6 +253,17 @@ async def put_in(write: Write, repository: Repository, account: Account, email: 
     if not await write.tx.execute(_insert, {"repository_id": repository.id, **values_of(client)}):
         return None
     await publish_audited(write, repository, "client", "added", to_response(client), client.id)
+    return client
+
+
+async def put_back(write: Write, project_id: str, login: str, email: str) -> Client:
+    """Make somebody a client again whom the caller has just removed. Raises `NotFound`, `Forbidden`, `Conflict`."""
+    access = await find_access(write.tx, write.actor, project_id)
+    _require_person(write.actor, access, "invite clients")
+    account = await find_account(write.tx, login)
+    client = None if account is None else await put_in(write, access.repository, account, email)
+    if client is None:
+        raise NotFound()
     return client
 
 

@@ -11,7 +11,7 @@ from workhook.core.errors import Conflict, Fault, Forbidden, NotFound
 from workhook.http.parameters import Title
 from workhook.identity import actions, invitations
 from workhook.identity.context import Write
-from workhook.identity.invitation_links import NewLink, find_by_link, make_link, take_by_link
+from workhook.identity.invitation_links import InvitationLink, find_by_link, make_link, take_by_link
 from workhook.identity.invitations import BY_EMAIL, CLIENT, Invitation
 from workhook.identity.queries import find_member_role
 from workhook.identity.schemas import Account, Repository
@@ -49,7 +49,7 @@ async def invite_by_address(write: Write, repository: Repository, address: Invit
     return made
 
 
-async def add_link(write: Write, invitation: Invitation) -> NewLink:
+async def add_link(write: Write, invitation: Invitation) -> InvitationLink:
     """A link to an invitation that was made in this transaction."""
     invitee = invitation.invitee.login if invitation.invitee else BY_EMAIL
     place = invitation.repository or invitation.account
@@ -57,7 +57,7 @@ async def add_link(write: Write, invitation: Invitation) -> NewLink:
     return await make_link(write.tx, invitation)
 
 
-async def renew_link(write: Write, found: Invitation) -> NewLink:
+async def renew_link(write: Write, found: Invitation) -> InvitationLink:
     """A new link in place of the old one: the caller invites again, to the same."""
     renewed = await invitations.invite(
         write.tx, found.repository or found.account, write.actor.user, found.role, invitee=found.invitee,
