@@ -13,7 +13,7 @@ from tests.harness.world import make_world
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Forbidden, NotFound
 from workhook.http.calls import Services
-from workhook.identity import actions, invitations, queries
+from workhook.identity import actions, invitation_links, invitations, queries
 from workhook.identity.context import Write
 from workhook.identity.invitations import Invitation
 from workhook.identity.schemas import Account, Actor, Repository
@@ -22,7 +22,7 @@ from workhook.storage import Transaction
 from workhook.storage.metadata import insert_into
 from workhook.storage.pages import Page
 from workhook.work.chores import CHORES, run_once
-from workhook.work.invitations import organization, repository
+from workhook.work.invitations import links, organization, repository
 
 BASE = "http://h.example"
 
@@ -209,6 +209,50 @@ async def test_of_two_who_accept_one_comes_in(site: Site, beside: Beside, second
             await joining
         assert await site.role_here() == "write"
     assert len(await site.left()) == 1
+
+
+async def _linked(site: Site, where: Account | Repository, role: str) -> tuple[Invitation, str]:
+    """An invitation by an address, and the secret of its link."""
+    async with site.services.database.transaction() as tx:
+        made = await invitations.invite(tx, where, site.inviter, role, email="guest@example.com")
+        return made, (await invitation_links.make_link(tx, made)).path.rpartition("/")[2]
+
+
+@pytest.mark.parametrize("role", ["owner", "admin", "client"])
+async def test_of_two_who_accept_by_one_link_one_comes_in(site: Site, beside: Beside, role: str) -> None:
+    _, secret = await _linked(site, site.place if role == "owner" else site.here, role)
+    async with site.services.database.transaction() as tx:
+        other = await actions.create_account(tx, "user", f"other-{site.here.id}", name=None, email=None)
+
+    async def accept(tx: Transaction, user: Account) -> None:
+        await links.accept(Write(tx, Actor(user, 0, "session", frozenset()), BASE), secret)
+
+    async with site.services.database.transaction() as tx:
+        await accept(tx, site.guest.user)
+        accepting = await beside.begin(lambda second: accept(second, other))
+    with pytest.raises(NotFound) as refused:
+        await accepting
+    assert refused.value.message == links.GONE
+    assert await site.left() == []
+
+
+@pytest.mark.parametrize("ends", ["another link", "another role", "taken back", "the right goes"])
+async def test_who_accepts_by_a_link_that_ends_meanwhile_is_not_in(site: Site, beside: Beside, ends: str) -> None:
+    await _as_admin(site)
+    made, secret = await _linked(site, site.here, "read")
+    async with site.services.database.transaction() as tx:
+        if ends == "another link":
+            await invitation_links.make_link(tx, made)
+        elif ends == "another role":
+            assert await invitations.change_role(tx, made, "admin") is not None
+        elif ends == "taken back":
+            assert await invitations.delete(tx, made)
+        else:
+            await site.lower(tx)
+        accepting = await beside.begin(lambda other: links.accept(Write(other, site.guest, BASE), secret))
+    with pytest.raises(NotFound):
+        await accepting
+    assert await site.role_here() is None
 
 
 async def test_what_is_over_is_removed_a_day_later_in_batches(site: Site) -> None:

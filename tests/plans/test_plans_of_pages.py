@@ -18,6 +18,7 @@ from workhook.identity.policy import SCOPES
 from workhook.identity.schemas import Account, Actor
 from workhook.storage import Row
 from workhook.storage.statements import Params
+from workhook.work.invoices.due import list_due
 from workhook.work.projects.listing import list_newest
 from workhook.work.tasks import assigned
 from workhook.work.timesheets.queries import find_running
@@ -46,6 +47,7 @@ def _actor() -> Actor:
 
 ASKS: dict[str, Ask] = {
     "assigned": lambda reader: assigned.list_assigned(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
+    "to pay": lambda reader: list_due(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
     "running": lambda reader: find_running(reader, OFTEN),  # type: ignore[arg-type]
     "projects": lambda reader: list_newest(reader, _actor(), limit=PER_PAGE),  # type: ignore[arg-type]
     "projects of an account": lambda reader: list_newest(

@@ -160,7 +160,7 @@ def test_every_column_of_bytes_is_known_as_sealed_or_not() -> None:
     }
     sealed = {f"{table.name}.{name}" for table, names in SEALED.items() for name in names}
     assert sealed == {"hooks.secret", "hooks.previous_secret", "hooks.password", "key_check.sealed"}
-    digests = {each for each in found if each.endswith((".digest", ".fingerprint"))}
+    digests = {each for each in found if each.endswith((".digest", ".link_digest", ".fingerprint"))}
     contents = {
         "deliveries.request_headers", "deliveries.response_headers", "deliveries.response_body", "events.payload",
         "idempotency_keys.body", "arrivals.headers", "arrivals.body",

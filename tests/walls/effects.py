@@ -140,6 +140,9 @@ EFFECTS: dict[str, str] = {
     "DELETE /orgs/{}/oauth-apps/{}": _noted("-app_secrets -apps -hooks:5 -lanes:5 -redeliveries:2"),
     "POST /login": _noted("+sessions"),
     "POST /logout": _noted("-sessions"),
+    "POST /invitations/links/{}": (
+        "+accounts +audit_log:3 +dispatches +events +memberships +passwords +sessions -invitations"
+    ),
     "POST /login/link/{}": _noted("+sessions ~sign_in_links"),
     "POST /settings/sessions/{}/end": _noted("-sessions"),
     "POST /settings/sessions/end-others": _noted("-sessions:3"),

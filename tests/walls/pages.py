@@ -85,6 +85,15 @@ class Pages:
     def link(self) -> Send:
         return self._filled(self._stranger(), add_link(self.server, self.ada))
 
+    def invited(self) -> Send:
+        place = f"/{self.walls.site.here.organization}/people"
+        email = f"newcomer-{self.ada.id}@example.com"
+        shown = self.here.fill_csrf(place, who=email, role="member", link="1").text
+        path = "/invitations/links/" + shown.partition('<code id="link">')[2].partition("</code>")[0].rpartition("/")[2]
+        return self._filled(
+            self._stranger(), path, login=f"newcomer-{self.ada.id}", name="Newcomer", password=PASSWORD, again=PASSWORD
+        )
+
     def password(self) -> Send:
         return self._filled(self.here, "/settings/password", current=PASSWORD, password=_NEW, again=_NEW)
 
@@ -146,6 +155,7 @@ WRITES: dict[str, Callable[[Pages], Send]] = {
     "POST /login": Pages.login,
     "POST /logout": Pages.logout,
     "POST /login/link/{}": Pages.link,
+    "POST /invitations/links/{}": Pages.invited,
     "POST /settings/sessions/{}/end": Pages.end,
     "POST /settings/sessions/end-others": Pages.end_others,
     "POST /login/oauth/authorize": Pages.authorize,

@@ -103,6 +103,44 @@ def test_everybody_has_the_tasks_that_they_see(server: Server, boards: Callable[
         assert browser.get(f"/{board.world.organization}").status_code == 200
 
 
+def test_a_client_finds_what_they_are_asked_to_pay_and_nobody_else_does(
+    server: Server, boards: Callable[[], Board]
+) -> None:
+    board, other = boards(), boards()
+    client, member, reader = (add_in(server, board.world, place) for place in ("client", "member", "read"))
+    now, numbers = now_ms(), {}
+    for name, due in (("later", now + 9 * DAY_MS), ("late", now - 9 * DAY_MS), ("paid", now), ("draft", None)):
+        body: dict[str, Any] = {"invoice_items": [{"description": HOSTILE, "qty": 2, "unit_price": 50.25}]}
+        body |= {"due": to_seconds_text(due)} if due else {}
+        invoice = made(board.owner.post(f"{board.path}/invoices", json=body))["id"]
+        if name != "draft":
+            numbers[name] = made(board.owner.post(f"/api/v1/invoices/{invoice}/send"))["invoice_number"]
+        if name == "paid":
+            made(board.owner.post(f"/api/v1/invoices/{invoice}/pay"))
+    theirs = made(other.owner.post(f"{other.path}/invoices", json={"invoice_items": []}))["id"]
+    join(server, other.world, client, "client")
+    with signed_in(server, client) as browser:
+        page = browser.get("/").text
+        assert order(page, *(f"<bdi>{each}</bdi>" for each in numbers.values())) == [
+            f"<bdi>{numbers[each]}</bdi>" for each in ("late", "later")
+        ]
+        assert page.count("100.50") == 2
+        assert page.count("Overdue") == 1
+        assert "<h1>My projects</h1>" in page
+        assert "Nothing waits for you." in page
+        assert theirs not in page
+        assert "Draft" not in page
+        links = [each for each in page.split('"') if each.startswith(f"/{board.world.full_name}/billing/")]
+        assert [browser.get(each).status_code for each in links] == [200, 200]
+        join(server, board.world, client, "read")  # who works there pays nothing
+        page = browser.get("/").text
+        assert "To pay" not in page
+        assert "<h1>My work</h1>" in page
+    for person in (member, reader):
+        with signed_in(server, person) as browser:
+            assert "To pay" not in browser.get("/").text
+
+
 def test_archived_and_deleted_projects_have_no_work(server: Server, board: Board) -> None:
     person = add_in(server, board.world, "member")
     board.add_task("mine here", person)

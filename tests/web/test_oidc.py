@@ -168,6 +168,34 @@ def test_who_is_disabled_is_told_so_and_not_let_in(site: Site) -> None:
     assert site.sign_in(known).status_code == 303
 
 
+def test_whoever_has_a_link_to_an_invitation_may_be_new(site: Site) -> None:
+    """Where the server makes no users for those whom the provider knows; as long as the link is good, and not for one
+    that is for somebody who has an account."""
+    world, name = site.server.world(), uuid.uuid4().hex[:8]
+    people = f"/{world.organization}/people"
+    with Browser.of(site.server, world.owner) as owner:
+
+        def link(who: str) -> str:
+            page = owner.fill_csrf(people, who=who, role="member", link="1").text
+            return "/invitations/links/" + page.partition('<code id="link">')[2].partition("</code>")[0].split("/")[-1]
+
+        by_address, by_login = link(f"{name}@example.com"), link(add_person(site.server, password=None).login)
+    fresh, later = new_subject(), new_subject()
+    for subject in (fresh, later):
+        site.provider.know(subject, email=f"{subject}@example.com", email_verified=True)
+    with Browser(site.server) as browser:
+        assert f'href="/login/oidc?return_to={by_address}"' in browser.get(by_address).text
+        for elsewhere in ("/", by_login, by_address + "x", f"/x{by_address}"):
+            refused(browser.get(site.back(browser, fresh, elsewhere)), 403, "Nobody here has the e-mail address")
+        answer = browser.get(site.back(browser, fresh, by_address))
+        assert (answer.status_code, answer.headers["location"]) == (303, by_address), answer.text
+        assert browser.fill(by_address, f"{by_address}/accept").status_code == 303
+        assert browser.get(people).status_code == 200
+    with Browser(site.server) as browser:
+        refused(browser.get(site.back(browser, later, by_address)), 403, "Nobody here has the e-mail address")
+    assert by_address.rpartition("/")[2] not in site.server.log()
+
+
 def test_nothing_that_leads_in_is_in_the_log_or_in_a_cookie_that_scripts_read(site: Site) -> None:
     person, subject = add_person(site.server), new_subject()
     site.provider.know(subject, email=person.email, email_verified=True)

@@ -30,6 +30,7 @@ NEW = "quite another string of words"
 NOT_OF_A_SESSION = {
     "GET /static/{name}", "GET /login/link/{token}", "POST /login/link/{token}", "POST /login", "GET /login/oidc",
     "GET /login/oidc/callback", "GET /login/continue", "POST /receive/{key}",
+    "GET /invitations/links/{token}", "POST /invitations/links/{token}",
 }  # fmt: skip
 
 

@@ -225,6 +225,9 @@ class Settings:
         None, str, "Client secret that the provider gave this server.", secret=True
     )
     oidc_create_users: bool = _setting(False, _truth, "Create an account for a user of the provider who has none here.")
+    link_create_users: bool = _setting(
+        True, _truth, "Let whoever has a link to an invitation make an account. If not, it is for people who have one."
+    )
     api_rate_limit: int = _setting(5000, _whole(0, 10**9), "Requests per hour for each token; 0: no limit.")
     trust_proxy: bool = _setting(
         False, _truth, "Trust the headers X-Forwarded-Proto, -Host and -For. Set it only behind a proxy."

@@ -21,7 +21,7 @@ from workhook.identity.schemas import Account, Actor, Repository
 from workhook.identity.signin import sessions
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.identity.tokens.issue import CLASSIC, IssuedToken, forget_after_commit, issue
-from workhook.storage import Transaction
+from workhook.storage import Reader, Transaction
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned
@@ -110,13 +110,7 @@ async def lock_address(tx: Transaction, email: str) -> None:
 
 async def create_account(tx: Transaction, kind: str, login: str, *, name: str | None, email: str | None) -> Account:
     """A user or an organization. Raises `Invalid` for a login that is taken, reserved or malformed."""
-    faults = []
-    if not _LOGIN.fullmatch(login):
-        faults.append(Fault(field="login", message="login must be 1 to 39 letters, digits and single hyphens"))
-    elif reserved_because := reserved.login_fault(login):
-        faults.append(Fault(field="login", code="reserved", message=reserved_because))
-    elif await queries.find_account(tx, login):
-        faults.append(Fault(field="login", code="already_exists", message=f"login {login} is taken"))
+    faults = await faults_of_login(tx, login)
     if email is not None and not _EMAIL.fullmatch(email):
         faults.append(Fault(field="email", message="email must be an e-mail address"))
     if faults:
@@ -128,6 +122,17 @@ async def create_account(tx: Transaction, kind: str, login: str, *, name: str | 
     )
     assert row is not None
     return Account(id=row["id"], **fields, created_at=now, updated_at=now)  # type: ignore[arg-type]  # None only where allowed
+
+
+async def faults_of_login(reader: Reader, login: str) -> list[Fault]:
+    """Why nobody can be called so from now on: it is taken, reserved or malformed. Empty: somebody can."""
+    if not _LOGIN.fullmatch(login):
+        return [Fault(field="login", message="login must be 1 to 39 letters, digits and single hyphens")]
+    if reserved_because := reserved.login_fault(login):
+        return [Fault(field="login", code="reserved", message=reserved_because)]
+    if await queries.find_account(reader, login):
+        return [Fault(field="login", code="already_exists", message=f"login {login} is taken")]
+    return []
 
 
 async def rename(tx: Transaction, account: Account, name: str | None, *, actor: Actor) -> None:

@@ -46,13 +46,16 @@ _NAMED = {
     "invitation.delete": (
         "organization_invitations_cancel", "repository_invitations_cancel", "user_repository_invitations_decline",
         "place_people_cancel", "place_collaborators_cancel", "place_invitations_decline_organization",
-        "place_invitations_decline_project",
+        "place_invitations_decline_project", "place_invitation_links_decline",
     ),
+    "invitation.create": ("place_clients_invite_client_by_link",),
+    "invitation.link": ("place_people_renew_link", "place_collaborators_renew_link"),
     "invitation.list": ("user_repository_invitations_list",),
     "member.add": (
         "organization_memberships_set", "repository_collaborators_set", "user_memberships_accept",
         "user_repository_invitations_accept", "place_people_invite", "place_collaborators_add",
         "place_invitations_accept_organization", "place_invitations_accept_project",
+        "place_invitation_links_accept", "page_invitation", "page_invitation_post",
     ),
     "member.remove": (
         "organization_members_remove", "organization_memberships_remove", "repository_collaborators_remove",

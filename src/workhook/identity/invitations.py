@@ -1,7 +1,8 @@
 """Invitations: nobody is put into an organization or a repository without consent.
 
 An invitation holds for a week, and only as long as the inviter may invite there and is not disabled. It gives nothing
-until it is accepted. How it ends without anybody asking for that is in `removal`.
+until it is accepted. How it ends without anybody asking for that is in `removal`, and links to it in
+`invitation_links`.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ PENDING_MAX = 1000
 """Invitations that wait to be accepted, of an organization or a repository. Several inviters who ask at the same moment
 can go over it by one each."""
 
+CLIENT = "client"
+"""The role of a client in a repository. Only a link accepts the invitation: GitHub's clients know no such role."""
+
 BY_EMAIL = "(by e-mail)"
 """What the audit log calls somebody who was invited by an address: it tells no addresses."""
 
@@ -35,7 +39,8 @@ BY_EMAIL = "(by e-mail)"
 class Invitation(msgspec.Struct, frozen=True):
     """`repository` None: to the organization `account`. `invitee` None: whoever has the address `email`.
 
-    `is_known`: whoever looks shares an organization with the invitee, and so sees who that is.
+    `role`: owner or member of an organization; read, write, admin or client in a repository. `is_known`: whoever looks
+    shares an organization with the invitee, and so sees who that is. `has_link`: there is a link that accepts it.
     """
 
     id: int
@@ -48,6 +53,7 @@ class Invitation(msgspec.Struct, frozen=True):
     created_at: int
     expires_at: int
     is_known: bool
+    has_link: bool = False
 
 
 _invitee = accounts.alias("invitee")
@@ -107,16 +113,17 @@ _columns: list[sa.ColumnElement[Any]] = [
     *selected(Account, _invitee, "invitee_"),
     *selected(Account, _inviter, "inviter_"),
     shares_organization(invitations.c.user_id).label("is_known"),
+    invitations.c.link_digest.is_not(None).label("has_link"),
 ]
 _people = invitations.join(_inviter, _inviter.c.id == invitations.c.inviter_id).outerjoin(
     _invitee, _invitee.c.id == invitations.c.user_id
 )
-_to_organizations = (
+to_organizations = (
     sa.select(*_columns, *account_columns("owner_"))
     .select_from(_people.join(accounts, accounts.c.id == invitations.c.account_id))
     .where(invitations.c.repository_id.is_(None), _holds)
 )
-_to_repositories = (
+to_repositories = (
     sa.select(*_columns, *repository_columns(), *role_columns)
     .select_from(
         _people.join(projects, projects.c.repository_id == invitations.c.repository_id).join(
@@ -125,6 +132,8 @@ _to_repositories = (
     )
     .where(projects.c.deleted_at.is_(None), _holds)
 )
+is_client = invitations.c.role == CLIENT
+_to_organizations, _to_repositories = to_organizations, to_repositories.where(sa.not_(is_client))
 # Of an organization's invitations by e-mail: whoever has the address now.
 for_invited = sa.or_(
     invitations.c.invitee == sa.bindparam("invitee"), invitations.c.invitee == sa.bindparam("addressed")
@@ -136,6 +145,9 @@ _organizations_of_caller = listed(_to_organizations.where(for_invited), invitati
 _repositories_of_caller = listed(_to_repositories.where(for_invited), invitations.c.id)
 _in_organization = _to_organizations.where(invitations.c.account_id == big("account_id"))
 _one_of_organization = _in_organization.where(_by_id)
+_of_person_here = to_repositories.where(
+    invitations.c.repository_id == big("repository_id"), invitations.c.invitee == sa.bindparam("invitee")
+)
 _of_person = _in_organization.where(invitations.c.invitee == sa.bindparam("invitee"))
 # By login and by e-mail there can be two: the newer one comes first.
 _to_caller = _to_organizations.where(accounts.c.login_key == sa.bindparam("login_key"), for_invited).order_by(
@@ -152,7 +164,8 @@ _write = (
     upsert(invitations)
     .values(assigned(_COLUMNS))
     .on_conflict_do_update(
-        index_elements=["place", "invitee"], set_=assigned(("role", "inviter_id", "created_at", "expires_at"))
+        index_elements=["place", "invitee"],
+        set_={**assigned(("role", "inviter_id", "created_at", "expires_at")), "link_digest": sa.null()},
     )
     .returning(invitations.c.id)
 )
@@ -166,11 +179,14 @@ _room = sa.select(
     _waiting.scalar_subquery().label("others"),
 )
 _delete = sa.delete(invitations).where(invitations.c.id == big("id"))
-_take = _delete.where(_holds).returning(invitations.c.role)
+take_statement = _delete.where(_holds).returning(invitations.c.role)
 _of_place = sa.delete(invitations).where(invitations.c.place == sa.bindparam("place"))
 _withdraw = _of_place.where(invitations.c.invitee == sa.bindparam("invitee"))
 _withdraw_all = _of_place.where(for_invited)
-_change = sa.update(invitations).where(invitations.c.id == big("id")).values(role=sa.bindparam("role"))
+# A link gives the role that it was made for.
+_change = (
+    sa.update(invitations).where(invitations.c.id == big("id")).values(role=sa.bindparam("role"), link_digest=sa.null())
+)
 
 
 async def invite(
@@ -184,7 +200,8 @@ async def invite(
     is_known: bool = False,
     field: str = "username",
 ) -> Invitation:
-    """Invite a user, or whoever has the address. Inviting again renews: the role and the week are the new ones.
+    """Invite a user, or whoever has the address. Inviting again renews: the role and the week are the new ones, and a
+    link to the old invitation is good no more.
 
     Raises `Invalid` about `field` beyond `PENDING_MAX`, and `Forbidden` for an inviter who has just lost the right.
     """
@@ -205,7 +222,7 @@ async def invite(
         raise _too_many(repository.full_name if repository else account.login, field)
     row = await tx.fetch_one(_write, {**values, **times})
     assert row is not None
-    return Invitation(row["id"], account, repository, invitee, email, role, inviter, is_known=is_known, **times)
+    return Invitation(row["id"], account, repository, invitee, email, role, inviter, now, times["expires_at"], is_known)
 
 
 async def _others(tx: Transaction, values: Mapping[str, object], now: int) -> int:
@@ -232,42 +249,50 @@ async def list_of_organization(
     reader: Reader, organization: Account, viewer: Account, page: Page
 ) -> tuple[list[Invitation], int]:
     """Oldest first, and how many there are."""
-    return await _page(reader, _of_organization, {"account_id": organization.id}, viewer, page)
+    return await find_page(reader, _of_organization, {"account_id": organization.id}, viewer, page)
 
 
 async def list_of_repository(
     reader: Reader, repository: Repository, viewer: Account, page: Page
 ) -> tuple[list[Invitation], int]:
     """Oldest first, and how many there are."""
-    return await _page(reader, _of_repository, {"repository_id": repository.id}, viewer, page)
+    return await find_page(reader, _of_repository, {"repository_id": repository.id}, viewer, page)
 
 
 async def list_to_organizations(reader: Reader, user: Account, page: Page) -> tuple[list[Invitation], int]:
     """The invitations to organizations that the user may accept, oldest first, and how many there are."""
-    return await _page(reader, _organizations_of_caller, invited(user), user, page)
+    return await find_page(reader, _organizations_of_caller, invited(user), user, page)
 
 
 async def list_to_repositories(reader: Reader, user: Account, page: Page) -> tuple[list[Invitation], int]:
     """The invitations to repositories that the user may accept, oldest first, and how many there are."""
-    return await _page(reader, _repositories_of_caller, invited(user), user, page)
+    return await find_page(reader, _repositories_of_caller, invited(user), user, page)
 
 
 async def find_of_organization(
     reader: Reader, organization: Account, invitation_id: int, viewer: Account
 ) -> Invitation | None:
-    return await _one(reader, _one_of_organization, {"account_id": organization.id, "id": invitation_id}, viewer)
+    return await find_one(reader, _one_of_organization, {"account_id": organization.id, "id": invitation_id}, viewer)
 
 
 async def find_of_repository(
     reader: Reader, repository: Repository, invitation_id: int, viewer: Account
 ) -> Invitation | None:
-    return await _one(reader, _one_of_repository, {"repository_id": repository.id, "id": invitation_id}, viewer)
+    return await find_one(reader, _one_of_repository, {"repository_id": repository.id, "id": invitation_id}, viewer)
 
 
 async def find_pending(reader: Reader, organization: Account, invitee: Account, viewer: Account) -> Invitation | None:
     """The invitation of a user to an organization."""
     params = {"account_id": organization.id, "invitee": _key(invitee, None)}
-    return await _one(reader, _of_person, params, viewer)
+    return await find_one(reader, _of_person, params, viewer)
+
+
+async def find_pending_here(
+    reader: Reader, repository: Repository, invitee: Account, viewer: Account
+) -> Invitation | None:
+    """The invitation of a user to a repository."""
+    params = {"repository_id": repository.id, "invitee": _key(invitee, None)}
+    return await find_one(reader, _of_person_here, params, viewer)
 
 
 async def find_to_organization(reader: Reader, user: Account, login_key: str) -> Sequence[Invitation]:
@@ -275,12 +300,12 @@ async def find_to_organization(reader: Reader, user: Account, login_key: str) ->
     rows = await reader.fetch_all(
         _to_caller, {**invited(user), "login_key": login_key, "user_id": user.id, "now": now_ms()}
     )
-    return [_invitation_of(row, user) for row in rows]
+    return [invitation_of(row, user) for row in rows]
 
 
 async def find_to_repository(reader: Reader, user: Account, invitation_id: int) -> Invitation | None:
     """The invitation to a repository, if the user may accept it."""
-    return await _one(reader, _one_to_caller, {**invited(user), "id": invitation_id}, user)
+    return await find_one(reader, _one_to_caller, {**invited(user), "id": invitation_id}, user)
 
 
 async def delete(tx: Transaction, invitation: Invitation) -> bool:
@@ -291,7 +316,7 @@ async def delete(tx: Transaction, invitation: Invitation) -> bool:
 async def take(tx: Transaction, invitation: Invitation) -> Invitation | None:
     """For who accepts: it is deleted, and answered as it was then. None: it holds no more. Of two who accept at once
     one gets it."""
-    row = await tx.fetch_one(_take, {"id": invitation.id, "now": now_ms()})
+    row = await tx.fetch_one(take_statement, {"id": invitation.id, "now": now_ms()})
     return msgspec.structs.replace(invitation, role=row["role"]) if row else None
 
 
@@ -333,24 +358,27 @@ def invited(user: Account) -> dict[str, object]:
     return {"invitee": own, "addressed": _key(None, user.email) if user.email else own}
 
 
-async def _page(
+async def find_page(
     reader: Reader, what: Listed, params: Mapping[str, object], viewer: Account, page: Page
 ) -> tuple[list[Invitation], int]:
+    """For `what`, of `to_organizations` or `to_repositories`: those of a page, and how many there are."""
     every = {**params, "user_id": viewer.id, "now": now_ms()}
     rows, number = await read_page(reader, what, every, page)
-    return [_invitation_of(row, viewer) for row in rows], number
+    return [invitation_of(row, viewer) for row in rows], number
 
 
-async def _one(
+async def find_one(
     reader: Reader, what: sa.Select[Any], params: Mapping[str, object], viewer: Account
 ) -> Invitation | None:
     row = await reader.fetch_one(what, {**params, "user_id": viewer.id, "now": now_ms()})
-    return _invitation_of(row, viewer) if row else None
+    return invitation_of(row, viewer) if row else None
 
 
-def _invitation_of(row: Row, viewer: Account) -> Invitation:
+def invitation_of(row: Row, viewer: Account | None) -> Invitation:
+    """From a row of `to_organizations` or `to_repositories`. `viewer` None: nobody."""
+    viewer_id = viewer.id if viewer else 0
     invitee = account_of(row, "invitee_") if row["invitee_id"] is not None else None
-    repository = repository_of(row, viewer.id) if row["invitation_repository_id"] is not None else None
+    repository = repository_of(row, viewer_id) if row["invitation_repository_id"] is not None else None
     return Invitation(
         id=row["invitation_id"],
         account=account_of(row, "owner_"),
@@ -361,5 +389,6 @@ def _invitation_of(row: Row, viewer: Account) -> Invitation:
         inviter=account_of(row, "inviter_"),
         created_at=row["invitation_created_at"],
         expires_at=row["invitation_expires_at"],
-        is_known=bool(row["is_known"]) or (invitee is not None and invitee.id == viewer.id),
+        is_known=bool(row["is_known"]) or (invitee is not None and invitee.id == viewer_id),
+        has_link=bool(row["has_link"]),
     )

@@ -194,7 +194,7 @@ class RepositoryInvitation(msgspec.Struct):
     id: int
     node_id: str
     repository: RepositoryProfileShape
-    login: Annotated[str, Meta(description="Login of the invited user.")]
+    login: Annotated[str | None, Meta(description="Login of the invited user; null for an invitation by e-mail.")]
     invitee: Annotated[OwnerShape | None, Meta(description="Null if the caller does not see that account.")]
     inviter: OwnerShape
     permissions: Literal["read", "write", "admin"]
@@ -224,15 +224,14 @@ def repository_invitation(invitation: Invitation, base: str) -> RepositoryInvita
     """`base`: what links in the body start with."""
     repository, invitee = invitation.repository, invitation.invitee
     assert repository is not None, "it is to a repository"
-    assert invitee is not None, "nobody is invited to a repository by e-mail"
     shape = repository_profile_shape(repository, base)
     return schemas.shape_of(
         RepositoryInvitation,
         invitation,
         node_id=f"I_{invitation.id}",
         repository=shape,
-        login=invitee.login,
-        invitee=owner_shape(invitee, base) if invitation.is_known else None,
+        login=invitee.login if invitee else None,
+        invitee=owner_shape(invitee, base) if invitee and invitation.is_known else None,
         inviter=owner_shape(invitation.inviter, base),
         permissions=invitation.role,
         expired=invitation.expires_at <= now_ms(),

@@ -85,7 +85,7 @@ invitations = sa.Table(
     # Whom it is for: a user, or null and whoever has the address.
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE")),
     sa.Column("email", sa.Text),
-    # Of an organization: owner | member; of a repository: read | write | admin.
+    # Of an organization: owner | member; of a repository: read | write | admin | client.
     sa.Column("role", sa.Text, nullable=False),
     sa.Column("inviter_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
     sa.Column("created_at", Millis, nullable=False),
@@ -94,11 +94,15 @@ invitations = sa.Table(
     # address in lower case.
     sa.Column("place", sa.Text, nullable=False),
     sa.Column("invitee", sa.Text, nullable=False),
+    # SHA-256 of the secret of the link to it, which is stored nowhere; null: there is no link.
+    sa.Column("link_digest", sa.LargeBinary),
     sa.UniqueConstraint("place", "invitee"),
     sa.Index("ix_invitations_invitee", "invitee"),
     sa.Index("ix_invitations_expires_at", "expires_at"),
     sqlite_autoincrement=True,
 )
+_link = invitations.c.link_digest
+partial_index("ix_invitations_link_digest", _link, where=_link.is_not(None), unique=True)
 
 tokens = sa.Table(
     "tokens",
@@ -356,7 +360,7 @@ sign_in_links = sa.Table(
 sign_in_failures = sa.Table(
     "sign_in_failures",
     metadata,
-    sa.Column("key", sa.Text, primary_key=True),  # login:…, pair:…, address:…, user:…, place:… or device:…
+    sa.Column("key", sa.Text, primary_key=True),  # login:…, pair:…, address:…, user:…, place:…, device:… or link:…
     sa.Column("failures", sa.Integer, nullable=False),
     sa.Column("since", Millis, nullable=False),
     sa.Column("blocked_until", Millis, nullable=False),

@@ -21,7 +21,7 @@ from workhook.web.frame import assets, live
 from workhook.web.home import my_work, owner
 from workhook.web.hooks import deliveries, hooks, receiver, trying
 from workhook.web.listing import listing
-from workhook.web.people import invited, people
+from workhook.web.people import invited, links, people
 from workhook.web.project import collaborators, general, outsiders
 from workhook.web.search import search
 from workhook.web.signin import confirm, consent, installing, login, oidc
@@ -37,6 +37,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *settings.places,
     *tokens.places,
     *oidc.routes,
+    *links.routes,
+    *links.places,
     *consent.routes,
     *installing.routes,
     *confirm.places,

@@ -9,6 +9,8 @@ the pauses that people are told of tell them nothing. Beside them, every attempt
 When that count is full, further attempts are not looked at (`CountedAttempt.held`) and are answered as wrong ones: a
 refusal would tell that the two names are of one user. A name of nobody has such a count too, so that it takes as long.
 
+Links that are not good count by address alone, apart from passwords.
+
 An attempt is counted before it is made and taken back where it succeeds. So attempts that run beside one another, in
 whichever process, cannot be more than the limit: the first that reaches it closes the door for the rest.
 """
@@ -24,7 +26,7 @@ from workhook.core.clock import DAY_MS, MINUTE_MS, SECOND_MS, now_ms
 from workhook.core.errors import TooManyRequests
 from workhook.identity.rate import subscriber
 from workhook.identity.tables import sign_in_failures
-from workhook.storage import Database, Row, Transaction
+from workhook.storage import Database, Reader, Row, Transaction
 from workhook.storage.dialects import any_of, upsert
 from workhook.storage.metadata import big
 
@@ -34,6 +36,8 @@ FREE_BY_ADDRESS = 30  # many people can share one
 FIRST_PAUSE_MS = 5 * SECOND_MS
 LONGEST_PAUSE_MS = 15 * MINUTE_MS  # so that nobody can lock another out for good
 COUNTED_MS = DAY_MS  # a count starts anew so long after its first failure
+
+_SIGN_IN, _LINKS = "failed attempts to sign in", "links that are not good"
 
 _failures = sign_in_failures.c
 _is_old = _failures.since <= big("old")
@@ -163,6 +167,21 @@ def limits_of_user(whose: str, address: str | None, everywhere: int) -> tuple[Li
     )
 
 
+async def refuse_links(reader: Reader, address: str | None) -> None:
+    """Raises `TooManyRequests` where no link is looked at for now, a good one neither."""
+    _refuse(await reader.fetch_one(_blocked, {"keys": [_key_of_links(address)]}), now_ms(), _LINKS)
+
+
+async def count_link(database: Database, address: str | None) -> None:
+    """A link was not good, or what came with a good one was refused. Raises `TooManyRequests` in a pause."""
+    key = _key_of_links(address)
+    await database.in_transaction(lambda tx: _count_one(tx, key, FREE_BY_ADDRESS, _LINKS))
+
+
+def _key_of_links(address: str | None) -> str:
+    return f"link:{subscriber(address)}"
+
+
 async def succeeded(tx: Transaction, attempt: CountedAttempt) -> None:
     """The login's failures are forgotten. The address only gets this attempt back: one that guesses other people's
     passwords cannot clear its count with an account of its own."""
@@ -179,12 +198,12 @@ async def take_back(tx: Transaction, attempt: CountedAttempt) -> None:
         await tx.execute(_take_back, {"failures_key": limit.key, "until": until or -1})
 
 
-async def _count_one(tx: Transaction, key: str, free: int) -> int:
+async def _count_one(tx: Transaction, key: str, free: int, what: str = _SIGN_IN) -> int:
     now = now_ms()
     row = await tx.fetch_one(_attempt, {"key": key, "now": now, "old": now - COUNTED_MS})
     if row is None:
-        _refuse(await tx.fetch_one(_blocked, {"keys": [key]}), now)
-        raise _too_many(FIRST_PAUSE_MS)  # it ended this very moment
+        _refuse(await tx.fetch_one(_blocked, {"keys": [key]}), now, what)
+        raise _too_many(FIRST_PAUSE_MS, what)  # it ended this very moment
     pause = pause_ms(row["failures"], free)
     if not pause:
         return 0
@@ -209,15 +228,13 @@ async def _count_for_user(
     return CountedAttempt((*attempt.limits, *limits), (*attempt.untils, *untils))
 
 
-def _refuse(row: Row | None, now: int) -> None:
+def _refuse(row: Row | None, now: int, what: str = _SIGN_IN) -> None:
     until = (row["until"] if row else None) or 0
     if until > now:
-        raise _too_many(until - now)
+        raise _too_many(until - now, what)
 
 
-def _too_many(wait_ms: int) -> TooManyRequests:
+def _too_many(wait_ms: int, what: str) -> TooManyRequests:
     seconds = max(1, -(-wait_ms // 1000))
     wait = f"{seconds} seconds" if seconds < 120 else f"{-(-seconds // 60)} minutes"
-    return TooManyRequests(
-        f"There were too many failed attempts to sign in. Try again in {wait}.", headers={"Retry-After": str(seconds)}
-    )
+    return TooManyRequests(f"There were too many {what}. Try again in {wait}.", headers={"Retry-After": str(seconds)})

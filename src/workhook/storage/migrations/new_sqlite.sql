@@ -889,7 +889,7 @@ CREATE TABLE invitations (
 	created_at BIGINT NOT NULL,
 	expires_at BIGINT NOT NULL,
 	place TEXT NOT NULL,
-	invitee TEXT NOT NULL,
+	invitee TEXT NOT NULL, link_digest BLOB,
 	CONSTRAINT fk_invitations_account_id FOREIGN KEY(account_id) REFERENCES accounts (id) ON DELETE CASCADE,
 	CONSTRAINT fk_invitations_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
 	CONSTRAINT fk_invitations_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE,
@@ -1067,4 +1067,6 @@ CREATE INDEX ix_arrivals_hook_id ON arrivals (hook_id, id)
 
 CREATE INDEX ix_arrivals_arrived_at ON arrivals (arrived_at)
 
-INSERT INTO "alembic_version" VALUES('0021')
+CREATE UNIQUE INDEX ix_invitations_link_digest ON invitations (link_digest) WHERE link_digest IS NOT NULL
+
+INSERT INTO "alembic_version" VALUES('0022')

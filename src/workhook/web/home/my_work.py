@@ -1,4 +1,7 @@
-"""`/`: what is assigned to somebody, what runs, and their projects. One query a block."""
+"""`/`: what is assigned to somebody, what runs, what they are asked to pay, and their projects. One query a block.
+
+Who is a client everywhere, and nothing else, is at home here too: the words are for somebody who asks for work.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,14 @@ from workhook.http.calls import Answer, Call
 from workhook.web.frame.places import Visit, visit_of
 from workhook.web.frame.sessions import sign_in_redirect, signed_in
 from workhook.web.people.invited import find_invitations
+from workhook.work.invoices.due import list_due
 from workhook.work.projects.listing import list_newest
 from workhook.work.tasks.assigned import AssignedTask, list_assigned
 from workhook.work.tasks.deadlines import Urgency, urgency
 from workhook.work.timesheets import queries as timesheets
 from workhook.work.timesheets.rules import elapsed_ms
 
-TASKS_MAX, PROJECTS_MAX = 100, 60
+TASKS_MAX, PROJECTS_MAX, INVOICES_MAX = 100, 60, 20
 
 
 class Due(NamedTuple):
@@ -34,11 +38,12 @@ async def home(call: Call) -> Answer:
 async def my_work(visit: Visit) -> Answer:
     """Show what somebody has to do."""
     reader, user, now = visit.database, visit.actor.user, now_ms()
-    assigned, running, projects, invitations, _ = await asyncio.gather(
+    assigned, running, projects, invitations, due, _ = await asyncio.gather(
         list_assigned(reader, user, TASKS_MAX + 1),
         timesheets.find_running(reader, user),
         list_newest(reader, visit.actor, limit=PROJECTS_MAX + 1),
         find_invitations(visit),
+        list_due(reader, user, INVOICES_MAX + 1),
         visit.load_timer(),
     )
     return visit.page(
@@ -49,5 +54,9 @@ async def my_work(visit: Visit) -> Answer:
         elapsed=elapsed_ms(running.times, now) if running else 0,
         projects=[each for each in projects[:PROJECTS_MAX] if not each.archive],
         invitations=invitations,
+        invoices=due[:INVOICES_MAX],
+        more_invoices=len(due) > INVOICES_MAX,
+        now=now,
+        is_guest=bool(projects) and all(each.repository.role is None for each in projects),
         more_projects=len(projects) > PROJECTS_MAX,
     )

@@ -18,6 +18,7 @@ from workhook.storage.pages import Page
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
+from workhook.web.people.made import MadeLink, link_page, made_link, renewed_link
 from workhook.work.invitations import organization as api
 
 places = Places("people")
@@ -70,33 +71,43 @@ async def invite(visit: Visit) -> Answer:
     place = await visit.organization("organization.people")
     visit.require_recent(_address(visit))
     try:
-        said = await visit.change(lambda write: _invite(visit, write, place))
+        said, link = await visit.change(lambda write: _invite_with_link(visit, write, place))
     except Invalid as problem:
         form = InviteForm(visit.fields.get("who", ""), visit.fields.get("role", "member"), problem.reasons)
         return await _page(visit, place, form)
-    return visit.done(_address(visit), said)
+    return visit.done(_address(visit), said) if link is None else link_page(visit, place.account, link, _address(visit))
 
 
-async def _invite(visit: Visit, write: Write, place: Organization) -> str:
-    """What there is to say of it. Raises `Invalid`."""
+async def _invite_with_link(visit: Visit, write: Write, place: Organization) -> tuple[str, MadeLink | None]:
+    """What there is to say of it, and a link if the form asks for one and an invitation was made."""
+    said, made = await _invite(visit, write, place)
+    if made is None or "link" not in visit.fields:
+        return said, None
+    return said, await made_link(write, made)
+
+
+async def _invite(visit: Visit, write: Write, place: Organization) -> tuple[str, Invitation | None]:
+    """What there is to say of it, and the invitation if one was made. Raises `Invalid`."""
     who, role = visit.fields.get("who", "").strip(), _API_ROLES.get(visit.fields.get("role", ""), "member")
     if "@" in who:
         body = visit.form(
             api.OrganizationInvitationBody, email=who, role="admin" if role == "admin" else "direct_member"
         )
-        await api.organization_invitations_create(write, body)
-        return gettext(
-            "%(address)s is invited. The invitation waits on the start page of whoever has this address."
-        ) % {"address": who}
+        made = await api.invite(write, body)
+        said = gettext("%(address)s is invited. The invitation waits on the start page of whoever has this address.")
+        return said % {"address": who}, made
     if await find_member(write.tx, place.account.id, who) is not None:
         raise fault("who", gettext("%(login)s is in %(place)s already.") % {"login": who, "place": place.account.login})
     try:
-        login = (await api.find_user(write, who)).account.login
-        made = await api.organization_memberships_set(write, login, visit.form(api.MembershipBody, role=role))
+        person = (await api.find_user(write, who)).account
+        login = person.login
+        membership = await api.organization_memberships_set(write, login, visit.form(api.MembershipBody, role=role))
     except NotFound:
         raise fault("who", gettext("There is nobody with the login “%(login)s”.") % {"login": who}) from None
-    said = gettext("%(login)s is invited.") if made.state == "pending" else gettext("%(login)s is a member now.")
-    return said % {"login": login}
+    if membership.state != "pending":
+        return gettext("%(login)s is a member now.") % {"login": login}, None
+    pending = await invitations.find_pending(write.tx, place.account, person, write.actor.user)
+    return gettext("%(login)s is invited.") % {"login": login}, pending
 
 
 @places.post("/{owner}/people/{login}/role")
@@ -152,6 +163,22 @@ async def remove(visit: Visit) -> Answer:
     if key_of(login) == key_of(visit.actor.user.login):
         return visit.done("/", gettext("You left %(place)s.") % {"place": place.account.login})
     return visit.done(_address(visit), gettext("%(login)s was removed.") % {"login": member.account.login})
+
+
+@places.post("/{owner}/people/invitations/{invitation_id}/link")
+async def renew_link(visit: Visit) -> Answer:
+    """Make a new link to an invitation, in place of the old one."""
+    place = await visit.organization("organization.people")
+    visit.require_recent(_address(visit))
+    invitation_id = visit.call.path_integer("invitation_id")
+
+    async def renew(write: Write) -> MadeLink:
+        found = await invitations.find_of_organization(write.tx, place.account, invitation_id, write.actor.user)
+        if found is None:
+            raise NotFound()
+        return await renewed_link(write, found)
+
+    return link_page(visit, place.account, await visit.change(renew), _address(visit))
 
 
 @places.post("/{owner}/people/invitations/{invitation_id}/cancel")

@@ -8,15 +8,18 @@ from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.http.calls import Answer
 from workhook.identity import invitations, members
 from workhook.identity.context import Write
-from workhook.identity.invitations import Invitation
+from workhook.identity.invitation_links import find_any_of_repository
+from workhook.identity.invitations import CLIENT, Invitation
 from workhook.identity.queries import find_account, key_of
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
+from workhook.web.people.made import MadeLink, link_page, made_link, renewed_link
 from workhook.web.project.view import administered, refused, settings_address, settings_page
 from workhook.work.access import Access
+from workhook.work.invitations import links
 from workhook.work.invitations import repository as api
-from workhook.work.invitations.organization import find_user
+from workhook.work.invitations.organization import end_invitation, find_user
 from workhook.work.members.admin_actions import is_collaborator
 
 places = Places("collaborators")
@@ -32,10 +35,34 @@ async def add(visit: Visit) -> Answer:
     visit.require_recent(settings_address(visit))
     body = _body(visit)
     try:
-        text = await visit.change(lambda write: _add(write, access, visit.fields.get("who", "").strip(), body))
+        text, link = await visit.change(lambda write: _add_with_link(visit, write, access, body))
     except Invalid as problem:
         return await settings_page(visit, access, refused(visit, SECTION, problem))
-    return visit.done(settings_address(visit, SECTION), text)
+    back = settings_address(visit, SECTION)
+    return visit.done(back, text) if link is None else link_page(visit, access.repository, link, back)
+
+
+async def _add_with_link(
+    visit: Visit, write: Write, access: Access, body: api.CollaboratorBody
+) -> tuple[str, MadeLink | None]:
+    """What there is to say of it, and a link if the form asks for one and an invitation was made."""
+    who = visit.fields.get("who", "").strip()
+    if "@" in who:
+        role = api.ROLES[body.permission]
+        address = visit.form(links.InvitedByAddress, email=who)
+        made: Invitation | None = await links.invite_by_address(write, access.repository, address, role)
+        said = gettext("%(address)s is invited. The invitation waits on the start page of whoever has this address.")
+        text = said % {"address": who}
+    else:
+        text = await _add(write, access, who, body)
+        made = await _pending(write, access, who)
+    return text, await made_link(write, made) if made is not None and "link" in visit.fields else None
+
+
+async def _pending(write: Write, access: Access, login: str) -> Invitation | None:
+    """The invitation of somebody who is not in the project yet."""
+    person = (await find_user(write, login)).account
+    return await invitations.find_pending_here(write.tx, access.repository, person, write.actor.user)
 
 
 async def _add(write: Write, access: Access, who: str, body: api.CollaboratorBody) -> str:
@@ -116,17 +143,41 @@ async def cancel(visit: Visit) -> Answer:
     invitation_id = visit.call.path_integer("invitation_id")
 
     async def end(write: Write) -> Invitation:
-        found = await invitations.find_of_repository(write.tx, access.repository, invitation_id, write.actor.user)
-        if found is None:
+        found = await _any_invitation(write, access, invitation_id)
+        if not await end_invitation(write, found):
             raise NotFound()
-        await api.repository_invitations_cancel(write, invitation_id)
         return found
 
     ended = await visit.change(end)
-    who = ended.invitee.login if ended.invitee else ""
-    undo = Undo(f"{settings_address(visit)}/people", {"who": who, "role": ended.role})
+    who, here = ended.invitee.login if ended.invitee else ended.email or "", settings_address(visit)
+    if ended.role == CLIENT:
+        section, undo = "clients", Undo(f"{here}/clients/invite", {"email": who})
+    else:
+        section, undo = SECTION, Undo(f"{here}/people", {"who": who, "role": ended.role})
     text = gettext("The invitation of %(who)s was taken back.") % {"who": who}
-    return visit.done(settings_address(visit, SECTION), text, undo=undo)
+    return visit.done(settings_address(visit, section), text, undo=undo)
+
+
+@places.post("/{owner}/{project}/settings/invitations/{invitation_id}/link")
+async def renew_link(visit: Visit) -> Answer:
+    """Make a new link to an invitation to a project, in place of the old one."""
+    access = await administered(visit)
+    visit.require_recent(settings_address(visit))
+    invitation_id = visit.call.path_integer("invitation_id")
+
+    async def renew(write: Write) -> MadeLink:
+        return await renewed_link(write, await _any_invitation(write, access, invitation_id))
+
+    made = await visit.change(renew)
+    return link_page(visit, access.repository, made, settings_address(visit))
+
+
+async def _any_invitation(write: Write, access: Access, invitation_id: int) -> Invitation:
+    """To the project, also of a client. Raises `NotFound`."""
+    found = await find_any_of_repository(write.tx, access.repository, invitation_id, write.actor.user)
+    if found is None:
+        raise NotFound()
+    return found
 
 
 def _body(visit: Visit) -> api.CollaboratorBody:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from workhook.core.errors import Conflict, Invalid
+from workhook.core.clock import MINUTE_MS, now_ms
+from workhook.core.errors import Conflict, Invalid, NotFound
 from workhook.http.calls import Answer
 from workhook.http.endpoints import Retry
 from workhook.identity.context import Write
+from workhook.identity.invitations import CLIENT
 from workhook.storage.database import UniqueViolation
+from workhook.web.frame import cookies
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
+from workhook.web.people.made import MadeLink, link_page, made_link
 from workhook.web.project.view import administered, refused, settings_address, settings_page
-from workhook.work.clients.api import ClientCreate, end_client, invite_client, lock_client
+from workhook.work.access import Access, require_not_archived
+from workhook.work.clients.api import ClientCreate, end_client, invite_client, lock_client, put_back
 from workhook.work.clients.schemas import Client
+from workhook.work.invitations import links
 
 places = Places("clients")
 
 SECTION = "clients"
+UNDO_MS = 10 * MINUTE_MS
+_REMOVED = "workhook removed client"
+_DIGITS_MAX = 15
 
 
 @places.post("/{owner}/{project}/settings/clients")
@@ -25,6 +34,8 @@ async def add_client(visit: Visit) -> Answer:
     access = await administered(visit)
     visit.require_recent(settings_address(visit))
     project_id = access.repository.project_id
+    if "removed" in visit.fields:
+        return await _put_back(visit, project_id)
     try:
         create = visit.form(ClientCreate, "username", email=visit.fields.get("email", ""))
         client = await visit.change(
@@ -34,6 +45,55 @@ async def add_client(visit: Visit) -> Answer:
         return await settings_page(visit, access, refused(visit, SECTION, problem))
     text = gettext("%(login)s is a client of the project.") % {"login": client.username}
     return visit.done(settings_address(visit, SECTION), text)
+
+
+async def _put_back(visit: Visit, project_id: str) -> Answer:
+    """Undo that somebody was removed: by their address alone they would not be found if they came by a link."""
+    login, email, until = (visit.fields.get(name, "") for name in ("username", "email", "until"))
+    given = visit.fields["removed"]
+    in_time = until.isascii() and until.isdigit() and len(until) <= _DIGITS_MAX and int(until) > now_ms()
+    if not in_time or not cookies.is_signed(
+        visit.call, _REMOVED, _signed(visit, project_id, login, email, until), given
+    ):
+        raise NotFound()
+    client = await visit.change(lambda write: put_back(write, project_id, login, email))
+    text = gettext("%(login)s is a client of the project.") % {"login": client.username}
+    return visit.done(settings_address(visit, SECTION), text)
+
+
+def _undo(visit: Visit, project_id: str, removed: Client) -> Undo:
+    """For some minutes, in this session: whoever is a client comes back without being asked, nobody else does."""
+    until = str(now_ms() + UNDO_MS)
+    signature = cookies.sign(visit.call, _REMOVED, _signed(visit, project_id, removed.username, removed.email, until))
+    fields = {"email": removed.email, "username": removed.username, "until": until, "removed": signature}
+    return Undo(f"{settings_address(visit)}/clients", fields)
+
+
+def _signed(visit: Visit, *values: str) -> str:
+    return "\0".join((str(visit.session.id), *values))
+
+
+@places.post("/{owner}/{project}/settings/clients/invite")
+async def invite_client_by_link(visit: Visit) -> Answer:
+    """Invite a client to a project: they are one once they accept."""
+    access = await administered(visit)
+    visit.require_recent(settings_address(visit))
+    try:
+        require_not_archived(access.repository)
+        address = visit.form(links.InvitedByAddress, email=visit.fields.get("email", ""))
+        made = await visit.change(lambda write: _invite(visit, write, access, address))
+    except (Invalid, Conflict) as problem:
+        return await settings_page(visit, access, refused(visit, SECTION, problem))
+    back = settings_address(visit, SECTION)
+    if made is None:
+        return visit.done(back, gettext("%(who)s is invited.") % {"who": address.email})
+    return link_page(visit, access.repository, made, back)
+
+
+async def _invite(visit: Visit, write: Write, access: Access, address: links.InvitedByAddress) -> MadeLink | None:
+    """The link, if the form asks for one."""
+    made = await links.invite_by_address(write, access.repository, address, CLIENT)
+    return await made_link(write, made) if "link" in visit.fields else None
 
 
 @places.post("/{owner}/{project}/settings/clients/{client_id}/remove")
@@ -49,6 +109,6 @@ async def remove_client(visit: Visit) -> Answer:
         return client
 
     removed = await visit.change(end)
-    undo = Undo(f"{settings_address(visit)}/clients", {"email": removed.email, "username": removed.username})
+    undo = _undo(visit, access.repository.project_id, removed)
     text = gettext("%(login)s is no client of the project any more.") % {"login": removed.username}
     return visit.done(settings_address(visit, SECTION), text, undo=undo)

@@ -10,6 +10,7 @@ from workhook.core.errors import Problem
 from workhook.http.calls import Answer
 from workhook.http.lists import ListQuery
 from workhook.identity import invitations, members
+from workhook.identity.invitation_links import list_clients as list_invited_clients
 from workhook.storage.pages import Page
 from workhook.web.frame import paging
 from workhook.web.frame.places import Visit
@@ -52,6 +53,7 @@ async def settings_page(visit: Visit, access: Access, form: RefusedForm | None =
     reader, repository, page = visit.database, access.repository, Page(SHOWN_MAX)
     added, total = await members.list_collaborators(reader, repository, "direct", "none", page)
     waiting, _ = await invitations.list_of_repository(reader, repository, visit.actor.user, page)
+    invited_clients, _ = await list_invited_clients(reader, repository, visit.actor.user, page)
     clients: Any = await list_clients(visit.call, repository.project_id, ListQuery(per_page=SHOWN_MAX))
     return visit.page(
         "project/settings.html",
@@ -60,6 +62,7 @@ async def settings_page(visit: Visit, access: Access, form: RefusedForm | None =
         added=added,
         more_added=total > len(added),
         waiting=waiting,
+        invited_clients=invited_clients,
         clients=clients.body.clients,
         more_clients=bool(clients.headers),
         form=form or RefusedForm(),

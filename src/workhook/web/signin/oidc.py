@@ -17,6 +17,7 @@ from workhook.core.errors import Forbidden, Malformed, NotFound, Problem, Unavai
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
+from workhook.identity.invitation_links import PATH, find_by_link
 from workhook.identity.signin import identities, throttle
 from workhook.identity.signin.oidc import Claims, Provider, SignInAttempt, SignInRefused
 from workhook.storage import Transaction
@@ -79,7 +80,7 @@ async def page_oidc_callback(call: Call) -> Answer:
     spent = cookies.write(call, COOKIE, "", max_age_s=0)
     try:
         claims = await _identify(call, provider, begun.attempt)
-        headers = await _let_in(call, claims)
+        headers = await _let_in(call, claims, begun.return_to)
     except Problem as problem:
         problem.headers.update(spent)
         raise
@@ -130,8 +131,8 @@ async def _identify(call: Call, provider: Provider, attempt: SignInAttempt) -> C
     return claims
 
 
-async def _let_in(call: Call, claims: Claims) -> dict[str, str]:
-    create = call.services.settings.oidc_create_users
+async def _let_in(call: Call, claims: Claims, return_to: str) -> dict[str, str]:
+    create = call.services.settings.oidc_create_users or await _is_invited(call, return_to)
 
     async def step(tx: Transaction) -> dict[str, str]:
         user, done = await identities.find_or_add(tx, claims, create=create)
@@ -146,6 +147,15 @@ async def _let_in(call: Call, claims: Claims) -> dict[str, str]:
         except UniqueViolation:  # two tabs at the same time, or a login that was taken in this moment
             continue
     raise Unavailable("Somebody else is just signing in for the first time. Try again.")
+
+
+async def _is_invited(call: Call, return_to: str) -> bool:
+    """Whether the person came from a link that invites whoever has it: they may be new here."""
+    before, _, secret = return_to.partition(PATH)
+    if before or not secret or not call.services.settings.link_create_users:
+        return False
+    invitation = await find_by_link(call.database, secret, None)
+    return invitation is not None and invitation.invitee is None
 
 
 def _signed(call: Call, begun: _Begun) -> str:

@@ -27,8 +27,8 @@ from workhook.identity import removal, reserved
 from workhook.identity.actions import create_account, lock_address
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.identity.queries import key_of
-from workhook.identity.schemas import Account, Actor
+from workhook.identity.queries import find_account, key_of
+from workhook.identity.schemas import Account, Actor, Repository
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.database import UniqueViolation
@@ -100,6 +100,9 @@ _own_locked = with_access(
     _each.where(clients.c.repository_id == big("repository_id"), clients.c.user_id == big("user_id")),
     clients.c.repository_id,
 ).with_for_update(of=clients)
+_own = sa.select(clients.c.id).where(
+    clients.c.repository_id == big("repository_id"), clients.c.user_id == big("user_id")
+)
 _page = (
     _each.where(clients.c.repository_id == big("repository_id"), clients.c.id > sa.bindparam("after"))
     .order_by(clients.c.id)
@@ -238,11 +241,35 @@ async def invite_client(write: Write, project_id: str, create: ClientCreate) -> 
         return invitee.client
     else:
         account = invitee.account
-    client = Client(new_id("cli"), account.login, create.email, write.now, write.now, account.id)
-    if not await write.tx.execute(_insert, {"repository_id": access.repository.id, **values_of(client)}):
+    client = await put_in(write, access.repository, account, create.email)
+    if client is None:
         raise UniqueViolation("somebody else invited the same person meanwhile")
-    await publish_audited(write, access.repository, "client", "added", to_response(client), client.id)
     return client
+
+
+async def put_in(write: Write, repository: Repository, account: Account, email: str) -> Client | None:
+    """Make a user a client, and tell of it. None: the user is one already. The caller has decided."""
+    client = Client(new_id("cli"), account.login, email, write.now, write.now, account.id)
+    if not await write.tx.execute(_insert, {"repository_id": repository.id, **values_of(client)}):
+        return None
+    await publish_audited(write, repository, "client", "added", to_response(client), client.id)
+    return client
+
+
+async def put_back(write: Write, project_id: str, login: str, email: str) -> Client:
+    """Make somebody a client again whom the caller has just removed. Raises `NotFound`, `Forbidden`, `Conflict`."""
+    access = await find_access(write.tx, write.actor, project_id)
+    _require_person(write.actor, access, "invite clients")
+    account = await find_account(write.tx, login)
+    client = None if account is None else await put_in(write, access.repository, account, email)
+    if client is None:
+        raise NotFound()
+    return client
+
+
+async def is_client(reader: Reader, repository: Repository, user: Account) -> bool:
+    """Whether the user is a client of the project."""
+    return await reader.fetch_one(_own, {"repository_id": repository.id, "user_id": user.id}) is not None
 
 
 @routes.get("/clients/{id}")

@@ -110,6 +110,13 @@ async def organization_invitations_create(
     write: Write, body: OrganizationInvitationBody
 ) -> Created[OrganizationInvitation]:
     """Invite somebody to an organization."""
+    made = await invite(write, body)
+    base = write.call.base
+    return Created(organization_invitation(made, base), f"{base}/orgs/{made.account.login}/invitations")
+
+
+async def invite(write: Write, body: OrganizationInvitationBody) -> Invitation:
+    """Raises `Invalid`."""
     role, organization, actor = ROLES[body.role], named_organization(write.call).account, write.actor
     invitee = email = None
     field = "invitee_id"
@@ -126,8 +133,7 @@ async def organization_invitations_create(
     await _refuse_members(write.tx, organization, login, email)
     made = await invitations.invite(write.tx, organization, actor.user, role, invitee=invitee, email=email, field=field)
     await record_audit(write, organization, "invitation.create", login or BY_EMAIL, detail={"role": role})
-    base = write.call.base
-    return Created(organization_invitation(made, base), f"{base}/orgs/{made.account.login}/invitations")
+    return made
 
 
 async def _refuse_members(reader: Reader, organization: Account, login: str | None, email: str | None) -> None:

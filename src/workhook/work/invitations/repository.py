@@ -13,7 +13,7 @@ from workhook.http.operations import WEBHOOK_API
 from workhook.identity import invitations
 from workhook.identity.authenticator import actor_of, named_repository
 from workhook.identity.context import Write
-from workhook.identity.invitations import Invitation
+from workhook.identity.invitations import BY_EMAIL, Invitation
 from workhook.identity.profile_schemas import RepositoryInvitation, repository_invitation
 from workhook.identity.queries import find_member_role, key_of
 from workhook.storage.pages import Page
@@ -111,9 +111,9 @@ async def repository_invitations_update(
     changed = await invitations.change_role(write.tx, found, body.permissions)
     if changed is None:
         raise NotFound()
-    assert changed.invitee is not None, "nobody is invited to a repository by e-mail"
+    invitee = changed.invitee.login if changed.invitee else BY_EMAIL
     detail = {"role": body.permissions}
-    await record_audit(write, named_repository(write.call), "invitation.update", changed.invitee.login, detail=detail)
+    await record_audit(write, named_repository(write.call), "invitation.update", invitee, detail=detail)
     return repository_invitation(changed, write.call.base)
 
 

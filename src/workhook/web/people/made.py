@@ -1,0 +1,46 @@
+"""A link to an invitation that was just made: the one page that shows it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from workhook.core.secrecy import Secretive
+from workhook.http.calls import Answer
+from workhook.identity.context import Write
+from workhook.identity.invitation_links import InvitationLink
+from workhook.identity.invitations import Invitation
+from workhook.identity.schemas import Account, Repository
+from workhook.web.frame.places import Visit
+from workhook.work.invitations import links
+
+
+class MadeLink(Secretive, msgspec.Struct, frozen=True):
+    """`who`: the login or the address that is invited."""
+
+    who: str
+    role: str
+    is_bound: bool
+    link: InvitationLink
+
+
+async def made_link(write: Write, invitation: Invitation) -> MadeLink:
+    """To an invitation that was made in this transaction."""
+    return _made(invitation, await links.add_link(write, invitation))
+
+
+async def renewed_link(write: Write, invitation: Invitation) -> MadeLink:
+    """In place of an earlier one."""
+    return _made(invitation, await links.renew_link(write, invitation))
+
+
+def _made(invitation: Invitation, link: InvitationLink) -> MadeLink:
+    who = invitation.invitee.login if invitation.invitee else invitation.email or ""
+    return MadeLink(who, invitation.role, invitation.invitee is not None, link)
+
+
+def link_page(visit: Visit, place: Account | Repository, made: MadeLink, back: str) -> Answer:
+    """This page alone shows the link. `back`: where one goes on."""
+    base = visit.call.base_for_others.removesuffix(visit.call.prefix)
+    return visit.page(
+        "people/link_made.html", has_secret=True, place=place, made=made, link=base + made.link.path, back=back
+    )

@@ -1,0 +1,53 @@
+"""The invoices that somebody is asked to pay: those of projects in which they are a client and nothing else."""
+
+from __future__ import annotations
+
+import msgspec
+import sqlalchemy as sa
+
+from workhook.identity.queries import repository_of
+from workhook.identity.schemas import Account, Repository
+from workhook.storage import Reader
+from workhook.storage.metadata import big
+from workhook.work.access import is_insider, with_access
+from workhook.work.clients.schemas import clients
+from workhook.work.invoices.schemas import invoices
+
+
+class DueInvoice(msgspec.Struct, frozen=True):
+    """`total_minor`: with tax, in the currency's minor units. `due`: milliseconds since the epoch, or None."""
+
+    id: str
+    invoice_number: str
+    status: str
+    total_minor: int
+    currency: str
+    due: int | None
+    repository: Repository
+
+
+_SHOWN = ("id", "invoice_number", "status", "total_minor", "currency", "due")
+_person = big("user_id")
+_mine = clients.alias("mine")
+_open = (
+    with_access(
+        sa.select(*(invoices.c[name].label(f"invoice_{name}") for name in _SHOWN))
+        .select_from(_mine.join(invoices, invoices.c.repository_id == _mine.c.repository_id))
+        .where(_mine.c.user_id == _person, invoices.c.status == "sent"),
+        invoices.c.repository_id,
+    )
+    .where(sa.not_(is_insider(_person)))
+    .order_by(invoices.c.due.is_(None), invoices.c.due, invoices.c.id)
+    .limit(big("limit"))
+)
+
+
+async def list_due(reader: Reader, user: Account, limit: int) -> list[DueInvoice]:
+    """What is due first comes first, and what has no date last. A draft is nobody's to pay."""
+    rows = await reader.fetch_all(_open, {"user_id": user.id, "limit": limit})
+    return [
+        DueInvoice(
+            **{name: row[f"invoice_{name}"] for name in _SHOWN}, repository=repository_of(row, user.id, "project_")
+        )
+        for row in rows
+    ]
