@@ -32,10 +32,51 @@ async def test_several_files_are_sent_at_once_and_others_see_them(visit: Visits,
         await expect(each.get_by_role("link", name="notes.txt")).to_be_visible()
         await expect(each.get_by_role("link", name="plan.svg")).to_be_visible()
     await expect(page.locator(".upload-row")).to_have_count(0)
+    await page.get_by_label("Change notes.txt").click()
     await page.get_by_role("button", name="Delete notes.txt").click()
     await expect(page.get_by_role("link", name="notes.txt")).to_have_count(0)
     await page.get_by_role("button", name="Undo").click()
     await expect(page.get_by_role("link", name="notes.txt")).to_be_visible()
+
+
+async def test_files_are_filed(visit: Visits, team: Team) -> None:
+    """By the bar, by dragging, and without scripts; each is taken back."""
+    page = await visit(path_of(team), team.member)
+    for title in ("Designs", "Texts"):
+        await page.goto(path_of(team))
+        await page.get_by_text("New folder", exact=True).click()
+        await page.get_by_label("Title of the folder").fill(title)
+        await page.get_by_role("button", name="Create the folder").click()
+        await expect(page.get_by_role("heading", name=title)).to_be_visible()
+    await page.goto(path_of(team))
+    await choose(page, *((f"{number}.txt", "text/plain", b"text") for number in range(3)))
+    await expect(page.locator("#files tr[draggable=true]")).to_have_count(3)
+    await page.get_by_label("Choose 0.txt").press("Space")
+    await page.get_by_label("Choose 1.txt").press("Space")
+    await expect(page.locator(".selection")).to_contain_text("2 chosen")
+    await accessible(page)
+    await page.get_by_label("Move to").select_option(label="Texts")
+    await page.get_by_role("button", name="Move", exact=True).press("Enter")
+    await expect(page.locator("#files tr[draggable=true]")).to_have_count(1)
+    await expect(page.locator(".selection")).to_be_hidden()
+    await page.get_by_role("button", name="Undo").click()
+    await expect(page.locator("#files tr[draggable=true]")).to_have_count(3)
+    await page.get_by_label("Choose 0.txt").check()
+    folder = page.get_by_role("row", name="Designs")
+    await page.get_by_role("row", name="2.txt").drag_to(folder)  # what is not chosen is dragged alone
+    await expect(page.get_by_role("link", name="2.txt")).to_have_count(0)
+    await page.get_by_role("link", name="Designs").click()
+    await page.get_by_role("row", name="2.txt").drag_to(page.get_by_label("Folder").get_by_role("link", name="Files"))
+    await expect(page.get_by_text("This folder is empty.")).to_be_visible()
+    plain = await visit(path_of(team), team.member, scripts=False)
+    await plain.get_by_label("Choose 2.txt").check()
+    await plain.get_by_label("Move to").select_option(label="Texts")
+    await plain.get_by_role("button", name="Move", exact=True).click()
+    await plain.get_by_role("link", name="Texts").click()
+    await plain.get_by_label("Change 2.txt").click()
+    await plain.locator("#files").get_by_label("Title", exact=True).fill("Last.txt")
+    await plain.locator("#files").get_by_role("button", name="Rename").click()
+    await expect(plain.get_by_role("link", name="Last.txt")).to_be_visible()
 
 
 async def test_a_lost_connection_is_told_and_the_file_is_sent_again(visit: Visits, team: Team) -> None:
