@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
+import typst
 from playwright.async_api import Page, expect
 
 from tests.browser.checks import accessible, fits, keyboard, picture
@@ -127,10 +129,36 @@ async def test_the_pages_of_files(visit: Visits, team: Team, width: int, scheme:
     await picture(page, "file")
 
 
+PDF = b"""#set page(width: 12cm, height: 8cm)
+= Offer
+Ten pages of _design_, with a picture: #circle(fill: blue, radius: 1cm)
+#pagebreak()
+The second page."""
+
+
+async def test_a_pdf_is_shown_page_by_page(visit: Visits, team: Team) -> None:
+    page = await visit(path_of(team), team.member)
+    await choose(page, ("offer.pdf", "application/pdf", typst.compile(PDF)))
+    await page.get_by_role("link", name="offer.pdf").click()
+    await expect(page.get_by_role("img", name="Page 2 of 2")).to_have_attribute("data-drawn", "")
+    blue = """canvas => [...canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data]
+        .some((value, at, all) => at % 4 === 2 && value > 200 && all[at - 2] < 50)"""
+    assert await page.get_by_role("img", name="Page 1 of 2").evaluate(blue), "the circle is drawn"
+    await expect(page.get_by_role("region", name="Pages of the file")).to_contain_text("The second page.")
+    await accessible(page)
+    await page.set_viewport_size({"width": 360, "height": 740})
+    await fits(page)
+    await picture(page, "file-pdf")
+    plain = await visit(urlsplit(page.url).path, team.member, scripts=False)
+    await expect(plain.get_by_text("A file of this kind is not shown here.")).to_be_visible()
+
+
 @pytest.mark.parametrize("kind", ["text/html", "application/pdf"])
 async def test_what_a_file_holds_never_runs(visit: Visits, team: Team, kind: str) -> None:
     page = await visit(path_of(team), team.member)
     await choose(page, ("page.html", kind, b"<script>document.title = 'taken'</script>"))
     await page.get_by_role("link", name="page.html").click()
     await expect(page.get_by_role("heading", name="page.html")).to_be_visible()
+    if kind == "application/pdf":
+        await expect(page.get_by_text("This PDF cannot be shown here.")).to_be_visible()
     assert "taken" not in await page.title()

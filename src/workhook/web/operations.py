@@ -14,6 +14,7 @@ from workhook.web.audit import entries as audit_entries
 from workhook.web.billing import invoices
 from workhook.web.board import board, columns, selection
 from workhook.web.calendar import calendar
+from workhook.web.calendar import feeds as calendar_feeds
 from workhook.web.docs import pages as docs
 from workhook.web.files import comments as file_comments
 from workhook.web.files import files, filing
@@ -56,6 +57,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *deliveries.places,
     *listing.places,
     *calendar.places,
+    *calendar_feeds.routes,
+    *calendar_feeds.places,
     *search.places,
     *trash.places,
     *activity.places,

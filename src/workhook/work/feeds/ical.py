@@ -16,22 +16,22 @@ REFRESH = "PT1H"
 _ESCAPES = str.maketrans({"\\": "\\\\", ";": "\\;", ",": "\\,", "\n": "\\n"})
 
 
-def calendar_bytes(name: str, tasks: Iterable[DueTask], *, base: str, host: str) -> bytes:
-    """A calendar with an event for each task. `base`: what addresses of pages begin with; `host`: what makes the ids of
-    events unique in the world (RFC 7986, 5.3)."""
+def calendar_bytes(name: str, tasks: Iterable[DueTask], *, base: str) -> bytes:
+    """A calendar with an event for each task. `base`: what addresses of pages begin with."""
     lines = ["BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//Workhook//Workhook//EN", "CALSCALE:GREGORIAN"]
     lines += [f"NAME:{escaped(name)}", f"X-WR-CALNAME:{escaped(name)}"]
     lines += [f"REFRESH-INTERVAL;VALUE=DURATION:{REFRESH}", f"X-PUBLISHED-TTL:{REFRESH}"]
     for task in tasks:
-        lines += _event(task, base, host)
+        lines += _event(task, base)
     lines.append("END:VCALENDAR")
     return "".join(f"{part}\r\n" for line in lines for part in _folded(line)).encode()
 
 
-def _event(task: DueTask, base: str, host: str) -> Iterator[str]:
-    """Without METHOD, DTSTAMP is when the event was last changed (3.8.7.2): it stays the same until then."""
+def _event(task: DueTask, base: str) -> Iterator[str]:
+    """The id of a task is random and stays, so it is one of a kind in the world. Without METHOD, DTSTAMP is when the
+    event was last changed (3.8.7.2): it stays the same until then."""
     yield "BEGIN:VEVENT"
-    yield f"UID:{task.id}@{host}"
+    yield f"UID:{task.id}@workhook"
     yield f"DTSTAMP:{_moment(task.updated_at)}"
     yield f"LAST-MODIFIED:{_moment(task.updated_at)}"
     yield _start(task.deadline)
