@@ -16,8 +16,9 @@ from workhook.web.board import board, columns, selection
 from workhook.web.calendar import calendar
 from workhook.web.calendar import feeds as calendar_feeds
 from workhook.web.docs import pages as docs
+from workhook.web.files import changes as file_changes
 from workhook.web.files import comments as file_comments
-from workhook.web.files import files, filing
+from workhook.web.files import files
 from workhook.web.frame import assets, live
 from workhook.web.home import my_work, owner
 from workhook.web.hooks import deliveries, hooks, receiver, trying
@@ -48,7 +49,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *columns.places,
     *selection.places,
     *files.places,
-    *filing.places,
+    *file_changes.places,
     *file_comments.places,
     *receiver.routes,
     *receiver.places,

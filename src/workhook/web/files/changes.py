@@ -17,7 +17,7 @@ from workhook.work.files import actions, edits
 from workhook.work.files.links import links_of
 from workhook.work.files.schemas import File, FileEdit, Folder, FolderCreate, FolderEdit
 
-places = Places("filing")
+places = Places("file_changes")
 
 CHOSEN = "file-"  # and an id: a file's box
 UNDONE_MAX = 60
