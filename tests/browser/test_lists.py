@@ -102,3 +102,21 @@ async def test_searches_are_kept_in_the_browser_until_they_are_to_be_forgotten(v
     await page.reload()
     await expect(page.get_by_role("heading", name="Search")).to_be_visible()
     await expect(recent).to_be_hidden()
+
+
+async def test_a_calendar_is_subscribed_to(visit: Visits, team: Team, width: int, scheme: Scheme) -> None:
+    page = await visit(f"/{team.world.full_name}/calendar", team.client, width=width, scheme=scheme)
+    await page.get_by_role("link", name="Subscribe").click()
+    project = page.get_by_role("region", name="Deadlines of this project")
+    await project.get_by_role("button", name="Make an address").click()
+    await expect(project.locator("#address")).to_contain_text("/calendar.ics")
+    await accessible(page)
+    await fits(page)
+    assert len(await keyboard(page)) > 6
+    await picture(page, "calendar-feed")
+    await project.get_by_text("Turn it off").click()
+    await accessible(page)
+    await picture(page, "calendar-feed-off")
+    await project.get_by_role("button", name="Turn the address off").click()
+    await expect(page.get_by_text("The address is turned off")).to_be_visible()
+    await expect(project.get_by_role("button", name="Make an address")).to_be_visible()

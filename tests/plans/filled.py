@@ -225,6 +225,22 @@ PEOPLE = (
     ),
 )  # fmt: skip
 
+FEEDS = (
+    Fill(
+        "calendar_feeds",
+        {
+            "user_id": "i + 1000000", "repository_id": "{other_repository}", "digest": "CAST('feed' || i AS {bytes})",
+            "created_at": AT,
+        },
+    ),
+    Fill(
+        "calendar_feeds",
+        {"user_id": "{often}", "repository_id": IN_PROJECT, "digest": "CAST('own' || i AS {bytes})", "created_at": AT},
+        rows=10,
+    ),
+)  # fmt: skip
+"""Calendars of other programs: many people have one of the same project."""
+
 
 RARE_ID, OFTEN_ID, OTHER_ORGANIZATION_ID, OTHER_REPOSITORY_ID = 900_001, 900_002, 900_003, 900_004
 RARE_LOGIN, OFTEN_LOGIN = "rare", "often"

@@ -1,5 +1,5 @@
-"""What the start page and an account's page ask looks at little more than they show. No operation of the API asks it,
-so it is asked here by the functions that the pages call."""
+"""What the start page, an account's page and the calendar of another program ask looks at little more than they show.
+No operation of the API asks it, so it is asked here by the functions that the pages call."""
 
 from __future__ import annotations
 
@@ -14,10 +14,15 @@ from tests.harness.databases import Databases
 from tests.plans import filled
 from tests.plans.captured import Asked
 from tests.plans.scene import BOUND, PER_PAGE, Scene, filled_scene
+from workhook.core.clock import DAY_MS
+from workhook.core.errors import NotFound
 from workhook.identity.policy import SCOPES
-from workhook.identity.schemas import Account, Actor
+from workhook.identity.schemas import Account, Actor, Repository
 from workhook.storage import Row
 from workhook.storage.statements import Params
+from workhook.work.access import Access
+from workhook.work.feeds import feeds
+from workhook.work.feeds import queries as due
 from workhook.work.invoices.due import list_due
 from workhook.work.projects.listing import list_newest
 from workhook.work.tasks import assigned
@@ -35,6 +40,9 @@ class Asking:
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []
+
+    async def fetch_one(self, statement: Executable, params: Params) -> None:
+        self.asked.append(Asked(statement, params))
 
     async def fetch_all(self, statement: Executable, params: Params) -> list[Row]:
         self.asked.append(Asked(statement, params))
@@ -59,11 +67,33 @@ ASKS: dict[str, Ask] = {
 }
 
 
+def _access() -> Access:
+    owner = Account(filled.OTHER_ORGANIZATION_ID, "organization", "others", None, None, None, 1, 1)
+    project = Repository(filled.OTHER_REPOSITORY_ID, "prj_other", owner, "x", "X", False, False, 1, 1)
+    return Access(_actor(), project, "member")
+
+
+async def _of_key(reader: Asking) -> None:
+    with pytest.raises(NotFound):
+        await feeds.require_feed(reader, "k" * 43)  # type: ignore[arg-type]
+
+
+NOW = filled.START + due.BACK_MS + DAY_MS
+FEEDS: dict[str, Ask] = {
+    "due in a project": lambda reader: due.list_project_due(reader, _access(), NOW),  # type: ignore[arg-type]
+    "due of what is assigned": lambda reader: due.list_own_due(reader, OFTEN, NOW),  # type: ignore[arg-type]
+    "of a key": _of_key,
+    "of a person": lambda reader: feeds.find_feeds(reader, OFTEN, filled.OTHER_REPOSITORY_ID),  # type: ignore[arg-type]
+}
+
+
 @pytest.fixture(scope="module")
 def scene(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(assigned, "LOOKS_AT_MOST", LOOKED_AT)
-        fills = (*filled.PEOPLE, *filled.WORK)
+        patch.setattr(due, "LOOKS_AT_MOST", LOOKED_AT)
+        patch.setattr(due, "TASKS_MAX", PER_PAGE)
+        fills = (*filled.PEOPLE, *filled.WORK, *filled.FEEDS)
         with filled_scene(backend, tmp_path_factory.mktemp("pages"), fills) as scene:
             yield scene
 
@@ -77,6 +107,16 @@ def test_a_block_of_a_page_looks_at_little_more_than_it_shows(scene: Scene, name
     # Each task that is looked at is found by its key, with its project.
     bound = BOUND + 20 * LOOKED_AT if name == "assigned" else BOUND
     assert [f"{each.work}\n{each.plan}" for each in verdicts if each.work > bound] == []
+
+
+@pytest.mark.parametrize("name", FEEDS)
+def test_a_calendar_of_another_program_looks_at_little_more_than_it_shows(scene: Scene, name: str) -> None:
+    reader = Asking()
+    asyncio.run(_await(FEEDS[name](reader)))
+    bound = BOUND + 20 * LOOKED_AT if name.startswith("due") else BOUND
+    for asked in reader.asked:
+        verdicts = scene.judge.judge(*asked)
+        assert [f"{each.work}\n{each.plan}" for each in verdicts if each.work > bound] == []
 
 
 async def _await(asking: Awaitable[Any]) -> None:

@@ -23,7 +23,7 @@ OWN_ACTIONS = {
     "column": {"created", "edited", "moved", "deleted"},
     "task": {"created", "edited", "moved", "completed", "reopened", "deleted"},
     "task_comment": {"created", "edited", "deleted"},
-    "file": {"created", "deleted"},
+    "file": {"created", "edited", "deleted"},
     "file_comment": {"created", "edited", "deleted"},
     "file_comment_reply": {"created", "edited", "deleted"},
     "timesheet": {"started", "paused", "resumed", "finished", "edited", "deleted"},
@@ -33,7 +33,7 @@ OWN_ACTIONS = {
     "client": {"added", "removed"},
     "member": {"added", "removed"},
     "service": {"created", "edited", "deleted"},
-    "folder": {"created", "deleted"},
+    "folder": {"created", "edited", "deleted"},
     "hook": {"deactivated"},
 }
 # What GitHub's payloads of the names that both use may carry beyond that.

@@ -89,6 +89,8 @@ OWNERS: dict[str, Rule] = {
     "arrivals": _through(("hook_id", "hooks")),
     "audit_log": _through(_repository, also=("account_id",)),
     "authorization_codes": _of_user_and_app,
+    # Who has subscribed to the calendar of a project: the row is about them, too.
+    "calendar_feeds": _through(_repository, also=("user_id",)),
     "clients": _of_repository,
     # Whoever is put into a project: the row is about them, too.
     "collaborators": _through(_repository, also=("user_id",)),

@@ -233,3 +233,84 @@ def test_many_files_come_page_by_page(project: Project) -> None:
 )
 def test_sizes(count: int, shown: str) -> None:
     assert file_size(count) == shown
+
+
+def undo(browser: Browser, answer: httpx.Response) -> httpx.Response:
+    assert answer.status_code == 303, answer.text
+    form = next(each for each in forms(browser.get(answer.headers["location"])) if "Undo" in each.buttons)
+    return browser.post(form.action, form.fields)
+
+
+def moved(browser: Browser, project: Project, folder: str, *files: str, back: str = "") -> httpx.Response:
+    """Send the form of the list: the boxes of these files are ticked."""
+    fields = {"csrf": csrf(browser, "/"), "back": back, "folder": folder, **{f"file-{each}": "1" for each in files}}
+    return browser.post(f"{project.path}/move", fields)
+
+
+def new_folder(project: Project, title: str) -> str:
+    answer = project.member.post(
+        f"/{project.team.world.full_name}/folders", {"csrf": csrf(project.member, "/"), "title": title}
+    )
+    return str(answer.headers["location"].rpartition("=")[2])
+
+
+def test_files_and_folders_are_renamed_and_called_as_before_again(project: Project) -> None:
+    folder = new_folder(project, "Designs")
+    file = project.made(project.member, "draft.txt", folder=folder)
+    place, there = f"{project.path}/{file['id']}", f"{project.path}?folder={folder}"
+    folders = f"/{project.team.world.full_name}/folders"
+    for action, title, page in (
+        (f"{place}/rename", "Final.txt", place),
+        (f"{folders}/{folder}/rename", "<b>Old</b> designs", there),
+    ):
+        answer = project.member.fill(page, action, title=title)
+        assert (answer.status_code, answer.headers["location"]) == (303, page), answer.text
+        shown = project.member.get(page).text  # this uses up the message
+        assert f"<h1><bdi>{title.replace('<', '&lt;').replace('>', '&gt;')}</bdi></h1>" in shown
+        assert "is called" in shown
+        again = project.member.fill(page, action, title="Again")
+        assert undo(project.member, again).headers["location"] == page
+        assert f"<h1><bdi>{title.replace('<', '&lt;').replace('>', '&gt;')}</bdi></h1>" in project.member.get(page).text
+        for wrong in ("", " ", "x" * 256):
+            assert project.member.fill(page, action, title=wrong).status_code == 422
+    assert project.client.get(there).text.count("/rename") == 0, "what is others' stays as it is"
+    for path in (f"{place}/rename", f"{folders}/{folder}/rename"):
+        refused = project.client.post(path, {"csrf": csrf(project.client, "/"), "title": "Mine"})
+        assert refused.status_code == 403, refused.text
+
+
+def test_several_files_are_moved_at_once_and_taken_back(project: Project) -> None:
+    folder, other = new_folder(project, "Designs"), new_folder(project, "Texts")
+    files = [project.made(project.member, f"{number}.txt")["id"] for number in range(3)]
+    page = project.member.get(project.path).text
+    assert all(f'name="file-{each}"' in page for each in files)
+    nothing = moved(project.member, project, folder)
+    assert "No file is chosen." in project.member.get(nothing.headers["location"]).text
+    answer = moved(project.member, project, folder, *files[:2])
+    assert answer.headers["location"] == project.path
+    there = f"{project.path}?folder={folder}"
+    assert [each in project.client.get(there).text for each in files] == [True, True, False]
+    assert undo(project.member, answer).headers["location"] == project.path
+    assert all(each in project.member.get(project.path).text for each in files), "this uses up the message"
+    one = project.member.fill(f"{project.path}/{files[0]}", f"{project.path}/move", folder=other)
+    assert one.headers["location"] == f"{project.path}/{files[0]}"
+    assert "1 file was moved." in project.member.get(f"{project.path}/{files[0]}").text
+    out = moved(project.member, project, "", files[0], back=f"folder={other}")
+    assert out.headers["location"] == f"{project.path}?folder={other}"
+    assert files[0] in project.member.get(project.path).text
+
+
+def test_nobody_moves_what_is_not_theirs(project: Project) -> None:
+    folder = new_folder(project, "Designs")
+    own, others = project.made(project.client, "own.txt")["id"], project.made(project.member, "others.txt")["id"]
+    hidden = project.made(project.member, "hidden.txt", private="1")["id"]
+    page, move = project.client.get(project.path).text, f"{project.path}/move"
+    assert [f'name="file-{each}"' in page for each in (own, others, hidden)] == [True, False, False]
+    csrf_field = {"csrf": csrf(project.client, "/"), "folder": folder}
+    for wrong, status in ((others, 403), (hidden, 404), ("fil_none", 404)):
+        refused = project.client.post(move, {**csrf_field, f"file-{own}": "1", f"file-{wrong}": "1"})
+        assert refused.status_code == status, refused.text
+    assert own in project.client.get(project.path).text, "all are moved or none"
+    assert project.client.post(move, {**csrf_field, f"file-{own}": "1", "folder": "fld_none"}).status_code == 422
+    assert moved(project.client, project, folder, own).status_code == 303
+    assert own not in project.client.get(project.path).text

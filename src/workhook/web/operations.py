@@ -14,7 +14,9 @@ from workhook.web.audit import entries as audit_entries
 from workhook.web.billing import invoices
 from workhook.web.board import board, columns, selection
 from workhook.web.calendar import calendar
+from workhook.web.calendar import feeds as calendar_feeds
 from workhook.web.docs import pages as docs
+from workhook.web.files import changes as file_changes
 from workhook.web.files import comments as file_comments
 from workhook.web.files import files
 from workhook.web.frame import assets, live
@@ -49,6 +51,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *columns.places,
     *selection.places,
     *files.places,
+    *file_changes.places,
     *file_comments.places,
     *receiver.routes,
     *receiver.places,
@@ -57,6 +60,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *deliveries.places,
     *listing.places,
     *calendar.places,
+    *calendar_feeds.routes,
+    *calendar_feeds.places,
     *search.places,
     *trash.places,
     *activity.places,

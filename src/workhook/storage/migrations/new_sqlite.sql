@@ -1069,4 +1069,19 @@ CREATE INDEX ix_arrivals_arrived_at ON arrivals (arrived_at)
 
 CREATE UNIQUE INDEX ix_invitations_link_digest ON invitations (link_digest) WHERE link_digest IS NOT NULL
 
-INSERT INTO "alembic_version" VALUES('0022')
+CREATE TABLE calendar_feeds (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	user_id BIGINT NOT NULL,
+	repository_id BIGINT,
+	digest BLOB NOT NULL,
+	created_at BIGINT NOT NULL,
+	CONSTRAINT fk_calendar_feeds_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE,
+	CONSTRAINT fk_calendar_feeds_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
+	CONSTRAINT uq_calendar_feeds_digest UNIQUE (digest)
+)
+
+CREATE INDEX ix_calendar_feeds_user_id ON calendar_feeds (user_id, repository_id)
+
+CREATE INDEX ix_calendar_feeds_repository_id ON calendar_feeds (repository_id)
+
+INSERT INTO "alembic_version" VALUES('0023')

@@ -33,6 +33,7 @@ _SENTENCES: Mapping[str, Mapping[str, str]] = {
     },
     "file": {
         "created": text("%(who)s uploaded the file “%(what)s”."),
+        "edited": text("%(who)s changed the file “%(what)s”."),
         "deleted": text("%(who)s deleted the file “%(what)s”."),
     },
     "file_comment": {
@@ -47,6 +48,7 @@ _SENTENCES: Mapping[str, Mapping[str, str]] = {
     },
     "folder": {
         "created": text("%(who)s made the folder “%(what)s”."),
+        "edited": text("%(who)s changed the folder “%(what)s”."),
         "deleted": text("%(who)s deleted the folder “%(what)s”."),
     },
     "timesheet": {

@@ -9,6 +9,7 @@ from workhook.http.calls import Answer
 from workhook.http.messages import prefers_page
 from workhook.identity.context import Write
 from workhook.web.files import view
+from workhook.web.frame import paging
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.markdown import Prose
 from workhook.web.frame.places import Places, Visit
@@ -34,6 +35,7 @@ async def folder(visit: Visit) -> Answer:
         may_write=access.may_write,
         icon_of=view.icon_of,
         limit=limit_of(visit.call),
+        back=paging.with_query(visit).removeprefix("?"),
     )
 
 
@@ -48,7 +50,7 @@ async def upload(visit: Visit) -> Answer:
     if not prefers_page(visit.call.header("accept"), otherwise=True):
         return Answer(FileAnswer(made), status=201, headers={"Cache-Control": "no-store"})
     text = gettext("“%(title)s” was uploaded.") % {"title": made.title}
-    return visit.done(_address(visit, made.folder.id if made.folder else None), text)
+    return visit.done(files_address(visit, made.folder.id if made.folder else None), text)
 
 
 @places.get("/{owner}/{project}/files/{file_id}")
@@ -71,6 +73,7 @@ async def file(visit: Visit) -> Answer:
         comments=await view.read_comments(visit, found),
         may_write=access.may_write,
         writable=view.writable,
+        folders=await view.read_folders(visit, access),
     )
 
 
@@ -86,8 +89,8 @@ async def delete_file(visit: Visit) -> Answer:
 
     gone = await visit.change(delete)
     text = gettext("“%(title)s” was deleted. It can be restored for 30 days.") % {"title": gone.title}
-    undo = Undo(f"{_address(visit)}/{gone.id}/restore")
-    return visit.done(_address(visit, gone.folder.id if gone.folder else None), text, undo=undo)
+    undo = Undo(f"{files_address(visit)}/{gone.id}/restore")
+    return visit.done(files_address(visit, gone.folder.id if gone.folder else None), text, undo=undo)
 
 
 @places.post("/{owner}/{project}/files/{file_id}/restore")
@@ -97,7 +100,7 @@ async def restore_file(visit: Visit) -> Answer:
     file_id = visit.path("file_id")
     made: Any = await visit.change(lambda write: actions.restore_file(write, file_id, links=links_of(write.call)))
     text = gettext("“%(title)s” is there again.") % {"title": made.title}
-    return visit.done(_address(visit, made.folder.id if made.folder else None), text)
+    return visit.done(files_address(visit, made.folder.id if made.folder else None), text)
 
 
 @places.post("/{owner}/{project}/folders")
@@ -108,7 +111,9 @@ async def create_folder(visit: Visit) -> Answer:
     made: Any = await visit.change(
         lambda write: actions.create_folder(write, access.repository.project_id, create.title)
     )
-    return visit.done(_address(visit, made.id), gettext("The folder “%(title)s” is there.") % {"title": made.title})
+    return visit.done(
+        files_address(visit, made.id), gettext("The folder “%(title)s” is there.") % {"title": made.title}
+    )
 
 
 @places.post("/{owner}/{project}/folders/{folder_id}/delete")
@@ -125,9 +130,10 @@ async def delete_folder(visit: Visit) -> Answer:
     gone = await visit.change(delete)
     text = gettext("The folder “%(title)s” was deleted.") % {"title": gone.title}
     base = f"/{visit.path('owner')}/{visit.path('project')}"
-    return visit.done(_address(visit), text, undo=Undo(f"{base}/folders", {"title": gone.title}))
+    return visit.done(files_address(visit), text, undo=Undo(f"{base}/folders", {"title": gone.title}))
 
 
-def _address(visit: Visit, folder_id: str | None = None) -> str:
+def files_address(visit: Visit, folder_id: str | None = None) -> str:
+    """The page of a folder of the project; that of what is in no folder without one."""
     base = f"/{visit.path('owner')}/{visit.path('project')}/files"
     return f"{base}?folder={quote(folder_id)}" if folder_id else base

@@ -39,11 +39,12 @@ log = structlog.get_logger(__name__)
 
 
 class FolderPage(msgspec.Struct, frozen=True):
-    """What one folder holds. `folder` is None at the top, where the folders are. `older`: what the next page begins
-    behind."""
+    """What one folder holds. `folder` is None at the top, where the `folders` are shown; `every`: all of the project.
+    `older`: what the next page begins behind."""
 
     folder: Folder | None
     folders: Sequence[Folder]
+    every: Sequence[Folder]
     files: Sequence[File]
     older: str | None
 
@@ -72,7 +73,12 @@ async def read_folder(visit: Visit, access: Access) -> FolderPage:
     )
     shown = found[:FILES_MAX]
     older = shown[-1].id if len(found) > FILES_MAX else None
-    return FolderPage(folder, [] if folder or before else folders, shown, older)
+    return FolderPage(folder, [] if folder or before else folders, folders, shown, older)
+
+
+async def read_folders(visit: Visit, access: Access) -> Sequence[Folder]:
+    """All folders of the project, by title."""
+    return await queries.all_folders(visit.database, access.repository.id)
 
 
 async def find_file(visit: Visit) -> tuple[Access, File]:

@@ -27,7 +27,9 @@ _TYPES = {
     "txt": "text/plain; charset=utf-8",
 }
 _FOLDERS = ("", "css", "js", "vendor")
-_VENDOR_MODULES = {"turbo": "turbo.js", "stimulus": "stimulus.js", "sortable": "sortable.js"}
+_VENDOR_MODULES = {
+    "turbo": "turbo.js", "stimulus": "stimulus.js", "sortable": "sortable.js", "pdf-reader": "pdf-reader.js",
+}  # fmt: skip
 _LARGE_BYTES = 512 * 1024
 _FOR_EVER = "public, max-age=31536000, immutable"
 
@@ -58,7 +60,7 @@ def address(name: str) -> str:
 
 @cache
 def import_map() -> str:
-    """JSON for `<script type="importmap">`: `turbo`, `stimulus`, `sortable`, and `workhook/NAME` for each of `js/`."""
+    """JSON for `<script type="importmap">`: one name for each library, and `workhook/NAME` for each of `js/`."""
     own = {f"workhook/{name.removesuffix('.js')}": name for name in script_names()}
     modules = {name: address(file) for name, file in {**_VENDOR_MODULES, **own}.items()}
     return json.dumps({"imports": modules}, separators=(",", ":"))

@@ -6,6 +6,7 @@ folders they only see. What is deleted can be restored for `trash.KEPT_MS`.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import product
 from typing import Any
 
@@ -21,6 +22,7 @@ from workhook.identity.context import Write
 from workhook.identity.schemas import Actor, Repository
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row, Transaction
+from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
 from workhook.work import others
@@ -47,6 +49,7 @@ _read_file = row_reader(File)
 files_with_people = (
     sa.select(
         *selected(File, files),
+        files.c.folder_id.label("in_folder_id"),
         folders.c.id.label("folder_id"),
         folders.c.title.label("folder_title"),
         *person_columns(membership_of(files.c.repository_id, _people), _people),
@@ -57,6 +60,7 @@ files_with_people = (
 _this_file = files.c.id == sa.bindparam("file_id")
 _one = with_access(files_with_people, files.c.repository_id).where(_this_file)
 _locked = _one.with_for_update(of=files)
+_lock_all = sa.select(files.c.id).where(any_of(files.c.id, "ids")).order_by(files.c.id).with_for_update()
 _content = (
     sa.select(*(files.c[name] for name in Content.__struct_fields__))
     .join(projects, projects.c.repository_id == files.c.repository_id)
@@ -133,6 +137,14 @@ async def lock_file(tx: Transaction, actor: Actor, file_id: str) -> tuple[Access
     return access, file
 
 
+async def lock_files(tx: Transaction, actor: Actor, file_ids: Collection[str]) -> list[tuple[Access, File]]:
+    """`lock_file` for each, by id, so that two that lock several wait for each other and never in a circle. Raises
+    `NotFound` unless all are there."""
+    wanted = sorted(set(file_ids))
+    await tx.fetch_all(_lock_all, {"ids": wanted})
+    return [await find_file(tx, actor, each) for each in wanted]
+
+
 async def find_content(reader: Reader, file_id: str) -> Content | None:
     """The content of a file that is there, for who has been let through already."""
     row = await reader.fetch_one(_content, {"file_id": file_id})
@@ -143,7 +155,7 @@ async def create_file(
     write: Write, project_id: str, create: FileCreate, content: Content, *, links: Links
 ) -> Wire[File]:
     """`content` is in the store already. Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
-    access, folder = await _find_place(write.tx, write.actor, project_id, create.folder)
+    access, folder = await find_place(write.tx, write.actor, project_id, create.folder)
     access.require_writable()
     if create.private is True:
         access.require_member("make files private")
@@ -189,7 +201,10 @@ async def restore_file(write: Write, file_id: str, *, links: Links) -> Wire[File
 
 async def _fetch(reader: Reader, statement: sa.Select[Any], actor: Actor, file_id: str) -> tuple[Access, File]:
     """Also a file that is deleted. Raises `NotFound`."""
-    row = await reader.fetch_one(statement, {"file_id": file_id, "user_id": actor.user.id})
+    params = {"file_id": file_id, "user_id": actor.user.id}
+    row = await reader.fetch_one(statement, params)
+    if row is not None and row["in_folder_id"] != row["folder_id"]:
+        row = await reader.fetch_one(_one, params)  # it was moved while this waited for the lock
     access = access_of(row, actor)
     assert row is not None, "access_of raises for none"
     file = file_of(row, access.repository)
@@ -214,7 +229,7 @@ def _write_deleted(tx: Transaction, file: File, deleted_at: int | None, now: int
     return msgspec.structs.replace(file, deleted_at=deleted_at, updated_at=now)
 
 
-async def _find_place(
+async def find_place(
     tx: Transaction, actor: Actor, project_id: str, folder_id: str | UnsetType | None
 ) -> tuple[Access, FileFolder | None]:
     """The project that a file comes to, and the folder, which stays until the transaction ends."""

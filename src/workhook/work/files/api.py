@@ -23,7 +23,7 @@ from workhook.identity.authenticator import actor_of, caller_of
 from workhook.identity.context import Write
 from workhook.storage import Transaction
 from workhook.work.access import find_access
-from workhook.work.files import actions
+from workhook.work.files import actions, edits
 from workhook.work.files.links import Links, is_signed, links_of
 from workhook.work.files.receiving import receive
 from workhook.work.files.schemas import (
@@ -31,10 +31,12 @@ from workhook.work.files.schemas import (
     File,
     FileAnswer,
     FileCreate,
+    FileEdit,
     FileQuery,
     FilesAnswer,
     FolderAnswer,
     FolderCreate,
+    FolderEdit,
     FoldersAnswer,
     file_to_response,
 )
@@ -126,6 +128,18 @@ async def get_file(call: Call, file_id: str) -> FileAnswer:
     """
     _, file = await actions.find_file(call.database, actor_of(call), file_id)
     return _answer(file, links_of(call))
+
+
+@routes.patch("/files/{id}")
+async def edit_file(write: Write, file_id: str, edit: FileEdit) -> FileAnswer:
+    """Rename a file, or move it to another folder.
+
+    A client changes only files that it uploaded itself. The name under which a download is saved stays.
+    """
+    access, file = await actions.lock_file(write.tx, write.actor, file_id)
+    links = links_of(write.call)
+    _require_match(write.call, file, links)
+    return FileAnswer(await edits.edit_file(write, access, file, edit, links=links))
 
 
 @routes.delete("/files/{id}")
@@ -297,6 +311,14 @@ async def list_folders(call: Call, project_id: str, query: ListQuery) -> Listed[
 async def create_folder(write: Write, project_id: str, create: FolderCreate) -> FolderAnswer:
     """Create a folder."""
     return FolderAnswer(await actions.create_folder(write, project_id, create.title))
+
+
+@routes.patch("/folders/{id}")
+async def edit_folder(write: Write, folder_id: str, edit: FolderEdit) -> FolderAnswer:
+    """Rename a folder."""
+    access, folder = await actions.lock_folder(write.tx, write.actor, folder_id)
+    write.require_match(FolderAnswer(to_response(folder)))
+    return FolderAnswer(await edits.edit_folder(write, access, folder, edit))
 
 
 @routes.delete("/folders/{id}")

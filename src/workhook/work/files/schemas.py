@@ -27,12 +27,25 @@ class FileCreate(msgspec.Struct):
     private: bool | UnsetType = UNSET
 
 
+class FileEdit(msgspec.Struct):
+    """Fields that are absent stay as they are. `folder` null: in no folder."""
+
+    title: Title | UnsetType = UNSET
+    folder: _FolderId | UnsetType | None = UNSET
+
+
 class FileQuery(ListQuery):
     folder: _FolderId | UnsetType = UNSET
 
 
 class FolderCreate(msgspec.Struct):
     title: Title
+
+
+class FolderEdit(msgspec.Struct):
+    """Fields that are absent stay as they are."""
+
+    title: Title | UnsetType = UNSET
 
 
 class FileProject(msgspec.Struct, frozen=True):

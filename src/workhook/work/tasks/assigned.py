@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from workhook.identity.queries import repository_of
 from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import projects
-from workhook.storage import Reader
+from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.work.access import is_client, is_insider, with_access
 from workhook.work.columns.schemas import columns
@@ -24,12 +24,13 @@ LOOKS_AT_MOST = 4_000
 
 
 class AssignedTask(msgspec.Struct, frozen=True):
-    """`deadline`: milliseconds since the epoch."""
+    """`deadline` and `updated_at`: milliseconds since the epoch."""
 
     id: str
     title: str
     priority: Level | None
     deadline: int | None
+    updated_at: int
     column: str
     repository: Repository
 
@@ -46,7 +47,7 @@ _due = sa.func.coalesce(tasks.c.deadline, sa.literal_column(str(LATER_THAN_ALL))
 _open = (
     with_access(
         sa.select(
-            *(tasks.c[name].label(f"task_{name}") for name in ("id", "title", "priority", "deadline")),
+            *(tasks.c[name].label(f"task_{name}") for name in ("id", "title", "priority", "deadline", "updated_at")),
             columns.c.title.label("column_title"),
         )
         .select_from(_newest.join(tasks, tasks.c.id == _newest.c.task_id))
@@ -58,20 +59,28 @@ _open = (
     .order_by(_due, tasks.c.id)
     .limit(big("limit"))
 )
+_open_due = _open.where(tasks.c.deadline >= big("due_since"))
 
 
 async def list_assigned(reader: Reader, user: Account, limit: int) -> list[AssignedTask]:
     """Open tasks of projects that the user sees and that are not archived. Those without a deadline come last."""
     params = {"user_id": user.id, "limit": limit, "looks_at": LOOKS_AT_MOST}
-    rows = await reader.fetch_all(_open, params)
-    return [
-        AssignedTask(
-            id=row["task_id"],
-            title=row["task_title"],
-            priority=row["task_priority"],
-            deadline=row["task_deadline"],
-            column=row["column_title"],
-            repository=repository_of(row, user.id, "project_"),
-        )
-        for row in rows
-    ]
+    return [_assigned_of(row, user) for row in await reader.fetch_all(_open, params)]
+
+
+async def list_assigned_due(reader: Reader, user: Account, since: int, limit: int) -> list[AssignedTask]:
+    """`list_assigned`, but only those whose deadline is at `since` or later."""
+    params = {"user_id": user.id, "limit": limit, "looks_at": LOOKS_AT_MOST, "due_since": since}
+    return [_assigned_of(row, user) for row in await reader.fetch_all(_open_due, params)]
+
+
+def _assigned_of(row: Row, user: Account) -> AssignedTask:
+    return AssignedTask(
+        id=row["task_id"],
+        title=row["task_title"],
+        priority=row["task_priority"],
+        deadline=row["task_deadline"],
+        updated_at=row["task_updated_at"],
+        column=row["column_title"],
+        repository=repository_of(row, user.id, "project_"),
+    )

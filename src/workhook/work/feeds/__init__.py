@@ -1,0 +1,1 @@
+"""Calendars that other programs subscribe to: the deadlines of one project, or of all that a person has to do."""
