@@ -23,7 +23,7 @@ async def test_an_app_is_made_installed_and_deleted(visit: Visits, team: Team, s
     await sections.get_by_role("link", name="Apps", exact=True).click()
     await page.get_by_role("link", name="New app").click()
     await page.get_by_label("Name", exact=True).fill(name)
-    await page.get_by_label("Work").select_option("write")
+    await page.get_by_label("Work projects").select_option("write")
     await page.get_by_role("button", name="Make the app").click()
     await expect(page.get_by_text("It is shown only this once.")).to_be_visible()
     shown = await page.locator("#private-key").text_content()

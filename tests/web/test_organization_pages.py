@@ -297,7 +297,8 @@ def test_an_app_is_installed_suspended_and_uninstalled(house: House) -> None:
     assert begun.status_code == 303
     where = begun.headers["location"]
     assert where.startswith(f"/apps/{app.slug}/installations/new?target_id=")
-    answer = house.owner.fill(where, selection="all", decision="install")
+    form = house.owner.form(where, where.partition("?")[0])
+    answer = house.owner.post(form.action, {**form.fields, "selection": "all", "decision": "install"})
     assert answer.status_code == 200, answer.text
     [made] = house.api("/installations")["installations"]
     page = f"{path}/{made['id']}"
@@ -306,7 +307,6 @@ def test_an_app_is_installed_suspended_and_uninstalled(house: House) -> None:
     assert "Work: see and change" in text_of(house.owner.get(page).text)
     suspended = house.owner.fill(page, f"{page}/suspended")
     assert house.api(f"/installations/{made['id']}")["suspended_at"] is not None
-    assert "suspended" in text_of(house.owner.get(path).text)
     undo(house.owner, suspended)
     assert house.api(f"/installations/{made['id']}")["suspended_at"] is None
     assert "was uninstalled." in after(house.owner, house.owner.fill(f"{page}/uninstall", remove_webhooks="on"))
