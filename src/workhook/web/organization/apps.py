@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import msgspec
 from msgspec import UNSET
 
@@ -22,7 +20,7 @@ from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.organization import forms
 from workhook.web.organization.sites import AppPlaces, AppSite
-from workhook.web.organization.view import entries, owned
+from workhook.web.organization.view import RefusedSection, entries, owned
 
 places = AppPlaces("apps")
 
@@ -37,14 +35,6 @@ class MadeSecrets(Secretive, msgspec.Struct, frozen=True):
     client_secret: str = ""
     pem: str = ""
     file_name: str = ""
-
-
-class RefusedSection(NamedTuple):
-    """A form below the settings of an app that was refused, by the id of its part of the page."""
-
-    section: str = ""
-    faults: tuple[str, ...] = ()
-    public_key: str = ""
 
 
 @places.shown()

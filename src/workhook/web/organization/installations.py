@@ -20,7 +20,7 @@ from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, ngettext
 from workhook.web.organization import forms
-from workhook.web.organization.view import entries, owned, settings_address
+from workhook.web.organization.view import RefusedSection, entries, owned, settings_address
 from workhook.web.signin.installing import (
     LISTED_MAX,
     PATH,
@@ -41,13 +41,6 @@ class InstallForm(NamedTuple):
     """Which app to install, as it was typed, and what is wrong with that."""
 
     app: str = ""
-    faults: tuple[str, ...] = ()
-
-
-class RefusedSection(NamedTuple):
-    """A form that was refused, by the id of its part of the page."""
-
-    section: str = ""
     faults: tuple[str, ...] = ()
 
 

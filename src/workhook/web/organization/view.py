@@ -19,6 +19,14 @@ class Entry(NamedTuple):
     label: str
 
 
+class RefusedSection(NamedTuple):
+    """A form of one part of a page that was refused. `section`: the id of the part; `public_key`: what was typed."""
+
+    section: str = ""
+    faults: tuple[str, ...] = ()
+    public_key: str = ""
+
+
 def entries() -> list[Entry]:
     """In their order."""
     return [
