@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NoReturn
 
 from workhook.hooks import api as hooks_api
@@ -72,6 +73,7 @@ def build_watch_app(services: Services, checks: Callable[[], dict[str, str]]) ->
 def build_app(services: Services, checks: Callable[[], dict[str, str]] = dict) -> routing.AsgiApp:
     limiter, refusals = RateLimiter(services.settings.api_rate_limit, services.database), Refusals(services.database)
     authenticator = Authenticator(limiter, services.database)
+    services = replace(services, count_form=limiter.count_form)
     services.closing.extend((limiter.close, refusals.close, lambda: authenticator.close(services.settings.drain_s)))
     return routing.build(
         operations(lambda: services, checks),

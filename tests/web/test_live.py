@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterator
 
 import httpx
@@ -11,6 +13,7 @@ from tests.harness.server import Server
 from tests.harness.waiting import WAIT_S, until
 from tests.harness.world import add_client
 from tests.web.browser import Browser, Person, add_person
+from workhook.events import order
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
 from workhook.identity.signin import sessions
@@ -100,6 +103,50 @@ def test_a_page_learns_that_something_happened_and_not_what(watched: Watched) ->
     assert page.next() == "event: changed\ndata:"
     watched.rename("Another")
     assert page.next() == "event: changed\ndata:"
+
+
+def _address_in(page: str) -> str:
+    [address] = re.findall(r'data-live-url-value="([^"]*)"', page)
+    return str(address)
+
+
+def test_a_page_learns_what_happened_before_it_listened(watched: Watched) -> None:
+    """The page was made, then something happened, then its script ran."""
+    browser = watched.browser(watched.member.login)
+    before = _address_in(browser.get(f"/{watched.world.full_name}").text)
+    watched.rename("Too early for the stream")
+    after = _address_in(browser.get(f"/{watched.world.full_name}").text)
+    assert Page(browser, before).opened().next() == "event: changed\ndata:"
+    page = Page(browser, after).opened()
+    watched.rename("Only this")
+    newest = _address_in(browser.get(f"/{watched.world.full_name}").text)
+    assert page.next() == "event: changed\ndata:"
+    assert _number(before) < _number(after) < _number(newest), "nothing was told for what the page had seen"
+
+
+def _number(address: str) -> int:
+    return int(address.partition("?seen=")[2])
+
+
+@pytest.mark.parametrize("backend", ["postgresql"], indirect=True)  # SQLite has one writer: what is seen is complete
+def test_a_page_that_was_made_while_somebody_changed_the_project_asks_again(watched: Watched) -> None:
+    """Their change may have a lower number than what the page has seen."""
+    browser = watched.browser(watched.member.login)
+
+    async def address_meanwhile(services: Services) -> str:
+        async with services.database.transaction() as tx:
+            repository = await queries.find_repository(
+                tx, watched.world.organization, watched.world.repository, watched.member.id
+            )
+            assert repository is not None
+            await order.reserve(tx, [repository.id])
+            page = await asyncio.to_thread(browser.get, f"/{watched.world.full_name}")
+            return _address_in(page.text)
+
+    watched.rename("One event at least")
+    address = watched.server.run(address_meanwhile)
+    assert _number(address) == 0
+    assert Page(browser, address).opened().next() == "event: changed\ndata:"
 
 
 async def _ended(services: Services, person: Person) -> None:

@@ -60,7 +60,8 @@ def test_a_deadlock_is_no_answer(studio: Studio, scene: Scene, receiver: Receive
         if url is not None:
             trouble.result()
     assert (answer.status_code, answer.json()["invoice"]["status"]) == (200, "void")
-    assert _again(studio) == before + (url is not None)
+    # More than once where the server takes the invoice again before the other wakes, who was waiting for it.
+    assert _again(studio) > before if url is not None else _again(studio) == before
     again = studio.owner.call("POST", f"{path}/void", headers={"Idempotency-Key": "once"})
     assert (again.content, again.headers["idempotent-replayed"]) == (answer.content, "true")
     assert [each.action for each in studio.happened()] == ["voided"]

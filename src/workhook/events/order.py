@@ -152,3 +152,20 @@ async def between(reader: Reader, repository_ids: Sequence[int], after: int, upt
     rows = await reader.fetch_all(_between, {**params, "limit": PAGE_ROWS, "bytes_max": PAGE_BYTES})
     whole = [row for row in rows if row["payload"] is not None]
     return whole, len(whole) == len(rows) < PAGE_ROWS
+
+
+_happened = sa.select(
+    sa.exists().where(
+        events.c.repository_id == big("repository_id"),
+        events.c.id > big("after"),
+        events.c.id <= big("upto"),
+        events.c.listed,
+    )
+)
+
+
+async def happened(reader: Reader, repository_id: int, after: int, upto: int) -> bool:
+    """Whether anything is listed of the repository in (`after`, `upto`]."""
+    row = await reader.fetch_one(_happened, {"repository_id": repository_id, "after": after, "upto": upto})
+    assert row is not None, "it has one row"
+    return bool(row[0])

@@ -41,6 +41,10 @@ _HOST = re.compile(r"[A-Za-z0-9._\-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?")
 _WITH_PORT = re.compile(r"\[([0-9A-Fa-f:.]+)\](?::\d+)?|(\d+\.\d+\.\d+\.\d+):\d+")
 
 
+async def _unlimited(caller: str) -> None:
+    return None
+
+
 async def _nothing_is_left(call: Call, rights: Mapping[Place, int]) -> Standing:
     return "gone"
 
@@ -56,6 +60,8 @@ class Services:
     check_url: Callable[[str], str | None]  # why no delivery could ever go to this URL, or None
     # What the caller still has of the rights that an earlier request of theirs rested on (`RequestRecord.rests_on`).
     standing: Callable[[Call, Mapping[Place, int]], Awaitable[Standing]] = _nothing_is_left
+    # Count a form that somebody sends who has signed in. Raises `TooManyRequests` beyond the limit of an hour.
+    count_form: Callable[[str], Awaitable[None]] = _unlimited
     own: OwnAddress = field(default_factory=OwnAddress)  # where the server that runs here is reached
     stopping: asyncio.Event = field(default_factory=asyncio.Event)  # the process ends: what goes on for long ends too
     # What still has to be written then: called in their order, before the database is closed.

@@ -20,7 +20,7 @@ import structlog
 from prometheus_client import Counter
 
 from workhook.core.clock import now_ms
-from workhook.core.errors import Unavailable
+from workhook.core.errors import TooManyRequests, Unavailable
 from workhook.identity.tables import rate_windows
 from workhook.storage import Database
 from workhook.storage.dialects import upsert
@@ -91,7 +91,8 @@ class _Share:
 
 
 class RateLimiter:
-    """Counts by caller: what `Actor.counted_as` answers, `app:ID`, or `address:IP` where there is neither. `limit` 0
+    """Counts by caller: what `Actor.counted_as` answers, `app:ID`, or `address:IP` where there is neither; for forms of
+    pages `pages:ID` of the user. `limit` 0
     turns it off."""
 
     def __init__(self, limit: int, database: Database) -> None:
@@ -136,6 +137,16 @@ class RateLimiter:
         self._taken_back[caller] = (share.resets_at, number)
         share.left += 1  # the next one uses it, or it is given back with the rest
         return self._usage(share)
+
+    async def count_form(self, caller: str) -> None:
+        """Count a form of a page. Raises `TooManyRequests` beyond the limit."""
+        usage, within = await self.hit(caller)
+        if not within:
+            wait_s = max(1, usage.reset - now_ms() // 1000)
+            message = (
+                f"You have sent {usage.limit} forms within an hour, which is the most. Wait {-(-wait_s // 60)} min."
+            )
+            raise TooManyRequests(message, headers={"Retry-After": str(wait_s)})
 
     async def close(self) -> None:
         """Give back what is left. Counting may go on afterwards."""

@@ -20,6 +20,7 @@ from tests.harness.apps import make_app
 from tests.harness.server import Server
 from tests.harness.waiting import finish, until
 from tests.harness.world import add_user
+from tests.web.browser import Browser
 from workhook.http.calls import Services
 from workhook.identity.actions import issue_token
 from workhook.identity.queries import find_account
@@ -280,3 +281,19 @@ async def test_a_block_is_never_more_than_what_is_left(services: Services) -> No
         await limiter.close()
     [window] = await services.database.fetch_all(_windows)
     assert (window["caller"], window["used"]) == ("app:7", 230)
+
+
+def test_forms_of_pages_have_the_limit_whatever_the_session(new_server: Callable[..., Server]) -> None:
+    server = new_server(api_rate_limit=3)
+    world = server.world()
+    with Browser.of(server, world.owner) as here, Browser.of(server, world.owner) as there:
+        for number, browser in enumerate((here, there, here)):
+            sent = browser.fill_csrf(f"/{world.full_name}/columns", title=f"Column {number}")
+            assert sent.status_code == 303, sent.text
+        refused = there.fill_csrf(f"/{world.full_name}/columns", title="One too many")
+        assert refused.status_code == 429
+        assert 0 < int(refused.headers["retry-after"]) <= 3600
+        assert "You have sent 3 forms within an hour" in refused.text
+        assert here.get(f"/{world.full_name}").status_code == 200, "who only looks is not counted"
+        with server.client(world.token) as api:
+            assert api.get("/user").status_code == 200, "a token has a limit of its own"

@@ -39,7 +39,7 @@ class ActivityEntry(msgspec.Struct, frozen=True):
 @places.get("/{owner}/{project}/activity")
 async def activity(visit: Visit) -> Answer:
     """Show what happened in a project, the newest first."""
-    access = await visit.access()
+    access = await visit.follow()
     access.require_member("see what happens in a project")
     given = paging.given(visit)
     fields = {name: [value] for name, value in given.items() if name in _FIELDS}

@@ -22,7 +22,7 @@ ROWS = 50
 @places.get("/{owner}/{project}/billing")
 async def billing(visit: Visit) -> Answer:
     """Show the invoices of a project. Clients see no drafts."""
-    access = await visit.access()
+    access = await visit.follow()
     cursor = visit.query("cursor")
     query = InvoiceList(per_page=ROWS, cursor=cursor) if cursor else InvoiceList(per_page=ROWS)
     key = lists.after(query, tuple[str])

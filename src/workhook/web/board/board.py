@@ -24,7 +24,7 @@ BUSY = Retry(queries.Busy, 20)
 @places.get("/{owner}/{project}")
 async def board(visit: Visit) -> Answer:
     """Show the board of a project."""
-    access = await visit.access()
+    access = await visit.follow()
     given = paging.given(visit)
     filters = {name: given[name] for name in FILTERS if name in given}
     shown, people, labels = await asyncio.gather(

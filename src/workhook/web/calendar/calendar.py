@@ -19,7 +19,7 @@ places = Places("calendar")
 @places.get("/{owner}/{project}/calendar")
 async def calendar(visit: Visit) -> Answer:
     """Show the deadlines of a project by month or week."""
-    access = await visit.access()
+    access = await visit.follow()
     span = view.span_of(visit)
     return visit.page(
         "calendar/calendar.html",

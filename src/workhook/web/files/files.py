@@ -25,7 +25,7 @@ places = Places("files")
 @places.get("/{owner}/{project}/files")
 async def folder(visit: Visit) -> Answer:
     """Show the files of a project, one folder at a time."""
-    access = await visit.access()
+    access = await visit.follow()
     shown = await view.read_folder(visit, access)
     return visit.page(
         "files/folder.html",
@@ -54,7 +54,8 @@ async def upload(visit: Visit) -> Answer:
 @places.get("/{owner}/{project}/files/{file_id}")
 async def file(visit: Visit) -> Answer:
     """Show a file and the comments on it."""
-    access, found = await view.find_file(visit)
+    await visit.follow()
+    access, found = await view.file_of_path(visit)
     kind = view.kind_of(found)
     return visit.page(
         "files/file.html",

@@ -78,6 +78,11 @@ async def read_folder(visit: Visit, access: Access) -> FolderPage:
 async def find_file(visit: Visit) -> tuple[Access, File]:
     """The file of the path, which has to be one of the project of the path. Raises `NotFound`."""
     await visit.access()
+    return await file_of_path(visit)
+
+
+async def file_of_path(visit: Visit) -> tuple[Access, File]:
+    """As `find_file`, where the project of the path was looked for before."""
     access, file = await actions.find_file(visit.database, visit.actor, visit.path("file_id"))
     require_place(visit, access)
     return access, file

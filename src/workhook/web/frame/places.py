@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from workhook.core.errors import Forbidden, NotFound, Problem
+from workhook.events import order
 from workhook.http import parameters
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Declaring, Retry
@@ -70,6 +71,8 @@ class Visit:
     actor: Actor
     fields: dict[str, str] = field(default_factory=dict)
     timer: RunningTimer | None = None
+    live: str | None = None
+    """Where the page listens to its project."""
 
     async def load_timer(self) -> None:
         """What the header shows of the visitor's timer. It is there already where a page is asked for by GET."""
@@ -103,6 +106,18 @@ class Visit:
         if found is None:
             raise NotFound()
         return await find_access(self.database, self.actor, found.project_id)
+
+    async def follow(self) -> Access:
+        """As `access`, for a page that is asked for anew whenever something happens in its project. Call it before
+        anything else is read: what happens afterwards is what the page has not seen. Clients do not follow: they would
+        learn that something private happened."""
+        snapshot = await order.commit_snapshot(self.database)
+        access = await self.access()
+        if not access.is_client:
+            # A change that was being made then may have a lower number, and be seen or not.
+            seen = 0 if snapshot.appending_to(access.repository.id) else snapshot.newest
+            self.live = f"/{access.repository.full_name}/live?seen={seen}"
+        return access
 
     async def repository(self, rule: str) -> Repository:
         """The project of the path as the webhook API knows it, if the visitor may do there what `policy.RULES[rule]`
@@ -172,6 +187,7 @@ class Visit:
             path=self.call.request.scope["path"],
             note=note,
             timer=self.timer,
+            live=self.live,
             form_action=(),
             **context,
         )
@@ -243,6 +259,7 @@ def _handler(function: Callable[[Visit], Awaitable[Any]], reads_form: bool) -> C
             if session is None:  # not to the sign-in page, which could not lead back to what was sent
                 raise Forbidden("You have been signed out. Sign in again.", code="signed_out")
             visit = visit_of(call, session)
+            await call.services.count_form(f"pages:{session.user.id}")
             if reads_form or not _is_multipart(call):  # what is not even a form of files is refused as other forms are
                 visit.fields = await read_form(call, session)
             else:

@@ -20,7 +20,7 @@ places = Places("list")
 @places.get("/{owner}/{project}/list")
 async def task_list(visit: Visit) -> Answer:
     """Show the tasks of a project as a table."""
-    access = await visit.access()
+    access = await visit.follow()
     found = await view.read_list(visit, access)
     return visit.page(
         "listing/list.html",

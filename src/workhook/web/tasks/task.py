@@ -39,7 +39,7 @@ async def task(visit: Visit) -> Answer:
 
 async def _show(visit: Visit, *, status: int = 200, conflict: str = "") -> Answer:
     """`conflict`: the field of the form that came too late; the page shows what it holds beside what is there now."""
-    access = await visit.access()
+    access = await visit.follow()
     after = visit.query_id("after") or 0
     shown = await read_task(visit.database, visit.actor, access, visit.path("task_id"), after)
     yours = visit.fields.get(conflict, "") if conflict else ""

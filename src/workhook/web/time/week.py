@@ -29,7 +29,7 @@ places = Places("time")
 @places.get("/{owner}/{project}/time")
 async def week(visit: Visit) -> Answer:
     """Show what was spent in a week."""
-    access = await visit.access()
+    access = await visit.follow()
     access.hide_from_clients()
     name, now = zone_name(visit), now_ms()
     zone = zone_of(name)

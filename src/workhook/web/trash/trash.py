@@ -36,7 +36,7 @@ class Deleted(msgspec.Struct, frozen=True):
 @places.get("/{owner}/{project}/trash")
 async def trash(visit: Visit) -> Answer:
     """Show what was deleted in a project and can be restored."""
-    access = await visit.access()
+    access = await visit.follow()
     cursor = visit.query("cursor")
     query = ListQuery(per_page=ROWS, cursor=cursor) if cursor else ListQuery(per_page=ROWS)
     listed = await api.list_project_trash(visit.call, access.repository.project_id, query)

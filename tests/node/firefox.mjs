@@ -1,0 +1,103 @@
+// Goes through pages in Firefox. Reads one line of JSON {program, environment, origin, cookies, addresses, widths, board, task,
+// columns}
+// and prints JSON {visited, trouble}: errors in the console, requests that failed or left the origin, and pages that are
+// wider than the window. Then it does a few things as a person would; what does not come of them is an error.
+import { createInterface } from "node:readline";
+import puppeteer from "puppeteer-core";
+
+const TIMEOUT_MS = 60_000;
+const [line] = await readLines(1);
+const given = JSON.parse(line);
+const trouble = [];
+
+const browser = await puppeteer.launch({
+  browser: "firefox",
+  executablePath: given.program,
+  env: { ...process.env, ...given.environment },
+  headless: true,
+  protocolTimeout: TIMEOUT_MS,
+});
+let visited = 0;
+try {
+  await browser.setCookie(...given.cookies);
+  const page = await browser.newPage();
+  page.setDefaultTimeout(TIMEOUT_MS);
+  follow(page);
+  for (const width of given.widths) {
+    await page.setViewport({ width, height: 900 });
+    for (const address of given.addresses) {
+      await look(page, address, width);
+      visited += 1;
+    }
+  }
+  await act(page);
+} finally {
+  await browser.close();
+}
+console.log(JSON.stringify({ visited, trouble }));
+process.exit(0); // whatever of Firefox is left would keep the process
+
+function follow(page) {
+  page.on("console", (message) => {
+    if (["error", "warn"].includes(message.type())) trouble.push(`${page.url()}: console: ${message.text()}`);
+  });
+  page.on("pageerror", (error) => trouble.push(`${page.url()}: error of a script: ${error.message}`));
+  page.on("request", (request) => {
+    const url = request.url();
+    if (url.startsWith("http") && !url.startsWith(`${given.origin}/`)) trouble.push(`request that leaves: ${url}`);
+  });
+  page.on("response", (response) => {
+    if (response.status() >= 400) trouble.push(`${response.status()}: ${response.url()}`);
+  });
+}
+
+// A page has its styles, its scripts work, and it is no wider than the window.
+async function look(page, address, width) {
+  await page.goto(given.origin + address, { waitUntil: "load" });
+  // Whoever leaves before a script has come is told of that by the script.
+  await page.waitForFunction(() => [...document.querySelectorAll(".cards")].every((each) => each.sortable));
+  const found = await page.evaluate(() => ({
+    needed: document.documentElement.scrollWidth,
+    main: document.querySelector("main")?.getBoundingClientRect().height ?? 0,
+    styled: getComputedStyle(document.body).fontFamily,
+  }));
+  if (found.needed > width) trouble.push(`${address} is ${found.needed} px wide in a window of ${width}`);
+  if (found.main < 40) trouble.push(`${address} shows nothing`);
+  if (/^serif$|Times/.test(found.styled)) trouble.push(`${address} has no styles`);
+}
+
+async function readLines(count) {
+  const lines = [];
+  for await (const each of createInterface({ input: process.stdin, crlfDelay: Infinity })) {
+    lines.push(each);
+    if (lines.length === count) break;
+  }
+  return lines;
+}
+
+// What a person does on a board: a card is moved with the keyboard and back, a new one is made, a task gets a comment.
+async function act(page) {
+  await page.setViewport({ width: 1440, height: 900 });
+  await page.goto(given.origin + given.board, { waitUntil: "load" });
+  await page.waitForFunction(() => document.querySelector(".cards")?.sortable);
+  await page.keyboard.press("j");
+  await page.waitForFunction(() => document.activeElement?.closest(".board-card"));
+  await page.focus(`#${given.task} .card-title a`);
+  await down(page, "Shift", "ArrowRight");
+  await page.waitForFunction((task, column) => document.querySelector(`#${column} #${task}`), {}, given.task, given.columns[1]);
+  await page.keyboard.press("u");
+  await page.waitForFunction((task, column) => document.querySelector(`#${column} #${task}`), {}, given.task, given.columns[0]);
+  await page.type(`#${given.columns[1]} .add-card input[name=title]`, "Made in Firefox");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => [...document.querySelectorAll(".card-title")].some((each) => each.textContent.includes("Made in Firefox")));
+  await page.goto(`${given.origin}${given.board}/tasks/${given.task}`, { waitUntil: "load" });
+  await page.type("#text", "Written in Firefox");
+  await page.evaluate(() => document.querySelector("#text").form.requestSubmit());
+  await page.waitForFunction(() => document.querySelector("main").textContent.includes("Written in Firefox"));
+}
+
+async function down(page, modifier, key) {
+  await page.keyboard.down(modifier);
+  await page.keyboard.press(key);
+  await page.keyboard.up(modifier);
+}
