@@ -44,6 +44,11 @@ def fill(server: Server, studio: Studio, receiver: Receiver) -> None:
     hooks = f"{studio.team.world.repo_path}/hooks"
     hook = studio.api.post(hooks, json={"config": {"url": receiver.url, "content_type": "json"}})
     assert hook.is_success, hook.text
+    org, number = studio.team.world.org_path, studio.team.owner.id
+    for part, kind in (("oauth-apps", "Report"), ("apps", "Robot")):
+        body = {"name": f"{kind} {number}", "callback_urls": ["https://client.example"]}
+        studio.api.post(f"{org}/{part}", json=body).raise_for_status()
+    studio.api.post(f"{org}/installations", json={"app": f"robot-{number}"}).raise_for_status()
     until(lambda: bool(studio.api.get(f"{hooks}/{hook.json()['id']}/deliveries").json()))
 
 

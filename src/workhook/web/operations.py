@@ -23,6 +23,9 @@ from workhook.web.frame import assets, live
 from workhook.web.home import my_work, owner
 from workhook.web.hooks import deliveries, hooks, receiver, trying
 from workhook.web.listing import listing
+from workhook.web.organization import apps, installations
+from workhook.web.organization import general as organization
+from workhook.web.organization import trash as deleted_projects
 from workhook.web.people import invited, links, people
 from workhook.web.project import collaborators, general, outsiders
 from workhook.web.search import search
@@ -72,6 +75,10 @@ OPERATIONS: tuple[Operation, ...] = (
     *owner.places,
     *people.places,
     *audit_entries.places,
+    *organization.places,
+    *apps.places,
+    *installations.places,
+    *deleted_projects.places,
     *general.places,
     *collaborators.places,
     *outsiders.places,

@@ -42,8 +42,8 @@ async def change(call: Call, step: Callable[[Transaction], Awaitable[R]]) -> R:
         return await call.database.in_transaction(step)
 
 
-async def _app_of(call: Call, reader: Reader) -> App:
-    """Raises `NotFound` for one of another organization."""
+async def find_named_app(call: Call, reader: Reader) -> App:
+    """The OAuth app or app of the path. Raises `NotFound`, also for one of another organization."""
     if "client_id" in call.request.path_params:
         app = await queries.find_client(reader, call.path("client_id"))
         oauth = True
@@ -133,17 +133,17 @@ async def apps_create(call: Call, create: s.AppCreate) -> Created[s.AppShape]:
 @oauth_apps.get("/orgs/{org}/oauth-apps/{client_id}")
 async def oauth_apps_get(call: Call) -> s.OauthAppShape:
     """Get an OAuth app."""
-    return await _with_secrets(call, call.database, await _app_of(call, call.database))
+    return await _with_secrets(call, call.database, await find_named_app(call, call.database))
 
 
 @apps.get("/orgs/{org}/apps/{slug}")
 async def apps_get(call: Call) -> s.AppShape:
     """Get an app."""
-    return await _with_keys(call, call.database, await _app_of(call, call.database))
+    return await _with_keys(call, call.database, await find_named_app(call, call.database))
 
 
 async def _edited(write: Write, edit: s.OauthAppEdit) -> App:
-    return await actions.edit_app(write.tx, write.actor, await _app_of(write.call, write.tx), edit)
+    return await actions.edit_app(write.tx, write.actor, await find_named_app(write.call, write.tx), edit)
 
 
 @oauth_apps.patch("/orgs/{org}/oauth-apps/{client_id}", retry=Retry(UniqueViolation))
@@ -170,7 +170,7 @@ async def apps_delete(write: Write) -> None:
 
     Its installations, its tokens and the consents of its users are deleted, too.
     """
-    await actions.delete_app(write.tx, write.actor, await _app_of(write.call, write.tx))
+    await actions.delete_app(write.tx, write.actor, await find_named_app(write.call, write.tx))
 
 
 @both.post("/secrets", problems=(422,))
@@ -179,7 +179,7 @@ async def create_secret(write: Write) -> Created[s.SecretShape]:
 
     An app has at most two, so that you can rotate them without a gap.
     """
-    app = await _app_of(write.call, write.tx)
+    app = await find_named_app(write.call, write.tx)
     made, secret = await actions.add_secret(write.tx, write.actor, app)
     shape = shape_of(s.SecretShape, made)
     shape.client_secret = secret
@@ -189,14 +189,14 @@ async def create_secret(write: Write) -> Created[s.SecretShape]:
 @both.get("/secrets/{secret_id}")
 async def get_secret(call: Call, secret_id: int) -> s.SecretShape:
     """Get the facts about a client secret, without the secret."""
-    app = await _app_of(call, call.database)
+    app = await find_named_app(call, call.database)
     return shape_of(s.SecretShape, _with_id(await queries.list_secrets(call.database, app.id), secret_id))
 
 
 @both.delete("/secrets/{secret_id}")
 async def delete_secret(write: Write, secret_id: int) -> None:
     """Delete a client secret."""
-    await actions.remove_secret(write.tx, write.actor, await _app_of(write.call, write.tx), secret_id)
+    await actions.remove_secret(write.tx, write.actor, await find_named_app(write.call, write.tx), secret_id)
 
 
 @both.delete("/tokens")
@@ -205,20 +205,20 @@ async def revoke_tokens(write: Write) -> None:
 
     Users have to authorise it again.
     """
-    await actions.revoke_tokens(write.tx, write.actor, await _app_of(write.call, write.tx))
+    await actions.revoke_tokens(write.tx, write.actor, await find_named_app(write.call, write.tx))
 
 
 @apps.get("/orgs/{org}/apps/{slug}/keys")
 async def apps_list_keys(call: Call) -> list[s.KeyShape]:
     """List the keys of an app."""
-    app = await _app_of(call, call.database)
+    app = await find_named_app(call, call.database)
     return [shape_of(s.KeyShape, each) for each in await queries.list_keys(call.database, app.id)]
 
 
 @apps.post("/orgs/{org}/apps/{slug}/keys")
 async def apps_create_key(call: Call, create: s.KeyCreate) -> Created[s.KeyShape]:
     """Add a key to an app."""
-    app = await _app_of(call, call.database)  # before the work of making a key
+    app = await find_named_app(call, call.database)  # before the work of making a key
     key = await new_key() if create.public_key is None else _own_key(create.public_key)
     made = await call.database.in_transaction(lambda tx: actions.add_key(tx, actor_of(call), app, key))
     shape = shape_of(s.KeyShape, made)
@@ -229,7 +229,7 @@ async def apps_create_key(call: Call, create: s.KeyCreate) -> Created[s.KeyShape
 @apps.get("/orgs/{org}/apps/{slug}/keys/{key_id}")
 async def apps_get_key(call: Call, key_id: int) -> s.KeyShape:
     """Get a key of an app."""
-    app = await _app_of(call, call.database)
+    app = await find_named_app(call, call.database)
     return shape_of(s.KeyShape, _with_id(await queries.list_keys(call.database, app.id), key_id))
 
 
@@ -239,7 +239,7 @@ async def apps_delete_key(write: Write, key_id: int) -> None:
 
     The last key cannot be deleted: an app calls with a key.
     """
-    await actions.remove_key(write.tx, write.actor, await _app_of(write.call, write.tx), key_id)
+    await actions.remove_key(write.tx, write.actor, await find_named_app(write.call, write.tx), key_id)
 
 
 def _url(call: Call, app: App) -> str:

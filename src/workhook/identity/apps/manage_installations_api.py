@@ -40,8 +40,8 @@ def _shape(installation: Installation, base: str) -> s.OwnInstallationShape:
     )
 
 
-async def _installation_of(call: Call, reader: Reader, number: int) -> Installation:
-    """Raises `NotFound` for one on another organization."""
+async def find_named_installation(call: Call, reader: Reader, number: int) -> Installation:
+    """An installation on the organization of the path. Raises `NotFound`, also for one on another organization."""
     found = await queries.find_installation(reader, number)
     if found is None:
         raise NotFound()
@@ -82,7 +82,7 @@ async def installations_create(write: Write, create: s.InstallationCreate) -> Cr
 @routes.get(_ONE)
 async def installations_get(call: Call, installation_id: int) -> s.OwnInstallationShape:
     """Get an installation."""
-    return _shape(await _installation_of(call, call.database, installation_id), call.base)
+    return _shape(await find_named_installation(call, call.database, installation_id), call.base)
 
 
 @routes.patch(_ONE)
@@ -91,7 +91,7 @@ async def installations_update(write: Write, installation_id: int, edit: s.Insta
 
     New permissions that the app asks for take effect once they are granted here.
     """
-    installation = await _installation_of(write.call, write.tx, installation_id)
+    installation = await find_named_installation(write.call, write.tx, installation_id)
     selection = edit.repository_selection
     if selection == "selected" and edit.repositories is UNSET and installation.repository_ids is not None:
         selection = UNSET  # as it is
@@ -122,7 +122,7 @@ async def installations_delete(write: Write, installation_id: int) -> None:
     if remove not in ("true", "false"):
         message = "remove_webhooks must be true or false"
         raise Invalid(faults=[Fault("remove_webhooks", "invalid", message, resource=_RESOURCE)])
-    found = await _installation_of(write.call, write.tx, installation_id)
+    found = await find_named_installation(write.call, write.tx, installation_id)
     await installing.uninstall(write.tx, write.actor, found, remove_webhooks=remove == "true")
 
 
@@ -132,13 +132,17 @@ async def installations_suspend(write: Write, installation_id: int) -> None:
 
     Its tokens do nothing until the suspension is lifted.
     """
-    await installing.suspend(write.tx, write.actor, await _installation_of(write.call, write.tx, installation_id))
+    await installing.suspend(
+        write.tx, write.actor, await find_named_installation(write.call, write.tx, installation_id)
+    )
 
 
 @routes.delete(f"{_ONE}/suspended")
 async def installations_unsuspend(write: Write, installation_id: int) -> None:
     """Lift a suspension."""
-    await installing.unsuspend(write.tx, write.actor, await _installation_of(write.call, write.tx, installation_id))
+    await installing.unsuspend(
+        write.tx, write.actor, await find_named_installation(write.call, write.tx, installation_id)
+    )
 
 
 @routes.put(_REPOSITORY, access="installations.write", problems=(422,))

@@ -47,4 +47,5 @@ def places_of_organization(account: Account, role: str | None) -> list[Tab]:
     if role == "owner":
         places.append(Tab("webhooks", "/-/webhooks", "webhook", gettext("Webhooks")))
         places.append(Tab("audit", "/audit", "history", gettext("Audit log")))
+        places.append(Tab("settings", "/settings", "settings", gettext("Settings")))
     return places

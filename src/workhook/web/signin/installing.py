@@ -33,8 +33,8 @@ _NUMBER = re.compile(r"[0-9]{1,15}")
 routes = Routes(PAGES, "pages", etag=False)
 
 
-class Sent(NamedTuple):
-    """What the form says."""
+class RepositoryChoice(NamedTuple):
+    """What a form says of the repositories that an app may reach. `ticked`: their ids; `others`: names of more."""
 
     selection: str = ""
     ticked: frozenset[int] = frozenset()
@@ -59,7 +59,7 @@ async def page_install(call: Call) -> Answer:
     named = [each for each in free if str(each.id) == asked]
     state = call.query_text("state") or ""
     if named or len(owned) == len(free) == 1:
-        return await _ask(call, session, app, (named or free)[0], Sent(state=state))
+        return await _ask(call, session, app, (named or free)[0], RepositoryChoice(state=state))
     owner = await find_account_by_id(call.database, app.account_id)
     taken = [each.account for each in owned if each.installed]
     return page(
@@ -82,13 +82,13 @@ async def page_install_decide(call: Call) -> Answer:
     if fields.get("decision") != "install":
         return redirect("/")
     place = await _owned(call.database, session, app, fields.get("target_id", ""))
-    sent = _sent(fields)
+    sent = read_choice(fields)
     if fields.get("asked") != _asked(session, app, place):  # the app asks for something else now
         return await _ask(call, session, app, place, sent, changed=True)
 
     async def step(tx: Transaction) -> Installation:
         await _owned(tx, session, app, str(place.id))
-        ids = await _chosen(tx, place, sent)
+        ids = await chosen_repositories(tx, place, sent)
         actor = as_actor(call, session.user)
         return await installing.install(tx, actor, app, place, permissions=app.permissions, repository_ids=ids)
 
@@ -127,13 +127,14 @@ async def _owned(reader: Reader, session: Session, app: App, number: str) -> Acc
     raise Forbidden("Only an owner of an organization can install an app there.", code="missing_role")
 
 
-def _sent(fields: Mapping[str, str]) -> Sent:
+def read_choice(fields: Mapping[str, str]) -> RepositoryChoice:
+    """Of the form's fields."""
     ticked = [found for name in fields if (found := _TICKED.fullmatch(name))]
     ids = frozenset(int(each[1]) for each in ticked)
-    return Sent(fields.get("selection", ""), ids, fields.get("others", ""), fields.get("state", ""))
+    return RepositoryChoice(fields.get("selection", ""), ids, fields.get("others", ""), fields.get("state", ""))
 
 
-async def _chosen(tx: Transaction, place: Account, sent: Sent) -> list[int] | None:
+async def chosen_repositories(tx: Transaction, place: Account, sent: RepositoryChoice) -> list[int] | None:
     """Ids of repositories; None: all, those to come too. Raises `Invalid`."""
     if sent.selection == "all":
         return None
@@ -165,7 +166,7 @@ async def _ask(
     session: Session,
     app: App,
     place: Account,
-    sent: Sent,
+    sent: RepositoryChoice,
     *,
     faults: Sequence[str] = (),
     changed: bool = False,

@@ -264,11 +264,22 @@ _deleted = {flags: _trash(*flags) for flags in _FLAGS}
 
 
 async def list_deleted(
-    reader: Reader, actor: Actor, *, since: int, after: tuple[int, str] | None, limit: int
+    reader: Reader,
+    actor: Actor,
+    *,
+    since: int,
+    after: tuple[int, str] | None,
+    limit: int,
+    account_id: int | None = None,
 ) -> Sequence[Row]:
     """The projects that the caller could restore, the last deleted first: rows of id, title, deleted_at and type.
-    `after`: the deleted_at and id behind which to start."""
+    `after`: the deleted_at and id behind which to start. `account_id`: only those of the account; a confined token has
+    its own reach instead."""
     params: dict[str, object] = {"user_id": actor.user.id, "since": since, "limit": limit, **reach_params(actor)}
+    if account_id is not None:
+        assert actor.grants is None, "only sessions ask"
+        params[_WHOLE], params[_CHOSEN] = [account_id], []
     if after is not None:
         params["deleted_at"], params["after_id"] = after
-    return await reader.fetch_all(_deleted[actor.grants is not None, after is not None], params)
+    confined = actor.grants is not None or account_id is not None
+    return await reader.fetch_all(_deleted[confined, after is not None], params)

@@ -98,12 +98,18 @@ async def list_trash(call: Call, query: lists.ListQuery) -> Listed[TrashAnswer]:
 
     The last deleted first. After 30 days a project is removed for good, with everything in it.
     """
+    return await list_trash_of(call, query)
+
+
+async def list_trash_of(call: Call, query: lists.ListQuery, account_id: int | None = None) -> Listed[TrashAnswer]:
+    """`list_trash`; with `account_id` only the projects of that account, for somebody who has signed in."""
     found = await list_deleted(
         call.database,
         actor_of(call),
         since=now_ms() - KEPT_MS,
         after=lists.after(query, tuple[int, str]),
         limit=query.limit + 1,
+        account_id=account_id,
     )
     return _page(call, query, found)
 

@@ -1,0 +1,257 @@
+"""The OAuth apps and apps of an organization: the list, the form that makes and changes one, its secrets and keys."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import UNSET
+
+from workhook.core.errors import Invalid, Problem
+from workhook.core.secrecy import Secretive
+from workhook.http.calls import Answer
+from workhook.http.endpoints import Retry
+from workhook.identity.apps import actions, manage_api, queries
+from workhook.identity.apps import manage_schemas as s
+from workhook.identity.apps.manage_api import find_named_app
+from workhook.identity.apps.schemas import App, AppSecret
+from workhook.identity.context import Write
+from workhook.storage.database import UniqueViolation
+from workhook.storage.pages import Page
+from workhook.web.frame.places import Visit
+from workhook.web.frame.texts import gettext
+from workhook.web.organization import forms
+from workhook.web.organization.sites import AppPlaces, AppSite
+from workhook.web.organization.view import RefusedSection, entries, owned
+
+places = AppPlaces("apps")
+
+PER_PAGE = 50
+INSTALLATIONS_MAX = 100
+NAME_TAKEN = Retry(UniqueViolation)
+
+
+class MadeSecrets(Secretive, msgspec.Struct, frozen=True):
+    """What is shown this once. `pem`: a private key."""
+
+    client_secret: str = ""
+    pem: str = ""
+    file_name: str = ""
+
+
+@places.shown()
+async def show_list(visit: Visit, site: AppSite) -> Answer:
+    """List the apps of an organization."""
+    number = visit.call.query_integer("page", 1, low=1, high=10_000)
+    page = Page(PER_PAGE, (number - 1) * PER_PAGE)
+    found, total = await queries.list_apps(visit.database, site.organization.account.id, site.kind, page)
+    return visit.page(
+        "organization/apps.html",
+        site=site,
+        place=site.organization,
+        entries=entries(),
+        apps=found,
+        number=number,
+        more=number * PER_PAGE < total,
+    )
+
+
+@places.shown(new=True)
+async def show_new(visit: Visit, site: AppSite) -> Answer:
+    """Show the form of a new app."""
+    return _new_page(visit, site, forms.AppForm())
+
+
+@places.sent(new=True)
+async def create(visit: Visit, site: AppSite) -> Answer:
+    """Make an app. This page alone shows its secret and its private key."""
+    try:
+        shape = await _create(visit, forms.create_of(visit, site.kind))
+    except Invalid as problem:
+        return _new_page(visit, site, forms.form_again(visit.fields, problem))
+    pem = shape.pem if isinstance(shape, s.AppShape) and shape.pem is not UNSET else ""
+    app = await queries.find_client(visit.database, shape.client_id)
+    assert app is not None, "it was made just now"
+    secret = shape.client_secret if shape.client_secret is not UNSET else ""
+    return _made_page(visit, site, app, MadeSecrets(secret, pem, f"{app.slug}.pem"), created=True)
+
+
+async def _create(visit: Visit, wanted: s.OauthAppCreate) -> s.OauthAppShape:
+    if isinstance(wanted, s.AppCreate):
+        return (await manage_api.apps_create(visit.call, wanted)).body
+    made = await visit.change(lambda write: manage_api.oauth_apps_create(write, wanted), retry=NAME_TAKEN)
+    return made.body
+
+
+def _new_page(visit: Visit, site: AppSite, form: forms.AppForm) -> Answer:
+    return visit.page(
+        "organization/app_new.html",
+        status=422 if form.is_refused else 200,
+        site=site,
+        place=site.organization,
+        entries=entries(),
+        form=form,
+        permissions=forms.permissions(),
+        faults=form.problems,
+    )
+
+
+def _made_page(visit: Visit, site: AppSite, app: App, secrets: MadeSecrets, *, created: bool = False) -> Answer:
+    return visit.page(
+        "organization/secrets.html",
+        status=201,
+        has_secret=True,
+        site=site,
+        place=site.organization,
+        entries=entries(),
+        app=app,
+        secrets=secrets,
+        created=created,
+    )
+
+
+@places.shown("/*")
+async def show(visit: Visit, site: AppSite) -> Answer:
+    """Show an app: what it says of itself, its secrets and keys, and where it is installed."""
+    app = await find_named_app(visit.call, visit.database)
+    return await _app_page(visit, site, app, forms.form_of(app))
+
+
+async def _app_page(
+    visit: Visit, site: AppSite, app: App, form: forms.AppForm, refused: RefusedSection | None = None
+) -> Answer:
+    page = Page(INSTALLATIONS_MAX)
+    installed, total = ([], 0) if app.is_oauth else await queries.list_installations_of(visit.database, app.id, page)
+    return visit.page(
+        "organization/app.html",
+        status=422 if form.is_refused or refused else 200,
+        site=site,
+        place=site.organization,
+        entries=entries(),
+        app=app,
+        address=site.address(app),
+        form=form,
+        permissions=forms.permissions(),
+        refused=refused or RefusedSection(),
+        faults=[*form.problems, *(refused.faults if refused else ())],
+        secrets=await queries.list_secrets(visit.database, app.id),
+        secrets_max=actions.SECRETS_MAX,
+        keys=await queries.list_keys(visit.database, app.id),
+        keys_max=actions.KEYS_MAX,
+        installations=installed,
+        installations_total=total,
+        install_address=f"{visit.call.base_for_others}/apps/{app.slug}/installations/new",
+    )
+
+
+@places.sent("/*")
+async def update(visit: Visit, site: AppSite) -> Answer:
+    """Change what an app says of itself, and what it may do."""
+    app = await find_named_app(visit.call, visit.database)
+
+    async def change(write: Write) -> App:
+        return await actions.edit_app(write.tx, write.actor, await find_named_app(write.call, write.tx), edit)
+
+    try:
+        edit = forms.edit_of(visit, site.kind)
+        changed = await visit.change(change, retry=NAME_TAKEN)
+    except Invalid as problem:
+        return await _app_page(visit, site, app, forms.form_again(visit.fields, problem))
+    return visit.done(site.address(changed), gettext("The app was saved."))
+
+
+@places.sent("/*/secrets")
+async def add_secret(visit: Visit, site: AppSite) -> Answer:
+    """Make another client secret. This page alone shows it."""
+
+    async def add(write: Write) -> tuple[AppSecret, str]:
+        return await actions.add_secret(write.tx, write.actor, await find_named_app(write.call, write.tx))
+
+    app = await find_named_app(visit.call, visit.database)
+    try:
+        _, secret = await visit.change(add)
+    except Invalid as problem:
+        return await _refuse(visit, site, app, "secrets", problem)
+    return _made_page(visit, site, app, MadeSecrets(secret))
+
+
+async def _refuse(visit: Visit, site: AppSite, app: App, section: str, problem: Problem) -> Answer:
+    typed = visit.fields.get("public_key", "")
+    refused = RefusedSection(section, tuple(problem.reasons), "" if "PRIVATE KEY" in typed else typed)
+    return await _app_page(visit, site, app, forms.form_of(app), refused)
+
+
+@places.sent("/*/secrets/{secret_id}/delete")
+async def delete_secret(visit: Visit, site: AppSite) -> Answer:
+    """Delete a client secret."""
+    app = await find_named_app(visit.call, visit.database)
+    secret_id = visit.call.path_integer("secret_id")
+    await visit.change(lambda write: manage_api.delete_secret(write, secret_id))
+    return visit.done(f"{site.address(app)}#secrets", gettext("The client secret was deleted."))
+
+
+@places.sent("/*/revoke-tokens")
+async def revoke_tokens(visit: Visit, site: AppSite) -> Answer:
+    """Revoke every token of an app."""
+    app = await find_named_app(visit.call, visit.database)
+    await visit.change(manage_api.revoke_tokens)
+    return visit.done(site.address(app), gettext("Every token of the app was revoked."))
+
+
+@places.shown("/*/delete")
+async def ask_to_delete(visit: Visit, site: AppSite) -> Answer:
+    """Ask for the name of an app before it is deleted."""
+    return _delete_page(visit, site, await find_named_app(visit.call, visit.database))
+
+
+@places.sent("/*/delete")
+async def delete(visit: Visit, site: AppSite) -> Answer:
+    """Delete an app, if its name was typed."""
+    app = await find_named_app(visit.call, visit.database)
+    if visit.fields.get("name", "").strip() != app.name:
+        return _delete_page(visit, site, app, gettext("That is not the name of the app. Nothing was deleted."))
+    await visit.change(manage_api.apps_delete)
+    return visit.done(site.base, gettext("“%(name)s” was deleted.") % {"name": app.name})
+
+
+def _delete_page(visit: Visit, site: AppSite, app: App, fault: str = "") -> Answer:
+    return visit.page(
+        "organization/app_delete.html",
+        status=422 if fault else 200,
+        site=site,
+        place=site.organization,
+        entries=entries(),
+        app=app,
+        address=site.address(app),
+        faults=[fault] if fault else [],
+    )
+
+
+@places.post("/{owner}/settings/apps/{slug}/keys")
+async def add_key(visit: Visit) -> Answer:
+    """Add a key to an app. If it is made here, this page alone shows its private half."""
+    site, app = await _app_of_key(visit)
+    try:
+        wanted = visit.form(s.KeyCreate, "public_key")
+        shape = (await manage_api.apps_create_key(visit.call, wanted)).body
+    except Invalid as problem:
+        return await _refuse(visit, site, app, "keys", problem)
+    if shape.pem is UNSET:
+        return visit.done(f"{site.address(app)}#keys", gettext("The key was added."))
+    file_name = f"{app.slug}-{shape.id}.pem"
+    return _made_page(visit, site, app, MadeSecrets(pem=shape.pem, file_name=file_name))
+
+
+@places.post("/{owner}/settings/apps/{slug}/keys/{key_id}/delete")
+async def delete_key(visit: Visit) -> Answer:
+    """Delete a key of an app."""
+    site, app = await _app_of_key(visit)
+    key_id = visit.call.path_integer("key_id")
+    try:
+        await visit.change(lambda write: manage_api.apps_delete_key(write, key_id))
+    except Invalid as problem:
+        return await _refuse(visit, site, app, "keys", problem)
+    return visit.done(f"{site.address(app)}#keys", gettext("The key was deleted."))
+
+
+async def _app_of_key(visit: Visit) -> tuple[AppSite, App]:
+    organization = await owned(visit, "apps", visit.path("slug"))
+    return AppSite("app", organization), await find_named_app(visit.call, visit.database)

@@ -1,0 +1,121 @@
+"""The form of an app: what it shows, and the body of the API that it stands for, which has the same checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from workhook.core.errors import Problem
+from workhook.identity.apps import manage_schemas as s
+from workhook.identity.apps.schemas import LEVELS, App
+from workhook.identity.policy import PERMISSIONS
+from workhook.web.frame.places import Visit
+from workhook.web.frame.texts import gettext, text
+from workhook.web.hooks import forms
+
+PERMISSION = "permission."
+"""Before the permission, in the name of its field."""
+_TEXTS = ("name", "description", "homepage_url", "callback_urls", "public_key")
+_FIELDS = frozenset({*_TEXTS, "permissions", "public"})
+_LABELS = {
+    "repository_hooks": (text("Webhooks of projects"), text("and what they delivered")),
+    "organization_hooks": (text("Webhooks of the organization"), text("with all its events, and its audit log")),
+    "work": (text("Work"), text("projects, tasks, files, time and billing")),
+}
+_LEVELS = {"": text("nothing"), "read": text("see"), "write": text("see and change")}
+
+
+class Permission(NamedTuple):
+    """One that an app can have, in the reader's words. `levels`: value and words of each choice."""
+
+    name: str
+    label: str
+    hint: str
+    levels: list[tuple[str, str]]
+
+
+class AppForm(msgspec.Struct):
+    """The values of the form, and what is wrong with them: by field, and as a whole."""
+
+    values: dict[str, str] = {}
+    device_flow: bool = False
+    public: bool = False
+    permissions: Mapping[str, str] = {}
+    faults: dict[str, str] = {}
+    problems: list[str] = []
+
+    def value(self, name: str) -> str:
+        """Of a field; empty without one."""
+        return self.values.get(name, "")
+
+    @property
+    def is_refused(self) -> bool:
+        return bool(self.faults or self.problems)
+
+
+def form_of(app: App) -> AppForm:
+    """The form with what is stored."""
+    values = {"name": app.name, "description": app.description or "", "homepage_url": app.homepage_url or ""}
+    values["callback_urls"] = "\n".join(app.callback_urls)
+    return AppForm(values, app.device_flow, app.public, app.permissions)
+
+
+def form_again(fields: Mapping[str, str], problem: Problem) -> AppForm:
+    """The form as it was sent, with what is wrong. What was typed is kept, but a private key is not shown again."""
+    values = {name: fields.get(name, "") for name in _TEXTS}
+    if "PRIVATE KEY" in values["public_key"]:
+        values["public_key"] = ""
+    form = AppForm(values, "device_flow" in fields, "public" in fields, _permissions(fields))
+    form.faults, form.problems = forms.faults_of(problem)
+    for name in [each for each in form.faults if each not in _FIELDS]:
+        form.problems.append(form.faults.pop(name))
+    return form
+
+
+def create_of(visit: Visit, kind: str) -> s.OauthAppCreate:
+    """An app to register, with `AppCreate` for an app. Raises `Invalid`."""
+    values = _values(visit.fields, kind)
+    if kind == "oauth":
+        return visit.form(s.OauthAppCreate, **values)
+    return visit.form(s.AppCreate, "public_key", **values)
+
+
+def edit_of(visit: Visit, kind: str) -> s.OauthAppEdit:
+    """A change of an app, with `AppEdit` for an app. Raises `Invalid`."""
+    return visit.form(s.OauthAppEdit if kind == "oauth" else s.AppEdit, **_values(visit.fields, kind))
+
+
+def _values(fields: Mapping[str, str], kind: str) -> dict[str, object]:
+    """As the API's body has them."""
+    values: dict[str, object] = {
+        "name": fields.get("name", "").strip(),
+        "description": fields.get("description", "").replace("\r\n", "\n").strip() or None,
+        "homepage_url": fields.get("homepage_url", "").strip() or None,
+        "callback_urls": [line for each in fields.get("callback_urls", "").splitlines() if (line := each.strip())],
+        "device_flow": "device_flow" in fields,
+    }
+    if kind == "app":
+        values |= {"permissions": _permissions(fields), "public": "public" in fields}
+    return values
+
+
+def _permissions(fields: Mapping[str, str]) -> dict[str, str]:
+    given = {name: fields.get(PERMISSION + name, "") for name in PERMISSIONS}
+    return {name: level for name, level in given.items() if level}
+
+
+def permissions() -> list[Permission]:
+    """All that there are."""
+    levels = [(level, gettext(_LEVELS[level])) for level in ("", *LEVELS)]
+    return [Permission(name, gettext(_LABELS[name][0]), gettext(_LABELS[name][1]), levels) for name in PERMISSIONS]
+
+
+def in_words(granted: Mapping[str, str]) -> list[str]:
+    """A phrase for each permission that was granted."""
+    return [
+        f"{gettext(_LABELS[name][0])}: {gettext(_LEVELS[granted[name]])}"
+        for name in PERMISSIONS
+        if granted.get(name) in LEVELS
+    ]

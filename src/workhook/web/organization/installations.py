@@ -1,0 +1,253 @@
+"""The apps that are installed on an organization: what each may do and where, suspending and uninstalling."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, TypeVar
+from urllib.parse import quote
+
+from workhook.core.errors import Invalid
+from workhook.http.calls import Answer
+from workhook.identity.apps import installing, queries
+from workhook.identity.apps.manage_installations_api import find_named_installation
+from workhook.identity.apps.schemas import Installation
+from workhook.identity.context import Write
+from workhook.identity.oauth.grants import covers, wanted
+from workhook.identity.queries import find_account_by_id
+from workhook.identity.schemas import Organization, Repository
+from workhook.storage.pages import Page
+from workhook.web.frame.flash import Undo
+from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.texts import gettext, ngettext
+from workhook.web.organization import forms
+from workhook.web.organization.view import RefusedSection, entries, owned, settings_address
+from workhook.web.signin.installing import (
+    LISTED_MAX,
+    PATH,
+    RepositoryChoice,
+    chosen_repositories,
+    read_choice,
+)
+
+T = TypeVar("T")
+
+places = Places("installations")
+
+PER_PAGE = 50
+PART = "installations"
+
+
+class InstallForm(NamedTuple):
+    """Which app to install, as it was typed, and what is wrong with that."""
+
+    app: str = ""
+    faults: tuple[str, ...] = ()
+
+
+@places.get("/{owner}/settings/installations")
+async def show_list(visit: Visit) -> Answer:
+    """List the apps that are installed on an organization."""
+    return await _list_page(visit, await owned(visit), InstallForm())
+
+
+async def _list_page(visit: Visit, place: Organization, form: InstallForm) -> Answer:
+    number = visit.call.query_integer("page", 1, low=1, high=10_000)
+    page = Page(PER_PAGE, (number - 1) * PER_PAGE)
+    found, total = await queries.list_installations_on(visit.database, place.account.id, page)
+    return visit.page(
+        "organization/installations.html",
+        status=422 if form.faults else 200,
+        place=place,
+        entries=entries(),
+        installations=found,
+        asks_for_more=asks_for_more,
+        in_words=forms.in_words,
+        number=number,
+        more=number * PER_PAGE < total,
+        form=form,
+        faults=list(form.faults),
+    )
+
+
+@places.post("/{owner}/settings/installations")
+async def begin(visit: Visit) -> Answer:
+    """Lead to the page on which the app that was named is installed."""
+    place = await owned(visit)
+    typed = visit.fields.get("app", "").strip()
+    name = typed.rstrip("/").removesuffix("/installations/new").rpartition("/")[2]
+    app = await queries.find_slug(visit.database, name)
+    if app is not None and not app.is_oauth:
+        for each in await queries.list_owned(visit.database, visit.actor.user.id, app):
+            if each.account.id == place.account.id:
+                path = PATH.format(slug=quote(app.slug, safe=""))
+                return visit.done(f"{path}?target_id={each.account.id}")
+    fault = gettext("There is no app with this name that can be installed here.")
+    return await _list_page(visit, place, InstallForm(typed, (fault,)))
+
+
+@places.get("/{owner}/settings/installations/{installation_id}")
+async def show(visit: Visit) -> Answer:
+    """Show what an installed app may do, and where."""
+    place, found = await _found(visit)
+    return await _page(visit, place, found, _choice_of(found))
+
+
+async def _found(visit: Visit, *return_to: str) -> tuple[Organization, Installation]:
+    place = await owned(visit, *return_to)
+    number = visit.call.path_integer("installation_id")
+    return place, await find_named_installation(visit.call, visit.database, number)
+
+
+async def _sent_to(visit: Visit) -> tuple[Organization, Installation]:
+    """Of a form below the page of an installation, which leads back there."""
+    return await _found(visit, PART, visit.path("installation_id"))
+
+
+def asks_for_more(installation: Installation) -> bool:
+    """Whether the app asks for permissions by now that it was not granted."""
+    app = installation.app
+    granted = frozenset(f"{name}:{level}" for name, level in installation.permissions.items())
+    return not covers(app, granted, wanted(app, frozenset()))
+
+
+def _choice_of(installation: Installation) -> RepositoryChoice:
+    chosen = installation.repository_ids
+    return RepositoryChoice("all") if chosen is None else RepositoryChoice("selected", chosen)
+
+
+async def _page(
+    visit: Visit,
+    place: Organization,
+    found: Installation,
+    choice: RepositoryChoice,
+    refused: RefusedSection | None = None,
+) -> Answer:
+    reader = visit.database
+    listed, total = await queries.list_repositories(reader, place.account, None, visit.actor.user.id, Page(LISTED_MAX))
+    if refused is None:
+        choice = choice._replace(others=" ".join(each.name for each in await _beyond(visit, found, listed)))
+    return visit.page(
+        "organization/installation.html",
+        status=422 if refused else 200,
+        place=place,
+        entries=entries(),
+        installation=found,
+        address=_address(place, found),
+        developer=await find_account_by_id(reader, found.app.account_id),
+        granted=forms.in_words(found.permissions),
+        asked=forms.in_words(found.app.permissions) if asks_for_more(found) else [],
+        asked_key=_asked_key(found),
+        repositories=listed,
+        more=total > len(listed),
+        choice=choice,
+        refused=refused or RefusedSection(),
+        faults=list(refused.faults) if refused else [],
+    )
+
+
+async def _beyond(visit: Visit, found: Installation, listed: list[Repository]) -> list[Repository]:
+    """The repositories that were chosen and stand behind those that the page lists."""
+    ids = (found.repository_ids or frozenset()) - {each.id for each in listed}
+    return await queries.named_repositories(visit.database, found, names=(), ids=ids) if ids else []
+
+
+def _asked_key(found: Installation) -> str:
+    """What the app asks for. The form brings it back, so that nobody allows what another page showed."""
+    return " ".join(sorted(wanted(found.app, frozenset())))
+
+
+def _address(place: Organization, found: Installation, *more: str) -> str:
+    return settings_address(place.account, PART, str(found.id), *more)
+
+
+@places.post("/{owner}/settings/installations/{installation_id}/repositories")
+async def choose_repositories(visit: Visit) -> Answer:
+    """Choose on which projects an installed app acts."""
+    place, found = await _sent_to(visit)
+    choice = read_choice(visit.fields)
+
+    async def change(write: Write, locked: Installation) -> None:
+        ids = await chosen_repositories(write.tx, place.account, choice)
+        await installing.edit_installation(write.tx, write.actor, locked, repository_ids=ids)
+
+    try:
+        await _change(visit, change)
+    except Invalid as problem:
+        refused = RefusedSection("repositories", tuple(problem.reasons))
+        return await _page(visit, place, found, choice, refused)
+    return visit.done(_address(place, found), gettext("The app acts on what you chose."))
+
+
+async def _change(visit: Visit, step: Callable[[Write, Installation], Awaitable[T]]) -> T:
+    """Run `step` in one transaction, with the installation as it is in that."""
+
+    async def once(write: Write) -> T:
+        number = write.call.path_integer("installation_id")
+        return await step(write, await find_named_installation(write.call, write.tx, number))
+
+    return await visit.change(once)
+
+
+@places.post("/{owner}/settings/installations/{installation_id}/permissions")
+async def allow(visit: Visit) -> Answer:
+    """Allow an installed app what it asks for by now."""
+    place, found = await _sent_to(visit)
+
+    async def change(write: Write, locked: Installation) -> None:
+        if visit.fields.get("asked") != _asked_key(locked):
+            raise Invalid(gettext("The app asks for something else by now. Read it once more."))
+        await installing.edit_installation(write.tx, write.actor, locked, permissions=locked.app.permissions)
+
+    try:
+        await _change(visit, change)
+    except Invalid as problem:
+        _, now = await _sent_to(visit)
+        refused = RefusedSection("permissions", tuple(problem.reasons))
+        return await _page(visit, place, now, _choice_of(now), refused)
+    return visit.done(_address(place, found), gettext("The app may do what it asks for."))
+
+
+@places.post("/{owner}/settings/installations/{installation_id}/suspended")
+async def suspend(visit: Visit) -> Answer:
+    """Suspend an installed app, or let it act again."""
+    place, found = await _sent_to(visit)
+    suspended = visit.fields.get("suspended") == "1"
+
+    async def change(write: Write, locked: Installation) -> None:
+        step = installing.suspend if suspended else installing.unsuspend
+        await step(write.tx, write.actor, locked)
+
+    await _change(visit, change)
+    text = gettext("%(app)s is suspended.") if suspended else gettext("%(app)s can act again.")
+    undo = Undo(_address(place, found, "suspended"), {"suspended": "0" if suspended else "1"})
+    return visit.done(_address(place, found), text % {"app": found.app.name}, undo=undo)
+
+
+@places.get("/{owner}/settings/installations/{installation_id}/uninstall")
+async def ask_to_uninstall(visit: Visit) -> Answer:
+    """Ask whether to uninstall an app."""
+    place, found = await _found(visit)
+    return visit.page(
+        "organization/uninstall.html",
+        place=place,
+        entries=entries(),
+        installation=found,
+        address=_address(place, found),
+    )
+
+
+@places.post("/{owner}/settings/installations/{installation_id}/uninstall")
+async def uninstall(visit: Visit) -> Answer:
+    """Uninstall an app, with the webhooks that it made if the box was ticked."""
+    place, found = await _found(visit)
+    remove = "remove_webhooks" in visit.fields
+
+    async def change(write: Write, locked: Installation) -> list[str]:
+        return await installing.uninstall(write.tx, write.actor, locked, remove_webhooks=remove)
+
+    webhooks = await _change(visit, change)
+    said = gettext("%(app)s was uninstalled.") % {"app": found.app.name}
+    if webhooks and not remove:
+        left = ngettext("%(num)d webhook that it made stays.", "%(num)d webhooks that it made stay.", len(webhooks))
+        said += " " + left % {"num": len(webhooks)}
+    return visit.done(settings_address(place.account, PART), said)
