@@ -51,6 +51,7 @@ def fill(folder: Path) -> Filled:
         _oauth(server)
         _import(server, walls.beyond.world.organization, folder)
         _receiver(server, walls.beyond.world)
+        _calendar(server, walls.beyond.world)
         world, token = walls.beyond.world, walls.beyond.world.token
         task = walls.site.scene.task(assignees=[walls.site.cast.people["owner"].login])
         walls.site.owners["classic"].client.patch(
@@ -130,6 +131,13 @@ def _receiver(server: Server, world: World) -> None:
         [hook] = [each for each in hooks if "/receive/" in each["config"]["url"]]
         client.patch(f"{world.repo_path}/hooks/{hook['id']}", json={"active": False}).raise_for_status()
         client.post(hook["config"]["url"], content=UNICODE.encode()).raise_for_status()
+
+
+def _calendar(server: Server, world: World) -> None:
+    """An address at which a calendar program asks for deadlines."""
+    with Browser.of(server, world.owner) as browser:
+        made = browser.fill_csrf(f"/{world.full_name}/calendar/feed/renew", feed="project")
+        assert made.status_code == 200, made.text
 
 
 def _command(server: Server, *words: str) -> Any:
