@@ -24,6 +24,7 @@ export default class extends Controller {
       [this.element, "turbo:before-morph-element", (event) => this.keep(event)],
     ]
     for (const [target, name, listener] of this.events) target.addEventListener(name, listener)
+    if (this.inputTarget.files.length) this.chosen() // while this script was on its way
   }
 
   disconnect() {
