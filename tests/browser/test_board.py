@@ -126,6 +126,47 @@ async def test_a_card_is_dragged_by_a_finger(visit: Visits, team: Team, filled: 
     await expect(filled.card(page, filled.tasks[0], onto)).to_be_visible()
 
 
+async def test_a_finger_that_has_scrolled_carries_a_card_to_the_last_column(
+    visit: Visits, server: Server, team: Team, filled: Filled
+) -> None:
+    """What scrolls in the middle of it lets go of nothing, and the board follows a card to its edge."""
+    with server.client(team.owner.token) as api:
+        for number in range(12):
+            api.post(f"/api/v1/columns/{filled.columns[0]}/tasks", json={"title": f"Card {number}"}).raise_for_status()
+    page = await visit(filled.base, team.owner, width=360, touch=True)
+    await ready(page)
+    finger = Finger(page, await page.context.new_cdp_session(page))
+    low, high = page.get_by_role("link", name="Card 1", exact=True), page.locator(f"#{filled.tasks[0]} .card-facts")
+    await finger.down(low)
+    await finger.move(high)
+    await page.wait_for_function("scrollY > 0")
+    await finger.up()
+    card = page.locator(f"#{filled.tasks[2]}")
+    await card.scroll_into_view_if_needed()
+    await finger.down(card.locator(".card-facts"))
+    await expect(card).to_have_class(re.compile("sortable-chosen"))
+    edge = page.locator("#testing-edge")
+    await page.evaluate(_EDGE)
+    await finger.move(edge)
+    last = page.locator(f"#{filled.columns[2]} .cards")
+    await expect(last).to_be_in_viewport(ratio=0.3)
+    await finger.move(last)
+    await finger.move(last, steps=3)  # it stands still by now
+    await expect(last.locator(".board-card")).to_have_count(1)
+    await finger.up()
+    await expect(filled.card(page, filled.tasks[2], 2)).to_be_visible()
+    await expect(page.get_by_text("is number 1 in “Done” now.")).to_be_visible()
+
+
+# Where a finger holds still at the right edge of the window, on the height of the first cards.
+_EDGE = """() => {
+  const edge = document.createElement('i')
+  edge.id = 'testing-edge'
+  edge.style.cssText = 'position: fixed; right: 6px; top: 60%; width: 4px; height: 4px; pointer-events: none'
+  document.body.append(edge)
+}"""
+
+
 async def test_a_card_is_moved_by_the_keyboard_alone(visit: Visits, team: Team, filled: Filled) -> None:
     page = await visit(filled.base, team.owner)
     await ready(page)

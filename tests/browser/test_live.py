@@ -52,3 +52,40 @@ async def test_a_form_on_its_way_is_not_given_up_for_the_change_of_another(
         await expect(page.get_by_role("link", name="From afar")).to_be_visible()
         tasks = api.get(f"/api/v1/columns/{column}/tasks").json()["tasks"]
         assert sorted(each["title"] for each in tasks) == ["From afar", "Slowly sent"]
+
+
+async def test_times_stay_those_of_the_reader_when_the_page_is_refreshed(
+    visit: Visits, server: Server, team: Team
+) -> None:
+    with server.client(team.owner.token) as api:
+        columns = f"/api/v1/projects/{team.world.project_id}/columns"
+        column = api.post(columns, json={"title": "To do"}).json()["column"]["id"]
+        body = {"title": "Due", "deadline": "2031-05-06T12:00:00Z"}
+        api.post(f"/api/v1/columns/{column}/tasks", json=body).raise_for_status()
+        page = await visit(f"/{team.world.full_name}", team.member)
+        await expect(page.locator("[data-live-state=open]")).to_be_attached()
+        await expect(page.locator(".board-card time")).to_have_text("May 6, 2031")
+        api.post(f"/api/v1/columns/{column}/tasks", json={**body, "title": "From afar", "position": 0})
+        await expect(page.get_by_role("link", name="From afar")).to_be_visible()
+        await expect(page.locator(".board-card time")).to_have_text(["May 6, 2031", "May 6, 2031"])
+
+
+async def test_who_has_no_connection_is_told(visit: Visits, server: Server, team: Team) -> None:
+    with server.client(team.owner.token) as api:
+        columns = f"/api/v1/projects/{team.world.project_id}/columns"
+        api.post(columns, json={"title": "To do"}).raise_for_status()
+    visit.expect_trouble("ERR_INTERNET_DISCONNECTED")
+    visit.expect_trouble("Failed to fetch")
+    page = await visit(f"/{team.world.full_name}", team.member)
+    await expect(page.locator("[data-live-state=open]")).to_be_attached()
+    await page.context.set_offline(True)
+    await page.get_by_label("Add a card").fill("In a tunnel")
+    await page.keyboard.press("Enter")
+    told = page.get_by_text("The server cannot be reached.")
+    await expect(told).to_be_visible()
+    await page.get_by_role("link", name="List").click()
+    await expect(told).to_be_visible()
+    await expect(page.get_by_label("Add a card")).to_have_value("In a tunnel")
+    await page.context.set_offline(False)
+    await page.get_by_label("Add a card").press("Enter")
+    await expect(page.get_by_role("link", name="In a tunnel")).to_be_visible()

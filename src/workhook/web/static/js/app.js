@@ -33,4 +33,20 @@ async function loadControllers() {
   }
 }
 document.addEventListener("turbo:load", loadControllers)
+
+// Without a connection a form would do nothing, and a link lead to an empty page of the browser.
+function tellUnreachable() {
+  const told = document.getElementById("unreachable")
+  const shown = document.querySelector("#toasts [data-unreachable]")
+  if (!told || shown) return
+  const toast = told.content.firstElementChild.cloneNode(true)
+  toast.dataset.unreachable = ""
+  document.getElementById("toasts").append(toast)
+}
+document.addEventListener("turbo:fetch-request-error", tellUnreachable)
+document.addEventListener("turbo:before-visit", (event) => {
+  if (navigator.onLine) return
+  event.preventDefault()
+  tellUnreachable()
+})
 loadControllers()

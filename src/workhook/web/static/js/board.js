@@ -25,6 +25,10 @@ export default class extends Controller {
     if (!("mayMove" in list.dataset)) return
     list.sortable = Sortable.create(list, {
       group: "cards", animation: 120, delay: 150, delayOnTouchOnly: true, draggable: ".board-card", filter: "input", preventOnFilter: false,
+      supportPointer: false, // a finger that scrolled would leave its card in hand: Sortable does not hear `pointercancel`
+      forceFallback: matchMedia("(pointer: coarse)").matches, // what a finger drags to the edge scrolls the board
+      fallbackOnBody: true, scrollSensitivity: 60, scrollSpeed: 16,
+      onChoose: () => navigator.vibrate?.(10),
       onStart: () => { this.element.dataset.busy = "" },
       onEnd: (event) => this.dropped(event),
     })

@@ -8,14 +8,29 @@ export default class extends Controller {
   static values = { style: { type: String, default: "relative" } }
 
   connect() {
-    this.at = new Date(this.element.dateTime)
-    this.element.title = this.moment()
-    this.show()
+    this.read()
+    // A refresh of the page brings the text of the server again, in UTC.
+    this.same = (event) => { if (event.target === this.element && this.isSame(event.detail.newElement)) event.preventDefault() }
+    this.morphed = (event) => { if (event.target === this.element) this.read() }
+    this.element.addEventListener("turbo:before-morph-element", this.same)
+    this.element.addEventListener("turbo:morph-element", this.morphed)
     if (this.styleValue === "relative") this.timer = setInterval(() => this.show(), AGAIN_MS)
   }
 
   disconnect() {
     clearInterval(this.timer)
+    this.element.removeEventListener("turbo:before-morph-element", this.same)
+    this.element.removeEventListener("turbo:morph-element", this.morphed)
+  }
+
+  isSame(other) {
+    return other?.dateTime === this.element.dateTime && other.dataset.whenStyleValue === this.element.dataset.whenStyleValue
+  }
+
+  read() {
+    this.at = new Date(this.element.dateTime)
+    this.element.title = this.moment()
+    this.show()
   }
 
   show() {
