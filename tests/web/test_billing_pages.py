@@ -215,12 +215,13 @@ def test_time_whose_line_is_removed_can_be_invoiced_again(studio: Studio) -> Non
     path = f"{studio.base}/billing/{made}"
 
     def held(timesheet: str) -> bool:
-        return "The entry is on an invoice." in page_of(studio.member, f"{studio.base}/time/{timesheet}")
+        return "The entry is on an invoice." in page_of(studio.owner, f"{studio.base}/time/{timesheet}")
 
     assert all(held(each) for each in ids)
     form = next(each for each in forms(studio.member.get(path)) if each.action == f"{path}/lines/1/remove")
     answer = studio.member.post(form.action, form.fields)
     assert sum(held(each) for each in ids) == 1
+    assert len(described(studio, path)) == 1
     assert undo(studio.member, answer).status_code == 303
     assert all(held(each) for each in ids)
     assert len(described(studio, path)) == 2

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import UNSET, UnsetType
-
 from workhook.core.errors import Conflict, Invalid, NotFound
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
@@ -69,26 +67,22 @@ def _find(items: Sequence[Item], index: int, was: str) -> int:
     return found[0]
 
 
-async def _write_lines(
-    write: Write, invoice: Invoice, items: Sequence[Item | InvoiceItemInput], *, released: str | None = None
-) -> None:
-    """`released`: the timesheet that can be invoiced again. Raises what `edit_invoice` does."""
+async def _write_lines(write: Write, invoice: Invoice, items: Sequence[Item | InvoiceItemInput]) -> None:
+    """Raises what `edit_invoice` does."""
     if len(items) > ITEMS_MAX:
         raise Conflict(f"An invoice has at most {ITEMS_MAX} lines. Make another one.", code="too_many_items")
-    times: list[str] | UnsetType = UNSET
-    if released is not None:
-        claimed = await drafting.lock_times(write.tx, (await _repository(write, invoice)), [], invoice.id)
-        times = [each.id for each in claimed if each.id != released]
     given = [
         InvoiceItemInput(each.description, each.qty, each.unit_price_minor) if isinstance(each, Item) else each
         for each in items
     ]
-    await api.edit_invoice(write, invoice.id, InvoiceEdit(invoice_items=given, timesheet_ids=times))
+    await api.edit_invoice(write, invoice.id, InvoiceEdit(invoice_items=given))
 
 
-async def _repository(write: Write, invoice: Invoice) -> int:
-    access, _ = await api.find_invoice(write.tx, write.actor, invoice.id)
-    return access.repository.id
+async def _write_times(write: Write, access: Access, invoice: Invoice, *, added: str = "", released: str = "") -> None:
+    """Claim a timesheet, or release one with its line: among lines that look the same, no other is taken for its."""
+    claimed = await drafting.lock_times(write.tx, access.repository.id, [], invoice.id)
+    kept = [each.id for each in claimed if each.id != released]
+    await api.edit_invoice(write, invoice.id, InvoiceEdit(timesheet_ids=[*kept, added] if added else kept))
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/lines")
@@ -120,9 +114,7 @@ async def add_time(visit: Visit) -> Answer:
 
     async def add(write: Write) -> None:
         _, current = await api.lock_invoice(write, invoice.id)
-        claimed = await drafting.lock_times(write.tx, access.repository.id, [], current.id)
-        wanted = [*(each.id for each in claimed), visit.fields.get("timesheet_id", "")]
-        await api.edit_invoice(write, current.id, InvoiceEdit(timesheet_ids=wanted))
+        await _write_times(write, access, current, added=visit.fields.get("timesheet_id", ""))
 
     await visit.change(add)
     return visit.done(f"{invoice_address(visit)}#lines", gettext("The line was added."))
@@ -190,7 +182,7 @@ async def _line_page(visit: Visit, access: Access, invoice: Invoice, form: Billi
 @places.post("/{owner}/{project}/billing/{invoice_id}/lines/{number}/remove")
 async def remove_line(visit: Visit) -> Answer:
     """Remove a line of a draft. If it was made from time, that can be invoiced again."""
-    _, invoice = await invoice_at(visit)
+    access, invoice = await invoice_at(visit)
     index, was = _number_of(visit), visit.fields.get("was", "")
 
     async def remove(write: Write) -> tuple[int, Item]:
@@ -198,7 +190,10 @@ async def remove_line(visit: Visit) -> Answer:
         items = [*rules.items_of(current.items)]
         place = _find(items, index, was)
         gone = items.pop(place)
-        await _write_lines(write, current, items, released=gone.timesheet_id)
+        if gone.timesheet_id is not None:
+            await _write_times(write, access, current, released=gone.timesheet_id)
+        else:
+            await _write_lines(write, current, items)
         return place, gone
 
     place, gone = await visit.change(remove)
