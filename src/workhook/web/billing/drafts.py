@@ -12,7 +12,7 @@ from workhook.http.currencies import CODES
 from workhook.identity.context import Write
 from workhook.web.billing.view import (
     BillingForm,
-    Changed,
+    ChangedMeanwhile,
     billing_page,
     changed_form,
     digest,
@@ -107,7 +107,7 @@ async def save_details(visit: Visit) -> Answer:
     try:
         edit = _read(visit, InvoiceEdit)
         await visit.change(lambda write: _save(visit, write, invoice.id, edit))
-    except Changed as problem:
+    except ChangedMeanwhile as problem:
         _, invoice = await invoice_at(visit)
         form = changed_form(visit.fields, values_of(invoice))
         return await _form_page(visit, access, form, invoice=invoice, status=problem.status)
@@ -118,16 +118,16 @@ async def save_details(visit: Visit) -> Answer:
 
 
 async def _save(visit: Visit, write: Write, invoice_id: str, edit: InvoiceEdit) -> None:
-    """Raises `Changed` where somebody else did, and whatever the action raises."""
+    """Raises `ChangedMeanwhile` where somebody else did, and whatever the action raises."""
     _, current = await api.lock_invoice(write, invoice_id)
     late = is_late(visit.fields, values_of(current))
     if late and current.status == "draft":
-        raise Changed
+        raise ChangedMeanwhile
     if visit.fields.get("due", "") == day(current.due):
         edit.due = UNSET  # a date alone would take its time of day away
     await api.edit_invoice(write, invoice_id, edit)
     if late:  # the rule has let pass what was changed of an invoice that was issued meanwhile
-        raise Changed
+        raise ChangedMeanwhile
 
 
 async def _form_page(

@@ -14,7 +14,7 @@ from workhook.identity.context import Write
 from workhook.web.billing.view import (
     UNDO_MAX_CHARS,
     BillingForm,
-    Changed,
+    ChangedMeanwhile,
     billing_page,
     changed_form,
     form_again,
@@ -58,12 +58,15 @@ def _number_of(visit: Visit) -> int:
 
 
 def _find(items: Sequence[Item], index: int, was: str) -> int:
-    """Where the line is that a page has shown at `index`: it moves where others before it go. Raises `Changed`."""
+    """Where the line is that a page has shown at `index`: it moves where others before it go.
+
+    Raises `ChangedMeanwhile`.
+    """
     found = [place for place, each in enumerate(items) if line_digest(each) == was]
     if index in found:
         return index
     if len(found) != 1:
-        raise Changed
+        raise ChangedMeanwhile
     return found[0]
 
 
@@ -153,7 +156,7 @@ async def save_line(visit: Visit) -> Answer:
     try:
         line = _read(visit)
         await visit.change(lambda write: save(write, line))
-    except Changed as problem:
+    except ChangedMeanwhile as problem:
         access, invoice = await invoice_at(visit)
         items = rules.items_of(invoice.items)
         form = changed_form(visit.fields, _values_of(items[index]) if index < len(items) else None)

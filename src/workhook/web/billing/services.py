@@ -11,7 +11,7 @@ from workhook.http.calls import Answer
 from workhook.http.currencies import CODES
 from workhook.identity.context import Write
 from workhook.identity.queries import find_account, find_member_role
-from workhook.web.billing.view import BillingForm, Changed, changed_form, digest, form_again, is_late
+from workhook.web.billing.view import BillingForm, ChangedMeanwhile, changed_form, digest, form_again, is_late
 from workhook.web.frame import paging
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.formats import typed_amount
@@ -207,13 +207,13 @@ async def save_service(visit: Visit) -> Answer:
     async def save(write: Write, edit: ServiceEdit) -> None:
         current = await api.lock_service(write, service.id)
         if is_late(_ticked(visit), values_of(current)):
-            raise Changed
+            raise ChangedMeanwhile
         await api.edit_service(write, service.id, edit)
 
     try:
         edit = _read(visit, ServiceEdit)
         await visit.change(lambda write: save(write, edit))
-    except Changed as problem:
+    except ChangedMeanwhile as problem:
         owner, service = await _find(visit)
         form = changed_form(_ticked(visit), values_of(service))
         return await _service_page(visit, owner, service, form=form, status=problem.status)
@@ -254,10 +254,10 @@ async def _change_prices(visit: Visit, service_id: str, change: Any) -> None:
 
 
 def _others(prices: tuple[ServicePrice, ...], price_id: str) -> tuple[ServicePrice, list[ServicePriceParameters]]:
-    """The price, and the rest. Raises `Changed` if somebody else has removed it."""
+    """The price, and the rest. Raises `ChangedMeanwhile` if somebody else has removed it."""
     found = next((each for each in prices if each.id == price_id), None)
     if found is None:
-        raise Changed
+        raise ChangedMeanwhile
     return found, [parameters_of(each) for each in prices if each.id != price_id]
 
 

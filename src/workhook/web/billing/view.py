@@ -26,7 +26,7 @@ UNDO_MAX_CHARS = 500
 """The longest description of a line whose removal can be undone: what undoes it travels in a cookie."""
 
 
-class Changed(Conflict):
+class ChangedMeanwhile(Conflict):
     """Somebody else has changed what the form shows since its page was made."""
 
     def __init__(self) -> None:
