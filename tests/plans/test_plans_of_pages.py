@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from sqlalchemy.sql.expression import Executable
@@ -21,9 +21,12 @@ from workhook.identity.schemas import Account, Actor, Repository
 from workhook.storage import Row
 from workhook.storage.statements import Params
 from workhook.work.access import Access
+from workhook.work.credits.ledger import list_newest_entries
 from workhook.work.feeds import feeds
 from workhook.work.feeds import queries as due
+from workhook.work.invoices.drafting import list_invoices
 from workhook.work.invoices.due import list_due
+from workhook.work.invoices.schemas import InvoiceList
 from workhook.work.projects.listing import list_newest
 from workhook.work.tasks import assigned
 from workhook.work.timesheets.queries import find_running
@@ -67,10 +70,35 @@ ASKS: dict[str, Ask] = {
 }
 
 
-def _access() -> Access:
+def _access(role: Literal["member", "client"] = "member") -> Access:
     owner = Account(filled.OTHER_ORGANIZATION_ID, "organization", "others", None, None, None, 1, 1)
     project = Repository(filled.OTHER_REPOSITORY_ID, "prj_other", owner, "x", "X", False, False, 1, 1)
-    return Access(_actor(), project, "member")
+    return Access(_actor(), project, role)
+
+
+def _invoices(role: Literal["member", "client"], after: str | None = None) -> Ask:
+    wanted = InvoiceList(per_page=PER_PAGE)
+
+    def ask(reader: Asking) -> Awaitable[Any]:
+        return list_invoices(
+            reader,  # type: ignore[arg-type]
+            _access(role),
+            wanted,
+            now=NOW,
+            after=after,
+            newest=True,
+        )
+
+    return ask
+
+
+def _entries(before: str | None = None) -> Ask:
+    return lambda reader: list_newest_entries(
+        reader,  # type: ignore[arg-type]
+        filled.OTHER_REPOSITORY_ID,
+        before=before,
+        limit=PER_PAGE + 1,
+    )
 
 
 async def _of_key(reader: Asking) -> None:
@@ -84,6 +112,15 @@ FEEDS: dict[str, Ask] = {
     "due of what is assigned": lambda reader: due.list_own_due(reader, OFTEN, NOW),  # type: ignore[arg-type]
     "of a key": _of_key,
     "of a person": lambda reader: feeds.find_feeds(reader, OFTEN, filled.OTHER_REPOSITORY_ID),  # type: ignore[arg-type]
+}
+
+BILLING: dict[str, Ask] = {
+    "invoices": _invoices("member"),
+    "earlier invoices": _invoices("member", "inv_000002000"),
+    "invoices of a client": _invoices("client"),
+    "earlier invoices of a client": _invoices("client", "inv_000002000"),
+    "entries of the ledger": _entries(),
+    "earlier entries of the ledger": _entries("crd_000002000"),
 }
 
 
@@ -117,6 +154,15 @@ def test_a_calendar_of_another_program_looks_at_little_more_than_it_shows(scene:
     for asked in reader.asked:
         verdicts = scene.judge.judge(*asked)
         assert [f"{each.work}\n{each.plan}" for each in verdicts if each.work > bound] == []
+
+
+@pytest.mark.parametrize("name", BILLING)
+def test_the_newest_of_billing_looks_at_little_more_than_it_shows(scene: Scene, name: str) -> None:
+    reader = Asking()
+    asyncio.run(_await(BILLING[name](reader)))
+    [asked] = reader.asked
+    verdicts = scene.judge.judge(*asked)
+    assert [f"{each.work}\n{each.plan}" for each in verdicts if each.work > BOUND] == []
 
 
 async def _await(asking: Awaitable[Any]) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from tests.harness.server import Server
+from tests.web.browser import Browser, Form, forms
 from tests.web.places_kit import add_in, signed_in
-from tests.web.studio import HOSTILE, Studio, open_studio, page_of, send, text_of
+from tests.web.studio import HOSTILE, Studio, open_studio, page_of, send, text_of, undo
 
 
 @pytest.fixture
@@ -73,3 +75,263 @@ def test_those_who_only_read_change_nothing(server: Server, studio: Studio) -> N
         assert "Issue the invoice" not in page_of(reader, path)
         assert send(reader, f"{path}/send").status_code == 403
     assert "Issue the invoice" in page_of(studio.member, path)
+
+
+# --- drafts ----------------------------------------------------------------------------------------------------------
+
+
+def made_draft(studio: Studio, **fields: str) -> str:
+    """The address of a draft that the form has made."""
+    path = f"{studio.base}/billing/new"
+    answer = studio.member.fill(path, **{"bill_to": "Acme", "currency": "EUR", **fields})
+    assert answer.status_code == 303, answer.text
+    return answer.headers["location"]
+
+
+def invoice_of(studio: Studio, path: str) -> dict[str, Any]:
+    found: dict[str, Any] = studio.call("GET", f"/invoices/{path.rpartition('/')[2]}")["invoice"]
+    return found
+
+
+def line_form(browser: Browser, path: str, number: int) -> Form:
+    return browser.form(f"{path}/lines/{number}")
+
+
+def add_lines(studio: Studio, path: str, *descriptions: str) -> None:
+    for each in descriptions:
+        answer = send(studio.member, f"{path}/lines", description=each, qty="1", unit_price="10")
+        assert answer.status_code == 303, answer.text
+
+
+def described(studio: Studio, path: str) -> list[str]:
+    return [each["description"] for each in invoice_of(studio, path)["invoice_items"]]
+
+
+def test_a_draft_is_made_with_lines_changed_and_deleted(studio: Studio) -> None:
+    assert "New invoice" in page_of(studio.member, f"{studio.base}/billing")
+    path = made_draft(studio, due="2030-02-01", tax="7,7 %", address="Main Street 1\r\nSpringfield")
+    invoice = invoice_of(studio, path)
+    assert (invoice["bill_to"], invoice["currency"], invoice["tax"]) == ("Acme", "EUR", 7.7)
+    assert (invoice["address"], invoice["due"][:10]) == ("Main Street 1\nSpringfield", "2030-02-01")
+    answer = studio.member.fill(path, f"{path}/lines", description="Design", qty="1.5", unit_price="1,250.00")
+    assert (answer.status_code, answer.headers["location"]) == (303, f"{path}#lines")
+    assert "2,019.38 EUR" in text_of(page_of(studio.member, path))
+    form = line_form(studio.member, path, 1)
+    answer = studio.member.post(form.action, {**form.fields, "description": "Drawing", "qty": "2", "unit_price": "9"})
+    assert answer.status_code == 303, answer.text
+    assert invoice_of(studio, path)["invoice_items"] == [{"description": "Drawing", "qty": 2, "unit_price": 9}]
+    answer = studio.member.fill(f"{path}/edit", bill_to="Acme Ltd.", currency="EUR", tax="")
+    assert answer.status_code == 303, answer.text
+    invoice = invoice_of(studio, path)
+    assert (invoice["bill_to"], invoice["tax"], invoice["total"]) == ("Acme Ltd.", None, 18)
+    answer = studio.member.fill(path, f"{path}/delete")
+    assert (answer.status_code, answer.headers["location"]) == (303, f"{studio.base}/billing")
+    assert studio.member.get(path).status_code == 404
+
+
+def test_the_newest_invoice_stands_first(studio: Studio) -> None:
+    for name in ("First one", "Second one", "Third one"):
+        made_draft(studio, bill_to=name)
+    text = text_of(page_of(studio.member, f"{studio.base}/billing"))
+    assert text.index("Third one") < text.index("Second one") < text.index("First one")
+
+
+def test_a_form_that_is_refused_keeps_what_was_typed(studio: Studio) -> None:
+    path = f"{studio.base}/billing/new"
+    answer = studio.member.fill(path, bill_to=HOSTILE, currency="EUR", tax="a lot")
+    assert answer.status_code == 422
+    assert answer.text.count("“a lot” is not a number. Write it such as 1.5.") == 1
+    assert 'aria-describedby="tax-fault"' in answer.text
+    assert HOSTILE in text_of(answer.text)
+    path = made_draft(studio)
+    for typed, said in (
+        ({"unit_price": "ten"}, "“ten” is not an amount. Write it such as 1250.00."),
+        ({"unit_price": "1.250"}, "“1.250” has more than two decimals"),
+        ({"unit_price": "-1"}, "unit_price must be a number of at least 0"),
+        ({"unit_price": "9" * 30}, "and at most 100000000000"),
+        ({"qty": "0"}, "qty must be a number of more than 0"),
+        ({"qty": "1.2345678"}, "with at most six decimals"),
+        ({"qty": ""}, "qty is required"),
+        ({"description": " "}, "description must be text of 1 to 4000 characters"),
+    ):
+        fields = {"description": "Kept as it is", "qty": "3", "unit_price": "7", **typed}
+        answer = studio.member.fill(path, f"{path}/lines", **fields)
+        assert answer.status_code == 422, typed
+        assert said in text_of(answer.text)
+        for name, value in fields.items():
+            assert value.strip() in answer.text, name
+    assert described(studio, path) == []
+
+
+def test_both_faults_of_a_line_are_told_at_once(studio: Studio) -> None:
+    path = made_draft(studio)
+    answer = studio.member.fill(path, f"{path}/lines", description="", qty="x", unit_price="y")
+    text = text_of(answer.text)
+    assert answer.status_code == 422
+    for said in ("“x” is not a number", "“y” is not an amount", "description is required"):
+        assert said in text
+    assert "qty is required" not in text
+
+
+@pytest.mark.parametrize(
+    ("language", "typed", "price", "shown"),
+    [
+        ("en", "1,250.00", 1250, "1250.00"),
+        ("en", "1.250,00", 1250, "1250.00"),
+        ("en", "250", 250, "250.00"),
+        ("en", "1'234.5", 1234.5, "1234.50"),
+        ("de", "1.250,00", 1250, "1250,00"),
+        ("de", "1.250", 1250, "1250,00"),
+        ("de", "1250.5", 1250.5, "1250,50"),
+        ("de", "99 999 999 999,99", 99999999999.99, "99999999999,99"),
+    ],
+)
+def test_money_is_typed_as_people_write_it(studio: Studio, language: str, typed: str, price: float, shown: str) -> None:
+    path = made_draft(studio)
+    studio.member.client.cookies.set("workhook_language", language)
+    assert send(studio.member, f"{path}/lines", description="x", qty="0,5", unit_price=typed).status_code == 303
+    assert invoice_of(studio, path)["invoice_items"] == [{"description": "x", "qty": 0.5, "unit_price": price}]
+    form = line_form(studio.member, path, 1)
+    assert (form.fields["unit_price"], form.fields["qty"]) == (shown, "0,5" if language == "de" else "0.5")
+    assert studio.member.post(form.action, {**form.fields, "description": "y"}).status_code == 303
+    assert invoice_of(studio, path)["invoice_items"] == [{"description": "y", "qty": 0.5, "unit_price": price}]
+
+
+def test_a_removed_line_comes_back_where_it_was(studio: Studio) -> None:
+    path = made_draft(studio)
+    add_lines(studio, path, "One", "Two", "Three")
+    [form] = [each for each in forms(studio.member.get(path)) if each.action == f"{path}/lines/2/remove"]
+    answer = studio.member.post(form.action, form.fields)
+    assert described(studio, path) == ["One", "Three"]
+    assert undo(studio.member, answer).status_code == 303
+    assert described(studio, path) == ["One", "Two", "Three"]
+
+
+def test_time_whose_line_is_removed_can_be_invoiced_again(studio: Studio) -> None:
+    task = studio.add_task(studio.add_column("To do"), "Drawn")
+    body = {"task_id": task, "duration": 5_400_000, "billable": True, "billable_rate": 80}
+    ids = [studio.call("POST", f"{studio.project}/timesheets", **body)["timesheet"]["id"] for _ in range(2)]
+    made = studio.call("POST", f"{studio.project}/invoices", timesheet_ids=ids)["invoice"]["id"]
+    path = f"{studio.base}/billing/{made}"
+
+    def held(timesheet: str) -> bool:
+        return "The entry is on an invoice." in page_of(studio.owner, f"{studio.base}/time/{timesheet}")
+
+    assert all(held(each) for each in ids)
+    form = next(each for each in forms(studio.member.get(path)) if each.action == f"{path}/lines/1/remove")
+    answer = studio.member.post(form.action, form.fields)
+    assert sum(held(each) for each in ids) == 1
+    assert len(described(studio, path)) == 1
+    assert undo(studio.member, answer).status_code == 303
+    assert all(held(each) for each in ids)
+    assert len(described(studio, path)) == 2
+
+
+# --- what others do meanwhile ----------------------------------------------------------------------------------------
+
+
+def test_what_was_typed_stays_where_somebody_else_changed_the_draft(studio: Studio) -> None:
+    path = made_draft(studio)
+    form = studio.member.form(f"{path}/edit")
+    assert studio.owner.fill(f"{path}/edit", bill_to="Theirs", currency="EUR").status_code == 303
+    answer = studio.member.post(form.action, {**form.fields, "bill_to": "Mine", "currency": "EUR", "due": "2031-01-01"})
+    assert answer.status_code == 409
+    text = text_of(answer.text)
+    assert "Somebody else has changed this meanwhile." in text
+    assert "Now: Theirs" in text
+    assert "Mine" in text
+    assert invoice_of(studio, path)["bill_to"] == "Theirs"
+    [again] = [each for each in forms(answer) if each.action == form.action]
+    typed = {"bill_to": "Mine", "currency": "EUR", "due": "2031-01-01"}
+    assert again.fields["due"] == "2031-01-01"
+    assert studio.member.post(again.action, {**again.fields, **typed}).status_code == 303
+    assert invoice_of(studio, path)["bill_to"] == "Mine"
+
+
+def test_a_line_is_found_where_it_has_moved_to(studio: Studio) -> None:
+    path = made_draft(studio)
+    add_lines(studio, path, "One", "Two", "Three")
+    form = line_form(studio.member, path, 2)
+    gone = next(each for each in forms(studio.owner.get(path)) if each.action == f"{path}/lines/1/remove")
+    assert studio.owner.post(gone.action, gone.fields).status_code == 303
+    answer = studio.member.post(form.action, {**form.fields, "description": "Two, changed"})
+    assert answer.status_code == 303, answer.text
+    assert described(studio, path) == ["Two, changed", "Three"]
+
+
+def test_a_line_that_somebody_else_changed_or_removed(studio: Studio) -> None:
+    path = made_draft(studio)
+    add_lines(studio, path, "One")
+    form = line_form(studio.member, path, 1)
+    other = line_form(studio.owner, path, 1)
+    assert studio.owner.post(other.action, {**other.fields, "description": "Theirs"}).status_code == 303
+    answer = studio.member.post(form.action, {**form.fields, "description": "Mine"})
+    assert answer.status_code == 409
+    assert "Now: Theirs" in text_of(answer.text)
+    gone = next(each for each in forms(studio.owner.get(path)) if each.action == f"{path}/lines/1/remove")
+    assert studio.owner.post(gone.action, gone.fields).status_code == 303
+    [again] = [each for each in forms(answer) if each.action == form.action]
+    answer = studio.member.post(again.action, {**again.fields, "description": "Mine"})
+    assert (answer.status_code, "removed this meanwhile" in answer.text) == (409, True)
+    [again] = [each for each in forms(answer) if each.action == form.action]
+    answer = studio.member.post(again.action, {**again.fields, "description": "Mine"})
+    assert answer.status_code == 303, answer.text
+    assert described(studio, path) == ["Mine"]
+
+
+def test_an_issued_invoice_keeps_its_lines(studio: Studio) -> None:
+    path = made_draft(studio)
+    add_lines(studio, path, "One")
+    line, details = line_form(studio.member, path, 1), studio.member.form(f"{path}/edit")
+    removal = next(each for each in forms(studio.member.get(path)) if each.action == f"{path}/lines/1/remove")
+    assert send(studio.owner, f"{path}/send").status_code == 303
+    page = page_of(studio.member, path)
+    assert "/lines" not in page.replace("#lines", "")
+    assert f"{path}/delete" not in page
+    assert studio.member.get(f"{path}/lines/1").status_code == 404
+    rule = "The invoice is sent; what its amounts follow from, and its number, stays as it is."
+    new = {"description": "Late one", "qty": "1", "unit_price": "5"}
+    for answer in (
+        studio.member.post(line.action, {**line.fields, "description": "Late one"}),
+        send(studio.member, f"{path}/lines", **new),
+        studio.member.post(details.action, {**details.fields, "bill_to": "Late one", "currency": "USD"}),
+    ):
+        assert answer.status_code == 409
+        assert rule in text_of(answer.text)
+        assert "Late one" in answer.text
+    answer = studio.member.post(removal.action, removal.fields)
+    assert (answer.status_code, rule in text_of(answer.text)) == (409, True)
+    assert send(studio.member, f"{path}/delete").status_code == 409
+    assert described(studio, path) == ["One"]
+
+
+def test_an_issued_invoice_can_still_say_where_it_goes(studio: Studio) -> None:
+    path = made_draft(studio)
+    add_lines(studio, path, "One")
+    stale = studio.member.form(f"{path}/edit")
+    send(studio.owner, f"{path}/send")
+    answer = studio.member.post(stale.action, {**stale.fields, "bill_to": "Elsewhere", "currency": "EUR"})
+    assert answer.status_code == 409  # what it shows is not what can be changed now
+    form = studio.member.form(f"{path}/edit")
+    assert "currency" not in form.fields
+    assert studio.member.post(form.action, {**form.fields, "bill_to": "Elsewhere"}).status_code == 303
+    assert invoice_of(studio, path)["bill_to"] == "Elsewhere"
+    send(studio.owner, f"{path}/void")
+    assert studio.member.get(f"{path}/edit").status_code == 303
+
+
+def test_a_client_makes_and_changes_no_invoice(studio: Studio) -> None:
+    path = made_draft(studio)
+    add_lines(studio, path, "One")
+    base = f"{studio.base}/billing"
+    assert "New invoice" not in page_of(studio.client, base)
+    assert studio.client.get(f"{base}/new").status_code == 403
+    for action in ("edit", "lines", "lines/1", "lines/1/remove", "times", "delete"):
+        assert send(studio.client, f"{path}/{action}").status_code == 404, action
+    send(studio.owner, f"{path}/send")
+    page = page_of(studio.client, path)
+    assert f"{path}/edit" not in page
+    assert studio.client.get(f"{path}/edit").status_code == 403
+    for action in ("edit", "lines", "delete"):
+        fields = {"description": "x", "qty": "1", "unit_price": "1"}
+        assert send(studio.client, f"{path}/{action}", **fields).status_code == 403, action

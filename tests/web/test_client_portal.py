@@ -52,6 +52,13 @@ def plant(server: Server, studio: Studio) -> tuple[str, dict[str, str]]:
     studio.call("POST", f"/file_comments/{comment_id}/comments", body=word("private reply"), private=True)
     studio.call("POST", f"{studio.project}/timesheets", task_id=task, duration=60, notes=word("notes on time"))
     studio.call("POST", f"{studio.project}/timesheets", task_id=task)  # runs
+    studio.call("POST", f"{studio.project}/invoices", bill_to=word("draft of an invoice"))
+    studio.call("POST", f"{studio.project}/task_credits", amount=1, notes=word("credits"))
+    owner = {"organization": studio.team.world.organization}
+    studio.call("POST", "/services", title=word("service"), **owner)
+    bought = studio.call("POST", "/services", title=f"{shown}service", **owner)["service"]["id"]
+    taken = studio.call("POST", f"{studio.project}/service_checkouts", service_id=bought)["service_checkout"]["id"]
+    studio.call("POST", f"/service_checkouts/{taken}/complete")
     config = {"url": f"https://example.com/{word('webhook')}", "content_type": "json"}
     made = studio.api.post(f"{studio.team.world.repo_path}/hooks", json={"config": config, "active": False})
     assert made.is_success, made.text
@@ -117,6 +124,7 @@ def test_a_client_comes_to_what_is_theirs_and_to_nothing_else(server: Server, st
     assert {"/", base, f"{base}/list", f"{base}/files", f"{base}/calendar"} <= pages.keys()
     assert {"/", f"{base}/list", f"{base}/files"} <= seen
     assert any("/tasks/" in address for address in seen)
+    assert any("/billing/subscriptions/" in address for address in seen)
     assert len(pages) > 15, sorted(pages)
     ways = ("webhooks", "settings", "trash", "activity", "time", "people", "audit", "-")
     assert [

@@ -11,7 +11,8 @@ from workhook.http.operations import Handler, Operation
 from workhook.web.account import settings, tokens
 from workhook.web.activity import activity
 from workhook.web.audit import entries as audit_entries
-from workhook.web.billing import invoices
+from workhook.web.billing import credits as task_credits
+from workhook.web.billing import drafts, invoices, lines, services, subscriptions
 from workhook.web.board import board, columns, selection
 from workhook.web.calendar import calendar
 from workhook.web.calendar import feeds as calendar_feeds
@@ -51,6 +52,11 @@ OPERATIONS: tuple[Operation, ...] = (
     *docs.routes,
     *board.places,
     *invoices.places,
+    *drafts.places,
+    *lines.places,
+    *subscriptions.places,
+    *task_credits.places,
+    *services.places,
     *columns.places,
     *selection.places,
     *files.places,

@@ -46,12 +46,17 @@ def length(*texts: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
 
 
 def bounded(
-    whole: sa.Select[Any], listed: sa.Select[Any], key: sa.ColumnElement[Any], weight: sa.ColumnElement[int]
+    whole: sa.Select[Any],
+    listed: sa.Select[Any],
+    key: sa.ColumnElement[Any],
+    weight: sa.ColumnElement[int],
+    *,
+    newest: bool = False,
 ) -> sa.Select[Any]:
     """The rows of `whole` that `listed` finds, without those at the end that are too much for one answer.
 
-    `listed` is ordered by its `key` and limited; `weight` is a row's size in characters. The database does not read the
-    texts of what is left out. Run the statement with `fetch`.
+    `listed` is ordered by its `key` (the greatest first if `newest`) and limited; `weight` is a row's size in
+    characters. The database does not read the texts of what is left out. Run the statement with `fetch`.
 
     A plan that was made for any values expects that few rows meet the conditions of `listed`. So `whole` does not ask
     for them, else the page may be found anew for each row; and `listed` joins no more than it needs, else all may be
@@ -60,12 +65,13 @@ def bounded(
     some = listed.with_only_columns(key.label("page_key"), sa.cast(weight, sa.BigInteger).label("weight")).subquery(
         "some"
     )
-    before = sa.cast(sa.func.sum(some.c.weight).over(order_by=some.c.page_key), sa.BigInteger) - some.c.weight
+    order = some.c.page_key.desc() if newest else some.c.page_key
+    before = sa.cast(sa.func.sum(some.c.weight).over(order_by=order), sa.BigInteger) - some.c.weight
     sized = sa.select(some.c.page_key, before.label("before"), sa.func.count().over().label("found")).subquery("sized")
     return (
         whole.join(sized, sized.c.page_key == key)
         .where(sized.c.before < _ROOM)
-        .order_by(key)
+        .order_by(key.desc() if newest else key)
         .add_columns(sized.c.found.label("page_found"))
     )
 

@@ -8,12 +8,12 @@ from workhook.core.clock import now_ms
 from workhook.http import lists
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
+from workhook.web.billing.view import billing_page, invoice_address, invoice_at, show_invoice
 from workhook.web.frame import paging
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.work.access import Access
-from workhook.work.invoices import api, drafting, rules
-from workhook.work.invoices.schemas import Invoice, InvoiceList, percent_of
+from workhook.work.invoices import api, drafting
+from workhook.work.invoices.schemas import InvoiceList
 
 places = Places("billing")
 ROWS = 50
@@ -26,53 +26,37 @@ async def billing(visit: Visit) -> Answer:
     cursor = visit.query("cursor")
     query = InvoiceList(per_page=ROWS, cursor=cursor) if cursor else InvoiceList(per_page=ROWS)
     key = lists.after(query, tuple[str])
-    found = await drafting.list_invoices(visit.database, access, query, now=now_ms(), after=key[0] if key else None)
+    after = key[0] if key else None
+    found = await drafting.list_invoices(visit.database, access, query, now=now_ms(), after=after, newest=True)
     invoices, headers = lists.page(visit.call, found, query, lambda invoice: (invoice.id,))
-    return visit.page(
+    return await billing_page(
+        visit,
+        access,
         "billing/invoices.html",
-        access=access,
+        "invoices",
         invoices=invoices,
-        now=now_ms(),
         more=paging.next_page(headers),
         begins=not cursor,
     )
 
 
-async def _invoice_at(visit: Visit) -> tuple[Access, Invoice]:
-    """The invoice that the path names. Raises `NotFound`, too where it is another project's."""
-    access = await visit.access()
-    its, invoice = await api.find_invoice(visit.database, visit.actor, visit.path("invoice_id"))
-    access.require_same(its)
-    return access, invoice
-
-
 @places.get("/{owner}/{project}/billing/{invoice_id}")
 async def invoice_page(visit: Visit) -> Answer:
     """Show an invoice: its lines, its sums, and what can be done with it."""
-    access, invoice = await _invoice_at(visit)
-    tax = invoice.tax_millionths
-    return visit.page(
-        "billing/invoice.html",
-        access=access,
-        invoice=invoice,
-        now=now_ms(),
-        items=[*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items)],
-        tax=None if tax is None else f"{percent_of(tax).normalize():f}",
-        may_write=access.may_write and not access.is_client,
-    )
+    return await show_invoice(visit, *await invoice_at(visit))
 
 
 @places.get("/{owner}/{project}/billing/{invoice_id}/pdf", head=False)
 async def invoice_pdf(visit: Visit) -> Answer:
     """Show an invoice as a PDF, as the API does."""
-    _, invoice = await _invoice_at(visit)
+    _, invoice = await invoice_at(visit)
     return await api.get_invoice_pdf(visit.call, invoice.id)
 
 
 async def _set_status(visit: Visit, step: Callable[[Write, str], Awaitable[object]], text: str) -> Answer:
-    _, invoice = await _invoice_at(visit)
+    _, invoice = await invoice_at(visit)
     await visit.change(lambda write: step(write, invoice.id))
-    return visit.done(paging.project_address(visit, "billing", invoice.id), text)
+    return visit.done(invoice_address(visit), text)
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/send")

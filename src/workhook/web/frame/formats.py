@@ -5,16 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from datetime import datetime, tzinfo
+from decimal import Decimal
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from workhook.core.clock import now_ms, to_seconds_text
+from workhook.core.errors import shown
 from workhook.web.frame import texts
+from workhook.web.frame.texts import gettext
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 _ADDRESS = re.compile(r"""(https?://[^\s<>"']{1,2000}[^\s<>"'.,;:!?)\]])""")
+AMOUNT_DECIMALS = 2
 _DECIMAL = {"en": (",", "."), "de": (".", ",")}
 
 
@@ -60,6 +65,71 @@ def amount(minor: int, currency: str) -> str:
     number = f"{whole:,}".replace(",", thousands)
     sign = "\u2212" if minor < 0 else ""
     return f"{sign}{number}{decimal}{part:02} {currency}"
+
+
+def typed_amount(minor: int | None) -> str:
+    """As a field of a form holds an amount in hundredths, for `read_amount`: `1234.50`; in German `1234,50`."""
+    return "" if minor is None else plain_amount(minor).replace(".", _DECIMAL[texts.language()][1])
+
+
+def number(value: Decimal) -> str:
+    """All of its decimals, as the reader's language writes them: `1.5`. A field of a form holds a number so, too."""
+    return f"{value:f}".replace(".", _DECIMAL[texts.language()][1])
+
+
+def task_credits(minor: int, *, signed: bool = False) -> str:
+    """Credits in hundredths: `1,250` or `12.50`; with `signed` also `+12.50`."""
+    thousands, decimal = _DECIMAL[texts.language()]
+    whole, part = divmod(abs(minor), 100)
+    sign = "\u2212" if minor < 0 else "+" if signed and minor else ""
+    return f"{sign}{whole:,}".replace(",", thousands) + (f"{decimal}{part:02}" if part else "")
+
+
+def read_number(typed: str) -> str:
+    """A number as people write it, as the API reads it: `1,250.5` is `1250.5`.
+
+    The reader's language decides what a point and a comma are. What cannot be meant so is read the other way round:
+    `1.250,5` is that number in English, too. Raises `ValueError` that says how to write it.
+    """
+    thousands, decimal = _DECIMAL[texts.language()]
+    text = typed.strip().replace("\u2212", "-")
+    for group, point in ((thousands, decimal), (decimal, thousands)):
+        found = _number(group, point).fullmatch(text)
+        if found is not None:
+            whole = found["whole"].replace(found["group"], "") if found["group"] else found["whole"]
+            return found["sign"] + whole + (f".{found['part']}" if found["part"] else "")
+    raise ValueError(gettext("“%(typed)s” is not a number. Write it such as %(example)s.") % _as_example(typed, "1.5"))
+
+
+def read_amount(typed: str) -> str:
+    """As `read_number`, for an amount of money or credits. More than two decimals are refused: they are a number of
+    thousands that somebody has written as in another language."""
+    try:
+        found = read_number(typed)
+    except ValueError:
+        message = gettext("“%(typed)s” is not an amount. Write it such as %(example)s.")
+        raise ValueError(message % _as_example(typed, "1250.00")) from None
+    if len(found.partition(".")[2]) > AMOUNT_DECIMALS:
+        message = gettext("“%(typed)s” has more than two decimals. Write the amount such as %(example)s.")
+        raise ValueError(message % _as_example(typed, "1250.00"))
+    return found
+
+
+def read_percent(typed: str) -> str:
+    """As `read_number`; a percent sign behind it may be there."""
+    return read_number(typed.strip().removesuffix("%"))
+
+
+@cache
+def _number(group: str, point: str) -> re.Pattern[str]:
+    """Spaces and apostrophes may stand between thousands, too."""
+    between = rf"(?P<group>[{group} \u00a0\u202f'\u2019])"
+    whole = rf"\d{{1,3}}(?:{between}\d{{3}}(?:(?P=group)\d{{3}})*)|\d+"
+    return re.compile(rf"(?P<sign>-?)(?P<whole>{whole})(?:[{point}](?P<part>\d+))?", re.ASCII)
+
+
+def _as_example(typed: str, plain: str) -> dict[str, str]:
+    return {"typed": shown(typed), "example": number(Decimal(plain))}
 
 
 def file_size(count: int) -> str:
@@ -110,6 +180,9 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "amount": amount,
     "file_size": file_size,
     "plain_amount": plain_amount,
+    "typed_amount": typed_amount,
+    "number": number,
+    "task_credits": task_credits,
     "initials": initials,
     "hue": hue,
     "day": day,

@@ -39,11 +39,24 @@ def places_of(access: Access) -> list[Tab]:
     return places
 
 
+def places_of_billing(access: Access, *, sees_services: bool) -> list[Tab]:
+    """The parts of a project's billing. `sees_services`: the visitor is in the account that owns the project. The
+    services are the account's, so their path goes behind its address."""
+    places = [Tab("invoices", "/billing", "receipt", gettext("Invoices"))]
+    places.append(Tab("subscriptions", "/billing/subscriptions", "repeat", gettext("Subscriptions")))
+    if not access.is_client:
+        places.append(Tab("credits", "/billing/credits", "coins", gettext("Credits")))
+    if sees_services:
+        places.append(Tab("services", "/-/services", "tag", gettext("Services")))
+    return places
+
+
 def places_of_organization(account: Account, role: str | None) -> list[Tab]:
     """Those that somebody with the role sees, in their order. A user has none, and for strangers there are none."""
     if account.kind != "organization" or role is None:
         return []
     places = [Tab("projects", "", "folder", gettext("Projects")), Tab("people", "/people", "users", gettext("People"))]
+    places.append(Tab("services", "/-/services", "tag", gettext("Services")))
     if role == "owner":
         places.append(Tab("webhooks", "/-/webhooks", "webhook", gettext("Webhooks")))
         places.append(Tab("audit", "/audit", "history", gettext("Audit log")))

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from workhook.core.errors import Forbidden, NotFound, Problem
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, Problem
 from workhook.events import order
 from workhook.http import parameters
 from workhook.http.calls import Answer, Call
@@ -32,7 +32,7 @@ from workhook.identity.authenticator import Caller
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor, Organization, Repository
 from workhook.storage import Database, Transaction
-from workhook.web.frame import flash, render
+from workhook.web.frame import flash, formats, render
 from workhook.web.frame.sessions import (
     Session,
     check_key,
@@ -52,6 +52,24 @@ H = TypeVar("H", bound=Callable[..., Awaitable[object]])
 
 _ID_DIGITS_MAX = 15  # as `Call.path_integer`
 STREAM_TYPE = "text/vnd.turbo-stream.html"
+
+
+class NumberField(str):
+    """Names a field of a form that holds a number as people write it: `visit.form(LineInput, NumberField("qty"))`."""
+
+    read: Callable[[str], str] = staticmethod(formats.read_number)
+
+
+class AmountField(NumberField):
+    """An amount of money or credits, which has two decimals."""
+
+    read = staticmethod(formats.read_amount)
+
+
+class PercentField(NumberField):
+    """A percentage, with its sign or without."""
+
+    read = staticmethod(formats.read_percent)
 
 
 class ConfirmFirst(Exception):
@@ -144,10 +162,23 @@ class Visit:
 
     def form(self, shape: type[S], *names: str, **values: object) -> S:
         """The fields `names` of the form, and `values`, as the API's struct of parameters: the same checks. A field
-        that is empty is null where the struct allows that, else it is left out. Raises `Invalid`."""
-        given = {name: [self.fields[name].replace("\r\n", "\n")] for name in names if self.fields.get(name, "") != ""}
-        empty = {name: None for name in names if self.fields.get(name) == "" and _may_be_null(shape, name)}
-        return parameters.gather(shape, given, {**empty, **values})
+        that is empty is null where the struct allows that, else it is left out. A name that is a `NumberField` holds a
+        number as people write it. Raises `Invalid`."""
+        given, faults = {}, []
+        for name in (each for each in names if self.fields.get(each, "") != ""):
+            try:
+                given[str(name)] = [_read_field(name, self.fields[name])]
+            except ValueError as error:
+                faults.append(Fault(field=str(name), message=str(error)))
+        empty = {str(name): None for name in names if self.fields.get(name) == "" and _may_be_null(shape, name)}
+        try:
+            found = parameters.gather(shape, given, {**empty, **values})
+        except Invalid as problem:
+            known = {each.field for each in faults}  # which are not missing
+            raise Invalid(faults=[*faults, *(each for each in problem.faults if each.field not in known)]) from None
+        if faults:
+            raise Invalid(faults=faults)
+        return found
 
     async def admit(self, fields: dict[str, list[str]]) -> None:
         """Check and take out the field `csrf` of a form with a file, before any of the file is kept: it has to stand
@@ -195,6 +226,10 @@ class Visit:
     def done(self, location: str, text: str = "", *, undo: flash.Undo | None = None) -> Answer:
         """Lead to a page (303), which tells what was done and, with `undo`, offers to take it back."""
         return redirect(location, flash.left(self.call, self.session, flash.Note(text, undo)) if text else None)
+
+
+def _read_field(name: str, typed: str) -> str:
+    return name.read(typed) if isinstance(name, NumberField) else typed.replace("\r\n", "\n")
 
 
 def _may_be_null(shape: type[msgspec.Struct], name: str) -> bool:

@@ -87,7 +87,7 @@ async def create_service_checkout(
 @routes.get("/service_checkouts/{id}")
 async def get_service_checkout(call: Call, service_checkout_id: str) -> ServiceCheckoutAnswer:
     """Get a service checkout."""
-    _, checkout = await _find(call.database, billing.by_id, actor_of(call), service_checkout_id)
+    _, checkout = await find_checkout(call.database, actor_of(call), service_checkout_id)
     return ServiceCheckoutAnswer(checkout_to_response(checkout, now_ms()))
 
 
@@ -155,6 +155,11 @@ async def delete_service_checkout(write: Write, service_checkout_id: str) -> Don
     await billing.update_checkout(write.tx, deleted, deleted_at=write.now)
     await _publish(write, deleted, "deleted")
     return Done()
+
+
+async def find_checkout(reader: Reader, actor: Actor, checkout_id: str) -> tuple[Access, Checkout]:
+    """The checkout, with what the actor may do in its project. Raises `NotFound`."""
+    return await _find(reader, billing.by_id, actor, checkout_id)
 
 
 async def _lock(write: Write, checkout_id: str) -> Checkout:

@@ -90,13 +90,12 @@ async def get_task_credit_balance(call: Call, project_id: str) -> TaskCreditBala
     """Get a project's balance of credits."""
     access = await find_access(call.database, actor_of(call), project_id)
     access.hide_from_clients()
-    row = await call.database.fetch_one(ledger.ledger_balance, {"repository_id": access.repository.id, "now": now_ms()})
-    assert row is not None, "an aggregate has a row"
-    next_ms = row["expires_next"]
+    found = await ledger.find_balance(call.database, access.repository.id, now_ms())
+    next_ms = found.expires_next
     return TaskCreditBalance(
-        balance=to_amount(row["balance_minor"]),
-        granted=to_amount(row["granted_minor"]),
-        used=to_amount(row["used_minor"]),
+        balance=to_amount(found.balance_minor),
+        granted=to_amount(found.granted_minor),
+        used=to_amount(found.used_minor),
         expires_next=None if next_ms is None else to_millis_text(next_ms),
     )
 

@@ -131,7 +131,7 @@ def _sum(column: sa.ColumnElement[int], *conditions: sa.ColumnElement[bool]) -> 
 
 _standing = task_credits.c.reversed.is_(sa.false())
 # What is due counts as lost.
-ledger_balance = sa.select(
+_balance = sa.select(
     _sum(task_credits.c.remaining_minor, _unspent).label("balance_minor"),
     _sum(task_credits.c.amount_minor, task_credits.c.kind == "grant", _standing).label("granted_minor"),
     _sum(-task_credits.c.amount_minor, task_credits.c.kind == "spend", _standing).label("used_minor"),
@@ -142,6 +142,11 @@ _weight = length(task_credits.c.notes, task_credits.c.uses)
 _listed = bounded(_entries, _in_order, task_credits.c.id, _weight)
 _listed_after = bounded(
     _entries, _in_order.where(task_credits.c.id > sa.bindparam("after")), task_credits.c.id, _weight
+)
+_newest_first = sa.select(task_credits.c.id).where(_in_project).order_by(task_credits.c.id.desc()).limit(big("limit"))
+_newest = bounded(_entries, _newest_first, task_credits.c.id, _weight, newest=True)
+_newest_before = bounded(
+    _entries, _newest_first.where(task_credits.c.id < sa.bindparam("before")), task_credits.c.id, _weight, newest=True
 )
 _overdue_ledgers = (
     sa.select(task_credits.c.repository_id)
@@ -196,6 +201,31 @@ async def list_entries(reader: Reader, repository_id: int, *, after: str | None,
     """By id; `after` is the id behind which to start."""
     params = {"repository_id": repository_id, "limit": limit, "after": after}
     return await fetch(reader, _listed if after is None else _listed_after, params, entry_of)
+
+
+async def list_newest_entries(
+    reader: Reader, repository_id: int, *, before: str | None, limit: int
+) -> Found[TaskCredit]:
+    """The last that was made comes first; `before` is the id before which to start."""
+    params = {"repository_id": repository_id, "limit": limit, "before": before}
+    return await fetch(reader, _newest if before is None else _newest_before, params, entry_of)
+
+
+class LedgerBalance(msgspec.Struct, frozen=True):
+    """Hundredths of a credit. `granted_minor` leaves out reversed grants, `used_minor` reversed spends; what is due
+    counts as expired. `expires_next`: when unspent credits expire next, or None."""
+
+    balance_minor: int
+    granted_minor: int
+    used_minor: int
+    expires_next: int | None
+
+
+async def find_balance(reader: Reader, repository_id: int, now: int) -> LedgerBalance:
+    """What a project has at `now`."""
+    row = await reader.fetch_one(_balance, {"repository_id": repository_id, "now": now})
+    assert row is not None, "an aggregate has a row"
+    return LedgerBalance(*(row[name] for name in LedgerBalance.__struct_fields__))
 
 
 async def _change_entries(tx: Transaction, lots: Iterable[Lot], reversed_id: str | None, changed_at: int) -> None:

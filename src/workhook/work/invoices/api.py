@@ -91,7 +91,7 @@ async def edit_invoice(write: Write, invoice_id: str, wanted: InvoiceEdit) -> In
 
     After it is sent, its lines, timesheets, tax, currency and number cannot be changed; after it is void, nothing can.
     """
-    access, invoice = await _lock(write, invoice_id)
+    access, invoice = await lock_invoice(write, invoice_id)
     write.require_match(_answer(invoice, write.now))
     change = await drafting.plan_change(write.tx, access.repository, invoice, wanted)
     changed = {name for name, value in change.values.items() if value != getattr(invoice, name)}
@@ -117,7 +117,7 @@ async def delete_invoice(write: Write, invoice_id: str) -> Done:
 
     Its timesheets can be invoiced again.
     """
-    access, invoice = await _lock(write, invoice_id)
+    access, invoice = await lock_invoice(write, invoice_id)
     write.require_match(_answer(invoice, write.now))
     if invoice.status != "draft":
         raise Conflict("Only drafts can be deleted.", code=f"invoice_{invoice.status}")
@@ -192,7 +192,7 @@ def _visible(row: Row, access: Access) -> Invoice:
     return invoice
 
 
-async def _lock(write: Write, invoice_id: str) -> tuple[Access, Invoice]:
+async def lock_invoice(write: Write, invoice_id: str) -> tuple[Access, Invoice]:
     """For a change: nobody else changes the invoice until the transaction ends. Raises `NotFound`, `Forbidden`,
     `Conflict` if the project is archived."""
     row, access = await find_with_access(write.tx, drafting.locked, write.actor, id=invoice_id)
@@ -206,7 +206,7 @@ async def _set_status(
     write: Write, invoice_id: str, status: Status, *, possible_from: Status, action: str, time: str | None = None
 ) -> InvoiceAnswer:
     """`time`: the field that says when. An invoice with that status is left alone. Raises `Conflict` for any other."""
-    access, invoice = await _lock(write, invoice_id)
+    access, invoice = await lock_invoice(write, invoice_id)
     if invoice.status == status:
         return _answer(invoice, write.now)
     if invoice.status != possible_from:

@@ -16,13 +16,13 @@ from workhook.core.errors import Fault, Invalid, shown
 from workhook.http.lists import Found
 from workhook.http.wire_types import AMOUNT_MAX_MINOR
 from workhook.identity.context import Write
-from workhook.identity.schemas import Repository
+from workhook.identity.schemas import Actor, Repository
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, upsert
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
-from workhook.work.access import Access, with_access
+from workhook.work.access import Access, find_with_access, with_access
 from workhook.work.files.schemas import files
 from workhook.work.invoices import rules
 from workhook.work.invoices.rules import InvoicedTime, Item, number_text
@@ -157,6 +157,12 @@ _numbered = sa.select(invoices.c.id).where(
 )
 
 
+async def find_last_currency(reader: Reader, actor: Actor, project_id: str) -> str:
+    """That of the project's last invoice, which a new one has by default. Raises `NotFound`."""
+    row, _ = await find_with_access(reader, project, actor, project_id=project_id)
+    return row["last_currency"] or rules.DEFAULT_CURRENCY
+
+
 async def find_logo(reader: Reader, repository_id: int, file_id: str) -> LogoFile | None:
     """A file of the project that everybody in it sees."""
     row = await reader.fetch_one(_logo, {"repository_id": repository_id, "file_id": file_id})
@@ -164,9 +170,9 @@ async def find_logo(reader: Reader, repository_id: int, file_id: str) -> LogoFil
 
 
 async def list_invoices(
-    reader: Reader, access: Access, wanted: InvoiceList, *, now: int, after: str | None
+    reader: Reader, access: Access, wanted: InvoiceList, *, now: int, after: str | None, newest: bool = False
 ) -> Found[Invoice]:
-    """By id, behind the id `after`; one more than the page shows."""
+    """By id, behind the id `after`; one more than the page shows. `newest`: the last that was made comes first."""
     late: sa.ColumnElement[Any] = sa.and_(
         invoices.c.status == "sent", invoices.c.due.is_not(None), invoices.c.due < big("now")
     )
@@ -180,9 +186,11 @@ async def list_invoices(
     if (overdue := if_set(wanted.overdue)) is not None:
         query = query.where(late if overdue else sa.not_(late))
     if after is not None:
-        query = query.where(invoices.c.id > sa.bindparam("after"))
+        behind: sa.ColumnElement[str] = sa.bindparam("after")
+        query = query.where(invoices.c.id < behind if newest else invoices.c.id > behind)
         params["after"] = after
-    bound = bounded(_invoices, query.order_by(invoices.c.id).limit(big("limit")), invoices.c.id, _weight)
+    query = query.order_by(invoices.c.id.desc() if newest else invoices.c.id).limit(big("limit"))
+    bound = bounded(_invoices, query, invoices.c.id, _weight, newest=newest)
     return await fetch(reader, bound, params, invoice_of)
 
 

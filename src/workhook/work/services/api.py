@@ -20,6 +20,7 @@ from workhook.core.records import to_response
 from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
+from workhook.http.lists import Found
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
@@ -105,16 +106,21 @@ routes = Routes(WORK_API, "Services", read="work.read", write="work.write")
 @routes.get("/services")
 async def list_services(call: Call, query: ServiceQuery) -> Listed[ServicesAnswer]:
     """List the services that the caller's organizations offer."""
-    actor, key = actor_of(call), lists.after(query, tuple[str])
+    found = await find_services(call.database, actor_of(call), query)
+    shown, headers = lists.page(call, found, query, lambda service: (service.id,))
+    return Listed(ServicesAnswer([to_response(each) for each in shown]), headers)
+
+
+async def find_services(reader: Reader, actor: Actor, query: ServiceQuery) -> Found[Service]:
+    """By id; one more than the page shows. Raises `Invalid` for a wrong cursor."""
+    key = lists.after(query, tuple[str])
     params: dict[str, object] = {"user_id": actor.user.id, "limit": query.limit + 1, **reach_params(actor)}
     given = {"after": key[0]} if key else {}
     if not isinstance(query.organization, UnsetType):
         given["login_key"] = key_of(query.organization)
     active = None if isinstance(query.active, UnsetType) else query.active
     statement = _listed(actor.grants is not None, frozenset(given), active)
-    found = await fetch(call.database, statement, {**params, **given}, lambda row: _service_of(row, actor.user.id))
-    shown, headers = lists.page(call, found, query, lambda service: (service.id,))
-    return Listed(ServicesAnswer([to_response(each) for each in shown]), headers)
+    return await fetch(reader, statement, {**params, **given}, lambda row: _service_of(row, actor.user.id))
 
 
 @routes.post("/services")
@@ -154,9 +160,7 @@ async def create_service(write: Write, create: ServiceCreate) -> ServiceAnswer:
 @routes.get("/services/{id}")
 async def get_service(call: Call, service_id: str) -> ServiceAnswer:
     """Get a service."""
-    service = await _find(call.database, _one, service_id, actor_of(call))
-    check_reach(actor_of(call), service.owner.id)
-    return ServiceAnswer(to_response(service))
+    return ServiceAnswer(to_response(await find_service(call.database, actor_of(call), service_id)))
 
 
 @routes.patch("/services/{id}", without=(409,))
@@ -165,7 +169,7 @@ async def edit_service(write: Write, service_id: str, edit: ServiceEdit) -> Serv
 
     `service_prices` replaces all prices. Checkouts keep the price that they have.
     """
-    service = await _lock(write, service_id)
+    service = await lock_service(write, service_id)
     prices = service.service_prices
     if not isinstance(edit.service_prices, UnsetType):
         prices = replaced_prices(prices, edit.service_prices)
@@ -188,14 +192,21 @@ async def delete_service(write: Write, service_id: str) -> Done:
 
     Its checkouts go on. A service on issued invoices cannot be deleted (409 `has_invoices`): set `active` to false.
     """
-    service = await _lock(write, service_id)
+    service = await lock_service(write, service_id)
     await issued.require_none_of_service(write.tx, service.id)
     write.tx.defer(_delete, [{"id": service.id, "now": write.now}])
     await publish_event(write, service.owner, "service", "deleted", to_response(service))
     return Done()
 
 
-async def _lock(write: Write, service_id: str) -> Service:
+async def find_service(reader: Reader, actor: Actor, service_id: str) -> Service:
+    """Raises `NotFound`, also for one of an account that the caller is not in."""
+    service = await _find(reader, _one, service_id, actor)
+    check_reach(actor, service.owner.id)
+    return service
+
+
+async def lock_service(write: Write, service_id: str) -> Service:
     """The service, which nobody else changes or deletes until the transaction ends. Raises `NotFound`, `Forbidden`,
     also for a token of chosen repositories, and `PreconditionFailed`."""
     service = await _find(write.tx, _locked, service_id, write.actor)

@@ -1,0 +1,128 @@
+"""The task credits of a project: the balance, the ledger with the newest entries first, and new entries."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+
+from workhook.core.clock import now_ms, to_millis_text
+from workhook.core.errors import Conflict, Invalid
+from workhook.http import lists
+from workhook.http.calls import Answer
+from workhook.http.lists import ListQuery
+from workhook.identity.context import Write
+from workhook.web.billing.view import BillingForm, billing_page, form_again
+from workhook.web.frame import paging
+from workhook.web.frame.places import AmountField, Places, Visit
+from workhook.web.frame.texts import gettext
+from workhook.web.time.days import midnight_ms, read_day, zone_name
+from workhook.web.time.week import open_tasks
+from workhook.work.access import Access, find_with_access
+from workhook.work.credits import api, ledger
+from workhook.work.credits.schemas import TaskCreditCreate
+from workhook.work.timesheets.reports import zone_of
+
+places = Places("credits")
+
+ROWS = 50
+GRANT, SPEND = "grant", "spend"
+_FIELDS = {GRANT: ("amount", "notes", "expires_at"), SPEND: ("amount", "notes", "task_id")}
+
+
+class RefusedEntry(msgspec.Struct):
+    """A form that was refused; `kind`: which of the two."""
+
+    kind: str = ""
+    form: BillingForm = msgspec.field(default_factory=BillingForm)
+
+    def of(self, kind: str) -> BillingForm:
+        return self.form if kind == self.kind else BillingForm()
+
+
+async def _access(visit: Visit) -> Access:
+    """Credits do not exist for clients. Raises `NotFound`."""
+    access = await visit.access()
+    access.hide_from_clients()
+    return access
+
+
+@places.get("/{owner}/{project}/billing/credits")
+async def show_credits(visit: Visit) -> Answer:
+    """Show the balance of a project's credits, and the ledger."""
+    access = await visit.follow()
+    access.hide_from_clients()
+    return await _page(visit, access, RefusedEntry())
+
+
+async def _page(visit: Visit, access: Access, refused: RefusedEntry, *, status: int = 200) -> Answer:
+    cursor, reader = visit.query("cursor"), visit.database
+    query = ListQuery(per_page=ROWS, cursor=cursor) if cursor else ListQuery(per_page=ROWS)
+    key = lists.after(query, tuple[str])
+    found = await ledger.list_newest_entries(
+        reader, access.repository.id, before=key[0] if key else None, limit=ROWS + 1
+    )
+    entries, headers = lists.page(visit.call, found, query, lambda entry: (entry.id,))
+    return await billing_page(
+        visit,
+        access,
+        "billing/credits.html",
+        "credits",
+        status=status,
+        balance=await ledger.find_balance(reader, access.repository.id, now_ms()),
+        entries=entries,
+        tasks=await open_tasks(reader, access),
+        more=paging.next_page(headers),
+        begins=not cursor,
+        refused=refused,
+        zone_name=zone_name(visit),
+    )
+
+
+@places.post("/{owner}/{project}/billing/credits/grant")
+async def grant(visit: Visit) -> Answer:
+    """Grant credits to a project."""
+    expires = {"expires_at": _through(visit)} if visit.fields.get("expires_at") else {}
+    return await _append(visit, GRANT, gettext("The credits were granted."), **expires)
+
+
+@places.post("/{owner}/{project}/billing/credits/spend")
+async def spend(visit: Visit) -> Answer:
+    """Spend credits on a task."""
+    return await _append(visit, SPEND, gettext("The credits were spent."), task_id=visit.fields.get("task_id", ""))
+
+
+def _through(visit: Visit) -> str:
+    """The moment at which the day ends in the visitor's zone. What is no day stays, for the API to say so."""
+    typed = visit.fields["expires_at"]
+    day = read_day(typed)
+    if day is None:
+        return typed
+    zone = zone_of(zone_name(visit))
+    return to_millis_text(midnight_ms(day + timedelta(days=1), zone))
+
+
+async def _append(visit: Visit, kind: str, text: str, **values: object) -> Answer:
+    access = await _access(visit)
+    try:
+        create = visit.form(TaskCreditCreate, AmountField("amount"), "notes", kind=kind, **values)
+        await visit.change(lambda write: api.create_task_credit(write, access.repository.project_id, create))
+    except (Invalid, Conflict) as problem:
+        refused = RefusedEntry(kind, form_again(visit, problem, _FIELDS[kind]))
+        return await _page(visit, access, refused, status=problem.status)
+    return visit.done(paging.project_address(visit, "billing", "credits"), text)
+
+
+@places.post("/{owner}/{project}/billing/credits/{entry_id}/reverse")
+async def reverse(visit: Visit) -> Answer:
+    """Undo a spend, or a grant that was not used, by another entry."""
+    access = await _access(visit)
+    entry_id = visit.path("entry_id")
+
+    async def step(write: Write) -> None:
+        row, its = await find_with_access(write.tx, ledger.entry_locked, write.actor, id=entry_id)
+        access.require_same(its)
+        await api.delete_task_credit(write, ledger.entry_of(row).id)
+
+    await visit.change(step)
+    return visit.done(paging.project_address(visit, "billing", "credits"), gettext("The entry was reversed."))

@@ -1,0 +1,158 @@
+"""An invoice is made, what it says beside its lines is changed, and a draft is deleted."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from msgspec import UNSET
+
+from workhook.core.errors import Conflict, Invalid
+from workhook.http.calls import Answer
+from workhook.http.currencies import CODES
+from workhook.identity.context import Write
+from workhook.web.billing.view import (
+    BillingForm,
+    ChangedMeanwhile,
+    billing_page,
+    changed_form,
+    digest,
+    form_again,
+    invoice_address,
+    invoice_at,
+    is_late,
+)
+from workhook.web.frame import paging
+from workhook.web.frame.formats import day, number
+from workhook.web.frame.places import PercentField, Places, Visit
+from workhook.web.frame.texts import gettext
+from workhook.work.access import Access
+from workhook.work.invoices import api, drafting
+from workhook.work.invoices.schemas import Invoice, InvoiceCreate, InvoiceEdit, percent_of
+
+S = TypeVar("S", bound=InvoiceCreate)
+
+places = Places("billing")
+
+ALWAYS = ("bill_to", "address", "bill_from", "due", "payment_terms", "payment_method")
+"""What can be changed of an issued invoice, too."""
+FIELDS = (*ALWAYS, "currency", "tax", "invoice_number")
+_DOING = "change invoices"
+
+
+def values_of(invoice: Invoice) -> dict[str, str]:
+    """The values of the form, as an invoice has them: of one that was issued, those that can be changed."""
+    texts = ("bill_to", "address", "bill_from", "payment_terms", "payment_method")
+    values = {name: getattr(invoice, name) or "" for name in texts}
+    values["due"] = day(invoice.due)
+    if invoice.status == "draft":
+        tax = invoice.tax_millionths
+        values["currency"], values["invoice_number"] = invoice.currency, invoice.invoice_number or ""
+        values["tax"] = "" if tax is None else number(percent_of(tax).normalize())
+    return values
+
+
+def _read(visit: Visit, shape: type[S]) -> S:
+    """Raises `Invalid`."""
+    names = [PercentField(name) if name == "tax" else name for name in FIELDS if name in visit.fields]
+    return visit.form(shape, *names)
+
+
+async def _writable(visit: Visit) -> Access:
+    """The project of the path, if the visitor may change its invoices. Raises `NotFound`, `Forbidden`, `Conflict`."""
+    access = await visit.access()
+    access.require_member(_DOING)
+    access.require_writable()
+    return access
+
+
+@places.get("/{owner}/{project}/billing/new")
+async def new_invoice(visit: Visit) -> Answer:
+    """Show the form of a new invoice."""
+    access = await _writable(visit)
+    currency = await drafting.find_last_currency(visit.database, visit.actor, access.repository.project_id)
+    return await _form_page(visit, access, BillingForm({"currency": currency}))
+
+
+@places.post("/{owner}/{project}/billing/new")
+async def create_invoice(visit: Visit) -> Answer:
+    """Make a draft."""
+    access = await _writable(visit)
+    try:
+        create = _read(visit, InvoiceCreate)
+        made = await visit.change(lambda write: api.create_invoice(write, access.repository.project_id, create))
+    except Invalid as problem:
+        return await _form_page(visit, access, form_again(visit, problem, FIELDS), status=problem.status)
+    invoice_id = str(made.invoice.id)  # type: ignore[attr-defined]
+    return visit.done(
+        paging.project_address(visit, "billing", invoice_id), gettext("The draft was made. Now add its lines.")
+    )
+
+
+@places.get("/{owner}/{project}/billing/{invoice_id}/edit")
+async def show_details(visit: Visit) -> Answer:
+    """Show the form of what an invoice says beside its lines."""
+    access, invoice = await invoice_at(visit)
+    access.require_member(_DOING)
+    access.require_writable()
+    if invoice.status == "void":
+        return visit.done(invoice_address(visit), gettext("The invoice is void. It stays as it is."))
+    values = values_of(invoice)
+    return await _form_page(visit, access, BillingForm(values, digest(values)), invoice=invoice)
+
+
+@places.post("/{owner}/{project}/billing/{invoice_id}/edit")
+async def save_details(visit: Visit) -> Answer:
+    """Change what an invoice says beside its lines."""
+    access, invoice = await invoice_at(visit)
+    try:
+        edit = _read(visit, InvoiceEdit)
+        await visit.change(lambda write: _save(visit, write, invoice.id, edit))
+    except ChangedMeanwhile as problem:
+        _, invoice = await invoice_at(visit)
+        form = changed_form(visit.fields, values_of(invoice))
+        return await _form_page(visit, access, form, invoice=invoice, status=problem.status)
+    except (Invalid, Conflict) as problem:
+        form = form_again(visit, problem, FIELDS)
+        return await _form_page(visit, access, form, invoice=invoice, status=problem.status)
+    return visit.done(invoice_address(visit), gettext("The invoice was saved."))
+
+
+async def _save(visit: Visit, write: Write, invoice_id: str, edit: InvoiceEdit) -> None:
+    """Raises `ChangedMeanwhile` where somebody else did, and whatever the action raises."""
+    _, current = await api.lock_invoice(write, invoice_id)
+    late = is_late(visit.fields, values_of(current))
+    if late and current.status == "draft":
+        raise ChangedMeanwhile
+    if visit.fields.get("due", "") == day(current.due):
+        edit.due = UNSET  # a date alone would take its time of day away
+    await api.edit_invoice(write, invoice_id, edit)
+    if late:  # the rule has let pass what was changed of an invoice that was issued meanwhile
+        raise ChangedMeanwhile
+
+
+async def _form_page(
+    visit: Visit, access: Access, form: BillingForm, *, invoice: Invoice | None = None, status: int = 200
+) -> Answer:
+    """`invoice` None: of a new one. What a form was sent with is shown, too, where it could not be changed now."""
+    here = paging.project_address(visit, "billing")
+    return await billing_page(
+        visit,
+        access,
+        "billing/edit.html",
+        "invoices",
+        status=status,
+        invoice=invoice,
+        form=form,
+        action=f"{here}/new" if invoice is None else invoice_address(visit, "edit"),
+        back=here if invoice is None else invoice_address(visit),
+        is_draft=invoice is None or invoice.status == "draft" or "currency" in visit.fields,
+        currencies=sorted(CODES),
+    )
+
+
+@places.post("/{owner}/{project}/billing/{invoice_id}/delete")
+async def delete_draft(visit: Visit) -> Answer:
+    """Delete a draft."""
+    _, invoice = await invoice_at(visit)
+    await visit.change(lambda write: api.delete_invoice(write, invoice.id))
+    return visit.done(paging.project_address(visit, "billing"), gettext("The draft was deleted."))

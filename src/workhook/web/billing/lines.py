@@ -1,0 +1,213 @@
+"""The lines of a draft: each is added, changed and removed by a form of its own.
+
+The API takes all lines at once, so each form reads the lines anew when nobody else can change them, and finds its own
+by what its page has shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workhook.core.errors import Conflict, Invalid, NotFound
+from workhook.http.calls import Answer
+from workhook.identity.context import Write
+from workhook.web.billing.view import (
+    UNDO_MAX_CHARS,
+    BillingForm,
+    ChangedMeanwhile,
+    billing_page,
+    changed_form,
+    form_again,
+    invoice_address,
+    invoice_at,
+    line_digest,
+    show_invoice,
+)
+from workhook.web.frame.flash import Undo
+from workhook.web.frame.formats import number, typed_amount
+from workhook.web.frame.places import AmountField, NumberField, Places, Visit
+from workhook.web.frame.texts import gettext
+from workhook.work.access import Access
+from workhook.work.invoices import api, drafting, rules
+from workhook.work.invoices.rules import Item
+from workhook.work.invoices.schemas import ITEMS_MAX, Invoice, InvoiceEdit, InvoiceItemInput
+
+places = Places("billing")
+
+FIELDS = ("description", "qty", "unit_price")
+_DIGITS_MAX = 6
+
+
+def _read(visit: Visit) -> InvoiceItemInput:
+    """Raises `Invalid`."""
+    return visit.form(InvoiceItemInput, "description", NumberField("qty"), AmountField("unit_price"))
+
+
+def _values_of(item: Item) -> dict[str, str]:
+    """As the form of a line has them."""
+    amount = typed_amount(item.unit_price_minor)
+    return {"description": item.description, "qty": number(item.qty), "unit_price": amount}
+
+
+def _number_of(visit: Visit) -> int:
+    """Which line the path names, from 0. Raises `NotFound`."""
+    text = visit.path("number")
+    if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX and int(text)):
+        raise NotFound()
+    return int(text) - 1
+
+
+def _find(items: Sequence[Item], index: int, was: str) -> int:
+    """Where the line is that a page has shown at `index`: it moves where others before it go.
+
+    Raises `ChangedMeanwhile`.
+    """
+    found = [place for place, each in enumerate(items) if line_digest(each) == was]
+    if index in found:
+        return index
+    if len(found) != 1:
+        raise ChangedMeanwhile
+    return found[0]
+
+
+async def _write_lines(write: Write, invoice: Invoice, items: Sequence[Item | InvoiceItemInput]) -> None:
+    """Raises what `edit_invoice` does."""
+    if len(items) > ITEMS_MAX:
+        raise Conflict(f"An invoice has at most {ITEMS_MAX} lines. Make another one.", code="too_many_items")
+    given = [
+        InvoiceItemInput(each.description, each.qty, each.unit_price_minor) if isinstance(each, Item) else each
+        for each in items
+    ]
+    await api.edit_invoice(write, invoice.id, InvoiceEdit(invoice_items=given))
+
+
+async def _write_times(write: Write, access: Access, invoice: Invoice, *, added: str = "", released: str = "") -> None:
+    """Claim a timesheet, or release one with its line: among lines that look the same, no other is taken for its."""
+    claimed = await drafting.lock_times(write.tx, access.repository.id, [], invoice.id)
+    kept = [each.id for each in claimed if each.id != released]
+    await api.edit_invoice(write, invoice.id, InvoiceEdit(timesheet_ids=[*kept, added] if added else kept))
+
+
+@places.post("/{owner}/{project}/billing/{invoice_id}/lines")
+async def add_line(visit: Visit) -> Answer:
+    """Add a line to a draft, behind the others or where it was before it was removed."""
+    access, invoice = await invoice_at(visit)
+    position = visit.fields.get("position", "")
+
+    async def add(write: Write, line: InvoiceItemInput) -> None:
+        _, current = await api.lock_invoice(write, invoice.id)
+        items: list[Item | InvoiceItemInput] = [*rules.items_of(current.items)]
+        place = int(position) if position.isascii() and position.isdigit() else len(items)
+        items.insert(place, line)
+        await _write_lines(write, current, items)
+
+    try:
+        line = _read(visit)
+        await visit.change(lambda write: add(write, line))
+    except (Invalid, Conflict) as problem:
+        form = form_again(visit, problem, FIELDS)
+        return await show_invoice(visit, access, invoice, line=form, status=problem.status)
+    return visit.done(f"{invoice_address(visit)}#lines", gettext("The line was added."))
+
+
+@places.post("/{owner}/{project}/billing/{invoice_id}/times")
+async def add_time(visit: Visit) -> Answer:
+    """Put time onto a draft again whose line was removed."""
+    access, invoice = await invoice_at(visit)
+
+    async def add(write: Write) -> None:
+        _, current = await api.lock_invoice(write, invoice.id)
+        await _write_times(write, access, current, added=visit.fields.get("timesheet_id", ""))
+
+    await visit.change(add)
+    return visit.done(f"{invoice_address(visit)}#lines", gettext("The line was added."))
+
+
+@places.get("/{owner}/{project}/billing/{invoice_id}/lines/{number}")
+async def show_line(visit: Visit) -> Answer:
+    """Show the form of a line of a draft."""
+    access, invoice = await invoice_at(visit)
+    access.require_member("change invoices")
+    access.require_writable()
+    items, index = rules.items_of(invoice.items), _number_of(visit)
+    if invoice.status != "draft" or index >= len(items):
+        raise NotFound()
+    item = items[index]
+    return await _line_page(visit, access, invoice, BillingForm(_values_of(item), line_digest(item)))
+
+
+@places.post("/{owner}/{project}/billing/{invoice_id}/lines/{number}")
+async def save_line(visit: Visit) -> Answer:
+    """Change a line of a draft. Without `was` it is added: it was removed while somebody changed it."""
+    access, invoice = await invoice_at(visit)
+    index, was = _number_of(visit), visit.fields.get("was", "")
+
+    async def save(write: Write, line: InvoiceItemInput) -> None:
+        _, current = await api.lock_invoice(write, invoice.id)
+        items: list[Item | InvoiceItemInput] = [*rules.items_of(current.items)]
+        if not was:
+            items.append(line)
+        elif current.status == "draft":
+            items[_find(rules.items_of(current.items), index, was)] = line
+        else:  # the rule says why that cannot be, as it does of any other change
+            items[index : index + 1] = [line]
+        await _write_lines(write, current, items)
+
+    try:
+        line = _read(visit)
+        await visit.change(lambda write: save(write, line))
+    except ChangedMeanwhile as problem:
+        access, invoice = await invoice_at(visit)
+        items = rules.items_of(invoice.items)
+        form = changed_form(visit.fields, _values_of(items[index]) if index < len(items) else None)
+        form.was = line_digest(items[index]) if index < len(items) else ""
+        return await _line_page(visit, access, invoice, form, status=problem.status)
+    except (Invalid, Conflict) as problem:
+        form = form_again(visit, problem, FIELDS)
+        return await _line_page(visit, access, invoice, form, status=problem.status)
+    return visit.done(f"{invoice_address(visit)}#lines", gettext("The line was saved."))
+
+
+async def _line_page(visit: Visit, access: Access, invoice: Invoice, form: BillingForm, *, status: int = 200) -> Answer:
+    return await billing_page(
+        visit,
+        access,
+        "billing/line.html",
+        "invoices",
+        status=status,
+        invoice=invoice,
+        form=form,
+        action=invoice_address(visit, "lines", visit.path("number")),
+        back=invoice_address(visit),
+    )
+
+
+@places.post("/{owner}/{project}/billing/{invoice_id}/lines/{number}/remove")
+async def remove_line(visit: Visit) -> Answer:
+    """Remove a line of a draft. If it was made from time, that can be invoiced again."""
+    access, invoice = await invoice_at(visit)
+    index, was = _number_of(visit), visit.fields.get("was", "")
+
+    async def remove(write: Write) -> tuple[int, Item]:
+        _, current = await api.lock_invoice(write, invoice.id)
+        items = [*rules.items_of(current.items)]
+        place = _find(items, index, was)
+        gone = items.pop(place)
+        if gone.timesheet_id is not None:
+            await _write_times(write, access, current, released=gone.timesheet_id)
+        else:
+            await _write_lines(write, current, items)
+        return place, gone
+
+    place, gone = await visit.change(remove)
+    return visit.done(
+        f"{invoice_address(visit)}#lines", gettext("The line was removed."), undo=_undo(visit, place, gone)
+    )
+
+
+def _undo(visit: Visit, place: int, gone: Item) -> Undo | None:
+    if gone.timesheet_id is not None:
+        return Undo(invoice_address(visit, "times"), {"timesheet_id": gone.timesheet_id})
+    if len(gone.description) > UNDO_MAX_CHARS:
+        return None
+    return Undo(invoice_address(visit, "lines"), {**_values_of(gone), "position": str(place)})

@@ -1,0 +1,308 @@
+"""`/{owner}/-/services`: what an organization, or a user, offers to subscribe to, and its prices."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from workhook.core.errors import Conflict, Fault, Invalid, NotFound
+from workhook.http.calls import Answer
+from workhook.http.currencies import CODES
+from workhook.identity.context import Write
+from workhook.identity.queries import find_account, find_member_role
+from workhook.web.billing.view import BillingForm, ChangedMeanwhile, changed_form, digest, form_again, is_late
+from workhook.web.frame import paging
+from workhook.web.frame.flash import Undo
+from workhook.web.frame.formats import typed_amount
+from workhook.web.frame.places import AmountField, Places, Visit
+from workhook.web.frame.texts import gettext
+from workhook.work.access import Owner
+from workhook.work.services import api
+from workhook.work.services.schemas import (
+    PRICES_MAX,
+    Service,
+    ServiceCreate,
+    ServiceEdit,
+    ServicePrice,
+    ServicePriceParameters,
+    ServiceQuery,
+    parameters_of,
+)
+
+S = TypeVar("S", ServiceCreate, ServiceEdit)
+
+places = Places("services")
+
+FLAGS = ("active", "addon", "disable_pause", "disable_quantity", "cancel_at_period_end")
+TEXTS = ("title", "description", "limit_pausing", "minimum_months")
+PRICE = ("amount", "currency", "interval", "credits")
+_DOING = "change its services"
+
+
+async def _owner(visit: Visit) -> Owner:
+    """The account of the path, if the visitor is in it. Raises `NotFound`."""
+    account = await find_account(visit.database, visit.path("owner"))
+    user = visit.actor.user
+    if account is None or account.kind == "bot":
+        raise NotFound()
+    role = "owner" if account.id == user.id else await find_member_role(visit.database, account.id, user.id)
+    if role is None:
+        visit.actor.request.touches(account.id, hidden=True)
+        raise NotFound()
+    return Owner(account, role)
+
+
+async def _owned(visit: Visit) -> Owner:
+    """As `_owner`, of those who change the services. Raises `Forbidden`, too."""
+    owner = await _owner(visit)
+    owner.require_owner(_DOING)
+    return owner
+
+
+async def _find(visit: Visit) -> tuple[Owner, Service]:
+    """The service of the path. Raises `NotFound`, too where it is another account's."""
+    owner = await _owner(visit)
+    service = await api.find_service(visit.database, visit.actor, visit.path("service_id"))
+    if service.owner.id != owner.account.id:
+        raise NotFound()
+    return owner, service
+
+
+def _address(visit: Visit, *more: str) -> str:
+    return paging.address_of(visit.path("owner"), "-", "services", *more)
+
+
+async def _page(visit: Visit, owner: Owner, template: str, *, status: int = 200, **context: Any) -> Answer:
+    if status != 200:  # the answer to a form: the header was not read yet
+        await visit.load_timer()
+    return visit.page(
+        template,
+        status=status,
+        account=owner.account,
+        role=owner.role,
+        may_change=owner.role == "owner",
+        here=_address(visit),
+        currencies=sorted(CODES),
+        **context,
+    )
+
+
+@places.get("/{owner}/-/services")
+async def list_services(visit: Visit) -> Answer:
+    """Show the services of an account, in their order."""
+    owner = await _owner(visit)
+    query = ServiceQuery(organization=owner.account.login)
+    found = await api.find_services(visit.database, visit.actor, query)
+    services = sorted(found[: query.limit], key=lambda each: (not each.active, each.position, each.id))
+    cut = found.cut or len(found) > query.limit
+    return await _page(visit, owner, "billing/services.html", services=services, cut=cut)
+
+
+# --- a service -------------------------------------------------------------------------------------------------------
+
+
+def values_of(service: Service) -> dict[str, str]:
+    """As the form of a service has them."""
+    texts = {"title": service.title, "description": service.description or ""}
+    for name in ("limit_pausing", "minimum_months"):
+        number = getattr(service, name)
+        texts[name] = "" if number is None else str(number)
+    return {**texts, **{name: "1" if getattr(service, name) else "" for name in FLAGS}}
+
+
+def _ticked(visit: Visit) -> dict[str, str]:
+    """What was typed, with the boxes that are not ticked, which a browser does not send."""
+    return {**dict.fromkeys(FLAGS, ""), **visit.fields}
+
+
+def _read(visit: Visit, shape: type[S], **values: object) -> S:
+    """Raises `Invalid`."""
+    return visit.form(shape, *TEXTS, **{name: name in visit.fields for name in FLAGS}, **values)
+
+
+@places.get("/{owner}/-/services/new")
+async def new_service(visit: Visit) -> Answer:
+    """Show the form of a new service."""
+    owner = await _owned(visit)
+    return await _new_page(visit, owner, BillingForm({"active": "1", "currency": "EUR", "interval": "month"}))
+
+
+async def _new_page(visit: Visit, owner: Owner, form: BillingForm, *, status: int = 200) -> Answer:
+    return await _page(visit, owner, "billing/service_new.html", status=status, form=form)
+
+
+@places.post("/{owner}/-/services/new")
+async def create_service(visit: Visit) -> Answer:
+    """Make a service with its first price, if the form has one."""
+    owner = await _owned(visit)
+    try:
+        create = _both(visit, owner)
+        made = await visit.change(lambda write: api.create_service(write, create))
+    except (Invalid, Conflict) as problem:
+        form = form_again(visit, problem, (*TEXTS, *PRICE))
+        return await _new_page(visit, owner, form, status=problem.status)
+    service_id = str(made.service.id)  # type: ignore[attr-defined]
+    return visit.done(_address(visit, service_id), gettext("The service was made."))
+
+
+def _both(visit: Visit, owner: Owner) -> ServiceCreate:
+    """The service and its price, with the faults of both. Raises `Invalid`."""
+    faults: list[Fault] = []
+    price, create = None, None
+    try:
+        create = _read(visit, ServiceCreate, organization=owner.account.login)
+    except Invalid as problem:
+        faults += problem.faults
+    if any(visit.fields.get(name) for name in ("amount", "credits")):
+        try:
+            price = _read_price(visit)
+        except Invalid as problem:
+            faults += problem.faults
+    if faults or create is None:
+        raise Invalid(faults=faults)
+    return msgspec.structs.replace(create, service_prices=[] if price is None else [price])
+
+
+@places.get("/{owner}/-/services/{service_id}")
+async def show_service(visit: Visit) -> Answer:
+    """Show a service, its prices and its terms."""
+    owner, service = await _find(visit)
+    return await _service_page(visit, owner, service)
+
+
+async def _service_page(
+    visit: Visit,
+    owner: Owner,
+    service: Service,
+    *,
+    form: BillingForm | None = None,
+    price: BillingForm | None = None,
+    refusal: str = "",
+    status: int = 200,
+) -> Answer:
+    """`form`, `price`: the form of the service and of another price, as one was sent; `refusal`: why it stays."""
+    values = values_of(service)
+    last = service.service_prices[-1] if service.service_prices else None
+    blank = {"currency": last.currency if last else "EUR", "interval": last.interval if last else "month"}
+    return await _page(
+        visit,
+        owner,
+        "billing/service.html",
+        status=status,
+        service=service,
+        form=form or BillingForm(values, digest(values)),
+        price=price or BillingForm(blank),
+        refusal=refusal,
+        address=_address(visit, service.id),
+        prices_max=PRICES_MAX,
+    )
+
+
+@places.post("/{owner}/-/services/{service_id}")
+async def save_service(visit: Visit) -> Answer:
+    """Change a service. What runs already keeps its price."""
+    owner, service = await _find(visit)
+
+    async def save(write: Write, edit: ServiceEdit) -> None:
+        current = await api.lock_service(write, service.id)
+        if is_late(_ticked(visit), values_of(current)):
+            raise ChangedMeanwhile
+        await api.edit_service(write, service.id, edit)
+
+    try:
+        edit = _read(visit, ServiceEdit)
+        await visit.change(lambda write: save(write, edit))
+    except ChangedMeanwhile as problem:
+        owner, service = await _find(visit)
+        form = changed_form(_ticked(visit), values_of(service))
+        return await _service_page(visit, owner, service, form=form, status=problem.status)
+    except Invalid as problem:
+        form = form_again(visit, problem, TEXTS)
+        return await _service_page(visit, owner, service, form=form, status=problem.status)
+    return visit.done(_address(visit, service.id), gettext("The service was saved."))
+
+
+@places.post("/{owner}/-/services/{service_id}/delete")
+async def delete_service(visit: Visit) -> Answer:
+    """Delete a service. What runs of it goes on."""
+    owner, service = await _find(visit)
+    try:
+        await visit.change(lambda write: api.delete_service(write, service.id))
+    except Conflict as problem:
+        return await _service_page(visit, owner, service, refusal=problem.message, status=problem.status)
+    return visit.done(_address(visit), gettext("“%(title)s” was deleted.") % {"title": service.title})
+
+
+# --- prices ----------------------------------------------------------------------------------------------------------
+
+
+def _read_price(visit: Visit) -> ServicePriceParameters:
+    """Raises `Invalid`."""
+    return visit.form(ServicePriceParameters, AmountField("amount"), "currency", "interval", AmountField("credits"))
+
+
+async def _change_prices(visit: Visit, service_id: str, change: Any) -> None:
+    """What `change` makes of the prices as they are when nobody else can change them."""
+
+    async def step(write: Write) -> None:
+        current = await api.lock_service(write, service_id)
+        prices = change(current.service_prices)
+        await api.edit_service(write, service_id, ServiceEdit(service_prices=prices))
+
+    await visit.change(step)
+
+
+def _others(prices: tuple[ServicePrice, ...], price_id: str) -> tuple[ServicePrice, list[ServicePriceParameters]]:
+    """The price, and the rest. Raises `ChangedMeanwhile` if somebody else has removed it."""
+    found = next((each for each in prices if each.id == price_id), None)
+    if found is None:
+        raise ChangedMeanwhile
+    return found, [parameters_of(each) for each in prices if each.id != price_id]
+
+
+@places.post("/{owner}/-/services/{service_id}/prices")
+async def add_price(visit: Visit) -> Answer:
+    """Add a price, behind the others."""
+    owner, service = await _find(visit)
+
+    def added(prices: tuple[ServicePrice, ...]) -> list[ServicePriceParameters]:
+        if len(prices) >= PRICES_MAX:
+            raise Conflict(f"A service has at most {PRICES_MAX} prices. Remove one first.", code="too_many_prices")
+        return [*map(parameters_of, prices), price]
+
+    try:
+        price = _read_price(visit)
+        await _change_prices(visit, service.id, added)
+    except (Invalid, Conflict) as problem:
+        form = form_again(visit, problem, PRICE)
+        return await _service_page(visit, owner, service, price=form, status=problem.status)
+    return visit.done(f"{_address(visit, service.id)}#prices", gettext("The price was added."))
+
+
+@places.post("/{owner}/-/services/{service_id}/prices/{price_id}/first")
+async def set_default_price(visit: Visit) -> Answer:
+    """Make a price the first, which is the default."""
+    _, service = await _find(visit)
+
+    def moved(prices: tuple[ServicePrice, ...]) -> list[ServicePriceParameters]:
+        price, others = _others(prices, visit.path("price_id"))
+        return [parameters_of(price), *others]
+
+    await _change_prices(visit, service.id, moved)
+    return visit.done(f"{_address(visit, service.id)}#prices", gettext("This is the default price now."))
+
+
+@places.post("/{owner}/-/services/{service_id}/prices/{price_id}/remove")
+async def remove_price(visit: Visit) -> Answer:
+    """Remove a price. What runs with it keeps it."""
+    _, service = await _find(visit)
+    await _change_prices(visit, service.id, lambda prices: _others(prices, visit.path("price_id"))[1])
+    gone = next((each for each in service.service_prices if each.id == visit.path("price_id")), None)
+    undo = Undo(f"{_address(visit, service.id)}/prices", _price_values(gone)) if gone else None
+    return visit.done(f"{_address(visit, service.id)}#prices", gettext("The price was removed."), undo=undo)
+
+
+def _price_values(price: ServicePrice) -> dict[str, str]:
+    amounts = {"amount": typed_amount(price.amount_minor), "credits": typed_amount(price.credits_minor)}
+    return {**amounts, "currency": price.currency, "interval": price.interval}

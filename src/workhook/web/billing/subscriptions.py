@@ -1,0 +1,185 @@
+"""The subscriptions of a project: services that are bought for it, with their dates in words."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from workhook.core.errors import Conflict, Fault, Invalid
+from workhook.http import lists
+from workhook.http.calls import Answer
+from workhook.http.lists import ListQuery
+from workhook.identity.context import Write
+from workhook.web.billing.view import BillingForm, billing_page, form_again, is_in_account
+from workhook.web.frame import paging
+from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.texts import gettext
+from workhook.work.access import Access
+from workhook.work.checkouts import api, billing
+from workhook.work.checkouts.schemas import Checkout, ServiceCheckoutCancel, ServiceCheckoutCreate
+from workhook.work.services.api import find_services
+from workhook.work.services.schemas import Service, ServiceQuery
+
+places = Places("subscriptions")
+
+ROWS = 50
+_NEW = ("service", "qty")
+_CANCEL = ("reason", "feedback")
+_DOING = "change subscriptions"
+
+
+@places.get("/{owner}/{project}/billing/subscriptions")
+async def list_subscriptions(visit: Visit) -> Answer:
+    """Show the subscriptions of a project."""
+    access = await visit.follow()
+    cursor = visit.query("cursor")
+    query = ListQuery(per_page=ROWS, cursor=cursor) if cursor else ListQuery(per_page=ROWS)
+    key = lists.after(query, tuple[str])
+    found = await billing.list_checkouts(
+        visit.database, access.repository.id, visit.actor.user.id, after=key[0] if key else None, limit=ROWS + 1
+    )
+    checkouts, headers = lists.page(visit.call, found, query, lambda checkout: (checkout.id,))
+    return await billing_page(
+        visit,
+        access,
+        "billing/subscriptions.html",
+        "subscriptions",
+        checkouts=checkouts,
+        more=paging.next_page(headers),
+        begins=not cursor,
+    )
+
+
+@places.get("/{owner}/{project}/billing/subscriptions/new")
+async def new_subscription(visit: Visit) -> Answer:
+    """Show what the project can subscribe to."""
+    access = await visit.access()
+    access.require_member(_DOING)
+    access.require_writable()
+    return await _new_page(visit, access, BillingForm({"qty": "1", "service": visit.query("service"), "start": "1"}))
+
+
+@places.post("/{owner}/{project}/billing/subscriptions/new")
+async def subscribe(visit: Visit) -> Answer:
+    """Choose a service for the project and, if the form says so, start at once."""
+    access = await visit.access()
+    access.require_member(_DOING)
+    # Of one field: which of a service's prices, or the service alone where it has none.
+    service_id, _, price_id = visit.fields.get("service", "").partition(" ")
+    try:
+        if not service_id:
+            message = gettext("Choose a service.")
+            raise Invalid(faults=[Fault(field="service", code="missing", message=message)])
+        create = visit.form(
+            ServiceCheckoutCreate, "qty", service_id=service_id, **({"service_price_id": price_id} if price_id else {})
+        )
+        made = await visit.change(
+            lambda write: api.create_service_checkout(write, access.repository.project_id, create)
+        )
+    except (Invalid, Conflict) as problem:
+        return await _new_page(visit, access, form_again(visit, problem, _NEW), status=problem.status)
+    checkout_id = made.service_checkout.id
+    text = gettext("The subscription is ready. It costs nothing until it is started.")
+    if "start" in visit.fields:
+        await visit.change(lambda write: api.complete_service_checkout(write, checkout_id))
+        text = gettext("The subscription has started.")
+    return visit.done(paging.project_address(visit, "billing", "subscriptions", checkout_id), text)
+
+
+async def _new_page(visit: Visit, access: Access, form: BillingForm, *, status: int = 200) -> Answer:
+    owner, offered = access.repository.owner, list[Service]()
+    sees_services = await is_in_account(visit, owner)
+    if sees_services:
+        found = await find_services(visit.database, visit.actor, ServiceQuery(organization=owner.login, active=True))
+        offered = sorted(found, key=lambda each: (each.position, each.id))
+    return await billing_page(
+        visit,
+        access,
+        "billing/subscribe.html",
+        "subscriptions",
+        status=status,
+        form=form,
+        offered=offered,
+        sees_services=sees_services,
+    )
+
+
+async def _find(visit: Visit) -> tuple[Access, Checkout]:
+    """The subscription of the path. Raises `NotFound`, too where it is another project's."""
+    access = await visit.access()
+    its, checkout = await api.find_checkout(visit.database, visit.actor, visit.path("checkout_id"))
+    access.require_same(its)
+    return access, checkout
+
+
+def _address(visit: Visit, *more: str) -> str:
+    return paging.project_address(visit, "billing", "subscriptions", *more)
+
+
+@places.get("/{owner}/{project}/billing/subscriptions/{checkout_id}")
+async def show_subscription(visit: Visit) -> Answer:
+    """Show a subscription: its price, its dates, and what can be done with it."""
+    return await _page(visit, *await _find(visit), BillingForm())
+
+
+async def _page(visit: Visit, access: Access, checkout: Checkout, form: BillingForm, *, status: int = 200) -> Answer:
+    return await billing_page(
+        visit,
+        access,
+        "billing/subscription.html",
+        "subscriptions",
+        status=status,
+        checkout=checkout,
+        address=_address(visit, checkout.id),
+        form=form,
+    )
+
+
+async def _step(visit: Visit, action: Callable[[Write, str], Awaitable[object]], text: str) -> Answer:
+    """A step that the service does not allow is refused on the page, with the rule's message."""
+    access, checkout = await _find(visit)
+    try:
+        await visit.change(lambda write: action(write, checkout.id))
+    except (Invalid, Conflict) as problem:
+        form = form_again(visit, problem, ())
+        return await _page(visit, access, checkout, form, status=problem.status)
+    return visit.done(_address(visit, checkout.id), text)
+
+
+@places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/start")
+async def start(visit: Visit) -> Answer:
+    """Start a subscription: its first period begins, and is billed."""
+    return await _step(visit, api.complete_service_checkout, gettext("The subscription has started."))
+
+
+@places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/pause")
+async def pause(visit: Visit) -> Answer:
+    """Pause a subscription."""
+    return await _step(visit, api.pause_service_checkout, gettext("The subscription is paused. Nothing is billed."))
+
+
+@places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/resume")
+async def resume(visit: Visit) -> Answer:
+    """Resume a subscription that is paused."""
+    text = gettext("The subscription goes on. Its period is longer by the time of the pause.")
+    return await _step(visit, api.unpause_service_checkout, text)
+
+
+@places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/cancel")
+async def cancel(visit: Visit) -> Answer:
+    """Cancel a subscription, with the reason if somebody gives one."""
+    access, checkout = await _find(visit)
+    try:
+        why = visit.form(ServiceCheckoutCancel, *_CANCEL)
+        await visit.change(lambda write: api.cancel_service_checkout(write, checkout.id, why))
+    except (Invalid, Conflict) as problem:
+        form = form_again(visit, problem, _CANCEL)
+        return await _page(visit, access, checkout, form, status=problem.status)
+    return visit.done(_address(visit, checkout.id), gettext("The subscription is canceled."))
+
+
+@places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/delete")
+async def delete(visit: Visit) -> Answer:
+    """Take a subscription off the list. It ends; its invoices stay."""
+    _, checkout = await _find(visit)
+    await visit.change(lambda write: api.delete_service_checkout(write, checkout.id))
+    return visit.done(_address(visit), gettext("The subscription was deleted."))

@@ -1,0 +1,160 @@
+"""What the pages of billing share: their parts, a form as it was sent, and what somebody else changed meanwhile."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import msgspec
+
+from workhook.core import json
+from workhook.core.clock import now_ms
+from workhook.core.errors import Conflict, Problem
+from workhook.http.calls import Answer
+from workhook.identity.queries import find_member_role
+from workhook.identity.schemas import Account
+from workhook.web.frame import navigation, paging
+from workhook.web.frame.places import Visit
+from workhook.web.hooks.forms import faults_of
+from workhook.work.access import Access
+from workhook.work.invoices import api, rules
+from workhook.work.invoices.rules import Item
+from workhook.work.invoices.schemas import Invoice, percent_of
+
+UNDO_MAX_CHARS = 500
+"""The longest description of a line whose removal can be undone: what undoes it travels in a cookie."""
+
+
+class ChangedMeanwhile(Conflict):
+    """Somebody else has changed what the form shows since its page was made."""
+
+    def __init__(self) -> None:
+        super().__init__("Somebody else has changed this meanwhile.", code="changed")
+
+
+class BillingForm(msgspec.Struct):
+    """The values of a form, what is wrong with them by field and as a whole, and what others made of them meanwhile.
+
+    `was`: the digest of what the page shows as it is. `now`: by field, what stands there now where that is another
+    value than the one that was typed; `is_gone`: what the form changes is not there any more.
+    """
+
+    values: Mapping[str, str] = {}
+    was: str = ""
+    faults: dict[str, str] = {}
+    problems: list[str] = []
+    now: Mapping[str, str] = {}
+    is_gone: bool = False
+
+    def value(self, name: str) -> str:
+        """Of a field; empty without one."""
+        return self.values.get(name, "")
+
+    def has(self, name: str) -> bool:
+        """Whether a box is ticked."""
+        return bool(self.values.get(name))
+
+    @property
+    def is_refused(self) -> bool:
+        return bool(self.faults or self.problems or self.now or self.is_gone)
+
+
+def form_again(visit: Visit, problem: Problem, names: Collection[str]) -> BillingForm:
+    """The form as it was sent, with what is wrong. `names`: the fields that the page has a place for faults at."""
+    form = BillingForm(visit.fields, visit.fields.get("was", ""))
+    form.faults, form.problems = faults_of(problem)
+    for name in [each for each in form.faults if each not in names]:
+        form.problems.append(form.faults.pop(name))
+    return form
+
+
+def changed_form(fields: Mapping[str, str], current: Mapping[str, str] | None) -> BillingForm:
+    """The form as it was sent beside what is there now; None: nothing is. To send it again is to decide for it."""
+    if current is None:
+        return BillingForm(fields, is_gone=True)
+    now = {name: value for name, value in current.items() if name in fields and not _same(fields[name], value)}
+    return BillingForm(fields, digest(current), now=now)
+
+
+def is_late(fields: Mapping[str, str], current: Mapping[str, str]) -> bool:
+    """Whether the form was made of other values than the current ones, and says others than these."""
+    if fields.get("was") == digest(current):
+        return False
+    return any(name in fields and not _same(fields[name], value) for name, value in current.items())
+
+
+def _same(typed: str, value: str) -> bool:
+    return typed.replace("\r\n", "\n").strip() == value.replace("\r\n", "\n").strip()
+
+
+def digest(values: Mapping[str, str]) -> str:
+    """Of the values of a form: by it the form says what its page has shown."""
+    return hashlib.sha256(json.encode(sorted(values.items()))).hexdigest()[:32]
+
+
+async def is_in_account(visit: Visit, account: Account) -> bool:
+    """Whether the visitor is in the account, and so sees its services."""
+    user = visit.actor.user
+    return account.id == user.id or await find_member_role(visit.database, account.id, user.id) is not None
+
+
+async def billing_page(
+    visit: Visit, access: Access, template: str, current: str, *, status: int = 200, **context: Any
+) -> Answer:
+    """A page of a project's billing. `current`: the part of it that the page belongs to."""
+    if status != 200:  # the answer to a form: the header was not read yet
+        await visit.load_timer()
+    sees_services = not access.is_client and await is_in_account(visit, access.repository.owner)
+    return visit.page(
+        template,
+        status=status,
+        access=access,
+        current=current,
+        parts_of_billing=navigation.places_of_billing(access, sees_services=sees_services),
+        may_write=access.may_write and not access.is_client,
+        now=now_ms(),
+        **context,
+    )
+
+
+# --- an invoice ------------------------------------------------------------------------------------------------------
+
+
+async def invoice_at(visit: Visit) -> tuple[Access, Invoice]:
+    """The invoice that the path names. Raises `NotFound`, too where it is another project's."""
+    access = await visit.access()
+    its, invoice = await api.find_invoice(visit.database, visit.actor, visit.path("invoice_id"))
+    access.require_same(its)
+    return access, invoice
+
+
+def invoice_address(visit: Visit, *more: str) -> str:
+    """Of the invoice that the path names, or of a part of its page."""
+    return paging.project_address(visit, "billing", visit.path("invoice_id"), *more)
+
+
+async def show_invoice(
+    visit: Visit, access: Access, invoice: Invoice, *, line: BillingForm | None = None, status: int = 200
+) -> Answer:
+    """The page of an invoice. `line`: the form for another line, as it was sent."""
+    tax = invoice.tax_millionths
+    return await billing_page(
+        visit,
+        access,
+        "billing/invoice.html",
+        "invoices",
+        status=status,
+        invoice=invoice,
+        address=f"/{access.repository.full_name}/billing/{invoice.id}",
+        items=[(each, line_digest(each)) for each in rules.items_of(invoice.items)],
+        recurring=rules.items_of(invoice.recurring_items),
+        tax=None if tax is None else percent_of(tax).normalize(),
+        line=line or BillingForm({"qty": "1"}),
+        undo_max=UNDO_MAX_CHARS,
+    )
+
+
+def line_digest(item: Item) -> str:
+    """Of a line: by it a form says which one it was made for."""
+    return digest({"description": item.description, "qty": f"{item.qty:f}", "unit_price": str(item.unit_price_minor)})

@@ -1,0 +1,104 @@
+"""Numbers and amounts as people type them: what is read is what was meant, or refused with a remedy."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workhook.http.wire_types import AMOUNT_MAX_MINOR, read_money
+from workhook.web.frame import formats, texts
+
+AMOUNTS = st.integers(0, AMOUNT_MAX_MINOR)
+
+
+def speak(monkeypatch: pytest.MonkeyPatch, language: str) -> None:
+    monkeypatch.setattr(texts, "language", lambda: language)
+
+
+@pytest.mark.parametrize(
+    ("typed", "read"),
+    [
+        ("250", "250"),
+        (" 250 ", "250"),
+        ("1,250.00", "1250.00"),
+        ("1.250,00", "1250.00"),
+        ("1 250,00", "1250.00"),
+        ("1\u202f250,00", "1250.00"),
+        ("1'250.00", "1250.00"),
+        ("1,250,000", "1250000"),
+        ("1.250.000", "1250000"),
+        ("12,5", "12.5"),
+        ("12.50", "12.50"),
+        ("-5", "-5"),
+        ("\u22125", "-5"),
+    ],
+)
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_what_is_clear_in_both_languages(monkeypatch: pytest.MonkeyPatch, language: str, typed: str, read: str) -> None:
+    speak(monkeypatch, language)
+    assert formats.read_number(typed) == read
+    assert formats.read_amount(typed) == read
+
+
+def test_a_thousand_is_written_as_the_language_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    speak(monkeypatch, "en")
+    assert formats.read_amount("1,250") == "1250"
+    assert formats.read_number("1.125") == "1.125"
+    with pytest.raises(ValueError, match=r"“1\.250” has more than two decimals\. Write the amount such as 1250\.00\."):
+        formats.read_amount("1.250")
+    speak(monkeypatch, "de")
+    assert formats.read_amount("1.250") == "1250"
+    assert formats.read_number("1,125") == "1.125"
+    with pytest.raises(ValueError, match="1250,00"):
+        formats.read_amount("1,250")
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        "",
+        "lots",
+        "€5",
+        "5 EUR",
+        "1,25,0",
+        "1.2.3",
+        "1,250.00.0",
+        "1e3",
+        "--5",
+        "+5",
+        "٢٥٠",
+        "1'250'00",
+        "9" + " 9" * 40,
+    ],
+)
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_what_is_no_number(monkeypatch: pytest.MonkeyPatch, language: str, typed: str) -> None:
+    speak(monkeypatch, language)
+    for read in (formats.read_number, formats.read_amount):
+        with pytest.raises(ValueError, match="“" if language == "en" else "„"):
+            read(typed)
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+def test_every_amount_comes_back_as_it_was_shown(language: str) -> None:
+    @given(AMOUNTS)
+    def holds(minor: int) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            speak(patch, language)
+            assert read_money(formats.read_amount(formats.typed_amount(minor))) == minor
+            shown = formats.amount(minor, "EUR").removesuffix(" EUR")
+            assert read_money(formats.read_amount(shown)) == minor
+
+    holds()
+
+
+def test_a_percentage_may_have_its_sign() -> None:
+    assert [formats.read_percent(each) for each in ("19", "19%", "7,7 %")] == ["19", "19", "7.7"]
+
+
+def test_credits_have_decimals_only_where_they_need_them() -> None:
+    assert formats.task_credits(125_000) == "1,250"
+    assert formats.task_credits(-1_250, signed=True) == "\u221212.50"
+    assert formats.task_credits(1_250, signed=True) == "+12.50"
+    assert formats.task_credits(0, signed=True) == "0"
