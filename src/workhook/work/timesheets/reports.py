@@ -9,7 +9,6 @@ import operator
 import zoneinfo
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, tzinfo
-from decimal import Decimal
 from functools import lru_cache, reduce
 from typing import Annotated, Any, Literal, cast
 
@@ -37,7 +36,7 @@ from workhook.work.clients.schemas import clients
 from workhook.work.people import NOBODY_ELSE, PersonShape, person_columns, person_of_row
 from workhook.work.schemas import if_set
 from workhook.work.tasks.schemas import tasks
-from workhook.work.timesheets import rules
+from workhook.work.timesheets import report_tables, rules
 from workhook.work.timesheets.queries import filters_of, people
 from workhook.work.timesheets.schemas import (
     ShortDurationShape,
@@ -340,14 +339,6 @@ def _days(rows: Sequence[Row], unit_ms: int, zone: tzinfo) -> list[ReportGroup]:
 
 ROWS_MAX = 10_000
 
-_CSV_KEYS: dict[GroupBy, tuple[str, ...]] = {
-    "user": ("user",),
-    "task": ("project_id", "project", "task_id", "task"),
-    "project": ("project_id", "project"),
-    "day": ("day",),
-}
-_CSV_SUMS = ("timesheets", "duration_ms", "hours", "billable_duration_ms", "billable_hours", "amount")
-
 routes = Routes(WORK_API, "Timesheets", read="work.read", write="work.write")
 
 
@@ -371,30 +362,9 @@ async def report_timesheets(call: Call, query: ReportQuery) -> Answer:
         raise Invalid(faults=[Fault(field="group_by", message=message)])
     if csv_tables.wants_csv(call.header("accept")):
         group_by: GroupBy = if_set(query.group_by) or "user"
-        body = csv_tables.rows([(*_CSV_KEYS[group_by], *_CSV_SUMS), *(_cells(each, group_by) for each in groups)])
+        body = report_tables.table(groups, group_by)
         return Answer(body, headers=csv_tables.headers(f"timesheets-by-{group_by}"), media_type=csv_tables.MEDIA_TYPE)
     total = reduce(Spent.plus, (each.spent for each in groups), Spent())
     return Answer(
         ReportAnswer([row_to_response(each) for each in groups], totals_to_response(total)), headers=csv_tables.VARY
     )
-
-
-def _cells(group: ReportGroup, group_by: GroupBy) -> list[csv_tables.Cell]:
-    known: dict[str, csv_tables.Cell] = {
-        "user": group.user.username if group.user else None,
-        "project_id": group.project.id if group.project else None,
-        "project": group.project.title if group.project else None,
-        "task_id": group.task.id if group.task else None,
-        "task": group.task.title if group.task else None,
-        "day": group.day.isoformat() if group.day else None,
-    }
-    spent = group.spent
-    return [
-        *(known[name] for name in _CSV_KEYS[group_by]),
-        spent.timesheets,
-        spent.duration_ms,
-        Decimal(rules.hours_text(spent.duration_ms)),
-        spent.billable_ms,
-        Decimal(rules.hours_text(spent.billable_ms)),
-        Decimal(rules.two_decimals(spent.amount_minor)),
-    ]

@@ -198,6 +198,7 @@ timesheets = sa.Table(
     sa.Index("ix_timesheets_user", "repository_id", "user_id", "id"),
     sa.Index("ix_timesheets_invoice_id", "invoice_id"),
     sa.Index("ix_timesheets_started", "repository_id", "start_time"),
+    sa.Index("ix_timesheets_own", "user_id", "start_time"),
     partial_index("ix_timesheets_active", "repository_id", "start_time", where=sa.text("is_active")),
     partial_index("uq_timesheets_running", "user_id", where=sa.text("is_active"), unique=True),
 )
