@@ -15,7 +15,7 @@ from tests.harness.server import Server
 from tests.web.browser import Browser
 from tests.web.studio import Studio, open_studio, page_of, send, text_of
 
-HOSTILE = '<b id="evil">=cmd|\'/C calc\'!A1'
+HOSTILE = "<b id=\"evil\">=cmd|'/C calc'!A1"
 SPAN = {"from": "2026-01-05", "to": "2026-01-11"}
 
 
