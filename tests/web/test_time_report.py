@@ -177,8 +177,7 @@ def test_clients_and_strangers_find_nothing(spent: Studio, server: Server) -> No
     answers: list[httpx.Response] = []
     with Browser.of(server, other.owner.login) as stranger:
         for browser in (spent.client, stranger):
-            for path in ("report", "report.csv"):
-                answers.append(browser.get(f"{spent.base}/time/{path}", params=SPAN))
+            answers += [browser.get(f"{spent.base}/time/{path}", params=SPAN) for path in ("report", "report.csv")]
             answers.append(send(browser, f"{spent.base}/time/report/invoice", **SPAN))
     assert [each.status_code for each in answers] == [404] * 6
     assert durations(spent.owner, spent, "day", invoiced="true") == {}

@@ -198,7 +198,9 @@ timesheets = sa.Table(
     sa.Index("ix_timesheets_user", "repository_id", "user_id", "id"),
     sa.Index("ix_timesheets_invoice_id", "invoice_id"),
     sa.Index("ix_timesheets_started", "repository_id", "start_time"),
-    sa.Index("ix_timesheets_own", "user_id", "start_time"),
+    # For one person's time in whatever project. All times are so (`rules`); statements that do not say it do not get
+    # this index: a report of one person in one project would look at all that the person ever did.
+    partial_index("ix_timesheets_own", "user_id", "start_time", where=sa.text("start_time >= 0")),
     partial_index("ix_timesheets_active", "repository_id", "start_time", where=sa.text("is_active")),
     partial_index("uq_timesheets_running", "user_id", where=sa.text("is_active"), unique=True),
 )
