@@ -24,7 +24,7 @@ _newest_own = (
     sa.select(timesheets.c.id)
     .join(projects, projects.c.repository_id == timesheets.c.repository_id)
     .where(timesheets.c.user_id == _me, CONDITIONS["from_"], CONDITIONS["to"])
-    .where(timesheets.c.start_time >= sa.literal_column("0"))  # as the index `ix_timesheets_own` has it
+    .where(timesheets.c.start_time > sa.literal_column("-1"))  # as the index `ix_timesheets_own` has it
     .where(projects.c.deleted_at.is_(None), is_insider(_me))
     .order_by(timesheets.c.start_time.desc(), timesheets.c.id.desc())
     .limit(big("limit"))

@@ -7,4 +7,4 @@ down_revision = "0023"
 
 
 def upgrade() -> None:
-    create_index("ix_timesheets_own", "timesheets", ["user_id", "start_time"], where="start_time >= 0")
+    create_index("ix_timesheets_own", "timesheets", ["user_id", "start_time"], where="start_time > -1")
