@@ -144,7 +144,7 @@ async def test_ones_own_week_is_for_everybody(
 
 async def test_a_client_has_no_way_to_a_time_of_their_own(visit: Visits, team: Team) -> None:
     page = await visit("/", team.client)
-    await page.get_by_text("Your menu").click()
+    await page.locator("summary", has_text="Your menu").click()
     await expect(page.get_by_role("link", name="Documentation")).to_be_visible()
     await expect(page.get_by_role("link", name="My time")).to_have_count(0)
     await page.goto("/time")

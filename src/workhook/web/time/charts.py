@@ -30,14 +30,14 @@ _STEPS = [
 ]
 
 
-class Line(NamedTuple):
+class GridLine(NamedTuple):
     """A line across the plot, with what it stands for."""
 
     y: int
     label: str
 
 
-class Column(NamedTuple):
+class ColumnBar(NamedTuple):
     """A bar from the bottom: the billable part, and the rest above it. `label`: the text beneath; empty for most."""
 
     x: str
@@ -52,11 +52,11 @@ class Column(NamedTuple):
     total_ms: int
 
 
-class Columns(NamedTuple):
+class ColumnChart(NamedTuple):
     """Time by days, or by weeks where there are very many days."""
 
-    columns: Sequence[Column]
-    lines: Sequence[Line]
+    columns: Sequence[ColumnBar]
+    lines: Sequence[GridLine]
     by_weeks: bool
 
 
@@ -71,7 +71,7 @@ class BarRow(NamedTuple):
     rest: str
 
 
-def columns(period: Period, spent: Mapping[date, Spent]) -> Columns:
+def columns(period: Period, spent: Mapping[date, Spent]) -> ColumnChart:
     """The chart of what was spent on each day; days without anything are there, too."""
     days = period.days
     by_weeks = len(days) > DAYS_MAX
@@ -87,7 +87,7 @@ def columns(period: Period, spent: Mapping[date, Spent]) -> Columns:
     for number, (day, each) in enumerate(sums.items()):
         billable, whole = each.billable_ms * HEIGHT // top, each.duration_ms * HEIGHT // top
         found.append(
-            Column(
+            ColumnBar(
                 x=_percent(share * (number + (1 - _FILLED) / 2)),
                 middle=_percent(share * (number + 0.5)),
                 width=_percent(share * _FILLED),
@@ -100,8 +100,8 @@ def columns(period: Period, spent: Mapping[date, Spent]) -> Columns:
                 total_ms=each.duration_ms,
             )
         )
-    lines = [Line(HEIGHT - at * HEIGHT // top, _hours(at)) for at in range(0, top + 1, step)]
-    return Columns(found, lines, by_weeks)
+    lines = [GridLine(HEIGHT - at * HEIGHT // top, _hours(at)) for at in range(0, top + 1, step)]
+    return ColumnChart(found, lines, by_weeks)
 
 
 def rows(spent: Sequence[tuple[str, Spent]]) -> list[BarRow]:
