@@ -31,7 +31,8 @@ from workhook.work.access import Access
 from workhook.work.invoices import api as invoices
 from workhook.work.invoices.schemas import TIMESHEETS_MAX, InvoiceCreate
 from workhook.work.timesheets import started
-from workhook.work.timesheets.reports import Spent, zone_of
+from workhook.work.timesheets.report_groups import Spent
+from workhook.work.timesheets.reports import zone_of
 
 ROWS_SHOWN = 500
 

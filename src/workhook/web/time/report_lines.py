@@ -23,8 +23,9 @@ from workhook.web.time.days import day_of, zone_name
 from workhook.web.time.periods import Period
 from workhook.work import csv_tables
 from workhook.work.access import Access
-from workhook.work.timesheets import report_tables
-from workhook.work.timesheets.reports import ROWS_MAX, GroupBy, ReportGroup, ReportQuery, Spent, sum_up, zone_of
+from workhook.work.timesheets import report_groups
+from workhook.work.timesheets.report_groups import GroupBy, ReportGroup, Spent
+from workhook.work.timesheets.reports import ROWS_MAX, ReportQuery, sum_up, zone_of
 
 By = Literal["day", "user", "task", "billable"]
 _ANSWERS = {"true": True, "false": False}
@@ -140,6 +141,6 @@ def in_words(lines: Sequence[ReportLine]) -> str:
 def table(lines: Sequence[ReportLine], by: By) -> bytes:
     """The lines as CSV, as the API has them."""
     if by != "billable":
-        return report_tables.table([each.group for each in lines], cast("GroupBy", by))
-    head = ("billable", *report_tables.SUM_COLUMNS)
-    return csv_tables.rows([head, *([each.billable, *report_tables.sum_cells(each.spent)] for each in lines)])
+        return report_groups.table([each.group for each in lines], cast("GroupBy", by))
+    head = ("billable", *report_groups.SUM_COLUMNS)
+    return csv_tables.rows([head, *([each.billable, *report_groups.sum_cells(each.spent)] for each in lines)])

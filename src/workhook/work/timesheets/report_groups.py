@@ -1,16 +1,44 @@
-"""A report over timesheets as a table."""
+"""What a report adds up, and its groups as a table."""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
+from datetime import date
 from decimal import Decimal
-from typing import TYPE_CHECKING
+from typing import Literal
+
+import msgspec
 
 from workhook.work import csv_tables
+from workhook.work.people import PersonShape
 from workhook.work.timesheets import rules
+from workhook.work.timesheets.schemas import TimesheetProjectShape, TimesheetTaskShape
 
-if TYPE_CHECKING:
-    from workhook.work.timesheets.reports import GroupBy, ReportGroup, Spent
+GroupBy = Literal["user", "task", "project", "day"]
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """Sums over timesheets. Each one's amount is rounded by itself, as on an invoice."""
+
+    timesheets: int = 0
+    duration_ms: int = 0
+    billable_ms: int = 0
+    amount_minor: int = 0
+
+    def plus(self, other: Spent) -> Spent:
+        return Spent(*map(operator.add, msgspec.structs.astuple(self), msgspec.structs.astuple(other)))
+
+
+class ReportGroup(msgspec.Struct, frozen=True):
+    """Sums, and whose they are: what the report is not grouped by is None."""
+
+    spent: Spent
+    user: PersonShape | None = None
+    task: TimesheetTaskShape | None = None
+    project: TimesheetProjectShape | None = None
+    day: date | None = None
+
 
 _KEYS: dict[GroupBy, tuple[str, ...]] = {
     "user": ("user",),
