@@ -181,3 +181,12 @@ def test_clients_and_strangers_find_nothing(spent: Studio, server: Server) -> No
             answers.append(send(browser, f"{spent.base}/time/report/invoice", **SPAN))
     assert [each.status_code for each in answers] == [404] * 6
     assert durations(spent.owner, spent, "day", invoiced="true") == {}
+
+
+@pytest.mark.parametrize("login", ["\0", "x" * 3000, "\u202e\U0001f4a9", "' OR 1=1 --"])
+def test_a_person_whom_nobody_knows_has_spent_nothing(spent: Studio, login: str) -> None:
+    report = f"{spent.base}/time/report"
+    assert spent.owner.get(report, params={**SPAN, "user": login}).status_code in (200, 400, 422)
+    assert spent.owner.get(f"{spent.base}/time", params={"user": login}).status_code in (200, 400, 422)
+    answer = send(spent.owner, f"{report}/invoice", **SPAN, user=login, timezone="UTC")
+    assert answer.status_code in (400, 422), answer.text
