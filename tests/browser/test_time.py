@@ -49,3 +49,104 @@ async def test_the_week_is_for_everybody(visit: Visits, server: Server, team: Te
     await fits(page)
     assert len(await keyboard(page)) > 10
     await picture(page, "time")
+
+
+def add_time(server: Server, team: Team) -> None:
+    """Two tasks of this week, of two people; one is billable."""
+    with server.client(team.owner.token) as api:
+        project = f"/api/v1/projects/{team.world.project_id}"
+        column = api.post(f"{project}/columns", json={"title": "Doing"}).json()["column"]["id"]
+        for number, (title, person) in enumerate((("Draw the page", team.owner), ("Build it " * 12, team.member))):
+            task = api.post(f"/api/v1/columns/{column}/tasks", params={"title": title}).json()["task"]["id"]
+            given = {"task_id": task, "duration": 5_400_000 * (number + 1), "billable": not number, "billable_rate": 80}
+            headers = {"Authorization": f"Bearer {person.token}"}
+            made = api.post(f"{project}/timesheets", json=given, headers=headers)
+            assert made.status_code == 200, made.text
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "without-scripts"])
+async def test_the_report_is_filtered_and_made_an_invoice_of(
+    visit: Visits, server: Server, team: Team, scripts: bool
+) -> None:
+    add_time(server, team)
+    page = await visit(f"/{team.world.full_name}/time", team.member, scripts=scripts)
+    await page.get_by_role("navigation", name="Time", exact=True).get_by_role("link", name="Report").click()
+    await page.get_by_role("link", name="This month").click()
+    await page.get_by_role("link", name="Person", exact=True).click()
+    await expect(page.get_by_role("img", name="Chart: 4:30 in all, 1:30 of it billable.")).to_be_visible()
+    rows = page.get_by_role("row")
+    await expect(rows.filter(has_text=team.member.login)).to_contain_text("3:00")
+    await page.get_by_role("combobox", name="Person").select_option(team.owner.login)
+    await page.get_by_role("button", name="Show").click()
+    await expect(rows.filter(has_text="Sum")).to_contain_text("1:30")
+    await page.get_by_role("button", name="Make an invoice of it").click()
+    await expect(page.get_by_role("main")).to_contain_text("120.00")
+
+
+@pytest.mark.parametrize("by", ["day", "task"])
+async def test_the_report_is_for_everybody(
+    visit: Visits, server: Server, team: Team, width: int, scheme: Scheme, by: str
+) -> None:
+    add_time(server, team)
+    path = f"/{team.world.full_name}/time/report?period=month&by={by}"
+    page = await visit(path, team.owner, width=width, scheme=scheme)
+    await expect(page.get_by_role("img", name="Chart: ")).to_be_visible()
+    await accessible(page)
+    await fits(page)
+    assert len(await keyboard(page)) > 10
+    await picture(page, f"time-report-{by}")
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "without-scripts"])
+async def test_ones_own_timer_runs_and_is_finished(visit: Visits, server: Server, team: Team, scripts: bool) -> None:
+    add_time(server, team)
+    page = await visit("/time", team.member, scripts=scripts)
+    await expect(page.get_by_role("table")).to_contain_text("3:00")
+    await page.get_by_role("button", name="Start the timer").click()
+    running = page.get_by_role("region", name="A timer runs")
+    await expect(running).to_contain_text("Website")
+    await running.get_by_role("button", name="Pause").click()
+    await expect(running).to_have_count(0)
+    await page.get_by_role("main").get_by_role("button", name="Resume").click()
+    await running.get_by_role("button", name="Finish").click()
+    await expect(running).to_have_count(0)
+    await expect(page.get_by_role("link", name="Edit the entry")).to_have_count(2)
+
+
+async def test_two_keys_lead_to_ones_own_time_or_to_that_of_the_project(
+    visit: Visits, server: Server, team: Team
+) -> None:
+    page = await visit("/", team.member)
+    await page.keyboard.press("g")
+    await page.keyboard.press("t")
+    await expect(page.get_by_role("heading", name="My time")).to_be_visible()
+    await page.goto(f"/{team.world.full_name}/list")
+    await page.keyboard.press("g")
+    await page.keyboard.press("t")
+    await expect(page.get_by_role("navigation", name="Time", exact=True)).to_be_visible()
+    assert page.url.endswith(f"/{team.world.full_name}/time")
+
+
+async def test_ones_own_week_is_for_everybody(
+    visit: Visits, server: Server, team: Team, width: int, scheme: Scheme
+) -> None:
+    add_time(server, team)
+    page = await visit("/time", team.member, width=width, scheme=scheme)
+    await page.get_by_role("button", name="Start the timer").click()
+    await expect(page.get_by_role("region", name="A timer runs")).to_be_visible()
+    await page.locator("#toasts .toast").wait_for()
+    await page.reload()
+    await accessible(page)
+    await fits(page)
+    assert len(await keyboard(page)) > 10
+    await picture(page, "own-time")
+
+
+async def test_a_client_has_no_way_to_a_time_of_their_own(visit: Visits, team: Team) -> None:
+    page = await visit("/", team.client)
+    await page.locator("summary", has_text="Your menu").click()
+    await expect(page.get_by_role("link", name="Documentation")).to_be_visible()
+    await expect(page.get_by_role("link", name="My time")).to_have_count(0)
+    await page.goto("/time")
+    await expect(page.get_by_text("You spent nothing in this week.")).to_be_visible()
+    await accessible(page)

@@ -14,7 +14,7 @@ from tests.harness.databases import Databases
 from tests.plans import filled
 from tests.plans.captured import Asked
 from tests.plans.scene import BOUND, PER_PAGE, Scene, filled_scene
-from workhook.core.clock import DAY_MS
+from workhook.core.clock import DAY_MS, MINUTE_MS
 from workhook.core.errors import NotFound
 from workhook.identity.policy import SCOPES
 from workhook.identity.schemas import Account, Actor, Repository
@@ -29,6 +29,7 @@ from workhook.work.invoices.due import list_due
 from workhook.work.invoices.schemas import InvoiceList
 from workhook.work.projects.listing import list_newest
 from workhook.work.tasks import assigned
+from workhook.work.timesheets import started
 from workhook.work.timesheets.queries import find_running
 
 LOOKED_AT = 100
@@ -51,6 +52,8 @@ class Asking:
         self.asked.append(Asked(statement, params))
         return []
 
+    fetch_slow = fetch_all
+
 
 def _actor() -> Actor:
     return Actor(OFTEN, 0, "session", frozenset(SCOPES))
@@ -60,6 +63,13 @@ ASKS: dict[str, Ask] = {
     "assigned": lambda reader: assigned.list_assigned(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
     "to pay": lambda reader: list_due(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
     "running": lambda reader: find_running(reader, OFTEN),  # type: ignore[arg-type]
+    "own time": lambda reader: started.list_own_started(
+        reader,  # type: ignore[arg-type]
+        OFTEN,
+        filled.START,
+        filled.START + DAY_MS,
+        limit=PER_PAGE,
+    ),
     "projects": lambda reader: list_newest(reader, _actor(), limit=PER_PAGE),  # type: ignore[arg-type]
     "projects of an account": lambda reader: list_newest(
         reader,  # type: ignore[arg-type]
@@ -160,6 +170,20 @@ def test_a_calendar_of_another_program_looks_at_little_more_than_it_shows(scene:
 def test_the_newest_of_billing_looks_at_little_more_than_it_shows(scene: Scene, name: str) -> None:
     reader = Asking()
     asyncio.run(_await(BILLING[name](reader)))
+    [asked] = reader.asked
+    verdicts = scene.judge.judge(*asked)
+    assert [f"{each.work}\n{each.plan}" for each in verdicts if each.work > BOUND] == []
+
+
+PERIOD_MS = 4 * MINUTE_MS
+"""In which a few of the thousands of timesheets began."""
+
+
+@pytest.mark.parametrize("user", [None, filled.RARE_LOGIN, filled.OFTEN_LOGIN])
+def test_what_an_invoice_is_made_of_is_looked_for_in_its_period_alone(scene: Scene, user: str | None) -> None:
+    reader, since = Asking(), filled.START
+    looking = started.list_to_invoice(reader, _access(), since, since + PERIOD_MS, limit=PER_PAGE, user=user)  # type: ignore[arg-type]
+    asyncio.run(_await(looking))
     [asked] = reader.asked
     verdicts = scene.judge.judge(*asked)
     assert [f"{each.work}\n{each.plan}" for each in verdicts if each.work > BOUND] == []

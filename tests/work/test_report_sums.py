@@ -29,7 +29,8 @@ from workhook.work.invoices.schemas import invoices
 from workhook.work.tasks import actions as task_actions
 from workhook.work.tasks.schemas import TaskCreate, tasks
 from workhook.work.timesheets import reports, rules, sums
-from workhook.work.timesheets.reports import GroupBy, ReportGroup, ReportQuery, Spent
+from workhook.work.timesheets.report_groups import GroupBy, ReportGroup, Spent
+from workhook.work.timesheets.reports import ReportQuery
 from workhook.work.timesheets.schemas import timesheets
 from workhook.work.timesheets.sums import timesheet_changes, timesheet_sums
 

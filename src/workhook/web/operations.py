@@ -32,7 +32,7 @@ from workhook.web.project import collaborators, general, outsiders
 from workhook.web.search import search
 from workhook.web.signin import confirm, consent, installing, login, oidc
 from workhook.web.tasks import comments, history, preview, task, timers
-from workhook.web.time import entries, week
+from workhook.web.time import entries, own, report, week
 from workhook.web.trash import trash
 from workhook.web.welcome import importing, welcome
 
@@ -76,6 +76,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *activity.places,
     *week.places,
     *entries.places,
+    *own.places,
+    *report.places,
     *welcome.places,
     *importing.places,
     *owner.places,

@@ -1084,4 +1084,6 @@ CREATE INDEX ix_calendar_feeds_user_id ON calendar_feeds (user_id, repository_id
 
 CREATE INDEX ix_calendar_feeds_repository_id ON calendar_feeds (repository_id)
 
-INSERT INTO "alembic_version" VALUES('0023')
+CREATE INDEX ix_timesheets_own ON timesheets (user_id, start_time) WHERE start_time > -1
+
+INSERT INTO "alembic_version" VALUES('0024')

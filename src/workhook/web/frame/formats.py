@@ -13,6 +13,7 @@ from workhook.core.clock import now_ms, to_seconds_text
 from workhook.core.errors import shown
 from workhook.web.frame import texts
 from workhook.web.frame.texts import gettext
+from workhook.work.timesheets import rules
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -58,13 +59,28 @@ def plain_amount(minor: int) -> str:
     return f"{minor // 100}.{minor % 100:02}"
 
 
-def amount(minor: int, currency: str) -> str:
-    """An amount in hundredths, as the reader's language writes it: `1,234.50 EUR`."""
+def hundredths(minor: int) -> str:
+    """A number of hundredths as the reader's language writes it: `1,234.50`."""
     thousands, decimal = _DECIMAL[texts.language()]
     whole, part = divmod(abs(minor), 100)
     number = f"{whole:,}".replace(",", thousands)
     sign = "\u2212" if minor < 0 else ""
-    return f"{sign}{number}{decimal}{part:02} {currency}"
+    return f"{sign}{number}{decimal}{part:02}"
+
+
+def amount(minor: int, currency: str) -> str:
+    """An amount in hundredths, as the reader's language writes it: `1,234.50 EUR`."""
+    return f"{hundredths(minor)} {currency}"
+
+
+def hours(ms: int) -> str:
+    """Hours, rounded to a hundredth, as the reader's language writes them: `1.50`."""
+    return hundredths(rules.hour_hundredths(ms))
+
+
+def with_mark(number: str) -> str:
+    """A number such as `1.2` with the decimal mark of the reader's language."""
+    return number.replace(".", _DECIMAL[texts.language()][1])
 
 
 def typed_amount(minor: int | None) -> str:
@@ -139,7 +155,7 @@ def file_size(count: int) -> str:
     while value >= 1024 and unit != _SIZES[-1]:
         value, unit = value / 1024, next(units)
     number = f"{value:.0f}" if unit == "B" or value >= 100 else f"{value:.1f}".removesuffix(".0")
-    return f"{number.replace('.', _DECIMAL[texts.language()][1])} {unit}"
+    return f"{with_mark(number)} {unit}"
 
 
 def initials(name: str) -> str:
@@ -178,6 +194,8 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "duration": duration,
     "clock": clock,
     "amount": amount,
+    "hundredths": hundredths,
+    "hours": hours,
     "file_size": file_size,
     "plain_amount": plain_amount,
     "typed_amount": typed_amount,

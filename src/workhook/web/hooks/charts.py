@@ -8,6 +8,7 @@ import msgspec
 
 from workhook.core.clock import parse_rfc3339
 from workhook.hooks.health import HealthBucket, HookHealth
+from workhook.web.frame.formats import with_mark
 from workhook.web.frame.texts import gettext, ngettext
 
 HEIGHT = 24
@@ -62,18 +63,18 @@ def in_words(health: HookHealth) -> str:
 
 
 def share(rate: float | None) -> str:
-    """`99.8 %`; never 100 % while something failed."""
+    """`99.8 %`, with the reader's decimal mark; never 100 % while something failed."""
     if rate is None:
         return "\u2013"
     tenths = int(rate * 1000)
-    return f"{tenths // 10}\u202f%" if tenths % 10 == 0 else f"{tenths // 10}.{tenths % 10}\u202f%"
+    return f"{tenths // 10}\u202f%" if tenths % 10 == 0 else f"{with_mark(f'{tenths // 10}.{tenths % 10}')}\u202f%"
 
 
 def took(ms: float | None) -> str:
-    """`80 ms`, `1.2 s`."""
+    """`80 ms`; `1.2 s` with the reader's decimal mark."""
     if ms is None:
         return "\u2013"
-    return f"{ms:.0f}\u202fms" if ms < 1000 else f"{ms / 1000:.1f}\u202fs"
+    return f"{ms:.0f}\u202fms" if ms < 1000 else f"{with_mark(f'{ms / 1000:.1f}')}\u202fs"
 
 
 def lasted(seconds: float) -> str:

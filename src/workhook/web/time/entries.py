@@ -14,6 +14,7 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.sessions import safe_return_to
 from workhook.web.frame.texts import gettext, text
 from workhook.web.time.days import field_text, moment_text, read_duration, zone_name
+from workhook.web.time.own import own_page
 from workhook.web.time.week import open_tasks
 from workhook.work.access import Access
 from workhook.work.timesheets import api, queries
@@ -171,6 +172,9 @@ def _base(visit: Visit) -> str:
 
 
 def _back(visit: Visit, given: str | None = None) -> str:
-    """The page of the project's time that the form came from."""
-    wanted = safe_return_to(visit.fields.get("return_to") if given is None else given)
+    """The page that the form came from: of the project's time, or of the visitor's own."""
+    return_to = visit.fields.get("return_to") if given is None else given
+    if own := own_page(return_to):
+        return own
+    wanted = safe_return_to(return_to)
     return wanted if wanted.partition("?")[0] == _base(visit) else _base(visit)

@@ -1,4 +1,4 @@
-"""The week as a table: people or tasks, by days, with sums."""
+"""The week as a table: people, tasks or projects, by days, with sums."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from typing import Literal, NamedTuple
 
+from workhook.identity.schemas import Repository
 from workhook.web.time.days import DAYS, Week, day_of
 from workhook.work.people import PersonShape
 from workhook.work.timesheets import rules
 from workhook.work.timesheets.schemas import Timesheet, TimesheetTaskShape
 
-By = Literal["person", "task"]
+By = Literal["person", "task", "project"]
 
 
 class GridRow(NamedTuple):
@@ -19,6 +20,7 @@ class GridRow(NamedTuple):
 
     person: PersonShape | None
     task: TimesheetTaskShape | None
+    project: Repository | None
     cells: Sequence[int]
 
     @property
@@ -63,7 +65,8 @@ def entries_of(timesheets: Iterable[Timesheet], now: int) -> list[TimeEntry]:
 
 
 def grid_of(entries: Iterable[TimeEntry], week: Week, by: By) -> Grid:
-    """Timesheets belong to the day on which they started. People are in the order of their names, tasks of titles."""
+    """Timesheets belong to the day on which they started. People are in the order of their names, tasks and
+    projects of their titles."""
     cells: dict[object, list[int]] = {}
     known: dict[object, Timesheet] = {}
     key, name = _KEYS[by]
@@ -78,11 +81,17 @@ def grid_of(entries: Iterable[TimeEntry], week: Week, by: By) -> Grid:
 
 
 def _row(one: Timesheet, by: By, cells: Sequence[int]) -> GridRow:
-    return GridRow(one.user, None, cells) if by == "person" else GridRow(None, one.task, cells)
+    return GridRow(
+        one.user if by == "person" else None,
+        one.task if by == "task" else None,
+        one.repository if by == "project" else None,
+        cells,
+    )
 
 
 _KEYS: dict[By, tuple[Callable[[Timesheet], object], Callable[[Timesheet], str]]] = {
     "person": (lambda each: each.user.id, lambda each: each.user.login),
+    "project": (lambda each: each.repository.id, lambda each: each.repository.title),
     "task": (
         lambda each: each.task.id if each.task else "",
         lambda each: each.task.title if each.task else "\U0010ffff",

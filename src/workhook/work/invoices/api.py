@@ -65,6 +65,11 @@ async def create_invoice(write: Write, project_id: str, wanted: InvoiceCreate) -
 
     Its timesheets are reserved: no other invoice can have them.
     """
+    return _answer(await draft_invoice(write, project_id, wanted), write.now)
+
+
+async def draft_invoice(write: Write, project_id: str, wanted: InvoiceCreate) -> Invoice:
+    """The new draft. Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
     row, access = await find_with_access(write.tx, drafting.project, write.actor, project_id=project_id)
     access.require_writable()
     access.require_member(_DOING)
@@ -73,9 +78,8 @@ async def create_invoice(write: Write, project_id: str, wanted: InvoiceCreate) -
     invoice = replace(blank, **change.values)
     await drafting.insert_invoice(write.tx, access.repository, invoice)
     await drafting.claim(write.tx, access.repository.id, change.new_ids, invoice.id)
-    record = invoice_to_response(invoice, write.now)
-    await publish_event(write, access.repository, "invoice", "created", record)
-    return InvoiceAnswer(record)
+    await publish_event(write, access.repository, "invoice", "created", invoice_to_response(invoice, write.now))
+    return invoice
 
 
 @routes.get("/invoices/{invoice_id}")

@@ -73,17 +73,17 @@ _task_and_user = (
 )
 
 # Also of projects that were deleted: a timer that was forgotten there runs on, unseen.
-_anywhere = (
+anywhere = (
     _timesheets.join(projects, projects.c.repository_id == timesheets.c.repository_id)
     .join(accounts, accounts.c.id == projects.c.account_id)
     .add_columns(*repository_columns(_PROJECT), *role_columns, projects.c.deleted_at.label("project_deleted_at"))
     .order_by(timesheets.c.id)
 )
-everywhere = _anywhere.with_for_update(of=timesheets, key_share=True)
+everywhere = anywhere.with_for_update(of=timesheets, key_share=True)
 # `user_id` is the caller, whose role in each project the row has; `runner_id` is the user of the timer.
 _runs = sa.and_(timesheets.c.user_id == big("runner_id"), timesheets.c.is_active)
 _running_of_user = everywhere.where(_runs)
-_own_running = _anywhere.where(timesheets.c.user_id == big("user_id"), timesheets.c.is_active)
+_own_running = anywhere.where(timesheets.c.user_id == big("user_id"), timesheets.c.is_active)
 _timers_of_user = everywhere.where(sa.or_(_runs, timesheets.c.id == sa.bindparam("id")))
 _on_tasks = sa.and_(any_of(timesheets.c.task_id, "task_ids"), timesheets.c.is_active)
 _running_on_tasks = everywhere.where(_on_tasks, any_of(timesheets.c.user_id, "user_ids"))

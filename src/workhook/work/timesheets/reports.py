@@ -5,13 +5,11 @@ A report is over everything that the caller sees as an owner or a member.
 
 from __future__ import annotations
 
-import operator
 import zoneinfo
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, tzinfo
-from decimal import Decimal
 from functools import lru_cache, reduce
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, cast
 
 import msgspec
 import sqlalchemy as sa
@@ -37,8 +35,9 @@ from workhook.work.clients.schemas import clients
 from workhook.work.people import NOBODY_ELSE, PersonShape, person_columns, person_of_row
 from workhook.work.schemas import if_set
 from workhook.work.tasks.schemas import tasks
-from workhook.work.timesheets import rules
+from workhook.work.timesheets import report_groups, rules
 from workhook.work.timesheets.queries import filters_of, people
+from workhook.work.timesheets.report_groups import GroupBy, ReportGroup, Spent
 from workhook.work.timesheets.schemas import (
     ShortDurationShape,
     TimesheetProjectShape,
@@ -46,8 +45,6 @@ from workhook.work.timesheets.schemas import (
     short_duration,
 )
 from workhook.work.timesheets.sums import ALWAYS, SUMS, UNITS, Grain, cover, report_parts
-
-GroupBy = Literal["user", "task", "project", "day"]
 
 
 def zone_of(name: str) -> tzinfo:
@@ -114,28 +111,6 @@ class ReportQuery(msgspec.Struct):
             midnight = datetime(bound.year, bound.month, bound.day, tzinfo=self.zone)
             return round(midnight.timestamp()) * 1000
         return None if bound is UNSET else cast("int", bound)
-
-
-class Spent(msgspec.Struct, frozen=True):
-    """Sums over timesheets. Each one's amount is rounded by itself, as on an invoice."""
-
-    timesheets: int = 0
-    duration_ms: int = 0
-    billable_ms: int = 0
-    amount_minor: int = 0
-
-    def plus(self, other: Spent) -> Spent:
-        return Spent(*map(operator.add, msgspec.structs.astuple(self), msgspec.structs.astuple(other)))
-
-
-class ReportGroup(msgspec.Struct, frozen=True):
-    """Sums, and whose they are: what the report is not grouped by is None."""
-
-    spent: Spent
-    user: PersonShape | None = None
-    task: TimesheetTaskShape | None = None
-    project: TimesheetProjectShape | None = None
-    day: date | None = None
 
 
 class ReportRowShape(msgspec.Struct):
@@ -340,14 +315,6 @@ def _days(rows: Sequence[Row], unit_ms: int, zone: tzinfo) -> list[ReportGroup]:
 
 ROWS_MAX = 10_000
 
-_CSV_KEYS: dict[GroupBy, tuple[str, ...]] = {
-    "user": ("user",),
-    "task": ("project_id", "project", "task_id", "task"),
-    "project": ("project_id", "project"),
-    "day": ("day",),
-}
-_CSV_SUMS = ("timesheets", "duration_ms", "hours", "billable_duration_ms", "billable_hours", "amount")
-
 routes = Routes(WORK_API, "Timesheets", read="work.read", write="work.write")
 
 
@@ -371,30 +338,9 @@ async def report_timesheets(call: Call, query: ReportQuery) -> Answer:
         raise Invalid(faults=[Fault(field="group_by", message=message)])
     if csv_tables.wants_csv(call.header("accept")):
         group_by: GroupBy = if_set(query.group_by) or "user"
-        body = csv_tables.rows([(*_CSV_KEYS[group_by], *_CSV_SUMS), *(_cells(each, group_by) for each in groups)])
+        body = report_groups.table(groups, group_by)
         return Answer(body, headers=csv_tables.headers(f"timesheets-by-{group_by}"), media_type=csv_tables.MEDIA_TYPE)
     total = reduce(Spent.plus, (each.spent for each in groups), Spent())
     return Answer(
         ReportAnswer([row_to_response(each) for each in groups], totals_to_response(total)), headers=csv_tables.VARY
     )
-
-
-def _cells(group: ReportGroup, group_by: GroupBy) -> list[csv_tables.Cell]:
-    known: dict[str, csv_tables.Cell] = {
-        "user": group.user.username if group.user else None,
-        "project_id": group.project.id if group.project else None,
-        "project": group.project.title if group.project else None,
-        "task_id": group.task.id if group.task else None,
-        "task": group.task.title if group.task else None,
-        "day": group.day.isoformat() if group.day else None,
-    }
-    spent = group.spent
-    return [
-        *(known[name] for name in _CSV_KEYS[group_by]),
-        spent.timesheets,
-        spent.duration_ms,
-        Decimal(rules.hours_text(spent.duration_ms)),
-        spent.billable_ms,
-        Decimal(rules.hours_text(spent.billable_ms)),
-        Decimal(rules.two_decimals(spent.amount_minor)),
-    ]

@@ -209,9 +209,14 @@ def display(duration_ms: int) -> str:
     return f"{hours}:{minutes:02d}"
 
 
+def hour_hundredths(duration_ms: int) -> int:
+    """`150`: hundredths of hours, rounded half up."""
+    return _half_up(duration_ms * 100, HOUR_MS)
+
+
 def decimal_hours(duration_ms: int) -> float:
     """`1.5`: hours, rounded half up to two decimals."""
-    return _half_up(duration_ms * 100, HOUR_MS) / 100
+    return hour_hundredths(duration_ms) / 100
 
 
 def two_decimals(minor: int) -> str:
@@ -221,7 +226,7 @@ def two_decimals(minor: int) -> str:
 
 def hours_text(duration_ms: int) -> str:
     """`decimal_hours` with both decimals."""
-    return two_decimals(_half_up(duration_ms * 100, HOUR_MS))
+    return two_decimals(hour_hundredths(duration_ms))
 
 
 def amount_minor(duration_ms: int, billable_rate_minor: int) -> int:

@@ -38,7 +38,8 @@ export default class extends Controller {
     this.goAt = event.key === "g" ? Date.now() : 0
     const name = waits && event.key !== "g" ? "data-go" : "data-hotkey"
     if (event.shiftKey || !/^[a-z/]$/.test(event.key)) return
-    const element = document.querySelector(`[${name}="${event.key}"]`)
+    const found = document.querySelectorAll(`[${name}="${event.key}"]`)
+    const element = name === "data-go" ? [...found].at(-1) : found[0] // the tabs of a project come after the menu
     if (element) this.take(event, () => (element.matches("input, textarea, select") ? element.focus() : element.click()))
   }
 

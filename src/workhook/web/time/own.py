@@ -1,0 +1,109 @@
+"""`/time`: the visitor's own week, in all projects that they see as an owner or a member.
+
+Clients have no time of their own: the page is empty for who is a client, and nothing more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import NamedTuple
+from urllib.parse import urlencode
+
+from workhook.core.clock import now_ms
+from workhook.http.calls import Answer
+from workhook.identity.schemas import Repository
+from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.sessions import safe_return_to
+from workhook.web.frame.texts import gettext
+from workhook.web.time.days import day_of, read_day, week_of, zone_name
+from workhook.web.time.grid import days_of, entries_of, grid_of
+from workhook.web.time.week import ENTRIES_MAX
+from workhook.work.tasks import actions
+from workhook.work.tasks.assigned import AssignedTask, list_assigned
+from workhook.work.timesheets import api, queries, started
+from workhook.work.timesheets.reports import zone_of
+from workhook.work.timesheets.schemas import Timesheet, TimesheetCreate
+
+TASKS_MAX = 100
+PATH = "/time"
+
+places = Places("own_time")
+
+
+class TaskGroup(NamedTuple):
+    """Tasks of a project, by id and title, for which a timer can be started."""
+
+    project: str
+    tasks: dict[str, str]
+
+
+@places.get(PATH)
+async def own_week(visit: Visit) -> Answer:
+    """Show what the visitor has spent in a week, in whatever project."""
+    name, now = zone_name(visit), now_ms()
+    zone = zone_of(name)
+    today = day_of(now, zone)
+    shown = week_of(read_day(visit.query("week")) or today, zone)
+    reader, user = visit.database, visit.actor.user
+    found, running, assigned = await asyncio.gather(
+        started.list_own_started(reader, user, shown.since_ms, shown.to_ms, limit=ENTRIES_MAX + 1),
+        queries.find_running(reader, user),
+        list_assigned(reader, user, TASKS_MAX),
+    )
+    entries = entries_of(found[:ENTRIES_MAX], now)
+
+    def link(week: object) -> str:
+        """The page of another week; without one, of this week."""
+        return f"{PATH}?{urlencode({'week': str(week)})}" if week else PATH
+
+    return visit.page(
+        "time/own.html",
+        week=shown,
+        zone=zone,
+        zone_name=name,
+        today=today,
+        grid=grid_of(entries, shown, "project"),
+        days=days_of(entries, shown),
+        more=len(found) > ENTRIES_MAX or found.cut,
+        running=entries_of([running] if running else [], now),
+        groups=_groups(assigned, found),
+        may_write=may_write,
+        link=link,
+    )
+
+
+def may_write(repository: Repository) -> bool:
+    """Whether the visitor may start and change timers there: what the page offers goes by it, the actions decide."""
+    return repository.role in ("write", "admin") and not repository.archive
+
+
+def _groups(assigned: Iterable[AssignedTask], timesheets: Iterable[Timesheet]) -> list[TaskGroup]:
+    """What is assigned to the visitor, and what they have worked on in the week, by project."""
+    groups: dict[int, TaskGroup] = {}
+
+    def add(repository: Repository, task_id: str, title: str) -> None:
+        if may_write(repository):
+            groups.setdefault(repository.id, TaskGroup(repository.title, {})).tasks.setdefault(task_id, title)
+
+    for task in assigned:
+        add(task.repository, task.id, task.title)
+    for each in timesheets:
+        if each.task is not None:
+            add(each.repository, each.task.id, each.task.title)
+    return sorted(groups.values(), key=lambda each: each.project.casefold())
+
+
+@places.post(f"{PATH}/start")
+async def start_own_timer(visit: Visit) -> Answer:
+    """Start a timer for a task of whatever project; the visitor's other one is paused."""
+    create = visit.form(TimesheetCreate, "task_id", "notes")
+    task = await actions.get_task(visit.database, visit.actor, create.task_id)
+    await visit.change(lambda write: api.create_timesheet(write, task.project.id, create))
+    return visit.done(own_page(visit.fields.get("return_to")) or PATH, gettext("The timer runs."))
+
+
+def own_page(return_to: str | None) -> str:
+    """The address if it is that of this page, in whatever week; otherwise empty."""
+    wanted = safe_return_to(return_to)
+    return wanted if wanted.partition("?")[0] == PATH else ""

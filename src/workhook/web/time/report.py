@@ -1,0 +1,144 @@
+"""`/{owner}/{project}/time/report`: what was spent in a period, by day, person, task, or billable or not. Not for
+clients."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from urllib.parse import urlencode
+
+from workhook.core.errors import Fault, Invalid
+from workhook.http.calls import Answer
+from workhook.web.frame import paging
+from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.texts import gettext, ngettext
+from workhook.web.listing.people import logins_of
+from workhook.web.time import charts, periods
+from workhook.web.time.days import zone_name
+from workhook.web.time.report_lines import (
+    Chosen,
+    ReportLine,
+    billable_left,
+    chosen_of,
+    find_lines,
+    in_words,
+    query_of,
+    table,
+    total_of,
+)
+from workhook.work import csv_tables
+from workhook.work.access import Access
+from workhook.work.invoices import api as invoices
+from workhook.work.invoices.schemas import TIMESHEETS_MAX, InvoiceCreate
+from workhook.work.timesheets import started
+from workhook.work.timesheets.report_groups import Spent
+from workhook.work.timesheets.reports import zone_of
+
+ROWS_SHOWN = 500
+
+places = Places("time")
+
+
+@places.get("/{owner}/{project}/time/report")
+async def report(visit: Visit) -> Answer:
+    """Show what was spent in a period."""
+    access = await visit.follow()
+    access.hide_from_clients()
+    chosen = chosen_of(visit)
+    if chosen.period is None:
+        return await _page(visit, access, chosen, [], Spent())
+    query = query_of(access, chosen, chosen.period)
+    lines, left = await asyncio.gather(find_lines(visit, query, chosen.by), billable_left(visit, query))
+    return await _page(visit, access, chosen, lines, left)
+
+
+async def _page(visit: Visit, access: Access, chosen: Chosen, lines: Sequence[ReportLine], left: Spent) -> Answer:
+    period, given, base = chosen.period, chosen.given, f"/{access.repository.full_name}/time"
+    days = {each.group.day: each.spent for each in lines if each.group.day}
+
+    def link(**changes: str) -> str:
+        """The page with other filters; those that are empty are left out."""
+        kept = {name: value for name, value in {**given, **changes}.items() if value}
+        return f"{base}/report" + (f"?{urlencode(kept)}" if kept else "")
+
+    return visit.page(
+        "time/report.html",
+        status=422 if chosen.faults else 200,
+        access=access,
+        by=chosen.by,
+        given=given,
+        faults=chosen.faults,
+        first=given.get("from", "") if period is None else period.first.isoformat(),
+        last=given.get("to", "") if period is None else period.last.isoformat(),
+        period=period,
+        period_name="" if period is None else periods.name_of(period, chosen.today),
+        period_names=[(name, gettext(label)) for name, label in periods.NAMES.items()],
+        people=await logins_of(visit.database, access),
+        lines=lines[:ROWS_SHOWN],
+        more=len(lines) - ROWS_SHOWN,
+        total=total_of(lines),
+        left=left,
+        columns=charts.columns(period, days) if period and days else None,
+        bars=[] if days else charts.rows([(each.label, each.spent) for each in lines]),
+        words=in_words(lines) if lines else "",
+        zone_name=chosen.zone_name,
+        link=link,
+        csv=f"{base}/report.csv" + paging.with_query(visit),
+    )
+
+
+@places.get("/{owner}/{project}/time/report.csv")
+async def report_table(visit: Visit) -> Answer:
+    """Download the report as a table."""
+    access = await visit.access()
+    access.hide_from_clients()
+    chosen = chosen_of(visit)
+    if chosen.period is None:
+        raise Invalid(faults=[Fault(field=name, message=message) for name, message in chosen.faults.items()])
+    lines = await find_lines(visit, query_of(access, chosen, chosen.period), chosen.by)
+    headers = csv_tables.headers(f"{access.repository.name.replace('.', '-')}-time-by-{chosen.by}")
+    return Answer(
+        table(lines, chosen.by),
+        headers={**headers, "Cache-Control": "no-store"},
+        media_type=csv_tables.MEDIA_TYPE,
+    )
+
+
+@places.post("/{owner}/{project}/time/report/invoice")
+async def make_invoice(visit: Visit) -> Answer:
+    """Make a draft of an invoice of what is billable in a period and on no invoice yet."""
+    access = await visit.access()
+    access.hide_from_clients()
+    fields, zone = visit.fields, zone_of(zone_name(visit))
+    period = periods.read_period(fields.get("from", ""), fields.get("to", ""))
+    ids = await started.list_to_invoice(
+        visit.database,
+        access,
+        period.since_ms(zone),
+        period.to_ms(zone),
+        user=fields.get("user") or None,
+        limit=TIMESHEETS_MAX + 1,
+    )
+    _require_some(ids)
+
+    wanted = InvoiceCreate(timesheet_ids=list(ids))
+    project_id = access.repository.project_id
+    invoice = await visit.change(lambda write: invoices.draft_invoice(write, project_id, wanted))
+    done = ngettext(
+        "The draft has %(num)d entry. Clients see it when it is issued.",
+        "The draft has %(num)d entries. Clients see it when it is issued.",
+        len(ids),
+    )
+    return visit.done(paging.project_address(visit, "billing", invoice.id), done % {"num": len(ids)})
+
+
+def _require_some(ids: Sequence[str]) -> None:
+    """Raises `Invalid` for nothing, and for more than an invoice can have."""
+    if not ids:
+        message = gettext("Nothing there is finished, billable and on no invoice yet.")
+    elif len(ids) > TIMESHEETS_MAX:
+        message = gettext("An invoice has at most %(number)d entries. Choose a shorter period, or one person.")
+        message %= {"number": TIMESHEETS_MAX}
+    else:
+        return
+    raise Invalid(faults=[Fault(field="from", message=message)])

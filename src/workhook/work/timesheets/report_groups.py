@@ -1,0 +1,78 @@
+"""What a report adds up, and its groups as a table."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from datetime import date
+from decimal import Decimal
+from typing import Literal
+
+import msgspec
+
+from workhook.work import csv_tables
+from workhook.work.people import PersonShape
+from workhook.work.timesheets import rules
+from workhook.work.timesheets.schemas import TimesheetProjectShape, TimesheetTaskShape
+
+GroupBy = Literal["user", "task", "project", "day"]
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """Sums over timesheets. Each one's amount is rounded by itself, as on an invoice."""
+
+    timesheets: int = 0
+    duration_ms: int = 0
+    billable_ms: int = 0
+    amount_minor: int = 0
+
+    def plus(self, other: Spent) -> Spent:
+        return Spent(*map(operator.add, msgspec.structs.astuple(self), msgspec.structs.astuple(other)))
+
+
+class ReportGroup(msgspec.Struct, frozen=True):
+    """Sums, and whose they are: what the report is not grouped by is None."""
+
+    spent: Spent
+    user: PersonShape | None = None
+    task: TimesheetTaskShape | None = None
+    project: TimesheetProjectShape | None = None
+    day: date | None = None
+
+
+_KEYS: dict[GroupBy, tuple[str, ...]] = {
+    "user": ("user",),
+    "task": ("project_id", "project", "task_id", "task"),
+    "project": ("project_id", "project"),
+    "day": ("day",),
+}
+SUM_COLUMNS = ("timesheets", "duration_ms", "hours", "billable_duration_ms", "billable_hours", "amount")
+
+
+def table(groups: Sequence[ReportGroup], group_by: GroupBy) -> bytes:
+    """The groups as lines of CSV, below the line of the columns' names."""
+    return csv_tables.rows([(*_KEYS[group_by], *SUM_COLUMNS), *(_cells(each, group_by) for each in groups)])
+
+
+def _cells(group: ReportGroup, group_by: GroupBy) -> list[csv_tables.Cell]:
+    known: dict[str, csv_tables.Cell] = {
+        "user": group.user.username if group.user else None,
+        "project_id": group.project.id if group.project else None,
+        "project": group.project.title if group.project else None,
+        "task_id": group.task.id if group.task else None,
+        "task": group.task.title if group.task else None,
+        "day": group.day.isoformat() if group.day else None,
+    }
+    return [*(known[name] for name in _KEYS[group_by]), *sum_cells(group.spent)]
+
+
+def sum_cells(spent: Spent) -> list[csv_tables.Cell]:
+    """The cells of `SUM_COLUMNS`."""
+    return [
+        spent.timesheets,
+        spent.duration_ms,
+        Decimal(rules.hours_text(spent.duration_ms)),
+        spent.billable_ms,
+        Decimal(rules.hours_text(spent.billable_ms)),
+        Decimal(rules.two_decimals(spent.amount_minor)),
+    ]

@@ -1,0 +1,68 @@
+"""Timesheets by when they started: one person's own in all their projects, and what an invoice can be made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import sqlalchemy as sa
+
+from workhook.http.lists import Found
+from workhook.identity.queries import key_of
+from workhook.identity.schemas import Account
+from workhook.identity.tables import projects
+from workhook.storage import Reader
+from workhook.storage.metadata import big
+from workhook.work.access import Access, is_insider
+from workhook.work.pages import bounded, fetch, length
+from workhook.work.timesheets.queries import CONDITIONS, anywhere, people, timesheets_of
+from workhook.work.timesheets.schemas import Timesheet, timesheets
+
+_me = big("user_id")
+_newest_own = (
+    sa.select(timesheets.c.id)
+    .join(projects, projects.c.repository_id == timesheets.c.repository_id)
+    .where(timesheets.c.user_id == _me, CONDITIONS["from_"], CONDITIONS["to"])
+    .where(timesheets.c.start_time > sa.literal_column("-1"))  # as the index `ix_timesheets_own` has it
+    .where(projects.c.deleted_at.is_(None), is_insider(_me))
+    .order_by(timesheets.c.start_time.desc(), timesheets.c.id.desc())
+    .limit(big("limit"))
+)
+_own = bounded(anywhere.order_by(None), _newest_own, timesheets.c.id, length(timesheets.c.notes))
+
+
+async def list_own_started(reader: Reader, user: Account, since: int, to: int, *, limit: int) -> Found[Timesheet]:
+    """The user's own that started from `since` until before `to`, the newest first, in the projects that the user sees
+    as an owner or a member."""
+    params = {"user_id": user.id, "from_": since, "to": to, "limit": limit}
+    found = await fetch(reader, _own, params, lambda row: timesheets_of([row], user.id)[0])
+    found.sort(key=lambda each: (each.times.start, each.id), reverse=True)
+    return found
+
+
+@lru_cache(maxsize=2)
+def _to_invoice(is_one: bool) -> sa.Select[Any]:
+    listed = (
+        sa.select(timesheets.c.id)
+        .where(timesheets.c.repository_id == big("repository_id"), CONDITIONS["from_"], CONDITIONS["to"])
+        .where(timesheets.c.finished, timesheets.c.billable, timesheets.c.invoice_id.is_(None))
+        .order_by(timesheets.c.start_time, timesheets.c.id)
+        .limit(big("limit"))
+    )
+    if is_one:
+        listed = listed.where(
+            timesheets.c.user_id == sa.select(people.c.id).where(CONDITIONS["user"]).scalar_subquery()
+        )
+    return listed
+
+
+async def list_to_invoice(
+    reader: Reader, access: Access, since: int, to: int, *, limit: int, user: str | None = None
+) -> Sequence[str]:
+    """The ids of the project's that are finished, billable and on no invoice, and started from `since` until before
+    `to`, the oldest first. `user`: a username. Raises `storage.slow.QueryTooSlow`."""
+    params: dict[str, object] = {"repository_id": access.repository.id, "from_": since, "to": to, "limit": limit}
+    if user is not None:
+        params["user"] = key_of(user)
+    return [row["id"] for row in await reader.fetch_slow(_to_invoice(user is not None), params)]

@@ -1,0 +1,117 @@
+"""Periods of reports, the geometry of their charts, and how numbers are written in each language."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+import pytest
+
+from workhook.core.clock import DAY_MS, HOUR_MS, MINUTE_MS
+from workhook.core.errors import Invalid
+from workhook.web.frame import formats, texts
+from workhook.web.hooks import charts as hook_charts
+from workhook.web.time import charts, periods
+from workhook.web.time.periods import Period
+from workhook.work.timesheets.report_groups import Spent
+from workhook.work.timesheets.reports import zone_of
+
+MONDAY = date(2026, 1, 5)
+
+
+def spent(ms: int, billable_ms: int = 0) -> Spent:
+    return Spent(1, ms, billable_ms, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "today", "first", "last"),
+    [
+        ("week", date(2026, 1, 1), date(2025, 12, 29), date(2026, 1, 4)),
+        ("last-week", date(2026, 1, 4), date(2025, 12, 22), date(2025, 12, 28)),
+        ("month", date(2024, 2, 29), date(2024, 2, 1), date(2024, 2, 29)),
+        ("last-month", date(2026, 1, 31), date(2025, 12, 1), date(2025, 12, 31)),
+        ("last-month", date(2026, 3, 31), date(2026, 2, 1), date(2026, 2, 28)),
+        ("no such name", date(2026, 1, 5), date(2026, 1, 5), date(2026, 1, 11)),
+    ],
+)
+def test_periods_with_a_name(name: str, today: date, first: date, last: date) -> None:
+    assert periods.named(name, today) == Period(first, last)
+
+
+def test_a_period_has_its_name_again() -> None:
+    today = date(2026, 1, 14)
+    for name in periods.NAMES:
+        assert periods.name_of(periods.named(name, today), today) == name
+    assert periods.name_of(Period(today, today), today) == ""
+
+
+def test_a_period_is_a_year_at_most() -> None:
+    last = MONDAY + timedelta(days=periods.DAYS_MAX - 1)
+    assert len(periods.read_period("2026-01-05", last.isoformat()).days) == periods.DAYS_MAX
+    with pytest.raises(Invalid) as refused:
+        periods.read_period("2026-01-05", (last + timedelta(days=1)).isoformat())
+    assert [each.field for each in refused.value.faults] == ["to"]
+
+
+def test_days_of_another_length_are_whole() -> None:
+    """In Vienna a day of March has 23 hours, and one of October 25."""
+    zone = zone_of("Europe/Vienna")
+    lengths = [
+        Period(day, day).to_ms(zone) - Period(day, day).since_ms(zone)
+        for day in (date(2026, 3, 29), date(2026, 3, 30), date(2026, 10, 25))
+    ]
+    assert lengths == [23 * HOUR_MS, DAY_MS, 25 * HOUR_MS]
+
+
+def test_each_day_has_a_bar_in_two_parts() -> None:
+    chart = charts.columns(Period(MONDAY, MONDAY + timedelta(days=6)), {MONDAY: spent(4 * HOUR_MS, HOUR_MS)})
+    assert [each.total_ms for each in chart.columns] == [4 * HOUR_MS, 0, 0, 0, 0, 0, 0]
+    bar = chart.columns[0]
+    assert (bar.billable, bar.rest) == (charts.HEIGHT // 4, charts.HEIGHT * 3 // 4)
+    assert (bar.rest_y, bar.rest_y + bar.rest, bar.billable_y + bar.billable) == (0, bar.billable_y, charts.HEIGHT)
+    assert [(each.y, each.label) for each in chart.lines] == [
+        (charts.HEIGHT, "0\u202fh"), (120, "1\u202fh"), (80, "2\u202fh"), (40, "3\u202fh"), (0, "4\u202fh"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("most", [1, MINUTE_MS, HOUR_MS + 1, 7 * HOUR_MS, 99 * HOUR_MS, 100_000 * HOUR_MS])
+def test_a_chart_holds_the_highest_bar_and_has_few_lines(most: int) -> None:
+    chart = charts.columns(Period(MONDAY, MONDAY), {MONDAY: spent(most, most)})
+    assert 2 <= len(chart.lines) <= 5
+    assert chart.lines[-1].y == 0
+    assert 0 <= chart.columns[0].billable_y <= charts.HEIGHT
+
+
+def test_a_chart_of_nothing_has_a_line() -> None:
+    chart = charts.columns(Period(MONDAY, MONDAY), {MONDAY: spent(0)})
+    assert (chart.columns[0].billable, chart.columns[0].rest, len(chart.lines)) == (0, 0, 2)
+    assert charts.rows([("a", spent(0))])[0].rest == "0.000%"
+
+
+def test_many_days_are_weeks_with_the_same_sum() -> None:
+    period = Period(date(2026, 1, 1), date(2026, 12, 31))
+    chart = charts.columns(period, {day: spent(HOUR_MS + 1) for day in period.days})
+    assert chart.by_weeks
+    assert sum(each.total_ms for each in chart.columns) == 365 * (HOUR_MS + 1)
+    assert {each.day.weekday() for each in chart.columns} == {0}
+
+
+def test_rows_beyond_the_chart_are_one_row() -> None:
+    rows = charts.rows([(f"row {number}", spent(100 - number)) for number in range(30)])
+    assert len(rows) == charts.ROWS_MAX
+    assert rows[-1].label == "19 others"
+    assert sum(each.total_ms for each in rows) == sum(100 - number for number in range(30))
+
+
+def test_numbers_have_the_readers_decimal_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    def written() -> list[str]:
+        return [
+            formats.hours(5_400_000),
+            formats.hundredths(123_456_789),
+            hook_charts.share(0.998),
+            hook_charts.took(1234),
+            charts.columns(Period(MONDAY, MONDAY), {MONDAY: spent(HOUR_MS)}).lines[1].label,
+        ]
+
+    assert written() == ["1.50", "1,234,567.89", "99.8\u202f%", "1.2\u202fs", "0.25\u202fh"]
+    monkeypatch.setattr(texts, "language", lambda: "de")
+    assert written() == ["1,50", "1.234.567,89", "99,8\u202f%", "1,2\u202fs", "0,25\u202fh"]

@@ -1,0 +1,192 @@
+"""The report of a project's time: its sums, its filters, its table, and the invoice that is made of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.browser.people import Insider, Team, make_team
+from tests.harness.server import Server
+from tests.web.browser import Browser
+from tests.web.studio import Studio, open_studio, page_of, send, text_of
+
+HOSTILE = "<b id=\"evil\">=cmd|'/C calc'!A1"
+SPAN = {"from": "2026-01-05", "to": "2026-01-11"}
+
+
+@pytest.fixture
+def studio(server: Server) -> Iterator[Studio]:
+    with open_studio(server) as studio:
+        yield studio
+
+
+def spend(studio: Studio, task: str, start: str, ms: int, by: Insider | None = None, **more: object) -> str:
+    """A finished timesheet of the owner, or of somebody else; its id."""
+    person = by or studio.team.owner
+    headers = {"Authorization": f"Bearer {person.token}"}
+    given = {"task_id": task, "start_time": start, "duration": ms, **more}
+    made = studio.api.post(f"/api/v1{studio.project}/timesheets", json=given, headers=headers)
+    assert made.is_success, made.text
+    return str(made.json()["timesheet"]["id"])
+
+
+@pytest.fixture
+def spent(studio: Studio) -> Studio:
+    """Sums whose last milliseconds would be lost in floating point seconds: 3,600,001 + 1,799,999 + 7 ms."""
+    column = studio.add_column("Doing")
+    task, other = studio.add_task(column, HOSTILE), studio.add_task(column, "Other")
+    spend(studio, task, "2026-01-05T09:00:00Z", 3_600_001, billable=True, billable_rate=80)
+    spend(studio, task, "2026-01-06T22:30:00Z", 1_799_999, by=studio.team.member, billable=True, billable_rate=80)
+    spend(studio, other, "2026-01-06T10:00:00Z", 7)
+    spend(studio, other, "2025-12-31T10:00:00Z", 60_000)  # not in the span
+    return studio
+
+
+def table(browser: Browser, studio: Studio, **query: str) -> list[dict[str, str]]:
+    answer = browser.get(f"{studio.base}/time/report.csv", params={**SPAN, **query})
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    return list(csv.DictReader(io.StringIO(answer.text, newline="")))
+
+
+def durations(browser: Browser, studio: Studio, key: str, **query: str) -> dict[str, int]:
+    return {row[key]: int(row["duration_ms"]) for row in table(browser, studio, **query)}
+
+
+def test_the_sums_are_exact_by_each_group(spent: Studio) -> None:
+    owner, member = spent.team.owner.login, spent.team.member.login
+    assert durations(spent.member, spent, "day") == {"2026-01-05": 3_600_001, "2026-01-06": 1_800_006}
+    assert durations(spent.member, spent, "user", by="user") == {owner: 3_600_008, member: 1_799_999}
+    assert list(durations(spent.member, spent, "task", by="task").values()) == [5_400_000, 7]
+    rows = table(spent.member, spent, by="billable")
+    assert [(row["billable"], row["timesheets"], row["duration_ms"]) for row in rows] == [
+        ("true", "2", "5400000"),
+        ("false", "1", "7"),
+    ]
+    assert [row["amount"] for row in rows] == ["120.00", "0.00"]
+
+
+def test_the_figures_are_those_of_the_api(spent: Studio) -> None:
+    for by in ("day", "user", "task"):
+        query = {"project_id": spent.team.world.project_id, "from": "2026-01-05", "to": "2026-01-12", "group_by": by}
+        api = spent.api.get("/api/v1/reports/timesheets", params=query).json()["report"]
+        assert sorted(each["duration"] for each in api) == sorted(
+            int(row["duration_ms"]) for row in table(spent.owner, spent, by=by)
+        )
+
+
+def test_the_page_has_a_chart_and_a_table_of_the_same(spent: Studio) -> None:
+    for by in ("day", "user", "task", "billable"):
+        page = page_of(spent.member, f"{spent.base}/time/report", **SPAN, by=by)
+        assert 'role="img" aria-label="Chart: 1:30 in all, 1:30 of it billable.' in page
+        assert re.search(r"<tfoot>.*?>Sum<.*?>3<.*?>1:30<.*?>1\.50<.*?>1:30<.*?>120\.00<", page, re.DOTALL), by
+        assert 'id="evil"' not in page
+        assert " style=" not in page
+
+
+def test_filters_of_the_address(spent: Studio) -> None:
+    member = spent.team.member.login
+    assert durations(spent.owner, spent, "day", user=member.upper()) == {"2026-01-06": 1_799_999}
+    assert durations(spent.owner, spent, "day", user="nobody-there") == {}
+    assert durations(spent.owner, spent, "day", billable="false") == {"2026-01-06": 7}
+    assert durations(spent.owner, spent, "day", invoiced="true") == {}
+    assert durations(spent.owner, spent, "billable", by="billable", billable="false") == {"false": 7}
+    page = page_of(spent.owner, f"{spent.base}/time/report", **SPAN, user=member)
+    assert f'<option value="{member}" selected>' in page
+
+
+def test_days_are_those_of_the_readers_zone(spent: Studio) -> None:
+    """What began at 22:30 in UTC began on the next day in Auckland."""
+    spent.owner.client.cookies.set("workhook_timezone", "Pacific/Auckland")
+    found = durations(spent.owner, spent, "day")
+    assert found == {"2026-01-05": 3_600_001, "2026-01-06": 7, "2026-01-07": 1_799_999}
+
+
+def test_no_cell_is_a_formula(studio: Studio) -> None:
+    task = studio.add_task(studio.add_column("Doing"), "=1+1")
+    spend(studio, task, "2026-01-05T09:00:00Z", 60_000)
+    assert list(durations(studio.owner, studio, "task", by="task")) == ["'=1+1"]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"from": "soon", "to": "2026-01-11"}, "Choose a day"),
+        ({"from": "2026-01-05"}, "Choose a day"),
+        ({"from": "2026-01-05", "to": "2026-01-04"}, "must not be before"),
+        ({"from": "2024-01-01", "to": "2026-01-01"}, "at most 366 days"),
+    ],
+)
+def test_days_that_are_no_period_are_refused_as_they_were_typed(
+    studio: Studio, given: dict[str, str], words: str
+) -> None:
+    answer = studio.owner.get(f"{studio.base}/time/report", params=given)
+    assert answer.status_code == 422
+    assert words in text_of(answer.text)
+    for name, value in given.items():
+        assert re.search(rf'name="{name}"[^>]*value="{value}"', answer.text)
+    assert studio.owner.get(f"{studio.base}/time/report.csv", params=given).status_code == 422
+
+
+def test_numbers_have_the_readers_decimal_mark(spent: Studio) -> None:
+    spent.owner.client.cookies.set("workhook_language", "de")
+    page = page_of(spent.owner, f"{spent.base}/time/report", **SPAN)
+    assert ">1,50<" in page
+    assert ">120,00<" in page
+    assert ">0,5\u202fh<" in page  # a line of the chart
+    assert re.search(r'<rect class="bar-billable" x="\d+\.\d+%"', page), "SVG has points in each language"
+
+
+def test_a_year_has_bars_of_weeks(spent: Studio) -> None:
+    page = page_of(spent.owner, f"{spent.base}/time/report", **{"from": "2025-12-29", "to": "2026-12-27"})
+    assert "Each bar is a week" in page
+    assert page.count("<title>20") == 52
+    assert "<title>2025-12-29: 0:01</title>" in page
+
+
+def test_an_invoice_is_made_of_what_is_billable(spent: Studio) -> None:
+    report = f"{spent.base}/time/report"
+    page = spent.member.get(report, params=SPAN)
+    assert "1:30 of this is billable and on no invoice: 120.00." in text_of(page.text)
+    made = send(spent.member, f"{report}/invoice", **SPAN, user="", timezone="UTC")
+    assert made.status_code == 303, made.text
+    draft = page_of(spent.member, made.headers["location"])
+    assert "120.00" in draft
+    assert "The draft has 2 entries." in draft
+    assert durations(spent.owner, spent, "day", invoiced="true") == {"2026-01-05": 3_600_001, "2026-01-06": 1_799_999}
+    assert "invoice-form" not in page_of(spent.member, report, **SPAN)
+    again = send(spent.member, f"{report}/invoice", **SPAN, user="", timezone="UTC")
+    assert again.status_code == 422
+    assert "on no invoice yet" in again.text
+
+
+def test_an_invoice_of_one_persons_time(spent: Studio) -> None:
+    report, member = f"{spent.base}/time/report", spent.team.member.login
+    assert send(spent.owner, f"{report}/invoice", **SPAN, user=member, timezone="UTC").status_code == 303
+    assert durations(spent.owner, spent, "user", by="user", invoiced="true") == {member: 1_799_999}
+
+
+def test_clients_and_strangers_find_nothing(spent: Studio, server: Server) -> None:
+    """The stranger is an owner of another organization, in which a member of this one is, too."""
+    other: Team = server.run(make_team)
+    answers: list[httpx.Response] = []
+    with Browser.of(server, other.owner.login) as stranger:
+        for browser in (spent.client, stranger):
+            answers += [browser.get(f"{spent.base}/time/{path}", params=SPAN) for path in ("report", "report.csv")]
+            answers.append(send(browser, f"{spent.base}/time/report/invoice", **SPAN))
+    assert [each.status_code for each in answers] == [404] * 6
+    assert durations(spent.owner, spent, "day", invoiced="true") == {}
+
+
+@pytest.mark.parametrize("login", ["\0", "x" * 3000, "\u202e\U0001f4a9", "' OR 1=1 --"])
+def test_a_person_whom_nobody_knows_has_spent_nothing(spent: Studio, login: str) -> None:
+    report = f"{spent.base}/time/report"
+    assert spent.owner.get(report, params={**SPAN, "user": login}).status_code in (200, 400, 422)
+    assert spent.owner.get(f"{spent.base}/time", params={"user": login}).status_code in (200, 400, 422)
+    answer = send(spent.owner, f"{report}/invoice", **SPAN, user=login, timezone="UTC")
+    assert answer.status_code in (400, 422), answer.text
