@@ -1,6 +1,6 @@
 // Listens to what happens in a project, and refreshes the page. Several events within a moment cause one refresh.
 import { Controller } from "stimulus"
-import * as Turbo from "turbo"
+import { refresh } from "workhook/refresh"
 
 const GATHER_MS = 250
 const AGAIN_MS = 5000
@@ -38,6 +38,6 @@ export default class extends Controller {
 
   refresh() {
     if (document.querySelector("[data-busy]")) return this.changed()
-    Turbo.session.refresh(document.baseURI)
+    refresh()
   }
 }
