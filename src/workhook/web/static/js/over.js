@@ -8,17 +8,11 @@ import { refresh } from "workhook/refresh"
 const INTERACTIVE = "a, button, input, label, select, textarea, summary"
 
 export default class extends Controller {
-  static targets = ["frame", "body", "waiting", "failed"]
+  static targets = ["frame", "body", "new", "failed"]
   static values = { base: String, leave: String }
 
   connect() {
     this.element.listens = true
-    this.popped = (event) => this.pop(event)
-    window.addEventListener("popstate", this.popped, true) // before Turbo, which would show the page anew
-  }
-
-  disconnect() {
-    window.removeEventListener("popstate", this.popped, true)
   }
 
   // --- opening ---
@@ -49,10 +43,9 @@ export default class extends Controller {
   show(part = "") {
     this.part = part
     this.pageTitle = document.title
-    const waiting = this.waitingTarget.content.cloneNode(true)
-    waiting.querySelector("h1").textContent = this.card?.textContent ?? ""
-    this.frameTarget.replaceChildren(waiting)
     this.failedTarget.hidden = true
+    this.bodyTarget.append(this.newTarget.content.cloneNode(true))
+    this.frameTarget.querySelector("h1").textContent = this.card?.textContent ?? ""
     this.frameTarget.src = location.href
     if (!this.element.open) this.element.showModal()
     this.bodyTarget.scrollTop = 0
@@ -64,13 +57,13 @@ export default class extends Controller {
 
   // The same task is morphed, so that nothing that is typed or unfolded is lost. Another one takes its place.
   render(event) {
-    if (event.target !== this.frameTarget) return
+    if (!this.isOurs(event)) return
     const [here, there] = [this.frameTarget, event.detail.newFrame].map((each) => each.querySelector("#task")?.dataset.address)
     if (here === there) event.detail.render = Turbo.morphTurboFrameElements
   }
 
   loaded(event) {
-    if (event.target !== this.frameTarget || !this.isShown) return
+    if (!this.isOurs(event)) return
     this.failedTarget.hidden = true
     const address = new URL(this.frameTarget.src)
     if (address.pathname !== location.pathname) history.replaceState(history.state, "", address.pathname) // a copy of the task
@@ -101,7 +94,7 @@ export default class extends Controller {
 
   // The answer is another page: the board when the task was deleted, the sign-in page, or a fault.
   async missing(event) {
-    if (event.target !== this.frameTarget) return
+    if (!this.isOurs(event)) return
     event.preventDefault()
     const { response } = event.detail
     if (!response.ok) {
@@ -166,12 +159,12 @@ export default class extends Controller {
   }
 
   pop(event) {
-    const over = event.state?.over
+    const over = event.detail.state?.over
     if (over && new URL(over).pathname === this.baseValue) {
-      event.stopImmediatePropagation()
+      event.preventDefault()
       if (!this.isShown) this.show()
     } else if (this.isShown && location.pathname === this.baseValue) {
-      event.stopImmediatePropagation()
+      event.preventDefault()
       if (this.mayLeave()) this.shut()
       else history.forward()
     }
@@ -189,8 +182,7 @@ export default class extends Controller {
     if (!this.isShown) return
     this.isSure = false
     document.title = this.pageTitle
-    this.frameTarget.removeAttribute("src")
-    this.frameTarget.replaceChildren()
+    this.frameTarget.remove()
     this.element.close()
   }
 
@@ -213,7 +205,12 @@ export default class extends Controller {
   }
 
   get isShown() {
-    return this.frameTarget.hasAttribute("src")
+    return this.hasFrameTarget
+  }
+
+  // Not of a frame within the task.
+  isOurs(event) {
+    return this.isShown && event.target === this.frameTarget
   }
 
   // --- names ---
