@@ -148,6 +148,18 @@ async def test_the_board_is_as_it_was_when_it_closes(visit: Visits, team: Team, 
     assert await page.evaluate("document.documentElement.dataset.same") == "yes"
 
 
+async def test_all_of_a_card_opens_it_by_touch(visit: Visits, team: Team, board: Board) -> None:
+    page = await visit(board.base, team.member, width=360, touch=True)
+    await ready(page)
+    card = page.locator(f"#{board.task}")
+    await card.locator(".choose").tap()
+    await expect(page.locator("#over")).to_be_hidden()
+    await card.locator(".choose").tap()
+    await card.locator(".card-facts").tap()
+    await loaded(page)
+    await expect(page).to_have_url(board.address())
+
+
 async def test_its_address_is_that_of_the_page(visit: Visits, team: Team, board: Board) -> None:
     page = await visit(f"{board.base}?q=logo", team.owner)
     await board.open(page)
@@ -207,7 +219,7 @@ async def test_a_change_is_answered_within_and_shown_beneath(visit: Visits, team
     await expect(page.locator(f"#{board.columns[1]} #{board.task}")).to_be_attached()
     await dialog.get_by_role("button", name="Undo").click()
     await expect(page.locator(f"#{board.columns[0]} #{board.task}")).to_be_attached()
-    await dialog.get_by_text("Edit the title").click()
+    await dialog.locator("#edit-title > summary").click()
     await dialog.get_by_label("Title").fill("Word mark")
     await page.keyboard.press("Enter")
     await expect(dialog.get_by_role("heading", name="Word mark")).to_be_visible()
