@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Dialog, Locator, Page, expect
 
-from tests.browser.checks import accessible, fits, keyboard, picture
+from tests.browser.checks import accessible, fits, picture
 from tests.browser.people import Insider, Team
 from tests.browser.visits import Scheme, Visits
 from tests.harness.server import Server
