@@ -125,6 +125,7 @@ def _receiver(server: Server, world: World) -> None:
     """One inside the server, and a request that came. Its webhook is off, so that nothing waits to be sent to it."""
     with Browser.of(server, world.owner) as browser:
         assert browser.fill_csrf(f"/{world.full_name}/webhooks/receiver").status_code == 303
+        assert browser.fill_csrf(f"/{world.full_name}/board/filters", q=UNICODE).status_code == 303
     with server.client(world.token) as client:
         hooks = client.get(f"{world.repo_path}/hooks").json()
         [hook] = [each for each in hooks if "/receive/" in each["config"]["url"]]

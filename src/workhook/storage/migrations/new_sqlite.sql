@@ -1084,4 +1084,16 @@ CREATE INDEX ix_calendar_feeds_user_id ON calendar_feeds (user_id, repository_id
 
 CREATE INDEX ix_calendar_feeds_repository_id ON calendar_feeds (repository_id)
 
-INSERT INTO "alembic_version" VALUES('0023')
+CREATE TABLE board_filters (
+	user_id BIGINT NOT NULL,
+	repository_id BIGINT NOT NULL,
+	filters TEXT NOT NULL,
+	updated_at BIGINT NOT NULL,
+	CONSTRAINT pk_board_filters PRIMARY KEY (user_id, repository_id),
+	CONSTRAINT fk_board_filters_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE,
+	CONSTRAINT fk_board_filters_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE
+)
+
+CREATE INDEX ix_board_filters_repository_id ON board_filters (repository_id)
+
+INSERT INTO "alembic_version" VALUES('0024')
