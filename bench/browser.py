@@ -58,7 +58,7 @@ def figures(shared: Shared) -> Iterator[Figure]:
     if not wanted:
         return
     try:
-        with Studio(shared) as studio:
+        with Studio(shared, "browser") as studio:
             for _ in range(MANY_COLUMNS):
                 studio.board.column(studio.board.projects[1], MANY_CARDS // MANY_COLUMNS)
             asyncio.run(_measure(shared, studio, wanted))

@@ -46,8 +46,9 @@ class Loaded:
 class Studio:
     """A signed-in owner, a board with cards, and a webhook with deliveries; SQLite. A context manager."""
 
-    def __init__(self, shared: Shared) -> None:
-        place = Place(shared.folder / "pages", None)
+    def __init__(self, shared: Shared, name: str) -> None:
+        """`name` is that of its folder, which nobody else has in this run."""
+        place = Place(shared.folder / name, None)
         self.board = Board(place, shared.core, None)
         self.session = _sign_in(place)
         self._http = httpx.Client(
@@ -152,7 +153,7 @@ def figures(shared: Shared) -> Iterator[Figure]:
     if not wanted:
         return
     try:
-        with Studio(shared) as studio:
+        with Studio(shared, "pages") as studio:
             _measure(shared, studio, wanted)
     except CannotMeasure as error:
         for figure in wanted.values():

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import CDPSession, Locator, Page, expect
 
 from tests.browser.checks import accessible, fits, keyboard, picture
 from tests.browser.people import Team
@@ -78,6 +79,51 @@ async def test_a_card_is_dragged_and_the_other_sees_it(visit: Visits, team: Team
     await expect(filled.card(other, filled.tasks[0], 1)).to_be_visible()
     await page.get_by_role("button", name="Undo").click()
     await expect(filled.card(other, filled.tasks[0], 0)).to_be_visible()
+
+
+class Finger:
+    """One that touches the page. Playwright's own can only tap."""
+
+    def __init__(self, page: Page, session: CDPSession) -> None:
+        self.page, self._session = page, session
+
+    async def down(self, on: Locator) -> None:
+        self._at = await self._middle(on)
+        await self._send("touchStart", [self._at])
+
+    async def move(self, to: Locator, *, steps: int = 12) -> None:
+        begin, end = self._at, await self._middle(to)
+        for step in range(1, steps + 1):
+            self._at = {axis: begin[axis] + (end[axis] - begin[axis]) * step / steps for axis in ("x", "y")}
+            await self._send("touchMove", [self._at])
+
+    async def up(self) -> None:
+        await self._send("touchEnd", [])
+
+    async def _send(self, kind: str, points: list[dict[str, float]]) -> None:
+        await self._session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    async def _middle(self, of: Locator) -> dict[str, float]:
+        box = await of.bounding_box()
+        assert box is not None
+        return {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+
+
+@pytest.mark.parametrize(("width", "onto"), [(360, 0), (768, 1)], ids=["within", "between"])
+async def test_a_card_is_dragged_by_a_finger(visit: Visits, team: Team, filled: Filled, width: int, onto: int) -> None:
+    """On a telephone within its column, on a tablet to the next one."""
+    page = await visit(filled.base, team.owner, width=width, touch=True)
+    await ready(page)
+    card = page.locator(f"#{filled.tasks[0]}")
+    target = page.locator(f"#{filled.other if onto else filled.tasks[1]}")
+    finger = Finger(page, await page.context.new_cdp_session(page))
+    await finger.down(card.locator(".card-facts"))
+    await expect(card).to_have_class(re.compile("sortable-chosen"))
+    await finger.move(target)
+    await expect(page.locator("[data-busy]")).to_be_attached()
+    await finger.up()
+    await expect(page.get_by_text("“Logo” is number")).to_be_visible()
+    await expect(filled.card(page, filled.tasks[0], onto)).to_be_visible()
 
 
 async def test_a_card_is_moved_by_the_keyboard_alone(visit: Visits, team: Team, filled: Filled) -> None:

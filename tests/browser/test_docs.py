@@ -7,7 +7,7 @@ from playwright.async_api import Page, expect
 
 from tests.browser.checks import accessible, fits, keyboard, picture
 from tests.browser.people import Team
-from tests.browser.visits import Scheme, Visits
+from tests.browser.visits import HEIGHTS, Scheme, Visits
 
 
 async def opened(page: Page) -> None:
@@ -49,20 +49,21 @@ async def test_the_session_of_the_browser_opens_nothing(visit: Visits, team: Tea
 
 
 @pytest.mark.parametrize("anchor", ["", "#create_task"], ids=["closed", "open"])
-async def test_the_reference_is_for_everybody(
-    visit: Visits, team: Team, anchor: str, width: int, scheme: Scheme
-) -> None:
-    page = await visit(
-        f"/docs{anchor}", team.owner if anchor else None, width=width, scheme=scheme, reduced_motion="reduce"
-    )
+async def test_the_reference_is_for_everybody(visit: Visits, team: Team, anchor: str) -> None:
+    """Loaded once: to draw its operations takes a browser seconds."""
+    page = await visit(f"/docs{anchor}", team.owner if anchor else None, reduced_motion="reduce")
     if anchor:
         await opened(page)
     await expect(page.get_by_text("The operations are being loaded.")).to_have_count(0)
-    await picture(page, f"docs-{'open' if anchor else 'closed'}")
-    await accessible(page)
-    await fits(page)
-    if not anchor:
-        await keyboard(page)
+    looks: list[tuple[int, Scheme]] = [(1440, "light"), (1440, "dark"), (360, "light"), (360, "dark")]
+    for width, scheme in looks:
+        await page.set_viewport_size({"width": width, "height": HEIGHTS[width]})
+        await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        await picture(page, f"docs-{'open' if anchor else 'closed'}")
+        await accessible(page)
+        await fits(page)
+        if not anchor:
+            await keyboard(page)
 
 
 async def test_operations_are_found_by_name(visit: Visits) -> None:

@@ -15,7 +15,7 @@ from tests.web.browser import Person
 
 Scheme = Literal["light", "dark"]
 
-_HEIGHTS = {360: 740, 768: 1024, 1440: 900}
+HEIGHTS = {360: 740, 768: 1024, 1440: 900}  # of the window, by its width
 
 
 class Watch:
@@ -92,7 +92,7 @@ class Visits:
         """
         context = await self._browser.new_context(
             base_url=self.server.url,
-            viewport={"width": width, "height": _HEIGHTS.get(width, 900)},
+            viewport={"width": width, "height": HEIGHTS.get(width, 900)},
             color_scheme=scheme,
             java_script_enabled=scripts,
             has_touch=touch,

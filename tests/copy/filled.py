@@ -50,7 +50,9 @@ def fill(folder: Path) -> Filled:
         _people(server)
         _oauth(server)
         _import(server, walls.beyond.world.organization, folder)
-        _by_pages(server, walls.beyond.world)
+        _receiver(server, walls.beyond.world)
+        _calendar(server, walls.beyond.world)
+        _filters(server, walls.beyond.world)
         world, token = walls.beyond.world, walls.beyond.world.token
         task = walls.site.scene.task(assignees=[walls.site.cast.people["owner"].login])
         walls.site.owners["classic"].client.patch(
@@ -121,17 +123,28 @@ def _import(server: Server, organization: str, folder: Path) -> None:
     _command(server, "import", "trello", str(board), "--organization", organization)
 
 
-def _by_pages(server: Server, world: World) -> None:
-    """What is only made by pages. The webhook of the receiver is off, so that nothing waits to be sent to it."""
+def _receiver(server: Server, world: World) -> None:
+    """One inside the server, and a request that came. Its webhook is off, so that nothing waits to be sent to it."""
     with Browser.of(server, world.owner) as browser:
         assert browser.fill_csrf(f"/{world.full_name}/webhooks/receiver").status_code == 303
-        assert browser.fill_csrf(f"/{world.full_name}/board/filters", q=UNICODE).status_code == 303
-        assert browser.fill_csrf(f"/{world.full_name}/calendar/feed/renew", feed="project").status_code == 200
     with server.client(world.token) as client:
         hooks = client.get(f"{world.repo_path}/hooks").json()
         [hook] = [each for each in hooks if "/receive/" in each["config"]["url"]]
         client.patch(f"{world.repo_path}/hooks/{hook['id']}", json={"active": False}).raise_for_status()
         client.post(hook["config"]["url"], content=UNICODE.encode()).raise_for_status()
+
+
+def _calendar(server: Server, world: World) -> None:
+    """An address at which a calendar program asks for deadlines."""
+    with Browser.of(server, world.owner) as browser:
+        made = browser.fill_csrf(f"/{world.full_name}/calendar/feed/renew", feed="project")
+        assert made.status_code == 200, made.text
+
+
+def _filters(server: Server, world: World) -> None:
+    """Of a board, which somebody has used."""
+    with Browser.of(server, world.owner) as browser:
+        assert browser.fill_csrf(f"/{world.full_name}/board/filters", q=UNICODE).status_code == 303
 
 
 def _command(server: Server, *words: str) -> Any:

@@ -26,11 +26,11 @@ from workhook.identity.signin import sessions
 from workhook.storage import Transaction
 
 NEW = "quite another string of words"
-# Whoever has the link, or comes from the provider; everybody's files; a webhook.
+# Whoever has the link (a calendar's, too), or comes from the provider; everybody's files; a webhook.
 NOT_OF_A_SESSION = {
     "GET /static/{name}", "GET /login/link/{token}", "POST /login/link/{token}", "POST /login", "GET /login/oidc",
     "GET /login/oidc/callback", "GET /login/continue", "POST /receive/{key}",
-    "GET /invitations/links/{token}", "POST /invitations/links/{token}",
+    "GET /invitations/links/{token}", "POST /invitations/links/{token}", "GET /calendar/{key}/calendar.ics",
 }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -11,11 +12,13 @@ from pathlib import Path
 
 import psutil
 import pytest
+import uvloop
 
 from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.work.paper import LINE, Draw, Upload, images_of, metric, png, read, renders, text_of
 from tests.work.studio import Studio
+from workhook.work.invoices import render_process
 
 pytestmark = pytest.mark.one_database
 
@@ -130,6 +133,16 @@ def test_a_render_that_is_killed_is_repeated_without_the_logo(studio: Studio, dr
         stopped[0].kill()
         assert images_of(printed.result()) == 0
         assert "INV-00001" in text_of(printed.result())
+
+
+def test_a_render_that_ends_before_it_was_given_anything_is_no_fault_of_the_server() -> None:
+    async def write_to_dead() -> None:
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", "", stdin=asyncio.subprocess.PIPE)
+        assert process.stdin is not None
+        assert await process.wait() == 0
+        await render_process._write(process.stdin, b"a job")  # uvloop has closed its end by now
+
+    uvloop.run(write_to_dead())
 
 
 # --- where it runs -----------------------------------------------------------------------------------------------

@@ -48,6 +48,7 @@ LOGINS = frozenset(
 
 PROJECTS = frozenset(
     {
+        "-",
         "activity",
         "audit",
         "billing",

@@ -140,6 +140,8 @@ async def _first(stream: asyncio.StreamReader, limit: int) -> bytes:
 
 
 async def _write(stream: asyncio.StreamWriter, data: bytes) -> None:
+    if stream.is_closing():  # it ended before anything was written, which uvloop answers with `RuntimeError`
+        return
     try:
         stream.write(data)
         await stream.drain()

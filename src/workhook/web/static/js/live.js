@@ -1,5 +1,6 @@
 // Listens to what happens in a project, and refreshes the page. Several events within a moment cause one refresh.
 import { Controller } from "stimulus"
+import { isUnderWay } from "workhook/morphing"
 import { refresh } from "workhook/refresh"
 
 const GATHER_MS = 250
@@ -9,10 +10,13 @@ export default class extends Controller {
   static values = { url: String }
 
   connect() {
+    this.sent = () => { if (this.timer) this.changed() } // the answer is about to be shown
+    document.addEventListener("turbo:submit-end", this.sent)
     this.open()
   }
 
   disconnect() {
+    document.removeEventListener("turbo:submit-end", this.sent)
     this.source?.close()
     clearTimeout(this.timer)
     clearTimeout(this.again)
@@ -37,7 +41,8 @@ export default class extends Controller {
   }
 
   refresh() {
-    if (document.querySelector("[data-busy]")) return this.changed()
+    this.timer = undefined
+    if (isUnderWay()) return this.changed()
     refresh()
   }
 }

@@ -25,6 +25,11 @@ export function isChanged(form) {
   })
 }
 
+// Whether there is what a refresh would end: a drag, a form that is being sent, a page that is being opened.
+export function isUnderWay() {
+  return document.querySelector("[data-busy], [aria-busy=true]") !== null
+}
+
 export function protectWhatIsInUse() {
   document.addEventListener("turbo:before-morph-element", (event) => {
     if (!(event.target instanceof Element)) return

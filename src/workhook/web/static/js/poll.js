@@ -2,6 +2,7 @@
 // it if so. The longer nothing comes, the less often it asks.
 import { Controller } from "stimulus"
 import * as Turbo from "turbo"
+import { isUnderWay } from "workhook/morphing"
 
 const SOONEST_MS = 1000
 const LATEST_MS = 5000
@@ -45,7 +46,7 @@ export default class extends Controller {
       // Signed out, or deleted: asking on would not help.
       if (!response.ok || response.redirected) return
       const mark = await response.text()
-      if (this.asks && mark !== this.markValue && !document.querySelector("[data-busy]")) {
+      if (this.asks && mark !== this.markValue && !isUnderWay()) {
         Turbo.session.refresh(document.baseURI)
       }
     } catch (error) {

@@ -3,6 +3,7 @@
 import { Controller } from "stimulus"
 import * as Turbo from "turbo"
 import { listenForDrops } from "workhook/drops"
+import { isUnderWay } from "workhook/morphing"
 
 const AT_ONCE = 2
 
@@ -24,6 +25,7 @@ export default class extends Controller {
       [this.element, "turbo:before-morph-element", (event) => this.keep(event)],
     ]
     for (const [target, name, listener] of this.events) target.addEventListener(name, listener)
+    if (this.inputTarget.files.length) this.chosen() // while this script was on its way
   }
 
   disconnect() {
@@ -103,7 +105,7 @@ export default class extends Controller {
       this.fail(upload, reasonOf(responseText) ?? `${status}`)
     }
     this.next()
-    if (!this.isBusy) Turbo.session.refresh(document.baseURI)
+    if (!this.isBusy && !isUnderWay()) Turbo.session.refresh(document.baseURI)
   }
 
   fail(upload, reason, isWorthATry = true) {
