@@ -230,7 +230,51 @@ async def test_a_change_is_answered_within_and_shown_beneath(visit: Visits, team
     await expect(page.locator(f"#{board.task} .chip.good")).to_be_attached()
     await expect(dialog.get_by_label("Add a comment")).to_have_value("not yet sent")
     await expect(page).to_have_url(board.address())
+    await dialog.get_by_label("Add a comment").fill("")
+    await page.keyboard.press("Escape")  # nothing else is left that would be lost, so it asks nothing
+    await expect(dialog).to_be_hidden()
     assert await page.evaluate("document.documentElement.dataset.same") == "yes"
+
+
+async def test_a_client_comments_and_the_card_shows_it(visit: Visits, team: Team, board: Board) -> None:
+    """Clients hear of nothing live, but of what they do themselves."""
+    page = await visit(board.base, team.client)
+    dialog = await board.open(page)
+    await dialog.get_by_label("Add a comment").fill("Like it")
+    await dialog.get_by_role("button", name="Comment", exact=True).click()
+    await expect(dialog.locator(".comments .prose")).to_have_text("Like it")
+    await expect(page.locator(f"#{board.task} .card-facts")).to_contain_text("Comments: 1")
+    await page.keyboard.press("Escape")
+    await expect(dialog).to_be_hidden()
+
+
+async def test_what_is_refused_is_told_within(visit: Visits, team: Team, board: Board) -> None:
+    page = await visit(board.base, team.owner)
+    dialog = await board.open(page)
+    visit.expect_trouble("status of 422")
+    field = dialog.get_by_label("Add a label")
+    await field.evaluate("field => { field.maxLength = 999 }")
+    await field.fill("x" * 300)
+    await page.keyboard.press("Enter")
+    await expect(dialog.get_by_role("alert")).to_be_visible()
+    await expect(field).to_have_value("x" * 300)
+    await expect(dialog.get_by_role("heading", name="Logo")).to_be_visible()
+
+
+async def test_who_comes_too_late_is_shown_both(visit: Visits, team: Team, board: Board) -> None:
+    page = await visit(board.base, team.member)
+    await live(page)
+    dialog = await board.open(page)
+    visit.expect_trouble("status of 409")
+    await dialog.locator("#edit-title > summary").click()
+    await dialog.get_by_label("Title").fill("Mine")
+    board.call(f"/tasks/{board.task}", method="PATCH", title="Theirs")
+    await expect(dialog.get_by_role("heading", name="Theirs")).to_be_visible()
+    await page.keyboard.press("Enter")
+    await expect(dialog.get_by_text("Nothing was saved.")).to_be_visible()
+    await dialog.get_by_role("button", name="Save yours").click()
+    await expect(dialog.get_by_role("heading", name="Mine")).to_be_visible()
+    await expect(board.card(page)).to_have_text("Mine")
 
 
 async def test_it_is_deleted_and_restored(visit: Visits, team: Team, board: Board) -> None:

@@ -173,7 +173,9 @@ export default class extends Controller {
   shut() {
     const address = new URL(this.frameTarget.src).pathname
     this.clear()
-    this.cardOf(address)?.focus()
+    const card = this.cardOf(address)
+    if (card) card.focus()
+    else document.getElementById("main").focus({ preventScroll: true }) // it was deleted, or does not fit the filters
     if (this.isOutOfDate) refresh()
     this.isOutOfDate = false
   }
