@@ -223,6 +223,36 @@ async def test_a_choice_that_nobody_made_is_renewed(visit: Visits, server: Serve
     await expect(choice).to_have_text(["Doing", "Done", "Later"])
 
 
+async def test_filters_stay_until_all_cards_are_wanted(visit: Visits, team: Team, filled: Filled) -> None:
+    page = await visit(filled.base, team.owner)
+    await ready(page)
+    await page.get_by_label("Priority").first.select_option("high")
+    await expect(page.get_by_text("1 of 5 cards")).to_be_visible()
+    await expect(page.locator(".board-card")).to_have_count(1)
+    telephone = await visit(filled.base, team.owner, width=360)
+    await ready(telephone)
+    await expect(telephone.locator(".board-card")).to_have_count(1)
+    await telephone.get_by_label("Priority").first.select_option("low")
+    await expect(telephone.get_by_text("0 of 5 cards")).to_be_visible()
+    await telephone.get_by_role("button", name="Show all").click()
+    await expect(telephone.locator(".board-card")).to_have_count(5)
+    await expect(telephone.get_by_label("Priority").first).to_have_value("")
+    await page.goto(filled.base)
+    await expect(page.locator(".board-card")).to_have_count(5)
+
+
+async def test_filters_that_were_kept_are_cleared_one_by_one(visit: Visits, team: Team, filled: Filled) -> None:
+    page = await visit(filled.base, team.owner)
+    await ready(page)
+    await page.get_by_label("Priority").first.select_option("high")
+    await expect(page.locator(".board-card")).to_have_count(1)
+    await page.goto(filled.base)
+    await ready(page)
+    await page.get_by_label("Priority").first.select_option("")
+    await expect(page.locator(".board-card")).to_have_count(5)
+    await expect(page.get_by_role("button", name="Show all")).to_have_count(0)
+
+
 async def test_a_folded_column_stays_folded(visit: Visits, team: Team, filled: Filled) -> None:
     page = await visit(filled.base, team.owner)
     await ready(page)

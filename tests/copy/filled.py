@@ -52,6 +52,7 @@ def fill(folder: Path) -> Filled:
         _import(server, walls.beyond.world.organization, folder)
         _receiver(server, walls.beyond.world)
         _calendar(server, walls.beyond.world)
+        _filters(server, walls.beyond.world)
         world, token = walls.beyond.world, walls.beyond.world.token
         task = walls.site.scene.task(assignees=[walls.site.cast.people["owner"].login])
         walls.site.owners["classic"].client.patch(
@@ -138,6 +139,12 @@ def _calendar(server: Server, world: World) -> None:
     with Browser.of(server, world.owner) as browser:
         made = browser.fill_csrf(f"/{world.full_name}/calendar/feed/renew", feed="project")
         assert made.status_code == 200, made.text
+
+
+def _filters(server: Server, world: World) -> None:
+    """Of a board, which somebody has used."""
+    with Browser.of(server, world.owner) as browser:
+        assert browser.fill_csrf(f"/{world.full_name}/board/filters", q=UNICODE).status_code == 303
 
 
 def _command(server: Server, *words: str) -> Any:

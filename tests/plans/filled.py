@@ -225,6 +225,14 @@ PEOPLE = (
     ),
 )  # fmt: skip
 
+FILTERS = (
+    Fill(
+        "board_filters",
+        {"user_id": "i + 1000000", "repository_id": "{other_repository}", "filters": "'x'", "updated_at": AT},
+    ),
+)  # fmt: skip
+"""Many people have filtered the same board."""
+
 FEEDS = (
     Fill(
         "calendar_feeds",

@@ -21,6 +21,7 @@ from workhook.identity.schemas import Account, Actor, Repository
 from workhook.storage import Row
 from workhook.storage.statements import Params
 from workhook.work.access import Access
+from workhook.work.board_filters.filters import find_filters
 from workhook.work.credits.ledger import list_newest_entries
 from workhook.work.feeds import feeds
 from workhook.work.feeds import queries as due
@@ -77,6 +78,7 @@ ASKS: dict[str, Ask] = {
         limit=PER_PAGE,
         account_id=filled.OTHER_ORGANIZATION_ID,
     ),
+    "filters of a board": lambda reader: find_filters(reader, _access()),  # type: ignore[arg-type]
 }
 
 
@@ -140,7 +142,7 @@ def scene(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Itera
         patch.setattr(assigned, "LOOKS_AT_MOST", LOOKED_AT)
         patch.setattr(due, "LOOKS_AT_MOST", LOOKED_AT)
         patch.setattr(due, "TASKS_MAX", PER_PAGE)
-        fills = (*filled.PEOPLE, *filled.WORK, *filled.FEEDS)
+        fills = (*filled.PEOPLE, *filled.WORK, *filled.FEEDS, *filled.FILTERS)
         with filled_scene(backend, tmp_path_factory.mktemp("pages"), fills) as scene:
             yield scene
 

@@ -89,6 +89,8 @@ OWNERS: dict[str, Rule] = {
     "arrivals": _through(("hook_id", "hooks")),
     "audit_log": _through(_repository, also=("account_id",)),
     "authorization_codes": _of_user_and_app,
+    # Who has filtered the board of a project: the row is about them, too.
+    "board_filters": _through(_repository, also=("user_id",)),
     # Who has subscribed to the calendar of a project: the row is about them, too.
     "calendar_feeds": _through(_repository, also=("user_id",)),
     "clients": _of_repository,

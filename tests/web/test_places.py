@@ -138,7 +138,7 @@ def test_what_turbo_sends_is_refused_over_the_page(server: Server, world: World)
         assert refused.status_code == 422
         assert refused.headers["content-type"] == "text/vnd.turbo-stream.html; charset=utf-8"
         assert refused.headers["cache-control"] == "no-store"
-        assert '<turbo-stream action="append" target="toasts">' in refused.text
+        assert '<turbo-stream action="append" targets="' in refused.text
         browser.client.cookies.delete("workhook_session")
         gone = browser.post(path, {"csrf": "x"}, **stream)
         assert (gone.status_code, "You have been signed out" in gone.text) == (403, True)

@@ -66,7 +66,7 @@ def edit(browser: Browser, path: str, field: str, value: str, **more: str) -> ht
 def undo(browser: Browser, path: str) -> httpx.Response:
     """Press the button of the message that the page shows."""
     page = browser.get(path)
-    toasts = page.text.partition('id="toasts"')[2]
+    toasts = page.text.partition('class="toasts"')[2]
     action = re.search(r'<form method="post" action="([^"]*)"', toasts)
     assert action, toasts
     form = [each for each in forms(page) if each.action == action[1]][-1]
@@ -89,7 +89,7 @@ def test_each_field_is_saved_by_its_own_form_and_can_be_undone(place: Place) -> 
         undo(owner, path)
         edit(owner, path, field, value)
     page = shown(owner, path)
-    assert '<h1 dir="auto">Another</h1>' in page
+    assert 'dir="auto">Another</h1>' in page
     assert '<a href="https://example.com/a?b=c&amp;d" rel="noopener noreferrer nofollow">' in page
     assert '<option value="high" selected>' in page
     assert 'value="2027-03-04"' in page
@@ -102,7 +102,7 @@ def test_undo_gives_the_old_value_back(place: Place) -> None:
     edit(owner, path, "title", "Before")
     edit(owner, path, "title", "After")
     assert undo(owner, path).status_code == 303
-    assert '<h1 dir="auto">Before</h1>' in shown(owner, path)
+    assert 'dir="auto">Before</h1>' in shown(owner, path)
 
 
 def test_who_comes_too_late_is_shown_both_and_may_insist(place: Place) -> None:
@@ -120,7 +120,7 @@ def test_who_comes_too_late_is_shown_both_and_may_insist(place: Place) -> None:
     assert edit(owner, path, "title", "Theirs", was=seen).status_code == 303, "both wrote the same"
     again = next(each for each in forms(late) if each.fields.get("title") == "Mine")
     assert owner.post(again.action, again.fields).status_code == 303
-    assert '<h1 dir="auto">Mine</h1>' in shown(owner, path)
+    assert 'dir="auto">Mine</h1>' in shown(owner, path)
 
 
 def test_lists_grow_and_shrink_one_by_one(place: Place) -> None:
@@ -242,4 +242,4 @@ def test_a_task_is_not_reached_by_way_of_another_project(server: Server, place: 
             for address in (path, wrong):
                 answer = stranger.fill_csrf(f"{address}/{step}", text="x", **fields)
                 assert answer.status_code in (404, 422), f"{address}/{step}"
-    assert '<h1 dir="auto">x</h1>' not in shown(owner, path)
+    assert '<h1 id="task-title" dir="auto">x</h1>' not in shown(owner, path)

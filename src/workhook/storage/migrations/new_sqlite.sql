@@ -1086,4 +1086,16 @@ CREATE INDEX ix_calendar_feeds_repository_id ON calendar_feeds (repository_id)
 
 CREATE INDEX ix_timesheets_own ON timesheets (user_id, start_time) WHERE start_time > -1
 
-INSERT INTO "alembic_version" VALUES('0024')
+CREATE TABLE board_filters (
+	user_id BIGINT NOT NULL,
+	repository_id BIGINT NOT NULL,
+	filters TEXT NOT NULL,
+	updated_at BIGINT NOT NULL,
+	CONSTRAINT pk_board_filters PRIMARY KEY (user_id, repository_id),
+	CONSTRAINT fk_board_filters_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE,
+	CONSTRAINT fk_board_filters_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE
+)
+
+CREATE INDEX ix_board_filters_repository_id ON board_filters (repository_id)
+
+INSERT INTO "alembic_version" VALUES('0025')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from urllib.parse import urlencode
 
 from workhook.http.calls import Answer
 from workhook.http.endpoints import Retry
@@ -14,11 +15,13 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.home.templates import PROJECT_TEMPLATES
 from workhook.web.listing.people import logins_of
+from workhook.work.board_filters.filters import find_filters, save_filters
 from workhook.work.tasks import actions, choices, queries
 from workhook.work.tasks.schemas import Task, TaskCreate, TaskEdit
 
 places = Places("board")
 BUSY = Retry(queries.Busy, 20)
+FILTER_MAX = 255  # characters
 
 
 @places.get("/{owner}/{project}")
@@ -27,6 +30,8 @@ async def board(visit: Visit) -> Answer:
     access = await visit.follow()
     given = paging.given(visit)
     filters = {name: given[name] for name in FILTERS if name in given}
+    back = paging.with_query(visit) if filters else ""
+    filters = filters or await find_filters(visit.database, access)
     shown, people, labels = await asyncio.gather(
         read_board(visit.database, access, filters),
         logins_of(visit.database, access),
@@ -40,11 +45,22 @@ async def board(visit: Visit) -> Answer:
         given={name: filters.get(name, "") for name in FILTERS},
         people=people,
         labels=labels,
-        back=paging.with_query(visit) if filters else "",
+        back=back,
         may_write=access.may_write,
         may_arrange=access.may_write and not access.is_client,
         starter=PROJECT_TEMPLATES[0],
     )
+
+
+@places.post("/{owner}/{project}/board/filters")
+async def filter_cards(visit: Visit) -> Answer:
+    """Show the cards that fit, now and whenever the visitor comes back to the board. `all`: show all cards again."""
+    access = await visit.access()
+    sent = {} if "all" in visit.fields else visit.fields
+    filters = {name: sent[name][:FILTER_MAX] for name in FILTERS if sent.get(name)}
+    await visit.change(lambda write: save_filters(write, access, filters))
+    address = paging.project_address(visit)
+    return visit.done(f"{address}?{urlencode(filters)}" if filters else address)
 
 
 @places.post("/{owner}/{project}/columns/{column_id}/tasks")

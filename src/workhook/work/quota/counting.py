@@ -65,6 +65,7 @@ _OF_AN_APP = "app_keys app_secrets authorization_codes device_codes refresh_toke
 _REASONS = {
     "accounts": "An account is what is counted for.",
     "memberships": "There is one for each person at most.",
+    "board_filters": "A person has one row for each project at most.",
     "calendar_feeds": "A person has one for each project, and one more.",
     "collaborators": "There is one for each person and project at most.",
     "installations": "There is one for each app at most.",

@@ -1,4 +1,5 @@
 // What every page of somebody who has signed in starts with: Turbo for navigation, and one controller a behaviour.
+import "workhook/popped"
 import * as Turbo from "turbo"
 import { Application } from "stimulus"
 

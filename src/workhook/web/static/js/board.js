@@ -138,8 +138,9 @@ export default class extends Controller {
     this.moved = null
   }
 
-  open(link, place) {
-    location.assign(link.href + place)
+  open(link, part) {
+    const opening = this.dispatch("open", { detail: { link, part } })
+    if (!opening.defaultPrevented) location.assign(link.href + part)
   }
 
   startTimer(link) {

@@ -15,6 +15,15 @@ export default class extends Controller {
     for (const [name, value] of [...event.formData]) if (value === "") event.formData.delete(name)
   }
 
+  // What was sent and taken is what a refresh may replace.
+  settle(event) {
+    if (!event.detail.success) return
+    for (const field of this.element.elements) {
+      if (field.tagName === "SELECT") for (const each of field.options) each.defaultSelected = each.selected
+      else if (field.type === "search") field.defaultValue = field.value
+    }
+  }
+
   disconnect() {
     clearTimeout(this.timer)
   }

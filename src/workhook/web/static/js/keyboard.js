@@ -32,13 +32,14 @@ export default class extends Controller {
   }
 
   press(event) {
-    if (isTyping(event) || !areOn() || document.querySelector("dialog[open]")) return
+    const dialog = [...document.querySelectorAll("dialog[open]")].at(-1)
+    if (isTyping(event) || !areOn() || (dialog && !dialog.matches(".over"))) return
     if (event.key === "?") return this.take(event, () => this.help())
     const waits = Date.now() - (this.goAt ?? 0) < SECOND_KEY_MS
     this.goAt = event.key === "g" ? Date.now() : 0
     const name = waits && event.key !== "g" ? "data-go" : "data-hotkey"
     if (event.shiftKey || !/^[a-z/]$/.test(event.key)) return
-    const found = document.querySelectorAll(`[${name}="${event.key}"]`)
+    const found = (dialog ?? document).querySelectorAll(`[${name}="${event.key}"]`)
     const element = name === "data-go" ? [...found].at(-1) : found[0] // the tabs of a project come after the menu
     if (element) this.take(event, () => (element.matches("input, textarea, select") ? element.focus() : element.click()))
   }

@@ -1,7 +1,7 @@
 // Listens to what happens in a project, and refreshes the page. Several events within a moment cause one refresh.
 import { Controller } from "stimulus"
-import * as Turbo from "turbo"
 import { isUnderWay } from "workhook/morphing"
+import { refresh } from "workhook/refresh"
 
 const GATHER_MS = 250
 const AGAIN_MS = 5000
@@ -43,6 +43,6 @@ export default class extends Controller {
   refresh() {
     this.timer = undefined
     if (isUnderWay()) return this.changed()
-    Turbo.session.refresh(document.baseURI)
+    refresh()
   }
 }

@@ -6,6 +6,7 @@ export default class extends Controller {
     this.outside = (event) => { if (!this.element.contains(event.target)) this.element.open = false }
     this.escape = (event) => {
       if (event.key !== "Escape" || !this.element.open) return
+      event.preventDefault() // the dialog around it stays open
       this.element.open = false
       this.element.querySelector("summary")?.focus()
     }

@@ -16,7 +16,7 @@ function isChosenAnew(select) {
   return select.selectedOptions[0] !== usual
 }
 
-function isChanged(form) {
+export function isChanged(form) {
   return [...form.elements].some((field) => {
     if (field.type === "hidden" || field.type === "submit") return false
     if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked
@@ -34,7 +34,7 @@ export function protectWhatIsInUse() {
   document.addEventListener("turbo:before-morph-element", (event) => {
     if (!(event.target instanceof Element)) return
     // A message stays until its time is over: the page that was asked for meanwhile does not have it any more.
-    const isMessageThatWouldGo = !event.detail.newElement && event.target.closest("#toasts")
+    const isMessageThatWouldGo = !event.detail.newElement && event.target.closest(".toasts")
     if (isMessageThatWouldGo || isInUse(event.target)) event.preventDefault()
   })
   document.addEventListener("turbo:before-morph-attribute", (event) => {

@@ -1,8 +1,8 @@
 // Asks a small address whether a page is out of date, at most once a second while somebody looks at it, and refreshes
 // it if so. The longer nothing comes, the less often it asks.
 import { Controller } from "stimulus"
-import * as Turbo from "turbo"
 import { isUnderWay } from "workhook/morphing"
+import { refresh } from "workhook/refresh"
 
 const SOONEST_MS = 1000
 const LATEST_MS = 5000
@@ -47,7 +47,7 @@ export default class extends Controller {
       if (!response.ok || response.redirected) return
       const mark = await response.text()
       if (this.asks && mark !== this.markValue && !isUnderWay()) {
-        Turbo.session.refresh(document.baseURI)
+        refresh()
       }
     } catch (error) {
       if (!(error instanceof TypeError)) throw error // the server is away for a moment

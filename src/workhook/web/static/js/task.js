@@ -9,6 +9,7 @@ export default class extends Controller {
   escape(event) {
     const unfolded = event.target.closest("details[open]")
     if (event.key !== "Escape" || !unfolded) return
+    event.preventDefault() // the dialog around it stays open
     unfolded.open = false
     unfolded.querySelector("summary").focus()
   }

@@ -1,9 +1,9 @@
 // Sends files that were chosen or dropped, each by a request of its own: with its progress, and again if it failed.
 // Without this the form sends one file, as any form does.
 import { Controller } from "stimulus"
-import * as Turbo from "turbo"
 import { listenForDrops } from "workhook/drops"
 import { isUnderWay } from "workhook/morphing"
+import { refresh } from "workhook/refresh"
 
 const AT_ONCE = 2
 
@@ -105,7 +105,7 @@ export default class extends Controller {
       this.fail(upload, reasonOf(responseText) ?? `${status}`)
     }
     this.next()
-    if (!this.isBusy && !isUnderWay()) Turbo.session.refresh(document.baseURI)
+    if (!this.isBusy && !isUnderWay()) refresh()
   }
 
   fail(upload, reason, isWorthATry = true) {

@@ -1,0 +1,1 @@
+"""The filters of a board that a person has used last."""

@@ -1,0 +1,131 @@
+"""The filters of a board are kept for the person who has used them, on every device, until they are cleared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+import sqlalchemy as sa
+
+from tests.harness.server import Server
+from tests.harness.world import add_user
+from tests.web.browser import Browser, forms
+from tests.web.studio import HOSTILE, Studio, open_studio, page_of, send
+from workhook.http.calls import Services
+from workhook.identity.tables import accounts, projects
+from workhook.identity.tokens.lookup import find_actor
+from workhook.work.board_filters.schemas import board_filters
+
+
+@pytest.fixture
+def studio(server: Server) -> Iterator[Studio]:
+    with open_studio(server) as studio:
+        yield studio
+
+
+def titles(page: str) -> list[str]:
+    """Of the cards on a board."""
+    return re.findall(r"data-over[^>]*>([^<]*)</a>", page)
+
+
+def filtered(studio: Studio, browser: Browser, **filters: str) -> str:
+    """Send the form of the filters; the answer is where it leads to."""
+    answer = send(browser, f"{studio.base}/board/filters", **filters)
+    assert answer.status_code == 303, answer.text
+    return answer.headers["location"]
+
+
+@pytest.fixture
+def two(studio: Studio) -> Studio:
+    """A board with two cards."""
+    column = studio.add_column("To do")
+    studio.add_task(column, "Logo", priority="high")
+    studio.add_task(column, "Flyer")
+    return studio
+
+
+def test_who_comes_back_has_the_filters_that_they_used_last(two: Studio, server: Server) -> None:
+    assert filtered(two, two.owner, q="logo", priority="high", due="", other="x") == f"{two.base}?q=logo&priority=high"
+    with Browser.of(server, two.team.owner.login) as telephone:
+        shown = page_of(telephone, two.base)
+        assert titles(shown) == ["Logo"]
+        assert "1 of 2 cards" in shown
+        assert 'value="logo"' in shown
+        assert filtered(two, telephone, q="fly") == f"{two.base}?q=fly"
+    assert titles(page_of(two.owner, two.base)) == ["Flyer"]
+
+
+@pytest.mark.parametrize("sent", [{"q": "logo", "all": "1"}, {"q": "", "label": ""}])
+def test_all_tasks_are_shown_again(two: Studio, sent: dict[str, str]) -> None:
+    filtered(two, two.owner, q="logo")
+    shown = two.owner.get(two.base)
+    assert "Show all" in shown.text
+    [form] = [each for each in forms(shown) if each.action == f"{two.base}/board/filters"]
+    assert form.fields["q"] == "logo"
+    assert filtered(two, two.owner, **sent) == two.base
+    whole = page_of(two.owner, two.base)
+    assert titles(whole) == ["Logo", "Flyer"]
+    assert "Show all" not in whole
+
+
+def test_an_address_with_filters_shows_these_and_changes_nothing(two: Studio) -> None:
+    filtered(two, two.owner, q="logo")
+    assert titles(page_of(two.owner, two.base, q="fly")) == ["Flyer"]
+    assert titles(page_of(two.owner, two.base)) == ["Logo"]
+
+
+def test_they_are_a_persons_own_and_of_one_project(two: Studio) -> None:
+    filtered(two, two.owner, q="logo")
+    assert titles(page_of(two.member, two.base)) == ["Logo", "Flyer"]
+    assert filtered(two, two.client, q="fly") == f"{two.base}?q=fly"
+    assert titles(page_of(two.client, two.base)) == ["Flyer"]
+    assert titles(page_of(two.owner, two.base)) == ["Logo"]
+
+
+def test_what_is_hostile_or_long_is_only_text(two: Studio) -> None:
+    filtered(two, two.owner, q=HOSTILE + "x" * 5000)
+    shown = page_of(two.owner, two.base)
+    assert titles(shown) == []
+    assert "0 of 2 cards" in shown
+    assert HOSTILE not in shown
+
+
+def test_who_may_not_see_the_project_finds_nothing(two: Studio, server: Server) -> None:
+    with open_studio(server) as other:
+        answer = send(other.owner, f"{two.base}/board/filters", q="logo")
+        assert answer.status_code == 404
+
+
+def test_they_go_with_the_person_and_with_the_project(two: Studio, server: Server) -> None:
+    async def kept(services: Services) -> list[int]:
+        of_project = sa.select(projects.c.repository_id).where(projects.c.id == two.team.world.project_id)
+        found = sa.select(board_filters.c.user_id).where(board_filters.c.repository_id.in_(of_project))
+        return sorted(row["user_id"] for row in await services.database.fetch_all(found))
+
+    async def leave(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            await tx.execute(sa.delete(accounts).where(accounts.c.id == new.user.id))
+
+    async def add(services: Services) -> str:
+        return await add_user(services, two.team.world, member="member")
+
+    token = server.run(add)
+    new = server.run(lambda services: find_actor(services.database, token))
+    assert new is not None
+    with Browser.of(server, new.user.login) as browser:
+        filtered(two, browser, q="logo")
+    filtered(two, two.owner, q="logo")
+    assert server.run(kept) == sorted([two.team.owner.id, new.user.id])
+    server.run(leave)
+    assert server.run(kept) == [two.team.owner.id]
+
+    async def purge(services: Services) -> int:
+        async with services.database.transaction() as tx:
+            await tx.execute(sa.delete(projects).where(projects.c.id == two.team.world.project_id))
+        rows = await services.database.fetch_all(
+            sa.select(board_filters.c.user_id).where(board_filters.c.user_id == two.team.owner.id)
+        )
+        return len(rows)
+
+    assert server.run(purge) == 0
