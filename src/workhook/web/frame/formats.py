@@ -69,7 +69,12 @@ def file_size(count: int) -> str:
     while value >= 1024 and unit != _SIZES[-1]:
         value, unit = value / 1024, next(units)
     number = f"{value:.0f}" if unit == "B" or value >= 100 else f"{value:.1f}".removesuffix(".0")
-    return f"{number.replace('.', _DECIMAL[texts.language()][1])} {unit}"
+    return f"{decimal(number)} {unit}"
+
+
+def decimal(number: str) -> str:
+    """A number that Python has written, with the decimal sign of the reader's language: `1.5` or `1,5`."""
+    return number.replace(".", _DECIMAL[texts.language()][1])
 
 
 def initials(name: str) -> str:

@@ -8,6 +8,7 @@ import msgspec
 
 from workhook.core.clock import parse_rfc3339
 from workhook.hooks.health import HealthBucket, HookHealth
+from workhook.web.frame import formats
 from workhook.web.frame.texts import gettext, ngettext
 
 HEIGHT = 24
@@ -66,14 +67,14 @@ def share(rate: float | None) -> str:
     if rate is None:
         return "\u2013"
     tenths = int(rate * 1000)
-    return f"{tenths // 10}\u202f%" if tenths % 10 == 0 else f"{tenths // 10}.{tenths % 10}\u202f%"
+    return f"{tenths // 10}\u202f%" if tenths % 10 == 0 else formats.decimal(f"{tenths // 10}.{tenths % 10}\u202f%")
 
 
 def took(ms: float | None) -> str:
     """`80 ms`, `1.2 s`."""
     if ms is None:
         return "\u2013"
-    return f"{ms:.0f}\u202fms" if ms < 1000 else f"{ms / 1000:.1f}\u202fs"
+    return f"{ms:.0f}\u202fms" if ms < 1000 else formats.decimal(f"{ms / 1000:.1f}\u202fs")
 
 
 def lasted(seconds: float) -> str:
