@@ -28,7 +28,9 @@ IN_PIECES = {
     "%(thing)s: others have worked on it, so a client cannot delete it; ask a member of the team to delete it.",
     "url is not supported because it isn't reachable over the public Internet (%(host)s). To deliver to a private "
     "network, start the server with --allow-network.",
-    "Clients cannot %(doing)s.",
+    "This form is out of date, or was not sent from a page of this server. Go back, reload the page and try again. "
+    "If this is the right address: whoever runs the server sets base_url, or trust_proxy behind a proxy.",
+    "Sign in again.",
 }
 
 
@@ -79,7 +81,7 @@ def test_what_a_field_has_to_be_is_said_in_german() -> None:
     assert said == {
         "title": "Titel: muss ein Text mit 1 bis 255 Zeichen sein",
         "description": "Beschreibung: muss höchstens 64 KiB Text sein",
-        "homepage_url": "Startseite: muss eine Adresse mit http oder https sein",
+        "homepage_url": "Website: muss eine Adresse mit http oder https sein",
         "price": "price: muss eine Zahl ab 0 mit höchstens zwei Nachkommastellen sein",
         "number": "Bitte ausfüllen: number",
         "priority": "Priorität: muss eine ganze Zahl von 1 bis 3 sein",
@@ -123,5 +125,5 @@ def test_every_sentence_has_all_that_differs_or_leaves_it_out_on_purpose() -> No
     german = gettext.translation("workhook", LOCALES, languages=["de"])
     left_out = {"doing", "place", "thing"}
     for sentence in (*refusals.SENTENCES, *refusals.WANTED, *refusals.PHRASES):
-        names = {each for each in refusals.pattern_of(sentence).groupindex} - left_out
+        names = set(refusals.pattern_of(sentence).groupindex) - left_out
         assert all(f"%({name})s" in german.gettext(sentence) for name in names), sentence

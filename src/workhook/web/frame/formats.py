@@ -72,9 +72,9 @@ def file_size(count: int) -> str:
     return f"{decimal(number)} {unit}"
 
 
-def decimal(number: str) -> str:
-    """A number that Python has written, with the decimal sign of the reader's language: `1.5` or `1,5`."""
-    return number.replace(".", _DECIMAL[texts.language()][1])
+def decimal(number: object) -> str:
+    """A number as Python writes it, with the decimal sign of the reader's language: `1.5` or `1,5`."""
+    return str(number).replace(".", _DECIMAL[texts.language()][1])
 
 
 def initials(name: str) -> str:
@@ -113,6 +113,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "duration": duration,
     "clock": clock,
     "amount": amount,
+    "decimal": decimal,
     "file_size": file_size,
     "plain_amount": plain_amount,
     "initials": initials,
