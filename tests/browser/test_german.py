@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from functools import cache
 
 import pytest
-from playwright.async_api import Page
+from playwright.async_api import Page, expect
 
 from hatch_build import LOCALES
 from scripts.texts import collected
 from tests.browser.checks import fits
 from tests.browser.test_everywhere import fill, pages_for
+from tests.browser.test_first_start import _LINK, first_visit, fresh  # noqa: F401  # two are fixtures
 from tests.browser.visits import Visits
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server
@@ -21,6 +22,7 @@ from tests.web.studio import Studio, open_studio
 
 # Names of columns, of events and of a header, which are English words of the catalogue, too.
 NAMES = {"To do", "member", "organization", "Accept"}
+LOGIN = {"owner"}  # of whoever comes first
 LETTERS_MIN = 10  # of a text with placeholders, without these
 
 # Whole text nodes, and what is read out or shown in a field; not what is code, English on purpose, or of a person.
@@ -59,14 +61,18 @@ def english() -> tuple[frozenset[str], re.Pattern[str]]:
     return frozenset(other), re.compile("|".join(f"(?:{each})" for each in patterns))
 
 
+async def left_on(page: Page) -> list[str]:
+    """The texts of the page that are in English."""
+    whole, filled = english()
+    return sorted({each for each in await page.evaluate(_TEXTS) if each in whole or filled.fullmatch(each)})
+
+
 async def fault_of(page: Page, address: str) -> str | None:
     """What is English on the page, or that it is too wide."""
     await page.goto(address)
     if await page.locator("html").get_attribute("lang") != "de":
         return f"{address} is not in German"
-    whole, filled = english()
-    left = sorted({each for each in await page.evaluate(_TEXTS) if each in whole or filled.fullmatch(each)})
-    if left:
+    if left := await left_on(page):
         return f"{address} is left in English: {left}"
     try:
         await fits(page)
@@ -94,6 +100,25 @@ async def test_pages_for_everybody_are_german(visit: Visits) -> None:
         fault for each in ("/login", "/login/link/gone", "/docs/search?q=x") if (fault := await fault_of(page, each))
     ]
     assert not faults, "\n".join(faults)
+
+
+async def test_the_first_steps_are_german(first_visit: Visits) -> None:  # noqa: F811
+    [link] = _LINK.findall(first_visit.server.log())
+    page = await first_visit(link.removeprefix(first_visit.server.url), width=360, locale="de-DE")
+    assert set(await left_on(page)) <= LOGIN
+    await page.get_by_role("button", name="Anmelden").click()
+    await expect(page.get_by_role("heading", name="Willkommen bei Workhook")).to_be_visible()
+    assert set(await left_on(page)) <= LOGIN
+    await page.get_by_role("link", name="Diesen Schritt überspringen").click()
+    await expect(page.get_by_role("heading", name="Ihr erstes Projekt")).to_be_visible()
+    assert set(await left_on(page)) <= LOGIN
+    await page.get_by_label("Titel").fill("Website")
+    await page.get_by_role("button", name="Projekt erstellen").click()
+    await page.get_by_role("button", name="Webhook zum Ausprobieren erstellen").click()
+    await expect(page.get_by_text("Signatur stimmt")).to_be_visible()
+    assert set(await left_on(page)) <= LOGIN
+    await page.goto("/workhook/website")
+    await expect(page.get_by_text("Zu erledigen").first).to_be_visible()
 
 
 async def test_what_is_left_in_english_is_found(visit: Visits) -> None:

@@ -76,6 +76,17 @@ def test_a_client_is_told_in_german_what_they_may_not(studio: Studio) -> None:
     assert "Das ist nicht erlaubt Kunden ist das nicht möglich." in text_of(refused)
 
 
+def test_what_a_script_shows_of_an_upload(studio: Studio) -> None:
+    """It asks for JSON, and shows the messages in it."""
+    csrf = studio.owner.form("/settings", "/settings/profile").fields["csrf"]
+    sent = {"Origin": "null", "Sec-Fetch-Site": "same-origin", "Accept": "application/json"}
+    files = {"file": ("a.txt", b"x", "text/plain")}
+    fields = {"csrf": csrf, "folder": "fld_gone"}
+    refused = studio.owner.client.post(f"{studio.base}/files", data=fields, files=files, headers=sent)
+    assert refused.status_code == 422, refused.text
+    assert [each["message"] for each in refused.json()["errors"]] == ["Der Ordner muss zum Projekt gehören"]
+
+
 def test_an_app_is_installed(studio: Studio) -> None:
     body = {"name": f"Roboter {studio.team.owner.id}", "permissions": {"work": "write"}}
     made = studio.api.post(f"{studio.team.world.org_path}/apps", json=body)

@@ -10,6 +10,9 @@ import re
 from collections.abc import Iterator
 from functools import cache
 
+import msgspec
+
+from workhook.core.errors import Problem
 from workhook.web.frame.texts import gettext, language, text
 
 SENTENCES = (
@@ -113,6 +116,22 @@ SENTENCES = (
     text("%(field)s must be seconds, at most %(most)s"),
     text("status must be success or failure"),
     text("code must be a number from 200 to 599"),
+    # Why one is off, and what became of a delivery.
+    text("The receiver answered 410 Gone."),
+    text("Every delivery has failed for five days."),
+    text("Nobody who authorizes the app may have webhooks here any more."),
+    text("Nobody who may have webhooks here authorizes the app any more."),
+    text("Invalid HTTP Response: %(code)s"),
+    text("TLS error"),
+    text("TLS error: %(error)s"),
+    text("timed out"),
+    text("failed to connect to host"),
+    text("failed to connect to network"),
+    text("connection closed before a response"),
+    text("malformed response"),
+    text("address not allowed"),
+    text("payload too large, not sent"),
+    text("delivery failed"),
 )
 """Sentences of the API as it says them; `%(name)s` stands for what differs."""
 
@@ -183,6 +202,15 @@ def in_words(message: str) -> str:
     if language() == "en":
         return message
     return _found(message, SENTENCES) or message
+
+
+def translate(problem: Problem) -> None:
+    """All that it says to a person, for answers that are no page: a script shows them."""
+    problem.message = in_words(problem.message)
+    problem.faults = tuple(
+        msgspec.structs.replace(each, message=in_words(each.message)) if each.message else each
+        for each in problem.faults
+    )
 
 
 def _found(message: str, sentences: tuple[str, ...]) -> str | None:
