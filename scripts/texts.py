@@ -15,6 +15,7 @@ from babel.messages.extract import extract_from_dir
 from babel.messages.pofile import read_po, write_po
 
 from hatch_build import LOCALES, compile_texts
+from workhook.events.catalog import CATALOG
 
 WEB = Path(__file__).parent.parent / "src" / "workhook" / "web"
 _METHODS = [("**.py", "python"), ("**.html", "jinja2.ext.babel_extract")]
@@ -35,6 +36,8 @@ def collected() -> Catalog:
     found = extract_from_dir(str(WEB), method_map=_METHODS, options_map=_OPTIONS, keywords=_KEYWORDS)
     for name, _line, message, comments, context in found:
         catalog.add(message, None, [(name, 1)], auto_comments=comments, context=context)
+    for event in CATALOG.values():  # what forms of webhooks say of each
+        catalog.add(event.meaning, None, [("events", 1)])
     return catalog
 
 

@@ -19,6 +19,7 @@ from tests.api.oauth_kit import new_pkce
 from workhook.identity.apps import credentials
 from workhook.identity.apps.schemas import App
 from workhook.identity.oauth import authorization, codes, grants
+from workhook.web.signin.consent_words import PERMISSION_WORDS, SCOPE_WORDS
 
 APP = App(
     id=1, kind="oauth", account_id=2, client_id="c", slug="tool", name="Tool", description=None, homepage_url=None,
@@ -186,8 +187,8 @@ def test_a_grant_covers_what_was_allowed_and_what_that_includes() -> None:
 def test_every_scope_and_permission_has_words() -> None:
     from workhook.identity.policy import PERMISSIONS, SCOPES
 
-    assert set(grants.SCOPE_WORDS) == set(SCOPES)
-    assert set(grants.PERMISSION_WORDS) == {f"{name}:{level}" for name in PERMISSIONS for level in ("read", "write")}
+    assert set(SCOPE_WORDS) == set(SCOPES)
+    assert set(PERMISSION_WORDS) == {f"{name}:{level}" for name in PERMISSIONS for level in ("read", "write")}
 
 
 def test_consent_tells_of_publishing_and_of_the_audit_log() -> None:
@@ -199,8 +200,8 @@ def test_consent_tells_of_publishing_and_of_the_audit_log() -> None:
     for name, what in told.items():
         rule = RULES[name]
         assert rule.permission is not None
-        given = [grants.SCOPE_WORDS[each] for each in rule.scopes]
-        given.append(grants.PERMISSION_WORDS[":".join(rule.permission)])
+        given = [SCOPE_WORDS[each] for each in rule.scopes]
+        given.append(PERMISSION_WORDS[":".join(rule.permission)])
         assert [words for words in given if what not in words.lower()] == [], name
 
 

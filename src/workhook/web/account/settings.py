@@ -86,7 +86,7 @@ async def page_session_end(call: Call) -> Answer:
     async def step(tx: Transaction, session: Session) -> None:
         session_id = call.path_integer("session_id")
         if not await sessions.end(tx, session.user.id, session_id):
-            raise NotFound("There is no such session any more.")
+            raise NotFound(text("There is no such session any more."))
         await record(tx, call, session.user, "user.session_end", {"session_id": session_id})
 
     return await _change(call, step)
@@ -110,7 +110,7 @@ async def page_grant(call: Call) -> Answer:
     async def step(tx: Transaction, session: Session) -> None:
         app_id = await grants.revoke_own_grant(tx, session.user.id, call.path_integer("grant_id"))
         if app_id is None:
-            raise NotFound("There is no such authorization any more.")
+            raise NotFound(text("There is no such authorization any more."))
         await record(tx, call, session.user, "grant.revoke", {"app_id": app_id})
 
     return await _change(call, step)

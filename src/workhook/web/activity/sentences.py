@@ -187,7 +187,6 @@ def _changed(payload: Any) -> list[str]:
 _TITLES: Mapping[str, tuple[str, ...]] = {
     "task_comment": ("task", "title"),
     "file_comment": ("file", "title"),
-    "invoice": ("name",),
     "client": ("email",),
     "member": ("login",),
     "service_checkout": ("service", "title"),
@@ -199,6 +198,8 @@ def _what(base: str, event: str, action: str | None, payload: Any) -> Markup:
     from markupsafe import Markup
 
     title = found_in(payload, event, *_TITLES.get(event, ("title",)))
+    if event == "invoice":  # its name in the payload is English
+        title = found_in(payload, event, "invoice_number") or gettext("(draft)")
     address = _address(base, event, payload)
     is_gone = action == "deleted" and event in ("task", "file")
     form = (

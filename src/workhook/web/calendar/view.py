@@ -10,8 +10,8 @@ import msgspec
 
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.identity.queries import key_of
+from workhook.web.frame.dates import day_name, month_names, span_name, weekday_names
 from workhook.web.frame.places import Visit
-from workhook.web.frame.texts import gettext
 from workhook.web.listing.view import TaskRow, task_row
 from workhook.work.access import Access
 from workhook.work.tasks import assignees, listing
@@ -80,8 +80,15 @@ def _week(day: date) -> Span:
     first = day - timedelta(days=day.weekday())
     last = first + timedelta(days=6)
     seven = timedelta(days=7)
-    title = gettext("%(first)s to %(last)s") % {"first": day_name(first), "last": f"{day_name(last)} {last.year}"}
-    return Span(first, last, None, f"week={first - seven}", f"week={first + seven}", f"month={day:%Y-%m}", title)
+    return Span(
+        first,
+        last,
+        None,
+        f"week={first - seven}",
+        f"week={first + seven}",
+        f"month={day:%Y-%m}",
+        span_name(first, last),
+    )
 
 
 def _month(first: date) -> Span:
@@ -138,40 +145,6 @@ def _ms(day: date) -> int:
     return (day - _EPOCH).days * DAY_MS
 
 
-def day_name(day: date) -> str:
-    """The day and the month in the reader's language."""
-    return gettext("%(month)s %(day)s") % {"month": month_names()[day.month - 1], "day": day.day}
-
-
 def day_at(at_ms: int | None) -> str | None:
     """The name of the day of a moment; None without one."""
     return None if at_ms is None else day_name(_EPOCH + timedelta(days=at_ms // DAY_MS))
-
-
-def weekday_names() -> list[str]:
-    return [
-        gettext("Monday"),
-        gettext("Tuesday"),
-        gettext("Wednesday"),
-        gettext("Thursday"),
-        gettext("Friday"),
-        gettext("Saturday"),
-        gettext("Sunday"),
-    ]
-
-
-def month_names() -> list[str]:
-    return [
-        gettext("January"),
-        gettext("February"),
-        gettext("March"),
-        gettext("April"),
-        gettext("May"),
-        gettext("June"),
-        gettext("July"),
-        gettext("August"),
-        gettext("September"),
-        gettext("October"),
-        gettext("November"),
-        gettext("December"),
-    ]

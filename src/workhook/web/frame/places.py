@@ -32,7 +32,7 @@ from workhook.identity.authenticator import Caller
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor, Organization, Repository
 from workhook.storage import Database, Transaction
-from workhook.web.frame import flash, formats, render
+from workhook.web.frame import flash, formats, refusals, render
 from workhook.web.frame.sessions import (
     Session,
     check_key,
@@ -301,6 +301,7 @@ def _handler(function: Callable[[Visit], Awaitable[Any]], reads_form: bool) -> C
                 check_sender(call, session)
             answer = await _confirmed(function, visit)
         except Problem as problem:
+            refusals.translate(problem)
             if not wants_stream(call) or problem.status >= 500:
                 raise
             call.refused = problem

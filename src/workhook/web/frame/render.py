@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from workhook.core.errors import Problem
 from workhook.http.calls import Answer, current
 from workhook.http.compression import compressed
-from workhook.web.frame import assets, cookies, formats, navigation, sessions, texts
+from workhook.web.frame import assets, cookies, dates, formats, navigation, refusals, sessions, texts
 from workhook.web.frame.texts import gettext, text
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _environment() -> Environment:
         places_of_organization=navigation.places_of_organization,
         languages=texts.LANGUAGES,
     )
-    environment.filters.update(formats.FILTERS, masked=cookies.masked)
+    environment.filters.update(formats.FILTERS, masked=cookies.masked, said=refusals.in_words, day_name=dates.day_name)
     return environment
 
 

@@ -17,6 +17,7 @@ from workhook.identity.schemas import Account, Actor
 from workhook.identity.signin import passwords, sessions
 from workhook.storage import Transaction
 from workhook.web.frame import cookies
+from workhook.web.frame.texts import text
 
 log = structlog.get_logger(__name__)
 
@@ -180,7 +181,9 @@ def _is_plain_path(path: str) -> bool:
 FORM_MAX_BYTES = 64 * 1024
 FIELDS_MAX = 200
 _MEDIA_TYPE = "application/x-www-form-urlencoded"
-_STALE = "This form is out of date, or was not sent from a page of this server. Go back, reload the page and try again."
+_STALE = text(
+    "This form is out of date, or was not sent from a page of this server. Go back, reload the page and try again."
+)
 
 
 class FormKey(NamedTuple):

@@ -19,9 +19,6 @@ from workhook.web.frame import cookies
 LANGUAGES: Mapping[str, str] = {"en": "English", "de": "Deutsch"}
 """Code and own name of each language that the pages have. The first is for readers of none of them."""
 
-NOT_PROOFREAD = frozenset({"de"})
-"""Languages that only those get who choose them: nobody has read their catalogue again yet."""
-
 COOKIE = "workhook_language"
 THEME_COOKIE = "workhook_theme"
 THEMES = ("light", "dark")
@@ -42,12 +39,8 @@ def language() -> str:
 
 
 def language_of(call: Call) -> str:
-    """What the reader has chosen in the settings, else what the browser asks for (`Accept-Language`) unless its
-    catalogue is still to be proofread."""
-    if chosen := chosen_language(call):
-        return chosen
-    asked = negotiated(call.header("accept-language"))
-    return "en" if asked in NOT_PROOFREAD else asked
+    """What the reader has chosen in the settings, else what the browser asks for (`Accept-Language`)."""
+    return chosen_language(call) or negotiated(call.header("accept-language"))
 
 
 def chosen_language(call: Call) -> str:

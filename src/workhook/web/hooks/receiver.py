@@ -16,7 +16,7 @@ from workhook.http.operations import PAGES
 from workhook.identity.context import Write
 from workhook.storage import Reader, Transaction
 from workhook.web.frame.places import Places, Visit
-from workhook.web.frame.texts import gettext
+from workhook.web.frame.texts import gettext, text
 from workhook.web.hooks.forms import new_secret
 from workhook.web.hooks.payloads import Shown, body_text, visible
 from workhook.web.hooks.site import HookSite
@@ -134,7 +134,7 @@ def _change(call: Call, key: str) -> HookChange:
     """A webhook for every event, whose deliveries have both kinds of signatures."""
     url = call.services.own.receiver_url(key)
     if url is None:
-        raise Conflict("This server does not know its own address. Set base_url.", code="no_own_address")
+        raise Conflict(text("This server does not know its own address. Set base_url."), code="no_own_address")
     config = {"url": url, "content_type": "json", "header_style": "standard", "secret": new_secret()}
     body = {"name": "web", "config": config, "events": ["*"], "active": True}
     return parse_hook(body, "repository", call.services.check_url, creating=True)

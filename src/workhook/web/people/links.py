@@ -26,9 +26,10 @@ from workhook.identity.signin import passwords, throttle
 from workhook.storage import Transaction
 from workhook.storage.database import UniqueViolation
 from workhook.web.frame.places import Places, Visit, visit_of
+from workhook.web.frame.refusals import in_words
 from workhook.web.frame.render import page
 from workhook.web.frame.sessions import as_actor, form_key, read_form, record, redirect, signed_in, start_session
-from workhook.web.frame.texts import gettext
+from workhook.web.frame.texts import gettext, text
 from workhook.work.invitations import links
 from workhook.work.invitations.links import NewAccount
 
@@ -119,7 +120,9 @@ async def page_invitation_post(call: Call) -> Answer:
     fields = await read_form(call, None)
     invitation = await _find(call, None)
     if not _may_be_new(call, invitation):
-        raise Forbidden("This invitation is for somebody who has an account here. Sign in first.", code="not_invited")
+        raise Forbidden(
+            text("This invitation is for somebody who has an account here. Sign in first."), code="not_invited"
+        )
     form = AccountForm(fields.get("login", "")[:_TYPED_MAX_CHARS], fields.get("name", "")[:_TYPED_MAX_CHARS])
     try:
         wanted = parameters.gather(NewAccount, {}, _given(fields))
@@ -143,7 +146,7 @@ def _given(fields: dict[str, str]) -> dict[str, object]:
 def _by_field(faults: Sequence[Fault]) -> dict[str, str]:
     found: dict[str, list[str]] = {}
     for each in faults:
-        found.setdefault(each.field or "login", []).append(each.message or each.code)
+        found.setdefault(each.field or "login", []).append(in_words(each.message or each.code))
     return {name: " ".join(messages) for name, messages in found.items()}
 
 
@@ -162,7 +165,7 @@ async def _come_in(call: Call, wanted: NewAccount, hashed: str) -> dict[str, str
             return await call.database.in_transaction(step)
         except UniqueViolation:  # the login was taken in this moment, as the next try says
             continue
-    raise Unavailable("Somebody else is just taking this login. Try again.")
+    raise Unavailable(text("Somebody else is just taking this login. Try again."))
 
 
 # --- whoever has signed in -------------------------------------------------------------------------------------------

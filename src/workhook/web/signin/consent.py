@@ -17,12 +17,14 @@ from workhook.identity.apps.queries import find_client
 from workhook.identity.oauth import authorization, codes
 from workhook.identity.oauth.authorization import AuthorizationRequest, Redirected
 from workhook.identity.oauth.codes import DeviceRequest, create_code
-from workhook.identity.oauth.grants import allow, in_words, is_allowed, wanted
+from workhook.identity.oauth.grants import allow, is_allowed, wanted
 from workhook.identity.queries import find_account_by_id
 from workhook.identity.signin import throttle
 from workhook.storage import Transaction
 from workhook.web.frame.render import page
 from workhook.web.frame.sessions import Session, read_session_form, record, sign_in_redirect, signed_in
+from workhook.web.frame.texts import gettext, text
+from workhook.web.signin.consent_words import in_words
 
 AUTHORIZE = "/login/oauth/authorize"
 
@@ -144,8 +146,10 @@ def onwards(uri: str) -> Answer:
 # --- devices ---------------------------------------------------------------------------------------------------------
 
 DEVICE = "/login/device"
-_UNKNOWN = "No device waits for this code. Codes are good for 15 minutes: check it, or let the device show a new one."
-_AGAIN = "Sign in and type the code again."
+_UNKNOWN = text(
+    "No device waits for this code. Codes are good for 15 minutes: check it, or let the device show a new one."
+)
+_AGAIN = text("Sign in and type the code again.")
 _TYPED_MAX_CHARS = 40
 
 
@@ -197,7 +201,9 @@ async def _find_request(call: Call, session: Session, typed: str) -> DeviceReque
         attempt = await throttle.begin(call.database, login, call.address, everywhere=throttle.FREE_BY_LOGIN)
     except TooManyRequests as problem:
         call.refused = problem
-        message = f"Too many codes were wrong. Try again in {problem.headers['Retry-After']} seconds."
+        message = gettext("Too many codes were wrong. Try again in %(seconds)s seconds.") % {
+            "seconds": problem.headers["Retry-After"]
+        }
         return _code_form(session, typed, message, status=429, headers=problem.headers)
     request = await codes.find_request(call.database, typed)
     if request is None:

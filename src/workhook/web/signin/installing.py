@@ -15,14 +15,16 @@ from workhook.identity.apps import installing, queries
 from workhook.identity.apps.manage_api import change
 from workhook.identity.apps.schemas import App, Installation
 from workhook.identity.oauth import authorization
-from workhook.identity.oauth.grants import in_words, wanted
+from workhook.identity.oauth.grants import wanted
 from workhook.identity.queries import find_account_by_id, find_member_role, key_of
 from workhook.identity.schemas import Account
 from workhook.storage import Reader, Transaction
 from workhook.storage.pages import Page
 from workhook.web.frame.render import page
 from workhook.web.frame.sessions import Session, as_actor, read_session_form, redirect, sign_in_redirect, signed_in
+from workhook.web.frame.texts import text
 from workhook.web.signin.consent import onwards
+from workhook.web.signin.consent_words import in_words
 
 PATH = "/apps/{slug}/installations/new"
 LISTED_MAX = 100  # repositories to tick; the names of others are typed
@@ -111,7 +113,7 @@ async def about(call: Call) -> Answer:
 async def _app(call: Call, session: Session) -> App:
     """Raises `NotFound`, also for an app of an organization that the person is not in and that keeps it for itself."""
     app = await queries.find_slug(call.database, call.path("slug"))
-    missing = NotFound("There is no such app. The address that brought you here is wrong or out of date.")
+    missing = NotFound(text("There is no such app. The address that brought you here is wrong or out of date."))
     if app is None or app.is_oauth:
         raise missing
     if not app.public and await find_member_role(call.database, app.account_id, session.user.id) is None:
@@ -124,7 +126,7 @@ async def _owned(reader: Reader, session: Session, app: App, number: str) -> Acc
     for each in await queries.list_owned(reader, session.user.id, app):
         if _NUMBER.fullmatch(number) and each.account.id == int(number):
             return each.account
-    raise Forbidden("Only an owner of an organization can install an app there.", code="missing_role")
+    raise Forbidden(text("Only an owner of an organization can install an app there."), code="missing_role")
 
 
 def read_choice(fields: Mapping[str, str]) -> RepositoryChoice:
@@ -140,7 +142,7 @@ async def chosen_repositories(tx: Transaction, place: Account, sent: RepositoryC
         return None
     names = [each for each in _SEPARATORS.split(sent.others) if each]
     if sent.selection != "selected" or not (names or sent.ticked):
-        raise Invalid(faults=[Fault("selection", message="Choose all repositories, or at least one.")])
+        raise Invalid(faults=[Fault("selection", message=text("Choose all repositories, or at least one."))])
     known = await queries.own_repository_names(tx, place.id, [key_of(each) for each in names])
     unknown = [each for each in dict.fromkeys(names) if key_of(each) not in known]
     if unknown:

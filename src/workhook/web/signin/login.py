@@ -28,10 +28,11 @@ from workhook.web.frame.sessions import (
     signed_in,
     start_session,
 )
+from workhook.web.frame.texts import gettext, text
 from workhook.web.welcome.first import first_page
 
 # The same where the password is right and is not looked at: `throttle.Attempt.held`.
-_WRONG = "The login or the password is not right. After many failed attempts none is taken for some minutes."
+_WRONG = text("The login or the password is not right. After many failed attempts none is taken for some minutes.")
 _FOR_OTHERS = "/login/oauth/"  # pages that can lead on to a program's own address
 
 routes = Routes(PAGES, "pages", etag=False)
@@ -125,7 +126,9 @@ async def page_logout(call: Call) -> Answer:
 
 # --- links -----------------------------------------------------------------------------------------------------------
 
-_GONE = "This link is not good any more: it was used, or its time is over. Ask whoever runs the server for another."
+_GONE = text(
+    "This link is not good any more: it was used, or its time is over. Ask whoever runs the server for another."
+)
 
 
 @routes.get("/login/link/{token}")
@@ -142,7 +145,7 @@ async def page_link_post(call: Call) -> Answer:
     hashed = None
     if link.purpose == sessions.SET_PASSWORD:
         password = fields.get("password", "")
-        faults = [] if password == fields.get("again") else ["The two passwords are not the same."]
+        faults = [] if password == fields.get("again") else [gettext("The two passwords are not the same.")]
         faults += passwords.faults_of(password, link.user)
         if faults:
             return _link_form(call, link, faults)  # it stays good

@@ -24,6 +24,7 @@ from workhook.storage import Transaction
 from workhook.storage.database import UniqueViolation
 from workhook.web.frame import cookies
 from workhook.web.frame.sessions import record, redirect, safe_return_to, start_session
+from workhook.web.frame.texts import text
 from workhook.web.signin.login import onwards
 
 COOKIE = "workhook_oidc"
@@ -75,7 +76,7 @@ async def page_oidc_callback(call: Call) -> Answer:
     """
     provider = _provider(call)
     if any(len(call.query.get(name, ())) > 1 for name in _ANSWER):  # RFC 6749 3.1
-        raise Malformed("The identity provider's answer has a parameter twice. Begin again at /login.")
+        raise Malformed(text("The identity provider's answer has a parameter twice. Begin again at /login."))
     begun = _begun(call)
     spent = cookies.write(call, COOKIE, "", max_age_s=0)
     try:
@@ -90,7 +91,7 @@ async def page_oidc_callback(call: Call) -> Answer:
 def _provider(call: Call) -> Provider:
     settings = call.services.settings
     if settings.oidc_issuer is None or settings.oidc_client_id is None:
-        raise NotFound("This server knows no identity provider. Sign in with your password.")
+        raise NotFound(text("This server knows no identity provider. Sign in with your password."))
     key = (settings.oidc_issuer, settings.oidc_client_id)
     if key not in _providers:
         _providers[key] = Provider(*key, settings.oidc_client_secret)
@@ -106,7 +107,9 @@ def _begun(call: Call) -> _Begun:
     begun = _verified(call, cookies.read(call, COOKIE, length_max=_COOKIE_MAX_CHARS))
     state = call.query_text("state") or ""
     if begun is None or not secrets.compare_digest(state.encode(), begun.attempt.state.encode()):
-        raise Forbidden("This sign-in was not begun in this browser, or over ten minutes ago. Begin again at /login.")
+        raise Forbidden(
+            text("This sign-in was not begun in this browser, or over ten minutes ago. Begin again at /login.")
+        )
     return begun
 
 
@@ -114,12 +117,16 @@ async def _identify(call: Call, provider: Provider, attempt: SignInAttempt) -> C
     issuer = call.query_text("iss")
     metadata = await provider.metadata()
     if issuer != provider.issuer and (issuer is not None or metadata.authorization_response_iss_parameter_supported):
-        raise SignInRefused("Another provider answered than the one that was asked (RFC 9207). Begin again at /login.")
+        raise SignInRefused(
+            text("Another provider answered than the one that was asked (RFC 9207). Begin again at /login.")
+        )
     if call.query_text("error") is not None:
-        raise SignInRefused("The identity provider did not sign you in. Begin again at /login, or use your password.")
+        raise SignInRefused(
+            text("The identity provider did not sign you in. Begin again at /login, or use your password.")
+        )
     code = call.query_text("code")
     if not code or len(code) > CODE_MAX_CHARS:
-        raise SignInRefused("The identity provider's answer has no code. Begin again at /login.")
+        raise SignInRefused(text("The identity provider's answer has no code. Begin again at /login."))
     # Asking the provider counts as trying a password does: our server is nobody's to have it asked without end.
     tried = await throttle.begin(call.database, f"\0oidc {attempt.state}", call.address)  # no form takes NUL
     try:
@@ -146,7 +153,7 @@ async def _let_in(call: Call, claims: Claims, return_to: str) -> dict[str, str]:
             return await call.database.in_transaction(step)
         except UniqueViolation:  # two tabs at the same time, or a login that was taken in this moment
             continue
-    raise Unavailable("Somebody else is just signing in for the first time. Try again.")
+    raise Unavailable(text("Somebody else is just signing in for the first time. Try again."))
 
 
 async def _is_invited(call: Call, return_to: str) -> bool:

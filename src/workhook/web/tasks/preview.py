@@ -6,6 +6,7 @@ from workhook.core.errors import Forbidden, Malformed
 from workhook.http.calls import Answer
 from workhook.web.frame.markdown import Prose
 from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.texts import text
 from workhook.web.tasks.task import address
 from workhook.work.tasks import choices
 from workhook.work.tasks.actions import get_task
@@ -20,7 +21,7 @@ async def preview(visit: Visit) -> Answer:
     access = await visit.access()
     task = await get_task(visit.database, visit.actor, visit.path("task_id"), project_id=access.repository.project_id)
     if not access.may_write:
-        raise Forbidden("You cannot write in this project.", code="missing_role")
+        raise Forbidden(text("You cannot write in this project."), code="missing_role")
     key, here = visit.fields.get("preview", ""), address(visit)
     name = "description" if key == DESCRIPTION else "text"
     people = await choices.list_people(visit.database, access)

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from workhook.core.clock import HOUR_MS, MINUTE_MS
 from workhook.core.errors import Fault, Invalid
 from workhook.web.frame import cookies
+from workhook.web.frame.dates import span_name
 from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.timesheets.reports import zone_of
@@ -64,6 +65,10 @@ class Week(NamedTuple):
     @property
     def days(self) -> list[date]:
         return [self.monday + timedelta(days=number) for number in range(DAYS)]
+
+    @property
+    def title(self) -> str:
+        return span_name(self.monday, self.days[-1])
 
     @property
     def before(self) -> date:

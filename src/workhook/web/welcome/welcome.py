@@ -18,6 +18,7 @@ from workhook.identity.schemas import Account, Repository
 from workhook.identity.signin import passwords
 from workhook.storage.pages import Page
 from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.refusals import in_words
 from workhook.web.frame.sessions import record, redirect, renew_session
 from workhook.web.frame.texts import gettext
 from workhook.web.home.templates import PROJECT_TEMPLATES, add_from_template
@@ -61,7 +62,7 @@ async def save_names(visit: Visit) -> Answer:
         faults = {each.field or "name": each.message or each.code for each in problem.faults}
     password = await _new_password(visit)
     if password.faults:
-        faults["password"] = " ".join(password.faults)
+        faults["password"] = " ".join(map(in_words, password.faults))
     if faults:
         return await _names_page(visit, organization, faults)
 
@@ -92,7 +93,7 @@ async def create_project(visit: Visit) -> Answer:
         create = visit.form(ProjectCreate, "title", organization=organization.login)
         made = await visit.change(lambda write: add_from_template(write, create, template))
     except Invalid as problem:
-        return _project_page(visit, organization, {"title": " ".join(problem.reasons)})
+        return _project_page(visit, organization, {"title": " ".join(map(in_words, problem.reasons))})
     return redirect(f"{WELCOME}?project={made.name}")
 
 
@@ -102,7 +103,7 @@ async def import_first(visit: Visit) -> Answer:
     organization = await _organization(visit)
     result = await take_export(visit, organization)
     if result.imported is None:
-        return _project_page(visit, organization, {"file": " ".join(result.faults)})
+        return _project_page(visit, organization, {"file": " ".join(map(in_words, result.faults))})
     name = (result.imported.repository or "").rpartition("/")[2]
     return imported_page(visit, organization, result.imported, f"{WELCOME}?project={name}")
 

@@ -1,0 +1,97 @@
+"""What a form says that was refused, and the pages on which people let apps act, in German."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.harness.server import Server
+from tests.web.browser import PASSWORD, Browser, add_link, add_person
+from tests.web.studio import Studio, open_studio
+from workhook.identity.signin import sessions
+
+pytestmark = pytest.mark.one_database
+
+
+@pytest.fixture
+def studio(server: Server) -> Iterator[Studio]:
+    with open_studio(server) as studio:
+        for each in (studio.owner, studio.client):
+            each.client.headers["Accept-Language"] = "de-AT, de;q=0.9, en;q=0.5"
+        yield studio
+
+
+def text_of(answer: httpx.Response) -> str:
+    """What the page says, without its markup."""
+    main = answer.text.partition("<main")[2] or answer.text
+    return " ".join(re.sub(r"<[^>]*>", " ", main).split())
+
+
+def test_signing_in(server: Server) -> None:
+    person = add_person(server)
+    with Browser(server) as browser:
+        browser.client.headers["Accept-Language"] = "de"
+        refused = browser.fill("/login", login=person.login, password="not the right one")
+        assert '<html lang="de">' in refused.text
+        assert "Der Benutzername oder das Passwort stimmt nicht." in text_of(refused)
+        assert "Dieser Link gilt nicht mehr: Er wurde verwendet oder ist abgelaufen." in text_of(
+            browser.get("/login/link/gone")
+        )
+        path = add_link(server, person, sessions.SET_PASSWORD)
+        said = text_of(browser.fill(path, password="short", again="other"))
+        assert "Passwort wiederholen" in said
+        assert "Die beiden Passwörter stimmen nicht überein." in said
+        assert "Das Passwort muss mindestens 10 Zeichen haben." in said
+        assert "password" not in said.lower()
+
+
+def test_what_was_chosen_goes_before_what_the_browser_asks_for(server: Server) -> None:
+    person = add_person(server)
+    with Browser(server) as browser:
+        browser.client.headers["Accept-Language"] = "de"
+        browser.sign_in(person, PASSWORD)
+        assert '<html lang="de">' in browser.get("/settings").text
+        browser.fill("/settings", "/settings/appearance", language="en")
+        assert '<html lang="en">' in browser.get("/settings").text
+
+
+def test_forms_of_a_project(studio: Studio) -> None:
+    settings = f"{studio.base}/settings"
+    refused = studio.owner.fill(settings, title="x" * 256)
+    assert refused.status_code == 422
+    assert "Titel: muss ein Text mit 1 bis 255 Zeichen sein" in text_of(refused)
+    assert "Fehler:" in refused.text
+    missing = studio.owner.get(f"{studio.base}/tasks/tsk_gone")
+    assert missing.status_code == 404
+    assert "Nicht gefunden Das gibt es hier nicht, oder Sie dürfen es nicht sehen. Zur Startseite" in text_of(missing)
+
+
+def test_a_client_is_told_in_german_what_they_may_not(studio: Studio) -> None:
+    csrf = studio.client.form("/settings", "/settings/profile").fields["csrf"]
+    refused = studio.client.post(f"{studio.base}/columns", {"csrf": csrf, "title": "Mine"})
+    assert refused.status_code == 403
+    assert "Das ist nicht erlaubt Kunden ist das nicht möglich." in text_of(refused)
+
+
+def test_what_a_script_shows_of_an_upload(studio: Studio) -> None:
+    """It asks for JSON, and shows the messages in it."""
+    csrf = studio.owner.form("/settings", "/settings/profile").fields["csrf"]
+    sent = {"Origin": "null", "Sec-Fetch-Site": "same-origin", "Accept": "application/json"}
+    files = {"file": ("a.txt", b"x", "text/plain")}
+    fields = {"csrf": csrf, "folder": "fld_gone"}
+    refused = studio.owner.client.post(f"{studio.base}/files", data=fields, files=files, headers=sent)
+    assert refused.status_code == 422, refused.text
+    assert [each["message"] for each in refused.json()["errors"]] == ["Der Ordner muss zum Projekt gehören"]
+
+
+def test_an_app_is_installed(studio: Studio) -> None:
+    body = {"name": f"Roboter {studio.team.owner.id}", "permissions": {"work": "write"}}
+    made = studio.api.post(f"{studio.team.world.org_path}/apps", json=body)
+    assert made.is_success, made.text
+    said = text_of(studio.owner.get(f"/apps/{made.json()['slug']}/installations/new"))
+    assert f"{body['name']} in {studio.team.world.organization} installieren" in said
+    assert "Sie kann dann: Projekte, Aufgaben, Dateien, Kommentare, Zeiten" in said
+    assert "In welchen Projekten? Alle, auch künftige Nur diese:" in said
