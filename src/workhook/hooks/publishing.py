@@ -147,7 +147,8 @@ def _draft(publication: Publication, owner: HookOwner, actor: Actor | None, base
     around = _around(owner, base, actor.user if actor else None, of_push=publication.event == "push")
     payload = _completed(publication, around)
     made_by = (actor.user.id, actor.installation_id) if actor else (None, None)
-    return outbox.Draft(owner.account.id, owner.repository_id, publication.event, publication.action, payload, *made_by)
+    place = (owner.account.id, owner.repository_id)
+    return outbox.Draft(*place, publication.event, publication.action, payload, *made_by, published=True)
 
 
 @lru_cache(maxsize=256)

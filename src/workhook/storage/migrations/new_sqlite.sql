@@ -94,7 +94,7 @@ CREATE TABLE events (
 	payload BLOB NOT NULL,
 	size BIGINT NOT NULL,
 	created_at BIGINT NOT NULL
-, actor_id BIGINT, listed BOOLEAN DEFAULT 1 NOT NULL, installation_id BIGINT)
+, actor_id BIGINT, listed BOOLEAN DEFAULT 1 NOT NULL, installation_id BIGINT, published BOOLEAN DEFAULT 0 NOT NULL)
 
 CREATE INDEX ix_events_created_at ON events (created_at)
 
@@ -1084,4 +1084,4 @@ CREATE INDEX ix_calendar_feeds_user_id ON calendar_feeds (user_id, repository_id
 
 CREATE INDEX ix_calendar_feeds_repository_id ON calendar_feeds (repository_id)
 
-INSERT INTO "alembic_version" VALUES('0023')
+INSERT INTO "alembic_version" VALUES('0024')
