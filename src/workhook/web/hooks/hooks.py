@@ -19,7 +19,7 @@ from workhook.storage.pages import Page
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import gettext
-from workhook.web.hooks import charts, forms, snippets
+from workhook.web.hooks import app_hooks, charts, forms, snippets
 from workhook.web.hooks.site import HookPlaces, HookSite, hook_at, hook_id_of
 
 places = HookPlaces("hook")
@@ -42,9 +42,11 @@ async def hooks(visit: Visit, site: HookSite) -> Answer:
     found, total = await queries.list_hooks(visit.database, site.owner, page)
     healths = await asyncio.gather(*(health.hook_health(visit.database, hook) for hook in found))
     rows = [HookRow(hook, its) for hook, its in zip(found, healths, strict=True)]
+    of_apps, of_apps_total = await app_hooks.listed(visit, site)
     return visit.page(
-        "hooks/hooks.html", site=site, rows=rows, total=total, number=number, per_page=PER_PAGE, charts=charts
-    )
+        "hooks/hooks.html", site=site, rows=rows, total=total, number=number, per_page=PER_PAGE, charts=charts,
+        of_apps=of_apps, of_apps_total=of_apps_total,
+    )  # fmt: skip
 
 
 @places.get("/new", right="write")
