@@ -42,11 +42,19 @@ function showFaults() {
   document.querySelector("main .card.error[role=alert]")?.scrollIntoView({ block: "nearest" })
 }
 
+// A form that was taken keeps what is in it, but nothing is wrong with it any more.
+function unmark(form) {
+  for (const fault of form.querySelectorAll(".fault, .card.error[role=alert]")) fault.remove()
+  for (const field of form.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid")
+}
+
 function followRefusals() {
   document.addEventListener("turbo:before-fetch-response", (event) => {
     const { statusCode, contentType } = event.detail.fetchResponse
-    const isPage = contentType?.startsWith("text/html")
-    if (statusCode >= 400 && isPage && event.target instanceof HTMLFormElement) refused = event.target
+    const form = event.target
+    if (!(form instanceof HTMLFormElement)) return
+    if (statusCode < 400) unmark(form)
+    else if (contentType?.startsWith("text/html")) refused = form
   })
   document.addEventListener("turbo:render", () => {
     if (!refused) return
