@@ -46,7 +46,7 @@ _CARRIES = {
 }
 _FOR_SCOPES = {
     "repo": "webhooks of repositories, and publishing events; collaborators, with a classic token",
-    "admin:repo_hook": "webhooks of repositories, deleting them too",
+    "admin:repo_hook": "webhooks of repositories, deleting them too; publishing events",
     "write:repo_hook": "webhooks of repositories, but for deleting; publishing events",
     "read:repo_hook": "reading webhooks of repositories",
     "admin:org_hook": "webhooks of the organization; its audit log",

@@ -22,6 +22,7 @@ from workhook.identity.refusals import Refusals
 from workhook.identity.tokens import personal as tokens_api
 from workhook.storage.migrate import check_schema
 from workhook.web import operations as web_operations
+from workhook.web.docs import api_search
 from workhook.web.frame import render
 from workhook.work import operations as work_operations
 from workhook.work.invitations import organization, repository
@@ -46,6 +47,7 @@ def operations(services: Callable[[], Services], checks: Callable[[], dict[str, 
         *applications.routes,
         *system.operations(system.Probe(lambda: services().database), checks),
     )
+    api_search.know(areas)
     return (*areas, *openapi.operations(areas, identity_policy.access_of))
 
 

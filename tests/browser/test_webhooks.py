@@ -113,6 +113,48 @@ async def test_all_that_failed_is_sent_again(
     await expect(page.get_by_text("All have been looked at.")).to_be_visible()
 
 
+async def test_what_is_wrong_with_a_changed_webhook_is_shown_beside_it(visit: Visits, team: Team, hook: Hook) -> None:
+    visit.expect_trouble("status of 422")
+    page = await visit(hook.address, team.owner)
+    retries, limit = page.get_by_label("Retries after a failure"), page.get_by_label("Deliveries a second")
+    await retries.fill("99")
+    await limit.fill("abc")
+    await page.get_by_role("button", name="Save").click()
+    await expect(page.locator("#retries-fault")).to_contain_text("retries must be a whole number from 0 to 50")
+    await expect(page.locator("#rate_limit-fault")).to_be_visible()
+    await expect(page.get_by_text("Nothing was saved.")).to_be_attached()
+    await expect(retries).to_be_focused()
+    await expect(retries).to_have_value("99")
+    await expect(limit).to_have_value("abc")
+    await retries.fill("7")
+    await limit.fill("")
+    await page.get_by_role("button", name="Save").click()
+    await expect(page.get_by_text("The webhook was changed.")).to_be_visible()
+    await expect(page.locator("#retries-fault")).to_have_count(0)
+
+
+async def test_a_refused_secret_is_in_view(visit: Visits, team: Team, hook: Hook) -> None:
+    visit.expect_trouble("status of 422")
+    config = {"config": {"header_style": "standard", "secret": "whsec_" + "a" * 40}}
+    await asyncio.to_thread(hook.call, "PATCH", f"/repos{hook.base.removesuffix('/webhooks')}/hooks/{hook.id}", config)
+    page = await visit(hook.address, team.owner)
+    await page.locator("#secret summary").click()
+    await page.locator("#secret").get_by_label("Use my own").check()
+    await page.locator("#secret").get_by_label("Your secret").fill("bad")
+    await page.locator("#secret").get_by_role("button", name="Change the secret").click()
+    await expect(page.locator("#secret-fault")).to_be_in_viewport()
+
+
+async def test_a_double_click_sends_once(visit: Visits, team: Team, hook: Hook) -> None:
+    page = await visit(f"{hook.address}/deliveries", team.owner)
+    await page.get_by_role("link", name="ping").click()
+    await page.get_by_role("button", name="Send again").dblclick()
+    await expect(page.get_by_role("navigation", name="Attempts").locator("[aria-current]")).to_contain_text("2: 200")
+    await page.get_by_role("button", name="Send again").click()
+    await expect(page.get_by_role("navigation", name="Attempts").locator("[aria-current]")).to_contain_text("3: 200")
+    assert len(await asyncio.to_thread(hook.deliveries, 3)) == 3
+
+
 PLACES = {
     "": "webhooks",
     "/new": "webhooks-new",

@@ -100,6 +100,32 @@ def test_hostile_texts_are_texts(studio: Studio) -> None:
     assert told(page)[0].endswith(f"“%(who)s %s{HOSTILE}”.")
 
 
+def test_what_was_published_is_never_told_as_if_it_had_happened(studio: Studio) -> None:
+    who, path = studio.team.owner.login, f"{studio.team.world.repo_path}/events"
+    task = studio.add_task(studio.add_column("To do"), "Logo")
+    forged = {"task": {"id": task, "title": "EVIL"}, "invoice": {"id": "inv_1", "name": "7"}}
+    for event, action in (("invoice", "paid"), ("task", "created"), ("task_comment", "created"), ("push", None)):
+        body = {"event": event, "action": action, "payload": forged}
+        assert studio.api.post(path, json=body).status_code == 202
+    named = {"event": "task", "action": "deleted", "payload": forged, "id": "its-own-name"}
+    assert studio.api.post(path, json=named).status_code == 202
+    page = page_of(studio.member, f"{studio.base}/activity")
+    assert told(page)[:6] == [
+        f"published by {who}: task.deleted",
+        f"published by {who}: push",
+        f"published by {who}: task_comment.created",
+        f"published by {who}: task.created",
+        f"published by {who}: invoice.paid",
+        f"{who} made the task “Logo”.",
+    ]
+    assert "EVIL" not in page
+    history = text_of(page_of(studio.member, f"{studio.base}/tasks/{task}/history"))
+    assert f"published by {who} : task.created" in history
+    assert f"{who} made the task “ Logo ”." in history
+    listed = studio.call("GET", f"{studio.project}/activity")["activity"]
+    assert [each["published"] for each in listed[:6]] == [True, True, True, True, True, False]
+
+
 def test_each_event_of_a_project_has_a_sentence() -> None:
     own = {name: each for name, each in CATALOG.items() if each.origin == "own" and "repository" in each.targets}
     actions = {name: set(sentences.ACTIONS_OF.get(name, ())) for name in own}
@@ -117,4 +143,6 @@ def test_each_event_of_a_project_has_a_sentence() -> None:
 def test_what_others_publish_is_told_whatever_it_is(payload: object) -> None:
     for event in ("task", "push", "no_such_event"):
         for action in (None, "edited", "moved", "opened"):
-            assert sentences.sentence(sentences.ProjectNames("/a/b", {}), None, event, action, payload)
+            for published in (False, True):
+                place = sentences.ProjectNames("/a/b", {})
+                assert sentences.sentence(place, None, event, action, payload, published=published)

@@ -7,6 +7,7 @@ import re
 import subprocess
 from html import unescape
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -194,4 +195,77 @@ def test_the_limit_of_a_minute_is_told(office: Office) -> None:
     for _ in range(60):
         office.api("POST", f"{office.world.repo_path}/hooks/{hook}/pings")
     refused = owner.send(f"/{hook}/ping", status=422)
-    assert "The endpoint has been spammed" in refused.text
+    assert "More than 60 pings, tests and repeats in a minute." in refused.text
+    assert "More than 60" in owner.send(f"/{hook}/test", event="push", status=422).text
+
+
+def listening(office: Office, **config: str) -> int:
+    """A webhook that is on, and has had its ping."""
+    hook = office.hook(active=True, config={"retries": "0", **config})
+    office.deliveries(hook, 1)
+    return hook
+
+
+def test_a_test_is_marked_and_needs_an_event(office: Office) -> None:
+    hook, owner = listening(office), office.visitor()
+    for event in ("", ".opened"):
+        assert "Choose an event first." in text_of(owner.send(f"/{hook}/test", event=event, status=422))
+    owner.send(f"/{hook}/test", event="issues.opened")
+    tried = office.deliveries(hook, 2)[0]
+    [published] = office.publish(hook, {"number": 1}, event="issues")[:1]
+    page = owner.get(f"/{hook}/deliveries").text
+    rows = {
+        each: page.partition(f'id="delivery-{each}"')[2].partition("</tr>")[0]
+        for each in (tried["id"], published["id"])
+    }
+    assert ">test</span>" in rows[tried["id"]]
+    assert ">test</span>" not in rows[published["id"]]
+    assert f"?guid={tried['guid']}" in rows[tried["id"]]
+    assert f"<code>{tried['guid'][:8]}</code>" in rows[tried["id"]]
+    assert ">test</span>" in owner.get(f"/{hook}/deliveries/{tried['id']}").text
+
+
+def test_the_filters_take_what_the_page_shows(office: Office) -> None:
+    hook, owner = listening(office), office.visitor()
+    for number, action in enumerate(("opened", "closed"), 2):
+        body = {
+            "event": "issues",
+            "action": action,
+            "payload": {"ref": "refs/heads/live", "text": "a, b: c", "n": [1, 2]},
+        }
+        office.api("POST", f"{office.world.repo_path}/events", body)
+        office.deliveries(hook, number)
+
+    def found(**query: str) -> int:
+        return owner.get(f"/{hook}/deliveries?{urlencode(query)}").text.count('id="delivery-')
+
+    assert [found(event=each) for each in ("issues", "issues.opened", "issues.closed", "issues.edited")] == [2, 1, 1, 0]
+    for shown in ('"ref": "refs/heads/live"', '"text": "a, b: c"', '"a, b: c",', "a, b: c", '"ref":"refs/heads/live"'):
+        assert found(q=shown) == 2, shown
+    assert found(q='"ref": "refs/heads/dead"') == 0
+
+
+def test_what_nobody_answered_is_told_apart(office: Office) -> None:
+    owner = office.visitor()
+    dead = listening(office, url="http://127.0.0.1:9")
+    office.publish(dead, {})
+    page = text_of(owner.get(f"/{dead}/deliveries"))
+    assert "no answer push" in page
+    assert "no answer: the name was not found, or the connection was refused" in page
+    assert " 502 " not in page.partition("State")[2]
+    office.receiver.reply = lambda received: Reply(502)
+    living = listening(office)
+    office.publish(living, {})
+    page = text_of(owner.get(f"/{living}/deliveries"))
+    assert "502 push" in page
+    assert "no answer" not in page
+
+
+def test_a_long_header_is_cut(office: Office) -> None:
+    office.receiver.reply = lambda received: Reply(200, {"X-Long": "y" * 5000})
+    hook, owner = listening(office), office.visitor()
+    delivery = office.publish(hook, {})[0]
+    page = owner.get(f"/{hook}/deliveries/{delivery['id']}").text
+    assert "Show all 5000 characters" in page
+    assert page.count("y" * 5000) == 1
+    assert "y" * 300 + "…" in page

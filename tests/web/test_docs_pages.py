@@ -73,6 +73,28 @@ def test_the_search_finds_sections_by_all_their_words(anybody: Browser) -> None:
     assert "/docs/guide/how-to#rotate-a-secret" in anybody.get("/docs/search?q=rotate+secret").text
 
 
+def test_words_that_occur_nowhere_do_not_hide_the_rest(anybody: Browser) -> None:
+    hits = guide.search("rotate secret nosuchwordanywhere")
+    assert hits[0].section.heading == "Rotate a secret"
+    assert {each.missing for each in hits} == {("nosuchwordanywhere",)}
+    page = anybody.get("/docs/search?q=rotate+secret+nosuchwordanywhere").text
+    assert "No section has all these words. These have most of them." in page
+    assert "without: nosuchwordanywhere" in page
+    assert guide.search("secret nosuchwordanywhere neitherthis") == []
+
+
+def test_the_search_finds_operations_of_the_api(anybody: Browser) -> None:
+    page = anybody.get("/docs/search?q=redeliver").text
+    assert (
+        'href="/docs#repository_hooks_deliveries_redeliver"' in page
+        or 'href="/docs#repository_deliveries_redeliver"' in page
+    )
+    assert "POST /repos/{owner}/{repo}/hooks/{hook_id}/deliveries/{delivery_id}/attempts" in page
+    page = anybody.get("/docs/search?q=/api/v1/projects").text
+    assert "GET /api/v1/projects" in page
+    assert "place_" not in page
+
+
 def test_what_is_searched_for_is_text(anybody: Browser) -> None:
     hostile = "<b>\"'\u202e" + "x" * 300
     page = anybody.get("/docs/search", params={"q": hostile}).text

@@ -11,7 +11,11 @@ from tests.harness.server import Server
 from tests.web.browser import PASSWORD, Browser, Person, add_link, add_person, forms
 from tests.web.places_kit import age_sign_in
 from workhook.http.calls import Services
+from workhook.identity.apps.actions import create_oauth_app
+from workhook.identity.apps.manage_schemas import OauthAppCreate
+from workhook.identity.queries import find_account, find_repository
 from workhook.identity.tables import audit_log
+from workhook.identity.tokens.issue import FINE_GRAINED, OAUTH, issue
 from workhook.storage.metadata import big
 
 HOSTILE = "<img src=x onerror=alert(1)> \u202egnp.exe \U0001f419"
@@ -106,7 +110,10 @@ def test_a_token_is_revoked_and_only_by_its_own_user(server: Server) -> None:
         browser.sign_in(person)
         other.sign_in(stranger)
         token = make_token(browser)
-        [form] = [each for each in forms(browser.get("/settings/tokens")) if each.action.endswith("/revoke")]
+        page = browser.get("/settings/tokens")
+        [form] = [each for each in forms(page) if each.action.endswith("/revoke")]
+        assert form.buttons == ["Revoke it for good"]
+        assert page.text.index('<details class="sure">') < page.text.index(form.action), "it asks first"
         csrf = other.form("/settings", "/settings/profile").fields["csrf"]
         with server.client(token) as program:
             assert other.post(form.action, {"csrf": csrf}).status_code == 404
@@ -115,6 +122,33 @@ def test_a_token_is_revoked_and_only_by_its_own_user(server: Server) -> None:
             assert program.get("/user").status_code == 401
         assert browser.post(form.action, form.fields).status_code == 404
         assert "The token was revoked." in browser.get("/settings/tokens").text
+
+
+def test_tokens_of_apps_stand_apart_and_confined_ones_name_their_projects(server: Server) -> None:
+    world = server.world()
+
+    async def make(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            owner, place = await find_account(tx, world.owner), await find_account(tx, world.organization)
+            here = await find_repository(tx, world.organization, world.repository)
+            assert owner is not None
+            assert place is not None
+            assert here is not None
+            wanted = OauthAppCreate(name=f"Deploy bot {owner.id}", callback_urls=["https://example.com/"])
+            app, _ = await create_oauth_app(tx, None, owner, wanted)
+            await issue(tx, OAUTH, owner.id, scopes=["work"], app_id=app.id)
+            reads = {"repository_hooks": "read"}
+            await issue(tx, FINE_GRAINED, owner.id, permissions=reads, account_id=place.id, repository_ids=[here.id])
+            await issue(tx, FINE_GRAINED, owner.id, permissions=reads, account_id=place.id)
+
+    server.run(make)
+    with Browser.of(server, world.owner) as browser:
+        own, _, of_apps = browser.get("/settings/tokens").text.partition("Tokens of apps")
+    assert f"repository_hooks: read · {world.full_name}" in own
+    assert f"repository_hooks: read · all projects of {world.organization}" in own
+    assert "Deploy bot" not in own
+    assert "<strong>Deploy bot" in of_apps
+    assert "Without a note" not in of_apps
 
 
 @pytest.mark.parametrize(("fields", "said"), [({"note": " "}, "note must be"), ({"note": "n" * 256}, "note must be")])

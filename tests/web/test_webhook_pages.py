@@ -11,11 +11,17 @@ from urllib.parse import quote
 import pytest
 
 from tests.browser.people import Insider, make_team
+from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.harness.world import add_user
 from tests.web.places_kit import age_sign_in
 from tests.web.webhooks import Office, office, text_of
 from workhook.http.calls import Services
+from workhook.identity import queries
+from workhook.identity.apps.actions import create_oauth_app
+from workhook.identity.apps.manage_schemas import OauthAppCreate
+from workhook.identity.policy import SCOPES
+from workhook.identity.tokens.issue import OAUTH, issue
 from workhook.identity.tokens.lookup import find_actor
 
 __all__ = ["office"]
@@ -125,6 +131,70 @@ def test_the_secret_is_only_for_who_has_just_shown_who_they_are(office: Office) 
     [ping] = office.receiver.wait_for(1)
     expected = hmac.new(b"the first", ping.body, hashlib.sha256).hexdigest()
     assert ping.headers["x-hub-signature-256"] == f"sha256={expected}"
+
+
+def test_the_page_says_which_header_has_both_signatures(office: Office) -> None:
+    owner = office.visitor()
+    plain = office.hook(config={"secret": "the first"})
+    page = text_of(owner.get(f"/{plain}"))
+    assert "All deliveries are signed with the new secret at once" in page
+    assert "The secret before signs, too, for" not in page
+    standard = office.hook(
+        config={"url": f"{office.receiver.url}/2", "header_style": "standard", "secret": "whsec_" + "a" * 40}
+    )
+    page = text_of(owner.get(f"/{standard}"))
+    assert "Only webhook-signature, the header of Standard Webhooks, then has both signatures." in page
+    owner.send(f"/{standard}/secret", secret_kind="make", previous_secret_expires_in="3600", status=200)
+    assert "Only the header webhook-signature has both signatures" in text_of(owner.get(f"/{standard}"))
+
+
+def test_both_ways_to_verify_are_told_apart(office: Office) -> None:
+    owner = office.visitor()
+    made = owner.send(url=office.receiver.url, secret_kind="make", status=201, **_FORM)
+    hook = int(_HOOK.search(made.text)[1])  # type: ignore[index]
+    for page in (made, owner.get(f"/{hook}/verify")):
+        assert "The key is the secret as it was shown, the whole text" in text_of(page)
+        assert "This webhook does not send it yet." in text_of(page)
+        assert f'href="{owner.base}/{hook}#header_style"' in page.text
+    owner.send(f"/{hook}", url=office.receiver.url, content_type="json", which="push", header_style="standard")
+    assert "This webhook sends it." in text_of(owner.get(f"/{hook}/verify"))
+
+
+def test_owners_see_and_delete_what_apps_made(server: Server, office: Office) -> None:
+    async def token_of_app(services: Services) -> str:
+        async with services.database.transaction() as tx:
+            owner = await queries.find_account(tx, office.team.owner.login)
+            assert owner is not None
+            wanted = OauthAppCreate(name=f"Deploy bot {owner.id}", callback_urls=["https://example.com/"])
+            app, _ = await create_oauth_app(tx, None, owner, wanted)
+            return (await issue(tx, OAUTH, owner.id, scopes=SCOPES, app_id=app.id)).token
+
+    made: dict[str, int] = {}
+    with server.client(server.run(token_of_app)) as app:
+        for path in (office.world.repo_path, office.world.org_path):
+            config = {"url": f"{office.receiver.url}{path}", "content_type": "json"}
+            body = {"name": "web", "events": ["*"], "active": False, "config": config}
+            answer = app.post(f"{path}/hooks", json=body)
+            assert answer.is_success, answer.text
+            made[path] = answer.json()["id"]
+    inside, whole = made.values()
+    owner, organization = office.visitor(), f"/{office.world.organization}/-/webhooks"
+    page = owner.get()
+    assert f'id="hook-{inside}"' in page.text
+    assert f'id="hook-{whole}"' not in page.text
+    assert f"made by Deploy bot {office.team.owner.id}" in text_of(page)
+    page = owner.get(organization)
+    assert f'id="hook-{inside}"' in page.text
+    assert f'id="hook-{whole}"' in page.text
+    assert f"{office.world.full_name} ·" in text_of(page)
+    owner.get(f"/{inside}", status=404)
+    member = office.visitor(office.team.member)
+    member.send(f"/by-apps/{inside}/delete", status=403)
+    assert owner.send(f"/by-apps/{inside}/delete").headers["location"] == owner.base
+    owner.send(f"/by-apps/{inside}/delete", status=404)
+    assert f'id="hook-{inside}"' not in owner.get().text
+    assert owner.send(f"{organization}/by-apps/{whole}/delete").headers["location"] == organization
+    assert "Webhooks that apps made" not in owner.get(organization).text
 
 
 def test_turning_off_and_on_can_be_undone(office: Office) -> None:

@@ -128,7 +128,7 @@ def page(found: sa.Select[Any], *, newest_first: bool = False) -> sa.Select[Any]
     sized = sa.select(some.c.id, before).subquery("sized")
     return (
         sa.select(
-            *(events.c[name] for name in ("id", "repository_id", "name", "action", "created_at")),
+            *(events.c[name] for name in ("id", "repository_id", "name", "action", "created_at", "published")),
             sa.case((sized.c.bytes_before < big("bytes_max"), events.c.payload)).label("payload"),
         )
         .join_from(sized, events, events.c.id == sized.c.id)

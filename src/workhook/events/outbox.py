@@ -33,7 +33,8 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """A future event. `actor_id`: the account that did it; `installation_id`: of the app through which it did it."""
+    """A future event. `actor_id`: the account that did it; `installation_id`: of the app through which it did it;
+    `published`: it was not seen here, but told by somebody who may publish."""
 
     account_id: int
     repository_id: int | None
@@ -42,6 +43,7 @@ class Draft(msgspec.Struct, frozen=True):
     payload: Mapping[str, object]
     actor_id: int | None = None
     installation_id: int | None = None
+    published: bool = False
 
 
 _Added = tuple[Draft, Mapping[str, object]]  # with its row
@@ -62,7 +64,7 @@ UNNUMBERED = 0
 
 COLUMNS = (
     "account_id", "repository_id", "name", "action", "payload", "size", "created_at", "actor_id", "installation_id",
-    "listed",
+    "listed", "published",
 )  # fmt: skip
 _insert = PerDialect(
     sqlite=insert_into(events, *COLUMNS).returning(events.c.id),
@@ -194,7 +196,7 @@ def _values(tx: Transaction, draft: Draft, *, listed: bool) -> dict[str, object]
 
 def _row_of(draft: Draft, payload: bytes, *, listed: bool) -> dict[str, object]:
     what = (draft.account_id, draft.repository_id, draft.name, draft.action, payload, len(payload), now_ms())
-    return dict(zip(COLUMNS, (*what, draft.actor_id, draft.installation_id, listed), strict=True))
+    return dict(zip(COLUMNS, (*what, draft.actor_id, draft.installation_id, listed, draft.published), strict=True))
 
 
 def _event_of(draft: Draft, number: int) -> Event:

@@ -21,6 +21,8 @@ events = sa.Table(
     sa.Column("installation_id", sa.BigInteger),  # of the app whose token did it
     # Whether it is shown among what happened in the project: not if it was made for one hook, or is about hooks.
     sa.Column("listed", sa.Boolean, nullable=False, server_default=sa.true()),
+    # Whether somebody published it: then its name and its payload say what the publisher wrote.
+    sa.Column("published", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Index("ix_events_created_at", "created_at"),
     sa.Index("ix_events_name", "repository_id", "name", "listed", "id"),
     sqlite_autoincrement=True,

@@ -34,15 +34,17 @@ class Matches(msgspec.Struct, frozen=True):
     too_large: int
 
 
-async def find_text(reader: Reader, hook_id: int, ids: Sequence[int], text: str) -> Matches:
-    """Of these deliveries of the hook, at most `IDS_MAX`, those whose payload has the text. It is looked for in the
-    JSON as it was sent; upper and lower case are the same."""
+async def find_text(reader: Reader, hook_id: int, ids: Sequence[int], *texts: str) -> Matches:
+    """Of these deliveries of the hook, at most `IDS_MAX`, those whose payload has one of the texts. They are looked for
+    in the JSON as it was sent; upper and lower case are the same."""
     assert len(ids) <= IDS_MAX, "what is searched has an end"
-    wanted, found, too_large = text.casefold(), set(), 0
+    wanted, found, too_large = {text.casefold() for text in texts}, set(), 0
     rows = await reader.fetch_all(_payloads, {"hook_id": hook_id, "ids": list(ids), "size_max": SIZE_MAX})
     for row in rows:
         if row["payload"] is None:
             too_large += 1
-        elif wanted in bytes(row["payload"]).decode("utf-8", "replace").casefold():
+            continue
+        payload = bytes(row["payload"]).decode("utf-8", "replace").casefold()
+        if any(each in payload for each in wanted):
             found.add(row["id"])
     return Matches(frozenset(found), too_large)

@@ -106,7 +106,8 @@ async def send_alone(
     tx: Transaction, owner: HookOwner, hook: Hook, publication: Publication, *, actor: Actor | None, base: str
 ) -> None:
     """Send the event to this hook alone, whatever it wants. It is not listed among what happened."""
-    event = await outbox.append(tx, _draft(publication, owner, actor, base), to_hooks=False)
+    draft = msgspec.structs.replace(_draft(publication, owner, actor, base), published=False)  # it is only a try
+    event = await outbox.append(tx, draft, to_hooks=False)
     await insert_dispatches(tx, [(event.id, hook.id)], by_hand=True)
 
 
@@ -146,8 +147,10 @@ async def _publish(tx: Transaction, owner: HookOwner, publication: Publication, 
 def _draft(publication: Publication, owner: HookOwner, actor: Actor | None, base: str) -> outbox.Draft:
     around = _around(owner, base, actor.user if actor else None, of_push=publication.event == "push")
     payload = _completed(publication, around)
-    made_by = (actor.user.id, actor.installation_id) if actor else (None, None)
-    return outbox.Draft(owner.account.id, owner.repository_id, publication.event, publication.action, payload, *made_by)
+    what = (owner.account.id, owner.repository_id, publication.event, publication.action, payload)
+    if actor is None:
+        return outbox.Draft(*what, published=True)
+    return outbox.Draft(*what, actor.user.id, actor.installation_id, published=True)
 
 
 @lru_cache(maxsize=256)

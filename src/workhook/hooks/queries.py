@@ -102,7 +102,7 @@ async def newest_deliveries(reader: Reader, hook_ids: Sequence[int], since: int)
 # --- webhooks that OAuth apps made, for the owners of an organization -------------------------------------------------
 
 _PREFIX = "project_"
-_of_apps = listed(
+_app_hooks = (
     sa.select(
         *_columns,
         apps.c.client_id.label("app_client_id"),
@@ -113,19 +113,26 @@ _of_apps = listed(
     .join_from(hooks, apps, apps.c.id == hooks.c.app_id)
     .join(accounts, accounts.c.id == hooks.c.account_id)
     .outerjoin(projects, projects.c.repository_id == hooks.c.repository_id)
-    .where(hooks.c.account_id == big("account_id"), hooks.c.app_id.is_not(None), projects.c.deleted_at.is_(None)),
-    hooks.c.id,
+    .where(hooks.c.account_id == big("account_id"), hooks.c.app_id.is_not(None), projects.c.deleted_at.is_(None))
 )
+_of_apps = listed(_app_hooks, hooks.c.id)
+_of_apps_in_project = listed(_app_hooks.where(hooks.c.repository_id == big("repository_id")), hooks.c.id)
 
 
-async def list_app_hooks(reader: Reader, actor: Actor, organization: Account, page: Page) -> tuple[list[AppHook], int]:
-    """A page of the hooks in the organization and its repositories, oldest first, and the number of all of them.
+async def list_app_hooks(
+    reader: Reader, actor: Actor, organization: Account, page: Page, *, repository_id: int | None = None
+) -> tuple[list[AppHook], int]:
+    """A page of the hooks in the organization and its repositories, or in one of these, oldest first, and the number of
+    all of them.
 
     The webhook API shows them to the app alone (Authentication 3 of the spec), but owners can see and end what leaves
     their organization. Hooks of a deleted repository are left out: they send nothing.
     """
     params = {"account_id": organization.id, "user_id": actor.user.id}
-    rows, total = await read_page(reader, _of_apps, params, page)
+    what = _of_apps
+    if repository_id is not None:
+        what, params["repository_id"] = _of_apps_in_project, repository_id
+    rows, total = await read_page(reader, what, params, page)
     found = []
     for row in rows:
         inside = row["repository_id"] is not None

@@ -22,7 +22,7 @@ from workhook.web.files import comments as file_comments
 from workhook.web.files import files
 from workhook.web.frame import assets, live
 from workhook.web.home import my_work, owner
-from workhook.web.hooks import deliveries, hooks, receiver, trying
+from workhook.web.hooks import app_hooks, deliveries, hooks, receiver, trying
 from workhook.web.listing import listing
 from workhook.web.organization import apps, installations
 from workhook.web.organization import general as organization
@@ -64,6 +64,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *file_comments.places,
     *receiver.routes,
     *receiver.places,
+    *app_hooks.places,
     *hooks.places,
     *trying.places,
     *deliveries.places,

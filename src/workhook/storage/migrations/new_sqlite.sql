@@ -94,7 +94,7 @@ CREATE TABLE events (
 	payload BLOB NOT NULL,
 	size BIGINT NOT NULL,
 	created_at BIGINT NOT NULL
-, actor_id BIGINT, listed BOOLEAN DEFAULT 1 NOT NULL, installation_id BIGINT)
+, actor_id BIGINT, listed BOOLEAN DEFAULT 1 NOT NULL, installation_id BIGINT, published BOOLEAN DEFAULT 0 NOT NULL)
 
 CREATE INDEX ix_events_created_at ON events (created_at)
 
@@ -1098,4 +1098,4 @@ CREATE TABLE board_filters (
 
 CREATE INDEX ix_board_filters_repository_id ON board_filters (repository_id)
 
-INSERT INTO "alembic_version" VALUES('0025')
+INSERT INTO "alembic_version" VALUES('0026')

@@ -29,8 +29,8 @@ _LIFETIMES = {
 }
 _SCOPE_WORDS = {
     "repo": text("Webhooks and events of your projects, and the people who were added to them"),
-    "admin:repo_hook": text("See, make, change and delete webhooks of your projects"),
-    "write:repo_hook": text("See, make and change webhooks of your projects"),
+    "admin:repo_hook": text("See, make, change and delete webhooks of your projects, and publish events there"),
+    "write:repo_hook": text("See, make and change webhooks of your projects, and publish events there"),
     "read:repo_hook": text("See webhooks of your projects and what they delivered"),
     "admin:org_hook": text("Webhooks, events and the audit log of organizations that you own"),
     "admin:org": text("Members, invitations and apps of organizations that you own, and their audit log"),

@@ -61,7 +61,7 @@ async def activity(visit: Visit) -> Answer:
 
 def _entry(place: ProjectNames, each: ActivityShape) -> ActivityEntry:
     who = each.actor.login if each.actor else None
-    words = sentence(place, who, each.event, each.action, msgspec.json.decode(each.payload))
+    words = sentence(place, who, each.event, each.action, msgspec.json.decode(each.payload), published=each.published)
     return ActivityEntry(each.id, who, words, each.event, each.action, parse_rfc3339(each.created_at))
 
 

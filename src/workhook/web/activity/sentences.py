@@ -103,6 +103,7 @@ _ACROSS = text("%(who)s moved “%(what)s” from %(from)s to %(to)s.")
 _FINISHED_BY = text("%(who)s finished “%(what)s”: it came from %(from)s to %(to)s.")
 _CHANGED = text("%(who)s changed the %(fields)s of “%(what)s”.")
 _OTHER = text("%(who)s: %(event)s %(action)s")
+_PUBLISHED = text("published by %(who)s: %(event)s")
 
 KINDS: Mapping[str, str] = {
     "task": text("Tasks"),
@@ -151,11 +152,17 @@ class ProjectNames(NamedTuple):
     columns: Mapping[str, str]
 
 
-def sentence(place: ProjectNames, who: str | None, event: str, action: str | None, payload: Any) -> Markup:
-    """What happened as HTML, with a link to the thing if it has a page."""
+def sentence(
+    place: ProjectNames, who: str | None, event: str, action: str | None, payload: Any, *, published: bool
+) -> Markup:
+    """What happened as HTML, with a link to the thing if it has a page. What was `published` is told as such, without
+    a word of what its publisher wrote into it."""
     from markupsafe import Markup
 
     bold = Markup("<strong>{}</strong>")
+    if published:
+        named = {"who": bold.format(who or "Workhook"), "event": f"{event}.{action}" if action else event}
+        return Markup(gettext(_PUBLISHED)) % named  # noqa: S704  # facts are escaped
     facts = {
         "who": bold.format(who or "Workhook"),
         "what": _what(place.base, event, action, payload),

@@ -45,11 +45,12 @@ class GuidePage(NamedTuple):
 
 
 class GuideHit(NamedTuple):
-    """A section that has all words, and an excerpt of it around the first."""
+    """A section, and an excerpt of it around the first of the words. `missing`: the words that it does not have."""
 
     page: GuidePage
     section: GuideSection
     excerpt: str
+    missing: tuple[str, ...] = ()
 
 
 @cache
@@ -86,24 +87,29 @@ def _pages_of(names: tuple[str, ...]) -> Iterator[GuidePage]:
 
 
 def search(words: str) -> list[GuideHit]:
-    """The sections that have all words, those first that have them in a heading or title; at most `HITS_MAX`."""
-    wanted = words.lower().split()
-    if not wanted:
+    """The sections that have all words, those first that have them in a heading or title; at most `HITS_MAX`. Where no
+    section has all of them: those that have the most, if that is half of them."""
+    wanted = list(dict.fromkeys(words.lower().split()))
+    everything = [(page, section) for page in pages().values() for section in page.sections] if wanted else []
+    missed = [(page, section, _missing(page, section, wanted)) for page, section in everything]
+    fewest = min((len(missing) for _, _, missing in missed), default=0)
+    if fewest * 2 > len(wanted):
         return []
-    ranked = [
-        (rank, GuideHit(page, section, _excerpt(section.text, wanted)))
-        for page in pages().values()
-        for section in page.sections
-        if (rank := _rank(page, section, wanted)) is not None
+    found = [each for each in missed if len(each[2]) == fewest]
+    found.sort(key=lambda each: _rank(each[0], each[1], wanted))
+    return [
+        GuideHit(page, section, _excerpt(section.text, wanted), missing) for page, section, missing in found[:HITS_MAX]
     ]
-    return [hit for _, hit in sorted(ranked, key=lambda each: each[0])[:HITS_MAX]]
 
 
-def _rank(page: GuidePage, section: GuideSection, wanted: list[str]) -> int | None:
-    """Less is better; None: a word is nowhere in it."""
-    heading, everything = section.heading.lower(), f"{page.title} {section.heading} {section.text}".lower()
-    if not all(word in everything for word in wanted):
-        return None
+def _missing(page: GuidePage, section: GuideSection, wanted: list[str]) -> tuple[str, ...]:
+    everything = f"{page.title} {section.heading} {section.text}".lower()
+    return tuple(word for word in wanted if word not in everything)
+
+
+def _rank(page: GuidePage, section: GuideSection, wanted: list[str]) -> int:
+    """Less is better."""
+    heading = section.heading.lower()
     misses = sum(word not in heading for word in wanted)
     return misses + (len(wanted) if page.name.startswith("decisions/") else 0)
 

@@ -8,7 +8,7 @@ from workhook.core.errors import NotFound
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
-from workhook.web.docs import guide
+from workhook.web.docs import api_search, guide
 from workhook.web.frame import render
 from workhook.web.frame.places import visit_of
 from workhook.web.frame.sessions import signed_in
@@ -26,9 +26,11 @@ async def page_docs(call: Call) -> Answer:
 
 @routes.get("/docs/search")
 async def page_docs_search(call: Call) -> Answer:
-    """Show the sections of the guide that have the words."""
+    """Show the sections of the guide and the operations of the API that have the words."""
     words = (call.query_text("q") or "")[:QUERY_MAX_CHARS]
-    return await show(call, "docs/search.html", words=words, hits=guide.search(words))
+    return await show(
+        call, "docs/search.html", words=words, hits=guide.search(words), operations=api_search.search(words)
+    )
 
 
 @routes.get("/docs/guide/{name}")

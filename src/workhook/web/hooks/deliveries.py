@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import msgspec
 
 from workhook.core import json
+from workhook.core.clock import now_ms, to_seconds_text
 from workhook.core.errors import Invalid
 from workhook.events.catalog import CATALOG
-from workhook.hooks import api, history
+from workhook.hooks import api, history, trials
 from workhook.hooks import redelivery as redelivery_jobs
 from workhook.hooks.deliveries import find_delivery, list_deliveries, parse_cursor
 from workhook.hooks.history import Filters
@@ -19,10 +20,10 @@ from workhook.storage.index_ranges import IdRange
 from workhook.web.frame.places import Visit
 from workhook.web.frame.sessions import redirect
 from workhook.web.frame.texts import gettext
-from workhook.web.hooks import charts, curl
+from workhook.web.hooks import charts, curl, outcomes
 from workhook.web.hooks.filters import DeliveryFilter, filter_of, read_rows
 from workhook.web.hooks.payloads import Line, Shown, body_text, difference, pretty, visible
-from workhook.web.hooks.site import HookPlaces, HookSite, hook_at
+from workhook.web.hooks.site import HookPlaces, HookSite, hook_at, limit_in_words
 
 places = HookPlaces("delivery")
 ATTEMPTS_MAX = 100
@@ -48,9 +49,12 @@ async def deliveries(visit: Visit, site: HookSite) -> Answer:
     retries = api.retries_of(visit.call, hook)
     mark = await newest(visit, hook)  # before the rows: else what comes between is never told of
     rows = await read_rows(visit.database, hook.id, chosen, cursor, retries)
+    now = now_ms()
     return visit.page(
         "hooks/deliveries.html", status=422 if chosen.faults else 200, site=site, hook=hook, chosen=chosen, rows=rows,
-        states=states(), events=list(CATALOG), charts=charts, mark=mark, first=cursor is None,
+        states=states(), events=list(CATALOG), charts=charts, outcomes=outcomes, mark=mark, first=cursor is None,
+        tests=await trials.among(visit.database, hook.id, [each.id for each in rows.items]), now=now,
+        utc=to_seconds_text(now)[11:16],
     )  # fmt: skip
 
 
@@ -98,7 +102,8 @@ async def _delivery_page(visit: Visit, site: HookSite, hook: Hook, *, waits_sinc
     return visit.page(
         "hooks/delivery.html", site=site, hook=hook, delivery=found, attempts=attempts, compared=compared,
         payload=_payload(found), body=body_text(found.response.payload), curl=curl.command(found), states=states(),
-        charts=charts, visible=visible, waits=bool(waits_since), mark=mark, file=curl.FILE,
+        charts=charts, outcomes=outcomes, now=now_ms(), visible=visible, waits=bool(waits_since), mark=mark,
+        file=curl.FILE, is_test=bool(await trials.among(visit.database, hook.id, [found.id])),
     )  # fmt: skip
 
 
@@ -156,7 +161,8 @@ async def redeliver(visit: Visit, site: HookSite) -> Answer:
     hook = await hook_at(visit)
     delivery_id = visit.call.path_integer("delivery_id")
     attempts = await _attempts(visit, hook, (await _find(visit, hook, delivery_id)).guid)
-    await visit.change(lambda write: api.deliveries_redeliver(write, hook.id, delivery_id))
+    with limit_in_words():
+        await visit.change(lambda write: api.deliveries_redeliver(write, hook.id, delivery_id))
     return redirect(f"{site.address(hook.id)}/deliveries/{attempts[-1].id}/next")
 
 
@@ -180,9 +186,11 @@ async def redeliver_many(visit: Visit, site: HookSite) -> Answer:
     if chosen.faults:
         raise Invalid(faults=chosen.faults)
     selection = Filters(
-        status="failure", event=chosen.filters.event, since=chosen.filters.since, until=chosen.filters.until
-    )
-    job = await api.redeliver_many(visit.call, hook.id, selection)
+        status="failure", event=chosen.filters.event, action=chosen.filters.action,
+        since=chosen.filters.since, until=chosen.filters.until,
+    )  # fmt: skip
+    with limit_in_words():
+        job = await api.redeliver_many(visit.call, hook.id, selection)
     return redirect(f"{site.address(hook.id)}/redeliveries/{job.id}")
 
 

@@ -3,6 +3,7 @@ newest deliveries that fit these, the status code and a text in the payload."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from urllib.parse import urlencode
 
@@ -40,7 +41,7 @@ class DeliveryFilter(msgspec.Struct):
         found = cls(given, Filters(), text=given.get("q", "")[:TEXT_MAX])
         try:
             found.filters = parse_filters(
-                {name: _moment(value) if name in ("since", "until") else value for name, value in given.items()}
+                {name: _moment(value) if name in ("since", "until") else value for name, value in _named(given).items()}
             )
         except Invalid as problem:
             found.faults = list(problem.faults)
@@ -68,6 +69,20 @@ class DeliveryFilter(msgspec.Struct):
     def fault(self, name: str) -> str:
         """What is wrong with a field; empty if nothing is."""
         return next((each.message or each.code for each in self.faults if each.field == name), "")
+
+
+def _named(given: Mapping[str, str]) -> dict[str, str]:
+    """With the event `issues.opened`, as the list writes it, as an event and its action."""
+    event, _, action = given.get("event", "").partition(".")
+    return {"action": action, **given, "event": event} if action else dict(given)
+
+
+_JSON = re.compile(r'("(?:[^"\\]|\\.)*"?)|\s+')
+
+
+def _compact(text: str) -> str:
+    """What is typed as a page shows JSON, as it is sent: without the spaces outside of its texts."""
+    return _JSON.sub(lambda found: found[1] or "", text) if '"' in text else text
 
 
 def _moment(text: str) -> str:
@@ -104,7 +119,9 @@ async def read_rows(
     items = [each for each in page.items if chosen.code is None or each.status_code == chosen.code]
     too_large = 0
     if chosen.text:
-        matches = await payload_search.find_text(reader, hook_id, [each.id for each in items], chosen.text)
+        matches = await payload_search.find_text(
+            reader, hook_id, [each.id for each in items], chosen.text, _compact(chosen.text)
+        )
         items, too_large = [each for each in items if each.id in matches.ids], matches.too_large
     oldest = page.items[-1].delivered_at if page.items else None
     return Rows(items, page.next_cursor, page.prev_cursor, len(page.items), oldest, too_large)

@@ -19,7 +19,7 @@ from workhook.storage.pages import Page
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import gettext
-from workhook.web.hooks import charts, forms, snippets
+from workhook.web.hooks import app_hooks, charts, forms, outcomes, snippets
 from workhook.web.hooks.site import HookPlaces, HookSite, hook_at, hook_id_of
 
 places = HookPlaces("hook")
@@ -42,9 +42,11 @@ async def hooks(visit: Visit, site: HookSite) -> Answer:
     found, total = await queries.list_hooks(visit.database, site.owner, page)
     healths = await asyncio.gather(*(health.hook_health(visit.database, hook) for hook in found))
     rows = [HookRow(hook, its) for hook, its in zip(found, healths, strict=True)]
+    of_apps, of_apps_total = await app_hooks.listed(visit, site)
     return visit.page(
-        "hooks/hooks.html", site=site, rows=rows, total=total, number=number, per_page=PER_PAGE, charts=charts
-    )
+        "hooks/hooks.html", site=site, rows=rows, total=total, number=number, per_page=PER_PAGE, charts=charts,
+        outcomes=outcomes, of_apps=of_apps, of_apps_total=of_apps_total,
+    )  # fmt: skip
 
 
 @places.get("/new", right="write")
@@ -108,7 +110,7 @@ async def _hook_page(
     its = await health.hook_health(visit.database, found)
     return visit.page(
         "hooks/hook.html", status=status, site=site, hook=found, health=its, form=form, own=own, common=common,
-        charts=charts, rotations=ROTATIONS_S, secret_faults=secret_faults or {},
+        charts=charts, outcomes=outcomes, rotations=ROTATIONS_S, secret_faults=secret_faults or {},
         arrives_here=site.access is not None and visit.call.services.own.is_receiver(found.config["url"]),
     )  # fmt: skip
 

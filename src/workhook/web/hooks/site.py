@@ -13,15 +13,19 @@ what the rules of the webhook API say.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 
+from workhook.core.errors import Forbidden, Invalid
 from workhook.hooks.api import hook_of, owner_of
+from workhook.hooks.deliveries import MANUAL_PER_MINUTE
 from workhook.hooks.records import Hook, HookOwner
 from workhook.http.calls import Answer
 from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.texts import gettext
 from workhook.work.access import Access
 
 Page = Callable[[Visit, "HookSite"], Awaitable[Answer]]
@@ -64,7 +68,11 @@ class HookPlaces(Places):
 
 def _of_project(function: Page, right: str) -> Callable[[Visit], Awaitable[Answer]]:
     async def place(visit: Visit) -> Answer:
-        await visit.repository(f"repository_hooks.{right}")
+        try:
+            await visit.repository(f"repository_hooks.{right}")
+        except Forbidden as problem:
+            message = gettext("Only admins of the project see its webhooks and change them.")
+            raise Forbidden(message, code=problem.code) from problem
         return await function(visit, HookSite(owner_of(visit.call), await visit.access()))
 
     return _named(place, function, "project")
@@ -72,7 +80,11 @@ def _of_project(function: Page, right: str) -> Callable[[Visit], Awaitable[Answe
 
 def _of_organization(function: Page, right: str) -> Callable[[Visit], Awaitable[Answer]]:
     async def place(visit: Visit) -> Answer:
-        await visit.organization(f"organization_hooks.{right}")
+        try:
+            await visit.organization(f"organization_hooks.{right}")
+        except Forbidden as problem:
+            message = gettext("Only owners of the organization see its webhooks and change them.")
+            raise Forbidden(message, code=problem.code) from problem
         return await function(visit, HookSite(owner_of(visit.call), None))
 
     return _named(place, function, "organization")
@@ -84,6 +96,20 @@ def _named(
     place.__name__ = f"{kind}_{getattr(function, '__name__', '')}"
     place.__doc__ = inspect.getdoc(function)
     return place
+
+
+@contextmanager
+def limit_in_words() -> Iterator[None]:
+    """What the API says past the limit of pings, tests and repeats in a minute, in words of the pages."""
+    try:
+        yield
+    except Invalid as problem:
+        if problem.code != "spammed":
+            raise
+        message = gettext(
+            "More than %(number)s pings, tests and repeats in a minute. Wait a moment, then send it again."
+        )
+        raise Invalid(message % {"number": MANUAL_PER_MINUTE}, code=problem.code) from problem
 
 
 async def hook_at(visit: Visit) -> Hook:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workhook.core.errors import NotFound
+from workhook.core.errors import Invalid, NotFound
 from workhook.events import samples
 from workhook.events.catalog import CATALOG
 from workhook.hooks import api
@@ -12,7 +12,7 @@ from workhook.web.frame.texts import gettext
 from workhook.web.hooks import snippets
 from workhook.web.hooks.forms import header_prefix
 from workhook.web.hooks.payloads import pretty
-from workhook.web.hooks.site import HookPlaces, HookSite, hook_at, hook_id_of
+from workhook.web.hooks.site import HookPlaces, HookSite, hook_at, hook_id_of, limit_in_words
 
 places = HookPlaces("trial")
 
@@ -20,7 +20,8 @@ places = HookPlaces("trial")
 @places.post("/{hook_id}/ping")
 async def ping(visit: Visit, site: HookSite) -> Answer:
     """Send a ping to a webhook."""
-    await visit.change(lambda write: api.hooks_ping(write, hook_id_of(visit)))
+    with limit_in_words():
+        await visit.change(lambda write: api.hooks_ping(write, hook_id_of(visit)))
     return visit.done(f"{site.address(hook_id_of(visit))}/deliveries", gettext("A ping is on its way."))
 
 
@@ -28,7 +29,10 @@ async def ping(visit: Visit, site: HookSite) -> Answer:
 async def test_event(visit: Visit, site: HookSite) -> Answer:
     """Send the sample of an event to a webhook: `event`, or `event.action`."""
     name, _, action = visit.fields.get("event", "").partition(".")
-    await visit.change(lambda write: api.send_sample(write, hook_id_of(visit), name, action or None))
+    if not name:
+        raise Invalid(gettext("Choose an event first."), code="missing_event")
+    with limit_in_words():
+        await visit.change(lambda write: api.send_sample(write, hook_id_of(visit), name, action or None))
     text = gettext("A sample of “%(event)s” is on its way.") % {"event": visit.fields.get("event", "")}
     return visit.done(f"{site.address(hook_id_of(visit))}/deliveries", text)
 

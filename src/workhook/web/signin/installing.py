@@ -133,7 +133,10 @@ def read_choice(fields: Mapping[str, str]) -> RepositoryChoice:
     """Of the form's fields."""
     ticked = [found for name in fields if (found := _TICKED.fullmatch(name))]
     ids = frozenset(int(each[1]) for each in ticked)
-    return RepositoryChoice(fields.get("selection", ""), ids, fields.get("others", ""), fields.get("state", ""))
+    others = fields.get("others", "")
+    # Whoever chooses some has said that it is not all.
+    selection = fields.get("selection") or ("selected" if ids or others.strip() else "")
+    return RepositoryChoice(selection, ids, others, fields.get("state", ""))
 
 
 async def chosen_repositories(tx: Transaction, place: Account, sent: RepositoryChoice) -> list[int] | None:
@@ -189,6 +192,7 @@ async def _ask(
         more=total > len(listed),
         sent=sent,
         asked=_asked(session, app, place),
+        asks_for_whole="organization_hooks" in app.permissions,
         leads_to=leads_to.partition("?")[0] if leads_to else None,
         faults=faults,
         changed=changed,

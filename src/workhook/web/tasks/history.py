@@ -46,5 +46,5 @@ def _entry(place: ProjectNames, row: Row, payload: Any) -> tuple[ActivityEntry, 
     """The line, and the id of the task that it is about."""
     event, who = row["name"], row["user_login"]
     about = found_in(payload, "task", "id") if event == "task" else found_in(payload, event, "task", "id")
-    words = sentence(place, who, event, row["action"], payload)
+    words = sentence(place, who, event, row["action"], payload, published=bool(row["published"]))
     return ActivityEntry(row["id"], who, words, event, row["action"], row["created_at"]), about

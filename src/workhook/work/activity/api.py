@@ -43,13 +43,15 @@ class ActivityQuery(lists.ListQuery):
 
 
 class ActivityShape(msgspec.Struct):
-    """Something that happened. `actor` is null if Workhook acted by itself."""
+    """Something that happened. `actor` is null if Workhook acted by itself. `published`: the actor told of it, by
+    publishing an event; Workhook did not see it happen."""
 
     id: int
     event: str
     action: str | None
     actor: PersonShape | None
     created_at: str
+    published: bool
     payload: Payload
 
 
@@ -103,6 +105,7 @@ def _shape(row: Row) -> ActivityShape:
         action=row["action"],
         actor=person_of_row(row) if row["user_id"] is not None else None,
         created_at=to_millis_text(row["created_at"]),
+        published=bool(row["published"]),
         payload=msgspec.Raw(row["payload"]),
     )
 

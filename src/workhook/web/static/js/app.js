@@ -13,6 +13,7 @@ import Timer from "workhook/timer"
 import Toast from "workhook/toast"
 import When from "workhook/when"
 import { protectWhatIsInUse } from "workhook/morphing"
+import "workhook/once"
 
 document.documentElement.classList.add("js")
 Turbo.config.drive.progressBarDelay = 1e9 // its style sheet would need a hole in the policy; layout.css shows progress

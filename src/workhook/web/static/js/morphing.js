@@ -1,7 +1,11 @@
 // A refresh of the page never takes away what somebody types, drags or has open.
 
+// The form whose answer is being shown: it came back as it was typed, with what is wrong.
+let refused = null
+
 function isInUse(element) {
   const active = document.activeElement
+  if (refused?.contains(element)) return false
   if (element.matches("[data-busy], [data-busy] *")) return true
   if (element.matches("form") && isChanged(element)) return true
   if (element.matches("input[type=checkbox][form]") && element.checked) return true
@@ -30,7 +34,37 @@ export function isUnderWay() {
   return document.querySelector("[data-busy], [aria-busy=true]") !== null
 }
 
+// Leads to the first field that is wrong, or else to what is said above the form.
+function showFaults() {
+  const field = document.querySelector("[aria-invalid=true]")
+  for (let around = field?.closest("details"); around; around = around.parentElement.closest("details")) around.open = true
+  if (field) return field.focus()
+  document.querySelector("main .card.error[role=alert]")?.scrollIntoView({ block: "nearest" })
+}
+
+// A form that was taken keeps what is in it, but nothing is wrong with it any more.
+function unmark(form) {
+  for (const fault of form.querySelectorAll(".fault, .card.error[role=alert]")) fault.remove()
+  for (const field of form.querySelectorAll("[aria-invalid]")) field.removeAttribute("aria-invalid")
+}
+
+function followRefusals() {
+  document.addEventListener("turbo:before-fetch-response", (event) => {
+    const { statusCode, contentType } = event.detail.fetchResponse
+    const form = event.target
+    if (!(form instanceof HTMLFormElement)) return
+    if (statusCode < 400) unmark(form)
+    else if (contentType?.startsWith("text/html")) refused = form
+  })
+  document.addEventListener("turbo:render", () => {
+    if (!refused) return
+    refused = null
+    showFaults()
+  })
+}
+
 export function protectWhatIsInUse() {
+  followRefusals()
   document.addEventListener("turbo:before-morph-element", (event) => {
     if (!(event.target instanceof Element)) return
     // A message stays until its time is over: the page that was asked for meanwhile does not have it any more.
