@@ -16,6 +16,12 @@ from tests.browser.visits import Scheme, Visits
 from tests.harness.receiver import Receiver, Reply
 from tests.harness.server import Server
 from tests.harness.waiting import until
+from workhook.http.calls import Services
+from workhook.identity.apps.actions import create_oauth_app
+from workhook.identity.apps.manage_schemas import OauthAppCreate
+from workhook.identity.policy import SCOPES
+from workhook.identity.queries import find_account
+from workhook.identity.tokens.issue import OAUTH, issue
 
 
 class Hook:
@@ -153,6 +159,40 @@ async def test_a_double_click_sends_once(visit: Visits, team: Team, hook: Hook) 
     await page.get_by_role("button", name="Send again").click()
     await expect(page.get_by_role("navigation", name="Attempts").locator("[aria-current]")).to_contain_text("3: 200")
     assert len(await asyncio.to_thread(hook.deliveries, 3)) == 3
+
+
+async def test_what_an_app_made_is_listed_and_its_token_is_revoked_after_a_question(
+    visit: Visits, server: Server, team: Team, hook: Hook, receiver: Receiver, width: int
+) -> None:
+    async def token_of_app(services: Services) -> str:
+        async with services.database.transaction() as tx:
+            owner = await find_account(tx, team.owner.login)
+            assert owner is not None
+            wanted = OauthAppCreate(name=f"Deploy bot {owner.id}", callback_urls=["https://example.com/"])
+            app, _ = await create_oauth_app(tx, None, owner, wanted)
+            return (await issue(tx, OAUTH, owner.id, scopes=SCOPES, app_id=app.id)).token
+
+    def make() -> None:
+        with server.client(server.run(token_of_app)) as app:
+            body = {"name": "web", "events": ["*"], "config": {"url": f"{receiver.url}/exfil/with/a/long/path"}}
+            assert app.post(f"{team.world.repo_path}/hooks", json=body).is_success
+
+    await asyncio.to_thread(make)
+    page = await visit(hook.base, team.owner, width=width)
+    await page.get_by_text("Delete …").click()
+    await accessible(page)
+    await fits(page)
+    await page.get_by_role("button", name="Delete it for good").click()
+    await expect(page.get_by_text("The webhook was deleted.")).to_be_visible()
+    await page.goto("/settings/tokens")
+    await accessible(page)
+    rows = page.locator("li[id^=token-]")
+    count = await rows.count()
+    await page.get_by_text("Revoke …").first.click()
+    await fits(page)
+    await page.get_by_role("button", name="Revoke it for good").first.dblclick()
+    await expect(page.get_by_text("The token was revoked.")).to_be_visible()
+    await expect(rows).to_have_count(count - 1)
 
 
 PLACES = {

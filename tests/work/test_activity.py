@@ -14,7 +14,7 @@ from workhook.http.calls import Services
 from workhook.storage.metadata import big
 from workhook.work.activity import queries
 
-KEYS = {"id", "event", "action", "actor", "created_at", "payload"}
+KEYS = {"id", "event", "action", "actor", "created_at", "payload", "published"}
 
 
 @pytest.fixture
