@@ -8,11 +8,12 @@ from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING, Any
 
 from workhook.core.clock import now_ms, to_seconds_text
-from workhook.web.frame import texts
+from workhook.web.frame import names, texts
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
+_WORD = re.compile(r"[^\W_]+")
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 _ADDRESS = re.compile(r"""(https?://[^\s<>"']{1,2000}[^\s<>"'.,;:!?)\]])""")
 _DECIMAL = {"en": (",", "."), "de": (".", ",")}
@@ -73,8 +74,8 @@ def file_size(count: int) -> str:
 
 
 def initials(name: str) -> str:
-    """One or two letters that stand for somebody without a picture."""
-    words = name.split() or ["?"]
+    """One or two letters that stand for somebody without a picture. Signs are no letters."""
+    words: list[str] = _WORD.findall(name) or ["?"]
     return (words[0][:1] + (words[-1][:1] if len(words) > 1 else words[0][1:2])).upper()
 
 
@@ -112,6 +113,8 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "plain_amount": plain_amount,
     "initials": initials,
     "hue": hue,
+    "called": names.called,
+    "tint": names.tint,
     "day": day,
     "linked": linked,
     "since": since,

@@ -16,6 +16,7 @@ from workhook.web.frame.texts import gettext, text
 from workhook.web.time.days import field_text, moment_text, read_duration, zone_name
 from workhook.web.time.week import open_tasks
 from workhook.work.access import Access
+from workhook.work.activity.editors import find_last_edits
 from workhook.work.timesheets import api, queries
 from workhook.work.timesheets.reports import zone_of
 from workhook.work.timesheets.schemas import Timesheet, TimesheetCreate, TimesheetEdit
@@ -79,6 +80,7 @@ async def show_entry(visit: Visit) -> Answer:
         end=field_text(timesheet.times.end, zone),
         can_undo=_undo(visit, timesheet) is not None,
         return_to=_back(visit, visit.query("return_to")),
+        edits=await find_last_edits(visit.database, access.repository.id, "timesheet"),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from typing import Literal, NamedTuple
 
+from workhook.web.frame.names import called
 from workhook.web.time.days import DAYS, Week, day_of
 from workhook.work.people import PersonShape
 from workhook.work.timesheets import rules
@@ -82,7 +83,7 @@ def _row(one: Timesheet, by: By, cells: Sequence[int]) -> GridRow:
 
 
 _KEYS: dict[By, tuple[Callable[[Timesheet], object], Callable[[Timesheet], str]]] = {
-    "person": (lambda each: each.user.id, lambda each: each.user.login),
+    "person": (lambda each: each.user.id, lambda each: called(each.user)),
     "task": (
         lambda each: each.task.id if each.task else "",
         lambda each: each.task.title if each.task else "\U0010ffff",
