@@ -96,7 +96,7 @@ async def test_the_settings_of_a_project_are_for_everybody(
     await keyboard(page)
     await picture(page, "project-settings")
     await page.get_by_label("Login").fill("nobody-at-all")
-    await page.get_by_role("button", name="Add", exact=True).click()
+    await page.get_by_role("button", name="Invite", exact=True).click()
     await page.get_by_role("alert").wait_for()
     await accessible(page)
     await fits(page)

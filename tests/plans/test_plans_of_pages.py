@@ -21,6 +21,8 @@ from workhook.identity.schemas import Account, Actor, Repository
 from workhook.storage import Row
 from workhook.storage.statements import Params
 from workhook.work.access import Access
+from workhook.work.activity import editors
+from workhook.work.activity.editors import find_last_edits
 from workhook.work.board_filters.filters import find_filters
 from workhook.work.credits.ledger import list_newest_entries
 from workhook.work.feeds import feeds
@@ -72,6 +74,7 @@ ASKS: dict[str, Ask] = {
         limit=PER_PAGE,
     ),
     "projects": lambda reader: list_newest(reader, _actor(), limit=PER_PAGE),  # type: ignore[arg-type]
+    "who changed comments": lambda reader: find_last_edits(reader, filled.OTHER_REPOSITORY_ID, "task_comment"),  # type: ignore[arg-type]
     "projects of an account": lambda reader: list_newest(
         reader,  # type: ignore[arg-type]
         _actor(),
@@ -142,6 +145,7 @@ def scene(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Itera
         patch.setattr(assigned, "LOOKS_AT_MOST", LOOKED_AT)
         patch.setattr(due, "LOOKS_AT_MOST", LOOKED_AT)
         patch.setattr(due, "TASKS_MAX", PER_PAGE)
+        patch.setattr(editors, "LOOKS_AT_MOST", LOOKED_AT)
         fills = (*filled.PEOPLE, *filled.WORK, *filled.FEEDS, *filled.FILTERS)
         with filled_scene(backend, tmp_path_factory.mktemp("pages"), fills) as scene:
             yield scene
@@ -154,7 +158,8 @@ def test_a_block_of_a_page_looks_at_little_more_than_it_shows(scene: Scene, name
     [asked] = reader.asked  # one query a block
     verdicts = scene.judge.judge(*asked)
     # Each task that is looked at is found by its key, with its project.
-    bound = BOUND + 20 * LOOKED_AT if name == "assigned" else BOUND
+    # Each event that is looked at is found by its key, too.
+    bound = BOUND + 20 * LOOKED_AT if name in ("assigned", "who changed comments") else BOUND
     assert [f"{each.work}\n{each.plan}" for each in verdicts if each.work > bound] == []
 
 

@@ -155,7 +155,7 @@ def test_clients_learn_nothing_of_what_is_private(project: Project) -> None:
     assert "secret.txt" not in listed
     assert "rivate" not in listed
     assert project.client.get(f"{project.path}/{hidden['id']}").status_code == 404
-    assert "Private" in project.member.get(project.path).text
+    assert "Hidden from clients" in project.member.get(project.path).text
     place = f"{project.path}/{shown['id']}"
     assert f"{place}/delete" not in project.client.get(place).text, "it is not the client's own"
     assert project.client.post(f"{place}/delete", {"csrf": csrf(project.client, "/")}).status_code == 403

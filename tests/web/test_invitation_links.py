@@ -167,8 +167,8 @@ def test_somebody_new_makes_an_account_and_is_a_member(place: Place) -> None:
     stranger = place.stranger()
     shown = stranger.get(link)
     said = text_of(shown.text)
-    assert "invites you to an organization" in said
-    assert place.world.owner in said
+    assert "invites you to Acme" in said
+    assert "Octo invites you" in said
     assert email not in shown.text, "the address is nobody's business who has only the link"
     assert (shown.headers["cache-control"], shown.headers["referrer-policy"]) == ("no-store", "no-referrer")
     assert "content-encoding" not in shown.headers
@@ -312,7 +312,7 @@ def test_collaborators_and_clients_come_by_link(place: Place) -> None:
     login, email, guest = new_login(), address(), new_login()
     link = place.project_link(address(), "read")
     stranger = place.stranger()
-    assert "invites you to a project" in text_of(stranger.get(link).text)
+    assert "invites you to the project Website of Acme" in text_of(stranger.get(link).text)
     answer = join(stranger, link, login)
     assert answer.headers["location"] == f"/{place.world.full_name}"
     assert (place.role(login), place.role_here(login)) == (None, "read")
@@ -323,7 +323,7 @@ def test_collaborators_and_clients_come_by_link(place: Place) -> None:
     assert listed == [], "GitHub's clients know no clients"
     assert email in place.owner.get(place.settings).text
     client = place.stranger()
-    assert "As a client" in text_of(client.get(link).text)
+    assert "You become a client" in text_of(client.get(link).text)
     assert join(client, link, guest).status_code == 303
     [(name, action, payload)] = place.told_by(guest)
     assert (name, action) == ("client", "added")

@@ -24,7 +24,7 @@ NOBODY_ELSE: sa.ColumnElement[Any] = sa.cast(sa.null(), sa.BigInteger)
 """For `person_columns`: only the person sees the address."""
 
 
-class PersonShape(msgspec.Struct):
+class PersonShape(msgspec.Struct, dict=True):
     """A person in a record. `login` and `username` are the same. `email` is a placeholder unless the caller may see the
     address."""
 
@@ -34,10 +34,16 @@ class PersonShape(msgspec.Struct):
     email: str
     avatar: str | None
 
+    @property
+    def name(self) -> str | None:
+        """What the person is called, if they have said so. Pages show it; no answer of the API and no event has it."""
+        found: str | None = self.__dict__.get("called")
+        return found
+
 
 def person_shape(account: Account, *, organization_id: int | None = None) -> PersonShape:
     """`organization_id`: the organization that the record belongs to, if the person is a member of it."""
-    return person_of_values(account.id, account.login, account.email, account.avatar, organization_id)
+    return person_of_values(account.id, account.login, account.email, account.avatar, organization_id, account.name)
 
 
 def person_columns(
@@ -48,6 +54,7 @@ def person_columns(
     return [
         *(people.c[name].label(prefix + name) for name in ("id", "login", "email", "avatar")),
         organization_id.label(prefix + "organization_id"),
+        people.c.name.label(prefix + "name"),
     ]
 
 
@@ -63,12 +70,23 @@ def membership_of(repository_id: sa.ColumnElement[int], people: sa.FromClause = 
 
 
 def person_of_row(row: Row, prefix: str = "user_") -> PersonShape:
-    return person_of_values(*(row[prefix + name] for name in ("id", "login", "email", "avatar", "organization_id")))
+    return person_of_values(*(row[prefix + name] for name in _COLUMNS))
+
+
+_COLUMNS = ("id", "login", "email", "avatar", "organization_id", "name")
 
 
 def person_of_values(
-    person_id: int, login: str, email: str | None, avatar: str | None, organization_id: int | None
+    person_id: int,
+    login: str,
+    email: str | None,
+    avatar: str | None,
+    organization_id: int | None,
+    name: str | None = None,
 ) -> PersonShape:
     public = stand_in_address(login)
     address = PrivateText.about(person_id, public=public, private=email or "", organization_id=organization_id)
-    return PersonShape(person_id, login, login, address, avatar)
+    person = PersonShape(person_id, login, login, address, avatar)
+    if name:
+        person.__dict__["called"] = name
+    return person

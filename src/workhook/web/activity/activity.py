@@ -13,12 +13,14 @@ from workhook.http import parameters
 from workhook.http.calls import Answer
 from workhook.web.activity.sentences import KINDS, ProjectNames, sentence
 from workhook.web.frame import paging
+from workhook.web.frame.names import Names
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.listing.people import logins_of
 from workhook.work.activity import api, queries
 from workhook.work.activity.api import ActivityQuery, ActivityShape
 from workhook.work.columns import api as columns
+from workhook.work.people import PersonShape
 
 places = Places("activity")
 ROWS = 50
@@ -29,7 +31,7 @@ class ActivityEntry(msgspec.Struct, frozen=True):
     """A line of the page. `sentence` is HTML."""
 
     id: int
-    who: str | None
+    who: PersonShape | None
     sentence: Any
     event: str
     action: str | None
@@ -46,22 +48,25 @@ async def activity(visit: Visit) -> Answer:
     query = parameters.gather(ActivityQuery, fields, {"per_page": ROWS})
     listed = await api.list_activity(visit.call, access.repository.project_id, query)
     titles = {each.id: each.title for each in await columns.list_all(visit.database, access.repository.id)}
-    place = ProjectNames(f"/{access.repository.full_name}", titles)
+    people = await logins_of(visit.database, access)
+    place = ProjectNames(f"/{access.repository.full_name}", titles, people)
+    names = Names(each.actor for each in listed.body.activity if each.actor)
     return visit.page(
         "activity/activity.html",
         access=access,
-        entries=[_entry(place, each) for each in listed.body.activity],
+        entries=[_entry(place, names, each) for each in listed.body.activity],
         given=defaultdict(str, given),
         kinds={name: gettext(label) for name, label in KINDS.items()},
-        people=await logins_of(visit.database, access),
+        people=people,
         more=paging.next_page(listed.headers),
         first=paging.with_query(visit, cursor=None),
     )
 
 
-def _entry(place: ProjectNames, each: ActivityShape) -> ActivityEntry:
-    who = each.actor.login if each.actor else None
-    words = sentence(place, who, each.event, each.action, msgspec.json.decode(each.payload), published=each.published)
+def _entry(place: ProjectNames, names: Names, each: ActivityShape) -> ActivityEntry:
+    who, payload = each.actor, msgspec.json.decode(each.payload)
+    named = names(who) if who else None
+    words = sentence(place, named, each.event, each.action, payload, published=each.published)
     return ActivityEntry(each.id, who, words, each.event, each.action, parse_rfc3339(each.created_at))
 
 

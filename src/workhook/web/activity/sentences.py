@@ -146,10 +146,12 @@ def found_in(payload: object, *names: str) -> str:
 
 
 class ProjectNames(NamedTuple):
-    """The project in which it happened: its address, and the titles of its columns by their ids."""
+    """The project in which it happened: its address, the titles of its columns by their ids, and the names of its
+    people by their logins."""
 
     base: str
     columns: Mapping[str, str]
+    people: Mapping[str, str] = {}
 
 
 def sentence(
@@ -165,7 +167,7 @@ def sentence(
         return Markup(gettext(_PUBLISHED)) % named  # noqa: S704  # facts are escaped
     facts = {
         "who": bold.format(who or "Workhook"),
-        "what": _what(place.base, event, action, payload),
+        "what": _what(place, event, action, payload),
         "to": bold.format(found_in(payload, event, "column", "title")),
         "from": bold.format(place.columns.get(found_in(payload, "changes", "column_id", "from"), "…")),
         "fields": ", ".join(gettext(_FIELDS[name]) for name in _changed(payload)),
@@ -200,14 +202,16 @@ _TITLES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def _what(base: str, event: str, action: str | None, payload: Any) -> Markup:
+def _what(place: ProjectNames, event: str, action: str | None, payload: Any) -> Markup:
     """The title of the thing, which leads to its page while there is one."""
     from markupsafe import Markup
 
     title = found_in(payload, event, *_TITLES.get(event, ("title",)))
     if event == "invoice":  # its name in the payload is English
         title = found_in(payload, event, "invoice_number") or gettext("(draft)")
-    address = _address(base, event, payload)
+    if event == "member":
+        title = place.people.get(title, title)
+    address = _address(place.base, event, payload)
     is_gone = action == "deleted" and event in ("task", "file")
     form = (
         Markup('<a href="{address}"><bdi>{title}</bdi></a>')

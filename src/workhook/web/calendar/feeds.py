@@ -10,6 +10,7 @@ from workhook.http.operations import PAGES
 from workhook.identity import policy
 from workhook.identity.schemas import Actor
 from workhook.web.frame import paging
+from workhook.web.frame.names import called
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.access import Access, find_access
@@ -32,7 +33,7 @@ async def page_calendar_feed(call: Call) -> Answer:
         access = await find_access(call.database, actor, found.project_id)
         name, tasks = access.repository.title, await queries.list_project_due(call.database, access, now_ms())
     else:
-        name = gettext("Deadlines of %(person)s") % {"person": found.user.login}
+        name = gettext("Deadlines of %(person)s") % {"person": called(found.user)}
         tasks = await queries.list_own_due(call.database, found.user, now_ms())
     body = ical.calendar_bytes(name, tasks, base=call.base_for_others)
     headers = {"Cache-Control": "private, no-cache", "Content-Disposition": 'attachment; filename="calendar.ics"'}

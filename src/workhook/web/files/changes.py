@@ -1,4 +1,4 @@
-"""The forms that give files and folders another title, and files another folder."""
+"""The forms that give files and folders another title, and files another folder, or hide them from clients."""
 
 from __future__ import annotations
 
@@ -40,6 +40,26 @@ async def rename_file(visit: Visit) -> Answer:
     undo = Undo(f"{files_address(visit)}/{found.id}/rename", {"title": before.title, **_where_from(visit)})
     text = gettext("The file is called “%(title)s” now.") % {"title": edit.title}
     return visit.done(_back(visit, found.id), text, undo=undo)
+
+
+@places.post("/{owner}/{project}/files/{file_id}/sight")
+async def change_sight(visit: Visit) -> Answer:
+    """Hide a file from clients (`private` is 1), or let them see it (0)."""
+    _, found = await view.find_file(visit)
+    edit = FileEdit(private=visit.fields.get("private") == "1")
+
+    async def change(write: Write) -> File:
+        access, locked = await actions.lock_file(write.tx, write.actor, found.id)
+        await edits.edit_file(write, access, locked, edit, links=links_of(write.call))
+        return locked
+
+    before = await visit.change(change)
+    was = {"private": "1" if before.private else "0", **_where_from(visit)}
+    undo = Undo(f"{files_address(visit)}/{found.id}/sight", was)
+    text = (
+        gettext("“%(title)s” is hidden from clients now.") if edit.private else gettext("Clients see “%(title)s” now.")
+    )
+    return visit.done(_back(visit, found.id), text % {"title": before.title}, undo=undo)
 
 
 @places.post("/{owner}/{project}/folders/{folder_id}/rename")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,6 +17,7 @@ from workhook.http.parameters import TITLE_MAX_CHARS
 from workhook.storage.blobs import BlobMissing
 from workhook.web.frame.places import Visit
 from workhook.work.access import Access
+from workhook.work.activity.editors import LastEdit, Noun, find_last_edits
 from workhook.work.comments import actions as comments
 from workhook.work.comments.markup import clean
 from workhook.work.comments.schemas import FileComment, Reply
@@ -50,10 +52,13 @@ class FolderPage(msgspec.Struct, frozen=True):
 
 
 class Comments(msgspec.Struct, frozen=True):
-    """Some of the comments on a file, the newest last. `later`: what the next page begins behind."""
+    """Some of the comments on a file, the newest last. `later`: what the next page begins behind. `edits` and
+    `reply_edits`: who changed them last, by their ids as texts."""
 
     shown: Sequence[FileComment]
     later: int | None
+    edits: Mapping[str, LastEdit] = {}
+    reply_edits: Mapping[str, LastEdit] = {}
 
 
 async def read_folder(visit: Visit, access: Access) -> FolderPage:
@@ -108,7 +113,20 @@ async def read_comments(visit: Visit, file: File) -> Comments:
     )
     listed = list(found)
     later = listed[COMMENTS_MAX - 1].id if len(listed) > COMMENTS_MAX else None
-    return Comments([_as_seen(access, each) for each in listed[:COMMENTS_MAX]], later)
+    shown = [_as_seen(access, each) for each in listed[:COMMENTS_MAX]]
+    replies = [reply for each in shown for reply in each.comments]
+    edits, reply_edits = await asyncio.gather(
+        _last_edits(visit, access, "file_comment", shown), _last_edits(visit, access, "file_comment_reply", replies)
+    )
+    return Comments(shown, later, edits, reply_edits)
+
+
+async def _last_edits(
+    visit: Visit, access: Access, noun: Noun, written: Sequence[FileComment] | Sequence[Reply]
+) -> Mapping[str, LastEdit]:
+    if all(each.updated_at == each.created_at for each in written):
+        return {}
+    return await find_last_edits(visit.database, access.repository.id, noun)
 
 
 def _as_seen(access: Access, comment: FileComment) -> FileComment:

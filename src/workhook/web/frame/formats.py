@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from workhook.core.clock import now_ms, to_seconds_text
 from workhook.core.errors import shown
-from workhook.web.frame import texts
+from workhook.web.frame import names, texts
 from workhook.web.frame.texts import gettext
 from workhook.work.timesheets import rules
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
+_WORD = re.compile(r"[^\W_]+")
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 _ADDRESS = re.compile(r"""(https?://[^\s<>"']{1,2000}[^\s<>"'.,;:!?)\]])""")
 AMOUNT_DECIMALS = 2
@@ -159,8 +160,8 @@ def file_size(count: int) -> str:
 
 
 def initials(name: str) -> str:
-    """One or two letters that stand for somebody without a picture."""
-    words = name.split() or ["?"]
+    """One or two letters that stand for somebody without a picture. Signs are no letters."""
+    words: list[str] = _WORD.findall(name) or ["?"]
     return (words[0][:1] + (words[-1][:1] if len(words) > 1 else words[0][1:2])).upper()
 
 
@@ -203,6 +204,8 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "task_credits": task_credits,
     "initials": initials,
     "hue": hue,
+    "called": names.called,
+    "tint": names.tint,
     "day": day,
     "linked": linked,
     "since": since,

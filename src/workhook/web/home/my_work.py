@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from workhook.core.clock import now_ms
 from workhook.http.calls import Answer, Call
+from workhook.identity.queries import is_in_organization
 from workhook.web.frame.places import Visit, visit_of
 from workhook.web.frame.sessions import sign_in_redirect, signed_in
 from workhook.web.people.invited import find_invitations
@@ -57,6 +58,7 @@ async def my_work(visit: Visit) -> Answer:
         invoices=due[:INVOICES_MAX],
         more_invoices=len(due) > INVOICES_MAX,
         now=now,
+        may_make=bool(projects) or await is_in_organization(reader, user.id),
         is_guest=bool(projects) and all(each.repository.role is None for each in projects),
         more_projects=len(projects) > PROJECTS_MAX,
     )

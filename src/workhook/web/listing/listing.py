@@ -6,6 +6,7 @@ from collections import defaultdict
 
 from workhook.http.calls import Answer
 from workhook.web.frame import paging
+from workhook.web.frame.names import Names
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.listing import edits, view
@@ -62,7 +63,7 @@ async def choose_people(visit: Visit) -> Answer:
         access=access,
         task=task,
         assigned=assigned,
-        people=list(dict.fromkeys([*assigned, *await logins_of(visit.database, access)])),
+        people={**Names(task.assignees).by_login, **await logins_of(visit.database, access)},
         back=visit.query("back"),
         group=visit.query("group"),
     )

@@ -11,6 +11,7 @@ from workhook.core import json
 from workhook.core.clock import DAY_MS, now_ms, to_seconds_text
 from workhook.http import lists, parameters
 from workhook.web.frame import paging
+from workhook.web.frame.names import Names
 from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.access import Access
@@ -111,6 +112,9 @@ def _grouped(rows: Sequence[TaskRow], by: str, now: int) -> list[Group]:
     keys = _KEYS.get(by)
     if keys is None:
         return [Group(None, rows)] if rows else []
+    names: dict[str, str] = {}
+    if by == "person":
+        names = Names(person for row in rows for person in row.task.assignees).by_login
     found: dict[str, list[TaskRow]] = {}
     for row in rows:
         for key in keys(row, now):
@@ -118,8 +122,8 @@ def _grouped(rows: Sequence[TaskRow], by: str, now: int) -> list[Group]:
     if by == "deadline":
         order = [key for key in _SPANS if key in found]
     else:
-        order = sorted(found, key=lambda key: (key == "", key.casefold()))
-    return [Group(_heading(by, key), found[key]) for key in order]
+        order = sorted(found, key=lambda key: (key == "", (names.get(key) or key).casefold()))
+    return [Group(_heading(by, names.get(key, key)), found[key]) for key in order]
 
 
 _SPANS = ("overdue", "today", "week", "later", "none", "done")

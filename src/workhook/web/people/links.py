@@ -25,6 +25,7 @@ from workhook.identity.schemas import Account
 from workhook.identity.signin import passwords, throttle
 from workhook.storage import Transaction
 from workhook.storage.database import UniqueViolation
+from workhook.web.frame.names import called
 from workhook.web.frame.places import Places, Visit, visit_of
 from workhook.web.frame.refusals import in_words
 from workhook.web.frame.render import page
@@ -180,7 +181,7 @@ async def accept(visit: Visit) -> Answer:
         await visit.change(lambda write: links.accept(write, token))
     except Conflict as problem:
         return await _for_visitor(visit, invitation, problem.message)
-    place = invitation.repository.title if invitation.repository else invitation.account.login
+    place = invitation.repository.title if invitation.repository else called(invitation.account)
     return visit.done(_leads_to(invitation), gettext("You are in %(place)s now.") % {"place": place})
 
 

@@ -16,15 +16,19 @@ from workhook.identity.queries import key_of
 from workhook.identity.schemas import Organization
 from workhook.storage.pages import Page
 from workhook.web.frame.flash import Undo
+from workhook.web.frame.names import called
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.people.made import MadeLink, link_page, made_link, renewed_link
 from workhook.work.invitations import organization as api
+from workhook.work.projects.listing import list_newest
+from workhook.work.projects.schemas import Project
 
 places = Places("people")
 
 PER_PAGE = 50
 INVITATIONS_MAX = 200
+PROJECTS_MAX = 50
 _API_ROLES = {"owner": "admin", "member": "member"}
 
 
@@ -47,7 +51,9 @@ async def _page(visit: Visit, place: Organization, form: InviteForm | None = Non
     page = Page(PER_PAGE, (number - 1) * PER_PAGE)
     found, total = await list_people(visit.database, place.account.id, page)
     waiting: list[Invitation] = []
+    projects: list[Project] = []
     if place.role == "owner":
+        projects = await list_newest(visit.database, visit.actor, limit=PROJECTS_MAX + 1, account_id=place.account.id)
         waiting, _ = await invitations.list_of_organization(
             visit.database, place.account, visit.actor.user, Page(INVITATIONS_MAX)
         )
@@ -60,6 +66,8 @@ async def _page(visit: Visit, place: Organization, form: InviteForm | None = Non
         number=number,
         more=number * PER_PAGE < total,
         waiting=waiting,
+        projects=[each for each in projects[:PROJECTS_MAX] if not each.archive],
+        more_projects=len(projects) > PROJECTS_MAX,
         form=form or InviteForm(),
         faults=form.faults if form else [],
     )
@@ -97,7 +105,9 @@ async def _invite(visit: Visit, write: Write, place: Organization) -> tuple[str,
         said = gettext("%(address)s is invited. The invitation waits on the start page of whoever has this address.")
         return said % {"address": who}, made
     if await find_member(write.tx, place.account.id, who) is not None:
-        raise fault("who", gettext("%(login)s is in %(place)s already.") % {"login": who, "place": place.account.login})
+        raise fault(
+            "who", gettext("%(login)s is in %(place)s already.") % {"login": who, "place": called(place.account)}
+        )
     try:
         person = (await api.find_user(write, who)).account
         login = person.login
@@ -105,7 +115,7 @@ async def _invite(visit: Visit, write: Write, place: Organization) -> tuple[str,
     except NotFound:
         raise fault("who", gettext("There is nobody with the login “%(login)s”.") % {"login": who}) from None
     if membership.state != "pending":
-        return gettext("%(login)s is a member now.") % {"login": login}, None
+        return gettext("%(login)s is a member now.") % {"login": called(person)}, None
     pending = await invitations.find_pending(write.tx, place.account, person, write.actor.user)
     return gettext("%(login)s is invited.") % {"login": login}, pending
 
@@ -133,7 +143,7 @@ async def change_role(visit: Visit) -> Answer:
     undo = None
     if before.account.id != visit.actor.user.id:  # who gave up the role cannot take it back
         undo = Undo(f"{_address(visit)}/{before.account.login}/role", {"role": before.role})
-    return visit.done(_address(visit), text % {"login": before.account.login}, undo=undo)
+    return visit.done(_address(visit), text % {"login": called(before.account)}, undo=undo)
 
 
 @places.get("/{owner}/people/{login}/remove")
@@ -161,8 +171,8 @@ async def remove(visit: Visit) -> Answer:
     except Invalid as problem:
         return visit.page("people/remove.html", status=422, place=place, member=member, faults=problem.reasons)
     if key_of(login) == key_of(visit.actor.user.login):
-        return visit.done("/", gettext("You left %(place)s.") % {"place": place.account.login})
-    return visit.done(_address(visit), gettext("%(login)s was removed.") % {"login": member.account.login})
+        return visit.done("/", gettext("You left %(place)s.") % {"place": called(place.account)})
+    return visit.done(_address(visit), gettext("%(login)s was removed.") % {"login": called(member.account)})
 
 
 @places.post("/{owner}/people/invitations/{invitation_id}/link")

@@ -15,7 +15,7 @@ from workhook.storage.pages import Page
 from workhook.web.frame import paging
 from workhook.web.frame.places import Visit
 from workhook.work.access import Access
-from workhook.work.clients.api import list_clients
+from workhook.work.clients.api import list_client_names, list_clients
 
 SHOWN_MAX = 100
 
@@ -64,6 +64,7 @@ async def settings_page(visit: Visit, access: Access, form: RefusedForm | None =
         waiting=waiting,
         invited_clients=invited_clients,
         clients=clients.body.clients,
+        client_names=await list_client_names(reader, access, SHOWN_MAX),
         more_clients=bool(clients.headers),
         form=form or RefusedForm(),
         faults=form.faults if form else [],

@@ -10,10 +10,12 @@ from workhook.http.calls import Answer
 from workhook.storage import Row
 from workhook.web.activity.activity import ActivityEntry
 from workhook.web.activity.sentences import ProjectNames, found_in, sentence
+from workhook.web.frame.names import called
 from workhook.web.frame.places import Places, Visit
 from workhook.web.tasks.task import address
 from workhook.work.activity.task_history import read_task_history
 from workhook.work.columns import api as columns
+from workhook.work.people import person_of_row
 from workhook.work.tasks.actions import get_task
 
 places = Places("task_history")
@@ -44,7 +46,9 @@ async def task_history(visit: Visit) -> Answer:
 
 def _entry(place: ProjectNames, row: Row, payload: Any) -> tuple[ActivityEntry, str]:
     """The line, and the id of the task that it is about."""
-    event, who = row["name"], row["user_login"]
+    event, who = row["name"], person_of_row(row) if row["user_id"] is not None else None
     about = found_in(payload, "task", "id") if event == "task" else found_in(payload, event, "task", "id")
-    words = sentence(place, who, event, row["action"], payload, published=bool(row["published"]))
+    words = sentence(
+        place, called(who) if who else None, event, row["action"], payload, published=bool(row["published"])
+    )
     return ActivityEntry(row["id"], who, words, event, row["action"], row["created_at"]), about

@@ -14,6 +14,7 @@ from workhook.identity.context import Write
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.formats import day
 from workhook.web.frame.markdown import Prose
+from workhook.web.frame.names import Names
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.tasks.view import DONE, OPEN, digest, read_task
@@ -53,7 +54,8 @@ async def _show(visit: Visit, *, status: int = 200, conflict: str = "") -> Answe
         yours=yours,
         task=shown.task,
         here=address(visit),
-        logins=logins,
+        people=Names(shown.people).by_login,
+        names=shown.names,
         prose=Prose(logins, visit.actor.user.login),
         link=f"{visit.call.base_for_others.removesuffix(visit.call.prefix)}{address(visit)}",
     )

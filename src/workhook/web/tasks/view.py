@@ -13,7 +13,9 @@ from workhook.core.clock import now_ms
 from workhook.http.lists import Found
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader
+from workhook.web.frame.names import Names
 from workhook.work.access import Access
+from workhook.work.activity.editors import LastEdit, find_last_edits
 from workhook.work.columns import api as columns
 from workhook.work.columns.schemas import Column
 from workhook.work.comments.actions import list_task_comments
@@ -63,6 +65,8 @@ class TaskView(msgspec.Struct, frozen=True):
     more_timesheets: bool
     may_write: bool
     may_edit: bool
+    edits: Mapping[str, LastEdit]
+    """Of the comments, by their ids as texts."""
 
     @property
     def is_late(self) -> bool:
@@ -72,6 +76,12 @@ class TaskView(msgspec.Struct, frozen=True):
     @property
     def spent_ms(self) -> int:
         return sum(spent for _, spent in self.timesheets)
+
+    @property
+    def names(self) -> Names:
+        """How the people of the page are told from one another."""
+        writers = [*(each.user for each in self.comments), *(each.user for each, _ in self.timesheets)]
+        return Names([*self.people, *self.task.assignees, *writers])
 
     def digest(self, name: str) -> str:
         return digest(self.task, name)
@@ -113,7 +123,14 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
         more_timesheets=times.cut or len(times) > TIMESHEETS_MAX,
         may_write=access.may_write,
         may_edit=access.may_change(task.user_id),
+        edits=await _read_edits(reader, access, comments),
     )
+
+
+async def _read_edits(reader: Reader, access: Access, comments: Sequence[TaskComment]) -> Mapping[str, LastEdit]:
+    if all(each.updated_at == each.created_at for each in comments):
+        return {}
+    return await find_last_edits(reader, access.repository.id, "task_comment")
 
 
 async def _read_times(reader: Reader, access: Access, task_id: str) -> Found[Timesheet]:

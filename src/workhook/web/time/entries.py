@@ -17,6 +17,7 @@ from workhook.web.time.days import field_text, moment_text, read_duration, zone_
 from workhook.web.time.own import own_page
 from workhook.web.time.week import open_tasks
 from workhook.work.access import Access
+from workhook.work.activity.editors import find_last_edits
 from workhook.work.timesheets import api, queries
 from workhook.work.timesheets.reports import zone_of
 from workhook.work.timesheets.schemas import Timesheet, TimesheetCreate, TimesheetEdit
@@ -80,6 +81,7 @@ async def show_entry(visit: Visit) -> Answer:
         end=field_text(timesheet.times.end, zone),
         can_undo=_undo(visit, timesheet) is not None,
         return_to=_back(visit, visit.query("return_to")),
+        edits=await find_last_edits(visit.database, access.repository.id, "timesheet"),
     )
 
 

@@ -7,6 +7,7 @@ from datetime import date
 from typing import Literal, NamedTuple
 
 from workhook.identity.schemas import Repository
+from workhook.web.frame.names import called
 from workhook.web.time.days import DAYS, Week, day_of
 from workhook.work.people import PersonShape
 from workhook.work.timesheets import rules
@@ -90,7 +91,7 @@ def _row(one: Timesheet, by: By, cells: Sequence[int]) -> GridRow:
 
 
 _KEYS: dict[By, tuple[Callable[[Timesheet], object], Callable[[Timesheet], str]]] = {
-    "person": (lambda each: each.user.id, lambda each: each.user.login),
+    "person": (lambda each: each.user.id, lambda each: called(each.user)),
     "project": (lambda each: each.repository.id, lambda each: each.repository.title),
     "task": (
         lambda each: each.task.id if each.task else "",

@@ -13,6 +13,7 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.time.days import day_of, field_text, read_day, week_of, zone_name
 from workhook.web.time.grid import By, days_of, entries_of, grid_of
 from workhook.work.access import Access
+from workhook.work.activity.editors import find_last_edits
 from workhook.work.tasks import listing
 from workhook.work.tasks.schemas import Task
 from workhook.work.timesheets import queries
@@ -36,12 +37,13 @@ async def week(visit: Visit) -> Answer:
     today = day_of(now, zone)
     shown = week_of(read_day(visit.query("week")) or today, zone)
     user, by = visit.query("user"), _by(visit)
-    found, running, tasks = await asyncio.gather(
+    found, running, tasks, edits = await asyncio.gather(
         queries.list_started(
             visit.database, access, shown.since_ms, shown.to_ms, limit=ENTRIES_MAX + 1, user=user or None
         ),
         queries.list_running(visit.database, access, limit=RUNNING_MAX),
         open_tasks(visit.database, access),
+        find_last_edits(visit.database, access.repository.id, "timesheet"),
     )
     entries = entries_of(found[:ENTRIES_MAX], now)
 
@@ -65,6 +67,7 @@ async def week(visit: Visit) -> Answer:
         more=len(found) > ENTRIES_MAX or found.cut,
         running=entries_of(running, now),
         tasks=tasks,
+        edits=edits,
         an_hour_ago=field_text(now - _HOUR_AGO_MS, zone),
         link=link,
     )

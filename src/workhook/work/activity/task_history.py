@@ -21,6 +21,7 @@ from workhook.storage.metadata import big
 from workhook.work.access import Access
 from workhook.work.activity.queries import PAGE_BYTES, moments
 from workhook.work.pages import per_dialect
+from workhook.work.people import NOBODY_ELSE, person_columns
 from workhook.work.tasks.schemas import Task
 
 LOOKS_AT_MOST = 1_000
@@ -67,7 +68,7 @@ def _about_task(dialect: str) -> sa.Select[Any]:
         .where(find(row.c.payload, needle) > _ZERO)
     )
     page = order.page(found, newest_first=True).join(accounts, accounts.c.id == events.c.actor_id, isouter=True)
-    return page.add_columns(accounts.c.login.label("user_login"))
+    return page.add_columns(*person_columns(NOBODY_ELSE))
 
 
 _REACH = per_dialect(_reach)

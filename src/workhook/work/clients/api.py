@@ -181,6 +181,22 @@ async def list_clients(call: Call, project_id: str, query: lists.ListQuery) -> L
     return Listed(ClientsAnswer([to_response(each) for each in page]), headers)
 
 
+_names = (
+    sa.select(clients.c.id, _person.c.name)
+    .join_from(clients, _person, _person.c.id == clients.c.user_id)
+    .where(clients.c.repository_id == big("repository_id"))
+    .order_by(clients.c.id)
+    .limit(big("limit"))
+)
+
+
+async def list_client_names(reader: Reader, access: Access, limit: int) -> dict[str, str | None]:
+    """What the first clients of a project are called, by the ids of the clients. Raises `Forbidden` for a client."""
+    access.require_member("see who else is a client")
+    rows = await reader.fetch_all(_names, {"repository_id": access.repository.id, "limit": limit})
+    return {row["id"]: row["name"] for row in rows}
+
+
 def _client_of(row: Row) -> Client:
     return _read(row, row["client_username"])
 

@@ -132,9 +132,10 @@ async def get_file(call: Call, file_id: str) -> FileAnswer:
 
 @routes.patch("/files/{id}")
 async def edit_file(write: Write, file_id: str, edit: FileEdit) -> FileAnswer:
-    """Rename a file, or move it to another folder.
+    """Rename a file, move it to another folder, or change whether clients see it.
 
-    A client changes only files that it uploaded itself. The name under which a download is saved stays.
+    A client changes only files that it uploaded itself, and not whether they are private. The logo of issued invoices
+    cannot be made private (409 `has_invoices`). The name under which a download is saved stays.
     """
     access, file = await actions.lock_file(write.tx, write.actor, file_id)
     links = links_of(write.call)

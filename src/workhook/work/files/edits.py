@@ -1,4 +1,4 @@
-"""Changes of files and folders that are there: another title, another folder."""
+"""Changes of files and folders that are there: another title, another folder, and whether clients see them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from workhook.work.access import Access
 from workhook.work.files.actions import find_place, lock_files
 from workhook.work.files.links import Links
 from workhook.work.files.schemas import File, FileEdit, Folder, FolderEdit, file_to_response, files, folders
+from workhook.work.invoices import issued
 from workhook.work.record_events import RecordEvent, differences, publish_event, publish_events
 from workhook.work.schemas import if_set
 
@@ -23,7 +24,10 @@ _update_file = (
     sa.update(files)
     .where(files.c.id == sa.bindparam("file_id"))
     .values(
-        title=sa.bindparam("title"), folder_id=sa.bindparam("folder_id", type_=sa.Text()), updated_at=big("updated_at")
+        title=sa.bindparam("title"),
+        folder_id=sa.bindparam("folder_id", type_=sa.Text()),
+        private=sa.bindparam("private"),
+        updated_at=big("updated_at"),
     )
 )
 _update_folder = (
@@ -43,7 +47,12 @@ async def edit_file(write: Write, access: Access, file: File, edit: FileEdit, *,
         folder = None
     elif not isinstance(edit.folder, UnsetType):
         _, folder = await find_place(write.tx, write.actor, access.repository.project_id, edit.folder)
-    after = msgspec.structs.replace(file, title=if_set(edit.title, file.title), folder=folder)
+    private = if_set(edit.private, file.private)
+    if private != file.private:
+        access.require_member("make files private")
+    if private and not file.private:
+        await issued.require_not_logo(write.tx, access.repository.id, file.id, verb="made private")
+    after = msgspec.structs.replace(file, title=if_set(edit.title, file.title), folder=folder, private=private)
     [record] = await _write_files(write, access, [(file, after)], links)
     return record
 
@@ -58,7 +67,7 @@ async def _write_files(
         if after != before:
             after = msgspec.structs.replace(after, updated_at=max(write.now, before.updated_at + 1))
             values = {"file_id": after.id, "title": after.title, "folder_id": after.folder and after.folder.id}
-            rows.append({**values, "updated_at": after.updated_at})
+            rows.append({**values, "private": after.private, "updated_at": after.updated_at})
             record = file_to_response(after, links)
             changes = differences(shown, record)
             events.append(RecordEvent(access.repository, "file", "edited", record, changes))

@@ -28,10 +28,12 @@ class FileCreate(msgspec.Struct):
 
 
 class FileEdit(msgspec.Struct):
-    """Fields that are absent stay as they are. `folder` null: in no folder."""
+    """Fields that are absent stay as they are. `folder` null: in no folder. `private`: clients do not see the file, and
+    cannot set it."""
 
     title: Title | UnsetType = UNSET
     folder: _FolderId | UnsetType | None = UNSET
+    private: bool | UnsetType = UNSET
 
 
 class FileQuery(ListQuery):

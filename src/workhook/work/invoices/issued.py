@@ -85,17 +85,18 @@ async def require_none_of_tasks(tx: Transaction, names: Mapping[str, str]) -> No
         _require_none(f"{names[first]} is on issued invoices", of_first, remedy)
 
 
-async def require_not_logo(tx: Transaction, repository_id: int, file_id: str) -> None:
-    """Before a file of the project is deleted, which is on its invoices if it is its avatar. Raises `Conflict`."""
+async def require_not_logo(tx: Transaction, repository_id: int, file_id: str, *, verb: str = "deleted") -> None:
+    """Before a file of the project is deleted or made private, which is on its invoices if it is its avatar. Raises
+    `Conflict`."""
     rows = await tx.fetch_all(_of_logo, {"repository_id": repository_id, "file_id": file_id})
-    _require_none("The file is the logo of issued invoices", rows, "give the project another avatar first")
+    _require_none("The file is the logo of issued invoices", rows, "give the project another avatar first", verb)
 
 
-def _require_none(why: str, rows: Sequence[Row], remedy: str) -> None:
+def _require_none(why: str, rows: Sequence[Row], remedy: str, verb: str = "deleted") -> None:
     if rows:
         named = ", ".join(row["invoice_number"] for row in rows[:NAMED_MAX])
         more = " and more" if len(rows) > NAMED_MAX else ""
-        message = f"{why} ({named}{more}), so it cannot be deleted; {remedy}."
+        message = f"{why} ({named}{more}), so it cannot be {verb}; {remedy}."
         raise Conflict(message, code="has_invoices")
 
 

@@ -1,0 +1,50 @@
+"""What pages call people: by their names, and by their logins too where two have the same name."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+
+def called(person: Any) -> str:
+    """The name of a person, an organization or a client; the login of one that has no name."""
+    name = person.get("name") if isinstance(person, dict) else getattr(person, "name", None)
+    return str(name or login_of(person))
+
+
+def login_of(person: Any) -> str:
+    """Of whatever has one; a text is a login itself."""
+    if isinstance(person, str):
+        return person
+    if isinstance(person, dict):
+        return str(person["login"])
+    return str(person.login if hasattr(person, "login") else person.username)
+
+
+def tint(person: Any) -> int:
+    """Which of twelve colours (`hue-0` to `hue-11`) stands for a person. Accounts that were made one after the other
+    have different ones."""
+    number = getattr(person, "id", None)
+    return number * 5 % 12 if isinstance(number, int) else sum(login_of(person).encode()) % 12
+
+
+class Names:
+    """How the people of one page are told from one another: whoever shares a name is called by the login, too."""
+
+    def __init__(self, people: Iterable[Any]) -> None:
+        by_login = {login_of(each): called(each) for each in people}
+        often = Counter(name.casefold() for name in by_login.values())
+        self._shared = {name for name, count in often.items() if count > 1}
+        self.by_login = {login: self._name(login, name) for login, name in by_login.items()}
+
+    def __call__(self, person: Any) -> str:
+        """The name of a person who is, or is not, one of these."""
+        login, name = login_of(person), called(person)
+        if login in self.by_login:
+            return self.by_login[login]
+        taken = name.casefold() in {each.casefold() for each in self.by_login.values()}
+        return f"{name} ({login})" if taken else self._name(login, name)
+
+    def _name(self, login: str, name: str) -> str:
+        return f"{name} ({login})" if name.casefold() in self._shared and name != login else name

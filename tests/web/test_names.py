@@ -1,0 +1,169 @@
+"""People and organizations are called by their names; what somebody else changed says so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.harness.server import Server
+from tests.web.studio import Studio, open_studio, page_of, send, text_of, undo
+from workhook.web.frame.formats import initials
+from workhook.web.frame.names import Names, called, tint
+from workhook.work.people import person_of_values
+
+
+@pytest.fixture
+def studio(server: Server) -> Iterator[Studio]:
+    with open_studio(server) as studio:
+        yield studio
+
+
+def call_member(studio: Studio, name: str) -> None:
+    assert send(studio.member, "/settings/profile", name=name).status_code == 303
+
+
+def options(page: str, field: str) -> dict[str, str]:
+    """What a select of a page offers: values, and what is read."""
+    select = page[page.index(f'id="{field}"') :]
+    found = re.findall(r'<option value="([^"]*)"[^>]*>([^<]*)</option>', select[: select.index("</select>")])
+    return {value: text for value, text in found if value}
+
+
+def test_a_login_stands_beside_a_name_that_two_have() -> None:
+    mara, jonas = person_of_values(1, "mara", None, None, None, "Mara"), person_of_values(2, "jonas", None, None, None)
+    other = person_of_values(3, "mallory", None, None, None, "mara")
+    assert [called(mara), called(jonas)] == ["Mara", "jonas"]
+    assert Names([mara, jonas]).by_login == {"mara": "Mara", "jonas": "jonas"}
+    assert Names([mara, other]).by_login == {"mara": "Mara (mara)", "mallory": "mara (mallory)"}
+    assert Names([mara])(other) == "mara (mallory)", "who is not one of them does not pass for one"
+    assert tint(mara) != tint(jonas)
+
+
+def test_initials_are_letters() -> None:
+    assert [initials(name) for name in ("Mara Lind", "M<b>ax", "(o)", "ada", "Ölçer Ünal", "🦄")] == [
+        "ML", "MA", "O", "AD", "ÖÜ", "?",
+    ]  # fmt: skip
+
+
+def test_people_are_called_by_their_names_everywhere(studio: Studio) -> None:
+    call_member(studio, "Jonas Müller")
+    login = studio.team.member.login
+    task = studio.add_task(studio.add_column("To do"), "Logo", assignees=[login])
+    path = f"{studio.base}/tasks/{task}"
+    assert send(studio.member, f"{path}/comments", text="Hello").status_code == 303
+    for place, field in (("", "filter-assignee"), ("/list", "filter-assignee"), ("/activity", "filter-actor")):
+        page = page_of(studio.owner, studio.base + place)
+        assert options(page, field)[login] == "Jonas Müller", place
+    for place in ("", "/list", "/activity", f"/tasks/{task}", f"/tasks/{task}/history"):
+        page = page_of(studio.owner, studio.base + place)
+        assert ">JM</span>" in page, place
+    words = text_of(page_of(studio.owner, path))
+    assert "JM Jonas Müller" in words
+    assert login not in words
+    assert "Jonas Müller commented on" in text_of(page_of(studio.owner, f"{studio.base}/activity"))
+
+
+def test_the_api_and_events_say_no_more_of_people_than_before(studio: Studio) -> None:
+    call_member(studio, "Jonas Müller")
+    task = studio.add_task(studio.add_column("To do"), "Logo", assignees=[studio.team.member.login])
+    [person] = studio.task(task)["assignees"]
+    assert set(person) == {"id", "login", "username", "email", "avatar"}
+    assert "Jonas" not in str(studio.call("GET", f"{studio.project}/activity"))
+
+
+def test_the_organization_is_called_by_its_name(studio: Studio) -> None:
+    crumbs = re.compile(rf'<a href="/{studio.team.world.organization}"[^>]*>Acme</a>')
+    for path in (
+        studio.base,
+        f"{studio.base}/settings",
+        f"{studio.base}/time",
+        f"/{studio.team.world.organization}/people",
+    ):
+        assert crumbs.search(page_of(studio.owner, path)), path
+    assert "Everybody in Acme works here" in text_of(page_of(studio.owner, f"{studio.base}/settings"))
+
+
+def test_a_comment_that_somebody_else_changed_says_who_did(studio: Studio) -> None:
+    task = studio.add_task(studio.add_column("To do"), "Logo")
+    path = f"{studio.base}/tasks/{task}"
+    made = studio.call("POST", f"/tasks/{task}/task_comments", text="I pay 50")["task_comment"]["id"]
+    own = studio.call("POST", f"/tasks/{task}/task_comments", text="Mine")["task_comment"]["id"]
+    assert "edited" not in text_of(page_of(studio.client, path))
+    call_member(studio, "Jonas Müller")
+    assert send(studio.member, f"{path}/comments/{made}/edit", text="I pay 500").status_code == 303
+    studio.call("PATCH", f"/task_comments/{own}", text="Still mine")
+    for browser in (studio.owner, studio.client):
+        page = page_of(browser, path)
+        [first, second] = re.split(r'<li id="comment-', page)[1:]
+        assert "edited by <bdi>Jonas Müller</bdi>" in first
+        assert "edited <time" in second
+
+
+def test_a_changed_file_comment_and_reply_say_so(studio: Studio) -> None:
+    answer = studio.api.post(f"/api/v1{studio.project}/files", files={"file": ("a.txt", b"x", "text/plain")})
+    file = answer.json()["file"]["id"]
+    comment = studio.call("POST", f"/files/{file}/file_comments", text="As agreed")["id"]
+    reply = studio.call("POST", f"/file_comments/{comment}/comments", body="Good")["comment"]["id"]
+    place = f"{studio.base}/files/{file}"
+    send(studio.member, f"{place}/comments/{comment}/edit", text="Not agreed")
+    send(studio.member, f"{place}/comments/{comment}/replies/{reply}/edit", body="Bad")
+    page = page_of(studio.client, place)
+    assert page.count(f"edited by <bdi>{studio.team.member.login}</bdi>") == 2
+
+
+def test_time_that_somebody_else_changed_says_who_did(studio: Studio) -> None:
+    task = studio.add_task(studio.add_column("To do"), "Logo")
+    entry = studio.call("POST", f"{studio.project}/timesheets", task_id=task, duration=60_000)["timesheet"]["id"]
+    studio.call("PATCH", f"/timesheets/{entry}", notes="mine")
+    week, own = f"{studio.base}/time", f"{studio.base}/time/{entry}"
+    assert "changed by" not in text_of(page_of(studio.owner, week))
+    send(studio.member, f"{own}/edit", task_id=task, notes="yours")
+    for path in (week, own):
+        assert f"changed by <bdi>{studio.team.member.login}</bdi>" in page_of(studio.owner, path), path
+
+
+def test_clients_filter_by_those_whom_they_can_assign(studio: Studio) -> None:
+    task = studio.add_task(studio.add_column("To do"), "Logo")
+    assert send(studio.client, f"{studio.base}/columns/{studio.task(task)['column']['id']}/tasks", title="Own")
+    own = next(each for each in studio.call("GET", f"{studio.project}/tasks")["tasks"] if each["title"] == "Own")
+    offered = options(page_of(studio.client, f"{studio.base}/tasks/{own['id']}"), "assign")
+    for place in ("", "/list"):
+        assert options(page_of(studio.client, studio.base + place), "filter-assignee") == offered
+    team = {studio.team.owner.login, studio.team.member.login, studio.team.client.login}
+    assert set(offered) == team
+
+
+def test_a_file_is_hidden_from_clients_and_shown_again(studio: Studio) -> None:
+    upload = {"file": ("offer.txt", b"x", "text/plain")}
+    file = studio.api.post(f"/api/v1{studio.project}/files", files=upload).json()["file"]["id"]
+    place = f"{studio.base}/files/{file}"
+    assert "Hide it from clients" in page_of(studio.member, place)
+    assert "Hide it from clients" not in page_of(studio.client, place)
+    assert send(studio.client, f"{place}/sight", private="1").status_code == 403
+    hidden = send(studio.member, f"{place}/sight", private="1")
+    assert hidden.headers["location"] == place
+    assert studio.client.get(place).status_code == 404
+    assert undo(studio.member, hidden).status_code == 303
+    assert studio.client.get(place).status_code == 200
+    send(studio.member, f"{place}/sight", private="1")
+    assert "Show it to clients" in page_of(studio.member, place)
+    send(studio.member, f"{place}/sight", private="0")
+    assert studio.call("PATCH", f"/files/{file}", private=True)["file"]["private"] is True
+
+
+def test_people_lead_to_where_clients_are_invited(studio: Studio) -> None:
+    people = f"/{studio.team.world.organization}/people"
+    link = f'href="{studio.base}/settings#clients"'
+    assert link in page_of(studio.owner, people)
+    assert link not in page_of(studio.member, people)
+
+
+def test_a_client_who_was_removed_is_not_offered_a_project(studio: Studio) -> None:
+    [client] = studio.call("GET", f"{studio.project}/clients")["clients"]
+    studio.call("DELETE", f"/clients/{client['id']}")
+    words = text_of(page_of(studio.client, "/"))
+    assert "Make a project" not in words
+    assert "You are in no project at the moment." in words
+    assert "This page is your own." in text_of(page_of(studio.client, f"/{studio.team.client.login}"))
