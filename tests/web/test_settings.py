@@ -175,9 +175,9 @@ def test_after_an_hour_the_password_is_asked_for_again(server: Server) -> None:
         age_sign_in(server, person)
         asked = "/login/confirm?return_to=%2Fsettings%2Ftokens%2Fnew"
         assert browser.get("/settings/tokens/new").headers["location"] == asked
-        assert browser.post(form.action, {**form.fields, "note": "late"}).headers["location"] == asked
+        assert browser.post(form.action, {**form.fields, "note": "belated"}).headers["location"] == asked
         assert browser.post(revoke.action, revoke.fields).headers["location"].startswith("/login/confirm")
-        assert "late" not in browser.get("/settings/tokens").text
+        assert "belated" not in browser.get("/settings/tokens").text
         before = browser.cookie
         wrong = browser.fill(asked, "/login/confirm", password="not this one")
         assert (wrong.status_code, browser.cookie) == (422, before)
@@ -185,7 +185,7 @@ def test_after_an_hour_the_password_is_asked_for_again(server: Server) -> None:
         right = browser.fill(asked, "/login/confirm", password=PASSWORD)
         assert (right.status_code, right.headers["location"]) == (303, "/settings/tokens/new")
         assert browser.cookie != before
-        make_token(browser, note="late")
+        make_token(browser, note="belated")
         assert browser.get(asked).headers["location"] == "/settings/tokens/new"  # nothing is asked for twice
         browser.client.cookies.set("workhook_session", str(before), domain="127.0.0.1", path="/")
         assert not browser.is_signed_in()  # the session from before has ended
