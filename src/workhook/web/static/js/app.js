@@ -24,6 +24,9 @@ for (const [name, controller] of Object.entries({
   copy: Copy, dialog: Dialog, keyboard: Keyboard, live: Live, menu: Menu, submit: Submit, timer: Timer, toast: Toast, when: When,
 })) application.register(name, controller)
 
+// Turbo gives up a page whose rest it is still reading, where a form is sent meanwhile: that is no error.
+window.addEventListener("unhandledrejection", (event) => { if (event.reason?.name === "AbortError") event.preventDefault() })
+
 // Controllers of one place are named by its page, and loaded with it: <meta name="controllers" content="board task">.
 const loaded = new Set()
 async function loadControllers() {
