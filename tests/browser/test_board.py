@@ -269,3 +269,11 @@ async def test_a_column_is_renamed_in_its_menu(visit: Visits, team: Team, filled
     await menu.get_by_label("Name").fill("Ideas")
     await menu.get_by_role("button", name="Save").click()
     await expect(page.get_by_role("heading", name="Ideas")).to_be_visible()
+
+
+async def test_a_new_column_is_in_sight(visit: Visits, team: Team, filled: Filled) -> None:
+    page = await visit(f"/{team.world.full_name}", team.owner, width=360)
+    field = page.get_by_label("Add a column")
+    await field.fill("Later")
+    await field.press("Enter")
+    await expect(page.get_by_role("heading", name="Later")).to_be_in_viewport(ratio=0.9)

@@ -47,6 +47,7 @@ async def test_files_are_filed(visit: Visits, team: Team) -> None:
     for title in ("Designs", "Texts"):
         await page.goto(path_of(team))
         await page.get_by_text("New folder", exact=True).click()
+        await expect(page.get_by_label("Title of the folder")).to_be_focused()
         await page.get_by_label("Title of the folder").fill(title)
         await page.get_by_role("button", name="Create the folder").click()
         await expect(page.get_by_role("heading", name=title)).to_be_visible()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -65,9 +66,9 @@ async def test_people_are_chosen_in_a_menu(visit: Visits, server: Server, team: 
     page = await visit(f"/{team.world.full_name}/list", team.owner)
     row = page.locator(f"#row-{task}-1")
     await row.locator("summary").click()
-    await row.get_by_label(team.owner.login, exact=True).check()
+    await row.get_by_label("Octo", exact=True).check()
     await row.get_by_role("button", name="Save").click()
-    await expect(row.locator("summary").get_by_role("img", name=team.owner.login)).to_be_visible()
+    await expect(row.locator("summary").get_by_role("img", name="Octo")).to_be_visible()
 
 
 async def test_filters_are_sent_as_they_are_chosen(visit: Visits, server: Server, team: Team) -> None:
@@ -120,3 +121,15 @@ async def test_a_calendar_is_subscribed_to(visit: Visits, team: Team, width: int
     await project.get_by_role("button", name="Turn the address off").click()
     await expect(page.get_by_text("The address is turned off")).to_be_visible()
     await expect(project.get_by_role("button", name="Make an address")).to_be_visible()
+
+
+@pytest.mark.parametrize("place", ["", "/list"])
+async def test_words_filter_while_they_are_typed(visit: Visits, server: Server, team: Team, place: str) -> None:
+    fill(server, team)
+    page = await visit(f"/{team.world.full_name}{place}", team.member)
+    field = page.get_by_role("searchbox", name="Words")
+    await field.press_sequentially("Logo")
+    await expect(page).to_have_url(re.compile(r"[?]q=Logo"))
+    await expect(field).to_be_focused()
+    await expect(field).to_have_value("Logo")
+    await expect(page.get_by_role("link", name="Logo", exact=True)).to_be_visible()

@@ -76,7 +76,7 @@ async def test_a_project_is_renamed_archived_and_deleted(visit: Visits, team: Te
     await page.get_by_role("button", name="Undo").click()
     await expect(page.get_by_label("Title")).to_have_value("The new homepage")
     await page.get_by_role("link", name="Delete …").click()
-    await page.get_by_label("Type website to go on").fill("website")
+    await page.get_by_label("type the title of the project: The new homepage").fill("the new homepage")
     await page.get_by_role("button", name="Delete the project").click()
     await expect(page.get_by_text("“The new homepage” was deleted.")).to_be_visible()
     await page.get_by_role("button", name="Undo").click()

@@ -150,3 +150,22 @@ async def test_a_client_has_no_way_to_a_time_of_their_own(visit: Visits, team: T
     await page.goto("/time")
     await expect(page.get_by_text("You spent nothing in this week.")).to_be_visible()
     await accessible(page)
+
+
+async def test_on_a_phone_the_week_begins_at_today(visit: Visits, server: Server, team: Team) -> None:
+    add_task(server, team)
+    page = await visit(f"/{team.world.full_name}/time", team.owner, width=360)
+    await page.get_by_text("Add time that was spent", exact=True).click()
+    await page.get_by_role("button", name="Add the time").click()
+    await page.reload()
+    await expect(page.locator("th.today")).to_be_in_viewport(ratio=0.9)
+    seen = await page.evaluate(
+        """() => {
+          const box = (selector) => document.querySelector(selector).getBoundingClientRect()
+          const [name, today, sum] = [box(".week thead th"), box("th.today"), box(".week thead th:last-child")]
+          return [name.right <= today.left + 1, sum.right <= innerWidth && today.left < sum.left]
+        }"""
+    )
+    assert seen == [True, True]
+    await accessible(page)
+    await fits(page)

@@ -61,6 +61,7 @@ def test_changing_the_password_ends_all_other_sessions_at_once(server: Server) -
         assert there.is_signed_in()
         form = there.form("/settings/password")
         answer = here.fill("/settings/password", current=PASSWORD, password=NEW, again=NEW)
+        assert "Your password was changed." in here.get("/settings").text
         assert (answer.status_code, answer.headers["location"]) == (303, "/settings")
         assert not there.is_signed_in()
         late = there.post(

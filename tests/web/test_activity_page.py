@@ -101,7 +101,7 @@ def test_hostile_texts_are_texts(studio: Studio) -> None:
 
 
 def test_what_was_published_is_never_told_as_if_it_had_happened(studio: Studio) -> None:
-    who, path = studio.team.owner.login, f"{studio.team.world.repo_path}/events"
+    who, path = "Octo", f"{studio.team.world.repo_path}/events"
     task = studio.add_task(studio.add_column("To do"), "Logo")
     forged = {"task": {"id": task, "title": "EVIL"}, "invoice": {"id": "inv_1", "name": "7"}}
     for event, action in (("invoice", "paid"), ("task", "created"), ("task_comment", "created"), ("push", None)):
@@ -121,7 +121,7 @@ def test_what_was_published_is_never_told_as_if_it_had_happened(studio: Studio) 
     assert "EVIL" not in page
     history = text_of(page_of(studio.member, f"{studio.base}/tasks/{task}/history"))
     assert f"published by {who} : task.created" in history
-    assert f"{who} made the task “ Logo ”." in history
+    assert f"{who} made the task." in history
     listed = studio.call("GET", f"{studio.project}/activity")["activity"]
     assert [each["published"] for each in listed[:6]] == [True, True, True, True, True, False]
 

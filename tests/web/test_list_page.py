@@ -186,6 +186,8 @@ def test_an_empty_list_says_what_to_do(studio: Studio) -> None:
 def test_who_only_reads_gets_no_forms(studio: Studio) -> None:
     task = studio.add_task(studio.add_column("To do"), "Logo")
     studio.call("PATCH", studio.project, archive=True)
+    for path in ("", "/list"):
+        assert "This project is archived" in text_of(page_of(studio.client, studio.base + path))
     page = page_of(studio.owner, f"{studio.base}/list")
     assert titles(page) == ["Logo"]
     assert f"/list/{task}" not in page

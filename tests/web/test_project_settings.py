@@ -119,14 +119,17 @@ def test_an_archived_project_is_looked_at_only_until_that_is_undone(office: Offi
     assert answer.headers["location"] == office.path
 
 
-def test_a_project_is_deleted_by_its_name_and_comes_back(office: Office) -> None:
+def test_a_project_is_deleted_by_its_title_and_comes_back(office: Office) -> None:
     owner, studio = office.studio.owner, office.studio
-    for typed in ("", "Website", "websit"):
+    for typed in ("", "Websites", "websit"):
         answer = owner.fill(f"{office.path}/delete", name=typed)
         assert answer.status_code == 422, typed
         assert "Nothing was deleted." in text_of(answer.text)
     assert studio.call("GET", studio.project)["project"]["title"] == "Website"
-    answer = owner.fill(f"{office.path}/delete", name="website")
+    asked = text_of(owner.get(f"{office.path}/delete").text)
+    assert "type the title of the project: Website" in asked
+    assert "Or its address: website" in asked
+    answer = owner.fill(f"{office.path}/delete", name=" Website ")
     assert answer.headers["location"] == f"/{studio.team.world.organization}"
     assert owner.get(studio.base).status_code == 404
     restore = f"/{studio.team.world.organization}/-{studio.project}/restore"

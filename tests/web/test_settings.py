@@ -17,6 +17,7 @@ from workhook.identity.queries import find_account, find_repository
 from workhook.identity.tables import audit_log
 from workhook.identity.tokens.issue import FINE_GRAINED, OAUTH, issue
 from workhook.storage.metadata import big
+from workhook.web.account.browsers import browser_name
 
 HOSTILE = "<img src=x onerror=alert(1)> \u202egnp.exe \U0001f419"
 SCOPE = "scope "
@@ -174,9 +175,9 @@ def test_after_an_hour_the_password_is_asked_for_again(server: Server) -> None:
         age_sign_in(server, person)
         asked = "/login/confirm?return_to=%2Fsettings%2Ftokens%2Fnew"
         assert browser.get("/settings/tokens/new").headers["location"] == asked
-        assert browser.post(form.action, {**form.fields, "note": "late"}).headers["location"] == asked
+        assert browser.post(form.action, {**form.fields, "note": "belated"}).headers["location"] == asked
         assert browser.post(revoke.action, revoke.fields).headers["location"].startswith("/login/confirm")
-        assert "late" not in browser.get("/settings/tokens").text
+        assert "belated" not in browser.get("/settings/tokens").text
         before = browser.cookie
         wrong = browser.fill(asked, "/login/confirm", password="not this one")
         assert (wrong.status_code, browser.cookie) == (422, before)
@@ -184,7 +185,7 @@ def test_after_an_hour_the_password_is_asked_for_again(server: Server) -> None:
         right = browser.fill(asked, "/login/confirm", password=PASSWORD)
         assert (right.status_code, right.headers["location"]) == (303, "/settings/tokens/new")
         assert browser.cookie != before
-        make_token(browser, note="late")
+        make_token(browser, note="belated")
         assert browser.get(asked).headers["location"] == "/settings/tokens/new"  # nothing is asked for twice
         browser.client.cookies.set("workhook_session", str(before), domain="127.0.0.1", path="/")
         assert not browser.is_signed_in()  # the session from before has ended
@@ -218,3 +219,23 @@ def test_confirming_leads_nowhere_else(server: Server, to: str) -> None:
 def test_strangers_are_led_to_the_sign_in_page(server: Server, path: str) -> None:
     with Browser(server) as browser:
         assert browser.get(path).headers["location"].startswith("/login?return_to=")
+
+
+@pytest.mark.parametrize(
+    ("agent", "said"),
+    [
+        ("Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/141.0.0.0 Safari/537.36",
+         "Chrome on Linux"),
+        ("Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 Chrome/141.0 Safari/537.36 Edg/141.0",
+         "Edge on Windows"),
+        ("Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 Version/17.0 Safari/605.1.15",
+         "Safari on macOS"),
+        ("Mozilla/5.0 (iPhone; CPU iPhone OS 17_0 like Mac OS X) AppleWebKit/605.1.15 Version/17.0 Mobile Safari/604.1",
+         "Safari on iPhone"),
+        ("Mozilla/5.0 (Android 14; Mobile; rv:130.0) Gecko/130.0 Firefox/130.0", "Firefox on Android"),
+        ("curl/8.5.0", "curl/8.5.0"),
+        ("", ""),
+    ],
+)  # fmt: skip
+def test_a_browser_is_called_as_people_call_it(agent: str, said: str) -> None:
+    assert browser_name(agent) == said

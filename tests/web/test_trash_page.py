@@ -38,6 +38,15 @@ def test_what_was_deleted_comes_back(studio: Studio) -> None:
         assert (answer.status_code, answer.headers["location"]) == (303, path), answer.text
         studio.call("GET", f"/{kind}s/{deleted}")
     assert "The trash is empty." in text_of(page_of(studio.member, path))
+    happened = text_of(page_of(studio.member, f"{studio.base}/activity"))
+    assert "restored the file “ Plan ”." in happened
+    assert happened.count("restored the task") == 1
+    assert happened.count("made the task") == 1, "when it was new"
+    own = text_of(page_of(studio.member, f"{studio.base}/tasks/{task}/history"))
+    assert "restored the task." in own
+    assert own.count(HOSTILE) == text_of(page_of(studio.member, f"{studio.base}/tasks/{task}/history?before=1")).count(
+        HOSTILE
+    ), "the lines do not name it again"
     assert send(studio.member, f"{path}/column/{task}").status_code == 404
 
 

@@ -16,15 +16,17 @@ from workhook.identity.oauth import grants
 from workhook.identity.signin import passwords, sessions
 from workhook.identity.signin.passwords import PasswordCheck, check_password, complete, new_hash, set_password
 from workhook.storage import Transaction
-from workhook.web.frame import cookies, texts
+from workhook.web.account.browsers import browser_name
+from workhook.web.frame import cookies, flash, texts
 from workhook.web.frame.places import Places, Visit, visit_of
 from workhook.web.frame.sessions import (
+    FormKey,
     Session,
     confirm_redirect,
     read_form,
     record,
     redirect,
-    renew_session,
+    renew_with_key,
     sign_in_redirect,
     signed_in,
 )
@@ -51,6 +53,7 @@ async def settings(visit: Visit) -> Answer:
     user_id = visit.actor.user.id
     return visit.page(
         "account/settings.html",
+        browser_name=browser_name,
         chosen_language=texts.chosen_language(visit.call),
         sessions=await sessions.list_of(visit.database, user_id),
         grants=await grants.list_grants(visit.database, user_id),
@@ -160,18 +163,20 @@ async def page_password_post(call: Call) -> Answer:
     except Invalid as problem:
         return await _password_form(call, session, [each.message or "" for each in problem.faults])
 
-    async def step(tx: Transaction) -> dict[str, str] | None:
+    async def step(tx: Transaction) -> FormKey | None:
         allowed = await passwords.hash_of(tx, user.id) is None if checked is None else await complete(tx, checked)
         if allowed:
             await set_password(tx, user, hashed)
             await record(tx, call, user, "user.password_change", {"how": "settings"})
-            return await renew_session(tx, call, user)
+            return await renew_with_key(tx, call, user)
         await record(tx, call, user, "user.password_change_failed")
         return None
 
-    headers = await call.database.in_transaction(step)
-    if headers is not None:
-        return redirect("/settings", headers)
+    renewed = await call.database.in_transaction(step)
+    if renewed is not None:
+        note = flash.Note(gettext("Your password was changed. All other sessions have ended."))
+        said = flash.left(call, session._replace(csrf=renewed.csrf), note)
+        return redirect("/settings", {**renewed.headers, **said})
     return await _password_form(call, session, [gettext(_HELD if checked and checked.attempt.held else _WRONG)])
 
 

@@ -99,9 +99,29 @@ _SENTENCES: Mapping[str, Mapping[str, str]] = {
     "hook": {"deactivated": text("A webhook was turned off.")},
 }
 ACTIONS_OF = {event: tuple(actions) for event, actions in _SENTENCES.items()}
+_RESTORED: Mapping[str, str] = {
+    "task": text("%(who)s restored the task “%(what)s”."),
+    "file": text("%(who)s restored the file “%(what)s”."),
+}
 _ACROSS = text("%(who)s moved “%(what)s” from %(from)s to %(to)s.")
 _FINISHED_BY = text("%(who)s finished “%(what)s”: it came from %(from)s to %(to)s.")
 _CHANGED = text("%(who)s changed the %(fields)s of “%(what)s”.")
+_AMONG_ITSELF: Mapping[str, str] = {
+    _SENTENCES["task"]["created"]: text("%(who)s made the task."),
+    _SENTENCES["task"]["edited"]: text("%(who)s changed the task."),
+    _SENTENCES["task"]["moved"]: text("%(who)s moved the task within %(to)s."),
+    _SENTENCES["task"]["completed"]: text("%(who)s finished the task."),
+    _SENTENCES["task"]["reopened"]: text("%(who)s opened the task again."),
+    _SENTENCES["task"]["deleted"]: text("%(who)s deleted the task."),
+    _SENTENCES["task_comment"]["created"]: text("%(who)s commented."),
+    _SENTENCES["task_comment"]["edited"]: text("%(who)s changed a comment."),
+    _SENTENCES["task_comment"]["deleted"]: text("%(who)s deleted a comment."),
+    _RESTORED["task"]: text("%(who)s restored the task."),
+    _ACROSS: text("%(who)s moved the task from %(from)s to %(to)s."),
+    _FINISHED_BY: text("%(who)s finished the task: it came from %(from)s to %(to)s."),
+    _CHANGED: text("%(who)s changed the %(fields)s."),
+}
+"""On the page of the task itself, which need not name it in every line."""
 _OTHER = text("%(who)s: %(event)s %(action)s")
 _PUBLISHED = text("published by %(who)s: %(event)s")
 
@@ -134,7 +154,7 @@ _FIELDS: Mapping[str, str] = {
     "labels": text("labels"),
     "cover_url": text("cover"),
     "fields": text("fields"),
-    "sections": text("sections"),
+    "sections": text("checklists"),
 }
 
 
@@ -155,10 +175,18 @@ class ProjectNames(NamedTuple):
 
 
 def sentence(
-    place: ProjectNames, who: str | None, event: str, action: str | None, payload: Any, *, published: bool
+    place: ProjectNames,
+    who: str | None,
+    event: str,
+    action: str | None,
+    payload: Any,
+    *,
+    published: bool,
+    among_itself: bool = False,
 ) -> Markup:
     """What happened as HTML, with a link to the thing if it has a page. What was `published` is told as such, without
-    a word of what its publisher wrote into it."""
+    a word of what its publisher wrote into it. `among_itself`: the page is that of the task, which is not named
+    again."""
     from markupsafe import Markup
 
     bold = Markup("<strong>{}</strong>")
@@ -174,7 +202,9 @@ def sentence(
         "event": event,
         "action": action or "",
     }
-    return Markup(gettext(_template(event, action, payload))) % facts  # noqa: S704  # facts are escaped
+    template = _template(event, action, payload)
+    said = _AMONG_ITSELF.get(template, template) if among_itself else template
+    return Markup(gettext(said)) % facts  # noqa: S704  # facts are escaped
 
 
 def _template(event: str, action: str | None, payload: Any) -> str:
@@ -185,7 +215,15 @@ def _template(event: str, action: str | None, payload: Any) -> str:
         return _FINISHED_BY
     if event == "task" and action == "edited" and _changed(payload):
         return _CHANGED
+    if action == "created" and event in _RESTORED and _was_there(event, payload):
+        return _RESTORED[event]
     return _SENTENCES.get(event, {}).get(action or "", _OTHER)
+
+
+def _was_there(event: str, payload: Any) -> bool:
+    """Whether what was made has been there before: programs are told of what comes out of the trash as of new."""
+    made, changed = (found_in(payload, event, name) for name in ("created_at", "updated_at"))
+    return made != changed
 
 
 def _changed(payload: Any) -> list[str]:

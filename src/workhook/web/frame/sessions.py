@@ -80,12 +80,18 @@ async def start_session(tx: Transaction, call: Call, user: Account, *, how: str 
 
 async def renew_session(tx: Transaction, call: Call, user: Account) -> dict[str, str]:
     """A new session in place of this browser's, as `start_session`, but nobody has signed in."""
+    return (await renew_with_key(tx, call, user)).headers
+
+
+async def renew_with_key(tx: Transaction, call: Call, user: Account) -> FormKey:
+    """As `renew_session`, with the `csrf` field of the forms of the new session."""
     old = cookies.read(call, cookies.SESSION)
     if old is not None:
         await sessions.end_by_secret(tx, old)
     _, secret = await sessions.start(tx, user, address=call.address, user_agent=call.header("user-agent"))
     session = cookies.write(call, cookies.SESSION, secret, max_age_s=sessions.ABSOLUTE_MS // 1000)
-    return {**session, **cookies.remember_device(call, user.id, await passwords.changed_at(tx, user.id))}
+    device = cookies.remember_device(call, user.id, await passwords.changed_at(tx, user.id))
+    return FormKey(cookies.csrf_of(secret), {**session, **device})
 
 
 async def record(
@@ -187,7 +193,7 @@ _STALE = text(
 
 
 class FormKey(NamedTuple):
-    """Of a form that is shown to somebody who has not signed in: its `csrf` field, and the headers that go with it."""
+    """The `csrf` field of forms without a session, or of a new session, and the headers that go with it."""
 
     csrf: str
     headers: dict[str, str]

@@ -54,7 +54,7 @@ async def archive(visit: Visit) -> Answer:
 
 @places.get("/{owner}/{project}/settings/delete")
 async def ask_to_delete(visit: Visit) -> Answer:
-    """Ask for the name of a project before it is deleted."""
+    """Ask for the title of a project before it is deleted."""
     access = await administered(visit)
     visit.require_recent()
     return _delete_page(visit, access)
@@ -62,12 +62,12 @@ async def ask_to_delete(visit: Visit) -> Answer:
 
 @places.post("/{owner}/{project}/settings/delete")
 async def delete(visit: Visit) -> Answer:
-    """Delete a project, if its name was typed."""
+    """Delete a project, if its title or its address was typed."""
     access = await administered(visit)
     visit.require_recent()
     here = access.repository
-    if visit.fields.get("name", "").strip() != here.name:
-        return _delete_page(visit, access, gettext("That is not the name of the project. Nothing was deleted."))
+    if not _names(visit.fields.get("name", ""), here.title, here.name):
+        return _delete_page(visit, access, gettext("That is not what is to be typed. Nothing was deleted."))
     try:
         await visit.change(lambda write: delete_project(write, here.project_id))
     except Conflict as problem:
@@ -75,6 +75,11 @@ async def delete(visit: Visit) -> Answer:
     undo = Undo(f"/{here.owner.login}/-/projects/{here.project_id}/restore")
     location = f"/{here.owner.login}" if access.role == "owner" else "/"
     return visit.done(location, gettext("“%(title)s” was deleted.") % {"title": here.title}, undo=undo)
+
+
+def _names(typed: str, *names: str) -> bool:
+    """Whether it is one of the names. Phones begin a text with a capital, and some people type no second space."""
+    return " ".join(typed.split()).casefold() in {" ".join(each.split()).casefold() for each in names}
 
 
 def _delete_page(visit: Visit, access: Access, fault: str = "") -> Answer:

@@ -48,7 +48,6 @@ def _entry(place: ProjectNames, row: Row, payload: Any) -> tuple[ActivityEntry, 
     """The line, and the id of the task that it is about."""
     event, who = row["name"], person_of_row(row) if row["user_id"] is not None else None
     about = found_in(payload, "task", "id") if event == "task" else found_in(payload, event, "task", "id")
-    words = sentence(
-        place, called(who) if who else None, event, row["action"], payload, published=bool(row["published"])
-    )
+    named, published = called(who) if who else None, bool(row["published"])
+    words = sentence(place, named, event, row["action"], payload, published=published, among_itself=True)
     return ActivityEntry(row["id"], who, words, event, row["action"], row["created_at"]), about

@@ -24,6 +24,9 @@ for (const [name, controller] of Object.entries({
   copy: Copy, dialog: Dialog, keyboard: Keyboard, live: Live, menu: Menu, submit: Submit, timer: Timer, toast: Toast, when: When,
 })) application.register(name, controller)
 
+// Turbo gives up a page whose rest it is still reading, where a form is sent meanwhile: that is no error.
+window.addEventListener("unhandledrejection", (event) => { if (event.reason?.name === "AbortError") event.preventDefault() })
+
 // Controllers of one place are named by its page, and loaded with it: <meta name="controllers" content="board task">.
 const loaded = new Set()
 async function loadControllers() {
@@ -35,6 +38,15 @@ async function loadControllers() {
   }
 }
 document.addEventListener("turbo:load", loadControllers)
+
+// The tab of this place is in sight, also where not all of them fit.
+function showTab() {
+  for (const tab of document.querySelectorAll(".tabs [aria-current]")) {
+    const box = tab.getBoundingClientRect()
+    tab.parentElement.scrollLeft += box.left + box.width / 2 - tab.parentElement.clientWidth / 2
+  }
+}
+document.addEventListener("turbo:load", showTab)
 
 // Without a connection a form would do nothing, and a link lead to an empty page of the browser.
 function tellUnreachable() {

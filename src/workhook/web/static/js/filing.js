@@ -24,6 +24,10 @@ export default class extends Controller {
     this.chosen()
   }
 
+  opened(event) {
+    if (event.target.open) event.target.querySelector("input:not([type=hidden])").focus()
+  }
+
   chosen() {
     if (!this.hasFormTarget) return
     const count = this.boxTargets.filter((each) => each.checked).length

@@ -5,10 +5,25 @@ const PAUSE_MS = 400
 
 export default class extends Controller {
   send(event) {
+    if (this.typed === event.target.value && event.target.matches("[type=search], input:not([type])")) return
+    this.typed = undefined
+    delete this.element.dataset.turboAction
     clearTimeout(this.timer)
     // A date is typed part by part, each of which is a change.
     const pause = event.target.type === "date" ? 2 * PAUSE_MS : 0
     this.timer = setTimeout(() => this.element.requestSubmit(), pause)
+  }
+
+  // Words act while they are typed. What was sent so is not sent again when the field is left.
+  type(event) {
+    if (!event.target.matches("[type=search], input:not([type])")) return
+    clearTimeout(this.timer)
+    this.timer = setTimeout(() => {
+      this.typed = event.target.value
+      event.target.defaultValue = this.typed // else the form counts as being filled in, and is left as it is
+      this.element.dataset.turboAction = "replace" // morphs, so that the field keeps the cursor
+      this.element.requestSubmit()
+    }, PAUSE_MS)
   }
 
   tidy(event) {
