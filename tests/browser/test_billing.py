@@ -93,6 +93,7 @@ async def test_a_draft_is_written(visit: Visits, team: Team, scripts: bool) -> N
     await expect(main).to_contain_text("2,975.00 EUR")
     await expect(page.get_by_label("Description")).to_have_value("")
     await page.get_by_label("Edit line 1").click()
+    await expect(main).to_contain_text("Edit a line")
     await page.get_by_label("Quantity").fill("1.5")
     await page.get_by_role("button", name="Save").click()
     await expect(main).to_contain_text("2,231.25 EUR")

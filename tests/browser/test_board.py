@@ -147,6 +147,8 @@ async def test_a_finger_that_has_scrolled_carries_a_card_to_the_last_column(
     await expect(card).to_have_class(re.compile("sortable-chosen"))
     edge = page.locator("#testing-edge")
     await page.evaluate(_EDGE)
+    await finger.move(page.locator(f"#{filled.tasks[3]}"))
+    await expect(page.locator("[data-busy]")).to_be_attached()
     await finger.move(edge)
     last = page.locator(f"#{filled.columns[2]} .cards")
     await expect(last).to_be_in_viewport(ratio=0.3)

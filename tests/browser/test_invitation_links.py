@@ -40,7 +40,7 @@ async def test_a_client_comes_by_a_link(visit: Visits, team: Team, scripts: bool
     await page.get_by_role("button", name="Make the account and accept").click()
     await page.wait_for_url(f"**/{team.world.full_name}")
     await owner.reload()
-    await expect(clients.get_by_text(login, exact=True)).to_be_visible()
+    await expect(clients.get_by_text("Grace", exact=True)).to_be_visible()
     await page.goto(link)
     await expect(page.get_by_text("This link is not good")).to_be_visible()
 

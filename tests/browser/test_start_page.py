@@ -56,10 +56,3 @@ async def test_a_changed_password_is_the_one_that_signs_in(visit: Visits, server
     await other.get_by_label("Password").fill(new)
     await other.get_by_role("button", name="Sign in").click()
     await expect(other).to_have_url(f"{server.url}/")
-
-
-async def test_the_tab_of_a_place_is_in_sight(visit: Visits, team: Team) -> None:
-    page = await visit(f"/{team.world.full_name}/settings", team.owner, width=360)
-    tab = page.get_by_role("navigation").get_by_role("link", name="Settings", exact=True)
-    await expect(tab).to_have_attribute("aria-current", "page")
-    await expect(tab).to_be_in_viewport(ratio=1)

@@ -218,11 +218,11 @@ def test_a_test_is_marked_and_needs_an_event(office: Office) -> None:
         each: page.partition(f'id="delivery-{each}"')[2].partition("</tr>")[0]
         for each in (tried["id"], published["id"])
     }
-    assert ">test</span>" in rows[tried["id"]]
-    assert ">test</span>" not in rows[published["id"]]
+    assert ">test event</span>" in rows[tried["id"]]
+    assert ">test event</span>" not in rows[published["id"]]
     assert f"?guid={tried['guid']}" in rows[tried["id"]]
     assert f"<code>…{tried['guid'][-8:]}</code>" in rows[tried["id"]]
-    assert ">test</span>" in owner.get(f"/{hook}/deliveries/{tried['id']}").text
+    assert ">test event</span>" in owner.get(f"/{hook}/deliveries/{tried['id']}").text
 
 
 def test_the_filters_take_what_the_page_shows(office: Office) -> None:

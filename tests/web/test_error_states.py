@@ -39,12 +39,13 @@ class _Page(HTMLParser):
         self.title += data if self._in_title else ""
 
 
-def check(answer: httpx.Response, goes_on_at: str | None) -> None:
-    """`goes_on_at`: the field that the cursor is in; None for a form that nobody has sent."""
+def check(answer: httpx.Response, goes_on_at: str | None, *, starts_at: str | None = None) -> None:
+    """`goes_on_at`: the field that the cursor is in; None for a form that nobody has sent: `starts_at`."""
     page = _Page()
     page.feed(answer.text)
     assert page.title.startswith("Error: ") is (goes_on_at is not None)
-    assert [name for name, field in page.fields.items() if "autofocus" in field] == [goes_on_at] * bool(goes_on_at)
+    cursor = goes_on_at or starts_at
+    assert [name for name, field in page.fields.items() if "autofocus" in field] == [cursor] * bool(cursor)
     for name, field in page.fields.items():
         described = (field.get("aria-describedby") or "").split()
         assert set(described) <= page.ids, name
@@ -55,7 +56,7 @@ def test_refused_forms_say_so(server: Server) -> None:
     person, guest = add_person(server), add_person(server, password=None)
     short = {"password": "short", "again": "other"}
     with Browser(server) as browser, Browser(server) as new:
-        check(browser.get("/login"), None)
+        check(browser.get("/login"), None, starts_at="login")
         check(browser.fill("/login", login=person.login, password="not the right one"), "password")
         browser.sign_in(person)
         for path, fields, goes_on_at in (

@@ -39,15 +39,6 @@ async function loadControllers() {
 }
 document.addEventListener("turbo:load", loadControllers)
 
-// The tab of this place is in sight, also where not all of them fit.
-function showTab() {
-  for (const tab of document.querySelectorAll(".tabs [aria-current]")) {
-    const box = tab.getBoundingClientRect()
-    tab.parentElement.scrollLeft += box.left + box.width / 2 - tab.parentElement.clientWidth / 2
-  }
-}
-document.addEventListener("turbo:load", showTab)
-
 // Without a connection a form would do nothing, and a link lead to an empty page of the browser.
 function tellUnreachable() {
   const told = document.getElementById("unreachable")
