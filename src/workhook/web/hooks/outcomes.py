@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from workhook.delivery import send
+from workhook.web.frame.refusals import in_words
 from workhook.web.frame.texts import gettext, text
 
 _ANSWERED = ("OK", "Invalid HTTP Response:")
@@ -36,6 +37,6 @@ def briefly(status: str) -> str:
 def words(status: str) -> str:
     """The whole of it."""
     if answered(status):
-        return status
+        return in_words(status)
     known = {**_UNSENT, **_UNANSWERED}.get(status)
     return gettext(known) if known else gettext(_OTHER) % {"reason": status}
