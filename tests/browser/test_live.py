@@ -20,6 +20,10 @@ window.EventSource = class extends EventSource {
 _GATHERED_MS = 2000  # more than a page waits for further events
 
 
+async def _refuse(route: Route) -> None:
+    await route.abort("internetdisconnected")
+
+
 async def test_a_form_on_its_way_is_not_given_up_for_the_change_of_another(
     visit: Visits, server: Server, team: Team
 ) -> None:
@@ -78,14 +82,16 @@ async def test_who_has_no_connection_is_told(visit: Visits, server: Server, team
     visit.expect_trouble("Failed to fetch")
     page = await visit(f"/{team.world.full_name}", team.member)
     await expect(page.locator("[data-live-state=open]")).to_be_attached()
+    await page.route("**/*", _refuse)  # `set_offline` lets through what is sent before the browser has come to it
     await page.context.set_offline(True)
     await page.get_by_label("Add a card").fill("In a tunnel")
     await page.keyboard.press("Enter")
-    told = page.get_by_text("The server cannot be reached.")
+    told = page.get_by_text("The server did not answer.")
     await expect(told).to_be_visible()
     await page.get_by_role("link", name="List").click()
     await expect(told).to_be_visible()
     await expect(page.get_by_label("Add a card")).to_have_value("In a tunnel")
     await page.context.set_offline(False)
+    await page.unroute("**/*", _refuse)
     await page.get_by_label("Add a card").press("Enter")
     await expect(page.get_by_role("link", name="In a tunnel")).to_be_visible()
