@@ -8,7 +8,7 @@ const ARROWS = { ArrowDown: "j", ArrowUp: "k", ArrowLeft: "h", ArrowRight: "l" }
 const BEGINS = new Set(Object.values(ARROWS)) // arrows scroll as long as no card has the focus
 
 export default class extends Controller {
-  static targets = ["list", "card", "box", "form"]
+  static targets = ["list", "form"]
   static values = { base: String }
 
   connect() {
@@ -45,8 +45,13 @@ export default class extends Controller {
     this.send(event.item, () => event.from.insertBefore(event.item, next ?? null))
   }
 
-  // `back` puts the card where it was.
+  // `back` puts the card where it was. The card is seen in its new place before it is sent, which takes its time.
   send(card, back) {
+    this.formTarget.setAttribute("aria-busy", "true") // no refresh in between
+    requestAnimationFrame(() => setTimeout(() => this.submit(card, back)))
+  }
+
+  submit(card, back) {
     const form = this.formTarget
     const list = card.parentElement
     form.action = `${this.baseValue}/tasks/${card.id}/move`
@@ -61,9 +66,10 @@ export default class extends Controller {
   press(event) {
     if (isTyping(event) || !areOn() || document.querySelector("dialog[open], details.menu[open]")) return
     const key = ARROWS[event.key] ?? event.key
-    const link = this.cardTargets.find((each) => each === document.activeElement || each.closest("li").contains(document.activeElement))
+    const card = document.activeElement.closest(".board-card")
+    const link = card && this.element.contains(card) ? linkIn(card) : null
     if (!link) {
-      if (BEGINS.has(event.key)) this.take(event, () => this.focus(this.cardTargets[0]))
+      if (BEGINS.has(event.key)) this.take(event, () => this.focus(linkIn(this.element)))
       return
     }
     if (event.shiftKey) {
@@ -96,7 +102,7 @@ export default class extends Controller {
 
   neighbour(link, step) {
     const card = link.closest("li")
-    return (step > 0 ? card.nextElementSibling : card.previousElementSibling)?.querySelector(".card-title a")
+    return linkIn(step > 0 ? card.nextElementSibling : card.previousElementSibling)
   }
 
   // The card beside this one: at the same height, in the next column that has any.
@@ -104,7 +110,7 @@ export default class extends Controller {
     const place = [...link.closest("ol").children].indexOf(link.closest("li"))
     for (let list = this.nextList(link.closest("ol"), step); list; list = this.nextList(list, step)) {
       const card = list.children[Math.min(place, list.children.length - 1)]
-      if (card && list.offsetParent) return card.querySelector(".card-title a")
+      if (card && list.offsetParent) return linkIn(card)
     }
   }
 
@@ -134,7 +140,7 @@ export default class extends Controller {
   focusAgain() {
     this.chosen()
     if (!this.moved || document.activeElement !== document.body) return
-    document.getElementById(this.moved)?.querySelector(".card-title a")?.focus()
+    this.focus(linkIn(document.getElementById(this.moved)))
     this.moved = null
   }
 
@@ -160,13 +166,22 @@ export default class extends Controller {
   chosen() {
     const bar = document.getElementById("selection")
     if (!bar) return
-    const count = this.boxTargets.filter((each) => each.checked).length
+    let count = 0
+    for (const each of this.element.getElementsByClassName("choose")) {
+      each.closest("li").classList.toggle("chosen", each.checked)
+      if (each.checked) count += 1
+    }
     bar.classList.toggle("open", count > 0)
     bar.querySelector("[data-selection-count]").textContent = count
   }
 
   chooseNone() {
-    for (const each of this.boxTargets) each.checked = false
+    for (const each of this.element.getElementsByClassName("choose")) each.checked = false
     this.chosen()
   }
+}
+
+// By Stimulus' targets it would be slow: a board has hundreds of cards, and each key asks for one.
+function linkIn(around) {
+  return around?.querySelector(".card-title a")
 }

@@ -67,6 +67,8 @@ export function protectWhatIsInUse() {
   followRefusals()
   document.addEventListener("turbo:before-morph-element", (event) => {
     if (!(event.target instanceof Element)) return
+    // Of a board's many cards a change is about few: the browser sees faster than Turbo which of them are the same.
+    if (event.target.matches(".board-card") && event.target.isEqualNode(event.detail.newElement)) return event.preventDefault()
     // A message stays until its time is over: the page that was asked for meanwhile does not have it any more.
     const isMessageThatWouldGo = !event.detail.newElement && event.target.closest(".toasts")
     if (isMessageThatWouldGo || isInUse(event.target)) event.preventDefault()
