@@ -153,9 +153,9 @@ export default class extends Controller {
     history.back()
   }
 
-  // The browser has closed the dialog without asking.
+  // The browser has closed the dialog without asking. It tells later of each closing: another task may be open by then.
   closed(event) {
-    if (event.target === this.element && this.isShown) this.leave()
+    if (event.target === this.element && this.isShown && !this.element.open) this.leave()
   }
 
   pop(event) {
