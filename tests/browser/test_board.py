@@ -187,6 +187,44 @@ async def test_a_card_is_moved_by_the_keyboard_alone(visit: Visits, team: Team, 
     await expect(filled.card(page, filled.tasks[1], 0)).to_be_visible()
 
 
+async def test_a_timer_starts_from_a_card_and_the_board_stays(visit: Visits, team: Team, filled: Filled) -> None:
+    page = await visit(f"{filled.base}?priority=high", team.owner)
+    await ready(page)
+    await page.keyboard.press("j")
+    await page.keyboard.press("t")
+    await expect(filled.card(page, filled.tasks[0], 0).get_by_text("A timer runs")).to_be_attached()
+    await expect(page.locator(".top .running")).to_be_visible()
+    assert page.url.endswith(f"{filled.base}?priority=high")
+
+
+async def test_escape_leads_from_a_new_card_back_to_the_others(visit: Visits, team: Team, filled: Filled) -> None:
+    page = await visit(filled.base, team.owner)
+    await ready(page)
+    await page.keyboard.press("c")
+    await page.keyboard.type("Not yet")
+    await page.keyboard.press("Escape")
+    await expect(page.locator(f"#{filled.tasks[3]} .card-title a")).to_be_focused()
+    await expect(page.get_by_label("Add a card to To do")).to_have_value("Not yet")
+
+
+async def test_a_telephone_shows_the_tab_of_the_place_and_folds_filters(
+    visit: Visits, team: Team, filled: Filled
+) -> None:
+    page = await visit(f"{filled.base}/billing", team.owner, width=360)
+    tab = page.get_by_role("navigation", name="Project").get_by_role("link", name="Billing")
+    await expect(tab).to_be_in_viewport(ratio=1)
+    await page.goto(filled.base)
+    await ready(page)
+    filters, choice = page.get_by_role("button", name="Filter", exact=True), page.get_by_label("Priority").first
+    await expect(choice).to_be_hidden()
+    await expect(filters).to_have_attribute("aria-expanded", "false")
+    await filters.click()
+    await choice.select_option("high")
+    await expect(page.locator(".board-card")).to_have_count(1)
+    await expect(filters).to_have_attribute("aria-expanded", "true")
+    await expect(choice).to_be_visible()
+
+
 @pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "without-scripts"])
 async def test_chosen_cards_get_a_label(visit: Visits, team: Team, filled: Filled, scripts: bool) -> None:
     page = await visit(filled.base, team.owner, scripts=scripts)

@@ -152,6 +152,18 @@ async def test_what_is_typed_stays_while_others_change_the_task(visit: Visits, s
     await expect(field).to_be_hidden()
 
 
+async def test_what_was_begun_is_given_up(visit: Visits, server: Server, team: Team) -> None:
+    page = await visit(fill(server, team)["task"], team.member)
+    edit = page.locator("#edit-title")
+    await page.keyboard.press("e")
+    await page.get_by_label("Title", exact=True).fill("Something else")
+    await edit.get_by_role("button", name="Cancel").click()
+    await expect(page.get_by_label("Title", exact=True)).to_be_hidden()
+    await expect(edit.locator("summary")).to_be_focused()
+    await page.keyboard.press("e")
+    await expect(page.get_by_label("Title", exact=True)).not_to_have_value("Something else")
+
+
 async def test_a_checklist_is_ticked_and_a_fact_is_changed_where_it_stands(
     visit: Visits, server: Server, team: Team
 ) -> None:

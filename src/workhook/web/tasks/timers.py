@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from workhook.core.errors import NotFound
 from workhook.http.calls import Answer
+from workhook.web.frame.paging import back_to, project_address
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.sessions import safe_return_to
 from workhook.web.tasks.task import address
@@ -17,12 +18,12 @@ _STEPS = {"pause": api.pause_timesheet, "resume": api.resume_timesheet, "finish"
 
 @places.post("/{owner}/{project}/tasks/{task_id}/timer")
 async def start_timer(visit: Visit) -> Answer:
-    """Start a timer on a task; another one of the visitor is paused."""
+    """Start a timer on a task; another one of the visitor is paused. Whoever did it on the board stays there."""
     access = await visit.access()
     access.hide_from_clients()
     create = TimesheetCreate(task_id=visit.path("task_id"))
     await visit.change(lambda write: api.create_timesheet(write, access.repository.project_id, create))
-    return visit.done(address(visit))
+    return visit.done(back_to(visit, project_address(visit)) if "back" in visit.fields else address(visit))
 
 
 @places.post("/{owner}/{project}/timesheets/{timesheet_id}/{step}")

@@ -39,6 +39,22 @@ async function loadControllers() {
 }
 document.addEventListener("turbo:load", loadControllers)
 
+// On a narrow screen the tab of this place may be out of sight.
+function showTab() {
+  const tab = document.querySelector(".tabs [aria-current]")
+  if (tab) tab.parentElement.scrollLeft = tab.offsetLeft - (tab.parentElement.clientWidth - tab.offsetWidth) / 2
+}
+document.addEventListener("turbo:load", showTab)
+
+// A button that folds the form around it, which is then as it was.
+document.addEventListener("click", (event) => {
+  const around = event.target.closest?.("[data-folds]")?.closest("details")
+  if (!around) return
+  for (const form of around.querySelectorAll("form")) form.reset()
+  around.open = false
+  around.querySelector("summary").focus()
+})
+
 // Without a connection a form would do nothing, and a link lead to an empty page of the browser.
 function tellUnreachable() {
   const told = document.getElementById("unreachable")

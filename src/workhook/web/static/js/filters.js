@@ -26,6 +26,12 @@ export default class extends Controller {
     }, PAUSE_MS)
   }
 
+  // On a narrow screen what is chosen less often is folded away.
+  fold(event) {
+    const isOpen = this.element.classList.toggle("unfolded")
+    event.currentTarget.setAttribute("aria-expanded", isOpen)
+  }
+
   tidy(event) {
     for (const [name, value] of [...event.formData]) if (value === "") event.formData.delete(name)
   }

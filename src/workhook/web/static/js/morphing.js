@@ -77,7 +77,8 @@ export function protectWhatIsInUse() {
     const name = event.detail.attributeName
     if (event.target.matches("details, dialog") && name === "open") event.preventDefault()
     if (name === "data-live-state") event.preventDefault()
-    if (event.target.matches("[data-keep-class]") && name === "class") event.preventDefault()
+    if (name === "class" && event.target.matches("[data-keep-class]")) event.preventDefault()
+    if (name === "aria-expanded" && event.target.closest("[data-keep-class]")) event.preventDefault()
     if (name === "tabindex" && event.target.matches("[data-roving]")) event.preventDefault()
   })
 }

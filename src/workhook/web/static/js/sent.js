@@ -9,6 +9,15 @@ export default class extends Controller {
     if (around) around.open = false
   }
 
+  // Escape goes back to the cards, with what is typed still there.
+  leave(event) {
+    if (event.defaultPrevented) return
+    event.preventDefault()
+    const before = this.element.previousElementSibling?.querySelectorAll("a[data-over]")
+    event.target.blur()
+    before?.[before.length - 1]?.focus()
+  }
+
   // What was added stands before the form, and comes with the page that is on its way.
   showAdded(event) {
     if (!event.detail.success) return
