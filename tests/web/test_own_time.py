@@ -144,6 +144,18 @@ def test_an_entry_is_started_again_and_corrected_from_there(both: Both) -> None:
     assert elsewhere.headers["location"] == f"{both.first.base}/time"
 
 
+def test_forgotten_time_is_added_in_whatever_project(both: Both) -> None:
+    both.second.call("PATCH", f"/tasks/{both.tasks[1]}", assignees=[both.person.login])
+    form = {"task_id": both.tasks[1], "start": "2026-01-05T09:00", "duration": "1:30", "return_to": WEEK}
+    added = both.browser.fill("/time", "/time/entries", **form, billable="true", billable_rate="80")
+    assert (added.status_code, added.headers["location"]) == (303, WEEK)
+    [entry] = both.second.call("GET", f"{both.second.project}/timesheets")["timesheets"]
+    assert (entry["duration"], entry["billable"], entry["user"]["login"]) == (5_400_000, True, both.person.login)
+    assert '<strong id="week-total">1:30</strong>' in page_of(both.browser, WEEK)
+    wrong = both.browser.fill("/time", "/time/entries", task_id=both.tasks[1], start="", duration="soon")
+    assert wrong.status_code == 422
+
+
 def test_whoever_only_reads_starts_nothing(both: Both) -> None:
     """What was spent before stays to be read."""
     both.spend(both.first, both.tasks[0], 3_600_000, both.person)
@@ -152,6 +164,8 @@ def test_whoever_only_reads_starts_nothing(both: Both) -> None:
     assert '<strong id="week-total">1:00</strong>' in page.text
     assert [each.action for each in forms(page) if "/time" in each.action] == []
     assert send(both.browser, "/time/start", task_id=both.tasks[0]).status_code == 409
+    spent = {"task_id": both.tasks[0], "start": "2026-01-05T09:00", "duration": "1:30"}
+    assert send(both.browser, "/time/entries", **spent).status_code == 409
 
 
 def test_a_client_has_an_empty_week_and_starts_nothing(both: Both) -> None:

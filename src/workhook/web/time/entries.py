@@ -13,7 +13,8 @@ from workhook.web.frame.formats import plain_amount
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.sessions import safe_return_to
 from workhook.web.frame.texts import gettext, text
-from workhook.web.time.days import field_text, moment_text, read_duration, zone_name
+from workhook.web.time.days import field_text, moment_text, zone_name
+from workhook.web.time.forms import spent
 from workhook.web.time.own import own_page
 from workhook.web.time.week import open_tasks
 from workhook.work.access import Access
@@ -40,17 +41,7 @@ async def start_timer(visit: Visit) -> Answer:
 @places.post("/{owner}/{project}/time/entries")
 async def add_entry(visit: Visit) -> Answer:
     """Add time that was spent."""
-    zone = zone_of(zone_name(visit))
-    create = visit.form(
-        TimesheetCreate,
-        "task_id",
-        "notes",
-        "billable_rate",
-        start_time=moment_text(visit.fields.get("start", ""), zone),
-        duration=read_duration(visit.fields.get("duration", "")),
-        billable="billable" in visit.fields,
-    )
-    return await _create(visit, create, gettext("The time was added."))
+    return await _create(visit, spent(visit), gettext("The time was added."))
 
 
 @places.post("/{owner}/{project}/time/restore")

@@ -10,13 +10,14 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from workhook.core.clock import now_ms
+from workhook.core.clock import HOUR_MS, now_ms
 from workhook.http.calls import Answer
 from workhook.identity.schemas import Repository
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.sessions import safe_return_to
 from workhook.web.frame.texts import gettext
-from workhook.web.time.days import day_of, read_day, week_of, zone_name
+from workhook.web.time.days import day_of, field_text, read_day, week_of, zone_name
+from workhook.web.time.forms import spent
 from workhook.web.time.grid import days_of, entries_of, grid_of
 from workhook.web.time.week import ENTRIES_MAX
 from workhook.work.tasks import actions
@@ -70,6 +71,7 @@ async def own_week(visit: Visit) -> Answer:
         groups=_groups(assigned, found),
         may_write=may_write,
         link=link,
+        an_hour_ago=field_text(now - HOUR_MS, zone),
     )
 
 
@@ -97,10 +99,19 @@ def _groups(assigned: Iterable[AssignedTask], timesheets: Iterable[Timesheet]) -
 @places.post(f"{PATH}/start")
 async def start_own_timer(visit: Visit) -> Answer:
     """Start a timer for a task of whatever project; the visitor's other one is paused."""
-    create = visit.form(TimesheetCreate, "task_id", "notes")
+    return await _create(visit, visit.form(TimesheetCreate, "task_id", "notes"), gettext("The timer runs."))
+
+
+@places.post(f"{PATH}/entries")
+async def add_own_entry(visit: Visit) -> Answer:
+    """Add time that was spent on a task of whatever project."""
+    return await _create(visit, spent(visit), gettext("The time was added."))
+
+
+async def _create(visit: Visit, create: TimesheetCreate, done: str) -> Answer:
     task = await actions.get_task(visit.database, visit.actor, create.task_id)
     await visit.change(lambda write: api.create_timesheet(write, task.project.id, create))
-    return visit.done(own_page(visit.fields.get("return_to")) or PATH, gettext("The timer runs."))
+    return visit.done(own_page(visit.fields.get("return_to")) or PATH, done)
 
 
 def own_page(return_to: str | None) -> str:

@@ -6,7 +6,7 @@ import asyncio
 from datetime import date
 from urllib.parse import urlencode
 
-from workhook.core.clock import MINUTE_MS, now_ms
+from workhook.core.clock import HOUR_MS, now_ms
 from workhook.http.calls import Answer
 from workhook.storage import Reader
 from workhook.web.frame.places import Places, Visit
@@ -22,7 +22,6 @@ from workhook.work.timesheets.reports import zone_of
 ENTRIES_MAX = 500
 RUNNING_MAX = 50
 TASKS_MAX = 200
-_HOUR_AGO_MS = 60 * MINUTE_MS
 
 places = Places("time")
 
@@ -68,7 +67,7 @@ async def week(visit: Visit) -> Answer:
         running=entries_of(running, now),
         tasks=tasks,
         edits=edits,
-        an_hour_ago=field_text(now - _HOUR_AGO_MS, zone),
+        an_hour_ago=field_text(now - HOUR_MS, zone),
         link=link,
     )
 
