@@ -62,7 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """`-n auto`: six for two cores, which four leave idle for a third of the time: tests wait for servers and clocks."""
+    """`-n auto`: six for two cores, which four leave idle a third of the time: tests wait for servers and clocks."""
     return (os.cpu_count() or 1) * 3
 
 

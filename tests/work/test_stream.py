@@ -84,7 +84,7 @@ def test_what_happens_is_told(stage: Stage) -> None:
     stage.rename("After")
     [told] = listener.events(1)
     assert told.event == "project"
-    assert set(told.data) == {"event", "action", "created_at", "payload"}
+    assert set(told.data) == {"event", "action", "created_at", "published", "payload"}
     assert (told.data["event"], told.data["action"]) == ("project", "edited")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", told.data["created_at"])
     assert told.data["payload"] == stage.studio.happened()[-1].payload
@@ -111,6 +111,9 @@ def test_published_events_are_told_but_not_what_is_about_hooks(stage: Stage) -> 
     assert studio.owner.http.post(f"{studio.world.repo_path}/events", json=push).status_code == 202
     [told] = listener.events(1)
     assert (told.event, told.data["action"], told.data["payload"]["note"]) == ("push", None, "a\nb\u2028c")
+    assert told.data["published"] is True
+    stage.rename("Done here")
+    assert [each.data["published"] for each in listener.events(1)] == [False]
 
 
 def test_everything_since_is_told_in_order_once(stage: Stage) -> None:

@@ -120,9 +120,9 @@ async def follow_project(call: Call, project_id: str, query: StreamQuery) -> Ans
     """Follow what happens in a project, as it happens.
 
     Server-sent events: `id` is the event's, `event` its name, `data` one line of JSON, `{event, action, created_at,
-    payload}`. The stream begins with new events. With the header `Last-Event-ID` (or `last_event_id`) it begins after
-    that event, and sends everything since, in order, once. Comments keep the connection alive. The stream ends when you
-    lose access to the project or the server stops. Reconnect with the last id. Not for clients.
+    published, payload}`. The stream begins with new events. With the header `Last-Event-ID` (or `last_event_id`) it
+    begins after that event, and sends everything since, in order, once. Comments keep the connection alive. The stream
+    ends when you lose access to the project or the server stops. Reconnect with the last id. Not for clients.
     """
     after = _last_event(call, if_set(query.last_event_id, None))
     access = await find_access(call.database, actor_of(call), project_id)

@@ -17,7 +17,12 @@ def opening(position: int) -> bytes:
 
 def frame(row: Row) -> bytes:
     """One event. The payload goes out as it is stored, compact JSON, on one line for every reader."""
-    head = {"event": row["name"], "action": row["action"], "created_at": to_millis_text(row["created_at"])}
+    head = {
+        "event": row["name"],
+        "action": row["action"],
+        "created_at": to_millis_text(row["created_at"]),
+        "published": bool(row["published"]),
+    }
     return b'id: %d\nevent: %s\ndata: %s,"payload":%s}\n\n' % (
         row["id"],
         row["name"].encode(),
