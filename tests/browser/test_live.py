@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from playwright.async_api import Route, expect
 
 from tests.browser.people import Team
@@ -95,3 +96,49 @@ async def test_who_has_no_connection_is_told(visit: Visits, server: Server, team
     await page.unroute("**/*", _refuse)
     await page.get_by_label("Add a card").press("Enter")
     await expect(page.get_by_role("link", name="In a tunnel")).to_be_visible()
+    await expect(told).to_have_count(0)
+
+
+@pytest.mark.parametrize("over", [False, True], ids=["page", "over-the-board"])
+async def test_who_writes_without_a_connection_is_told_where_they_look(
+    visit: Visits, server: Server, team: Team, over: bool
+) -> None:
+    with server.client(team.owner.token) as api:
+        columns = f"/api/v1/projects/{team.world.project_id}/columns"
+        column = api.post(columns, json={"title": "To do"}).json()["column"]["id"]
+        task = api.post(f"/api/v1/columns/{column}/tasks", json={"title": "Tunnel"}).json()["task"]["id"]
+    visit.expect_trouble("ERR_INTERNET_DISCONNECTED")
+    visit.expect_trouble("Failed to fetch")
+    base = f"/{team.world.full_name}"
+    page = await visit(base if over else f"{base}/tasks/{task}", team.member)
+    if over:
+        await page.get_by_role("link", name="Tunnel").click()
+    comment = page.get_by_label("Add a comment")
+    await comment.fill("In a tunnel")
+    await page.route("**/*", _refuse)
+    await page.get_by_role("button", name="Comment", exact=True).click()
+    told = page.get_by_text("The server did not answer.")
+    await expect(told).to_be_visible()
+    await told.click(trial=True)  # nothing lies over it
+    await page.unroute("**/*", _refuse)
+    await page.get_by_role("button", name="Comment", exact=True).click()
+    await expect(page.locator(".comments > li")).to_contain_text("In a tunnel")
+    await expect(told).to_have_count(0)
+
+
+async def test_a_page_that_cannot_be_had_leaves_this_one_as_it_is(visit: Visits, server: Server, team: Team) -> None:
+    """The browser believes that it has a connection."""
+    with server.client(team.owner.token) as api:
+        columns = f"/api/v1/projects/{team.world.project_id}/columns"
+        api.post(columns, json={"title": "To do"}).raise_for_status()
+    visit.expect_trouble("ERR_INTERNET_DISCONNECTED")
+    visit.expect_trouble("Failed to fetch")
+    page = await visit(f"/{team.world.full_name}", team.member)
+    await page.get_by_label("Add a card").fill("Half a tho")
+    await page.route("**/*", _refuse)
+    await page.get_by_role("link", name="Calendar").click()
+    await expect(page.get_by_text("The server did not answer.")).to_be_visible()
+    await expect(page.get_by_label("Add a card")).to_have_value("Half a tho")
+    await page.unroute("**/*", _refuse)
+    await page.get_by_role("link", name="Calendar").click()
+    await expect(page).to_have_url(f"{server.url}/{team.world.full_name}/calendar")

@@ -152,6 +152,30 @@ async def test_what_is_typed_stays_while_others_change_the_task(visit: Visits, s
     await expect(field).to_be_hidden()
 
 
+@pytest.mark.parametrize("over", [False, True], ids=["page", "over-the-board"])
+async def test_items_of_a_checklist_are_typed_one_after_the_other(
+    visit: Visits, server: Server, team: Team, over: bool
+) -> None:
+    path = fill(server, team)["task-empty"]
+    page = await visit(path.rpartition("/tasks/")[0] if over else path, team.member)
+    if over:
+        await page.locator(f"a[href='{path}']").click()
+    await page.locator("#new-checklist summary").click()
+    await page.keyboard.type("Before Friday")
+    await page.keyboard.press("Tab")
+    await page.keyboard.type("Ask")
+    await page.keyboard.press("Enter")
+    items = page.get_by_role("region", name="Before Friday").locator(".items li")
+    await expect(items).to_have_text(["Ask"])
+    await expect(page.get_by_label("Add an item to Before Friday")).to_be_focused()
+    for number, item in enumerate(("Time the tests", "Empty the bin"), 2):
+        await page.keyboard.type(item)
+        await page.keyboard.press("Enter")
+        await expect(items).to_have_count(number)
+    await expect(items).to_have_text(["Ask", "Time the tests", "Empty the bin"])
+    await expect(page.locator(".top .running")).to_have_count(0)
+
+
 async def test_what_was_begun_is_given_up(visit: Visits, server: Server, team: Team) -> None:
     page = await visit(fill(server, team)["task"], team.member)
     edit = page.locator("#edit-title")

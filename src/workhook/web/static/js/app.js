@@ -55,19 +55,33 @@ document.addEventListener("click", (event) => {
   around.querySelector("summary").focus()
 })
 
-// Without a connection a form would do nothing, and a link lead to an empty page of the browser.
+// Without a connection a form would do nothing, and a link lead to an empty page of the browser. What lies over the page
+// has its own place for messages.
 function tellUnreachable() {
   const told = document.getElementById("unreachable")
-  const shown = document.querySelector("#toasts [data-unreachable]")
-  if (!told || shown) return
+  const place = document.querySelector("dialog[open] .toasts") ?? document.querySelector(".toasts")
+  if (!told || !place || place.querySelector("[data-unreachable]")) return
   const toast = told.content.firstElementChild.cloneNode(true)
   toast.dataset.unreachable = ""
-  document.getElementById("toasts").append(toast)
+  place.append(toast)
 }
-document.addEventListener("turbo:fetch-request-error", tellUnreachable)
+document.addEventListener("turbo:fetch-request-error", (event) => {
+  tellUnreachable()
+  if (event.target !== document.documentElement) return // a form or a frame
+  event.preventDefault() // Turbo would let the browser load the page
+  Turbo.session.navigator.currentVisit?.fail()
+})
 document.addEventListener("turbo:before-visit", (event) => {
   if (navigator.onLine) return
   event.preventDefault()
   tellUnreachable()
 })
+
+// A message is about the last thing that was done.
+function forget(messages) {
+  for (const each of document.querySelectorAll(messages)) each.remove()
+}
+document.addEventListener("turbo:before-fetch-response", () => forget("[data-unreachable]"))
+document.addEventListener("turbo:submit-start", () => forget(".toast.bad"))
+document.addEventListener("turbo:submit-end", (event) => { if (!event.detail.success) forget(".toast:not(.bad)") })
 loadControllers()
