@@ -1,4 +1,4 @@
-"""`/`: what is assigned to somebody, what runs, what they are asked to pay, where they are mentioned, and their projects.
+"""`/`: what is assigned to somebody, what runs, what they are asked to pay, where they are mentioned, their projects.
 One query a block.
 
 Who is a client everywhere, and nothing else, is at home here too: the words are for somebody who asks for work.

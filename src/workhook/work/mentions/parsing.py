@@ -105,12 +105,11 @@ def _logins(texts: Iterable[str]) -> list[str]:
 
 def plain_words(text: str) -> str:
     """What a reader reads of Markdown, in one line: to be quoted."""
-    tokens = parse_markdown(text)
-    if tokens is None:
-        return " ".join(text.split())
-    words = (_words(each.children) if each.children else each.content for each in tokens if each.content)
-    return " ".join(" ".join(words).split())
+    words = " ".join(map(_words, parse_markdown(text) or ()))
+    return " ".join((words.strip() or text).split())
 
 
-def _words(children: Sequence[Token]) -> str:
-    return "".join(" " if each.type in ("softbreak", "hardbreak") else each.content for each in children)
+def _words(token: Token) -> str:
+    if token.type in ("softbreak", "hardbreak"):
+        return " "
+    return "".join(map(_words, token.children)) if token.children else token.content
