@@ -9,6 +9,10 @@ const AWAY = ["ArrowLeft", "ArrowRight", "Home", "End", "PageUp", "PageDown"]
 export default class extends Controller {
   static targets = ["people"]
 
+  connect() {
+    this.element.listens = true
+  }
+
   disconnect() {
     this.close()
   }
