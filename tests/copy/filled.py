@@ -15,11 +15,13 @@ from tests.harness.databases import SqliteDatabases
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server
 from tests.harness.waiting import until
-from tests.harness.world import World
+from tests.harness.world import World, add_user
 from tests.walls.dump import Dump, Reader
 from tests.walls.world import build_walls
 from tests.web.browser import Browser, add_link, add_person
 from tests.work.trello import encoded, make_export
+from workhook.http.calls import Services
+from workhook.identity.tokens.lookup import find_actor
 
 SETTINGS = {"api_rate_limit": 100_000}
 UNICODE = "Größe 👩‍🎨 \\N \t ' \" \n ​"
@@ -53,6 +55,7 @@ def fill(folder: Path) -> Filled:
         _receiver(server, walls.beyond.world)
         _calendar(server, walls.beyond.world)
         _filters(server, walls.beyond.world)
+        _mention(server, walls.beyond.world)
         world, token = walls.beyond.world, walls.beyond.world.token
         task = walls.site.scene.task(assignees=[walls.site.cast.people["owner"].login])
         walls.site.owners["classic"].client.patch(
@@ -145,6 +148,25 @@ def _filters(server: Server, world: World) -> None:
     """Of a board, which somebody has used."""
     with Browser.of(server, world.owner) as browser:
         assert browser.fill_csrf(f"/{world.full_name}/board/filters", q=UNICODE).status_code == 303
+
+
+def _mention(server: Server, world: World) -> None:
+    """In a comment on a task, of a member by the owner."""
+
+    async def add(services: Services) -> str:
+        actor = await find_actor(services.database, await add_user(services, world, member="member"))
+        assert actor is not None
+        return actor.user.login
+
+    login = server.run(add)
+    with server.client(world.token) as client:
+
+        def make(path: str, **body: str) -> Any:
+            return client.post(f"/api/v1{path}", json=body).raise_for_status().json()
+
+        column = make(f"/projects/{world.project_id}/columns", title="To do")["column"]["id"]
+        task = make(f"/columns/{column}/tasks", title="Copy")["task"]["id"]
+        make(f"/tasks/{task}/task_comments", text=f"@{login} {UNICODE}")
 
 
 def _command(server: Server, *words: str) -> Any:

@@ -233,6 +233,14 @@ FILTERS = (
 )  # fmt: skip
 """Many people have filtered the same board."""
 
+_MENTION = {"repository_id": IN_PROJECT, "author_id": "{often}", "created_at": AT}
+MENTIONS = (
+    Fill("mentions", {**_MENTION, "user_id": OF_OFTEN, "task_comment_id": "i + 1"}),
+    Fill("mentions", {**_MENTION, "user_id": "{often}", "file_comment_reply_id": "i + 1"}),
+    Fill("mentions", {**_MENTION, "user_id": "i + 1000000", "file_comment_id": "i + 1"}),
+)
+"""Comments name one person thousands of times, and thousands once."""
+
 FEEDS = (
     Fill(
         "calendar_feeds",

@@ -122,6 +122,8 @@ OWNERS: dict[str, Rule] = {
     "key_check": _nobody,
     "lanes": _through(("hook_id", "hooks")),
     "memberships": _columns("organization_id", "user_id"),
+    # Whom a comment names, and who has written it: the row is about them, too.
+    "mentions": _through(_repository, also=("user_id", "author_id")),
     "passwords": _columns("user_id"),
     "probe": _nobody,
     "projects": _columns("account_id"),

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workhook.web.frame.markdown import LINKS_MAX, MARKS_MAX, PAGE_CHARS_MAX, Prose
+from workhook.web.frame.markdown import PAGE_CHARS_MAX, Prose
+from workhook.work.mentions.parsing import LINKS_MAX, MARKS_MAX
 
 HARMLESS = {
     "a", "blockquote", "br", "code", "div", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol", "p", "pre", "s", "span",

@@ -1098,4 +1098,28 @@ CREATE TABLE board_filters (
 
 CREATE INDEX ix_board_filters_repository_id ON board_filters (repository_id)
 
-INSERT INTO "alembic_version" VALUES('0026')
+CREATE TABLE mentions (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	repository_id BIGINT NOT NULL,
+	user_id BIGINT NOT NULL,
+	author_id BIGINT NOT NULL,
+	task_comment_id BIGINT,
+	file_comment_id BIGINT,
+	file_comment_reply_id BIGINT,
+	created_at BIGINT NOT NULL,
+	CONSTRAINT fk_mentions_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
+	CONSTRAINT fk_mentions_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE,
+	CONSTRAINT fk_mentions_author_id FOREIGN KEY(author_id) REFERENCES accounts (id),
+	CONSTRAINT fk_mentions_task_comment_id FOREIGN KEY(task_comment_id) REFERENCES task_comments (id) ON DELETE CASCADE,
+	CONSTRAINT fk_mentions_file_comment_id FOREIGN KEY(file_comment_id) REFERENCES file_comments (id) ON DELETE CASCADE,
+	CONSTRAINT fk_mentions_file_comment_reply_id FOREIGN KEY(file_comment_reply_id) REFERENCES file_comment_replies (id) ON DELETE CASCADE,
+	CONSTRAINT uq_mentions_task_comment_id_user_id UNIQUE (task_comment_id, user_id),
+	CONSTRAINT uq_mentions_file_comment_id_user_id UNIQUE (file_comment_id, user_id),
+	CONSTRAINT uq_mentions_file_comment_reply_id_user_id UNIQUE (file_comment_reply_id, user_id)
+)
+
+CREATE INDEX ix_mentions_user_id ON mentions (user_id, id)
+
+CREATE INDEX ix_mentions_repository_id ON mentions (repository_id)
+
+INSERT INTO "alembic_version" VALUES('0027')

@@ -19,6 +19,7 @@ from workhook.work.files import actions
 from workhook.work.files.links import links_of
 from workhook.work.files.receiving import limit_of, receive
 from workhook.work.files.schemas import File, FileAnswer, Folder, FolderCreate
+from workhook.work.tasks import choices
 
 places = Places("files")
 
@@ -59,9 +60,11 @@ async def file(visit: Visit) -> Answer:
     await visit.follow()
     access, found = await view.file_of_path(visit)
     kind = view.kind_of(found)
+    people = await choices.list_people(visit.database, access)
     return visit.page(
         "files/file.html",
-        prose=Prose(),
+        prose=Prose([each.login for each in people], visit.actor.user.login),
+        people=people,
         has_secret=True,  # the signed link
         access=access,
         file=found,

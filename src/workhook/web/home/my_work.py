@@ -1,4 +1,5 @@
-"""`/`: what is assigned to somebody, what runs, what they are asked to pay, and their projects. One query a block.
+"""`/`: what is assigned to somebody, what runs, what they are asked to pay, where they are mentioned, their projects.
+One query a block.
 
 Who is a client everywhere, and nothing else, is at home here too: the words are for somebody who asks for work.
 """
@@ -15,13 +16,14 @@ from workhook.web.frame.places import Visit, visit_of
 from workhook.web.frame.sessions import sign_in_redirect, signed_in
 from workhook.web.people.invited import find_invitations
 from workhook.work.invoices.due import list_due
+from workhook.work.mentions.queries import list_mentions
 from workhook.work.projects.listing import list_newest
 from workhook.work.tasks.assigned import AssignedTask, list_assigned
 from workhook.work.tasks.deadlines import Urgency, urgency
 from workhook.work.timesheets import queries as timesheets
 from workhook.work.timesheets.rules import elapsed_ms
 
-TASKS_MAX, PROJECTS_MAX, INVOICES_MAX = 100, 60, 20
+TASKS_MAX, PROJECTS_MAX, INVOICES_MAX, MENTIONS_MAX = 100, 60, 20, 20
 
 
 class Due(NamedTuple):
@@ -39,12 +41,15 @@ async def home(call: Call) -> Answer:
 async def my_work(visit: Visit) -> Answer:
     """Show what somebody has to do."""
     reader, user, now = visit.database, visit.actor.user, now_ms()
-    assigned, running, projects, invitations, due, _ = await asyncio.gather(
-        list_assigned(reader, user, TASKS_MAX + 1),
+    (assigned, due, mentions), running, projects, invitations, _ = await asyncio.gather(
+        asyncio.gather(
+            list_assigned(reader, user, TASKS_MAX + 1),
+            list_due(reader, user, INVOICES_MAX + 1),
+            list_mentions(reader, user, MENTIONS_MAX),
+        ),
         timesheets.find_running(reader, user),
         list_newest(reader, visit.actor, limit=PROJECTS_MAX + 1),
         find_invitations(visit),
-        list_due(reader, user, INVOICES_MAX + 1),
         visit.load_timer(),
     )
     return visit.page(
@@ -57,6 +62,7 @@ async def my_work(visit: Visit) -> Answer:
         invitations=invitations,
         invoices=due[:INVOICES_MAX],
         more_invoices=len(due) > INVOICES_MAX,
+        mentions=mentions,
         now=now,
         may_make=bool(projects) or await is_in_organization(reader, user.id),
         is_guest=bool(projects) and all(each.repository.role is None for each in projects),

@@ -42,6 +42,8 @@ from workhook.work.comments.schemas import (
 )
 from workhook.work.files.links import Links
 from workhook.work.files.schemas import files
+from workhook.work.mentions.parsing import logins_in_markdown, logins_in_markup
+from workhook.work.mentions.writing import Naming, store_mentions
 from workhook.work.pages import bounded, fetch, length
 from workhook.work.people import membership_of, person_columns, person_of_row, person_of_values, person_shape
 from workhook.work.record_events import differences, publish_event
@@ -321,6 +323,7 @@ async def delete(write: Write, access: Access, comment: C, to_record: ToRecord[C
 
 async def _replace(write: Write, access: Access, before: C, to_record: ToRecord[C], wanted: dict[str, object]) -> C:
     after = msgspec.structs.replace(before, **wanted, updated_at=max(write.now, before.updated_at + 1))
+    await store_mentions(write, access, f"{_NOUNS[type(after)]}_id", after.id, _naming(after), _naming(before))
     write.tx.defer(_UPDATES[type(after)], [{"row_id": after.id, **_values(after)}])
     record = to_record(after)
     changes = differences(to_record(before), record)
@@ -331,8 +334,14 @@ async def _replace(write: Write, access: Access, before: C, to_record: ToRecord[
 async def _insert(write: Write, access: Access, comment: C, to_record: ToRecord[C], **about: str) -> C:
     places = {"repository_id": access.repository.id, "user_id": access.user.id, **about}
     comment = await insert(write.tx, comment, **places)
+    await store_mentions(write, access, f"{_NOUNS[type(comment)]}_id", comment.id, _naming(comment))
     await publish_event(write, access.repository, _NOUNS[type(comment)], "created", to_record(comment))
     return comment
+
+
+def _naming(comment: C) -> Naming:
+    logins = logins_in_markup(comment.body) if isinstance(comment, Reply) else logins_in_markdown(comment.text)
+    return Naming(logins, comment.private)
 
 
 async def _find(

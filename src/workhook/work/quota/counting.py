@@ -72,6 +72,7 @@ _REASONS = {
     "installation_repositories": "There is one for each installation and project at most.",
     "audit_log": "What others try and fail to do must not use up an organization's rows; it goes with its retention.",
     _OF_A_RECORD: "They are parts of a record that is counted, and there are only so many for each.",
+    "mentions": "They are parts of comments, which are counted, and each names so many people at most.",
     "invoice_numbers": "There is one for each account.",
     "import_links": "There is one for each imported record, which is counted.",
     "event_keys": "There is one for each event at most, for a day.",

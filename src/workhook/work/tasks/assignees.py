@@ -33,17 +33,19 @@ on_team = sa.or_(
         collaborators.c.repository_id == projects.c.repository_id, collaborators.c.user_id == accounts.c.id
     ),
 )
-_is_client = sa.exists().where(clients.c.repository_id == projects.c.repository_id, clients.c.user_id == accounts.c.id)
+is_client_there = sa.exists().where(
+    clients.c.repository_id == projects.c.repository_id, clients.c.user_id == accounts.c.id
+)
 _people = (
     sa.select(*person_columns(membership_of(big("repository_id"))))
     .select_from(accounts.join(projects, projects.c.repository_id == big("repository_id")))
     .where(accounts.c.kind == "user")
     .order_by(accounts.c.id)
 )
-people_of_project = _people.where(sa.or_(on_team, _is_client))
+people_of_project = _people.where(sa.or_(on_team, is_client_there))
 """Who sees the project of the parameter `repository_id`."""
 _named = any_of(accounts.c.login_key, "keys")
-_assignable = _people.where(_named, sa.or_(on_team, _is_client))
+_assignable = _people.where(_named, sa.or_(on_team, is_client_there))
 _seen_by_client = _people.where(
     sa.or_(_named, any_of(accounts.c.id, "user_ids")), sa.or_(on_team, accounts.c.id == big("caller_id"))
 )

@@ -1,0 +1,1 @@
+"""Mentions: whom a comment or a reply names, as in `@ada`."""

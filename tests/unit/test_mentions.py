@@ -1,0 +1,118 @@
+"""Whom a text names: what is stored is what a page marks."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workhook.web.frame.markdown import PAGE_CHARS_MAX, Prose
+from workhook.work.comments.markup import clean
+from workhook.work.mentions.parsing import (
+    MARKS_MAX,
+    NAMED_MAX,
+    logins_in_markdown,
+    logins_in_markup,
+    naming_pieces,
+    plain_words,
+)
+
+_MARKED = re.compile(r'<span class="mention">@([^<]+)</span>')
+PEOPLE = ["ada", "bob-2", "eve"]
+
+
+@pytest.mark.parametrize(
+    ("text", "logins"),
+    [
+        ("@Ada, ask @bob-2! @ADA", ["ada", "bob-2"]),
+        ("**@ada** and (@bob-2)", ["ada", "bob-2"]),
+        ("- [ ] @ada\n\n| @bob-2 |\n| --- |\n| @eve |", ["ada", "bob-2", "eve"]),
+        ("> @ada\n\n# @eve", ["ada", "eve"]),
+        ("`@ada`", []),
+        ("```\n@ada\n```", []),
+        ("    @ada", []),
+        ("[@ada](https://example.com) <https://example.com/@ada> https://example.com/@ada", []),
+        ("ada@example.com x@ada.example @@ada /@ada .@ada -@ada @ada- @ada_ @", []),
+        ("\\@ada", ["ada"]),
+        ("<b title='@ada'>", ["ada"]),  # a comment has no HTML: this is text
+        (f"@{'x' * 40}", []),
+        ("nobody", []),
+        ("", []),
+    ],
+)
+def test_a_comment_names(text: str, logins: list[str]) -> None:
+    assert logins_in_markdown(text) == logins
+    marked = dict.fromkeys(each.lower() for each in _MARKED.findall(str(Prose(PEOPLE)(text))))
+    assert list(marked) == [each for each in logins if each in PEOPLE]
+
+
+@pytest.mark.parametrize(
+    ("body", "logins"),
+    [
+        ("@Ada &amp; <b>@bob-2</b> &@eve", ["ada", "bob-2", "eve"]),
+        ("<code>@ada</code><pre>@ada <b>@ada</b></pre>", []),
+        ('<a href="https://example.com/>@ada">@ada</a> @eve', ["eve"]),
+        ('<a href="https://example.com/@ada">x</a>', []),
+        ("ada@example.com", []),
+        ("<pre>@ada</pre><p>@eve</p>", ["eve"]),
+        ("1 < 2 @ada", ["ada"]),
+    ],
+)
+def test_a_reply_names(body: str, logins: list[str]) -> None:
+    cleaned = clean(body)
+    assert logins_in_markup(cleaned) == logins
+    html = str(Prose(PEOPLE).reply(cleaned))
+    assert [each.lower() for each in _MARKED.findall(html)] == logins
+    assert re.sub(r'<span class="mention">(@[^<]+)</span>', r"\1", html) == cleaned
+
+
+_LINK = '<a href="https://example.com/?a=>&b">'
+_TAGS = (_LINK, "</a>", "<b>", "</b>", "<code>", "</code>", "<pre>")
+PARTS = st.lists(st.sampled_from([*"<>&\"'`*[]() \na", "@ada", "@bob-2", "&lt;", *_TAGS]))
+
+
+@given(PARTS)
+def test_pages_mark_whom_a_text_names(parts: list[str]) -> None:
+    text = "".join(parts)
+    marked = {each.lower() for each in _MARKED.findall(str(Prose(PEOPLE)(text)))}
+    assert marked == set(logins_in_markdown(text)) & set(PEOPLE)
+    cleaned = clean(text)
+    assert "".join(piece for piece, _ in naming_pieces(cleaned)) == cleaned
+    assert not any("<" in piece for piece, names in naming_pieces(cleaned) if names)
+    marked = {each.lower() for each in _MARKED.findall(str(Prose(PEOPLE).reply(cleaned)))}
+    assert marked == set(logins_in_markup(cleaned)) & set(PEOPLE)
+
+
+def test_the_reader_is_marked_otherwise() -> None:
+    assert str(Prose(PEOPLE, "Ada").reply("@ada <i>@eve</i>")) == (
+        '<span class="mention mention-me">@ada</span> <i><span class="mention">@eve</span></i>'
+    )
+
+
+def test_a_text_that_is_shown_as_it_is_names_nobody() -> None:
+    costly = "@ada " * (MARKS_MAX + 1)
+    assert "mention" not in Prose(PEOPLE)(costly)
+    assert logins_in_markdown(costly) == []
+
+
+def test_a_text_names_so_many_at_most() -> None:
+    text = " ".join(f"@person-{number}" for number in range(NAMED_MAX + 5))
+    assert len(text) < PAGE_CHARS_MAX
+    assert logins_in_markdown(text) == logins_in_markup(text) == [f"person-{each}" for each in range(NAMED_MAX)]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("**a** *b* `c`\n\n- d\n- [e](https://example.com)", "a b c d e"),
+        ("# T\nx\ny", "T x y"),
+        ("```\ncode\n```\n\n<b>", "code <b>"),
+        ("![a *cat*](https://example.com/cat.png)", "a cat"),
+        ("| a | b |\n| --- | --- |\n| 1 | 2 |", "a b 1 2"),
+        ("> " * 60 + "deep", "> " * 59 + "> deep"),
+    ],
+)
+def test_a_quotation_is_without_markup(text: str, words: str) -> None:
+    assert plain_words(text) == words
