@@ -25,6 +25,8 @@ def in_words(message: str) -> str:
     """The sentence of pages in the reader's language, or as it is where it is not known."""
     if message in WORDING:
         return gettext(WORDING[message])
+    if (translated := gettext(message)) != message:  # a page's own sentence
+        return translated
     for sentence, values in _fitting(message, WORDING):
         if None not in values.values():
             return gettext(WORDING[sentence]) % values
