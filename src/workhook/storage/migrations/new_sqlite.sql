@@ -697,7 +697,7 @@ CREATE INDEX ix_identities_user_id ON identities (user_id)
 CREATE TABLE passwords (
 	user_id BIGINT NOT NULL,
 	hash TEXT NOT NULL,
-	changed_at BIGINT NOT NULL,
+	changed_at BIGINT NOT NULL, email TEXT,
 	CONSTRAINT pk_passwords PRIMARY KEY (user_id),
 	CONSTRAINT fk_passwords_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE
 )
@@ -1098,4 +1098,4 @@ CREATE TABLE board_filters (
 
 CREATE INDEX ix_board_filters_repository_id ON board_filters (repository_id)
 
-INSERT INTO "alembic_version" VALUES('0026')
+INSERT INTO "alembic_version" VALUES('0027')
