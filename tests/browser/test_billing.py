@@ -193,7 +193,7 @@ async def test_services_are_for_everybody(
         await picture(page, name)
         await keyboard(page)
     await page.get_by_label("Title").fill("Care")
-    await page.get_by_label("Pauses, at most").fill("many")
+    await page.get_by_label("Most pauses").fill("many")
     await page.get_by_label("Amount").fill("lots")
     await page.get_by_role("button", name="Make the service").click()
     await page.get_by_text("“lots” is not an amount.").wait_for()

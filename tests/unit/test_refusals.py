@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import gettext
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -19,25 +20,32 @@ from workhook.http.parameters import LongText, Money, Title, WebAddress
 from workhook.identity.schemas import Account
 from workhook.identity.signin import passwords
 from workhook.web.frame import refusals, texts
+from workhook.web.frame.api_fields import OF_A_FIELD
+from workhook.web.frame.api_sentences import PHRASES, WORDING
 
 SOURCE = Path(refusals.__file__).parents[2]
-HOLE = "\N{REPLACEMENT CHARACTER}"  # stands for what an f-string fills in
+HOLE = "HOLE"  # stands for what an f-string fills in
 # Made of several pieces, so that no text of the source is the whole.
 IN_PIECES = {
-    "%(field)s must be %(wanted)s",
     "%(thing)s: others have worked on it, so a client cannot delete it; ask a member of the team to delete it.",
     "url is not supported because it isn't reachable over the public Internet (%(host)s). To deliver to a private "
     "network, start the server with --allow-network.",
     "This form is out of date, or was not sent from a page of this server. Go back, reload the page and try again. "
     "If this is the right address: whoever runs the server sets base_url, or trust_proxy behind a proxy.",
     "Sign in again.",
+    *(each for each in WORDING if re.search(r" \(%\(numbers\)s\), so it cannot be ", each)),
+    *(
+        each
+        for each in WORDING
+        if each.startswith(("The invoice is ", "callback_urls: %(address)s must ", "You need the role admin in the"))
+    ),
+    *(each for each in OF_A_FIELD if " must be " in each),
 }
 
 
 @pytest.fixture
 def german(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(texts, "language", lambda: "de")
-    monkeypatch.setattr(refusals, "language", lambda: "de")
 
 
 def _texts_of(tree: ast.AST) -> Iterator[str]:
@@ -50,13 +58,13 @@ def _texts_of(tree: ast.AST) -> Iterator[str]:
 
 @cache
 def _source_texts() -> frozenset[str]:
-    files = [each for each in SOURCE.rglob("*.py") if each != Path(refusals.__file__)]
+    files = [each for each in SOURCE.rglob("*.py") if each.name not in ("api_sentences.py", "api_fields.py")]
     return frozenset(text for each in files for text in _texts_of(ast.parse(each.read_text())))
 
 
-@pytest.mark.parametrize("sentence", sorted({*refusals.SENTENCES, *refusals.PHRASES} - IN_PIECES))
+@pytest.mark.parametrize("sentence", sorted({*WORDING, *PHRASES} - IN_PIECES))
 def test_the_server_still_says_it(sentence: str) -> None:
-    """A sentence that was changed where it is said would be shown in English from then on."""
+    """A sentence that was changed where it is said would be shown as the API says it from then on."""
     pattern = refusals.pattern_of(sentence)
     assert any(pattern.fullmatch(each) for each in _source_texts()), sentence
 
@@ -79,8 +87,8 @@ def test_what_a_field_has_to_be_is_said_in_german() -> None:
         parameters.gather(Wanted, {name: [value] for name, value in given.items()}, {})
     said = {each.field: refusals.in_words(each.message or "") for each in refused.value.faults}
     assert said == {
-        "title": "Titel: muss ein Text mit 1 bis 255 Zeichen sein",
-        "description": "Beschreibung: muss höchstens 64 KiB Text sein",
+        "title": "Titel: muss 1 bis 255 Zeichen haben",
+        "description": "Beschreibung: darf höchstens 64 KiB Text haben",
         "homepage_url": "Website: muss eine Adresse mit http oder https sein",
         "price": "price: muss eine Zahl ab 0 mit höchstens zwei Nachkommastellen sein",
         "number": "Bitte ausfüllen: number",
@@ -99,7 +107,7 @@ def test_what_a_field_has_to_be_is_said_in_german() -> None:
             "Es gab zu viele fehlgeschlagene Anmeldeversuche. Bitte versuchen Sie es in 90 Sekunden noch einmal.",
         ),
         ("Clients cannot change columns.", "Kunden ist das nicht möglich."),
-        ("login %(who)s is taken", "Der Benutzername %(who)s ist vergeben"),
+        ("login %(who)s is taken", "Der Benutzername %(who)s ist vergeben. Bitte wählen Sie einen anderen."),
         ("Nobody has translated this.", "Nobody has translated this."),
         ("note must be as nobody wrote it", "note must be as nobody wrote it"),
     ],
@@ -116,14 +124,61 @@ def test_what_is_wrong_with_a_password_is_said_in_german() -> None:
     assert [each for each in found if refusals.in_words(each) == each] == []
 
 
-def test_in_english_a_sentence_stays() -> None:
-    assert refusals.in_words("Clients cannot change columns.") == "Clients cannot change columns."
+@pytest.mark.parametrize(
+    ("api", "page"),
+    [
+        ("Clients cannot change columns.", "Clients cannot change columns."),
+        ("title must be text of 1 to 255 characters", "Title must have 1 to 255 characters"),
+        ("name must be text of 1 to 255 characters or null", "Name must have 1 to 255 characters"),
+        (
+            "rate_limit must be a whole number from 1 to 10000",
+            "Most deliveries a second must be a whole number from 1 to 10000",
+        ),
+        ("url cannot be blank", "Enter the address of the receiver."),
+        ("login ada is taken", "The login ada is taken. Choose another."),
+        (
+            "The project is archived; unarchive it (archive: false) to change it.",
+            "The project is archived. Take it out of the archive to change it.",
+        ),
+        ("task_id must be a task of the project", "The task must be one of this project"),
+        (
+            "start_time is required with end_time, unless there is a duration",
+            "Enter a start or a duration, too.",
+        ),
+        ("callback_urls may have at most 10 URLs", "There may be at most 10 callback addresses"),
+        (
+            "You need the role admin in the project acme/website to change `name` and `private`.",
+            "Only admins of the project acme/website can change this.",
+        ),
+        ("Nobody has reworded this.", "Nobody has reworded this."),
+    ],
+)
+def test_a_sentence_in_english(api: str, page: str) -> None:
+    assert refusals.in_words(api) == page
+
+
+def test_a_sentence_of_a_page_stays_where_it_is_read_again() -> None:
+    """What code has put into words already is put into words by the template, too."""
+    for sentence in WORDING.values():
+        said = re.sub(r"%\(\w+\)s", "12", sentence)
+        assert refusals.in_words(said) == said
+
+
+_API_NAME = re.compile(r"\w_\w|\b(active|true|false|null|URL|url|slug|client id|timesheet|checkout|task_id)\b")
+_NAMES_OF_NO_FIELD = ("This form is out of date", "The address must have 1 to")
+
+
+def test_no_sentence_of_a_page_names_what_is_the_api_s() -> None:
+    told = [each for each in WORDING.values() if not each.startswith(_NAMES_OF_NO_FIELD)]
+    plain = [re.sub(r"%\(\w+\)s", "", each) for each in told]
+    assert [each for each in plain if _API_NAME.search(each)] == []
 
 
 def test_every_sentence_has_all_that_differs_or_leaves_it_out_on_purpose() -> None:
     """What somebody sent, or what it is about, is told in German, too."""
     german = gettext.translation("workhook", LOCALES, languages=["de"])
-    left_out = {"doing", "place", "thing"}
-    for sentence in (*refusals.SENTENCES, *refusals.WANTED, *refusals.PHRASES):
-        names = set(refusals.pattern_of(sentence).groupindex) - left_out
+    for sentence in (*WORDING.values(), *PHRASES):
+        names = set(refusals.pattern_of(sentence).groupindex) - {"doing"}
         assert all(f"%({name})s" in german.gettext(sentence) for name in names), sentence
+    for api, page in WORDING.items():
+        assert set(refusals.pattern_of(page).groupindex) <= set(refusals.pattern_of(api).groupindex), api

@@ -147,12 +147,12 @@ def test_a_form_that_is_refused_keeps_what_was_typed(studio: Studio) -> None:
     for typed, said in (
         ({"unit_price": "ten"}, "“ten” is not an amount. Write it such as 1250.00."),
         ({"unit_price": "1.250"}, "“1.250” has more than two decimals"),
-        ({"unit_price": "-1"}, "unit_price must be a number of at least 0"),
-        ({"unit_price": "9" * 30}, "and at most 100000000000"),
-        ({"qty": "0"}, "qty must be a number of more than 0"),
+        ({"unit_price": "-1"}, "Price of one must be a number of at least 0"),
+        ({"unit_price": "9" * 30}, "Price of one must be a number from 0 to 100000000000"),
+        ({"qty": "0"}, "Quantity must be a number of more than 0"),
         ({"qty": "1.2345678"}, "with at most six decimals"),
-        ({"qty": ""}, "qty is required"),
-        ({"description": " "}, "description must be text of 1 to 4000 characters"),
+        ({"qty": ""}, "Quantity must be filled in"),
+        ({"description": " "}, "Description must have 1 to 4000 characters"),
     ):
         fields = {"description": "Kept as it is", "qty": "3", "unit_price": "7", **typed}
         answer = studio.member.fill(path, f"{path}/lines", **fields)
@@ -168,9 +168,9 @@ def test_both_faults_of_a_line_are_told_at_once(studio: Studio) -> None:
     answer = studio.member.fill(path, f"{path}/lines", description="", qty="x", unit_price="y")
     text = text_of(answer.text)
     assert answer.status_code == 422
-    for said in ("“x” is not a number", "“y” is not an amount", "description is required"):
+    for said in ("“x” is not a number", "“y” is not an amount", "Description must be filled in"):
         assert said in text
-    assert "qty is required" not in text
+    assert "Quantity must be filled in" not in text
 
 
 @pytest.mark.parametrize(
@@ -289,7 +289,7 @@ def test_an_issued_invoice_keeps_its_lines(studio: Studio) -> None:
     assert "/lines" not in page.replace("#lines", "")
     assert f"{path}/delete" not in page
     assert studio.member.get(f"{path}/lines/1").status_code == 404
-    rule = "The invoice is sent; what its amounts follow from, and its number, stays as it is."
+    rule = "The invoice was issued. Its amounts and its number stay as they are."
     new = {"description": "Late one", "qty": "1", "unit_price": "5"}
     for answer in (
         studio.member.post(line.action, {**line.fields, "description": "Late one"}),

@@ -174,7 +174,7 @@ def test_all_that_failed_is_sent_again(office: Office) -> None:
     sent = office.publish(hook, *({"fine": False, "number": number} for number in range(3)), {"fine": True})
     office.receiver.reply = lambda received: Reply()
     wrong = owner.send(f"/{hook}/redeliveries", since="soon", status=422)
-    assert "since must be a time" in wrong.text
+    assert "From (UTC) must be a date and a time" in wrong.text
     none = owner.send(f"/{hook}/redeliveries", until="2020-01-01T00:00").headers["location"]
     assert "0 events are sent again." in owner.get(none).text
     answer = owner.send(f"/{hook}/redeliveries", since="2020-01-01T00:00", event="push")

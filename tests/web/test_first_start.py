@@ -172,7 +172,7 @@ def test_a_board_is_the_first_project(fresh: Server, open_browser: Callable[[Ser
     bad = upload(browser, "/welcome/import", b'{"lists": [')
     assert bad.status_code == 422
     assert 'id="file-fault"' in bad.text
-    assert "it is not JSON: line 1" in text_of(bad.text)
+    assert "This is not JSON: line 1" in text_of(bad.text)
     made = upload(browser, "/welcome/import", encoded(small({"name": HOSTILE}, {}, name=HOSTILE)))
     assert made.status_code == 201
     assert HOSTILE not in made.text

@@ -62,7 +62,7 @@ def test_forms_of_a_project(studio: Studio) -> None:
     settings = f"{studio.base}/settings"
     refused = studio.owner.fill(settings, title="x" * 256)
     assert refused.status_code == 422
-    assert "Titel: muss ein Text mit 1 bis 255 Zeichen sein" in text_of(refused)
+    assert "Titel: muss 1 bis 255 Zeichen haben" in text_of(refused)
     assert "Fehler:" in refused.text
     missing = studio.owner.get(f"{studio.base}/tasks/tsk_gone")
     assert missing.status_code == 404

@@ -145,10 +145,10 @@ def test_chosen_repositories(ground: Ground) -> None:
     foreign, _ = new_repository(ground.server, ground.here, "foreign")
     answer = send(ground, fields, **{"selection": "selected", f"repository-{foreign}": "on"})
     assert answer.status_code == 422
-    assert f"has no repository with the id {foreign}" in answer.text
+    assert f"has no project with the id {foreign}" in answer.text
     answer = send(ground, fields, **{"selection": "selected", f"repository-{ids['shop']}": "on", "others": "nope shop"})
     assert answer.status_code == 422
-    assert "has no repository nope." in answer.text
+    assert "has no project nope." in answer.text
     assert f'name="repository-{ids["shop"]}" value="on" checked' in answer.text  # what was chosen stands
     assert ground.installations(ground.there) == []
     # Whoever ticks some need not say "Only these" as well.

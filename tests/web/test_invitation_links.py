@@ -368,7 +368,9 @@ def test_invitations_to_a_project_by_address_are_listed_renewed_and_taken_back(p
     assert email in left
     assert client in left
     assert "· with a link" not in text_of(left), "what is invited again has none"
-    assert "email must be" in text_of(place.owner.fill_csrf(f"{place.settings}/clients/invite", email="no").text)
+    assert "Enter a whole e-mail address" in text_of(
+        place.owner.fill_csrf(f"{place.settings}/clients/invite", email="no").text
+    )
     assert place.owner.fill_csrf(f"{place.settings}/people", who="a b@c", role="read").status_code == 422
 
 

@@ -195,7 +195,7 @@ def test_secrets_are_changed_without_a_gap(house: House) -> None:
     assert house.is_good(app["client_id"], app["client_secret"])
     assert house.is_good(app["client_id"], second)
     refused = house.owner.fill_csrf(f"{page}/secrets")
-    assert (refused.status_code, "an app has at most 2 secrets" in refused.text) == (422, True)
+    assert (refused.status_code, "An app has at most 2 secrets" in refused.text) == (422, True)
     assert f'action="{page}/secrets"' not in house.owner.get(page).text
     first = next(each.action for each in forms(house.owner.get(page)) if each.action.startswith(f"{page}/secrets/"))
     assert "The client secret was deleted." in after(house.owner, house.owner.fill(page, first))

@@ -152,7 +152,9 @@ def test_tokens_of_apps_stand_apart_and_confined_ones_name_their_projects(server
     assert "Without a note" not in of_apps
 
 
-@pytest.mark.parametrize(("fields", "said"), [({"note": " "}, "note must be"), ({"note": "n" * 256}, "note must be")])
+@pytest.mark.parametrize(
+    ("fields", "said"), [({"note": " "}, "What it is for must have"), ({"note": "n" * 256}, "What it is for must have")]
+)
 def test_a_token_that_cannot_be_made_says_why(server: Server, fields: dict[str, str], said: str) -> None:
     person = add_person(server)
     with Browser(server) as browser:

@@ -325,6 +325,9 @@ passwords = sa.Table(
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
     sa.Column("hash", sa.Text, nullable=False),  # argon2id, with its parameters
     sa.Column("changed_at", Millis, nullable=False),
+    # What the user says their e-mail address is, which nobody has verified. It is a name to sign in with, beside the
+    # login, in a browser that knows the user; to everybody and everything else the user has none (decision 41).
+    sa.Column("email", sa.Text),
 )
 
 sessions = sa.Table(

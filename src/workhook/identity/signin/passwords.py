@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import msgspec
 import sqlalchemy as sa
@@ -20,8 +20,8 @@ from workhook.identity.queries import account_columns, key_of
 from workhook.identity.schemas import Account, account_of
 from workhook.identity.signin import sessions, throttle
 from workhook.identity.tables import accounts, passwords
-from workhook.storage import Database, Reader, Transaction
-from workhook.storage.dialects import upsert
+from workhook.storage import Database, Reader, Row, Transaction
+from workhook.storage.dialects import any_of, upsert
 from workhook.storage.metadata import big
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ _set = (
     .values(user_id=big("user_id"), hash=sa.bindparam("hash"), changed_at=big("now"))
     .on_conflict_do_update(index_elements=["user_id"], set_={"hash": sa.bindparam("hash"), "changed_at": big("now")})
 )
+_find_email = sa.select(passwords.c.email).where(passwords.c.user_id == big("user_id"))
+_set_email = sa.update(passwords).where(passwords.c.user_id == big("user_id")).values(email=sa.bindparam("email"))
 _renew = (
     sa.update(passwords)
     .where(passwords.c.user_id == big("user_id"), passwords.c.hash == sa.bindparam("old_hash"))
@@ -203,8 +205,20 @@ _by_email = _known.where(
 ).limit(sa.literal(2, sa.BigInteger))
 
 
-KnownDevice = Callable[[int, int], str | None]
-"""Gets a user's id and when the password was changed; answers the id of a browser in which that user has signed in."""
+_by_id = _known.where(any_of(accounts.c.id, "user_ids"), passwords.c.email.is_not(None)).add_columns(
+    passwords.c.email.label("own_email")
+)
+
+
+class KnownDevice(Protocol):
+    """A browser with the cookie of earlier sign-ins."""
+
+    @property
+    def user_ids(self) -> Collection[int]:
+        """Who has signed in there, with whichever password."""
+
+    def __call__(self, user_id: int, changed_at: int) -> str | None:
+        """The browser's id, if the user has signed in there since the password was changed."""
 
 
 class PasswordCheck(Secretive, msgspec.Struct, frozen=True):
@@ -223,11 +237,12 @@ async def check_password(
 ) -> PasswordCheck:
     """`login`: a login, or an e-mail address that one user has. Unknown ones take the same way, and as long.
 
-    `known_device` is asked for the browser's id, if the browser has the cookie of an earlier sign-in. The attempt
+    `known_device` is asked for the browser's id, if the browser has the cookie of an earlier sign-in. There it may also
+    be the address that a user of the browser has given themself: of others nobody's is looked for. The attempt
     counts as failed until `complete`. While the user has been tried too often by another name no password is right
     (`throttle.CountedAttempt.held`). Raises `TooManyRequests`, `Unavailable`.
     """
-    user, stored, changed_at = await _find_user(database, login.strip())
+    user, stored, changed_at = await _find_user(database, login.strip(), known_device)
     device = known_device(user.id, changed_at) if known_device is not None and user is not None else None
     whose = throttle.nobody(login) if user is None else str(user.id)
     attempt = await throttle.begin(database, login, address, whose=whose, device=device)
@@ -270,7 +285,20 @@ async def set_password(tx: Transaction, user: Account, hashed: str) -> None:
     await sessions.end_links(tx, user.id)
 
 
-async def _find_user(reader: Reader, login: str) -> tuple[Account | None, str | None, int]:
+async def find_email(reader: Reader, user_id: int) -> str | None:
+    """The address that the user has given themself, for nobody else."""
+    row = await reader.fetch_one(_find_email, {"user_id": user_id})
+    return row["email"] if row else None
+
+
+async def set_email(tx: Transaction, user_id: int, email: str | None) -> bool:
+    """Keep the address that the user gives themself; None: they have none. False: the user has no password."""
+    return await tx.execute(_set_email, {"user_id": user_id, "email": email}) > 0
+
+
+async def _find_user(
+    reader: Reader, login: str, known_device: KnownDevice | None = None
+) -> tuple[Account | None, str | None, int]:
     """The user, the hash of the password, and when the password was changed (0: there is none)."""
     if "\0" in login or len(login) > LOGIN_MAX_CHARS:
         return None, None, 0
@@ -279,8 +307,24 @@ async def _find_user(reader: Reader, login: str) -> tuple[Account | None, str | 
         row = rows[0] if len(rows) == 1 else None  # an address that several have names none of them
         if row is not None and throttle.login_key(row["user_email"]) != throttle.login_key(login):
             row = None  # the database folds more letters than is counted as one: no way around the count
+        if known_device is not None and not (row and known_device(row["user_id"], row["changed_at"] or 0)):
+            # First, and where there is none the other: who has given themself another's address must not be told by a
+            # refusal that it is another's.
+            row = await _find_own(reader, login, known_device) or row
     else:
         row = await reader.fetch_one(_by_login, {"login_key": key_of(login)})
     if row is None:
         return None, None, 0
     return account_of(row, "user_"), row["hash"], row["changed_at"] or 0
+
+
+async def _find_own(reader: Reader, login: str, known_device: KnownDevice) -> Row | None:
+    """The user of this browser who says that this is their address. None where nobody does, or several do."""
+    rows = await reader.fetch_all(_by_id, {"user_ids": list(known_device.user_ids)})
+    key = throttle.login_key(login)
+    fitting = [
+        row
+        for row in rows
+        if throttle.login_key(row["own_email"]) == key and known_device(row["user_id"], row["changed_at"])
+    ]
+    return fitting[0] if len(fitting) == 1 else None

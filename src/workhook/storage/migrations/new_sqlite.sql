@@ -697,7 +697,7 @@ CREATE INDEX ix_identities_user_id ON identities (user_id)
 CREATE TABLE passwords (
 	user_id BIGINT NOT NULL,
 	hash TEXT NOT NULL,
-	changed_at BIGINT NOT NULL,
+	changed_at BIGINT NOT NULL, email TEXT,
 	CONSTRAINT pk_passwords PRIMARY KEY (user_id),
 	CONSTRAINT fk_passwords_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE
 )
@@ -1122,4 +1122,4 @@ CREATE INDEX ix_mentions_user_id ON mentions (user_id, id)
 
 CREATE INDEX ix_mentions_repository_id ON mentions (repository_id)
 
-INSERT INTO "alembic_version" VALUES('0027')
+INSERT INTO "alembic_version" VALUES('0028')

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from workhook.core.errors import Invalid, NotFound, TooManyRequests
 from workhook.http.calls import Answer, Call
@@ -12,6 +13,7 @@ from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
 from workhook.http.parameters import Title
 from workhook.identity import actions
+from workhook.identity.context import Write
 from workhook.identity.oauth import grants
 from workhook.identity.signin import passwords, sessions
 from workhook.identity.signin.passwords import PasswordCheck, check_password, complete, new_hash, set_password
@@ -31,6 +33,7 @@ from workhook.web.frame.sessions import (
     signed_in,
 )
 from workhook.web.frame.texts import gettext, text
+from workhook.work.clients.schemas import Email
 
 _WRONG = text("The current password is not right.")
 _HELD = text(
@@ -44,7 +47,10 @@ places = Places("settings")
 
 
 class ProfileEdit(msgspec.Struct):
+    """`email`: what the user gives themself as an address, where nobody has given them one."""
+
     name: Title | None
+    email: Email | UnsetType | None = UNSET
 
 
 @places.get("/settings")
@@ -54,6 +60,8 @@ async def settings(visit: Visit) -> Answer:
     return visit.page(
         "account/settings.html",
         browser_name=browser_name,
+        own_email=await _own_email(visit),
+        has_password=await passwords.hash_of(visit.database, user_id) is not None,
         chosen_language=texts.chosen_language(visit.call),
         sessions=await sessions.list_of(visit.database, user_id),
         grants=await grants.list_grants(visit.database, user_id),
@@ -63,9 +71,22 @@ async def settings(visit: Visit) -> Answer:
 @places.post("/settings/profile")
 async def edit_profile(visit: Visit) -> Answer:
     """Change the user's name."""
-    edit, user = visit.form(ProfileEdit, "name"), visit.actor.user
-    await visit.change(lambda write: actions.rename(write.tx, user, edit.name, actor=write.actor))
+    edit, user = visit.form(ProfileEdit, "name", "email"), visit.actor.user
+    if edit.email is not UNSET and edit.email != await _own_email(visit):
+        visit.require_recent("/settings")  # it is a name to sign in with
+
+    async def save(write: Write) -> None:
+        await actions.rename(write.tx, user, edit.name, actor=write.actor)
+        if edit.email is not UNSET and not user.email:
+            await passwords.set_email(write.tx, user.id, edit.email)
+
+    await visit.change(save)
     return visit.done("/settings", gettext("Your profile was saved."))
+
+
+async def _own_email(visit: Visit) -> str | None:
+    """The address that the user has given themself."""
+    return await passwords.find_email(visit.database, visit.actor.user.id)
 
 
 @places.post("/settings/appearance")

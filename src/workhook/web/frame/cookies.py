@@ -11,7 +11,7 @@ import base64
 import hmac
 import re
 import secrets
-from functools import cache, partial
+from functools import cache
 from itertools import count
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -151,9 +151,20 @@ def find_device(call: Call, user_id: int, changed_at: int) -> str | None:
     return next(known, None)
 
 
+class _DeviceFinder(NamedTuple):
+    """`find_device` for a request."""
+
+    call: Call
+    user_ids: tuple[int, ...]
+
+    def __call__(self, user_id: int, changed_at: int) -> str | None:
+        return find_device(self.call, user_id, changed_at)
+
+
 def device_finder(call: Call) -> KnownDevice | None:
-    """`find_device` for this request; None where its browser has no such cookie, so that nothing is looked up."""
-    return partial(find_device, call) if _device_entries(call) else None
+    """None where the browser of this request has no such cookie, so that nothing is looked up."""
+    entries = _device_entries(call)
+    return _DeviceFinder(call, tuple(each.user_id for each in entries)) if entries else None
 
 
 def remember_device(call: Call, user_id: int, changed_at: int) -> dict[str, str]:

@@ -46,6 +46,7 @@ class AccountForm(msgspec.Struct):
 
     login: str = ""
     name: str = ""
+    email: str = ""
     faults: dict[str, str] = {}
 
 
@@ -124,7 +125,8 @@ async def page_invitation_post(call: Call) -> Answer:
         raise Forbidden(
             text("This invitation is for somebody who has an account here. Sign in first."), code="not_invited"
         )
-    form = AccountForm(fields.get("login", "")[:_TYPED_MAX_CHARS], fields.get("name", "")[:_TYPED_MAX_CHARS])
+    login, name, email = (fields.get(each, "")[:_TYPED_MAX_CHARS] for each in ("login", "name", "email"))
+    form = AccountForm(login, name, email)
     try:
         wanted = parameters.gather(NewAccount, {}, _given(fields))
         faults = await links.check_new(call.database, wanted, fields.get("password", ""), fields.get("again", ""))
@@ -140,8 +142,8 @@ async def page_invitation_post(call: Call) -> Answer:
 
 
 def _given(fields: dict[str, str]) -> dict[str, object]:
-    name = fields.get("name", "").strip()
-    return {"login": fields.get("login", "").strip(), **({"name": name} if name else {})}
+    typed = {name: fields.get(name, "").strip() for name in ("name", "email")}
+    return {"login": fields.get("login", "").strip(), **{name: value for name, value in typed.items() if value}}
 
 
 def _by_field(faults: Sequence[Fault]) -> dict[str, str]:

@@ -32,7 +32,10 @@ from workhook.web.frame.texts import gettext, text
 from workhook.web.welcome.first import first_page
 
 # The same where the password is right and is not looked at: `throttle.Attempt.held`.
-_WRONG = text("The login or the password is not right. After many failed attempts none is taken for some minutes.")
+_WRONG = text(
+    "The login or the password is not right. If you have typed your e-mail address, try your login. After many failed "
+    "attempts none is taken for some minutes."
+)
 _FOR_OTHERS = "/login/oauth/"  # pages that can lead on to a program's own address
 
 routes = Routes(PAGES, "pages", etag=False)

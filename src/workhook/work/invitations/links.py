@@ -34,10 +34,12 @@ class InvitedByAddress(msgspec.Struct):
 
 
 class NewAccount(msgspec.Struct):
-    """Who somebody wants to be here. `login` is checked with the other logins (`actions.faults_of_login`)."""
+    """Who somebody wants to be here. `login` is checked with the other logins (`actions.faults_of_login`). `email`: a
+    name to sign in with, which is nobody's address to anybody else (decision 41)."""
 
     login: str
     name: Title | None = None
+    email: Email | None = None
 
 
 async def invite_by_address(write: Write, repository: Repository, address: InvitedByAddress, role: str) -> Invitation:
@@ -140,15 +142,18 @@ async def check_new(reader: Reader, wanted: NewAccount, password: str, again: st
     faults = await actions.faults_of_login(reader, wanted.login)
     if password != again:
         faults.append(Fault("again", message="The two passwords are not the same."))
-    draft = Account(0, "user", wanted.login, wanted.name, None, None, 0, 0)
+    draft = Account(0, "user", wanted.login, wanted.name, wanted.email, None, 0, 0)
     return faults + [Fault("password", message=each) for each in passwords.faults_of(password, draft)]
 
 
 async def make_account(tx: Transaction, wanted: NewAccount, hashed: str) -> Account:
-    """Somebody new. The account has no e-mail address: nobody has shown that the one of the invitation is theirs.
+    """Somebody new. The account has no e-mail address: nobody has shown that the one of the invitation, or the one
+    that was typed, is theirs. What was typed is kept with the password alone.
 
     Raises `Invalid` for a login that was taken meanwhile.
     """
     user = await actions.create_account(tx, "user", wanted.login, name=wanted.name, email=None)
     await passwords.set_password(tx, user, hashed)
+    if wanted.email is not None:
+        await passwords.set_email(tx, user.id, wanted.email)
     return user

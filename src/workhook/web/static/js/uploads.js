@@ -11,7 +11,7 @@ export default class extends Controller {
   static targets = ["form", "input", "list", "row", "told"]
   static values = {
     limit: Number, tooLarge: String, lost: String, stopped: String, sending: String, waiting: String, done: String,
-    failed: String, leave: String,
+    failed: String, leave: String, odd: String,
   }
 
   connect() {
@@ -102,7 +102,7 @@ export default class extends Controller {
       this.uploads.delete(upload.row)
       upload.row.remove()
     } else {
-      this.fail(upload, reasonOf(responseText) ?? `${status}`)
+      this.fail(upload, reasonOf(responseText) ?? this.oddValue.replace("{status}", status))
     }
     this.next()
     if (!this.isBusy && !isUnderWay()) refresh()
@@ -165,7 +165,7 @@ function reasonOf(text) {
   try {
     const answer = JSON.parse(text)
     const faults = (answer.errors ?? []).map((each) => each.message).filter((each) => each)
-    return faults.length ? faults.join(". ") : answer.message
+    return faults.length ? faults.map((each) => each.replace(/\.$/, "")).join(". ") : answer.message
   } catch {
     return undefined // not of this server, but of one before it
   }
