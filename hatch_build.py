@@ -1,5 +1,5 @@
 """What the package holds beside its source: the pages' scripts and icons from npm, the texts of other languages, and
-the guide, made of `docs/`.
+the guide, made of `docs/` with its pictures.
 
 The packaging backend runs this for each wheel, for editable installs too. `assets/package-lock.json` names every npm
 package with its hash; Node comes with a build requirement. What is there already is not fetched again.
@@ -25,6 +25,7 @@ VENDOR = ROOT / "src" / "workhook" / "web" / "static" / "vendor"
 LOCALES = ROOT / "src" / "workhook" / "web" / "locales"
 DOCS = ROOT / "docs"
 GUIDE = ROOT / "src" / "workhook" / "web" / "docs" / "guide.json"
+PICTURES = ROOT / "src" / "workhook" / "web" / "static" / "pictures"
 
 SCRIPTS = {
     "turbo.js": "@hotwired/turbo/dist/turbo.es2017-esm.js",
@@ -39,6 +40,7 @@ MINIFIED = ("turbo.js", "stimulus.js", "sortable.js")  # their packages hold no 
 _NPM_TIMEOUT_S = 600
 _MINIFY_TIMEOUT_S = 60
 _SHAPES = re.compile(r"<svg[^>]*>(.*)</svg>", re.DOTALL)
+_WEBP_SIZE = slice(26, 30)  # width and height of a picture in one lossy frame, 14 bits each
 
 
 class CustomBuildHook(BuildHookInterface[Any]):
@@ -154,8 +156,16 @@ def compile_texts() -> None:
 
 
 def make_guide() -> None:
-    """Write `GUIDE`: each page of `docs/` with its address, title, HTML, and sections for the search."""
+    """Write `GUIDE`: each page of `docs/` with its address, title, HTML, and sections for the search. Copy the pictures
+    that they show."""
     pages = [_guide_page(each) for each in sorted(DOCS.rglob("*.md"))]
+    PICTURES.mkdir(exist_ok=True)
+    wanted = {each.name: each for each in (DOCS / "pictures").glob("*.webp")}
+    for old in PICTURES.iterdir():
+        if old.name not in wanted:
+            old.unlink()
+    for name, picture in wanted.items():
+        shutil.copyfile(picture, PICTURES / name)
     made = GUIDE.with_suffix(f".json{os.getpid()}")
     made.write_text(json.dumps(pages, ensure_ascii=False, separators=(",", ":")), encoding="utf-8")
     made.replace(GUIDE)
@@ -178,6 +188,9 @@ def _guide_page(path: Path) -> dict[str, Any]:
                 closes = _lead_to_guide(child, folder)
             elif child.type == "link_close":
                 child.tag = closes
+            elif child.type == "image":
+                _lead_to_picture(child, folder)
+    markdown.add_render_rule("image", _picture)
     html = markdown.renderer.render(tokens[3:], markdown.options, {})  # the page has the title above it
     html = re.sub(r"<pre><code([^>]*) tabindex=\"0\"", r'<pre tabindex="0"><code\1', html)
     return {"name": _guide_name(path), "title": sections[0]["heading"], "html": html, "sections": sections}
@@ -224,6 +237,22 @@ def _lead_to_guide(link: Any, folder: PurePosixPath) -> str:
         link.tag = "span"
         del link.attrs["href"]
     return str(link.tag)
+
+
+def _lead_to_picture(image: Any, folder: PurePosixPath) -> None:
+    """The address under which `web/frame/assets.py` sends it. With its size the page does not jump when it comes."""
+    path = Path(os.path.normpath(DOCS / folder / image.attrs["src"]))
+    content = path.read_bytes() if path.is_file() else b""  # of a new place it is taken later
+    size = int.from_bytes(content[_WEBP_SIZE], "little")
+    width, height = size & 0x3FFF, size >> 16 & 0x3FFF
+    source = f"/static/{path.name}?v={hashlib.sha256(content).hexdigest()[:12]}"
+    image.attrs |= {"src": source, "width": str(width), "height": str(height), "loading": "lazy"}
+
+
+def _picture(renderer: Any, tokens: Any, number: int, options: Any, env: Any) -> str:
+    """A picture, which leads to itself in its own size."""
+    image = str(renderer.image(tokens, number, options, env))
+    return f'<a href="{tokens[number].attrs["src"]}">{image}</a>'
 
 
 if __name__ == "__main__":  # for working on texts, icons and docs without a new install

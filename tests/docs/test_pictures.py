@@ -1,19 +1,51 @@
-"""The pictures of the README are there, small, and described."""
+"""The pictures of the README and of docs/places.md are there, small, and described; every place has its own."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-from tests.pictures.__main__ import BYTES_MAX
+from tests.pictures.__main__ import BYTES_MAX, BYTES_MAX_ALL, looks_of
+from tests.pictures.places import PLACES, README, UNPICTURED
+from workhook.asgi import described
+from workhook.http.operations import PAGES
+from workhook.http.operations import PLACES as ROOMS
 
 ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "docs" / "pictures"
+
+
+def names_of(*wanted: str) -> set[str]:
+    return {f"{place.name}{look.ending}.webp" for place in PLACES if place.name in wanted for look in looks_of(place)}
 
 
 def test_the_pictures_of_the_readme_are_there() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     shown = {ROOT / each for each in re.findall(r'(?:src|srcset)="([^"]+)"', readme)}
-    assert shown == set((ROOT / "docs" / "pictures").iterdir())
-    assert len(shown) == 4
-    assert all(each.stat().st_size <= BYTES_MAX for each in shown)
+    assert shown == {FOLDER / f"{name}{ending}.webp" for name in README for ending in ("", "-dark")}
+    assert all(each.is_file() for each in shown)
     assert all(len(each) > 20 for each in re.findall(r'<img[^>]*alt="([^"]*)"', readme))
+
+
+def test_every_place_has_its_pictures_and_no_picture_is_of_none() -> None:
+    pictures = list(FOLDER.iterdir())
+    assert {each.name for each in pictures} == names_of(*(place.name for place in PLACES))
+    assert all(each.stat().st_size <= BYTES_MAX for each in pictures)
+    assert sum(each.stat().st_size for each in pictures) <= BYTES_MAX_ALL
+
+
+def test_the_page_of_places_shows_and_describes_all_of_them() -> None:
+    page = (ROOT / "docs" / "places.md").read_text(encoding="utf-8")
+    found = re.findall(r"!\[([^\]]*)\]\(pictures/([^)]+)\)", page)
+    shown = [name for _, name in found]
+    assert len(shown) == len(set(shown))
+    assert set(shown) == {each for each in names_of(*(place.name for place in PLACES)) if "-dark." not in each}
+    assert all(len(alt) > 20 for alt, _ in found)
+    assert len({alt for alt, _ in found}) == len(found)
+
+
+def test_a_page_that_is_new_has_a_picture_or_a_reason_against_it() -> None:
+    pages = {each.path for each in described() if each.method == "GET" and each.area in (PAGES, ROOMS)}
+    pictured = {place.path for place in PLACES}
+    assert pages - pictured == set(UNPICTURED)
+    assert pictured - pages == {"/"}  # which programs ask, too

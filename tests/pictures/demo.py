@@ -12,12 +12,9 @@ from tests.browser.people import Insider
 from tests.harness.receiver import Received, Receiver, Reply
 from tests.harness.server import Server
 from tests.harness.waiting import until
-from workhook.http.calls import Services
-from workhook.identity import actions
-from workhook.identity.policy import SCOPES
+from tests.pictures.contents import Filler
+from tests.pictures.people import ORGANIZATION, PEOPLE, add_people, call
 
-ORGANIZATION = ("northlight", "Northlight Studio")
-PEOPLE = {"ada": "Ada Lindqvist", "jonas": "Jonas Weber", "mei": "Mei Tanaka", "sam": "Sam Okafor"}
 PROJECT = "Harbour Festival 2027"
 
 # Title, days until the deadline, priority, labels, people, comments of (who, text). A column each.
@@ -59,66 +56,58 @@ _BUSY = b'{"error": "The deploy queue is full", "retry": "in a minute"}'
 
 @dataclass
 class Demo:
-    """Where the pictures are, and who looks at them."""
+    """Who looks at the pictures, and what the addresses of the places are made of."""
 
-    owner: Insider
-    board: str  # paths
-    delivery: str
+    people: dict[str, Insider]
+    names: dict[str, str]  # by the names in the paths of operations: `owner`, `project`, `task_id`, …
 
 
 def make_demo(server: Server, receiver: Receiver) -> Demo:
-    people = server.run(_add_people)
+    people = server.run(add_people)
+    names = {"owner": ORGANIZATION[0]}
     with server.client(people["ada"].token) as api:
-        project = _call(api, "POST", "/api/v1/projects", title=PROJECT, organization=ORGANIZATION[0])["project"]
-        base = f"/{project['full_name']}" if "full_name" in project else f"/{ORGANIZATION[0]}/{project['name']}"
+        project = call(api, "POST", "/api/v1/projects", title=PROJECT, organization=ORGANIZATION[0])["project"]
+        names["project"] = project["name"]
+        base = f"/{names['owner']}/{names['project']}"
         for login in list(PEOPLE)[1:]:
-            _call(api, "POST", f"/api/v1/projects/{project['id']}/members", username=login)
+            call(api, "POST", f"/api/v1/projects/{project['id']}/members", username=login)
         hook = _add_hook(api, base, receiver)
-        _fill_board(server, api, project["id"], people)
+        tasks = _fill_board(server, api, project["id"], people, names)
+        filler = Filler(server, api, project["id"], people, tasks, names)
+        filler.fill()
         failed = _deliver(api, base, hook, receiver, people["jonas"].login)
-    return Demo(people["ada"], base, f"{base}/webhooks/{hook}/deliveries/{failed}")
-
-
-async def _add_people(services: Services) -> dict[str, Insider]:
-    found: dict[str, Insider] = {}
-    async with services.database.transaction() as tx:
-        login, name = ORGANIZATION
-        organization = await actions.create_account(tx, "organization", login, name=name, email=None)
-        for login, name in PEOPLE.items():
-            email = f"{login}@northlight.example"
-            user = await actions.create_account(tx, "user", login, name=name, email=email)
-            await actions.set_member(tx, organization, user, "member" if found else "owner")
-            token = await actions.issue_token(tx, user, list(SCOPES))
-            found[login] = Insider(user.id, login, email, token.token)
-    return found
-
-
-def _call(api: httpx.Client, method: str, path: str, **body: Any) -> Any:
-    answer = api.request(method, path, json=body or None)
-    assert answer.is_success, answer.text
-    return answer.json() if answer.content else None
+        filler.go_on()
+        _settled(api, f"/repos{base}/hooks/{hook}/deliveries")
+    names |= {"hook_id": str(hook), "delivery_id": str(failed), "name": "task"}
+    names |= {"guide_folder": "how-to", "guide_name": "web-app"}
+    return Demo(people, names)
 
 
 def _add_hook(api: httpx.Client, base: str, receiver: Receiver) -> int:
     config = {"url": receiver.url, "content_type": "json", "secret": "a-secret-for-pictures", "retries": "0"}
-    return int(_call(api, "POST", f"/repos{base}/hooks", events=["*"], config=config)["id"])
+    return int(call(api, "POST", f"/repos{base}/hooks", events=["*"], config=config)["id"])
 
 
-def _fill_board(server: Server, api: httpx.Client, project: str, people: dict[str, Insider]) -> None:
-    today = datetime.now(UTC)
+def _fill_board(
+    server: Server, api: httpx.Client, project: str, people: dict[str, Insider], names: dict[str, str]
+) -> dict[str, str]:
+    """The ids of the tasks by their titles."""
+    today, made = datetime.now(UTC), {}
     for title, cards in BOARD.items():
-        column = _call(api, "POST", f"/api/v1/projects/{project}/columns", title=title, stage=STAGES[title])["column"][
-            "id"
-        ]
+        facts = {"title": title, "stage": STAGES[title]}
+        column = call(api, "POST", f"/api/v1/projects/{project}/columns", **facts)["column"]["id"]
+        names.setdefault("column_id", column)
         for card in cards:
             values: dict[str, Any] = {name: card[name] for name in ("title", "priority", "labels") if name in card}
             if "days" in card:
                 values["deadline"] = (today + timedelta(days=card["days"])).strftime("%Y-%m-%d")
             values["assignees"] = card.get("people", [])
-            task = _call(api, "POST", f"/api/v1/columns/{column}/tasks", **values)["task"]["id"]
+            task = call(api, "POST", f"/api/v1/columns/{column}/tasks", **values)["task"]["id"]
+            made[card["title"]] = task
             for login, words in card.get("comments", []):
                 with server.client(people[login].token) as theirs:
-                    _call(theirs, "POST", f"/api/v1/tasks/{task}/task_comments", text=words)
+                    call(theirs, "POST", f"/api/v1/tasks/{task}/task_comments", text=words)
+    return made
 
 
 def _deliver(api: httpx.Client, base: str, hook: int, receiver: Receiver, pusher: str) -> int:
@@ -128,18 +117,18 @@ def _deliver(api: httpx.Client, base: str, hook: int, receiver: Receiver, pusher
     for number in range(1, 9):
         receiver.reply = _refuse if number == 7 else _accept
         payload = {"ref": "refs/heads/main", "after": f"{number:040x}", "pusher": {"name": pusher}, "commits": number}
-        _call(api, "POST", f"/repos{base}/events", event="push", payload=payload)
+        call(api, "POST", f"/repos{base}/events", event="push", payload=payload)
         _settled(api, path)
-    [failed] = _call(api, "GET", f"{path}?status=failure")
+    [failed] = call(api, "GET", f"{path}?status=failure")
     receiver.reply = _accept
-    _call(api, "POST", f"{path}/{failed['id']}/attempts")
+    call(api, "POST", f"{path}/{failed['id']}/attempts")
     _settled(api, path)
     return int(failed["id"])
 
 
 def _settled(api: httpx.Client, path: str) -> None:
     """Until nothing waits to be delivered."""
-    until(lambda: not _call(api, "GET", path.replace("/deliveries", "/health"))["pending"])
+    until(lambda: not call(api, "GET", path.replace("/deliveries", "/health"))["pending"])
 
 
 def _accept(received: Received) -> Reply:

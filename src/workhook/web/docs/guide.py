@@ -18,7 +18,7 @@ HITS_MAX = 40
 EXCERPT_CHARS = 220
 
 SECTIONS = (
-    (text("Start here"), ("how-to/web-app", "tutorial", "tutorial-studio")),
+    (text("Start here"), ("how-to/web-app", "places", "tutorial", "tutorial-studio")),
     (text("How to"), ("how-to",)),
     (text("Reference"), ("reference",)),
     (text("Running a server"), ("operations", "security", "performance")),

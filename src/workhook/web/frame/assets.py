@@ -1,7 +1,8 @@
 """The files that pages load: style sheets, scripts, icons. Their addresses change with their content.
 
-`static/css` and `static/js` are written here. `static/vendor` comes from npm, by `hatch_build.py`. Modules import one
-another by names, which the page's import map turns into addresses: so each address can hold a hash.
+`static/css` and `static/js` are written here. `hatch_build.py` fills `static/vendor` from npm, and `static/pictures`
+with the pictures of the guide. Modules import one another by names, which the page's import map turns into addresses:
+so each address can hold a hash.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ _TYPES = {
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
     "txt": "text/plain; charset=utf-8",
+    "webp": "image/webp",
 }
-_FOLDERS = ("", "css", "js", "vendor")
+_FOLDERS = ("", "css", "js", "vendor", "pictures")
 _VENDOR_MODULES = {
     "turbo": "turbo.js", "stimulus": "stimulus.js", "sortable": "sortable.js", "pdf-reader": "pdf-reader.js",
 }  # fmt: skip
@@ -47,10 +49,13 @@ async def page_static(call: Call, name: str) -> Answer:
         raise NotFound()
     # A page of another version may ask: what it gets then is not what it named. Nor is it without a hash.
     cached = _FOR_EVER if call.query_text("v") == _content(name)[1] else "no-cache"
+    kind = name.rpartition(".")[2]
+    if kind == "webp":  # is compressed as it is
+        return Answer(_content(name)[0], 200, {"Cache-Control": cached}, _TYPES[kind])
     accepted = chosen(call.header("accept-encoding"), ENCODINGS)
     is_large = len(_content(name)[0]) > _LARGE_BYTES  # compressed once, in a tenth of a second or more
     body, headers = await asyncio.to_thread(_compressed, name, accepted) if is_large else _compressed(name, accepted)
-    return Answer(body, 200, {**headers, "Cache-Control": cached}, _TYPES[name.rpartition(".")[2]])
+    return Answer(body, 200, {**headers, "Cache-Control": cached}, _TYPES[kind])
 
 
 def address(name: str) -> str:
@@ -84,8 +89,8 @@ def _found() -> dict[str, Traversable]:
     found = {}
     for name in _FOLDERS:
         folder = _folder(name)
-        if name == "vendor" and not folder.is_dir():
-            raise AssetsMissing("static/vendor is missing: install the package again (`make install`)")
+        if name in ("vendor", "pictures") and not folder.is_dir():
+            raise AssetsMissing(f"static/{name} is missing: install the package again (`make install`)")
         for each in folder.iterdir():
             if each.is_file() and each.name.rpartition(".")[2] in _TYPES:
                 assert each.name not in found, f"two files are called {each.name}"

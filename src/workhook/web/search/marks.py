@@ -6,6 +6,9 @@ import re
 
 from workhook.work.search.schemas import folded
 
+_EMPHASIS = re.compile(r"(\*\*|\*|`|~~)(?=\S)(.+?)(?<=\S)\1")
+_LINE_SIGNS = re.compile(r"(?<!\S)(?:#{1,6}|>|\||:?-{3,}:?|[-*] \[[ x]\])(?!\S)")
+
 Part = tuple[str, bool]
 """A piece of a text, and whether it is one of the words."""
 
@@ -21,3 +24,9 @@ def marked(text: str, words: str) -> list[Part]:
         parts += [(text[at : found.start()], False), (text[found.start() : found.end()], True)]
         at = found.end()
     return [part for part in [*parts, (text[at:], False)] if part[0]]
+
+
+def without_signs(text: str) -> str:
+    """The words of Markdown on one line, without the signs of emphasis, headings, checklists and tables."""
+    plain = _EMPHASIS.sub(r"\2", text)
+    return " ".join(_LINE_SIGNS.sub(" ", plain).split())

@@ -15,7 +15,7 @@ from workhook.identity import queries
 from workhook.identity.schemas import Repository
 from workhook.web.frame import paging
 from workhook.web.frame.places import Places, Visit
-from workhook.web.search.marks import Part, marked
+from workhook.web.search.marks import Part, marked, without_signs
 from workhook.work.projects import listing
 from workhook.work.projects.schemas import Project
 from workhook.work.search import api
@@ -106,7 +106,7 @@ def _hit(result: SearchResult, project: Project, words: str) -> Hit:
         kind=result.type,
         address=place if isinstance(result.id, str) else f"{place}#{result.id}",
         title=marked(result.title, words),
-        excerpt=marked(result.excerpt or "", words),
+        excerpt=marked(without_signs(result.excerpt or ""), words),
         base=base,
         project=project.title,
         at=parse_rfc3339(result.created_at),

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from workhook.core.errors import Fault, Invalid
 from workhook.http.calls import Answer
 from workhook.web.frame import paging
+from workhook.web.frame.dates import span_name
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, ngettext
 from workhook.web.listing.people import logins_of
@@ -71,6 +72,7 @@ async def _page(visit: Visit, access: Access, chosen: Chosen, lines: Sequence[Re
         first=given.get("from", "") if period is None else period.first.isoformat(),
         last=given.get("to", "") if period is None else period.last.isoformat(),
         period=period,
+        span="" if period is None else span_name(period.first, period.last),
         period_name="" if period is None else periods.name_of(period, chosen.today),
         period_names=[(name, gettext(label)) for name, label in periods.NAMES.items()],
         people=await logins_of(visit.database, access),
