@@ -33,7 +33,7 @@ def test_hits_lead_to_their_places(studio: Studio) -> None:
     page = page_of(studio.member, "/search", q=word.upper())
     assert hits(page) == [
         (studio.base, f"{word.title()} and others"),
-        (f"{studio.base}/tasks/{task}#{comment}", f"Paint the {word}"),
+        (f"{studio.base}/tasks/{task}#comment-{comment}", f"Paint the {word}"),
         (f"{studio.base}/tasks/{task}", f"Paint the {word}"),
     ]
     assert f"The <mark>{word}</mark> has stripes" in page

@@ -330,6 +330,7 @@ def wants_stream(call: Call) -> bool:
 
 def toast(problem: Problem) -> Answer:
     """A message over the page that somebody looks at, which stays as it is."""
-    body = render.html("layout/toast.html", message=problem.message, faults=problem.fault_messages)
+    is_stale = problem.code in ("csrf", "signed_out")
+    body = render.html("layout/toast.html", message=problem.message, faults=problem.fault_messages, is_stale=is_stale)
     headers = {**problem.headers, "Cache-Control": "no-store"}
     return Answer(body.encode(), problem.status, headers, f"{STREAM_TYPE}; charset=utf-8")

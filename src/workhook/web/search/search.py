@@ -24,6 +24,7 @@ from workhook.work.search.schemas import KINDS, SearchQuery, SearchResult
 
 places = Places("search")
 PROJECTS = "project"  # a kind that this page alone has
+_ANCHORS = {"task_comment": "comment", "file_comment": "comment", "file_comment_reply": "reply"}
 
 
 class Hit(msgspec.Struct, frozen=True):
@@ -104,7 +105,7 @@ def _hit(result: SearchResult, project: Project, words: str) -> Hit:
     place = f"{base}/tasks/{result.task.id}" if result.task else f"{base}/files/{result.file.id if result.file else ''}"
     return Hit(
         kind=result.type,
-        address=place if isinstance(result.id, str) else f"{place}#{result.id}",
+        address=f"{place}#{_ANCHORS[result.type]}-{result.id}" if result.type in _ANCHORS else place,
         title=marked(result.title, words),
         excerpt=marked(without_signs(result.excerpt or ""), words),
         base=base,

@@ -8,6 +8,7 @@ import Dialog from "workhook/dialog"
 import Keyboard from "workhook/keyboard"
 import Live from "workhook/live"
 import Menu from "workhook/menu"
+import Stale from "workhook/stale"
 import Submit from "workhook/submit"
 import Timer from "workhook/timer"
 import Toast from "workhook/toast"
@@ -21,7 +22,7 @@ protectWhatIsInUse()
 
 const application = Application.start()
 for (const [name, controller] of Object.entries({
-  copy: Copy, dialog: Dialog, keyboard: Keyboard, live: Live, menu: Menu, submit: Submit, timer: Timer, toast: Toast, when: When,
+  copy: Copy, dialog: Dialog, keyboard: Keyboard, live: Live, menu: Menu, stale: Stale, submit: Submit, timer: Timer, toast: Toast, when: When,
 })) application.register(name, controller)
 
 // Turbo gives up a page whose rest it is still reading, where a form is sent meanwhile: that is no error.
@@ -83,5 +84,5 @@ function forget(messages) {
 }
 document.addEventListener("turbo:before-fetch-response", () => forget("[data-unreachable]"))
 document.addEventListener("turbo:submit-start", () => forget(".toast.bad"))
-document.addEventListener("turbo:submit-end", (event) => { if (!event.detail.success) forget(".toast:not(.bad)") })
+document.addEventListener("turbo:submit-end", () => forget(".toast:not(.bad)"))
 loadControllers()

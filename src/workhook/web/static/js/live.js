@@ -2,6 +2,7 @@
 import { Controller } from "stimulus"
 import { isUnderWay } from "workhook/morphing"
 import { refresh } from "workhook/refresh"
+import { tellIfEnded } from "workhook/stale"
 
 const GATHER_MS = 250
 const AGAIN_MS = 5000
@@ -26,7 +27,9 @@ export default class extends Controller {
     this.source = new EventSource(this.urlValue)
     this.source.addEventListener("changed", () => this.changed())
     this.source.addEventListener("error", () => {
-      if (this.source.readyState === EventSource.CLOSED) this.again = setTimeout(() => this.open(), AGAIN_MS)
+      if (this.source.readyState !== EventSource.CLOSED) return
+      this.again = setTimeout(() => this.open(), AGAIN_MS)
+      tellIfEnded().catch(() => null) // the server cannot be reached: it is tried again
     })
     this.source.addEventListener("open", () => {
       if (this.wasOpen) this.changed() // what happened meanwhile

@@ -6,7 +6,7 @@ let refused = null
 function isInUse(element) {
   const active = document.activeElement
   if (refused?.contains(element)) return false
-  if (element.matches("[data-busy], [data-busy] *")) return true
+  if (element.matches("[data-busy], [data-busy] *, [data-own]")) return true // `data-own`: its state is this browser's
   if (element.matches("form") && isChanged(element)) return true
   if (element.matches("input[type=checkbox][form]") && element.checked) return true
   return active && active !== document.body && element === active && active.matches("input, textarea, select, [contenteditable]")
@@ -39,7 +39,7 @@ function showFaults() {
   const field = document.querySelector("[aria-invalid=true]")
   for (let around = field?.closest("details"); around; around = around.parentElement.closest("details")) around.open = true
   if (field) return field.focus()
-  document.querySelector("main .card.error[role=alert]")?.scrollIntoView({ block: "nearest" })
+  document.querySelector(":is(main, dialog[open]) .card.error[role=alert]")?.scrollIntoView({ block: "nearest" })
 }
 
 // A form that was taken keeps what is in it, but nothing is wrong with it any more.
@@ -56,7 +56,7 @@ function followRefusals() {
     if (statusCode < 400) unmark(form)
     else if (contentType?.startsWith("text/html")) refused = form
   })
-  document.addEventListener("turbo:render", () => {
+  for (const rendered of ["turbo:render", "turbo:frame-render"]) document.addEventListener(rendered, () => {
     if (!refused) return
     refused = null
     showFaults()
