@@ -66,6 +66,23 @@ async def test_somebody_is_named_with_the_keyboard_alone(
     await expect(page.locator(".comments .mention")).to_have_count(2)
 
 
+async def test_a_mention_leads_from_the_start_page_to_the_comment(
+    visit: Visits, team: Team, board: Board, width: int, scheme: Scheme
+) -> None:
+    text = f"**Look** at this, @{team.client.login}, {'and at all of the rest, ' * 20}"
+    board.call(f"/tasks/{board.task}/task_comments", text=text)
+    page = await visit("/", team.client, width=width, scheme=scheme, reduced_motion="reduce")
+    block = page.get_by_role("region", name="Mentions")
+    await expect(block).to_contain_text(f"Look at this, @{team.client.login}, and")
+    await accessible(page)
+    await fits(page)
+    await picture(page, "start-mention")
+    await block.get_by_role("link", name="Logo").click()
+    await expect(page.locator(".comments .mention-me")).to_have_text(f"@{team.client.login}")
+    await expect(page.locator(".comments > li")).to_be_in_viewport()
+    assert page.url.startswith(f"{board.address()}#comment-")
+
+
 async def test_nothing_is_suggested_within_a_word_or_for_nobody(visit: Visits, team: Team, board: Board) -> None:
     page = await visit(board.address(), team.owner)
     await listening(page)
