@@ -235,7 +235,10 @@ def test_what_is_paid_once_or_never_does_not_renew(studio: Studio) -> None:
 
 def test_what_the_service_does_not_allow_is_refused_with_the_reason(studio: Studio) -> None:
     path = subscribed(studio, minimum_months=3, limit_pausing=0)
-    for step, said in (("pause", "lets a checkout be paused 0 times"), ("cancel", "in its first 3 months")):
+    for step, said in (
+        ("pause", "The subscription can be paused at most 0 times."),
+        ("cancel", "in its first 3 months"),
+    ):
         answer = send(studio.member, f"{path}/{step}", reason="Kept reason", feedback="Kept feedback")
         assert answer.status_code == 409
         assert said in text_of(answer.text)
@@ -259,7 +262,7 @@ def test_a_subscription_needs_a_service_on_offer_and_a_number(studio: Studio) ->
         ({"service": "", "qty": "2"}, "Choose a service."),
         ({"service": choice, "qty": "2"}, "The service is sold one at a time"),
         ({"service": choice, "qty": "some"}, "Quantity must be a whole number from 1 to 10000"),
-        ({"service": "svc_none", "qty": "1"}, "is no active service of the project's owner"),
+        ({"service": "svc_none", "qty": "1"}, "This service is not on offer any more."),
     ):
         answer = send(studio.member, path, **fields)
         assert answer.status_code == 422, fields

@@ -139,7 +139,7 @@ _OF_BILLING = {
     ),
     "The service does not let its checkouts be paused.": text("Subscriptions to this service cannot be paused."),
     "The service lets a checkout be paused %(number)s times, which it was.": text(
-        "The subscription was paused %(number)s times already, which is the most."
+        "The subscription can be paused at most %(number)s times."
     ),
     "The service cannot be canceled in its first %(number)s months.": text(
         "The subscription cannot be canceled in its first %(number)s months."
