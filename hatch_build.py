@@ -40,7 +40,7 @@ MINIFIED = ("turbo.js", "stimulus.js", "sortable.js")  # their packages hold no 
 _NPM_TIMEOUT_S = 600
 _MINIFY_TIMEOUT_S = 60
 _SHAPES = re.compile(r"<svg[^>]*>(.*)</svg>", re.DOTALL)
-_WEBP_SIZE = slice(26, 30)  # width and height of a picture in one lossy frame, 14 bits each
+_WEBP_WIDTH, _WEBP_HEIGHT = slice(24, 27), slice(27, 30)  # each less one, in the extended format (`VP8X`)
 
 
 class CustomBuildHook(BuildHookInterface[Any]):
@@ -243,8 +243,7 @@ def _lead_to_picture(image: Any, folder: PurePosixPath) -> None:
     """The address under which `web/frame/assets.py` sends it. With its size the page does not jump when it comes."""
     path = Path(os.path.normpath(DOCS / folder / image.attrs["src"]))
     content = path.read_bytes() if path.is_file() else b""  # of a new place it is taken later
-    size = int.from_bytes(content[_WEBP_SIZE], "little")
-    width, height = size & 0x3FFF, size >> 16 & 0x3FFF
+    width, height = (int.from_bytes(content[each], "little") + 1 for each in (_WEBP_WIDTH, _WEBP_HEIGHT))
     source = f"/static/{path.name}?v={hashlib.sha256(content).hexdigest()[:12]}"
     image.attrs |= {"src": source, "width": str(width), "height": str(height), "loading": "lazy"}
 

@@ -35,8 +35,7 @@ BOARD: dict[str, list[dict[str, Any]]] = {
     ],
     "In progress": [
         {"title": "Ticket shop: seat map on phones", "days": 2, "priority": "high", "labels": ["shop"],
-         "people": ["mei"], "comments": [("ada", "The client tested it on a small phone: pinch works now."),
-                                         ("mei", "Next: the legend."), ("sam", "Prices are final.")]},
+         "people": ["mei"]},
         {"title": "Newsletter: early-bird tickets", "days": 1, "priority": "medium", "labels": ["mail"],
          "people": ["sam", "ada"], "comments": [("ada", "Send on Thursday, 10:00.")]},
         {"title": "Sponsor logos in the footer", "days": -1, "labels": ["website"], "people": ["jonas"]},

@@ -55,7 +55,7 @@ PLACES = (
     Place("import", "/{owner}/-/import"),
     Place("board", _PROJECT),
     Place("task-over-board", _PROJECT, card="Ticket shop: seat map on phones"),
-    Place("task", f"{_PROJECT}/tasks/{{task_id}}", height=1400),
+    Place("task", f"{_PROJECT}/tasks/{{task_id}}", height=1600),
     Place("list", f"{_PROJECT}/list"),
     Place("calendar", f"{_PROJECT}/calendar", query=f"?month={CALENDAR:%Y-%m}"),
     Place("calendar-feed", f"{_PROJECT}/calendar/feed"),

@@ -43,13 +43,30 @@ def test_a_page_is_shown_to_anybody(anybody: Browser, name: str) -> None:
     assert "unsafe" not in " ".join(policy_of(answer).values())
 
 
+def test_the_pictures_of_the_guide_come_from_this_server_and_stay(anybody: Browser) -> None:
+    page = anybody.get("/docs/guide/places").text
+    shown = re.findall(
+        r'<a href="([^"]*)"><img src="([^"]*)" alt="[^"]+" width="(\d+)" height="(\d+)" loading="lazy"', page
+    )
+    assert len(shown) == page.count("<img") - 1 > 100, "all but the mark of the page"
+    for target, source, width, height in shown:
+        answer = anybody.get(source)
+        assert answer.status_code == 200, source
+        assert answer.headers["content-type"] == "image/webp"
+        assert "immutable" in answer.headers["cache-control"]
+        assert "content-encoding" not in answer.headers
+        assert target == source
+        assert int(width) in (1280, 390), source
+        assert int(height) >= 800, source
+
+
 def test_links_between_pages_lead_to_pages_and_headings() -> None:
     """Links to files that are no page (sources, examples) are text."""
     anchors = {each.name: {section.anchor for section in each.sections} for each in guide.pages().values()}
     count = 0
     for page in guide.pages().values():
         for target in re.findall(r'href="([^"]*)"', page.html):
-            if re.match("[a-z]+:", target):
+            if re.match("[a-z]+:|/static/", target):
                 continue
             address, _, anchor = target.partition("#")
             name = address.removeprefix("/docs/guide/") if address else page.name

@@ -10,7 +10,7 @@ import pytest
 
 from tests.harness.server import Server
 from tests.web.studio import HOSTILE, Studio, open_studio, page_of, text_of
-from workhook.web.search.marks import marked
+from workhook.web.search.marks import marked, without_signs
 
 
 @pytest.fixture
@@ -109,3 +109,18 @@ def test_words_are_marked_where_they_begin(text: str, words: str, found: list[st
     parts = marked(text, words)
     assert "".join(part for part, _ in parts) == text
     assert [part for part, is_word in parts if is_word] == found
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("Seats **on the phone**, *before* `the` ~~old~~ basket", "Seats on the phone, before the old basket"),
+        ("## Stages | Seats | | --- | ---: | | Pier", "Stages Seats Pier"),
+        ("> quoted - [x] done - [ ] open", "quoted done open"),
+        ("2 * 3 - 1 = 5, snake_case, C#, a|b", "2 * 3 - 1 = 5, snake_case, C#, a|b"),
+        ("**cut", "**cut"),
+        ("", ""),
+    ],
+)
+def test_an_excerpt_has_words_and_no_signs_of_markdown(text: str, plain: str) -> None:
+    assert without_signs(text) == plain
