@@ -14,6 +14,8 @@ import pytest
 from tests.harness.receiver import Received, Reply
 from tests.harness.waiting import until
 from tests.web.webhooks import Office, Visitor, office, text_of
+from workhook.hooks.records import DeliveryResponse
+from workhook.web.hooks import outcomes
 
 __all__ = ["office"]
 _ROW = re.compile(r'<tr id="delivery-(\d+)">')
@@ -62,9 +64,19 @@ def test_filters_and_pages(office: Office) -> None:
     looked = text_of(owner.get(f"/{hook}/deliveries?q=n7."))
     assert re.search(r"Looked at 34 deliveries, back to .* UTC : 1 fits\.", looked)
     assert "Nothing fits" in owner.get(f"/{hook}/deliveries?q=%3Cnowhere%3E").text
-    for wrong in ("since=yesterday", "code=9", "status=odd"):
+    assert rows(owner, f"/{hook}/deliveries?code=5xx") == failed
+    assert rows(owner, f"/{hook}/deliveries?code=4xx") == []
+    for wrong in (
+        "since=yesterday",
+        "code=9",
+        "code=6xx",
+        "status=odd",
+        "since=2026-01-02T00:00&until=2026-01-01T00:00",
+    ):
         page = owner.get(f"/{hook}/deliveries?{wrong}", status=422)
         assert 'id="f-faults"' in page.text
+        assert "Nothing fits" not in page.text, "nothing was looked for"
+    assert "Did you mean push" in owner.get(f"/{hook}/deliveries?event=pus").text
     owner.get(f"/{hook}/deliveries?cursor=nonsense", status=400)
 
 
@@ -92,8 +104,11 @@ def test_a_large_payload_is_cut_and_can_be_downloaded(office: Office) -> None:
     found = office.publish(hook, {"text": "x" * 1_000_000})[0]
     page = owner.get(f"/{hook}/deliveries/{found['id']}")
     assert len(page.text) < 150_000
-    assert re.search(r"This is the beginning of 9\d\d KB\.", page.text)
+    assert re.search(r"The first 32768 of 1\d{6} characters are shown\.", page.text)
+    assert re.search(r'payload\.json"[^>]*>Download the whole payload \(9\d\d KiB\)', page.text)
     assert "@payload.json" in page.text
+    assert re.search(r'payload\.json"[^>]*>Download payload\.json<', page.text), "which the command needs"
+    assert "YOUR_CREDENTIALS" not in page.text
     raw = owner.get(f"/{hook}/deliveries/{found['id']}/payload.json")
     assert raw.content == office.receiver.events("push")[0].body
     assert raw.headers["content-disposition"] == 'attachment; filename="payload.json"'
@@ -139,7 +154,7 @@ def test_attempts_are_beside_one_another_and_compared(office: Office) -> None:
     second = int(led.headers["location"].rpartition("/")[2])
     assert second == office.deliveries(hook, 3)[0]["id"]
     page = owner.get(f"/{hook}/deliveries/{second}")
-    assert "It was sent again." in page.text
+    assert "It was sent again, and arrived." in page.text
     assert f'href="{owner.base}{address}" class="chip bad"' in page.text
     assert 'aria-current="page" class="chip good"' in page.text
     compared = owner.get(f"/{hook}/deliveries/{second}?with={first['id']}").text
@@ -175,6 +190,17 @@ def test_all_that_failed_is_sent_again(office: Office) -> None:
     office.receiver.reply = lambda received: Reply()
     wrong = owner.send(f"/{hook}/redeliveries", since="soon", status=422)
     assert "From (UTC) must be a date and a time" in wrong.text
+    for how in ("get", "send"):
+        unknown = (
+            owner.get(f"/{hook}/redeliveries/new?event=pushh", status=422)
+            if how == "get"
+            else owner.send(f"/{hook}/redeliveries", event="pushh", status=422)
+        )
+        assert "There is no event “pushh”. Did you mean push" in unknown.text
+    assert "Nothing is left to be sent again" in owner.get(f"/{hook}/redeliveries/new?until=2020-01-01T00:00").text
+    asked = owner.get(f"/{hook}/redeliveries/new?since=2020-01-01T00:00&event=push").text
+    assert "3 events would be sent again" in asked
+    assert '<input type="hidden" name="since" value="2020-01-01T00:00">' in asked
     none = owner.send(f"/{hook}/redeliveries", until="2020-01-01T00:00").headers["location"]
     assert "0 events are sent again." in owner.get(none).text
     answer = owner.send(f"/{hook}/redeliveries", since="2020-01-01T00:00", event="push")
@@ -183,7 +209,9 @@ def test_all_that_failed_is_sent_again(office: Office) -> None:
     )
     assert "3 events are sent again." in page
     assert '<progress id="progress" max="100" value="100">' in page
-    assert owner.get(f"{answer.headers['location']}/progress").text == "100 3"
+    until(lambda: owner.get(f"{answer.headers['location']}/progress").text == "100 3 3 0 0")
+    ended = text_of(owner.get(answer.headers["location"]))
+    assert "Succeeded 3 Failed 0 Waiting 0" in ended
     again = office.deliveries(hook, len(sent) + 3)
     assert all(each["status_code"] == 200 and each["event"] == "push" for each in again[:3])
     assert text_of(owner.get(f"/{hook}/deliveries?status=failure&event=push")).count("delivered later") == 3
@@ -225,6 +253,34 @@ def test_a_test_is_marked_and_needs_an_event(office: Office) -> None:
     assert ">test event</span>" in owner.get(f"/{hook}/deliveries/{tried['id']}").text
 
 
+def test_a_test_about_webhooks_is_marked_and_a_real_one_is_not(office: Office) -> None:
+    hook, owner = listening(office), office.visitor()
+    owner.send(f"/{hook}/test", event="hook.deactivated")
+    tried = office.deliveries(hook, 2)[0]
+    office.receiver.reply = lambda received: Reply(410 if received.path.endswith("/gone") else 200)
+    gone = office.hook(config={"url": f"{office.receiver.url}/gone", "retries": "0"})
+    owner.send(f"/{gone}/active", active="1")
+    office.api("POST", f"{office.world.repo_path}/events", {"event": "push", "payload": {}})
+    found = office.deliveries(hook, 4)
+    real = next(each for each in found if each["event"] == "hook" and each["id"] != tried["id"])
+    assert ">test event</span>" in owner.get(f"/{hook}/deliveries/{tried['id']}").text
+    assert ">test event</span>" not in owner.get(f"/{hook}/deliveries/{real['id']}").text
+    assert owner.get(f"/{hook}/deliveries").text.count(">test event</span>") == 1
+    for path in ("", "/deliveries", "/verify", f"/deliveries/{office.deliveries(gone, 1)[0]['id']}"):
+        page = text_of(owner.get(f"/{gone}{path}"))
+        assert page.count("Workhook turned it off: The receiver answered 410 Gone.") == 1, path
+
+
+def test_a_test_is_sent_where_the_deliveries_are_and_its_kind_stays_chosen(office: Office) -> None:
+    hook, owner = office.hook(), office.visitor()
+    assert f'action="{owner.base}/{hook}/test"' in owner.get(f"/{hook}/deliveries").text
+    answer = owner.send(f"/{hook}/test", event="invoice.paid")
+    page = owner.get(answer.headers["location"]).text
+    assert "<option selected>invoice.paid</option>" in page
+    assert page.count("<option selected>") == 1
+    assert "<option selected>task.created</option>" in owner.get(f"/{hook}/deliveries").text
+
+
 def test_the_filters_take_what_the_page_shows(office: Office) -> None:
     hook, owner = listening(office), office.visitor()
     for number, action in enumerate(("opened", "closed"), 2):
@@ -251,7 +307,8 @@ def test_what_nobody_answered_is_told_apart(office: Office) -> None:
     office.publish(dead, {})
     page = text_of(owner.get(f"/{dead}/deliveries"))
     assert "no answer push" in page
-    assert "no answer: the name was not found, or the connection was refused" in page
+    assert "the name was not found, or the connection was refused" in page
+    assert page.count("no answer") == 2, "once in the row of each"
     assert " 502 " not in page.partition("State")[2]
     office.receiver.reply = lambda received: Reply(502)
     living = listening(office)
@@ -269,3 +326,96 @@ def test_a_long_header_is_cut(office: Office) -> None:
     assert "Show all 5000 characters" in page
     assert page.count("y" * 5000) == 1
     assert "y" * 300 + "…" in page
+
+
+def test_the_beginning_of_a_payload_says_how_much_it_is(office: Office) -> None:
+    hook, owner = listening(office), office.visitor()
+    delivery = office.publish(hook, {"n": list(range(9000))})[0]
+    page = text_of(owner.get(f"/{hook}/deliveries/{delivery['id']}"))
+    shown = re.search(r"The first (\d+) of (\d+) characters are shown\.", page)
+    assert shown is not None
+    assert int(shown[1]) <= 32 * 1024 < int(shown[2])
+
+
+@pytest.mark.parametrize(
+    ("size", "says"),
+    [
+        (240_000, "The receiver answered with 234 KiB, of which the first 64 KiB are kept."),
+        (64 * 1024, ""),
+        (40_000, ""),
+    ],
+)
+def test_only_what_is_cut_is_said_to_be(office: Office, size: int, says: str) -> None:
+    office.receiver.reply = lambda received: Reply(200, {}, b"y" * size)
+    hook, owner = listening(office), office.visitor()
+    delivery = office.publish(hook, {})[0]
+    page = text_of(owner.get(f"/{hook}/deliveries/{delivery['id']}"))
+    kept = min(size, 64 * 1024)
+    assert f"The first 32768 of {kept} characters are shown." in page
+    assert (says in page) if says else ("kept." not in page)
+    assert "Download what is kept of it" in page
+    file = owner.get(f"/{hook}/deliveries/{delivery['id']}/response.txt")
+    assert file.content == b"y" * kept
+    assert "sandbox" in file.headers["content-security-policy"]
+
+
+def test_a_body_of_unknown_length_is_not_said_to_be_longer() -> None:
+    whole = DeliveryResponse({}, "\ufffd" * 30_000)
+    assert outcomes.kept(whole) == "", "30,000 bytes that are no UTF-8"
+    unknown = DeliveryResponse({}, "y" * 64 * 1024)
+    assert "may have been longer" in outcomes.kept(unknown)
+
+
+def test_a_redirect_says_that_it_is_not_followed_and_where_it_leads(office: Office) -> None:
+    office.receiver.reply = lambda received: Reply(301, {"Location": "https://elsewhere.example/<hooks>"})
+    hook, owner = listening(office), office.visitor()
+    delivery = office.publish(hook, {})[0]
+    assert "301 push" in text_of(owner.get(f"/{hook}/deliveries"))
+    assert "redirects are not followed" in text_of(owner.get(f"/{hook}/deliveries"))
+    page = text_of(owner.get(f"/{hook}/deliveries/{delivery['id']}"))
+    assert "Invalid HTTP Response: 301 (redirects are not followed)" in page
+    assert "It leads to: https://elsewhere.example/<hooks>" in page
+
+
+def test_what_is_known_of_a_failure_is_said_once() -> None:
+    assert outcomes.words("timed out") == "no answer: it took too long"
+    limit = "it took longer than 10 s, the most that an answer may take"
+    assert outcomes.reason("timed out", limit_s=10.0) == limit
+    refused = "failed to connect to host"
+    assert "the name was not found" in outcomes.words(refused, url="https://example.com/x")
+    for url in ("http://127.0.0.1:9/x", "http://[::1]:9/"):
+        assert outcomes.words(refused, url=url) == "no answer: the connection was refused"
+    assert "larger than 64 KB" in outcomes.words("malformed response")
+    assert outcomes.words("Invalid HTTP Response: 304") == "Invalid HTTP Response: 304"
+
+
+def test_only_the_last_attempt_says_what_comes_next(office: Office) -> None:
+    office.receiver.reply = lambda received: Reply(500 if received.event == "push" else 200)
+    hook, owner = listening(office, retries="3"), office.visitor()
+    first = office.publish(hook, {})[0]
+    assert "will be retried" in text_of(owner.get(f"/{hook}/deliveries/{first['id']}"))
+    owner.send(f"/{hook}/deliveries/{first['id']}/redeliver")
+    second = office.deliveries(hook, 3)[0]
+    page = owner.get(f"/{hook}/deliveries").text
+    old, new = (page.partition(f'id="delivery-{each["id"]}"')[2].partition("</tr>")[0] for each in (first, second))
+    assert "tried again" in old
+    assert "will be retried" not in old
+    assert "will be retried" in new
+    page = text_of(owner.get(f"/{hook}/deliveries/{first['id']}"))
+    assert "State tried again" in page
+
+
+def test_a_delivery_has_the_places_of_its_webhook_and_neighbours(office: Office) -> None:
+    office.receiver.reply = lambda received: Reply(200)
+    hook, owner = listening(office), office.visitor()
+    other = office.hook(config={"url": f"{office.receiver.url}/other"})
+    newest, middle, oldest = office.publish(hook, {"number": 1}, {"number": 2})
+    owner.send(f"/{other}/ping")
+    office.deliveries(other, 1)
+    page = owner.get(f"/{hook}/deliveries/{middle['id']}").text
+    for path in ("", "/deliveries", "/verify"):
+        assert f'href="{owner.base}/{hook}{path}"' in page.partition('class="hook-nav"')[2]
+    assert f'rel="prev" href="{owner.base}/{hook}/deliveries/{newest["id"]}"' in page
+    assert f'rel="next" href="{owner.base}/{hook}/deliveries/{oldest["id"]}"' in page
+    assert 'rel="prev"' not in owner.get(f"/{hook}/deliveries/{newest['id']}").text, "those of others are not next"
+    assert 'rel="next"' not in owner.get(f"/{hook}/deliveries/{oldest['id']}").text

@@ -8,6 +8,7 @@ import re
 from typing import Any
 from urllib.parse import quote
 
+import httpx
 import pytest
 
 from tests.browser.people import Insider, make_team
@@ -214,7 +215,8 @@ def test_a_sample_of_any_event_goes_to_one_webhook(office: Office) -> None:
     other = office.hook(active=True, config={"url": f"{office.receiver.url}/other"})
     office.deliveries(other, 1)  # its ping
     for name in ("task.completed", "push", "issues.opened"):
-        assert owner.send(f"/{hook}/test", event=name).headers["location"] == f"{owner.base}/{hook}/deliveries"
+        led = owner.send(f"/{hook}/test", event=name).headers["location"]
+        assert led == f"{owner.base}/{hook}/deliveries?test={name}"
     sent = {each["event"]: each["action"] for each in office.deliveries(hook, 3)}
     assert sent == {"task": "completed", "push": None, "issues": "opened"}
     [task] = office.receiver.events("task")
@@ -313,3 +315,84 @@ def test_an_organization_has_the_same_pages(office: Office) -> None:
     owner.send(f"/{hook}/delete")
     member = office.visitor(office.team.member, base=owner.base)
     assert member.browser.get(owner.base).status_code in (403, 404)
+
+
+AGAIN = "Enter it again: what you typed is not kept."
+
+
+def refused(answer: httpx.Response) -> dict[str, str]:
+    """What a form says of its fields, by their names."""
+    found = re.findall(r'<p class="fault" id="([a-z_]+)-fault"[^>]*>(.*?)</p>', answer.text, re.S)
+    return {name: re.sub(r"<[^>]*>", "", text).strip() for name, text in found}
+
+
+@pytest.mark.parametrize("typed", ["", "  ", "********"])
+def test_an_own_secret_that_is_empty_never_makes_an_unsigned_webhook(office: Office, typed: str) -> None:
+    owner = office.visitor()
+    own = {"secret_kind": "own", "secret": typed}
+    answer = owner.send(url=office.receiver.url, status=422, **own, **_FORM)
+    assert refused(answer) == {"secret": "Enter the secret, or choose to have one made."}
+    assert re.search(r'id="own-secret"[^>]* aria-invalid="true"[^>]* autofocus', answer.text)
+    owner.send(url=office.receiver.url, status=422, secret_kind="", **_FORM)
+    assert "No webhooks yet" in owner.get().text
+    hook = office.hook(config={"secret": "the first"})
+    for wrong in (own, {"secret_kind": ""}):
+        assert "secret" in refused(owner.send(f"/{hook}/secret", status=422, **wrong))
+    assert office.api("GET", f"{office.world.repo_path}/hooks/{hook}")["config"]["secret"] == "********"
+    owner.send(f"/{hook}/secret", secret_kind="none", secret=typed)
+    assert "secret" not in office.api("GET", f"{office.world.repo_path}/hooks/{hook}")["config"]
+    assert 'value="none"' not in owner.get(f"/{hook}").text, "there is none to be removed"
+
+
+def test_a_form_that_comes_back_asks_again_for_what_it_does_not_keep(office: Office) -> None:
+    owner = office.visitor()
+    typed = {"username": "u", "password": "typed-one", "secret_kind": "own", "secret": "typed-two", "retries": "99"}
+    answer = owner.send(url=office.receiver.url, status=422, **typed, **_FORM)
+    found = refused(answer)
+    assert (found["password"], found["secret"]) == (AGAIN, AGAIN)
+    assert "typed-" not in answer.text
+    assert answer.text.count(" autofocus") == 1
+    assert re.search(r'id="password"[^>]* aria-invalid="true"[^>]* autofocus', answer.text), "the first one of the page"
+    left = {**typed, "retries": "9", "password": "", "secret": ""}
+    answer = owner.send(url=office.receiver.url, status=422, **left, **_FORM)
+    assert set(refused(answer)) == {"password", "secret"}
+    assert "No webhooks yet" in owner.get().text
+    hook = office.hook(config={"username": "u", "password": "kept"})
+    settings = {"url": office.receiver.url, "username": "u", "password": "typed-one", "retries": "99", **_FORM}
+    assert refused(owner.send(f"/{hook}", status=422, **settings))["password"] == AGAIN
+
+
+def test_a_form_says_all_that_is_wrong_at_once(office: Office) -> None:
+    owner = office.visitor()
+    wrong = {"which": "choose", "retries": "99", "header_style": "standard", "secret_kind": "own", "secret": "plain"}
+    answer = owner.send(url="ftp://x", status=422, username="ada", content_type="json", **wrong)
+    found = refused(answer)
+    assert set(found) == {"url", "events", "password", "retries", "secret"}
+    assert found["events"] == "Choose at least one event."
+    assert found["password"] == "Enter the password that goes with the user name."
+    assert re.search(r'id="url"[^>]* autofocus', answer.text)
+
+
+def test_a_password_alone_is_allowed_and_stays(office: Office) -> None:
+    """As in the API: some receivers look at the password only."""
+    hook, owner = office.hook(config={"password": "alone"}), office.visitor()
+    owner.send(f"/{hook}", url=office.receiver.url, username="", password="", status=303, **_FORM)
+    assert office.api("GET", f"{office.world.repo_path}/hooks/{hook}")["config"]["password"] == "********"
+    owner.send(f"/{hook}", url=office.receiver.url, username="ada", password="", status=303, **_FORM)
+    assert office.api("GET", f"{office.world.repo_path}/hooks/{hook}")["config"]["username"] == "ada"
+
+
+def test_a_webhook_without_a_secret_is_told_that_nothing_is_signed(office: Office) -> None:
+    signed, owner = office.hook(), office.visitor()
+    plain = office.hook(config={"url": f"{office.receiver.url}/plain", "secret": ""})
+    assert "Each delivery has a header X-Hub-Signature-256" in text_of(owner.get(f"/{signed}/verify"))
+    page = text_of(owner.get(f"/{plain}/verify"))
+    assert "This webhook has no secret: nothing is signed." in page
+    assert "Each delivery has a header" not in page
+    assert "With one, each delivery has a header X-Hub-Signature-256" in page
+
+
+def test_the_webhooks_of_an_organization_are_reached_by_the_keyboard(office: Office) -> None:
+    owner = office.visitor()
+    page = owner.get(f"/{office.world.organization}/-/webhooks").text
+    assert f'href="/{office.world.organization}/-/webhooks" data-go="w"' in page

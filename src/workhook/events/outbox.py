@@ -92,7 +92,7 @@ _PENDING = object()
 _ADDED = object()
 _AWAITED = object()
 _REPOSITORIES = object()
-_ABOUT_HOOKS = frozenset({"hook", "ping"})  # they show a hook's settings, which only admins may see
+ABOUT_HOOKS = frozenset({"hook", "ping"})  # they show a hook's settings, which only admins may see
 
 
 WRITTEN = sa.table(
@@ -124,7 +124,7 @@ def add(tx: Transaction, drafts: Sequence[Draft]) -> None:
     anything else is appended."""
     added: list[_Added] = tx.state.setdefault(_ADDED, [])
     for draft in drafts:
-        listed = draft.name not in _ABOUT_HOOKS
+        listed = draft.name not in ABOUT_HOOKS
         added.append((draft, _values(tx, draft, listed=listed)))
         if listed:
             _signal_listeners(tx, draft)
@@ -138,7 +138,7 @@ async def append(tx: Transaction, draft: Draft, *, to_hooks: bool = True) -> Eve
     `to_hooks` False: the caller sends it (a ping, a test), and it is not listed among what happened in the repository.
     """
     await _write_added(tx)
-    listed = to_hooks and draft.name not in _ABOUT_HOOKS
+    listed = to_hooks and draft.name not in ABOUT_HOOKS
     event = await _insert_one(tx, draft, _values(tx, draft, listed=listed))
     if listed:
         _signal_listeners(tx, draft)
@@ -177,7 +177,7 @@ def is_watched() -> bool:
 
 def row_of(draft: Draft) -> dict[str, object]:
     """The columns of a listed event, without its id."""
-    return _row_of(draft, json.encode(draft.payload), listed=draft.name not in _ABOUT_HOOKS)
+    return _row_of(draft, json.encode(draft.payload), listed=draft.name not in ABOUT_HOOKS)
 
 
 def insert_many_params(rows: Sequence[Mapping[str, object]]) -> dict[str, object]:

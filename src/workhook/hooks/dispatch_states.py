@@ -6,6 +6,7 @@ tables. The attempts of one event at one hook are few.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -15,8 +16,9 @@ from workhook.core import json
 from workhook.core.clock import SECOND_MS, to_millis_text
 from workhook.hooks.records import DispatchState
 from workhook.hooks.tables import deliveries, dispatches
-from workhook.storage import Row
-from workhook.storage.dialects import json_rows
+from workhook.storage import Reader, Row
+from workhook.storage.dialects import any_of, json_rows
+from workhook.storage.metadata import big
 
 HELD_MS = 15 * SECOND_MS  # what has been due for longer than an attempt takes is not just under way
 
@@ -51,6 +53,22 @@ def columns(table: sa.FromClause) -> list[sa.ColumnElement[Any]]:
         now.where(dispatch.c.id == table.c.dispatch_id).correlate(table).scalar_subquery().label("dispatch"),
         sa.select(json_rows(made.c.later, made.c.newest)).correlate(table).scalar_subquery().label("attempts_made"),
     ]
+
+
+_mine, _later = deliveries.alias("mine"), deliveries.alias("later")
+_repeated = sa.select(_mine.c.id).where(
+    _mine.c.hook_id == big("hook_id"),
+    any_of(_mine.c.id, "ids"),
+    sa.exists().where(_later.c.guid == _mine.c.guid, _later.c.id > _mine.c.id),
+)
+
+
+async def repeated(reader: Reader, hook_id: int, ids: Sequence[int]) -> frozenset[int]:
+    """Those of these deliveries of the hook that a later attempt followed. It says what comes next, not they."""
+    if not ids:
+        return frozenset()
+    rows = await reader.fetch_all(_repeated, {"hook_id": hook_id, "ids": list(ids)})
+    return frozenset(row["id"] for row in rows)
 
 
 def told(row: Row, retries: int | None, now: int) -> Told:

@@ -23,11 +23,12 @@ from workhook.hooks.records import RedeliveryShape
 from workhook.hooks.tables import deliveries, dispatches, lanes, redeliveries, succeeded
 from workhook.http.calls import Services
 from workhook.storage import Database, Reader, Row, Transaction
-from workhook.storage.index_ranges import IdRange
+from workhook.storage.index_ranges import HIGHEST, IdRange
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.sweeping import for_each_isolated
 
 BATCH = 1000  # deliveries; a list of ids is one batch
+RESULTS_MAX = 5000  # attempts that are looked at to say how a job went
 EVERY_S = 2.0
 KEPT_MS = 7 * DAY_MS  # finished jobs are kept so long
 
@@ -101,6 +102,53 @@ async def ask(tx: Transaction, hook_id: int, filters: Filters) -> int:
     row = await tx.fetch_one(_insert, msgspec.structs.asdict(job))
     assert row is not None
     return int(row["id"])
+
+
+class Forecast(msgspec.Struct, frozen=True):
+    """How many events a job would send again. `capped`: only the oldest `BATCH` deliveries that fit were looked at."""
+
+    events: int
+    capped: bool
+
+
+async def forecast(reader: Reader, hook_id: int, filters: Filters) -> Forecast:
+    """Raises `storage.slow.QueryTooSlow`."""
+    rows = await history.page(
+        reader, hook_id, filters, IdRange(), limit=BATCH, newest_first=False, answered=_answered,
+        more={"end": HIGHEST},
+    )  # fmt: skip
+    return Forecast(len({each["dispatch_id"] for each in rows if each["wanted"]}), len(rows) == BATCH)
+
+
+class Results(msgspec.Struct, frozen=True):
+    """What became of the events of a job so far. `capped`: there were more attempts than were looked at."""
+
+    succeeded: int
+    failed: int
+    waiting: int
+    capped: bool
+
+
+async def results(reader: Reader, job: Redelivery) -> Results:
+    """How the attempts ended that were made since, of events that the job looked at. Raises
+    `storage.slow.QueryTooSlow`."""
+    rows = await history.page(
+        reader, job.hook_id, Filters(redelivery=True), IdRange(low=job.upto_id), limit=RESULTS_MAX, newest_first=False,
+        answered=_ended, more={"start": job.from_id, "end": job.upto_id},
+    )  # fmt: skip
+    asked = [each for each in rows if each["asked"]]
+    succeeded = {each["guid"] for each in asked if each["good"]}
+    failed = {each["guid"] for each in asked} - succeeded
+    waiting = max(0, job.queued - len(succeeded) - len(failed))
+    return Results(len(succeeded), len(failed), waiting, len(rows) == RESULTS_MAX)
+
+
+def _ended(row: sa.FromClause, shape: Shape) -> Sequence[sa.ColumnElement[Any]]:
+    """`asked` marks attempts of events that had failed in the deliveries of the job."""
+    before = deliveries.alias("before")
+    earlier = [before.c.guid == row.c.guid, before.c.id > big("start"), before.c.id <= big("end")]
+    asked = sa.exists().where(*earlier, sa.not_(succeeded(before))).label("asked")
+    return [row.c.guid, succeeded(row).label("good"), asked]
 
 
 async def find(reader: Reader, hook_id: int, redelivery_id: int) -> Redelivery:

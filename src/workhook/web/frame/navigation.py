@@ -58,7 +58,7 @@ def places_of_organization(account: Account, role: str | None) -> list[Tab]:
     places = [Tab("projects", "", "folder", gettext("Projects")), Tab("people", "/people", "users", gettext("People"))]
     places.append(Tab("services", "/-/services", "tag", gettext("Services")))
     if role == "owner":
-        places.append(Tab("webhooks", "/-/webhooks", "webhook", gettext("Webhooks")))
+        places.append(Tab("webhooks", "/-/webhooks", "webhook", gettext("Webhooks"), "w"))
         places.append(Tab("audit", "/audit", "history", gettext("Audit log")))
         places.append(Tab("settings", "/settings", "settings", gettext("Settings")))
     return places

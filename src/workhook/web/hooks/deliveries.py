@@ -8,9 +8,9 @@ import msgspec
 
 from workhook.core import json
 from workhook.core.clock import now_ms, to_seconds_text
-from workhook.core.errors import Invalid
+from workhook.core.errors import Fault, Invalid
 from workhook.events.catalog import CATALOG
-from workhook.hooks import api, history, trials
+from workhook.hooks import api, dispatch_states, history, trials
 from workhook.hooks import redelivery as redelivery_jobs
 from workhook.hooks.deliveries import find_delivery, list_deliveries, parse_cursor
 from workhook.hooks.history import Filters
@@ -22,8 +22,9 @@ from workhook.web.frame.sessions import redirect
 from workhook.web.frame.texts import gettext
 from workhook.web.hooks import charts, curl, outcomes
 from workhook.web.hooks.filters import DeliveryFilter, filter_of, read_rows
+from workhook.web.hooks.forms import catalogue
 from workhook.web.hooks.payloads import Line, Shown, body_text, difference, pretty, visible
-from workhook.web.hooks.site import HookPlaces, HookSite, hook_at, limit_in_words
+from workhook.web.hooks.site import HookPlaces, HookSite, hook_at, hook_page, limit_in_words
 
 places = HookPlaces("delivery")
 ATTEMPTS_MAX = 100
@@ -50,12 +51,20 @@ async def deliveries(visit: Visit, site: HookSite) -> Answer:
     mark = await newest(visit, hook)  # before the rows: else what comes between is never told of
     rows = await read_rows(visit.database, hook.id, chosen, cursor, retries)
     now = now_ms()
-    return visit.page(
-        "hooks/deliveries.html", status=422 if chosen.faults else 200, site=site, hook=hook, chosen=chosen, rows=rows,
+    ids = [each.id for each in rows.items]
+    own, common = catalogue(site.owner.target)
+    return await hook_page(
+        visit, "hooks/deliveries.html", site, hook, status=422 if chosen.faults else 200, chosen=chosen, rows=rows,
         states=states(), events=list(CATALOG), charts=charts, outcomes=outcomes, mark=mark, first=cursor is None,
-        tests=await trials.among(visit.database, hook.id, [each.id for each in rows.items]), now=now,
-        utc=to_seconds_text(now)[11:16],
+        tests=await trials.among(visit.database, hook.id, ids), now=now, utc=to_seconds_text(now)[11:16],
+        old=await dispatch_states.repeated(visit.database, hook.id, ids), limit_s=_limit_s(visit), own=own,
+        common=common, test_event=visit.query("test"),
     )  # fmt: skip
+
+
+def _limit_s(visit: Visit) -> float:
+    """How long an answer may take."""
+    return visit.call.services.settings.delivery_timeout_s
 
 
 @places.get("/{hook_id}/deliveries/newest")
@@ -99,12 +108,26 @@ async def _delivery_page(visit: Visit, site: HookSite, hook: Hook, *, waits_sinc
     compared = None
     if visit.query("with"):
         compared = _compare(found, await _find(visit, hook, visit.query_id("with") or 0))
-    return visit.page(
-        "hooks/delivery.html", site=site, hook=hook, delivery=found, attempts=attempts, compared=compared,
+    newer, older = await _neighbours(visit, hook, found.id)
+    return await hook_page(
+        visit, "hooks/delivery.html", site, hook, delivery=found, attempts=attempts, compared=compared,
         payload=_payload(found), body=body_text(found.response.payload), curl=curl.command(found), states=states(),
         charts=charts, outcomes=outcomes, now=now_ms(), visible=visible, waits=bool(waits_since), mark=mark,
-        file=curl.FILE, is_test=bool(await trials.among(visit.database, hook.id, [found.id])),
+        file=curl.FILE, place=curl.PASSWORD_PLACE, newer=newer, older=older,
+        is_test=bool(await trials.among(visit.database, hook.id, [found.id])),
+        is_old=bool(attempts) and attempts[-1].id > found.id, limit_s=_limit_s(visit),
     )  # fmt: skip
+
+
+async def _neighbours(visit: Visit, hook: Hook, delivery_id: int) -> list[int | None]:
+    """The deliveries of the webhook that were made next after this one, and last before it."""
+    found: list[int | None] = []
+    for within, newest_first in ((IdRange(low=delivery_id), False), (IdRange(high=delivery_id), True)):
+        rows = await history.page(
+            visit.database, hook.id, Filters(), within, limit=1, newest_first=newest_first, answered=history.ids
+        )
+        found.append(rows[0]["id"] if rows else None)
+    return found
 
 
 def _payload(found: DeliveryDetail) -> Shown | None:
@@ -147,12 +170,24 @@ async def payload_file(visit: Visit, site: HookSite) -> Answer:
     """Download the body of a delivery: the bytes that were sent and signed."""
     hook = await hook_at(visit)
     found = await _find(visit, hook, visit.call.path_integer("delivery_id"))
+    return _file(curl.body_of(found), curl.FILE)
+
+
+@places.get("/{hook_id}/deliveries/{delivery_id}/response.txt")
+async def response_file(visit: Visit, site: HookSite) -> Answer:
+    """Download the body of the answer to a delivery, as far as it is kept."""
+    hook = await hook_at(visit)
+    found = await _find(visit, hook, visit.call.path_integer("delivery_id"))
+    return _file(found.response.payload.encode(), "response.txt")
+
+
+def _file(body: bytes, name: str) -> Answer:
     headers = {
         "Cache-Control": "no-store",
-        "Content-Disposition": f'attachment; filename="{curl.FILE}"',
+        "Content-Disposition": f'attachment; filename="{name}"',
         "Content-Security-Policy": "sandbox; default-src 'none'",
     }
-    return Answer(curl.body_of(found), headers=headers, media_type="application/octet-stream")
+    return Answer(body, headers=headers, media_type="application/octet-stream")
 
 
 @places.post("/{hook_id}/deliveries/{delivery_id}/redeliver")
@@ -174,8 +209,41 @@ async def next_attempt(visit: Visit, site: HookSite) -> Answer:
     found = await _find(visit, hook, visit.call.path_integer("delivery_id"))
     later = [each for each in await _attempts(visit, hook, found.guid) if each.id > found.id]
     if later:
-        return visit.done(f"{site.address(hook.id)}/deliveries/{later[0].id}", gettext("It was sent again."))
+        return visit.done(f"{site.address(hook.id)}/deliveries/{later[0].id}", _sent_again(later[0]))
     return await _delivery_page(visit, site, hook, waits_since=mark)
+
+
+def _sent_again(delivery: DeliveryItem) -> str:
+    if 200 <= delivery.status_code < 300:
+        return gettext("It was sent again, and arrived.")
+    return gettext("It was sent again, and failed: %(reason)s") % {"reason": outcomes.words(delivery.status)}
+
+
+@places.get("/{hook_id}/redeliveries/new", right="write")
+async def ask_redeliver_many(visit: Visit, site: HookSite) -> Answer:
+    """Ask whether all deliveries are to be sent again that failed in a time, and say how many that are."""
+    hook = await hook_at(visit)
+    chosen = filter_of(visit)
+    found = None
+    if not _selection_faults(chosen):
+        found = await redelivery_jobs.forecast(visit.database, hook.id, _failures(chosen))
+    faults = _selection_faults(chosen)
+    return await hook_page(
+        visit, "hooks/redeliver.html", site, hook, status=422 if faults else 200, chosen=chosen, faults=faults,
+        found=found, events=list(CATALOG), utc=to_seconds_text(now_ms())[11:16],
+    )  # fmt: skip
+
+
+def _selection_faults(chosen: DeliveryFilter) -> list[Fault]:
+    hint = chosen.event_hint
+    return [*chosen.faults, *([Fault(field="event", message=hint)] if hint else [])]
+
+
+def _failures(chosen: DeliveryFilter) -> Filters:
+    return Filters(
+        status="failure", event=chosen.filters.event, action=chosen.filters.action,
+        since=chosen.filters.since, until=chosen.filters.until,
+    )  # fmt: skip
 
 
 @places.post("/{hook_id}/redeliveries")
@@ -183,14 +251,10 @@ async def redeliver_many(visit: Visit, site: HookSite) -> Answer:
     """Send all deliveries again that failed in a time."""
     hook = await hook_at(visit)
     chosen = DeliveryFilter.of({**visit.fields, "status": "failure"})
-    if chosen.faults:
-        raise Invalid(faults=chosen.faults)
-    selection = Filters(
-        status="failure", event=chosen.filters.event, action=chosen.filters.action,
-        since=chosen.filters.since, until=chosen.filters.until,
-    )  # fmt: skip
+    if faults := _selection_faults(chosen):
+        raise Invalid(faults=faults)
     with limit_in_words():
-        job = await api.redeliver_many(visit.call, hook.id, selection)
+        job = await api.redeliver_many(visit.call, hook.id, _failures(chosen))
     return redirect(f"{site.address(hook.id)}/redeliveries/{job.id}")
 
 
@@ -199,7 +263,13 @@ async def redelivery(visit: Visit, site: HookSite) -> Answer:
     """Show how far it has come to send many deliveries again."""
     hook = await hook_at(visit)
     job = await redelivery_jobs.find(visit.database, hook.id, visit.call.path_integer("redelivery_id"))
-    return visit.page("hooks/redelivery.html", site=site, hook=hook, job=job)
+    ended = await redelivery_jobs.results(visit.database, job)
+    return await hook_page(visit, "hooks/redelivery.html", site, hook, job=job, ended=ended, mark=_mark(job, ended))
+
+
+def _mark(job: redelivery_jobs.Redelivery, ended: redelivery_jobs.Results) -> str:
+    """It changes with what the page shows; the last number is 0 as soon as there is nothing to wait for."""
+    return f"{job.percent} {job.queued} {ended.succeeded} {ended.failed} {ended.waiting}"
 
 
 @places.get("/{hook_id}/redeliveries/{redelivery_id}/progress")
@@ -207,5 +277,5 @@ async def progress(visit: Visit, site: HookSite) -> Answer:
     """Tell a page how far it has come."""
     hook = await hook_at(visit)
     job = await redelivery_jobs.find(visit.database, hook.id, visit.call.path_integer("redelivery_id"))
-    text = f"{job.percent} {job.queued}"
+    text = _mark(job, await redelivery_jobs.results(visit.database, job))
     return Answer(text.encode(), headers={"Cache-Control": "no-store"}, media_type="text/plain; charset=utf-8")

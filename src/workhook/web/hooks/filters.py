@@ -5,17 +5,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from urllib.parse import urlencode
 
 import msgspec
 
 from workhook.core.errors import Fault, Invalid
+from workhook.events.catalog import CATALOG
 from workhook.hooks import payload_search
 from workhook.hooks.deliveries import list_deliveries, parse_filters
 from workhook.hooks.history import Filters
 from workhook.hooks.records import DeliveryItem
 from workhook.storage import Reader
 from workhook.web.frame.places import Visit
+from workhook.web.frame.texts import gettext
 
 PER_PAGE = 30
 LOOKED_AT = payload_search.IDS_MAX  # deliveries of a page that are tried for a code or a text
@@ -30,7 +33,7 @@ class DeliveryFilter(msgspec.Struct):
 
     given: dict[str, str]
     filters: Filters
-    code: int | None = None
+    codes: range = range(0)
     text: str = ""
     faults: list[Fault] = []
 
@@ -45,11 +48,13 @@ class DeliveryFilter(msgspec.Struct):
             )
         except Invalid as problem:
             found.faults = list(problem.faults)
-        if code := given.get("code"):
-            if code.isascii() and code.isdigit() and 200 <= int(code[:4]) <= 599:
-                found.code = int(code)
-            else:
-                found.faults.append(Fault(field="code", message="code must be a number from 200 to 599"))
+        found.codes = _codes(given.get("code", ""))
+        if given.get("code") and not found.codes:
+            message = gettext("Status must be a number from 200 to 599, or a hundred of them such as 5xx.")
+            found.faults.append(Fault(field="code", message=message))
+        since, until = found.filters.since, found.filters.until
+        if since is not None and until is not None and since > until:
+            found.faults.append(Fault(field="until", message=gettext("The end must not be before the beginning.")))
         return found
 
     def value(self, name: str) -> str:
@@ -59,7 +64,7 @@ class DeliveryFilter(msgspec.Struct):
     @property
     def looks_into_rows(self) -> bool:
         """Whether it has a filter without an index."""
-        return self.code is not None or bool(self.text)
+        return bool(self.codes) or bool(self.text)
 
     def query(self, **more: str | None) -> str:
         """The query of an address with these filters: `?status=failure&cursor=…`; empty without any."""
@@ -70,11 +75,30 @@ class DeliveryFilter(msgspec.Struct):
         """What is wrong with a field; empty if nothing is."""
         return next((each.message or each.code for each in self.faults if each.field == name), "")
 
+    @property
+    def event_hint(self) -> str:
+        """What is said of an event that does not exist; empty for one that does, or without one."""
+        name = self.filters.event
+        if not name or name in CATALOG:
+            return ""
+        near = get_close_matches(name, CATALOG, 3) or [each for each in CATALOG if each.startswith(name)][:3]
+        said = gettext("There is no event “%(event)s”.") % {"event": name}
+        asked = gettext("Did you mean %(events)s?") % {"events": ", ".join(near)}
+        return f"{said} {asked}" if near else said
+
 
 def _named(given: Mapping[str, str]) -> dict[str, str]:
     """With the event `issues.opened`, as the list writes it, as an event and its action."""
     event, _, action = given.get("event", "").partition(".")
     return {"action": action, **given, "event": event} if action else dict(given)
+
+
+def _codes(text: str) -> range:
+    """The status codes that a filter stands for: `404`, or `4xx` for a hundred of them. Empty for anything else."""
+    if re.fullmatch("[2-5](?i:xx)", text):
+        first = int(text[0]) * 100
+        return range(first, first + 100)
+    return range(int(text), int(text) + 1) if re.fullmatch("[2-5][0-9]{2}", text) else range(0)
 
 
 _JSON = re.compile(r'("(?:[^"\\]|\\.)*"?)|\s+')
@@ -116,7 +140,7 @@ async def read_rows(
     page = await list_deliveries(reader, hook_id, chosen.filters, cursor=cursor, per_page=per_page, retries=retries)
     if not chosen.looks_into_rows:
         return Rows(page.items, page.next_cursor, page.prev_cursor)
-    items = [each for each in page.items if chosen.code is None or each.status_code == chosen.code]
+    items = [each for each in page.items if not chosen.codes or each.status_code in chosen.codes]
     too_large = 0
     if chosen.text:
         matches = await payload_search.find_text(

@@ -1,20 +1,22 @@
 """The form of a webhook: what it shows, and the body of the API that it stands for.
 
-The API's own parser reads the body (`hooks.bodies.parse_hook`), so a form has the same checks and messages.
+The API's own parser reads the body (`hooks.bodies.parse_hook`), so a form has the same checks and messages. A form also
+refuses what would silently leave deliveries unsigned or without a password.
 """
 
 from __future__ import annotations
 
 import base64
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
-from workhook.core.errors import Problem
+from workhook.core.errors import Fault, Invalid, Problem
 from workhook.core.secrecy import Secretive
 from workhook.events.catalog import ANY_EVENT, CATALOG, CatalogEvent, HookTarget, valid_for
-from workhook.hooks.config_keys import MASK, STANDARD_SECRET_PREFIX
+from workhook.hooks.bodies import HookChange, parse_hook
+from workhook.hooks.config_keys import MASK, STANDARD_SECRET_PREFIX, fault, require_standard_secret
 from workhook.hooks.records import Hook
 from workhook.http.calls import Call
 from workhook.web.frame.texts import gettext
@@ -24,7 +26,11 @@ CONFIG = (
 )  # fmt: skip
 """The plain settings, by the names that they have in the API and in the form."""
 
+MARKED = ("url", "content_type", "events", *CONFIG[2:5], "password", *CONFIG[5:], "secret")
+"""The fields that can be wrong, in the order of the page."""
+
 PUSH_ONLY, EVERYTHING, CHOSEN = "push", "all", "choose"
+SECRET_KINDS = ("make", "own", "none")
 _CHECKBOX = "event."
 _SECRET_BYTES = 30  # 40 characters of base64 without padding
 
@@ -44,6 +50,11 @@ class HookForm(Secretive, msgspec.Struct):
     def value(self, name: str) -> str:
         """Of a field; empty without one."""
         return self.values.get(name, "")
+
+    @property
+    def first_fault(self) -> str:
+        """The first field of the page that is wrong; empty without one."""
+        return next((name for name in MARKED if name in self.faults), "")
 
     @property
     def has_advanced(self) -> bool:
@@ -75,18 +86,26 @@ def form_again(fields: Mapping[str, str], problem: Problem, hook: Hook | None = 
         fields.get("secret_kind", "make"),
     )
     by_field, form.problems = faults_of(problem)
+    for name in _typed_secrets(fields):
+        by_field.setdefault(name, gettext("Enter it again: what you typed is not kept."))
     form.faults = by_field
     return form
+
+
+def _typed_secrets(fields: Mapping[str, str]) -> list[str]:
+    """The fields whose values a page does not show again."""
+    own = fields.get("secret_kind") == "own" and bool(fields.get("secret"))
+    return (["password"] if fields.get("password") else []) + (["secret"] if own else [])
 
 
 def faults_of(problem: Problem) -> tuple[dict[str, str], list[str]]:
     """What is wrong, by field of the form, and what is about none of them."""
     by_field, others = {}, []
-    for fault in problem.faults:
-        if fault.field is not None and fault.field not in by_field:
-            by_field[fault.field] = fault.message or fault.code
+    for each in problem.faults:
+        if each.field is not None and each.field not in by_field:
+            by_field[each.field] = each.message or each.code
         else:
-            others.append(fault.message or fault.code)
+            others.append(each.message or each.code)
     if not problem.faults:
         others.append(problem.message)
     elif by_field:
@@ -94,15 +113,63 @@ def faults_of(problem: Problem) -> tuple[dict[str, str], list[str]]:
     return by_field, others
 
 
-def body_of(fields: Mapping[str, str], hook: Hook | None = None) -> dict[str, object]:
-    """What the API would be sent. `hook`: the one that is changed, whose secret and password stay."""
+def parse(
+    fields: Mapping[str, str],
+    target: HookTarget,
+    check_url: Callable[[str], str | None],
+    secret: str = "",
+    hook: Hook | None = None,
+) -> HookChange:
+    """What the form asks for. `secret`: of a new webhook; `hook`: the one that is changed, whose secret and password
+    stay. Raises `Invalid` with all that is wrong, of what the API refuses and of what only the form does."""
+    faults = _missing(fields, hook) + ([] if hook else secret_faults(fields) or _style_faults(fields, secret))
+    try:
+        change = parse_hook(_body_of(fields, secret, hook), target, check_url, creating=hook is None)
+    except Invalid as problem:
+        if not problem.faults:
+            raise
+        raise Invalid(faults=[*problem.faults, *faults]) from problem
+    if faults:
+        raise Invalid(faults=faults)
+    return change
+
+
+def _missing(fields: Mapping[str, str], hook: Hook | None) -> list[Fault]:
+    """What the API would take without it, and nobody means who fills in a form."""
+    found = []
+    if fields.get("which", CHOSEN) == CHOSEN and not _chosen(fields):
+        found.append(fault(gettext("Choose at least one event."), field="events"))
+    has_password = fields.get("password", "") not in ("", MASK) or (hook is not None and hook.password is not None)
+    if fields.get("username", "").strip() and not has_password:
+        found.append(fault(gettext("Enter the password that goes with the user name."), field="password"))
+    return found
+
+
+def secret_faults(fields: Mapping[str, str]) -> list[Fault]:
+    """What is wrong with the choice of a secret: an empty one would leave everything unsigned, as nobody chose."""
+    kind = fields.get("secret_kind", "make")
+    if kind == "own" and fields.get("secret", "").strip() in ("", MASK):
+        return [fault(gettext("Enter the secret, or choose to have one made."), field="secret")]
+    return [] if kind in SECRET_KINDS else [fault(gettext("Choose where the secret comes from."), field="secret")]
+
+
+def _style_faults(fields: Mapping[str, str], secret: str) -> list[Fault]:
+    try:
+        require_standard_secret(fields, secret or None)
+    except Invalid as problem:
+        return list(problem.faults)
+    return []
+
+
+def _body_of(fields: Mapping[str, str], secret: str, hook: Hook | None) -> dict[str, object]:
+    """What the API would be sent."""
     config: dict[str, object] = {name: fields[name].strip() for name in CONFIG if name in fields}
-    if hook is not None:
-        config["secret"] = MASK
+    config["secret"] = secret if hook is None else MASK
     password = fields.get("password", "")
+    had_no_name = hook is not None and hook.password is not None and not hook.config.get("username")
     if password:
         config["password"] = password
-    elif config.get("username"):
+    elif config.get("username") or had_no_name:
         config["password"] = MASK
     body: dict[str, object] = {"config": config, "events": events_of(fields), "active": "active" in fields}
     return {"name": "web", **body} if hook is None else body

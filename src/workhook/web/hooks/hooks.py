@@ -9,7 +9,7 @@ import msgspec
 
 from workhook.core.errors import Invalid
 from workhook.hooks import actions, api, health, queries
-from workhook.hooks.bodies import HookChange, parse_hook
+from workhook.hooks.bodies import HookChange
 from workhook.hooks.config_keys import ConfigChange, parse_config
 from workhook.hooks.health import HookHealth
 from workhook.hooks.records import Hook
@@ -20,7 +20,7 @@ from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.hooks import app_hooks, charts, forms, outcomes, snippets
-from workhook.web.hooks.site import HookPlaces, HookSite, hook_at, hook_id_of
+from workhook.web.hooks.site import HookPlaces, HookSite, hook_at, hook_id_of, hook_page
 
 places = HookPlaces("hook")
 PER_PAGE = 25
@@ -60,20 +60,16 @@ async def new(visit: Visit, site: HookSite) -> Answer:
 async def create(visit: Visit, site: HookSite) -> Answer:
     """Create a webhook, and show its secret if it was made here."""
     visit.require_recent(f"{site.base}/new")
-    body = forms.body_of(visit.fields)
     secret, made = forms.secret_of(visit.fields)
-    config: Any = body["config"]
-    config["secret"] = secret
-
     try:
-        change = parse_hook(body, site.owner.target, visit.call.services.check_url, creating=True)
+        change = forms.parse(visit.fields, site.owner.target, visit.call.services.check_url, secret)
         hook = await visit.database.in_transaction(
             lambda tx: actions.create_hook(api.hook_write(visit.call, tx), change)
         )
     except Invalid as problem:
         return _new_page(visit, site, forms.form_again(visit.fields, problem), status=422)
     if made:
-        return _secret_page(visit, site, hook, secret, created=True)
+        return await _secret_page(visit, site, hook, secret, created=True)
     return visit.done(f"{site.address(hook.id)}/deliveries", gettext("The webhook was created."))
 
 
@@ -82,10 +78,10 @@ def _new_page(visit: Visit, site: HookSite, form: forms.HookForm, *, status: int
     return visit.page("hooks/new.html", status=status, site=site, form=form, own=own, common=common)
 
 
-def _secret_page(visit: Visit, site: HookSite, hook: Hook, secret: str, *, created: bool) -> Answer:
+async def _secret_page(visit: Visit, site: HookSite, hook: Hook, secret: str, *, created: bool) -> Answer:
     """The only page that ever shows a secret: the answer to the form that made it."""
-    return visit.page(
-        "hooks/secret.html", status=201 if created else 200, has_secret=True, site=site, hook=hook, secret=secret,
+    return await hook_page(
+        visit, "hooks/secret.html", site, hook, status=201 if created else 200, has_secret=True, secret=secret,
         created=created, snippets=snippets.all_for(forms.header_prefix(visit.call)),
     )  # fmt: skip
 
@@ -108,9 +104,10 @@ async def _hook_page(
 ) -> Answer:
     own, common = forms.catalogue(site.owner.target)
     its = await health.hook_health(visit.database, found)
-    return visit.page(
-        "hooks/hook.html", status=status, site=site, hook=found, health=its, form=form, own=own, common=common,
+    return await hook_page(
+        visit, "hooks/hook.html", site, found, status=status, health=its, form=form, own=own, common=common,
         charts=charts, outcomes=outcomes, rotations=ROTATIONS_S, secret_faults=secret_faults or {},
+        secret_kind=visit.fields.get("secret_kind", "make"),
         arrives_here=site.access is not None and visit.call.services.own.is_receiver(found.config["url"]),
     )  # fmt: skip
 
@@ -120,8 +117,7 @@ async def update(visit: Visit, site: HookSite) -> Answer:
     """Change a webhook."""
     found = await hook_at(visit)
     try:
-        body = forms.body_of(visit.fields, found)
-        change = parse_hook(body, site.owner.target, visit.call.services.check_url, creating=False)
+        change = forms.parse(visit.fields, site.owner.target, visit.call.services.check_url, hook=found)
         await _update(visit, change)
     except Invalid as problem:
         again = forms.form_again(visit.fields, problem, found)
@@ -165,6 +161,8 @@ async def change_secret(visit: Visit, site: HookSite) -> Answer:
     if kept.isascii() and kept.isdigit() and int(kept) in ROTATIONS_S and secret:
         config["previous_secret_expires_in"] = int(kept)
     try:
+        if wrong := forms.secret_faults(visit.fields):
+            raise Invalid(faults=wrong)
         await _update_config(visit, _parse_config(visit, config))
     except Invalid as problem:
         by_field, others = forms.faults_of(problem)
@@ -172,7 +170,7 @@ async def change_secret(visit: Visit, site: HookSite) -> Answer:
         form = forms.form_of(found)
         return await _hook_page(visit, site, found, form, status=422, secret_faults=by_field)
     if made:
-        return _secret_page(visit, site, found, secret, created=False)
+        return await _secret_page(visit, site, found, secret, created=False)
     text = gettext("The secret was changed.") if secret else gettext("The secret was removed. Nothing is signed.")
     return visit.done(site.address(found.id), text)
 

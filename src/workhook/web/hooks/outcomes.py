@@ -3,25 +3,33 @@ has a status of HTTP for both."""
 
 from __future__ import annotations
 
+import ipaddress
+import re
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from workhook.delivery import send
+from workhook.hooks.records import DeliveryDetail, DeliveryResponse
+from workhook.web.frame.formats import file_size, with_mark
 from workhook.web.frame.refusals import in_words
 from workhook.web.frame.texts import gettext, text
 
 _ANSWERED = ("OK", "Invalid HTTP Response:")
+_CODE = re.compile(r"Invalid HTTP Response: (3\d\d)")
+_NOT_CHANGED = "304"  # the only one of its hundred that leads nowhere
 _UNSENT: Mapping[str, str] = {
-    send.REFUSED: text("not sent: the address is not allowed"),
-    send.TOO_LARGE: text("not sent: the payload is too large"),
+    send.REFUSED: text("the address is not allowed"),
+    send.TOO_LARGE: text("the payload is too large"),
 }
 _UNANSWERED: Mapping[str, str] = {
-    send.NO_HOST: text("no answer: the name was not found, or the connection was refused"),
-    send.NO_NETWORK: text("no answer: its network cannot be reached"),
-    send.TIMED_OUT: text("no answer: it took too long"),
-    send.CLOSED: text("no answer: it closed the connection"),
-    send.MALFORMED: text("no answer that is HTTP"),
+    send.NO_HOST: text("the name was not found, or the connection was refused"),
+    send.NO_NETWORK: text("its network cannot be reached"),
+    send.TIMED_OUT: text("it took too long"),
+    send.CLOSED: text("it closed the connection"),
+    send.MALFORMED: text("what came is not HTTP, or its headers are larger than 64 KB"),
 }
-_OTHER = text("no answer: %(reason)s")
+_REFUSED = text("the connection was refused")
+_LIMIT = text("it took longer than %(seconds)s s, the most that an answer may take")
 
 
 def answered(status: str) -> bool:
@@ -34,9 +42,60 @@ def briefly(status: str) -> str:
     return gettext("not sent") if status in _UNSENT else gettext("no answer")
 
 
-def words(status: str) -> str:
-    """The whole of it."""
+def reason(status: str, *, url: str = "", limit_s: float | None = None) -> str:
+    """What stands beside `briefly`, or beside the code of an answer. `url`: where it was sent to; `limit_s`: how long
+    an answer may take. Each makes it more exact where it is given."""
+    if redirect := _CODE.fullmatch(status):
+        return in_words(status) if redirect[1] == _NOT_CHANGED else gettext("redirects are not followed")
     if answered(status):
         return in_words(status)
+    if status == send.TIMED_OUT and limit_s is not None:
+        return gettext(_LIMIT) % {"seconds": with_mark(f"{limit_s:g}")}
+    if status == send.NO_HOST and _has_address(url):
+        return gettext(_REFUSED)
     known = {**_UNSENT, **_UNANSWERED}.get(status)
-    return gettext(known) if known else gettext(_OTHER) % {"reason": status}
+    return gettext(known) if known else status
+
+
+def words(status: str, *, url: str = "", limit_s: float | None = None) -> str:
+    """The whole of it, with what `reason` takes."""
+    said = reason(status, url=url, limit_s=limit_s)
+    if not answered(status):
+        return f"{briefly(status)}: {said}"
+    whole = in_words(status)
+    return whole if said == whole else f"{whole} ({said})"
+
+
+def _has_address(url: str) -> bool:
+    """Whether the host is an address, so that no name had to be found."""
+    try:
+        ipaddress.ip_address(urlsplit(url).hostname or "")
+    except ValueError:
+        return False
+    return True
+
+
+def leads_to(delivery: DeliveryDetail) -> str:
+    """Where a redirect leads that was not followed; empty for any other answer."""
+    if _CODE.fullmatch(delivery.status) is None:
+        return ""
+    return next((value for name, value in delivery.response.headers.items() if name.lower() == "location"), "")
+
+
+def kept(response: DeliveryResponse) -> str:
+    """What there is to say about a body of which only the beginning is kept; empty for a whole one."""
+    most = file_size(send.MAX_BODY_BYTES)
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    length = headers.get("content-length", "")
+    # A byte that is no UTF-8 stands there as three; the last letter may have lost up to three of its bytes.
+    size = len(response.payload.encode()) - 2 * response.payload.count("\ufffd")
+    if size < send.MAX_BODY_BYTES - 3:
+        return ""
+    if not length.isascii() or not length.isdigit() or "content-encoding" in headers:
+        return gettext("At most %(most)s of a body are kept: this one may have been longer.") % {"most": most}
+    if int(length) <= send.MAX_BODY_BYTES:
+        return ""
+    return gettext("The receiver answered with %(all)s, of which the first %(most)s are kept.") % {
+        "all": file_size(int(length)),
+        "most": most,
+    }

@@ -31,11 +31,14 @@ _PLAIN_SPACE = frozenset("\n\t\r")
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """A text for a page. `size`: bytes of the whole; `cut`: this is only its beginning."""
+    """A text for a page. `size`: bytes of the whole, as it was sent; `cut`: this is only its beginning, the first
+    `shown` of `all` characters; 0: they were not counted."""
 
     text: Markup
     size: int
     cut: bool = False
+    shown: int = 0
+    all: int = 0
 
 
 @cache
@@ -63,10 +66,11 @@ def pretty(value: object) -> Shown:
     """JSON, indented and coloured."""
     encoded = json.encode(value)
     if len(encoded) > INDENTED_MAX:
-        return _plain(encoded[: SHOWN_MAX * 4].decode("utf-8", "ignore"), len(encoded))
+        part = _plain(encoded[: SHOWN_MAX * 4].decode("utf-8", "ignore"), len(encoded))
+        return msgspec.structs.replace(part, cut=True, shown=0, all=0)
     text = visible(msgspec.json.format(encoded, indent=2).decode())
     start = _beginning(text)
-    return Shown(_coloured(start), len(encoded), cut=len(start) < len(text))
+    return Shown(_coloured(start), len(encoded), len(start) < len(text), len(start), len(text))
 
 
 def body_text(text: str) -> Shown:
@@ -84,8 +88,9 @@ def body_text(text: str) -> Shown:
 def _plain(text: str, size: int) -> Shown:
     from markupsafe import escape
 
-    start = _beginning(visible(text))
-    return Shown(escape(start), size, cut=len(start) < len(visible(text)) or size > SHOWN_MAX * 4)
+    whole = visible(text)
+    start = _beginning(whole)
+    return Shown(escape(start), size, len(start) < len(whole), len(start), len(whole))
 
 
 def _beginning(text: str) -> str:

@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from workhook.core.errors import Forbidden, Invalid
+from workhook.hooks import health
 from workhook.hooks.api import hook_of, owner_of
 from workhook.hooks.deliveries import MANUAL_PER_MINUTE
 from workhook.hooks.records import Hook, HookOwner
@@ -110,6 +111,14 @@ def limit_in_words() -> Iterator[None]:
             "More than %(number)s pings, tests and repeats in a minute. Wait a moment, then send it again."
         )
         raise Invalid(message % {"number": MANUAL_PER_MINUTE}, code=problem.code) from problem
+
+
+async def hook_page(
+    visit: Visit, template: str, site: HookSite, hook: Hook, *, status: int = 200, **values: Any
+) -> Answer:
+    """A page of one webhook, which says at its top why it is off."""
+    reason = await health.off_reason(visit.database, hook)
+    return visit.page(template, status=status, site=site, hook=hook, off_reason=reason, **values)
 
 
 async def hook_at(visit: Visit) -> Hook:

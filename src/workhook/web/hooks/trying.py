@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlencode
+
 from workhook.core.errors import Invalid, NotFound
 from workhook.events import samples
 from workhook.events.catalog import CATALOG
@@ -12,7 +14,7 @@ from workhook.web.frame.texts import gettext
 from workhook.web.hooks import snippets
 from workhook.web.hooks.forms import header_prefix
 from workhook.web.hooks.payloads import pretty
-from workhook.web.hooks.site import HookPlaces, HookSite, hook_at, hook_id_of, limit_in_words
+from workhook.web.hooks.site import HookPlaces, HookSite, hook_at, hook_id_of, hook_page, limit_in_words
 
 places = HookPlaces("trial")
 
@@ -34,7 +36,9 @@ async def test_event(visit: Visit, site: HookSite) -> Answer:
     with limit_in_words():
         await visit.change(lambda write: api.send_sample(write, hook_id_of(visit), name, action or None))
     text = gettext("A sample of “%(event)s” is on its way.") % {"event": visit.fields.get("event", "")}
-    return visit.done(f"{site.address(hook_id_of(visit))}/deliveries", text)
+    # With the event, so that its like is sent again without choosing it once more.
+    kept = urlencode({"test": visit.fields.get("event", "")})
+    return visit.done(f"{site.address(hook_id_of(visit))}/deliveries?{kept}", text)
 
 
 @places.get("/events/{name}")
@@ -57,4 +61,5 @@ async def event(visit: Visit, site: HookSite) -> Answer:
 async def verify(visit: Visit, site: HookSite) -> Answer:
     """Show code that checks the signatures of a webhook's deliveries."""
     found = await hook_at(visit)
-    return visit.page("hooks/verify.html", site=site, hook=found, snippets=snippets.all_for(header_prefix(visit.call)))
+    code = snippets.all_for(header_prefix(visit.call))
+    return await hook_page(visit, "hooks/verify.html", site, found, snippets=code)
