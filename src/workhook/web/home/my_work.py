@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from workhook.core.clock import now_ms
 from workhook.http.calls import Answer, Call
-from workhook.identity.queries import is_in_organization
+from workhook.identity import members
+from workhook.storage.pages import Page
 from workhook.web.frame.places import Visit, visit_of
 from workhook.web.frame.sessions import sign_in_redirect, signed_in
 from workhook.web.people.invited import find_invitations
@@ -21,7 +22,7 @@ from workhook.work.tasks.deadlines import Urgency, urgency
 from workhook.work.timesheets import queries as timesheets
 from workhook.work.timesheets.rules import elapsed_ms
 
-TASKS_MAX, PROJECTS_MAX, INVOICES_MAX = 100, 60, 20
+TASKS_MAX, PROJECTS_MAX, INVOICES_MAX, ORGANIZATIONS_MAX = 100, 60, 20, 5
 
 
 class Due(NamedTuple):
@@ -39,14 +40,15 @@ async def home(call: Call) -> Answer:
 async def my_work(visit: Visit) -> Answer:
     """Show what somebody has to do."""
     reader, user, now = visit.database, visit.actor.user, now_ms()
-    assigned, running, projects, invitations, due, _ = await asyncio.gather(
+    assigned, running, projects, invitations, due, (own, _) = await asyncio.gather(
         list_assigned(reader, user, TASKS_MAX + 1),
         timesheets.find_running(reader, user),
         list_newest(reader, visit.actor, limit=PROJECTS_MAX + 1),
         find_invitations(visit),
         list_due(reader, user, INVOICES_MAX + 1),
-        visit.load_timer(),
+        members.list_own(reader, visit.actor, Page(ORGANIZATIONS_MAX)),
     )
+    await visit.load_timer()
     return visit.page(
         "home/my_work.html",
         tasks=[Due(each, urgency(each.deadline, is_completed=False, now=now)) for each in assigned[:TASKS_MAX]],
@@ -58,7 +60,8 @@ async def my_work(visit: Visit) -> Answer:
         invoices=due[:INVOICES_MAX],
         more_invoices=len(due) > INVOICES_MAX,
         now=now,
-        may_make=bool(projects) or await is_in_organization(reader, user.id),
+        may_make=bool(projects or own),
+        organizations=[each.account for each in own],
         is_guest=bool(projects) and all(each.repository.role is None for each in projects),
         more_projects=len(projects) > PROJECTS_MAX,
     )
