@@ -101,6 +101,13 @@ def test_time_is_hours_at_a_rate() -> None:
     assert rules.item_of(time(rate_minor=None, duration_ms=0)) == Item("Logo (2026-11-20)", Decimal(0), 0, "tms_1", 0)
 
 
+def test_a_line_of_time_says_what_was_noted() -> None:
+    assert rules.item_of(time(notes=" Two drafts\n")).description == "Logo (2026-11-20): Two drafts"
+    long = rules.item_of(time(notes="a" * 301)).description
+    assert long == f"Logo (2026-11-20): {'a' * 299}\u2026"
+    assert rules.item_of(time(notes="  ")).description == "Logo (2026-11-20)"
+
+
 @given(st.integers(0, 10**9), st.integers(0, 10**6))
 def test_time_on_an_invoice_is_worth_what_it_is_worth_in_reports(duration_ms: int, rate_minor: int) -> None:
     assert rules.item_of(time(duration_ms=duration_ms, rate_minor=rate_minor)).amount_minor == timesheets.amount_minor(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -127,6 +129,88 @@ def test_a_draft_is_made_with_lines_changed_and_deleted(studio: Studio) -> None:
     answer = studio.member.fill(path, f"{path}/delete")
     assert (answer.status_code, answer.headers["location"]) == (303, f"{studio.base}/billing")
     assert studio.member.get(path).status_code == 404
+
+
+def new_form(studio: Studio) -> dict[str, str]:
+    """What the form of a new invoice begins with."""
+    path = f"{studio.base}/billing/new"
+    areas = re.findall(r'<textarea id="(\w+)"[^>]*>\n(.*?)</textarea>', page_of(studio.member, path), re.S)
+    return {**studio.member.form(path).fields, **{name: html.unescape(text) for name, text in areas}}
+
+
+def test_a_new_invoice_begins_as_the_last_one_was(server: Server, studio: Studio) -> None:
+    fresh = new_form(studio)
+    assert fresh["bill_to"].splitlines()[-1] == studio.team.client.email  # the project's only client
+    assert fresh["currency"] == "USD"
+    made_draft(studio, bill_to="Acme", address="Main Street 1", tax="19", payment_method="IBAN DE02")
+    again = new_form(studio)
+    assert {each: again[each] for each in ("bill_to", "address", "tax", "currency", "payment_method")} == {
+        "bill_to": "Acme", "address": "Main Street 1", "tax": "19", "currency": "EUR", "payment_method": "IBAN DE02",
+    }  # fmt: skip
+    with open_studio(server) as other:
+        theirs = new_form(other)
+        assert (theirs["currency"], theirs["bill_to"].splitlines()[-1]) == ("USD", other.team.client.email)
+
+
+def test_the_currency_is_that_of_the_organization(studio: Studio) -> None:
+    services = f"/{studio.team.world.organization}/-/services/new"
+    assert studio.owner.form(services).fields["currency"] == "EUR"
+    body = {"title": "Other", "organization": studio.team.world.organization}
+    other = studio.call("POST", "/projects", **body)["project"]["id"]
+    invoice = studio.call("POST", f"/projects/{other}/invoices", currency="CHF")["invoice"]["id"]
+    assert new_form(studio)["currency"] == "USD"  # a draft is not used yet
+    studio.call("POST", f"/invoices/{invoice}/send")
+    assert new_form(studio)["currency"] == "CHF"
+    assert studio.owner.form(services).fields["currency"] == "CHF"
+
+
+def test_an_invoice_of_time_begins_as_the_last_one_was(studio: Studio) -> None:
+    made_draft(studio, bill_to="Acme", tax="7")
+    task = studio.add_task(studio.add_column("To do"), "Drawn")
+    given = {"task_id": task, "start_time": "2026-01-05T09:00:00Z", "duration": 3_600_000, "notes": "Wireframes"}
+    studio.call("POST", f"{studio.project}/timesheets", **given, billable=True, billable_rate=80)
+    period = {"from": "2026-01-05", "to": "2026-01-05"}
+    answer = send(studio.member, f"{studio.base}/time/report/invoice", **period)
+    assert answer.status_code == 303, answer.text
+    invoice = invoice_of(studio, answer.headers["location"])
+    assert (invoice["bill_to"], invoice["tax"], invoice["currency"]) == ("Acme", 7, "EUR")
+    assert invoice["invoice_items"][0]["description"] == "Drawn (2026-01-05): Wireframes"
+
+
+def test_an_invoice_shows_who_bills_and_its_subtotal(studio: Studio) -> None:
+    path = f"{studio.base}/billing/{draft_in(studio)}"
+    text = text_of(page_of(studio.member, path))
+    assert "Subtotal: 1,500.02 EUR" in text
+    assert "From Acme Bill to" in text
+    assert "Emoji" not in text
+    studio.call("PATCH", f"/invoices/{path.rpartition('/')[2]}", bill_from="Studio 🎨\nMain Street 1")
+    text = text_of(page_of(studio.member, path))
+    assert "Main Street 1" in text
+    assert "Emoji are left out of the PDF: 🎨" in text
+
+
+def test_an_invoice_that_would_be_overdue_at_once_is_asked_about(studio: Studio) -> None:
+    path = made_draft(studio, due="2020-01-01")
+    add_lines(studio, path, "One")
+    assert "it would be overdue at once" in text_of(page_of(studio.member, path))
+    studio.call("PATCH", f"/invoices/{path.rpartition('/')[2]}", due="2090-01-01")
+    assert "overdue" not in text_of(page_of(studio.member, path))
+
+
+def test_the_list_says_what_is_open(studio: Studio) -> None:
+    first, second = made_draft(studio, due="2090-01-01"), made_draft(studio, bill_to="", currency="USD")
+    for path in (first, second):
+        add_lines(studio, path, "One")
+    base = f"{studio.base}/billing"
+    assert "Open:" not in text_of(page_of(studio.member, base))
+    send(studio.member, f"{first}/send")
+    send(studio.member, f"{second}/send")
+    text = text_of(page_of(studio.client, base))
+    assert "Open: 10.00 EUR , 10.00 USD" in text
+    assert "due 2090-01-01" in text
+    assert "names no recipient" in text
+    send(studio.member, f"{first}/pay")
+    assert "Open: 10.00 USD" in text_of(page_of(studio.client, base))
 
 
 def test_the_newest_invoice_stands_first(studio: Studio) -> None:

@@ -200,3 +200,15 @@ def test_days_are_those_of_the_readers_zone(both: Both) -> None:
     both.browser.client.cookies.set("workhook_timezone", "Pacific/Auckland")
     assert "0:01" not in page_of(both.browser, WEEK)
     assert "0:01" in page_of(both.browser, "/time?week=2026-01-12")
+
+
+def test_a_duration_that_is_refused_is_told_at_its_field(both: Both) -> None:
+    both.second.call("PATCH", f"/tasks/{both.tasks[1]}", assignees=[both.person.login])
+    answer = both.browser.fill(
+        "/time", "/time/entries", task_id=both.tasks[1], start="2026-01-05T09:00", duration="30", notes="typed"
+    )
+    assert answer.status_code == 422
+    assert "Write 0:30 for 30 minutes" in answer.text
+    [form] = [each for each in forms(answer) if each.action == "/time/entries"]
+    assert (form.fields["duration"], form.fields["notes"]) == ("30", "typed")
+    assert both.timers() == []

@@ -249,6 +249,20 @@ def test_what_the_service_does_not_allow_is_refused_with_the_reason(studio: Stud
     assert f"{fixed}/pause" not in page_of(studio.member, fixed)
 
 
+def test_the_form_says_what_a_subscription_issues_at_once(studio: Studio) -> None:
+    path = f"{studio.base}/billing/subscriptions/new"
+    price = {"amount": 500, "currency": "EUR", "interval": "month"}
+    made_service(studio, service_prices=[price])
+    page = page_of(studio.member, path)
+    assert "An invoice over 500.00 EUR is issued at once, and again each month." in text_of(page)
+    assert "name no recipient" in text_of(page)
+    assert page.count('type="radio"') == page.count("required checked>") == 1
+    made_service(studio, title="Another", service_prices=[{**price, "interval": "one_time"}])
+    page = page_of(studio.member, path)
+    assert "An invoice over 500.00 EUR is issued at once. " in text_of(page)
+    assert "required checked>" not in page
+
+
 def test_a_subscription_needs_a_service_on_offer_and_a_number(studio: Studio) -> None:
     path = f"{studio.base}/billing/subscriptions/new"
     assert "No service is on offer." in text_of(page_of(studio.member, path))

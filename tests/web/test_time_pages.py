@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import httpx
@@ -11,8 +12,10 @@ from tests.browser.people import Insider, Team, make_team
 from tests.harness.server import Server
 from tests.harness.world import add_user
 from tests.web.browser import Browser, add_link, forms
+from workhook.core.errors import Invalid
 from workhook.http.calls import Services
 from workhook.identity.tokens.lookup import find_actor
+from workhook.web.time.days import read_duration
 
 HOSTILE = '<b id="evil">\u202e"😀'
 
@@ -126,14 +129,74 @@ def test_days_are_those_of_the_readers_zone(place: Place) -> None:
         assert "time zone UTC" in browser.get(place.path).text
 
 
-@pytest.mark.parametrize("duration", ["", "1:60", "-1", "soon", "1e3"])
-def test_a_duration_that_is_none_is_refused(place: Place, duration: str) -> None:
+@pytest.mark.parametrize(
+    ("typed", "minutes"),
+    [
+        ("30m", 30), ("90m", 90), ("90 min", 90), ("1h 30m", 90), ("1h30", None), ("1 h 30 min", 90), ("1:30", 90),
+        ("1.5", 90), ("1,5", 90), ("2h", 120), ("24", 1440), ("30h", 1800), ("1,5 Std", 90), ("0:05", 5),
+    ],
+)  # fmt: skip
+def test_a_duration_is_typed_as_people_write_it(typed: str, minutes: int | None) -> None:
+    if minutes is None:
+        with pytest.raises(Invalid):
+            read_duration(typed)
+    else:
+        assert read_duration(typed) == minutes * 60_000
+
+
+@pytest.mark.parametrize(
+    ("duration", "said"),
+    [
+        ("", "such as 1:30, or as hours"), ("1:60", "such as 1:30, or as hours"), ("-1", "such as 1:30, or as hours"),
+        ("soon", "such as 1:30, or as hours"), ("1e3", "such as 1:30, or as hours"),
+        ("30", "Write 0:30 for 30 minutes, or 30h for hours."), ("90", "Write 1:30 for 90 minutes"),
+        ("0", "more than 0"), ("0m", "more than 0"), ("0:00", "more than 0"),
+    ],
+)  # fmt: skip
+def test_a_duration_that_is_none_is_refused_at_its_field(place: Place, duration: str, said: str) -> None:
     with place.visit(place.team.owner) as browser:
-        fields = {"task_id": place.task_id, "duration": duration}
-        answer = browser.fill(place.path, f"{place.path}/entries", **fields)
+        fields = {"task_id": place.task_id, "duration": duration, "notes": HOSTILE, "billable": "true"}
+        week = {"return_to": f"{place.path}?week=2026-01-05", "start": "2026-01-05T09:00"}
+        answer = browser.fill(place.path, f"{place.path}/entries", **fields, **week)
     assert answer.status_code == 422
-    assert "such as 1:30" in answer.text
+    [fault] = re.findall(r'<p class="fault" id="duration-fault".*?</p>', answer.text)
+    assert said in fault
+    assert 'aria-describedby="add-duration-hint duration-fault"' in answer.text
+    assert 'id="add-entry" open' in answer.text
+    [form] = [each for each in forms(answer) if each.action == f"{place.path}/entries"]
+    assert {name: form.fields[name] for name in ("duration", "notes", "start")} == {
+        "duration": duration, "notes": HOSTILE, "start": "2026-01-05T09:00",
+    }  # fmt: skip
+    assert form.fields["billable"] == "true"
+    assert form.fields["return_to"].startswith(week["return_to"])
     assert place.timesheets() == []
+
+
+def test_an_entry_shows_its_duration_which_moves_its_end(place: Place) -> None:
+    with place.visit(place.team.member) as browser:
+        edit = f"{place.path}/{spend(place, browser)}"
+        form = browser.form(edit, f"{edit}/edit")
+        assert form.fields["duration"] == "1:30"
+        refused = browser.post(form.action, {**form.fields, "duration": "30", "notes": "typed"})
+        assert refused.status_code == 422
+        assert "Write 0:30 for 30 minutes" in refused.text
+        [again] = [each for each in forms(refused) if each.action == form.action]
+        assert again.fields["duration"] == "30"
+        assert '<textarea id="notes" name="notes">typed</textarea>' in refused.text
+        fields = {**again.fields, "duration": "45m", "notes": "typed"}
+        assert browser.post(again.action, fields).status_code == 303
+    [entry] = place.timesheets()
+    assert (entry["duration"], entry["end_time"], entry["notes"]) == (2_700_000, "2026-01-05T09:45:00.000Z", "typed")
+
+
+def test_what_an_hour_cost_the_last_time_it_costs_again(place: Place) -> None:
+    with place.visit(place.team.member) as browser, place.visit(place.team.owner) as other:
+        form = browser.form(place.path, f"{place.path}/entries")
+        assert (form.fields["billable_rate"], "billable" in form.fields) == ("", False)
+        spend(place, browser, billable="true", billable_rate="85.50")
+        spend(place, other, billable="true", billable_rate="120")
+        form = browser.form(place.path, f"{place.path}/entries")
+        assert (form.fields["billable_rate"], form.fields["billable"]) == ("85.50", "true")
 
 
 def test_clients_and_strangers_find_nothing(place: Place, server: Server) -> None:

@@ -26,7 +26,7 @@ from workhook.web.frame.formats import day, number
 from workhook.web.frame.places import PercentField, Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.access import Access
-from workhook.work.invoices import api, drafting
+from workhook.work.invoices import api, presets
 from workhook.work.invoices.schemas import Invoice, InvoiceCreate, InvoiceEdit, percent_of
 
 S = TypeVar("S", bound=InvoiceCreate)
@@ -45,10 +45,14 @@ def values_of(invoice: Invoice) -> dict[str, str]:
     values = {name: getattr(invoice, name) or "" for name in texts}
     values["due"] = day(invoice.due)
     if invoice.status == "draft":
-        tax = invoice.tax_millionths
         values["currency"], values["invoice_number"] = invoice.currency, invoice.invoice_number or ""
-        values["tax"] = "" if tax is None else number(percent_of(tax).normalize())
+        values["tax"] = tax_text(invoice.tax_millionths)
     return values
+
+
+def tax_text(millionths: int | None) -> str:
+    """As the form has it; empty without tax."""
+    return "" if millionths is None else number(percent_of(millionths).normalize())
 
 
 def _read(visit: Visit, shape: type[S]) -> S:
@@ -69,8 +73,9 @@ async def _writable(visit: Visit) -> Access:
 async def new_invoice(visit: Visit) -> Answer:
     """Show the form of a new invoice."""
     access = await _writable(visit)
-    currency = await drafting.find_last_currency(visit.database, visit.actor, access.repository.project_id)
-    return await _form_page(visit, access, BillingForm({"currency": currency}))
+    begun = await presets.find_presets(visit.database, access)
+    values = {**begun.texts, "currency": begun.currency, "tax": tax_text(begun.tax_millionths)}
+    return await _form_page(visit, access, BillingForm(values))
 
 
 @places.post("/{owner}/{project}/billing/new")

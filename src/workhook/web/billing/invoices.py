@@ -13,6 +13,7 @@ from workhook.web.frame import paging
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.invoices import api, drafting
+from workhook.work.invoices.due import open_sums
 from workhook.work.invoices.schemas import InvoiceList
 
 places = Places("billing")
@@ -35,6 +36,7 @@ async def billing(visit: Visit) -> Answer:
         "billing/invoices.html",
         "invoices",
         invoices=invoices,
+        open=await open_sums(visit.database, access),
         more=paging.next_page(headers),
         begins=not cursor,
     )

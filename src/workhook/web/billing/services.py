@@ -18,6 +18,7 @@ from workhook.web.frame.formats import typed_amount
 from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.access import Owner
+from workhook.work.invoices.presets import find_price_currency
 from workhook.work.services import api
 from workhook.work.services.schemas import (
     PRICES_MAX,
@@ -38,6 +39,8 @@ FLAGS = ("active", "addon", "disable_pause", "disable_quantity", "cancel_at_peri
 TEXTS = ("title", "description", "limit_pausing", "minimum_months")
 PRICE = ("amount", "currency", "interval", "credits")
 _DOING = "change its services"
+_CURRENCY = "EUR"
+"""Of the first price of an account that has issued no invoice, either."""
 
 
 async def _owner(visit: Visit) -> Owner:
@@ -125,7 +128,8 @@ def _read(visit: Visit, shape: type[S], **values: object) -> S:
 async def new_service(visit: Visit) -> Answer:
     """Show the form of a new service."""
     owner = await _owned(visit)
-    return await _new_page(visit, owner, BillingForm({"active": "1", "currency": "EUR", "interval": "month"}))
+    currency = await find_price_currency(visit.database, owner.account.id) or _CURRENCY
+    return await _new_page(visit, owner, BillingForm({"active": "1", "currency": currency, "interval": "month"}))
 
 
 async def _new_page(visit: Visit, owner: Owner, form: BillingForm, *, status: int = 200) -> Answer:
@@ -184,7 +188,8 @@ async def _service_page(
     """`form`, `price`: the form of the service and of another price, as one was sent; `refusal`: why it stays."""
     values = values_of(service)
     last = service.service_prices[-1] if service.service_prices else None
-    blank = {"currency": last.currency if last else "EUR", "interval": last.interval if last else "month"}
+    currency = last.currency if last else await find_price_currency(visit.database, owner.account.id) or _CURRENCY
+    blank = {"currency": currency, "interval": last.interval if last else "month"}
     return await _page(
         visit,
         owner,

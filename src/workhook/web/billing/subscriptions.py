@@ -91,6 +91,8 @@ async def _new_page(visit: Visit, access: Access, form: BillingForm, *, status: 
     if sees_services:
         found = await find_services(visit.database, visit.actor, ServiceQuery(organization=owner.login, active=True))
         offered = sorted(found, key=lambda each: (each.position, each.id))
+    if not form.value("service") and len(offered) == 1 and len(offered[0].service_prices) <= 1:
+        form.values = {**form.values, "service": offered[0].id}  # there is nothing to choose
     return await billing_page(
         visit,
         access,

@@ -18,7 +18,7 @@ from workhook.web.frame import navigation, paging
 from workhook.web.frame.places import Visit
 from workhook.web.hooks.forms import faults_of
 from workhook.work.access import Access
-from workhook.work.invoices import api, rules
+from workhook.work.invoices import api, printing, rules
 from workhook.work.invoices.rules import Item
 from workhook.work.invoices.schemas import Invoice, percent_of
 
@@ -152,6 +152,9 @@ async def show_invoice(
         tax=None if tax is None else percent_of(tax).normalize(),
         line=line or BillingForm({"qty": "1"}),
         undo_max=UNDO_MAX_CHARS,
+        pictures=printing.pictures_in(invoice, access.repository) if invoice.status == "draft" else "",
+        seller=invoice.bill_from or access.repository.owner.name or access.repository.owner.login,
+        is_late_already=invoice.status == "draft" and invoice.due is not None and invoice.due < now_ms(),
     )
 
 

@@ -32,7 +32,7 @@ def moment(at_ms: int) -> str:
 
 def when(at_ms: int | None, style: str = "relative") -> Markup:
     """A `<time>` element with the moment in UTC. The controller `when` shows it in the reader's zone and language, as
-    `relative`, `date` or `moment`."""
+    `relative`, `date`, `minute` or `moment`, which has seconds."""
     from markupsafe import Markup
 
     if at_ms is None:

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from workhook.core.clock import now_ms
 from workhook.http.calls import Answer, Call
-from workhook.identity.queries import is_in_organization
+from workhook.identity import members
+from workhook.storage.pages import Page
 from workhook.web.frame.places import Visit, visit_of
 from workhook.web.frame.sessions import sign_in_redirect, signed_in
 from workhook.web.people.invited import find_invitations
@@ -23,7 +24,7 @@ from workhook.work.tasks.deadlines import Urgency, urgency
 from workhook.work.timesheets import queries as timesheets
 from workhook.work.timesheets.rules import elapsed_ms
 
-TASKS_MAX, PROJECTS_MAX, INVOICES_MAX, MENTIONS_MAX = 100, 60, 20, 20
+TASKS_MAX, PROJECTS_MAX, INVOICES_MAX, MENTIONS_MAX, ORGANIZATIONS_MAX = 100, 60, 20, 20, 5
 
 
 class Due(NamedTuple):
@@ -41,7 +42,7 @@ async def home(call: Call) -> Answer:
 async def my_work(visit: Visit) -> Answer:
     """Show what somebody has to do."""
     reader, user, now = visit.database, visit.actor.user, now_ms()
-    (assigned, due, mentions), running, projects, invitations, _ = await asyncio.gather(
+    (assigned, due, mentions), running, projects, invitations, (own, _) = await asyncio.gather(
         asyncio.gather(
             list_assigned(reader, user, TASKS_MAX + 1),
             list_due(reader, user, INVOICES_MAX + 1),
@@ -50,8 +51,9 @@ async def my_work(visit: Visit) -> Answer:
         timesheets.find_running(reader, user),
         list_newest(reader, visit.actor, limit=PROJECTS_MAX + 1),
         find_invitations(visit),
-        visit.load_timer(),
+        members.list_own(reader, visit.actor, Page(ORGANIZATIONS_MAX)),
     )
+    await visit.load_timer()
     return visit.page(
         "home/my_work.html",
         tasks=[Due(each, urgency(each.deadline, is_completed=False, now=now)) for each in assigned[:TASKS_MAX]],
@@ -64,7 +66,8 @@ async def my_work(visit: Visit) -> Answer:
         more_invoices=len(due) > INVOICES_MAX,
         mentions=mentions,
         now=now,
-        may_make=bool(projects) or await is_in_organization(reader, user.id),
+        may_make=bool(projects or own),
+        organizations=[each.account for each in own],
         is_guest=bool(projects) and all(each.repository.role is None for each in projects),
         more_projects=len(projects) > PROJECTS_MAX,
     )

@@ -102,7 +102,10 @@ async def _invite(visit: Visit, write: Write, place: Organization) -> tuple[str,
             api.OrganizationInvitationBody, email=who, role="admin" if role == "admin" else "direct_member"
         )
         made = await api.invite(write, body)
-        said = gettext("%(address)s is invited. The invitation waits on the start page of whoever has this address.")
+        said = gettext(
+            "%(address)s is invited. No e-mail was sent: make a link and send it, unless they have an account here and "
+            "find the invitation on their start page."
+        )
         return said % {"address": who}, made
     if await find_member(write.tx, place.account.id, who) is not None:
         raise fault(

@@ -20,8 +20,14 @@ from workhook.work.timesheets.reports import zone_of
 COOKIE = "workhook_timezone"
 DAYS = 7
 _YEARS = range(1970, 9999)
-_CLOCK = re.compile(r"(?P<hours>\d{1,3}):(?P<minutes>[0-5]\d)", re.ASCII)
-_HOURS = re.compile(r"(?P<whole>\d{1,3})(?:[.,](?P<part>\d{1,2}))?\s*h?", re.ASCII)
+_HOUR_NAMES, _MINUTE_NAMES = "h|hrs?|hours?|std|stunden?", "m|mins?|minutes?|minuten?"
+_CLOCK = re.compile(r"(?P<hours>\d{1,3}):(?P<minutes>[0-5]\d)(?:\s*h)?", re.ASCII)
+_HOURS = re.compile(rf"(?P<whole>\d{{1,3}})(?:[.,](?P<part>\d{{1,2}}))?\s*(?P<unit>{_HOUR_NAMES})?", re.ASCII)
+_PARTS = re.compile(
+    rf"(?:(?P<hours>\d{{1,3}})\s*(?:{_HOUR_NAMES})\.?\s*)?(?P<minutes>\d{{1,4}})\s*(?:{_MINUTE_NAMES})\.?", re.ASCII
+)
+_BARE_HOURS_MAX = 24
+"""A whole number above that is meant as minutes by some, and as hours by others."""
 
 
 def zone_name(visit: Visit) -> str:
@@ -109,10 +115,22 @@ def moment_text(field: str, zone: tzinfo) -> str:
 
 
 def read_duration(text: str) -> int:
-    """Milliseconds of `1:30`, `1.5` or `1,5`. Raises `Invalid`."""
-    if found := _CLOCK.fullmatch(text.strip()):
-        return int(found["hours"]) * HOUR_MS + int(found["minutes"]) * MINUTE_MS
-    if found := _HOURS.fullmatch(text.strip()):
-        return int(found["whole"]) * HOUR_MS + int((found["part"] or "0").ljust(2, "0")) * HOUR_MS // 100
-    message = gettext("Write the duration as hours and minutes, such as 1:30, or as hours, such as 1.5")
-    raise Invalid(faults=[Fault(field="duration", message=message)])
+    """Milliseconds of `1:30`, `1h 30m`, `90m`, `1.5` or `1,5`. Raises `Invalid`, also for no time at all."""
+    typed = text.strip().lower()
+    if found := _CLOCK.fullmatch(typed) or _PARTS.fullmatch(typed):
+        spent = int(found["hours"] or 0) * HOUR_MS + int(found["minutes"]) * MINUTE_MS
+    elif found := _HOURS.fullmatch(typed):
+        whole = int(found["whole"])
+        if whole > _BARE_HOURS_MAX and not found["part"] and not found["unit"]:
+            message = gettext("Write %(clock)s for %(number)d minutes, or %(number)dh for hours.")
+            raise _no_duration(message % {"clock": f"{whole // 60}:{whole % 60:02}", "number": whole})
+        spent = whole * HOUR_MS + int((found["part"] or "0").ljust(2, "0")) * HOUR_MS // 100
+    else:
+        raise _no_duration(gettext("Write the duration as hours and minutes, such as 1:30, or as hours, such as 1.5"))
+    if not spent:
+        raise _no_duration(gettext("Write a duration of more than 0, such as 0:30 for half an hour."))
+    return spent
+
+
+def _no_duration(message: str) -> Invalid:
+    return Invalid(faults=[Fault(field="duration", message=message)])

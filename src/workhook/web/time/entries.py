@@ -6,17 +6,18 @@ from collections.abc import Awaitable, Callable
 from datetime import tzinfo
 
 from workhook.core.clock import to_millis_text
+from workhook.core.errors import Invalid
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
 from workhook.web.frame.flash import Undo
-from workhook.web.frame.formats import plain_amount
+from workhook.web.frame.formats import duration, plain_amount
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.sessions import safe_return_to
 from workhook.web.frame.texts import gettext, text
-from workhook.web.time.days import field_text, moment_text, zone_name
-from workhook.web.time.forms import spent
+from workhook.web.time.days import field_text, moment_text, read_duration, zone_name
+from workhook.web.time.forms import TimeForm, form_again, query_of, spent
 from workhook.web.time.own import own_page
-from workhook.web.time.week import open_tasks
+from workhook.web.time.week import open_tasks, week_page
 from workhook.work.access import Access
 from workhook.work.activity.editors import find_last_edits
 from workhook.work.timesheets import api, queries
@@ -41,7 +42,14 @@ async def start_timer(visit: Visit) -> Answer:
 @places.post("/{owner}/{project}/time/entries")
 async def add_entry(visit: Visit) -> Answer:
     """Add time that was spent."""
-    return await _create(visit, spent(visit), gettext("The time was added."))
+    try:
+        return await _create(visit, spent(visit), gettext("The time was added."))
+    except Invalid as problem:
+        access = await visit.access()
+        access.hide_from_clients()
+        await visit.load_timer()
+        form = form_again(visit, problem)
+        return await week_page(visit, access, query_of(_back(visit)), form, status=problem.status)
 
 
 @places.post("/{owner}/{project}/time/restore")
@@ -60,18 +68,27 @@ async def _create(visit: Visit, create: TimesheetCreate, done: str) -> Answer:
 async def show_entry(visit: Visit) -> Answer:
     """Show the form of an entry."""
     timesheet, access = await _find(visit)
+    return await _entry_page(visit, timesheet, access, TimeForm(), visit.query("return_to"))
+
+
+async def _entry_page(
+    visit: Visit, timesheet: Timesheet, access: Access, form: TimeForm, return_to: str, *, status: int = 200
+) -> Answer:
     name = zone_name(visit)
     zone = zone_of(name)
     return visit.page(
         "time/entry.html",
+        status=status,
+        form=form,
         access=access,
         entry=timesheet,
         tasks=await open_tasks(visit.database, access),
         zone_name=name,
         start=field_text(timesheet.times.start, zone),
         end=field_text(timesheet.times.end, zone),
+        spent=duration(timesheet.times.counted_ms) if timesheet.times.finished else "",
         can_undo=_undo(visit, timesheet) is not None,
-        return_to=_back(visit, visit.query("return_to")),
+        return_to=_back(visit, return_to),
         edits=await find_last_edits(visit.database, access.repository.id, "timesheet"),
     )
 
@@ -79,27 +96,37 @@ async def show_entry(visit: Visit) -> Answer:
 @places.post("/{owner}/{project}/time/{timesheet_id}/edit")
 async def edit_entry(visit: Visit) -> Answer:
     """Correct an entry."""
-    timesheet, _ = await _find(visit)
-    edit = visit.form(
-        TimesheetEdit,
-        "task_id",
-        "notes",
-        "billable_rate",
-        billable="billable" in visit.fields,
-        **_changed_times(visit, zone_of(zone_name(visit))),
-    )
-    await visit.change(lambda write: api.edit_timesheet(write, timesheet.id, edit))
+    timesheet, access = await _find(visit)
+    try:
+        edit = visit.form(
+            TimesheetEdit,
+            "task_id",
+            "notes",
+            "billable_rate",
+            billable="billable" in visit.fields,
+            **_changed_times(visit, zone_of(zone_name(visit))),
+        )
+        await visit.change(lambda write: api.edit_timesheet(write, timesheet.id, edit))
+    except Invalid as problem:
+        await visit.load_timer()
+        form = form_again(visit, problem)
+        return await _entry_page(
+            visit, timesheet, access, form, visit.fields.get("return_to", ""), status=problem.status
+        )
     return visit.done(_back(visit), gettext("The entry was saved."))
 
 
-def _changed_times(visit: Visit, zone: tzinfo) -> dict[str, str]:
-    """Those that are others than the form had: its minutes would cut off the seconds of the rest."""
+def _changed_times(visit: Visit, zone: tzinfo) -> dict[str, object]:
+    """Those that are others than the form had: its minutes would cut off the seconds of the rest. An end that was
+    changed says how long it was, too. Raises `Invalid`."""
     fields = visit.fields
-    return {
-        f"{name}_time": moment_text(fields[name], zone)
-        for name in ("start", "end")
-        if fields.get(name) and fields[name] != fields.get(f"was_{name}")
+    changed = [name for name in ("start", "end", "duration") if fields.get(name, "") != fields.get(f"was_{name}", "")]
+    times: dict[str, object] = {
+        f"{name}_time": moment_text(fields[name], zone) for name in changed if name != "duration" and fields.get(name)
     }
+    if "duration" in changed and "end" not in changed:
+        times["duration"] = read_duration(fields.get("duration", ""))
+    return times
 
 
 _SAID = {

@@ -1,21 +1,84 @@
-"""What the forms of time hold, as the API's parameters."""
+"""What the forms of time hold, as the API's parameters, and as they were sent where something is wrong."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from workhook.core.errors import Fault, Invalid, Problem
+from workhook.web.frame.formats import plain_amount
 from workhook.web.frame.places import Visit
+from workhook.web.hooks.forms import faults_of
 from workhook.web.time.days import moment_text, read_duration, zone_name
 from workhook.work.timesheets.reports import zone_of
 from workhook.work.timesheets.schemas import TimesheetCreate
+from workhook.work.timesheets.started import LastRate
+
+_FIELDS = {"start_time": "start", "end_time": "end"}
+"""By the API's names, those that the forms have for the same."""
+_NAMES = ("task_id", "start", "end", "duration", "billable_rate", "notes")
+
+
+class TimeForm(msgspec.Struct):
+    """The values of a form, and what is wrong with them by field and as a whole."""
+
+    values: Mapping[str, str] = {}
+    faults: dict[str, str] = {}
+    problems: list[str] = []
+
+    def value(self, name: str, otherwise: str = "") -> str:
+        """Of a field; `otherwise` where the form was not sent."""
+        return self.values.get(name, otherwise)
+
+    def has(self, name: str) -> bool:
+        """Whether a box is ticked."""
+        return name in self.values
+
+    @property
+    def is_refused(self) -> bool:
+        return bool(self.faults or self.problems)
+
+
+def form_again(visit: Visit, problem: Problem) -> TimeForm:
+    """The form as it was sent, with what is wrong."""
+    faults, problems = faults_of(problem)
+    by_name = {_FIELDS.get(name, name): message for name, message in faults.items()}
+    for name in [each for each in by_name if each not in _NAMES]:
+        problems.append(by_name.pop(name))
+    return TimeForm(visit.fields, by_name, problems)
+
+
+def form_like(last: LastRate | None) -> TimeForm:
+    """A new form: what an hour cost the last time, it costs again."""
+    if last is None or not last.billable:
+        return TimeForm()
+    rate = last.billable_rate_minor
+    return TimeForm({"billable": "true", "billable_rate": "" if rate is None else plain_amount(rate)})
+
+
+def query_of(return_to: str) -> dict[str, str]:
+    """The filters of the page that a form came from."""
+    return dict(parse_qsl(return_to.partition("?")[2]))
 
 
 def spent(visit: Visit) -> TimesheetCreate:
-    """Time that was spent: from when on in the form's time zone, and how long. Raises `Invalid`."""
-    return visit.form(
-        TimesheetCreate,
-        "task_id",
-        "notes",
-        "billable_rate",
-        start_time=moment_text(visit.fields.get("start", ""), zone_of(zone_name(visit))),
-        duration=read_duration(visit.fields.get("duration", "")),
-        billable="billable" in visit.fields,
-    )
+    """Time that was spent: from when on in the form's time zone, and how long. Raises `Invalid` with all that is
+    wrong."""
+    values: dict[str, object] = {
+        "start_time": moment_text(visit.fields.get("start", ""), zone_of(zone_name(visit))),
+        "billable": "billable" in visit.fields,
+    }
+    faults: list[Fault] = []
+    try:
+        values["duration"] = read_duration(visit.fields.get("duration", ""))
+    except Invalid as problem:
+        faults += problem.faults
+    try:
+        found = visit.form(TimesheetCreate, "task_id", "notes", "billable_rate", **values)
+    except Invalid as problem:
+        raise Invalid(faults=[*faults, *problem.faults]) from None
+    if faults:
+        raise Invalid(faults=faults)
+    return found

@@ -11,13 +11,14 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from workhook.core.clock import HOUR_MS, now_ms
+from workhook.core.errors import Invalid
 from workhook.http.calls import Answer
 from workhook.identity.schemas import Repository
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.sessions import safe_return_to
 from workhook.web.frame.texts import gettext
 from workhook.web.time.days import day_of, field_text, read_day, week_of, zone_name
-from workhook.web.time.forms import spent
+from workhook.web.time.forms import TimeForm, form_again, query_of, spent
 from workhook.web.time.grid import days_of, entries_of, grid_of
 from workhook.web.time.week import ENTRIES_MAX
 from workhook.work.tasks import actions
@@ -42,10 +43,15 @@ class TaskGroup(NamedTuple):
 @places.get(PATH)
 async def own_week(visit: Visit) -> Answer:
     """Show what the visitor has spent in a week, in whatever project."""
+    return await _page(visit, visit.query("week"), TimeForm())
+
+
+async def _page(visit: Visit, week: str, form: TimeForm, *, status: int = 200) -> Answer:
+    """`form`: that for time that was spent."""
     name, now = zone_name(visit), now_ms()
     zone = zone_of(name)
     today = day_of(now, zone)
-    shown = week_of(read_day(visit.query("week")) or today, zone)
+    shown = week_of(read_day(week) or today, zone)
     reader, user = visit.database, visit.actor.user
     found, running, assigned = await asyncio.gather(
         started.list_own_started(reader, user, shown.since_ms, shown.to_ms, limit=ENTRIES_MAX + 1),
@@ -54,12 +60,14 @@ async def own_week(visit: Visit) -> Answer:
     )
     entries = entries_of(found[:ENTRIES_MAX], now)
 
-    def link(week: object) -> str:
+    def link(monday: object) -> str:
         """The page of another week; without one, of this week."""
-        return f"{PATH}?{urlencode({'week': str(week)})}" if week else PATH
+        return f"{PATH}?{urlencode({'week': str(monday)})}" if monday else PATH
 
     return visit.page(
         "time/own.html",
+        status=status,
+        form=form,
         week=shown,
         zone=zone,
         zone_name=name,
@@ -105,7 +113,12 @@ async def start_own_timer(visit: Visit) -> Answer:
 @places.post(f"{PATH}/entries")
 async def add_own_entry(visit: Visit) -> Answer:
     """Add time that was spent on a task of whatever project."""
-    return await _create(visit, spent(visit), gettext("The time was added."))
+    try:
+        return await _create(visit, spent(visit), gettext("The time was added."))
+    except Invalid as problem:
+        await visit.load_timer()
+        wanted = query_of(own_page(visit.fields.get("return_to")))
+        return await _page(visit, wanted.get("week", ""), form_again(visit, problem), status=problem.status)
 
 
 async def _create(visit: Visit, create: TimesheetCreate, done: str) -> Answer:

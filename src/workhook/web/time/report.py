@@ -7,6 +7,8 @@ import asyncio
 from collections.abc import Sequence
 from urllib.parse import urlencode
 
+import msgspec
+
 from workhook.core.errors import Fault, Invalid
 from workhook.http.calls import Answer
 from workhook.web.frame import paging
@@ -30,6 +32,7 @@ from workhook.web.time.report_lines import (
 from workhook.work import csv_tables
 from workhook.work.access import Access
 from workhook.work.invoices import api as invoices
+from workhook.work.invoices import presets
 from workhook.work.invoices.schemas import TIMESHEETS_MAX, InvoiceCreate
 from workhook.work.timesheets import started
 from workhook.work.timesheets.report_groups import Spent
@@ -72,10 +75,11 @@ async def _page(visit: Visit, access: Access, chosen: Chosen, lines: Sequence[Re
         first=given.get("from", "") if period is None else period.first.isoformat(),
         last=given.get("to", "") if period is None else period.last.isoformat(),
         period=period,
-        span="" if period is None else span_name(period.first, period.last),
         period_name="" if period is None else periods.name_of(period, chosen.today),
         period_names=[(name, gettext(label)) for name, label in periods.NAMES.items()],
+        days="" if period is None else span_name(period.first, period.last),
         people=await logins_of(visit.database, access),
+        currency=await presets.find_currency(visit.database, access),
         lines=lines[:ROWS_SHOWN],
         more=len(lines) - ROWS_SHOWN,
         total=total_of(lines),
@@ -123,7 +127,9 @@ async def make_invoice(visit: Visit) -> Answer:
     )
     _require_some(ids)
 
-    wanted = InvoiceCreate(timesheet_ids=list(ids))
+    begun = await presets.find_presets(visit.database, access)
+    blank = InvoiceCreate(timesheet_ids=list(ids), currency=begun.currency, tax=begun.tax_millionths)
+    wanted = msgspec.structs.replace(blank, **begun.texts)
     project_id = access.repository.project_id
     invoice = await visit.change(lambda write: invoices.draft_invoice(write, project_id, wanted))
     done = ngettext(

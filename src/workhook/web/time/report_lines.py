@@ -15,7 +15,9 @@ from msgspec import UNSET
 from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Invalid
 from workhook.web.frame import paging
+from workhook.web.frame.dates import day_name
 from workhook.web.frame.formats import duration
+from workhook.web.frame.names import called
 from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.time import periods
@@ -58,9 +60,9 @@ class ReportLine(NamedTuple):
         if self.billable is not None:
             return gettext("Billable") if self.billable else gettext("Not billable")
         if self.group.user is not None:
-            return self.group.user.username
+            return called(self.group.user)
         if self.group.day is not None:
-            return self.group.day.isoformat()
+            return f"{day_name(self.group.day)} {self.group.day.year}"
         return self.group.task.title if self.group.task else gettext("a task that is gone")
 
 

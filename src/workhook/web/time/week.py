@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from datetime import date
 from urllib.parse import urlencode
 
@@ -11,6 +12,7 @@ from workhook.http.calls import Answer
 from workhook.storage import Reader
 from workhook.web.frame.places import Places, Visit
 from workhook.web.time.days import day_of, field_text, read_day, week_of, zone_name
+from workhook.web.time.forms import TimeForm, form_like
 from workhook.web.time.grid import By, days_of, entries_of, grid_of
 from workhook.work.access import Access
 from workhook.work.activity.editors import find_last_edits
@@ -18,6 +20,7 @@ from workhook.work.tasks import listing
 from workhook.work.tasks.schemas import Task
 from workhook.work.timesheets import queries
 from workhook.work.timesheets.reports import zone_of
+from workhook.work.timesheets.started import find_last_rate
 
 ENTRIES_MAX = 500
 RUNNING_MAX = 50
@@ -31,11 +34,20 @@ async def week(visit: Visit) -> Answer:
     """Show what was spent in a week."""
     access = await visit.follow()
     access.hide_from_clients()
+    wanted = {each: visit.query(each) for each in ("week", "user", "by")}
+    last = await find_last_rate(visit.database, access)
+    return await week_page(visit, access, wanted, form_like(last))
+
+
+async def week_page(
+    visit: Visit, access: Access, wanted: Mapping[str, str], form: TimeForm, *, status: int = 200
+) -> Answer:
+    """`wanted`: the filters of the page. `form`: that for time that was spent."""
     name, now = zone_name(visit), now_ms()
     zone = zone_of(name)
     today = day_of(now, zone)
-    shown = week_of(read_day(visit.query("week")) or today, zone)
-    user, by = visit.query("user"), _by(visit)
+    shown = week_of(read_day(wanted.get("week", "")) or today, zone)
+    user, by = wanted.get("user", ""), _by(wanted)
     found, running, tasks, edits = await asyncio.gather(
         queries.list_started(
             visit.database, access, shown.since_ms, shown.to_ms, limit=ENTRIES_MAX + 1, user=user or None
@@ -54,6 +66,8 @@ async def week(visit: Visit) -> Answer:
 
     return visit.page(
         "time/week.html",
+        status=status,
+        form=form,
         access=access,
         week=shown,
         zone=zone,
@@ -72,8 +86,8 @@ async def week(visit: Visit) -> Answer:
     )
 
 
-def _by(visit: Visit) -> By:
-    return "task" if visit.query("by") == "task" else "person"
+def _by(wanted: Mapping[str, str]) -> By:
+    return "task" if wanted.get("by") == "task" else "person"
 
 
 async def open_tasks(reader: Reader, access: Access) -> list[Task]:

@@ -16,13 +16,13 @@ from workhook.core.errors import Fault, Invalid, shown
 from workhook.http.lists import Found
 from workhook.http.wire_types import AMOUNT_MAX_MINOR
 from workhook.identity.context import Write
-from workhook.identity.schemas import Actor, Repository
+from workhook.identity.schemas import Repository
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, upsert
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
-from workhook.work.access import Access, find_with_access, with_access
+from workhook.work.access import Access, with_access
 from workhook.work.files.schemas import files
 from workhook.work.invoices import rules
 from workhook.work.invoices.rules import InvoicedTime, Item, number_text
@@ -43,8 +43,7 @@ from workhook.work.tasks.schemas import tasks
 from workhook.work.timesheets.schemas import timesheets
 
 _CHANGING = stored_names(Invoice, without=("id", "service_checkout_id", "recurring_items", "created_at"))
-_PRINTED = ("bill_to", "bill_from", "address", "payment_terms")
-_TEXTS = (*_PRINTED, "payment_method")
+_TEXTS = ("bill_to", "bill_from", "address", "payment_terms", "payment_method")
 _AS_GIVEN = (*_TEXTS, "due", "invoice_number", "currency")
 
 
@@ -155,12 +154,6 @@ _count, _hold = _counted(1), _counted(0)
 _numbered = sa.select(invoices.c.id).where(
     invoices.c.account_id == big("account_id"), invoices.c.invoice_number == sa.bindparam("invoice_number")
 )
-
-
-async def find_last_currency(reader: Reader, actor: Actor, project_id: str) -> str:
-    """That of the project's last invoice, which a new one has by default. Raises `NotFound`."""
-    row, _ = await find_with_access(reader, project, actor, project_id=project_id)
-    return row["last_currency"] or rules.DEFAULT_CURRENCY
 
 
 async def find_logo(reader: Reader, repository_id: int, file_id: str) -> LogoFile | None:
@@ -334,7 +327,7 @@ def _length_faults(invoice: Invoice, values: Mapping[str, object], items: Sequen
     chars = rules.printed_chars(_texts(after), [*items, *recurring])
     if chars <= max(before, rules.PRINTED_MAX_CHARS):
         return []
-    changed = (name for name in _PRINTED if getattr(after, name) != getattr(invoice, name))
+    changed = (name for name in _TEXTS if getattr(after, name) != getattr(invoice, name))
     field = next(changed, "invoice_items")
     message = (
         f"{field}: the texts of the invoice would be {chars} characters together; at most {rules.PRINTED_MAX_CHARS} "
@@ -344,7 +337,7 @@ def _length_faults(invoice: Invoice, values: Mapping[str, object], items: Sequen
 
 
 def _texts(invoice: Invoice) -> list[str | None]:
-    return [getattr(invoice, name) for name in _PRINTED]
+    return [getattr(invoice, name) for name in _TEXTS]
 
 
 async def _number_faults(tx: Transaction, repository: Repository, invoice: Invoice, number: object) -> list[Fault]:

@@ -1,4 +1,5 @@
-"""The invoices that somebody is asked to pay: those of projects in which they are a client and nothing else."""
+"""What is asked to be paid: the invoices of projects in which somebody is a client and nothing else, and the sums of a
+project."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from workhook.identity.queries import repository_of
 from workhook.identity.schemas import Account, Repository
 from workhook.storage import Reader
 from workhook.storage.metadata import big
-from workhook.work.access import is_insider, with_access
+from workhook.work.access import Access, is_insider, with_access
 from workhook.work.clients.schemas import clients
 from workhook.work.invoices.schemas import invoices
 
@@ -40,6 +41,21 @@ _open = (
     .order_by(invoices.c.due.is_(None), invoices.c.due, invoices.c.id)
     .limit(big("limit"))
 )
+
+
+_open_here = (
+    sa.select(invoices.c.currency, sa.func.sum(invoices.c.total_minor).label("total_minor"))
+    .where(invoices.c.repository_id == big("repository_id"), invoices.c.status == "sent")
+    .group_by(invoices.c.currency)
+    .order_by(invoices.c.currency)
+)
+
+
+async def open_sums(reader: Reader, access: Access) -> dict[str, int]:
+    """What is issued and not paid in a project, by currency, in minor units. Everybody in the project sees what was
+    issued."""
+    rows = await reader.fetch_all(_open_here, {"repository_id": access.repository.id})
+    return {row["currency"]: int(row["total_minor"]) for row in rows}
 
 
 async def list_due(reader: Reader, user: Account, limit: int) -> list[DueInvoice]:

@@ -14,10 +14,21 @@ from workhook.work.invoices import rules
 from workhook.work.invoices.rules import Item
 from workhook.work.invoices.schemas import Invoice, name_of, percent_of
 
+_PAYMENT = ("payment_terms", "payment_method")
 _MARKS = {"draft": "DRAFT", "void": "VOID"}
 _LONG_WORD = re.compile(r"\S{25,}")
 _BREAK_EVERY = 20
 _MAY_BREAK = "\u200b"
+_EMOJI = (
+    "\U0001f000-\U0001faff\u231a\u231b\u23e9-\u23ec\u23f0\u23f3\u2614\u2615\u2648-\u2653\u267f\u2693\u26a1\u26bd\u26be"
+    "\u26c4\u26c5\u26ce\u26d4\u26ea\u26f2\u26f3\u26f5\u26fa\u26fd\u2705\u270a\u270b\u2728\u274c\u274e\u2753-\u2755\u2757"
+    "\u2795-\u2797\u27b0\u27bf\u2b50\u2b55"
+)
+"""Of a character class: what is a coloured picture unless somebody asks for text (`Emoji_Presentation` of Unicode)."""
+_JOINED = "\u200d[\u2600-\u27bf]?|[\ufe0f\u20e3\U000e0020-\U000e007f]"
+_PICTURES = re.compile(f"(?<! ) *[{_EMOJI}](?:[{_EMOJI}]|{_JOINED})* *|\ufe0f")
+_CLOSING = ",.;:!?)"
+_PICTURE = re.compile(f"[{_EMOJI}]")
 
 
 class PrintedItem(msgspec.Struct):
@@ -44,11 +55,12 @@ class Printed(msgspec.Struct):
     sums: list[tuple[str, str]]
     total: str
     payment_terms: str | None
+    payment_method: str | None
     logo: str | None = None
 
 
 def printed(invoice: Invoice, repository: Repository) -> Printed:
-    """Nothing that may change once the invoice was sent is on the page."""
+    """All that the page of the invoice shows, as it is now."""
     seller = repository.owner.name or repository.owner.login
     currency, amount, total = invoice.currency, invoice.amount_minor, invoice.total_minor
     sums = [("Subtotal", _money(amount, currency))]
@@ -68,7 +80,17 @@ def printed(invoice: Invoice, repository: Repository) -> Printed:
         sums=sums,
         total=_money(total, currency),
         payment_terms=_text(invoice.payment_terms) if invoice.payment_terms else None,
+        payment_method=_text(invoice.payment_method) if invoice.payment_method else None,
     )
+
+
+def pictures_in(invoice: Invoice, repository: Repository) -> str:
+    """The emoji of its texts, each once: the fonts of a PDF do not have them, so they are left out."""
+    seller = repository.owner.name or repository.owner.login
+    texts = [getattr(invoice, name) or "" for name in ("bill_from", "bill_to", "address", *_PAYMENT)]
+    items = [*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items)]
+    texts += [seller, invoice.invoice_number or "", repository.title, *(each.description for each in items)]
+    return "".join(dict.fromkeys(_PICTURE.findall("".join(texts))))
 
 
 def initials_of(name: str) -> str:
@@ -78,7 +100,7 @@ def initials_of(name: str) -> str:
 
 
 def _facts(invoice: Invoice, project: str) -> list[tuple[str, str]]:
-    days = [("Issued", invoice.issued), ("Due", invoice.due)]
+    days = [("Issued", invoice.issued), ("Due", invoice.due), ("Paid", invoice.paid_at)]
     return [*((name, _day(at_ms)) for name, at_ms in days if at_ms is not None), ("Project", _text(project))]
 
 
@@ -107,10 +129,18 @@ def _plain(value: Decimal) -> str:
 
 
 def _text(value: str) -> str:
-    """Without control characters, and with places to break in words that no line would hold."""
+    """Without control characters and emoji, and with places to break in words that no line would hold."""
     one_kind = value.replace("\r\n", "\n").replace("\r", "\n").replace("\t", " ")
     seen = "".join(each for each in one_kind if each == "\n" or unicodedata.category(each) not in ("Cc", "Cs"))
+    seen = _PICTURES.sub(_without_picture, seen)
     return _LONG_WORD.sub(lambda word: _breakable(word[0]), seen)
+
+
+def _without_picture(found: re.Match[str]) -> str:
+    """The space that stays between words where emoji were left out."""
+    before, after = found.string[max(found.start() - 1, 0) : found.start()], found.string[found.end() : found.end() + 1]
+    is_between = before.strip() and after.strip() and after not in _CLOSING
+    return " " if is_between and " " in found[0] else ""
 
 
 def _breakable(word: str) -> str:

@@ -28,6 +28,8 @@ NUMBER_MAX_CHARS = 64
 PRINTED_MAX_CHARS = 100_000
 """The longest that an invoice's texts may be, all together. The worst text of that length (each character of another
 script) takes 5 s to print on the machine where it was measured; 1,000 lines of 100 letters take 1 s."""
+NOTES_MAX_CHARS = 300
+"""How much of the notes of a timesheet its line has: a thousand lines have to be printed."""
 
 _MILLION = 10**6
 
@@ -137,6 +139,7 @@ class InvoicedTime(Record, frozen=True):
     billable: bool
     finished: bool
     invoice_id: str | None
+    notes: str | None = None
 
 
 def complaint(time: InvoicedTime | None, invoice_id: str | None) -> str | None:
@@ -151,9 +154,12 @@ def complaint(time: InvoicedTime | None, invoice_id: str | None) -> str | None:
 
 
 def item_of(time: InvoicedTime) -> Item:
-    """Its hours at its rate. One without a rate costs nothing until somebody says what it costs."""
+    """Its hours at its rate, and what was noted. One without a rate costs nothing until somebody says what it costs."""
     hours = (Decimal(time.duration_ms) / HOUR_MS).quantize(Decimal(1).scaleb(-QTY_DECIMALS), ROUND_HALF_UP)
     description = f"{time.title} ({to_millis_text(time.start_time)[:10]})"
+    if notes := (time.notes or "").strip():
+        is_short = len(notes) <= NOTES_MAX_CHARS
+        description += ": " + (notes if is_short else notes[: NOTES_MAX_CHARS - 1].rstrip() + "\u2026")
     return Item(description, hours.normalize(), time.rate_minor or 0, time.id, time.duration_ms)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+import msgspec
 import sqlalchemy as sa
 
 from workhook.http.lists import Found
@@ -19,7 +20,21 @@ from workhook.work.pages import bounded, fetch, length
 from workhook.work.timesheets.queries import CONDITIONS, anywhere, people, timesheets_of
 from workhook.work.timesheets.schemas import Timesheet, timesheets
 
+
+class LastRate(msgspec.Struct, frozen=True):
+    """Whether somebody's last time in a project was billable, and what an hour of it cost in minor units."""
+
+    billable: bool
+    billable_rate_minor: int | None
+
+
 _me = big("user_id")
+_last_own = (
+    sa.select(timesheets.c.billable, timesheets.c.billable_rate_minor)
+    .where(timesheets.c.repository_id == big("repository_id"), timesheets.c.user_id == _me)
+    .order_by(timesheets.c.id.desc())
+    .limit(1)
+)
 _newest_own = (
     sa.select(timesheets.c.id)
     .join(projects, projects.c.repository_id == timesheets.c.repository_id)
@@ -66,3 +81,9 @@ async def list_to_invoice(
     if user is not None:
         params["user"] = key_of(user)
     return [row["id"] for row in await reader.fetch_slow(_to_invoice(user is not None), params)]
+
+
+async def find_last_rate(reader: Reader, access: Access) -> LastRate | None:
+    """Of what the caller has added or started last in the project."""
+    row = await reader.fetch_one(_last_own, {"repository_id": access.repository.id, "user_id": access.user.id})
+    return LastRate(bool(row["billable"]), row["billable_rate_minor"]) if row else None

@@ -4,6 +4,10 @@ import { Controller } from "stimulus"
 const UNITS = [["year", 31536000], ["month", 2592000], ["week", 604800], ["day", 86400], ["hour", 3600], ["minute", 60]]
 const AGAIN_MS = 30000
 
+// The language of the page, with the reader's region where the browser has one for it: a British page has British dates.
+const page = document.documentElement.lang
+const LANGUAGE = navigator.languages.find((each) => each.split("-")[0] === page.split("-")[0]) ?? page
+
 export default class extends Controller {
   static values = { style: { type: String, default: "relative" } }
 
@@ -34,21 +38,25 @@ export default class extends Controller {
   }
 
   show() {
-    const text = { date: () => this.date(), moment: () => this.moment() }[this.styleValue] ?? (() => this.relative())
+    const text = { date: () => this.date(), minute: () => this.minute(), moment: () => this.moment() }[this.styleValue] ?? (() => this.relative())
     this.element.textContent = text()
   }
 
   relative() {
     const seconds = (this.at - Date.now()) / 1000
     const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? ["second", 1]
-    return new Intl.RelativeTimeFormat(document.documentElement.lang, { numeric: "auto" }).format(Math.round(seconds / size), unit)
+    return new Intl.RelativeTimeFormat(LANGUAGE, { numeric: "auto" }).format(Math.round(seconds / size), unit)
   }
 
   date() {
-    return new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "medium" }).format(this.at)
+    return new Intl.DateTimeFormat(LANGUAGE, { dateStyle: "medium" }).format(this.at)
+  }
+
+  minute() {
+    return new Intl.DateTimeFormat(LANGUAGE, { dateStyle: "medium", timeStyle: "short" }).format(this.at)
   }
 
   moment() {
-    return new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "medium", timeStyle: "medium" }).format(this.at)
+    return new Intl.DateTimeFormat(LANGUAGE, { dateStyle: "medium", timeStyle: "medium" }).format(this.at)
   }
 }

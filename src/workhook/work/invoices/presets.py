@@ -1,0 +1,94 @@
+"""What the form of a new invoice begins with: what the project's last invoice said, or who its only client is."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import sqlalchemy as sa
+
+from workhook.identity.tables import accounts
+from workhook.storage import Reader
+from workhook.storage.metadata import big
+from workhook.work.access import Access
+from workhook.work.clients.schemas import clients
+from workhook.work.invoices import rules
+from workhook.work.invoices.schemas import invoices
+from workhook.work.services.schemas import service_prices, services
+
+TEXTS = ("bill_to", "address", "bill_from", "payment_terms", "payment_method")
+
+
+class Presets(msgspec.Struct, frozen=True):
+    """`texts`: by the names that an invoice has for them, those that are known. `tax_millionths` None: no tax."""
+
+    currency: str
+    texts: dict[str, str]
+    tax_millionths: int | None = None
+
+
+_account = big("account_id")
+_of_project = invoices.c.repository_id == big("repository_id")
+_last_here = sa.select(invoices.c.currency).where(_of_project).order_by(invoices.c.id.desc()).limit(1)
+_last_of_account = (
+    sa.select(invoices.c.currency)
+    .where(invoices.c.account_id == _account, invoices.c.invoice_number.is_not(None))
+    .order_by(invoices.c.invoice_number.desc())  # the index of numbers has them so: none is sorted
+    .limit(1)
+)
+_last_price = (
+    sa.select(service_prices.c.currency)
+    .join_from(services, service_prices, service_prices.c.service_id == services.c.id)
+    .where(services.c.account_id == _account)
+    .order_by(service_prices.c.id.desc())
+    .limit(1)
+)
+_for_invoice = sa.select(
+    sa.func.coalesce(*(each.scalar_subquery() for each in (_last_here, _last_of_account, _last_price))).label("last")
+)
+_for_price = sa.select(
+    sa.func.coalesce(*(each.scalar_subquery() for each in (_last_price, _last_of_account))).label("last")
+)
+_last_addressed = (
+    sa.select(*(invoices.c[name] for name in TEXTS), invoices.c.tax_millionths)
+    .where(_of_project, invoices.c.bill_to.is_not(None))
+    .order_by(invoices.c.id.desc())
+    .limit(1)
+)
+_first_clients = (
+    sa.select(accounts.c.name, clients.c.email)
+    .join_from(clients, accounts, accounts.c.id == clients.c.user_id)
+    .where(clients.c.repository_id == big("repository_id"))
+    .order_by(clients.c.id)
+    .limit(2)
+)
+
+
+async def find_presets(reader: Reader, access: Access) -> Presets:
+    """For a new invoice of the project. Raises `Forbidden` for a client, who does not see other clients."""
+    access.require_member("make invoices")
+    here = {"repository_id": access.repository.id}
+    code, last, found = await asyncio.gather(
+        find_currency(reader, access),
+        reader.fetch_one(_last_addressed, here),
+        reader.fetch_all(_first_clients, here),
+    )
+    if last is not None:
+        return Presets(code, {name: last[name] for name in TEXTS if last[name]}, last["tax_millionths"])
+    if len(found) != 1:
+        return Presets(code, {})
+    who = (found[0]["name"], found[0]["email"])
+    return Presets(code, {"bill_to": "\n".join(each for each in who if each)})
+
+
+async def find_currency(reader: Reader, access: Access) -> str:
+    """That of the project's last invoice, or else the one that its account has used last."""
+    here = {"repository_id": access.repository.id, "account_id": access.repository.owner.id}
+    row = await reader.fetch_one(_for_invoice, here)
+    return (row and row["last"]) or rules.DEFAULT_CURRENCY
+
+
+async def find_price_currency(reader: Reader, account_id: int) -> str | None:
+    """That of the account's newest price, or else of its last invoice; None without either."""
+    row = await reader.fetch_one(_for_price, {"account_id": account_id})
+    return row["last"] if row else None
