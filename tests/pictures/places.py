@@ -118,7 +118,7 @@ UNPICTURED = {
             f"{_PROJECT}/billing/{{invoice_id}}/pdf",
             f"{_PROJECT}/list.csv",
             f"{_PROJECT}/time/report.csv",
-            *(f"{site}{_DELIVERY}/payload.json" for site in _SITES),
+            *(f"{site}{_DELIVERY}/{name}" for site in _SITES for name in ("payload.json", "response.txt")),
         ),
         "sends a file",
     ),
@@ -129,11 +129,12 @@ UNPICTURED = {
             *(f"{site}/deliveries/newest" for site in _SITES),
             *(f"{site}{_DELIVERY}/next" for site in _SITES),
             *(f"{site}/redeliveries/{{redelivery_id}}/progress" for site in _SITES),
+            *(f"{site}/redeliveries/new" for site in _SITES),
             "/login/continue",
             "/login/oidc",
             "/login/oidc/callback",
         ),
-        "tells a page something, or leads on",
+        "tells a page something, asks once more, or leads on",
     ),
     **dict.fromkeys(
         (

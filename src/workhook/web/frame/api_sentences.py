@@ -295,7 +295,6 @@ _OF_WEBHOOKS = {
     ),
     "%(field)s goes with a new secret": text("%(field)s: choose it together with a new secret"),
     "status must be success or failure": text("The outcome must be succeeded or failed"),
-    "code must be a number from 200 to 599": text("The status must be a number from 200 to 599"),
     **_unchanged(
         text("The right to have webhooks here was taken away."),
         text("The receiver answered 410 Gone."),

@@ -46,6 +46,7 @@ function showTab() {
   if (tab) tab.parentElement.scrollLeft = tab.offsetLeft - (tab.parentElement.clientWidth - tab.offsetWidth) / 2
 }
 document.addEventListener("turbo:load", showTab)
+document.addEventListener("focusin", (event) => event.target.closest(".tabs a")?.scrollIntoView({ block: "nearest", inline: "nearest" }))
 
 // A button that folds the form around it, which is then as it was.
 document.addEventListener("click", (event) => {
