@@ -84,9 +84,24 @@ def test_the_page_has_a_chart_and_a_table_of_the_same(spent: Studio) -> None:
     for by in ("day", "user", "task", "billable"):
         page = page_of(spent.member, f"{spent.base}/time/report", **SPAN, by=by)
         assert 'role="img" aria-label="Chart: 1:30 in all, 1:30 of it billable.' in page
-        assert re.search(r"<tfoot>.*?>Sum<.*?>3<.*?>1:30<.*?>1\.50<.*?>1:30<.*?>120\.00<", page, re.DOTALL), by
+        assert re.search(r"<tfoot>.*?>Sum<.*?>1:30<.*?>1\.50<.*?>1:30<.*?>3<.*?>120\.00<", page, re.DOTALL), by
         assert 'id="evil"' not in page
         assert " style=" not in page
+
+
+def test_the_report_has_names_days_and_the_currency(spent: Studio) -> None:
+    assert send(spent.member, "/settings/profile", name="Lena Maler").status_code == 303
+    page = page_of(spent.owner, f"{spent.base}/time/report", **SPAN, by="user")
+    assert ">Lena Maler</option>" in page
+    assert '">Lena Maler</a>' in page
+    text = text_of(page)
+    assert "Amount in USD" in text
+    assert "January 5 to January 11 2026" in text
+    invoice = spent.call("POST", f"{spent.project}/invoices", currency="EUR")["invoice"]
+    assert invoice["status"] == "draft"
+    text = text_of(page_of(spent.owner, f"{spent.base}/time/report", **SPAN))
+    assert "January 6 2026" in text
+    assert "of this is billable and on no invoice: 120.00 EUR." in text
 
 
 def test_filters_of_the_address(spent: Studio) -> None:
@@ -152,7 +167,7 @@ def test_a_year_has_bars_of_weeks(spent: Studio) -> None:
 def test_an_invoice_is_made_of_what_is_billable(spent: Studio) -> None:
     report = f"{spent.base}/time/report"
     page = spent.member.get(report, params=SPAN)
-    assert "1:30 of this is billable and on no invoice: 120.00." in text_of(page.text)
+    assert "1:30 of this is billable and on no invoice: 120.00 USD." in text_of(page.text)
     made = send(spent.member, f"{report}/invoice", **SPAN, user="", timezone="UTC")
     assert made.status_code == 303, made.text
     draft = page_of(spent.member, made.headers["location"])
