@@ -52,6 +52,36 @@ async def test_the_pages_are_for_everybody(
     await picture(page, name)
 
 
+async def test_on_a_phone_the_filters_of_the_list_are_folded(visit: Visits, server: Server, team: Team) -> None:
+    fill(server, team)
+    path = f"/{team.world.full_name}/list"
+    page = await visit(path, team.member, width=360)
+    group = page.get_by_label("Group by")
+    await expect(group).to_be_hidden()
+    await expect(page.get_by_label("Words")).to_be_visible()
+    await page.get_by_role("button", name="Filter").click()
+    await group.select_option("column")
+    await page.wait_for_url("**group=column**")
+    await expect(group).to_be_visible()  # what is chosen is in sight
+    await accessible(page)
+    await fits(page)
+    wide = await visit(path, team.member)
+    await expect(wide.get_by_label("Group by")).to_be_visible()
+    await expect(wide.get_by_role("button", name="Filter")).to_be_hidden()
+
+
+@pytest.mark.parametrize(("locale", "shown"), [("en-GB", "24 Nov 2026"), ("en-US", "Nov 24, 2026"), ("fr-FR", None)])
+async def test_dates_are_those_of_the_readers_region(
+    visit: Visits, server: Server, team: Team, locale: str, shown: str | None
+) -> None:
+    with server.client(team.owner.token) as api:
+        column = api.post(f"/api/v1/projects/{team.world.project_id}/columns", json={"title": "To do"}).json()["column"]
+        given = {"title": "Logo", "deadline": "2026-11-24", "assignees": [team.member.login]}
+        api.post(f"/api/v1/columns/{column['id']}/tasks", json=given)
+    page = await visit("/", team.member, locale=locale)
+    await expect(page.locator(".work-list time")).to_have_text(shown or "Nov 24, 2026")
+
+
 async def test_a_priority_is_changed_in_its_row_and_back(visit: Visits, server: Server, team: Team) -> None:
     fill(server, team)
     page = await visit(f"/{team.world.full_name}/list", team.member)

@@ -102,6 +102,7 @@ async def test_ones_own_timer_runs_and_is_finished(visit: Visits, server: Server
     add_time(server, team)
     page = await visit("/time", team.member, scripts=scripts)
     await expect(page.get_by_role("table")).to_contain_text("3:00")
+    await page.get_by_label("Work on").select_option(index=1)
     await page.get_by_role("button", name="Start the timer").click()
     running = page.get_by_role("region", name="A timer runs")
     await expect(running).to_contain_text("Website")
@@ -132,6 +133,7 @@ async def test_ones_own_week_is_for_everybody(
 ) -> None:
     add_time(server, team)
     page = await visit("/time", team.member, width=width, scheme=scheme)
+    await page.get_by_label("Work on").select_option(index=1)
     await page.get_by_role("button", name="Start the timer").click()
     await expect(page.get_by_role("region", name="A timer runs")).to_be_visible()
     await page.locator("#toasts .toast").wait_for()
@@ -152,7 +154,7 @@ async def test_a_client_has_no_way_to_a_time_of_their_own(visit: Visits, team: T
     await accessible(page)
 
 
-async def test_on_a_phone_the_week_begins_at_today(visit: Visits, server: Server, team: Team) -> None:
+async def test_on_a_phone_the_days_up_to_today_are_in_sight(visit: Visits, server: Server, team: Team) -> None:
     add_task(server, team)
     page = await visit(f"/{team.world.full_name}/time", team.owner, width=360)
     await page.get_by_text("Add time that was spent", exact=True).click()
@@ -162,10 +164,11 @@ async def test_on_a_phone_the_week_begins_at_today(visit: Visits, server: Server
     seen = await page.evaluate(
         """() => {
           const box = (selector) => document.querySelector(selector).getBoundingClientRect()
-          const [name, today, sum] = [box(".week thead th"), box("th.today"), box(".week thead th:last-child")]
-          return [name.right <= today.left + 1, sum.right <= innerWidth && today.left < sum.left]
+          const [name, first, today, sum] = [".week thead th", ".week thead th:nth-child(2)", "th.today",
+            ".week thead th:last-child"].map(box)
+          return [name.right <= first.left + 1, today.right <= sum.left + 1, sum.right <= innerWidth]
         }"""
     )
-    assert seen == [True, True]
+    assert seen == [True, True, True]
     await accessible(page)
     await fits(page)

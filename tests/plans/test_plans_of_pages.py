@@ -27,6 +27,8 @@ from workhook.work.board_filters.filters import find_filters
 from workhook.work.credits.ledger import list_newest_entries
 from workhook.work.feeds import feeds
 from workhook.work.feeds import queries as due
+from workhook.work.invoices import due as due_invoices
+from workhook.work.invoices import presets
 from workhook.work.invoices.drafting import list_invoices
 from workhook.work.invoices.due import list_due
 from workhook.work.invoices.schemas import InvoiceList
@@ -140,6 +142,13 @@ BILLING: dict[str, Ask] = {
     "earlier entries of the ledger": _entries("crd_000002000"),
 }
 
+PRESETS: dict[str, Ask] = {
+    "what a new invoice begins with": lambda reader: presets.find_presets(reader, _access()),  # type: ignore[arg-type]
+    "the currency of a price": lambda reader: presets.find_price_currency(reader, filled.OTHER_ORGANIZATION_ID),  # type: ignore[arg-type]
+    "what is open": lambda reader: due_invoices.open_sums(reader, _access()),  # type: ignore[arg-type]
+    "the last rate": lambda reader: started.find_last_rate(reader, _access()),  # type: ignore[arg-type]
+}
+
 
 @pytest.fixture(scope="module")
 def scene(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
@@ -148,6 +157,7 @@ def scene(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Itera
         patch.setattr(due, "LOOKS_AT_MOST", LOOKED_AT)
         patch.setattr(mentions, "LOOKS_AT_MOST", LOOKED_AT)
         patch.setattr(due, "TASKS_MAX", PER_PAGE)
+        patch.setattr(due_invoices, "OPEN_MAX", LOOKED_AT)
         patch.setattr(editors, "LOOKS_AT_MOST", LOOKED_AT)
         fills = (*filled.PEOPLE, *filled.WORK, *filled.FEEDS, *filled.FILTERS, *filled.MENTIONS)
         with filled_scene(backend, tmp_path_factory.mktemp("pages"), fills) as scene:
@@ -183,6 +193,16 @@ def test_the_newest_of_billing_looks_at_little_more_than_it_shows(scene: Scene, 
     [asked] = reader.asked
     verdicts = scene.judge.judge(*asked)
     assert [f"{each.work}\n{each.plan}" for each in verdicts if each.work > BOUND] == []
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_what_a_form_begins_with_is_found_at_once(scene: Scene, name: str) -> None:
+    reader = Asking()
+    asyncio.run(_await(PRESETS[name](reader)))
+    bound = BOUND + 20 * LOOKED_AT
+    for asked in reader.asked:
+        verdicts = scene.judge.judge(*asked)
+        assert [f"{each.work}\n{each.plan}" for each in verdicts if each.work > bound] == []
 
 
 PERIOD_MS = 4 * MINUTE_MS

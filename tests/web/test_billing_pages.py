@@ -197,6 +197,22 @@ def test_an_invoice_that_would_be_overdue_at_once_is_asked_about(studio: Studio)
     assert "overdue" not in text_of(page_of(studio.member, path))
 
 
+def test_what_cannot_be_taken_back_is_asked_about(studio: Studio) -> None:
+    path = made_draft(studio, bill_to="")
+
+    def asked(step: str) -> bool:
+        return f'</summary>\n      <form method="post" action="{path}/{step}">' in page_of(studio.member, path)
+
+    assert f"{path}/send" not in page_of(studio.member, path)
+    assert "Add its lines first" in text_of(page_of(studio.member, path))
+    add_lines(studio, path, "One")
+    assert asked("send")
+    assert "It names nobody who pays it." in text_of(page_of(studio.member, path))
+    send(studio.member, f"{path}/send")
+    assert asked("pay")
+    assert asked("void")
+
+
 def test_the_list_says_what_is_open(studio: Studio) -> None:
     first, second = made_draft(studio, due="2090-01-01"), made_draft(studio, bill_to="", currency="USD")
     for path in (first, second):

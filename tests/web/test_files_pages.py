@@ -75,6 +75,10 @@ def test_a_file_comes_by_a_plain_form_and_is_there(project: Project) -> None:
         content = nobody.get(link.replace("&amp;", "&"))
     assert (content.content, content.headers["content-disposition"][:10]) == (PNG, "attachment")
     assert content.headers["content-security-policy"].startswith("sandbox")
+    plain, folded = page.text.split('<summary class="small">Details</summary>')
+    assert file["sha256"] not in plain
+    assert "image/png" not in plain[plain.index('class="card facts"') :]
+    assert file["sha256"] in folded
 
 
 def test_the_link_in_an_answer_is_the_apis(project: Project) -> None:

@@ -181,6 +181,20 @@ def test_who_has_nothing_is_led_on(server: Server) -> None:
         assert "My first" in browser.get("/").text
 
 
+def test_a_new_project_is_offered_where_projects_are(server: Server, boards: Callable[[], Board]) -> None:
+    first, second = boards(), boards()
+    member, client = add_in(server, first.world, "member"), add_in(server, first.world, "client")
+    offer = f'href="/{first.world.organization}#new-title"'
+    with signed_in(server, member) as browser:
+        page = browser.get("/").text
+        assert offer in page
+        assert 'href="#new-title"' in browser.get(f"/{first.world.organization}").text
+        assert second.world.organization not in page
+    with signed_in(server, client) as browser:
+        assert "#new-title" not in browser.get("/").text
+        assert "#new-title" not in browser.get(f"/{first.world.organization}").text
+
+
 def test_titles_are_never_markup(server: Server, board: Board) -> None:
     person = add_in(server, board.world, "member")
     board.add_task(HOSTILE, person)

@@ -318,7 +318,9 @@ def balance_of(studio: Studio) -> dict[str, Any]:
 def test_credits_are_granted_spent_and_reversed(studio: Studio) -> None:
     base = f"{studio.base}/billing/credits"
     assert f'href="{base}"' in page_of(studio.member, f"{studio.base}/billing")
-    assert "There are no credits yet." in text_of(page_of(studio.member, base))
+    text = text_of(page_of(studio.member, base))
+    assert "There are no credits yet." in text
+    assert "A credit is a unit of work that was bought in advance" in text
     assert "There is no open one." in text_of(page_of(studio.member, base))
     task = studio.add_task(studio.add_column("To do"), HOSTILE)
     day = to_seconds_text(now_ms() + 30 * DAY_MS)[:10]

@@ -189,6 +189,19 @@ def test_an_entry_shows_its_duration_which_moves_its_end(place: Place) -> None:
     assert (entry["duration"], entry["end_time"], entry["notes"]) == (2_700_000, "2026-01-05T09:45:00.000Z", "typed")
 
 
+def test_of_several_tasks_none_is_chosen_for_somebody(place: Place) -> None:
+    with place.visit(place.team.member) as browser:
+        assert "Choose a task" not in browser.get(place.path).text
+        with place.api() as api:
+            columns = api.get(f"/api/v1/projects/{place.team.world.project_id}/columns").json()["columns"]
+            api.post(f"/api/v1/columns/{columns[0]['id']}/tasks", params={"title": "Another"})
+        page = browser.get(place.path).text
+        assert page.count('name="task_id" required><option value="">Choose a task</option>') == 2
+        answer = browser.fill(place.path, f"{place.path}/entries", task_id="", duration="1:00")
+    assert (answer.status_code, 'id="task_id-fault"' in answer.text) == (422, True)
+    assert place.timesheets() == []
+
+
 def test_what_an_hour_cost_the_last_time_it_costs_again(place: Place) -> None:
     with place.visit(place.team.member) as browser, place.visit(place.team.owner) as other:
         form = browser.form(place.path, f"{place.path}/entries")

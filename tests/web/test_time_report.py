@@ -89,6 +89,21 @@ def test_the_page_has_a_chart_and_a_table_of_the_same(spent: Studio) -> None:
         assert " style=" not in page
 
 
+def test_the_report_has_names_days_and_the_currency(spent: Studio) -> None:
+    assert send(spent.member, "/settings/profile", name="Lena Maler").status_code == 303
+    page = page_of(spent.owner, f"{spent.base}/time/report", **SPAN, by="user")
+    assert ">Lena Maler</option>" in page
+    assert '">Lena Maler</a>' in page
+    text = text_of(page)
+    assert "Amount in USD" in text
+    assert "January 5 to January 11 2026" in text
+    invoice = spent.call("POST", f"{spent.project}/invoices", currency="EUR")["invoice"]
+    assert invoice["status"] == "draft"
+    text = text_of(page_of(spent.owner, f"{spent.base}/time/report", **SPAN))
+    assert "January 6 2026" in text
+    assert "of this is billable and on no invoice: 120.00 EUR." in text
+
+
 def test_filters_of_the_address(spent: Studio) -> None:
     member = spent.team.member.login
     assert durations(spent.owner, spent, "day", user=member.upper()) == {"2026-01-06": 1_799_999}

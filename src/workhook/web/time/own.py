@@ -39,6 +39,10 @@ class TaskGroup(NamedTuple):
     project: str
     tasks: dict[str, str]
 
+    @property
+    def size(self) -> int:
+        return len(self.tasks)
+
 
 @places.get(PATH)
 async def own_week(visit: Visit) -> Answer:

@@ -158,8 +158,8 @@ async def get_invoice_pdf(call: Call, invoice_id: str) -> Answer:
     A draft is marked as one. The logo is the project's `avatar` if that is a PNG, JPEG or SVG among the project's
     files. It must not be private, and must be drawn within two seconds. Otherwise the initials of the account that
     bills stand in its place. An organization's invoices are printed one after the other; 503 `pdf_unavailable`: too
-    many wait already, or it took too long. If no font of the server has some characters, they are printed as boxes.
-    `X-Missing-Characters` then names the first of them, such as `U+6F22`.
+    many wait already, or it took too long. Emoji are left out. If no font of the server has some characters, they are
+    printed as boxes. `X-Missing-Characters` then names the first of them, such as `U+6F22`.
     """
     row, access = await find_with_access(call.database, drafting.by_id, actor_of(call), id=invoice_id)
     invoice, repository, file = _visible(row, access), access.repository, None

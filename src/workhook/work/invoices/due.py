@@ -14,6 +14,8 @@ from workhook.work.access import Access, is_insider, with_access
 from workhook.work.clients.schemas import clients
 from workhook.work.invoices.schemas import invoices
 
+OPEN_MAX = 1000
+
 
 class DueInvoice(msgspec.Struct, frozen=True):
     """`total_minor`: with tax, in the currency's minor units. `due`: milliseconds since the epoch, or None."""
@@ -43,19 +45,32 @@ _open = (
 )
 
 
-_open_here = (
-    sa.select(invoices.c.currency, sa.func.sum(invoices.c.total_minor).label("total_minor"))
+_newest_open = (
+    sa.select(invoices.c.currency, invoices.c.total_minor)
     .where(invoices.c.repository_id == big("repository_id"), invoices.c.status == "sent")
-    .group_by(invoices.c.currency)
-    .order_by(invoices.c.currency)
+    .order_by(invoices.c.id.desc())
+    .limit(big("limit"))
+    .subquery("newest_open")
+)
+_sums = (
+    sa.select(
+        _newest_open.c.currency,
+        sa.func.count().label("number"),
+        sa.cast(sa.func.sum(_newest_open.c.total_minor), sa.BigInteger).label("total_minor"),
+    )
+    .group_by(_newest_open.c.currency)
+    .order_by(_newest_open.c.currency)
 )
 
 
 async def open_sums(reader: Reader, access: Access) -> dict[str, int]:
-    """What is issued and not paid in a project, by currency, in minor units. Everybody in the project sees what was
-    issued."""
-    rows = await reader.fetch_all(_open_here, {"repository_id": access.repository.id})
-    return {row["currency"]: int(row["total_minor"]) for row in rows}
+    """What is issued and not paid in a project, by currency, in minor units; empty where that is more invoices than
+    are looked at. Everybody in the project sees what was issued."""
+    params = {"repository_id": access.repository.id, "limit": OPEN_MAX + 1}
+    rows = await reader.fetch_all(_sums, params)
+    if sum(row["number"] for row in rows) > OPEN_MAX:
+        return {}
+    return {row["currency"]: row["total_minor"] for row in rows}
 
 
 async def list_due(reader: Reader, user: Account, limit: int) -> list[DueInvoice]:

@@ -16,6 +16,8 @@ from workhook.work.invoices import rules
 from workhook.work.invoices.schemas import invoices
 from workhook.work.services.schemas import service_prices, services
 
+LOOKS_AT_MOST = 50
+"""Invoices of a project, and services of an account, among which the last that says something is looked for."""
 TEXTS = ("bill_to", "address", "bill_from", "payment_terms", "payment_method")
 
 
@@ -36,10 +38,16 @@ _last_of_account = (
     .order_by(invoices.c.invoice_number.desc())  # the index of numbers has them so: none is sorted
     .limit(1)
 )
+_newest_services = (
+    sa.select(services.c.id)
+    .where(services.c.account_id == _account)
+    .order_by(services.c.id.desc())
+    .limit(LOOKS_AT_MOST)
+    .subquery("newest_services")
+)
 _last_price = (
     sa.select(service_prices.c.currency)
-    .join_from(services, service_prices, service_prices.c.service_id == services.c.id)
-    .where(services.c.account_id == _account)
+    .join(_newest_services, _newest_services.c.id == service_prices.c.service_id)
     .order_by(service_prices.c.id.desc())
     .limit(1)
 )
@@ -49,11 +57,15 @@ _for_invoice = sa.select(
 _for_price = sa.select(
     sa.func.coalesce(*(each.scalar_subquery() for each in (_last_price, _last_of_account))).label("last")
 )
-_last_addressed = (
-    sa.select(*(invoices.c[name] for name in TEXTS), invoices.c.tax_millionths)
-    .where(_of_project, invoices.c.bill_to.is_not(None))
+_newest = (
+    sa.select(invoices.c.id, invoices.c.tax_millionths, *(invoices.c[name] for name in TEXTS))
+    .where(_of_project)
     .order_by(invoices.c.id.desc())
-    .limit(1)
+    .limit(LOOKS_AT_MOST)
+    .subquery("newest")
+)
+_last_addressed = (  # those of subscriptions name nobody
+    sa.select(_newest).where(_newest.c.bill_to.is_not(None)).order_by(_newest.c.id.desc()).limit(1)
 )
 _first_clients = (
     sa.select(accounts.c.name, clients.c.email)
