@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from workhook.asgi import operations
-from workhook.identity.audit import action_of, operation_type
+from workhook.identity.audit_actions import VIEW, action_of, is_page, operation_type
 
 if TYPE_CHECKING:
     from workhook.http.calls import Services
@@ -62,3 +62,22 @@ def test_kinds_of_actions() -> None:
     assert kinds["app_access_tokens_create"] == kinds["tokens_create"] == "create"
     assert kinds["installation_token_revoke"] == kinds["tokens_delete"] == kinds["oauth_grant_delete"] == "remove"
     assert kinds["page_login_post"] == kinds["page_authorize_decide"] == "authentication"
+
+
+PAGES = {each.name: each for each in operations(no_services, dict) if is_page(each)}
+
+
+def test_a_page_that_changes_something_is_called_as_the_api_calls_that() -> None:
+    assert ACTIONS["place_task_restore_task"] == ACTIONS["restore_task"] == "task.restore"
+    assert ACTIONS["place_hook_project_change_secret"] == ACTIONS["repository_hooks_update"] == "hook.update"
+    assert ACTIONS["place_columns_add_column"] == ACTIONS["create_column"] == "column.create"
+    internal = {name: action for name, action in ACTIONS.items() if re.match("page|place", action) and action != VIEW}
+    assert internal == {}
+    viewed = {name for name, page in PAGES.items() if page.method != "GET" and ACTIONS[name] == VIEW}
+    assert viewed == {"place_board_filter_cards", "place_task_preview_preview"}, "these change nothing"
+
+
+def test_a_page_that_is_only_looked_at_is_viewed() -> None:
+    for name in ("place_hook_project_hooks", "place_audit_audit_log", "place_organization_show_settings"):
+        assert ACTIONS[name] == VIEW
+    assert operation_type(VIEW) == "access"

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from workhook import asgi
+from workhook.core.errors import Fault
+from workhook.hooks.config_keys import CONFIG_KEYS, parse_config, require_standard_secret
 from workhook.http import openapi, openapi_text
 from workhook.identity.policy import access_of
 
@@ -113,3 +115,13 @@ def test_what_a_token_needs_is_told(document: dict[str, Any]) -> None:
     assert document["paths"]["/app"]["get"]["security"] == [{"app": []}]
     used = {scheme for _, _, each in _operations(document) for one in each["security"] for scheme in one}
     assert used == set(document["components"]["securitySchemes"])
+
+
+def test_a_webhooks_settings_have_examples_that_it_takes() -> None:
+    """Swagger UI makes up a text for a pattern that has none, and sends it."""
+    given = {name: key.schema["examples"][0] for name, key in CONFIG_KEYS.items()}
+    faults: list[Fault] = []
+    change = parse_config(given, lambda url: None, faults)
+    assert faults == []
+    assert change.shown["username"] == "octo"
+    require_standard_secret({name: value for name, value in change.shown.items() if value}, "s3cret")

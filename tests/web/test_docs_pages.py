@@ -126,6 +126,22 @@ def test_somebody_who_has_signed_in_stays_among_their_places(server: Server) -> 
             page = browser.get(path)
             assert page.status_code == 200
             assert 'action="/logout"' in page.text
+            assert page.text.count("<h1") == 1, path
+        assert f"<h1>{guide.pages()['how-to/tokens'].title}</h1>" in page.text
+
+
+def test_the_guide_begins_for_those_who_use_the_app(anybody: Browser) -> None:
+    title, first = guide.contents()[0]
+    assert (title, first[0].name) == ("For everybody", "how-to/web-app")
+    page = anybody.get("/docs").text
+    assert re.findall(r'href="/docs/guide/([^"]+)"', page)[0] == "how-to/web-app"
+    side = anybody.get("/docs/guide/security").text
+    assert re.findall(r'href="(/docs[/#][^"]+)"', side)[0] == "/docs/guide/how-to/web-app"
+
+
+def test_without_scripts_nothing_is_said_to_be_loading(anybody: Browser) -> None:
+    [waiting] = re.findall(r"<p [^>]*data-reference-target=[^>]*>", anybody.get("/docs").text)
+    assert " hidden" in waiting
 
 
 def test_only_the_reference_loads_the_viewer(server: Server, anybody: Browser) -> None:

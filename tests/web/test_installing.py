@@ -121,6 +121,9 @@ def test_all_repositories(ground: Ground) -> None:
     assert answer.status_code == 200
     assert "is installed</h1>" in answer.text
     [made] = ground.installations(ground.there)
+    back = f"/{ground.there.organization}/settings/installations/{made['id']}"
+    assert f'href="{back}"' in answer.text
+    assert ground.owner.get(back).status_code == 200
     assert (made["app_slug"], made["repository_selection"], made["permissions"]) == (
         ground.app.slug,
         "all",

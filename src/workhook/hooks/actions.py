@@ -19,6 +19,7 @@ from workhook.events import outbox
 from workhook.events.ping_quotes import random_quote
 from workhook.hooks import queries
 from workhook.hooks.bodies import HookChange
+from workhook.hooks.changes import changes_of
 from workhook.hooks.config_keys import ConfigChange, fault, require_standard_secret
 from workhook.hooks.fan_out import drop_waiting, fan_out_about, insert_dispatches
 from workhook.hooks.records import HOOK_COLUMNS, Hook, HookOwner, config_shape, hook_shape, plain_config, viewer_of
@@ -282,7 +283,7 @@ async def _save(write: HookWrite, old: Hook, new: Hook) -> Hook:
         # Lanes are locked before dispatches, as everywhere: another order could deadlock.
         await tx.execute(_healthy_again, {"hook_id": new.id})
         await drop_waiting(tx, [new.id])
-    await _audit(tx, write.actor, write.owner, new, "hook.update")
+    await _audit(tx, write.actor, write.owner, new, "hook.update", **changes_of(old, new, write.vault))
     tx.signal(HOOK, {new.id})
     return new
 

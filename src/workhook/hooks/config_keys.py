@@ -79,7 +79,7 @@ def _plain(key: str, parse: Callable[[Any], str | None], allowed: str, descripti
     return ConfigKey(read, {"description": f"{description} {_UNSETS}", **schema})
 
 
-def _number(key: str, low: int, high: int, pattern: str, description: str) -> ConfigKey:
+def _number(key: str, low: int, high: int, pattern: str, description: str, example: int) -> ConfigKey:
     """`pattern`: the numbers as text, without signs, spaces or leading zeros."""
     numbers = re.compile(pattern)
 
@@ -93,7 +93,7 @@ def _number(key: str, low: int, high: int, pattern: str, description: str) -> Co
         {"type": "null"},
     ]
     text = f"{description} From {low} to {high}, also as text."
-    return _plain(key, parse, f"a whole number from {low} to {high}", text, anyOf=kinds)
+    return _plain(key, parse, f"a whole number from {low} to {high}", text, anyOf=kinds, examples=[example])
 
 
 def _secret(key: str, description: str, **schema: Any) -> ConfigKey:
@@ -161,27 +161,28 @@ CONFIG_KEYS: dict[str, ConfigKey] = {
     "insecure_ssl": _plain(
         "insecure_ssl", lambda value: _FLAGS.get(value) if isinstance(value, (str, int, float)) else None, "0 or 1",
          "1: the receiver's certificate is not checked.",
-        enum=["0", "1", 0, 1, False, True, "", None], default="0",
+        enum=["0", "1", 0, 1, False, True, "", None], default="0", examples=["0"],
     ),
     "username": _plain(
         "username", _username, "text without colons and control characters",
         "For HTTP basic authentication: text without a colon.",
-        type=["string", "null"], pattern=f"^{_USERNAME}$", maxLength=TEXT_MAX,
+        type=["string", "null"], pattern=f"^{_USERNAME}$", maxLength=TEXT_MAX, examples=["octo"],
     ),
-    "password": _secret("password", "For HTTP basic authentication."),
+    "password": _secret("password", "For HTTP basic authentication.", examples=["s3cret-of-octo"]),
     "header_style": _plain(
         "header_style", lambda value: value if value in _STYLES else None, "github, service or standard",
         "Names of the headers. `github`: `X-Service-*` and the same as `X-GitHub-*`; `service`: `X-Service-*` alone; "
         "`standard`: both, and those of Standard Webhooks, which need a secret `whsec_…`.",
-        enum=[*_STYLES, "", None], default="github",
+        enum=[*_STYLES, "", None], default="github", examples=["github"],
     ),
-    "retries": _number("retries", 0, 50, "[0-9]|[1-4][0-9]|50", "Retries after a failed attempt."),
-    "max_concurrency": _number("max_concurrency", 1, 1000, "[1-9][0-9]{0,2}|1000", "Most deliveries in flight."),
-    "rate_limit": _number("rate_limit", 1, 10_000, "[1-9][0-9]{0,3}|10000", "Most deliveries per second."),
+    "retries": _number("retries", 0, 50, "[0-9]|[1-4][0-9]|50", "Retries after a failed attempt.", 8),
+    "max_concurrency": _number("max_concurrency", 1, 1000, "[1-9][0-9]{0,2}|1000", "Most deliveries in flight.", 10),
+    "rate_limit": _number("rate_limit", 1, 10_000, "[1-9][0-9]{0,3}|10000", "Most deliveries per second.", 100),
     _ROTATION: ConfigKey(
         _read_rotation,
         {"description": "With a new secret: seconds for which the old one signs too, where the style has room for two.",
-         "type": "integer", "minimum": 0, "maximum": ROTATION_MAX_S},
+         "type": "integer", "minimum": 0, "maximum": ROTATION_MAX_S,
+         "examples": [86400]},
     ),
 }  # fmt: skip
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -90,16 +90,21 @@ class RequestRecord:
     """What a request turned out to be about while it was answered: `Call.record`, and the caller's `Actor.request`."""
 
     place: Place | None = None  # the account and repository that it is about, as far as known
+    names: frozenset[str] = frozenset()  # of that place, in lower case: what is no secret where a path has it
     hidden: bool = False  # the caller does not see that place: to them it does not exist
     rights: dict[Place, int] = field(default_factory=dict)  # what the change rests on
     viewer: Viewer = field(default_factory=Viewer)  # who gets the answer, which decides what it shows of people
 
-    def touches(self, account_id: int, repository_id: int | None = None, *, hidden: bool = False) -> None:
+    def touches(
+        self, account_id: int, repository_id: int | None = None, *, hidden: bool = False, names: Iterable[str] = ()
+    ) -> None:
         """If the request is refused, this account's owners can read so.
 
-        `hidden`: it is there, and the caller does not see it. Only then is an answer of 404 a refusal.
+        `hidden`: it is there, and the caller does not see it. Only then is an answer of 404 a refusal. `names`: the
+        login of the account and the name of the repository, if the path has them.
         """
         self.place, self.hidden = (account_id, repository_id), hidden
+        self.names = frozenset(each.lower() for each in names)
 
     def rests_on(self, account_id: int, repository_id: int | None, rank: int) -> None:
         """The request does what it does by this right of its caller: more is more, and 0 would be none.

@@ -15,7 +15,7 @@ from workhook.http.endpoints import Routes
 from workhook.http.lists import PER_PAGE, link, per_page_of
 from workhook.http.operations import WEBHOOK_API, Query
 from workhook.identity import audit_queries
-from workhook.identity.audit import operation_type
+from workhook.identity.audit_actions import operation_type
 from workhook.identity.audit_queries import PHRASE_MAX_CHARS, Selection, parse_phrase
 from workhook.identity.authenticator import actor_of, named_organization
 from workhook.identity.tokens.issue import KINDS, OAUTH
@@ -54,7 +54,8 @@ def entry_of(row: Row, *, hooks: bool = True) -> AuditEntry:
     action, kind = row["action"], KINDS.get(row["token_kind"] or "")
     data = json.decode(row["detail"])
     if not hooks and action.startswith("hook."):
-        data.pop("config", None)
+        for name in ("config", "changed", "before", "secrets"):
+            data.pop(name, None)
     return AuditEntry(
         timestamp=row["at"],
         document_id=f"AL_{row['id']}",

@@ -292,6 +292,11 @@ async def prune(database: Database, before: int) -> int:
     return await in_order("audit_log", PRUNE_BATCH, following, remove)
 
 
+async def actions_of(reader: Reader, account_id: int) -> list[str]:
+    """The actions that the account's entries have, each once and in their order."""
+    return [row["action"] for row in await reader.fetch_all(_actions_of, {"account_id": account_id})]
+
+
 _acting = accounts.alias("acting")
 _actor = sa.select(_acting.c.id.label("place")).where(_acting.c.login_key == sa.bindparam("actor"))
 
@@ -358,3 +363,6 @@ def _each(given: frozenset[str]) -> sa.Select[Any]:
     walk = walk.union_all(sa.select(walk.c.place, later).where(walk.c.action.is_not(None)))
     found = sa.select(walk.c.place, walk.c.action).where(walk.c.action.is_not(None))
     return found.where(*(each for name, each in _about_action(walk.c.action).items() if name in given))
+
+
+_actions_of = _each(frozenset({"account_id"})).order_by("action")

@@ -195,7 +195,7 @@ def check_repository(repository: Repository | None, rule: Rule, actor: Actor) ->
     if repository is None:
         raise NotFound()
     hidden = repository.role is None or not covers(actor, repository.owner.id, repository.id)
-    actor.request.touches(repository.owner.id, repository.id, hidden=hidden)
+    actor.request.touches(repository.owner.id, repository.id, hidden=hidden, names=repository.names)
     if repository.role is None or hidden:
         raise NotFound()
     # Of an installation the permission decides, which is checked next.
@@ -213,7 +213,7 @@ def check_organization(organization: Organization | None, rule: Rule, actor: Act
         raise NotFound()
     is_seen = organization.role is not None or (rule.role == "invited" and organization.is_invited)
     hidden = not is_seen or not covers(actor, organization.account.id)
-    actor.request.touches(organization.account.id, hidden=hidden)
+    actor.request.touches(organization.account.id, hidden=hidden, names=[organization.account.login])
     if hidden:
         raise NotFound()
     if rule.role == "owner" and organization.role != "owner" and actor.installation_id is None:

@@ -23,7 +23,7 @@ from workhook.core.clock import MINUTE_MS, now_ms, to_millis_text
 from workhook.core.errors import NotFound, Problem, Unavailable
 from workhook.http.calls import Call
 from workhook.identity import audit
-from workhook.identity.audit import action_of
+from workhook.identity.audit_actions import action_of, is_page
 from workhook.storage import Database
 
 FLUSH_S = 0.5
@@ -195,11 +195,18 @@ def _key(call: Call, problem: Problem) -> _Alike:
 
 def _target(call: Call, repository_id: int | None) -> str:
     """The path, with what is known to be no secret in it: names of the place that was found, and ids. The rest is
-    whatever the caller wrote, a token in the wrong place among it, and shows as in the pattern."""
+    whatever the caller wrote, a token in the wrong place among it, and shows as in the pattern, or as `…` for people
+    who read of a page."""
     given = call.request.path_params if call.record.place else {}
     found = {"org"} if repository_id is None else {"org", "owner", "repo"}
-    shown = {name: str(value) for name, value in given.items() if name in found or _ID.fullmatch(str(value))}
-    return call.prefix + _PARAMETER.sub(lambda each: shown.get(each[1], each[0]), call.operation.path)
+    names = call.record.names
+    shown = {
+        name: value
+        for name, value in ((name, str(value)) for name, value in given.items())
+        if name in found or value.lower() in names or _ID.fullmatch(value)
+    }
+    hidden = "…" if is_page(call.operation) else None
+    return call.prefix + _PARAMETER.sub(lambda each: shown.get(each[1], hidden or each[0]), call.operation.path)
 
 
 def _row(key: _Alike, seen: _Seen, now: int) -> dict[str, object]:

@@ -60,6 +60,11 @@ class Repository(msgspec.Struct, frozen=True):
         return f"{self.owner.login}/{self.name}"
 
     @property
+    def names(self) -> tuple[str, str]:
+        """What a path has of it."""
+        return self.owner.login, self.name
+
+    @property
     def organization(self) -> Account | None:
         return self.owner if self.owner.kind == "organization" else None
 

@@ -79,7 +79,8 @@ class Access(msgspec.Struct, frozen=True):
     def hide_from_clients(self) -> None:
         """Call this for what a client never sees, such as timesheets and rates. Raises `NotFound`."""
         if self.is_client:
-            self.actor.request.touches(self.repository.owner.id, self.repository.id, hidden=True)
+            repository = self.repository
+            self.actor.request.touches(repository.owner.id, repository.id, hidden=True, names=repository.names)
             raise NotFound()
 
     def require_member(self, doing: str) -> None:
@@ -175,7 +176,7 @@ def access_of(row: Row | None, actor: Actor) -> Access:
         raise NotFound()
     repository = repository_of(row, actor.user.id, _PREFIX)
     hidden = repository.role is None and not row["is_client"]
-    actor.request.touches(repository.owner.id, repository.id, hidden=hidden)
+    actor.request.touches(repository.owner.id, repository.id, hidden=hidden, names=repository.names)
     if hidden:
         raise NotFound()
     check_reach(actor, repository.owner.id, repository.id)

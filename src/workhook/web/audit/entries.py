@@ -15,16 +15,22 @@ from workhook.http.calls import Answer
 from workhook.identity import audit_queries
 from workhook.identity.audit_api import LINES, AuditEntry, entry_of, export_lines
 from workhook.identity.audit_queries import Selection, parse_phrase
+from workhook.identity.members import list_people
 from workhook.identity.queries import key_of
-from workhook.identity.schemas import Organization
+from workhook.identity.schemas import Account, Organization
 from workhook.storage import Row
+from workhook.storage.pages import Page
+from workhook.web.audit.words import changes, is_refused_page
 from workhook.web.frame import paging
+from workhook.web.frame.names import Names
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
+from workhook.work.members.of_account import belonging_to
 
 places = Places("audit")
 
 ROWS = 50
+SUGGESTED = Page(100)
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _Short = Annotated[str, Meta(max_length=100)]
 
@@ -44,10 +50,14 @@ class AuditFilter(msgspec.Struct):
 
 
 class AuditLine(msgspec.Struct, frozen=True):
-    """An entry of the page. `details`: what else is known of it, as JSON; empty for nothing."""
+    """An entry of the page. `person`: who it was, if they belong to the organization. `details`: what else is known of
+    it, as JSON; empty for nothing."""
 
     entry: AuditEntry
+    person: Account | None
     details: str
+    is_refused_page: bool
+    changes: list[str]
 
 
 @places.get("/{owner}/audit")
@@ -59,13 +69,15 @@ async def audit_log(visit: Visit) -> Answer:
         chosen = _chosen(visit)
         selection = _selection(place, chosen)
     except Invalid as problem:
-        return _page(visit, place, AuditFilter(**_given(visit)), [], faults=problem.reasons)
+        return await _page(visit, place, AuditFilter(**_given(visit)), [], faults=problem.reasons)
+    if named := await _login_of(visit, place, chosen.actor):
+        selection = msgspec.structs.replace(selection, actor=key_of(named))
     rows = await audit_queries.read(visit.database, selection, beyond=cursor or None, limit=ROWS + 1)
     more = paging.with_query(visit, cursor=str(rows[ROWS - 1]["id"])) if len(rows) > ROWS else None
-    return _page(visit, place, chosen, rows[:ROWS], more=more, begins=not cursor)
+    return await _page(visit, place, chosen, rows[:ROWS], more=more, begins=not cursor)
 
 
-def _page(
+async def _page(
     visit: Visit,
     place: Organization,
     chosen: AuditFilter,
@@ -75,12 +87,19 @@ def _page(
     begins: bool = True,
     faults: Sequence[str] = (),
 ) -> Answer:
+    ids = {row["actor_id"] for row in rows} - {None}
+    people = await belonging_to(visit.database, place.account.id, ids)
+    actions = await audit_queries.actions_of(visit.database, place.account.id)
+    members, _ = await list_people(visit.database, place.account.id, SUGGESTED)
     return visit.page(
         "audit/entries.html",
         status=422 if faults else 200,
         place=place,
         chosen=chosen,
-        lines=[_line(entry_of(row)) for row in rows],
+        names=Names(people.values()),
+        lines=[_line(entry_of(row), people.get(row["actor_id"])) for row in rows],
+        actions=sorted({*actions, *(each.partition(".")[0] for each in actions)}),
+        members=[each.account for each in members],
         query=paging.with_query(visit, cursor=None),
         more=more,
         begins=begins,
@@ -92,7 +111,12 @@ def _page(
 async def export(visit: Visit) -> Answer:
     """Download all entries that fit the filters, a line of JSON each."""
     place = await visit.organization("audit_log.read")
-    selection = _selection(place, _chosen(visit))
+    chosen = _chosen(visit)
+    selection = _selection(place, chosen)
+    if named := await _login_of(visit, place, chosen.actor):
+        selection = msgspec.structs.replace(selection, actor=key_of(named))
+    if not await audit_queries.read(visit.database, selection, limit=1):
+        return visit.done(f"/{place.account.login}/audit{paging.with_query(visit, cursor=None)}", _nothing())
     headers = {
         "Content-Disposition": f'attachment; filename="{place.account.login}-audit.jsonl"',
         "Cache-Control": "no-store",
@@ -130,12 +154,25 @@ def _selection(place: Organization, chosen: AuditFilter) -> Selection:
     )
 
 
+def _nothing() -> str:
+    return gettext("Nothing fits, so there is nothing to download.")
+
+
 def _day_fault() -> Fault:
     message = gettext("A day is written as 2026-11-24.")
     return Fault(field="since", message=message)
 
 
-def _line(entry: AuditEntry) -> AuditLine:
+async def _login_of(visit: Visit, place: Organization, typed: str) -> str | None:
+    """The login of the one member who has this name; None if there is none or several, or if it is a login itself."""
+    members, _ = await list_people(visit.database, place.account.id, SUGGESTED) if typed else ([], 0)
+    if any(key_of(each.account.login) == key_of(typed) for each in members):
+        return None
+    named = [each.account.login for each in members if (each.account.name or "").casefold() == typed.casefold()]
+    return named[0] if len(named) == 1 else None
+
+
+def _line(entry: AuditEntry, person: Account | None) -> AuditLine:
     known = {
         "actor_ip": entry.actor_ip,
         "token": entry.programmatic_access_type,
@@ -145,4 +182,5 @@ def _line(entry: AuditEntry) -> AuditLine:
         **entry.data,
     }
     said = {name: value for name, value in known.items() if value is not None}
-    return AuditLine(entry, msgspec.json.format(msgspec.json.encode(said), indent=2).decode() if said else "")
+    details = msgspec.json.format(msgspec.json.encode(said), indent=2).decode() if said else ""
+    return AuditLine(entry, person, details, is_refused_page(entry), changes(entry))

@@ -51,7 +51,7 @@ async def _owner(visit: Visit) -> Owner:
         raise NotFound()
     role = "owner" if account.id == user.id else await find_member_role(visit.database, account.id, user.id)
     if role is None:
-        visit.actor.request.touches(account.id, hidden=True)
+        visit.actor.request.touches(account.id, hidden=True, names=[account.login])
         raise NotFound()
     return Owner(account, role)
 

@@ -18,10 +18,12 @@ HITS_MAX = 40
 EXCERPT_CHARS = 220
 
 SECTIONS = (
-    (text("Start here"), ("how-to/web-app", "places", "tutorial", "tutorial-studio")),
-    (text("How to"), ("how-to",)),
-    (text("Reference"), ("reference",)),
-    (text("Running a server"), ("operations", "security", "performance")),
+    (text("For everybody"), ("how-to/web-app", "places", "how-to/import-trello", "how-to/audit-log")),
+    (text("For whoever connects systems"), ("tutorial", "tutorial-studio", "how-to", "reference")),
+    (
+        text("For whoever runs the server"),
+        ("operations", "how-to/sign-in", "how-to/openid-connect", "how-to/many-machines", "security", "performance"),
+    ),
     (text("How it is built"), ("architecture", "decisions")),
 )
 """The title of each section, and its pages. A folder stands for all pages in it that are not named themselves."""

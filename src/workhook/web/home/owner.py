@@ -68,7 +68,7 @@ async def find_owner(visit: Visit) -> OwnerView:
     if account.id == actor.user.id:
         role = "owner"
     if role is None and not projects:
-        actor.request.touches(account.id, hidden=True)
+        actor.request.touches(account.id, hidden=True, names=[account.login])
         raise NotFound()
     return OwnerView(account, role, projects)
 

@@ -41,7 +41,7 @@ async def show(visit: Visit) -> Answer:
     query = ListQuery(per_page=ROWS, cursor=cursor) if cursor else ListQuery(per_page=ROWS)
     listed = await api.list_trash_of(visit.call, query, account.id)
     if role is None and not listed.body.trash:  # somebody from outside may have been an admin of what was deleted
-        visit.actor.request.touches(account.id, hidden=True)
+        visit.actor.request.touches(account.id, hidden=True, names=[account.login])
         raise NotFound()
     return visit.page(
         "organization/trash.html",

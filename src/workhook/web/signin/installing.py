@@ -20,9 +20,10 @@ from workhook.identity.queries import find_account_by_id, find_member_role, key_
 from workhook.identity.schemas import Account
 from workhook.storage import Reader, Transaction
 from workhook.storage.pages import Page
+from workhook.web.frame.names import called
 from workhook.web.frame.render import page
 from workhook.web.frame.sessions import Session, as_actor, read_session_form, redirect, sign_in_redirect, signed_in
-from workhook.web.frame.texts import text
+from workhook.web.frame.texts import gettext, text
 from workhook.web.signin.consent import onwards
 from workhook.web.signin.consent_words import in_words
 
@@ -100,7 +101,7 @@ async def page_install_decide(call: Call) -> Answer:
         return await _ask(call, session, app, place, sent, faults=[each.message or "" for each in problem.faults])
     leads_to = _leads_to(app)
     if leads_to is None:
-        return page("signin/install_done.html", session=session, app=app, place=place)
+        return page("signin/install_done.html", session=session, app=app, place=place, installation_id=made.id)
     parameters = [("installation_id", str(made.id)), ("setup_action", "install"), ("state", sent.state or None)]
     return onwards(authorization.with_parameters(leads_to, parameters))
 
@@ -145,11 +146,14 @@ async def chosen_repositories(tx: Transaction, place: Account, sent: RepositoryC
         return None
     names = [each for each in _SEPARATORS.split(sent.others) if each]
     if sent.selection != "selected" or not (names or sent.ticked):
-        raise Invalid(faults=[Fault("selection", message=text("Choose all repositories, or at least one."))])
+        raise Invalid(faults=[Fault("selection", message=text("Choose all projects, or at least one."))])
     known = await queries.own_repository_names(tx, place.id, [key_of(each) for each in names])
     unknown = [each for each in dict.fromkeys(names) if key_of(each) not in known]
     if unknown:
-        messages = [f"{place.login} has no repository {shown(each)}." for each in unknown]
+        messages = [
+            gettext("%(organization)s has no project %(name)s.") % {"organization": called(place), "name": shown(each)}
+            for each in unknown
+        ]
         raise Invalid(faults=[Fault("others", message=each) for each in messages])
     return sorted({*sent.ticked, *known.values()})
 

@@ -9,6 +9,7 @@ export default class extends Controller {
   static targets = ["waiting"]
 
   connect() {
+    this.waitingTarget.hidden = false // without scripts nothing is being loaded
     this.observer = new MutationObserver(() => this.mend())
     this.opened = () => this.open(decodeURIComponent(location.hash.slice(1)))
     const place = document.createElement("div")

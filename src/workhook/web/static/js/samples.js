@@ -1,5 +1,6 @@
 // A plugin of Swagger UI: how to call an operation with curl, Python and JavaScript, above its answers.
 const DEPTH_MAX = 4
+const HINT = "An answer of 401 says that no token was sent: press “Authorize” at the top and enter yours, or put it into TOKEN."
 
 export function samples({ React }) {
   const make = React.createElement
@@ -10,7 +11,7 @@ export function samples({ React }) {
         const document = system.specSelectors.specJson().toJS()
         const texts = write(document, props.path, props.method)
         return make("div", null,
-          make("div", { className: "samples" }, make("h4", null, "Samples"), texts.map(([label, text]) => block(label, text))),
+          make("div", { className: "samples" }, make("h4", null, "Samples"), needsToken(document, props) && make("p", null, HINT), texts.map(([label, text]) => block(label, text))),
           make(Original, props))
       },
     },
@@ -24,6 +25,12 @@ export function write(document, path, method) {
   const schema = content["application/json"]?.schema
   const body = schema ? sample(document, schema) : null
   return [["curl", curl(method, url, body)], ["Python", python(method, url, body)], ["JavaScript", javascript(method, url, body)]]
+}
+
+// An operation without `security` takes the document's; an empty one, or an empty choice in it, asks for nobody.
+function needsToken(document, { path, method }) {
+  const security = document.paths[path][method].security ?? document.security ?? []
+  return security.length > 0 && security.every((each) => Object.keys(each).length > 0)
 }
 
 const json = (value) => JSON.stringify(value, null, 2)
