@@ -446,3 +446,36 @@ def test_a_style_that_needs_another_secret_is_marked(office: Office) -> None:
     hook, owner = office.hook(config={"secret": "plain"}), office.visitor()
     answer = owner.send(f"/{hook}", status=422, url=office.receiver.url, header_style="standard", **_FORM)
     assert "secret must be whsec_" in refused(answer)["header_style"]
+
+
+def test_who_may_not_see_webhooks_is_led_back(office: Office) -> None:
+    member = office.visitor(office.team.member)
+    page = member.get(status=403)
+    assert f'href="/{office.world.full_name}">To the project</a>' in page.text
+    assert "Ask one of them." in text_of(page)
+    page = member.get(f"/{office.world.organization}/-/webhooks", status=403)
+    assert f'href="/{office.world.organization}">To the organization</a>' in page.text
+    hidden = office.visitor(office.server.run(make_team).owner).get(status=404)
+    assert "To the project" not in hidden.text, "whether there is one is not told"
+
+
+def test_the_audit_log_tells_that_a_secret_was_changed(office: Office) -> None:
+    hook, owner = office.hook(config={"secret": "the first"}), office.visitor()
+    changes = [{"secret_kind": "make"}, {"secret_kind": "none"}, {"secret_kind": "own", "secret": "mine"}]
+    for fields in changes:
+        owner.send(f"/{hook}/secret", status=200 if fields["secret_kind"] == "make" else 303, **fields)
+    owner.send(f"/{hook}", status=303, **{**_FORM, "url": office.receiver.url, "retries": "3"})
+    page = text_of(owner.get(f"/{office.world.organization}/audit?action=hook.update"))
+    found = re.findall(r'"secret_change": "([a-z]+)"', page)
+    assert found == ["set", "removed", "changed"], "the newest first; not where only the retries changed"
+
+
+def test_own_events_are_explained_where_events_are_chosen(office: Office) -> None:
+    page = office.visitor().get("/new")
+    assert 'href="/docs/guide/how-to#an-event-with-a-name-of-your-own"' in page.text
+    assert "Workhook's, GitHub's and Standard Webhooks'" in text_of(page)
+
+
+def test_the_list_names_the_time_of_its_figures(office: Office) -> None:
+    office.hook()
+    assert "Charts and figures are of the last 24 hours" in text_of(office.visitor().get())

@@ -282,9 +282,17 @@ async def _save(write: HookWrite, old: Hook, new: Hook) -> Hook:
         # Lanes are locked before dispatches, as everywhere: another order could deadlock.
         await tx.execute(_healthy_again, {"hook_id": new.id})
         await drop_waiting(tx, [new.id])
-    await _audit(tx, write.actor, write.owner, new, "hook.update")
+    # Secrets are masked in the configuration, which looks the same before and after.
+    secrets = {f"{name}_change": told for name in ("secret", "password") if (told := _secret_change(old, new, name))}
+    await _audit(tx, write.actor, write.owner, new, "hook.update", **secrets)
     tx.signal(HOOK, {new.id})
     return new
+
+
+def _secret_change(old: Hook, new: Hook, name: str) -> str:
+    """What an update did to the secret or the password: set, changed or removed; empty where it stayed."""
+    before, after = getattr(old, name), getattr(new, name)
+    return "" if before == after else "set" if before is None else "removed" if after is None else "changed"
 
 
 async def _check_against_others(write: HookWrite, hook: Hook, before: Iterable[str] = ()) -> None:

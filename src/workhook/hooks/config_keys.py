@@ -166,7 +166,7 @@ CONFIG_KEYS: dict[str, ConfigKey] = {
     "username": _plain(
         "username", _username, "text without colons and control characters",
         "For HTTP basic authentication: text without a colon.",
-        type=["string", "null"], pattern=f"^{_USERNAME}$", maxLength=TEXT_MAX,
+        type=["string", "null"], pattern=f"^{_USERNAME}$", maxLength=TEXT_MAX, examples=["ada"],
     ),
     "password": _secret("password", "For HTTP basic authentication."),
     "header_style": _plain(

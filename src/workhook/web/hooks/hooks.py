@@ -48,6 +48,7 @@ async def hooks(visit: Visit, site: HookSite) -> Answer:
     return visit.page(
         "hooks/hooks.html", site=site, rows=rows, total=total, number=number, per_page=PER_PAGE, charts=charts,
         outcomes=outcomes, of_apps=of_apps, of_apps_total=of_apps_total,
+        is_receiver=visit.call.services.own.is_receiver,
     )  # fmt: skip
 
 
