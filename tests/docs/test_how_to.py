@@ -17,7 +17,7 @@ from tests.harness.receiver import Receiver, Reply
 from tests.harness.waiting import until
 from workhook.core.clock import now_ms, to_millis_text
 
-PUBLISH, GIT_HOOK, ROTATE, REPLAY, INVITE, TOKEN, FOLLOW, GO_ON, BULK = blocks("docs/how-to/README.md", "sh")
+PUBLISH, DISPATCH, GIT_HOOK, ROTATE, REPLAY, INVITE, TOKEN, FOLLOW, GO_ON, BULK = blocks("docs/how-to/README.md", "sh")
 [PYGITHUB] = blocks("docs/how-to/README.md", "python")
 [OCTOKIT] = blocks("docs/how-to/README.md", "js")
 HOUR_MS = 3_600_000
@@ -68,6 +68,14 @@ def test_publish(shell: Shell, receiver: Receiver) -> None:
     assert answer(shell.run(PUBLISH)) == {"id": "ci-4711", "deliveries": 2}
     assert answer(shell.run(PUBLISH)) == {"id": "ci-4711", "deliveries": 0}
     receiver.wait_for(lambda requests: len([each for each in requests if each.event == "deployment_status"]) == 2)
+
+
+def test_publish_under_a_name_of_ones_own(shell: Shell, receiver: Receiver) -> None:
+    shell.run(DISPATCH)
+    kind = "repository_dispatch"
+    sent = receiver.wait_for(lambda requests: len([each for each in requests if each.event == kind]) == 2)
+    payloads = [each.payload() for each in sent if each.event == kind]
+    assert {(each["action"], each["client_payload"]["order"]) for each in payloads} == {("order.paid", 4711)}
 
 
 def test_connect_a_git_server(shell: Shell, tmp_path: Path) -> None:

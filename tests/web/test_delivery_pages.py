@@ -53,7 +53,9 @@ def test_filters_and_pages(office: Office) -> None:
     assert "data-poll-url-value" not in older.text, "only the newest ones come and go"
     failed = [each["id"] for each in sent if each["status_code"] == 503]
     assert rows(owner, f"/{hook}/deliveries?status=failure") == failed
-    assert rows(owner, f"/{hook}/deliveries?event=issues&status=") == [issue["id"]]
+    for name in ("issues", "Issues"):
+        assert rows(owner, f"/{hook}/deliveries?event={name}&status=") == [issue["id"]]
+    assert 'name="guid"' in owner.get(f"/{hook}/deliveries").text
     assert rows(owner, f"/{hook}/deliveries?guid={issue['guid']}") == [issue["id"]]
     since = sent[3]["delivered_at"]
     assert len(rows(owner, f"/{hook}/deliveries?since={since}")) >= 4

@@ -65,7 +65,8 @@ def test_the_whole_way(fresh: Server, open_browser: Callable[[Server], Browser])
     assert browser.fill(step, "/workhook/website/webhooks/receiver/card").headers["location"] == step
     page = until(lambda: found if ">task<" in (found := browser.get(step).text) else "")
     assert text_of(page).count("signature is right") == 2, "of the ping, and of the card's event"
-    assert "Finish" in text_of(page)
+    assert re.search(r'href="/workhook/website">(?:(?!</a>).)*Finish', page, re.S), "it leads to what was made"
+    assert "<code>created</code>" in page, "what happened to the task"
     assert [each for each in ("To do", "Doing", "Done") if each in browser.get("/workhook/website").text]
     assert "Acme &amp; Söhne" in browser.get("/workhook").text
     again = open_browser(fresh)
@@ -128,7 +129,19 @@ def test_faults_stand_beside_their_fields(fresh: Server, open_browser: Callable[
     untitled = browser.fill("/welcome/project", title=" ", template="board")
     assert untitled.status_code == 422
     assert 'id="title-fault"' in untitled.text
+    assert re.search(r'id="title"[^>]* autofocus', untitled.text)
     assert browser.fill("/welcome/project", title="A", template="none").status_code == 404
+
+
+def test_the_first_field_that_is_wrong_has_the_focus(fresh: Server, open_browser: Callable[[Server], Browser]) -> None:
+    browser = open_browser(fresh)
+    [link] = _LINK.findall(fresh.log())
+    assert "<button autofocus>" in browser.get(link.removeprefix(fresh.url)).text
+    enter(fresh, browser)
+    assert re.search(r'id="organization"[^>]* autofocus', browser.get("/welcome").text)
+    wrong = browser.fill("/welcome", organization="Acme", name="Ada", password=PASSWORD, again="another")
+    assert wrong.text.count(" autofocus") == 1
+    assert re.search(r'id="password"[^>]* autofocus', wrong.text)
 
 
 def test_a_password_is_set_once_and_not_changed_here(fresh: Server, open_browser: Callable[[Server], Browser]) -> None:

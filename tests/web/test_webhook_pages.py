@@ -12,11 +12,12 @@ import httpx
 import pytest
 
 from tests.browser.people import Insider, make_team
+from tests.harness.receiver import Reply
 from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.harness.world import add_user
 from tests.web.places_kit import age_sign_in
-from tests.web.webhooks import Office, office, text_of
+from tests.web.webhooks import Office, Visitor, office, text_of
 from workhook.http.calls import Services
 from workhook.identity import queries
 from workhook.identity.apps.actions import create_oauth_app
@@ -396,3 +397,74 @@ def test_the_webhooks_of_an_organization_are_reached_by_the_keyboard(office: Off
     owner = office.visitor()
     page = owner.get(f"/{office.world.organization}/-/webhooks").text
     assert f'href="/{office.world.organization}/-/webhooks" data-go="w"' in page
+
+
+def version_of(visitor: Visitor, hook: int) -> str:
+    found = re.search(r'name="version" value="(\d+)"', visitor.get(f"/{hook}").text)
+    assert found is not None
+    return found[1]
+
+
+def test_a_form_that_is_out_of_date_takes_back_nothing(office: Office) -> None:
+    hook, owner = office.hook(), office.visitor()
+    opened = version_of(owner, hook)
+    saved = {"version": opened, **_FORM, "url": f"{office.receiver.url}/new"}
+    owner.send(f"/{hook}", status=303, **saved)
+    late = owner.send(f"/{hook}", status=422, **{**saved, "url": office.receiver.url, "retries": "3"})
+    assert "Somebody has changed this webhook since you opened the page." in late.text
+    assert 'value="3"' in late.text, "what was typed stays"
+    assert f'name="version" value="{version_of(owner, hook)}"' in late.text, "so that it can be saved all the same"
+    config = office.api("GET", f"{office.world.repo_path}/hooks/{hook}")["config"]
+    assert config["url"] == f"{office.receiver.url}/new"
+    owner.send(f"/{hook}/active", active="0")
+    owner.send(f"/{hook}", status=422, **{**saved, "version": opened})
+    assert office.api("GET", f"{office.world.repo_path}/hooks/{hook}")["active"] is False
+    owner.send(f"/{hook}", status=303, **{**saved, "version": version_of(owner, hook)})
+
+
+def test_turning_off_asks_before_it_drops_what_waits(office: Office) -> None:
+    office.receiver.reply = lambda received: Reply(500 if received.event == "push" else 200)
+    hook, owner = office.hook(active=True), office.visitor()
+    office.deliveries(hook, 1)
+    office.publish(hook, {"number": 1})
+    assert "1 event waits for it." in text_of(owner.get(f"/{hook}/deliveries"))
+    page = text_of(owner.get(f"/{hook}"))
+    assert "1 event waits for it. They are dropped when it is turned off" in page
+    assert owner.send(f"/{hook}/active", active="0").headers["location"] == f"{owner.base}/{hook}?off=1#off"
+    assert '<details id="off" open>' in owner.get(f"/{hook}?off=1").text
+    unticked = {"url": office.receiver.url, "content_type": "json", "which": "all"}
+    assert "active" in refused(owner.send(f"/{hook}", status=422, **unticked))
+    assert office.api("GET", f"{office.world.repo_path}/hooks/{hook}")["active"] is True
+    owner.send(f"/{hook}/active", active="0", drop="1")
+    page = owner.get(f"/{hook}").text
+    assert "The webhook is off. 1 event that waited was dropped." in page
+    assert "Undo" not in page.partition('class="toast"')[2].partition("</main>")[0].partition("<template")[0]
+    assert office.api("GET", f"{office.world.repo_path}/hooks/{hook}")["active"] is False
+
+
+def test_a_style_that_needs_another_secret_is_marked(office: Office) -> None:
+    hook, owner = office.hook(config={"secret": "plain"}), office.visitor()
+    answer = owner.send(f"/{hook}", status=422, url=office.receiver.url, header_style="standard", **_FORM)
+    assert "whsec_" in refused(answer)["header_style"]
+
+
+def test_who_may_not_see_webhooks_is_led_back(office: Office) -> None:
+    member = office.visitor(office.team.member)
+    page = member.get(status=403)
+    assert f'href="/{office.world.full_name}">To the project</a>' in page.text
+    assert "Ask one of them." in text_of(page)
+    page = member.get(f"/{office.world.organization}/-/webhooks", status=403)
+    assert f'href="/{office.world.organization}">To the organization</a>' in page.text
+    hidden = office.visitor(office.server.run(make_team).owner).get(status=404)
+    assert "To the project" not in hidden.text, "whether there is one is not told"
+
+
+def test_own_events_are_explained_where_events_are_chosen(office: Office) -> None:
+    page = office.visitor().get("/new")
+    assert 'href="/docs/guide/how-to#an-event-with-a-name-of-your-own"' in page.text
+    assert "Workhook's, GitHub's and Standard Webhooks'" in text_of(page)
+
+
+def test_the_list_names_the_time_of_its_figures(office: Office) -> None:
+    office.hook()
+    assert "Charts and figures are of the last 24 hours" in text_of(office.visitor().get())

@@ -86,7 +86,8 @@ PUBLISH = _object(
     "An event from another system.",
     {
         "event": {
-            "description": "A name from `GET /webhook-events`. Only an admin may publish Workhook's own events.",
+            "description": "A name from `GET /webhook-events`. Only an admin may publish Workhook's own events. "
+            "An event with a name of your own is a `repository_dispatch`: `POST /repos/{owner}/{repo}/dispatches`.",
             "type": "string",
             "enum": list(CATALOG),
             "examples": ["push"],

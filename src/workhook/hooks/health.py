@@ -225,6 +225,20 @@ async def off_reason(reader: Reader, hook: Hook) -> str | None:
     return None
 
 
+class Waiting(msgspec.Struct, frozen=True):
+    """How many events wait to be sent, or sent again. `capped`: there are more."""
+
+    number: int
+    capped: bool = False
+
+
+async def waiting(reader: Reader, hook: Hook) -> Waiting:
+    """What would be dropped if the hook was turned off."""
+    row = await reader.fetch_one(_waiting, {"hook_id": hook.id, "limit": LOOKS_AT_MOST + 1})
+    assert row is not None, "it is an aggregate"
+    return Waiting(min(row["number"], LOOKS_AT_MOST), row["number"] > LOOKS_AT_MOST)
+
+
 async def hook_health(reader: Reader, hook: Hook) -> HookHealth:
     """Raises `storage.slow.QueryTooSlow`."""
     now = now_ms()

@@ -72,9 +72,12 @@ def problem_page(problem: Problem, request_id: str) -> Answer:
         message=problem.message,
         faults=problem.fault_messages,
         request_id=request_id,
+        # Who may not do something there sees the place all the same; of what is not found it may not be told.
+        back=sessions.place_seen() if session and problem.status == _FORBIDDEN else "",
     )
 
 
+_FORBIDDEN = 403
 _OTHER_TITLE = text("That did not work")
 _TITLES = {
     400: text("That cannot be read"),

@@ -27,6 +27,7 @@ _DECODED_AT_MOST = 4
 
 
 _seen: ContextVar[Session | None] = ContextVar("session", default=None)
+_place: ContextVar[str] = ContextVar("place", default="")
 
 RECENT_MS = HOUR_MS
 """How long after somebody has shown who they are they get at secrets, tokens and deletion without showing it again."""
@@ -61,12 +62,23 @@ async def signed_in(call: Call) -> Session | None:
         log.warning("session_use_not_noted", session_id=found.id, reason=problem.message)
     session = Session(found.id, found.user, cookies.csrf_of(secret), found.created_at)
     _seen.set(session)
+    _place.set(_place_of(call))
     return session
+
+
+def _place_of(call: Call) -> str:
+    owner, project = (call.request.path_params.get(name) for name in ("owner", "project"))
+    return "/".join(["", *(each for each in (owner, project) if each)]) if owner else ""
 
 
 def seen() -> Session | None:
     """The session that `signed_in` has found for the request that is being answered."""
     return _seen.get()
+
+
+def place_seen() -> str:
+    """The address of the project or organization that the request is about; empty without one."""
+    return _place.get()
 
 
 async def start_session(tx: Transaction, call: Call, user: Account, *, how: str = "password") -> dict[str, str]:

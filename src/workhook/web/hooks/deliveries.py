@@ -10,7 +10,7 @@ from workhook.core import json
 from workhook.core.clock import now_ms, to_seconds_text
 from workhook.core.errors import Fault, Invalid
 from workhook.events.catalog import CATALOG
-from workhook.hooks import api, dispatch_states, history, trials
+from workhook.hooks import api, dispatch_states, health, history, trials
 from workhook.hooks import redelivery as redelivery_jobs
 from workhook.hooks.deliveries import find_delivery, list_deliveries, parse_cursor
 from workhook.hooks.history import Filters
@@ -58,7 +58,7 @@ async def deliveries(visit: Visit, site: HookSite) -> Answer:
         states=states(), events=list(CATALOG), charts=charts, outcomes=outcomes, mark=mark, first=cursor is None,
         tests=await trials.among(visit.database, hook.id, ids), now=now, utc=to_seconds_text(now)[11:16],
         old=await dispatch_states.repeated(visit.database, hook.id, ids), limit_s=_limit_s(visit), own=own,
-        common=common, test_event=visit.query("test"),
+        common=common, test_event=visit.query("test"), waiting=await health.waiting(visit.database, hook),
     )  # fmt: skip
 
 

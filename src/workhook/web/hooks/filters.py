@@ -81,7 +81,7 @@ class DeliveryFilter(msgspec.Struct):
         name = self.filters.event
         if not name or name in CATALOG:
             return ""
-        near = get_close_matches(name, CATALOG, 3) or [each for each in CATALOG if each.startswith(name)][:3]
+        near = get_close_matches(name.lower(), CATALOG, 3) or [each for each in CATALOG if each.startswith(name)][:3]
         said = gettext("There is no event “%(event)s”.") % {"event": name}
         asked = gettext("Did you mean %(events)s?") % {"events": ", ".join(near)}
         return f"{said} {asked}" if near else said
@@ -90,7 +90,9 @@ class DeliveryFilter(msgspec.Struct):
 def _named(given: Mapping[str, str]) -> dict[str, str]:
     """With the event `issues.opened`, as the list writes it, as an event and its action."""
     event, _, action = given.get("event", "").partition(".")
-    return {"action": action, **given, "event": event} if action else dict(given)
+    event = event.lower() if event.lower() in CATALOG else event
+    named = {**given, "event": event} if event else dict(given)
+    return {"action": action, **named} if action else named
 
 
 def _codes(text: str) -> range:

@@ -26,7 +26,7 @@ CONFIG = (
 )  # fmt: skip
 """The plain settings, by the names that they have in the API and in the form."""
 
-MARKED = ("url", "content_type", "events", *CONFIG[2:5], "password", *CONFIG[5:], "secret")
+MARKED = ("url", "content_type", "events", *CONFIG[2:5], "password", *CONFIG[5:], "active", "secret")
 """The fields that can be wrong, in the order of the page."""
 
 PUSH_ONLY, EVERYTHING, CHOSEN = "push", "all", "choose"
@@ -86,6 +86,8 @@ def form_again(fields: Mapping[str, str], problem: Problem, hook: Hook | None = 
         fields.get("secret_kind", "make"),
     )
     by_field, form.problems = faults_of(problem)
+    if hook is not None and "secret" in by_field:  # it is in a form of its own; here the style is what asks for another
+        by_field.setdefault("header_style", by_field.pop("secret"))
     for name in _typed_secrets(fields):
         by_field.setdefault(name, gettext("Enter it again: what you typed is not kept."))
     form.faults = by_field
@@ -94,7 +96,7 @@ def form_again(fields: Mapping[str, str], problem: Problem, hook: Hook | None = 
 
 def _typed_secrets(fields: Mapping[str, str]) -> list[str]:
     """The fields whose values a page does not show again."""
-    own = fields.get("secret_kind") == "own" and bool(fields.get("secret"))
+    own = fields.get("secret_kind") == "own" and bool(fields.get("secret"))  # only a new webhook's form has it
     return (["password"] if fields.get("password") else []) + (["secret"] if own else [])
 
 

@@ -10,7 +10,7 @@ import msgspec
 from workhook.core.errors import Invalid
 from workhook.hooks import actions, api, health, queries
 from workhook.hooks.bodies import HookChange
-from workhook.hooks.config_keys import ConfigChange, parse_config
+from workhook.hooks.config_keys import ConfigChange, fault, parse_config
 from workhook.hooks.health import HookHealth
 from workhook.hooks.records import Hook
 from workhook.http.calls import Answer
@@ -18,12 +18,14 @@ from workhook.storage import Transaction
 from workhook.storage.pages import Page
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Visit
-from workhook.web.frame.texts import gettext
+from workhook.web.frame.sessions import redirect
+from workhook.web.frame.texts import gettext, ngettext
 from workhook.web.hooks import app_hooks, charts, forms, outcomes, snippets
 from workhook.web.hooks.site import HookPlaces, HookSite, hook_at, hook_id_of, hook_page
 
 places = HookPlaces("hook")
 PER_PAGE = 25
+CHANGED = "changed_meanwhile"
 ROTATIONS_S = (0, 3600, 24 * 3600, 7 * 24 * 3600)
 
 
@@ -46,6 +48,7 @@ async def hooks(visit: Visit, site: HookSite) -> Answer:
     return visit.page(
         "hooks/hooks.html", site=site, rows=rows, total=total, number=number, per_page=PER_PAGE, charts=charts,
         outcomes=outcomes, of_apps=of_apps, of_apps_total=of_apps_total,
+        is_receiver=visit.call.services.own.is_receiver,
     )  # fmt: skip
 
 
@@ -101,13 +104,14 @@ async def _hook_page(
     *,
     status: int = 200,
     secret_faults: dict[str, str] | None = None,
+    is_stale: bool = False,
 ) -> Answer:
     own, common = forms.catalogue(site.owner.target)
     its = await health.hook_health(visit.database, found)
     return await hook_page(
         visit, "hooks/hook.html", site, found, status=status, health=its, form=form, own=own, common=common,
         charts=charts, outcomes=outcomes, rotations=ROTATIONS_S, secret_faults=secret_faults or {},
-        secret_kind=visit.fields.get("secret_kind", "make"),
+        secret_kind=visit.fields.get("secret_kind", "make"), is_stale=is_stale, asks_off=visit.query("off") == "1",
         arrives_here=site.access is not None and visit.call.services.own.is_receiver(found.config["url"]),
     )  # fmt: skip
 
@@ -118,16 +122,31 @@ async def update(visit: Visit, site: HookSite) -> Answer:
     found = await hook_at(visit)
     try:
         change = forms.parse(visit.fields, site.owner.target, visit.call.services.check_url, hook=found)
-        await _update(visit, change)
+        if found.active and change.active is False:
+            await _require_nothing_waits(visit, found)
+        await _update(visit, change, visit.fields.get("version", ""))
     except Invalid as problem:
         again = forms.form_again(visit.fields, problem, found)
-        return await _hook_page(visit, site, found, again, status=422)
+        return await _hook_page(visit, site, found, again, status=422, is_stale=problem.code == CHANGED)
     return visit.done(site.address(found.id), gettext("The webhook was changed."))
 
 
-async def _update(visit: Visit, change: HookChange) -> Hook:
+async def _require_nothing_waits(visit: Visit, hook: Hook) -> None:
+    """Raises `Invalid` where the form would drop events without a question."""
+    if (await health.waiting(visit.database, hook)).number:
+        message = gettext("Events wait for this webhook, and would be dropped. Turn it off above, where that is asked.")
+        raise Invalid(faults=[fault(message, field="active")])
+
+
+async def _update(visit: Visit, change: HookChange, seen: str = "") -> Hook:
+    """`seen`: the version that the form showed, if it says so. Raises `Invalid` if somebody has changed the webhook
+    since: the form holds all settings, so that it would take their change back."""
+
     async def step(tx: Transaction) -> Hook:
-        return await actions.update_hook(api.hook_write(visit.call, tx), hook_id_of(visit), change)
+        hook = await actions.update_hook(api.hook_write(visit.call, tx), hook_id_of(visit), change)
+        if seen and seen not in (str(hook.version - 1), str(hook.version)):  # it counts every change, this one too
+            raise Invalid(gettext("Somebody has changed this webhook since you opened the page."), code=CHANGED)
+        return hook
 
     return await visit.database.in_transaction(step)
 
@@ -136,10 +155,18 @@ async def _update(visit: Visit, change: HookChange) -> Hook:
 async def switch(visit: Visit, site: HookSite) -> Answer:
     """Turn a webhook on or off."""
     active = visit.fields.get("active") == "1"
-    found = await _update(visit, HookChange(active=active))
+    before = await hook_at(visit)
+    waiting = await health.waiting(visit.database, before) if before.active and not active else health.Waiting(0)
+    address = site.address(before.id)
+    if waiting.number and visit.fields.get("drop") != "1":
+        return redirect(f"{address}?off=1#off")
+    await _update(visit, HookChange(active=active))
+    if waiting.number:  # what was dropped cannot be brought back, so there is nothing to undo
+        dropped = ngettext("%(num)d event that waited was dropped.", "%(num)d events that waited were dropped.",
+                           waiting.number) % {"num": waiting.number}  # fmt: skip
+        return visit.done(address, gettext("The webhook is off.") + " " + dropped)
     text = gettext("The webhook is on.") if active else gettext("The webhook is off. Nothing is sent to it.")
-    undo = Undo(f"{site.address(found.id)}/active", {"active": "0" if active else "1"})
-    return visit.done(site.address(found.id), text, undo=undo)
+    return visit.done(address, text, undo=Undo(f"{address}/active", {"active": "0" if active else "1"}))
 
 
 @places.get("/{hook_id}/secret", right="write")

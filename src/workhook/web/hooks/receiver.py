@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import msgspec
+
 from workhook.core.errors import Conflict, NotFound
 from workhook.core.own_address import new_receiver_key
 from workhook.hooks import api, receivers
@@ -31,12 +33,17 @@ places = Places("receiver")
 WELCOME = "/welcome/webhook"
 
 
+class _Body(msgspec.Struct):
+    action: str | None = None
+
+
 class ArrivalView(NamedTuple):
     """A request as a page shows it."""
 
     arrival: Arrival
     headers: list[tuple[str, str]]
     body: Shown
+    action: str
 
 
 class ReceiverView(NamedTuple):
@@ -116,7 +123,15 @@ async def _mark(reader: Reader, hook: Hook) -> str:
 
 def _view(arrival: Arrival) -> ArrivalView:
     headers = [(visible(name), visible(value)) for name, value in arrival.headers]
-    return ArrivalView(arrival, headers, body_text(arrival.body.decode("utf-8", "replace")))
+    return ArrivalView(arrival, headers, body_text(arrival.body.decode("utf-8", "replace")), _action_of(arrival))
+
+
+def _action_of(arrival: Arrival) -> str:
+    """What happened to the thing that the event is named after: `created`; empty where the body does not say so."""
+    try:
+        return visible(msgspec.json.decode(arrival.body, type=_Body).action or "")
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
 
 
 async def _site(visit: Visit, right: str) -> HookSite:

@@ -72,7 +72,7 @@ def _of_project(function: Page, right: str) -> Callable[[Visit], Awaitable[Answe
         try:
             await visit.repository(f"repository_hooks.{right}")
         except Forbidden as problem:
-            message = gettext("Only admins of the project see its webhooks and change them.")
+            message = gettext("Only admins of the project see its webhooks and change them. Ask one of them.")
             raise Forbidden(message, code=problem.code) from problem
         return await function(visit, HookSite(owner_of(visit.call), await visit.access()))
 
@@ -84,7 +84,7 @@ def _of_organization(function: Page, right: str) -> Callable[[Visit], Awaitable[
         try:
             await visit.organization(f"organization_hooks.{right}")
         except Forbidden as problem:
-            message = gettext("Only owners of the organization see its webhooks and change them.")
+            message = gettext("Only owners of the organization see its webhooks and change them. Ask one of them.")
             raise Forbidden(message, code=problem.code) from problem
         return await function(visit, HookSite(owner_of(visit.call), None))
 
