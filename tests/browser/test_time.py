@@ -102,7 +102,6 @@ async def test_ones_own_timer_runs_and_is_finished(visit: Visits, server: Server
     add_time(server, team)
     page = await visit("/time", team.member, scripts=scripts)
     await expect(page.get_by_role("table")).to_contain_text("3:00")
-    await page.get_by_label("Work on").select_option(index=1)
     await page.get_by_role("button", name="Start the timer").click()
     running = page.get_by_role("region", name="A timer runs")
     await expect(running).to_contain_text("Website")
@@ -133,7 +132,6 @@ async def test_ones_own_week_is_for_everybody(
 ) -> None:
     add_time(server, team)
     page = await visit("/time", team.member, width=width, scheme=scheme)
-    await page.get_by_label("Work on").select_option(index=1)
     await page.get_by_role("button", name="Start the timer").click()
     await expect(page.get_by_role("region", name="A timer runs")).to_be_visible()
     await page.locator("#toasts .toast").wait_for()

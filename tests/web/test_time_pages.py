@@ -206,7 +206,7 @@ def test_what_an_hour_cost_the_last_time_it_costs_again(place: Place) -> None:
     with place.visit(place.team.member) as browser, place.visit(place.team.owner) as other:
         form = browser.form(place.path, f"{place.path}/entries")
         assert (form.fields["billable_rate"], "billable" in form.fields) == ("", False)
-        spend(place, browser, billable="true", billable_rate="85.50")
+        spend(place, browser, billable="true", billable_rate="85,50")
         spend(place, other, billable="true", billable_rate="120")
         form = browser.form(place.path, f"{place.path}/entries")
         assert (form.fields["billable_rate"], form.fields["billable"]) == ("85.50", "true")

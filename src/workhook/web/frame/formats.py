@@ -198,7 +198,6 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "hundredths": hundredths,
     "hours": hours,
     "file_size": file_size,
-    "plain_amount": plain_amount,
     "typed_amount": typed_amount,
     "number": number,
     "task_credits": task_credits,

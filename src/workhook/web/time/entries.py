@@ -11,7 +11,7 @@ from workhook.http.calls import Answer
 from workhook.identity.context import Write
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.formats import duration, plain_amount
-from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.sessions import safe_return_to
 from workhook.web.frame.texts import gettext, text
 from workhook.web.time.days import field_text, moment_text, read_duration, zone_name
@@ -102,7 +102,7 @@ async def edit_entry(visit: Visit) -> Answer:
             TimesheetEdit,
             "task_id",
             "notes",
-            "billable_rate",
+            AmountField("billable_rate"),
             billable="billable" in visit.fields,
             **_changed_times(visit, zone_of(zone_name(visit))),
         )

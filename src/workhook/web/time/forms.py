@@ -8,8 +8,8 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from workhook.core.errors import Fault, Invalid, Problem
-from workhook.web.frame.formats import plain_amount
-from workhook.web.frame.places import Visit
+from workhook.web.frame.formats import typed_amount
+from workhook.web.frame.places import AmountField, Visit
 from workhook.web.hooks.forms import faults_of
 from workhook.web.time.days import moment_text, read_duration, zone_name
 from workhook.work.timesheets.reports import zone_of
@@ -54,8 +54,7 @@ def form_like(last: LastRate | None) -> TimeForm:
     """A new form: what an hour cost the last time, it costs again."""
     if last is None or not last.billable:
         return TimeForm()
-    rate = last.billable_rate_minor
-    return TimeForm({"billable": "true", "billable_rate": "" if rate is None else plain_amount(rate)})
+    return TimeForm({"billable": "true", "billable_rate": typed_amount(last.billable_rate_minor)})
 
 
 def query_of(return_to: str) -> dict[str, str]:
@@ -76,7 +75,7 @@ def spent(visit: Visit) -> TimesheetCreate:
     except Invalid as problem:
         faults += problem.faults
     try:
-        found = visit.form(TimesheetCreate, "task_id", "notes", "billable_rate", **values)
+        found = visit.form(TimesheetCreate, "task_id", "notes", AmountField("billable_rate"), **values)
     except Invalid as problem:
         raise Invalid(faults=[*faults, *problem.faults]) from None
     if faults:
