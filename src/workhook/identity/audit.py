@@ -76,7 +76,8 @@ _NAMED = {
     "project.delete": ("place_project_ask_to_delete", "place_project_delete"),
     "project.edit": ("place_project_archive", "place_project_save_settings"),
     "project.restore": ("place_project_restore_project",),
-    "organization.edit": ("place_organization_save_settings", "place_organization_show_settings"),
+    "audit_log.read": ("place_audit_audit_log", "place_audit_export"),
+    "organization.edit": ("place_organization_save_settings",),
     "app.create": ("place_apps_app_create", "place_apps_app_show_new"),
     "app.create_key": ("place_apps_add_key",),
     "app.create_secret": ("place_apps_app_add_secret",),
@@ -97,7 +98,7 @@ _NAMED = {
     "oauth_app.update": ("place_apps_oauth_update",),
     "oauth_token.issue": ("oauth_access_token",),
     "oauth_token.revoke": ("oauth_token_delete",),
-    "organization.get": ("organization_get_by_number",),
+    "organization.get": ("organization_get_by_number", "place_organization_show_settings"),
     "project.create": ("place_owner_create_project", "place_welcome_make_project"),
     "rate_limit.get": ("rate_limit",),
     "repository.get": ("repository_get_by_number",),
@@ -111,7 +112,31 @@ _NAMED = {
                      "place_confirm_confirm"),
     "user.sign_out": ("page_logout", "place_confirm_again"),
 }  # fmt: skip
-_ACTION_OF = {name: action for action, names in _NAMED.items() for name in names}
+# The pages of webhooks exist twice each (`web.hooks.site`).
+_PAGES = {
+    "hook.list": ("hook_{}_hooks",),
+    "hook.create": ("hook_{}_new", "hook_{}_create"),
+    "hook.get": ("hook_{}_hook", "trial_{}_verify", "trial_{}_event"),
+    "hook.update": ("hook_{}_update", "hook_{}_switch", "hook_{}_ask_for_secret", "hook_{}_change_secret"),
+    "hook.delete": ("hook_{}_delete", "app_hook_{}_delete"),
+    "hook.ping": ("trial_{}_ping",),
+    "hook.test": ("trial_{}_test_event",),
+    "delivery.list": ("delivery_{}_deliveries", "delivery_{}_newest_delivery"),
+    "delivery.get": (
+        "delivery_{}_delivery", "delivery_{}_payload_file", "delivery_{}_response_file", "delivery_{}_next_attempt",
+    ),
+    "delivery.redeliver": ("delivery_{}_redeliver",),
+    "delivery.redeliver_many": (
+        "delivery_{}_ask_redeliver_many", "delivery_{}_redeliver_many", "delivery_{}_redelivery",
+        "delivery_{}_progress",
+    ),
+}  # fmt: skip
+_ACTION_OF = {name: action for action, names in _NAMED.items() for name in names} | {
+    f"place_{name.format(owner)}": action
+    for action, names in _PAGES.items()
+    for name in names
+    for owner in ("project", "organization")
+}
 _PLACE = re.compile(r"^(repository|organization)_(?=[a-z]+_)|^(app|user)_(?=installations_)")
 
 _TYPES = (
