@@ -114,6 +114,8 @@ async def test_all_that_failed_is_sent_again(
     receiver.reply = lambda received: Reply()
     page = await visit(f"{hook.address}/deliveries", team.owner, scripts=scripts)
     await page.locator("summary", has_text="Send all again that failed").click()
+    await page.get_by_role("button", name="Count them").click()
+    await expect(page.get_by_role("heading", name="3 events would be sent again")).to_be_visible()
     await page.get_by_role("button", name="Send them again").click()
     await expect(page.get_by_role("status").filter(has_text="events are sent again")).to_contain_text("3 events")
     await expect(page.get_by_text("All have been looked at.")).to_be_visible()
@@ -139,6 +141,29 @@ async def test_what_is_wrong_with_a_changed_webhook_is_shown_beside_it(visit: Vi
     await page.get_by_role("button", name="Save").click()
     await expect(page.get_by_text("The webhook was changed.")).to_be_visible()
     await expect(page.locator("#retries-fault")).to_have_count(0)
+    await retries.fill("6")
+    await page.get_by_role("button", name="Save").click()
+    await expect(page.get_by_text("The webhook was changed.")).to_be_visible()
+    await expect(page.get_by_text("Somebody has changed this webhook")).to_have_count(0)
+
+
+async def test_a_new_webhook_that_is_refused_has_the_focus_where_it_is_wrong(
+    visit: Visits, team: Team, hook: Hook
+) -> None:
+    visit.expect_trouble("status of 422")
+    page = await visit(f"{hook.base}/new", team.owner)
+    await page.get_by_label("Address of the receiver").fill("https://example.com/hook")
+    await page.get_by_text("Advanced").click()
+    await page.get_by_label("Retries after a failure").fill("99")
+    await page.get_by_label("Use my own").check()
+    await page.get_by_role("textbox", name="Your secret").fill("typed")
+    await page.get_by_role("button", name="Create the webhook").click()
+    await expect(page.get_by_label("Retries after a failure")).to_be_focused()
+    await expect(page.locator("#secret-fault")).to_contain_text("Enter it again")
+    await page.get_by_label("Retries after a failure").fill("9")
+    await page.get_by_role("button", name="Create the webhook").click()
+    await expect(page.get_by_role("textbox", name="Your secret")).to_be_focused()
+    await expect(page.locator("#secret-fault")).to_contain_text("Enter the secret")
 
 
 async def test_a_refused_secret_is_in_view(visit: Visits, team: Team, hook: Hook) -> None:

@@ -106,3 +106,10 @@ def office(server: Server, receiver: Receiver) -> Iterator[Office]:
     office = Office(server, server.run(make_team), receiver)
     with office._open:
         yield office
+
+
+def listening(office: Office, **config: str) -> int:
+    """A webhook that is on, and has had its ping."""
+    hook = office.hook(active=True, config={"retries": "0", **config})
+    office.deliveries(hook, 1)
+    return hook

@@ -28,6 +28,7 @@ from workhook.storage.metadata import big, insert_into
 from workhook.storage.sweeping import for_each_isolated
 
 BATCH = 1000  # deliveries; a list of ids is one batch
+FORECAST_BATCHES = 5
 RESULTS_MAX = 5000  # attempts that are looked at to say how a job went
 EVERY_S = 2.0
 KEPT_MS = 7 * DAY_MS  # finished jobs are kept so long
@@ -105,19 +106,26 @@ async def ask(tx: Transaction, hook_id: int, filters: Filters) -> int:
 
 
 class Forecast(msgspec.Struct, frozen=True):
-    """How many events a job would send again. `capped`: only the oldest `BATCH` deliveries that fit were looked at."""
+    """How many events a job would send again. `capped`: only the oldest deliveries that fit were looked at."""
 
     events: int
     capped: bool
 
 
 async def forecast(reader: Reader, hook_id: int, filters: Filters) -> Forecast:
-    """Raises `storage.slow.QueryTooSlow`."""
-    rows = await history.page(
-        reader, hook_id, filters, IdRange(), limit=BATCH, newest_first=False, answered=_answered,
-        more={"end": HIGHEST},
-    )  # fmt: skip
-    return Forecast(len({each["dispatch_id"] for each in rows if each["wanted"]}), len(rows) == BATCH)
+    """Looks at `FORECAST_BATCHES` batches. Raises `storage.slow.QueryTooSlow`."""
+    wanted: set[int] = set()
+    after = 0
+    for _ in range(FORECAST_BATCHES):
+        rows = await history.page(
+            reader, hook_id, filters, IdRange(low=after), limit=BATCH, newest_first=False, answered=_answered,
+            more={"end": HIGHEST},
+        )  # fmt: skip
+        wanted |= {each["dispatch_id"] for each in rows if each["wanted"]}
+        if len(rows) < BATCH:
+            return Forecast(len(wanted), capped=False)
+        after = rows[-1]["id"]
+    return Forecast(len(wanted), capped=True)
 
 
 class Results(msgspec.Struct, frozen=True):
@@ -157,6 +165,12 @@ async def find(reader: Reader, hook_id: int, redelivery_id: int) -> Redelivery:
     if row is None:
         raise NotFound()
     return _redelivery_of(row)
+
+
+async def find_running(reader: Reader, hook_id: int) -> int | None:
+    """The id of the hook's job that is not finished; there is at most one."""
+    row = await reader.fetch_one(_running_of_hook, {"hook_id": hook_id})
+    return None if row is None else int(row["id"])
 
 
 async def advance(database: Database, redelivery_id: int) -> Redelivery | None:

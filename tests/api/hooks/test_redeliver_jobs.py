@@ -112,6 +112,18 @@ async def test_one_at_a_time_for_a_hook(services: Services, filled: World) -> No
     assert await _ask(services, FAILED) > job_id
 
 
+async def test_how_many_are_told_before(services: Services, filled: World) -> None:
+    said = await redelivery.forecast(services.database, HOOK, FAILED)
+    job_id = await _ask(services, FAILED)
+    assert await redelivery.find_running(services.database, HOOK) == job_id
+    await redelivery.resume(services, now_ms())
+    assert await redelivery.find_running(services.database, HOOK) is None
+    job = await redelivery.find(services.database, HOOK, job_id)
+    assert said.events == job.queued > redelivery.BATCH
+    waits = await redelivery.results(services.database, job)
+    assert waits == redelivery.Results(0, 0, job.queued, capped=False)
+
+
 async def test_it_goes_with_its_hook(services: Services, filled: World) -> None:
     job_id = await _ask(services, FAILED)
     with pytest.raises(NotFound):

@@ -59,6 +59,7 @@ async def deliveries(visit: Visit, site: HookSite) -> Answer:
         tests=await trials.among(visit.database, hook.id, ids), now=now, utc=to_seconds_text(now)[11:16],
         old=await dispatch_states.repeated(visit.database, hook.id, ids), limit_s=_limit_s(visit), own=own,
         common=common, test_event=visit.query("test"), waiting=await health.waiting(visit.database, hook),
+        running=await redelivery_jobs.find_running(visit.database, hook.id),
     )  # fmt: skip
 
 
@@ -253,6 +254,10 @@ async def redeliver_many(visit: Visit, site: HookSite) -> Answer:
     chosen = DeliveryFilter.of({**visit.fields, "status": "failure"})
     if faults := _selection_faults(chosen):
         raise Invalid(faults=faults)
+    # A second one would be refused; what somebody wants to see then is how far the first one is.
+    if (running := await redelivery_jobs.find_running(visit.database, hook.id)) is not None:
+        address = f"{site.address(hook.id)}/redeliveries/{running}"
+        return visit.done(address, gettext("Deliveries are being sent again already. Nothing was begun."))
     with limit_in_words():
         job = await api.redeliver_many(visit.call, hook.id, _failures(chosen))
     return redirect(f"{site.address(hook.id)}/redeliveries/{job.id}")
