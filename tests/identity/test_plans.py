@@ -34,6 +34,7 @@ from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Database, Transaction
 from workhook.storage.metadata import insert_into
 from workhook.storage.pages import Page
+from workhook.work.members.of_account import belonging_to
 
 ROWS = 20_000  # of fewer PostgreSQL reads all sooner than it asks an index
 LARGE = ("accounts", "tokens", "audit_log", "sessions", "authorization_codes", "refresh_tokens")
@@ -140,6 +141,8 @@ async def test_by_an_index(services: Services, world: World, asked: Asked) -> No
     await signin._find_user(database, "OCTO@example.com")
     for selection in (Selection(account_id=7), Selection(account_id=7, action="task.create")):
         await audit_queries.read(database, selection, limit=31)
+    await audit_queries.actions_of(database, place.id)
+    assert user.id in await belonging_to(database, place.id, {user.id})
     await apps.list_installations_of(database, app.id, Page(30))
     await apps.list_installations_on(database, place.id, Page(30))
     await apps.list_of_user(database, app.id, user.id, Page(30))

@@ -16,7 +16,6 @@ from tests.web.studio import HOSTILE, Studio, open_studio, page_of, text_of
 from workhook.core.clock import DAY_MS, now_ms, to_seconds_text
 from workhook.http.calls import Services
 from workhook.identity import audit, queries
-from workhook.web.hooks import app_hooks, deliveries, hooks, trying
 
 _ACTION = re.compile(r"<strong>([^<]*)</strong> <code>([^<]*)</code>")
 
@@ -241,9 +240,3 @@ def test_only_owners_read_it(server: Server, studio: Studio) -> None:
     assert path_of(studio) not in page_of(studio.member, f"/{studio.team.world.organization}")
     own = f"/{studio.team.owner.login}/audit"
     assert studio.owner.get(own).status_code == 404, "a user has none"
-
-
-def test_a_refused_page_of_webhooks_has_the_name_of_what_it_does() -> None:
-    for room in (hooks, deliveries, trying, app_hooks):
-        for operation in room.places.operations:
-            assert re.fullmatch(r"(hook|delivery)\.[a-z_]+", audit.action_of(operation)), operation.name

@@ -388,3 +388,12 @@ def test_the_trash_of_one_account_is_not_that_of_another(house: House) -> None:
     stranger = house.browser(add_person(house.server))
     assert stranger.get(f"/{own.login}/-/trash").status_code == 404
     assert stranger.get("/nobody-at-all/-/trash").status_code == 404
+
+
+def test_a_new_app_begins_with_its_name_and_has_an_app_id(house: House) -> None:
+    for path in (f"{house.path}/new-app", f"{house.path}/new-oauth-app"):
+        [name] = re.findall(r'<input id="name"[^>]*>', house.owner.get(path).text)
+        assert "autofocus" in name
+    assert house.owner.fill(f"{house.path}/new-app", name=house.name("Keeper")).status_code == 201
+    [app] = re.findall(rf'href="({house.path}/apps/[^"/]+)"', house.owner.get(f"{house.path}/apps").text)
+    assert "<dt>App ID</dt>" in house.owner.get(app).text

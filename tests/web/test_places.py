@@ -153,3 +153,12 @@ def test_problems_stand_among_the_places_of_who_has_signed_in(server: Server) ->
         out = [each for each in forms(answer) if each.action == "/logout"]
         assert browser.post("/logout", out[0].fields).headers["location"] == "/login"
         assert [each for each in forms(nobody.get("/a/b/c/d/e")) if each.action == "/logout"] == []
+
+
+def test_the_help_lists_every_key(server: Server, world: World) -> None:
+    with Browser.of(server, world.owner) as browser:
+        page = browser.get(f"/{world.full_name}").text
+    helped = page[page.index('<dialog id="shortcuts"') :]
+    letters = set(re.findall(r'data-go="(\w)"', page))
+    assert {"a", "b", "c", "w"} <= letters
+    assert letters == set(re.findall(r"<kbd>g</kbd> <kbd>(\w)</kbd>", helped))

@@ -58,7 +58,7 @@ def test_a_wrong_field_is_named_beside_it(office: Office) -> None:
     assert "Nothing was saved. Look at the fields that are marked." in page
     assert 'id="url-fault"' in answer.text
     assert 'id="retries-fault"' in answer.text
-    assert "retries must be a whole number from 0 to 50" in page
+    assert "Retries after a failure must be a whole number from 0 to 50" in page
     assert 'value="x&lt;b&gt;"' in answer.text, "what was typed is kept"
     assert 'name="event.task" checked' in answer.text
     assert "typed it" not in answer.text, "but a secret is not shown again"
@@ -107,7 +107,7 @@ def test_a_new_secret_is_shown_or_taken_and_the_old_one_goes_on_for_a_while(offi
     assert len(ping.headers["webhook-signature"].split()) == 2
     refused = owner.send(f"/{hook}/secret", secret_kind="own", secret="plain", status=422)
     assert 'id="secret-fault"' in refused.text
-    assert "must be whsec_ and a key in base64" in text_of(refused)
+    assert "must be whsec_ and a key in Base64" in text_of(refused)
 
 
 def test_the_secret_is_only_for_who_has_just_shown_who_they_are(office: Office) -> None:
