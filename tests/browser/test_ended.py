@@ -74,6 +74,16 @@ async def test_a_page_that_is_not_told_any_more_says_why(visit: Visits, server: 
     await expect(page.get_by_text(ENDED)).to_be_visible()
 
 
+async def test_deliveries_that_are_not_followed_any_more_say_why(visit: Visits, server: Server, team: Team) -> None:
+    visit.expect_trouble("404")
+    with server.client(team.owner.token) as api:
+        config = {"url": "http://127.0.0.1:9/", "content_type": "json"}
+        hook = api.post(f"/repos/{team.world.full_name}/hooks", json={"config": config, "active": False}).json()["id"]
+    page = await visit(f"/{team.world.full_name}/webhooks/{hook}/deliveries", team.owner)
+    await sign_out_elsewhere(page)
+    await expect(page.get_by_text(ENDED)).to_be_visible()
+
+
 async def test_undo_is_about_what_was_done_last(visit: Visits, server: Server, team: Team) -> None:
     add_task(server, team)
     page = await visit(f"/{team.world.full_name}/time", team.member)

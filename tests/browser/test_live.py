@@ -69,10 +69,10 @@ async def test_times_stay_those_of_the_reader_when_the_page_is_refreshed(
         api.post(f"/api/v1/columns/{column}/tasks", json=body).raise_for_status()
         page = await visit(f"/{team.world.full_name}", team.member)
         await expect(page.locator("[data-live-state=open]")).to_be_attached()
-        await expect(page.locator(".board-card time")).to_have_text("May 6, 2031")
+        await expect(page.locator(".board-card time")).to_have_text("6 May 2031")
         api.post(f"/api/v1/columns/{column}/tasks", json={**body, "title": "From afar", "position": 0})
         await expect(page.get_by_role("link", name="From afar")).to_be_visible()
-        await expect(page.locator(".board-card time")).to_have_text(["May 6, 2031", "May 6, 2031"])
+        await expect(page.locator(".board-card time")).to_have_text(["6 May 2031", "6 May 2031"])
 
 
 async def test_who_has_no_connection_is_told(visit: Visits, server: Server, team: Team) -> None:

@@ -161,6 +161,7 @@ async def test_items_of_a_checklist_are_typed_one_after_the_other(
     if over:
         await page.locator(f"a[href='{path}']").click()
     await page.locator("#new-checklist summary").click()
+    await expect(page.locator("#checklist-section")).to_be_focused()
     await page.keyboard.type("Before Friday")
     await page.keyboard.press("Tab")
     await page.keyboard.type("Ask")

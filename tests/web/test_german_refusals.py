@@ -92,6 +92,6 @@ def test_an_app_is_installed(studio: Studio) -> None:
     made = studio.api.post(f"{studio.team.world.org_path}/apps", json=body)
     assert made.is_success, made.text
     said = text_of(studio.owner.get(f"/apps/{made.json()['slug']}/installations/new"))
-    assert f"{body['name']} in {studio.team.world.organization} installieren" in said
+    assert f"{body['name']} in Acme ({studio.team.world.organization}) installieren" in said
     assert "Sie kann dann: Projekte, Aufgaben, Dateien, Kommentare, Zeiten" in said
     assert "In welchen Projekten? Alle, auch künftige Nur diese:" in said

@@ -65,7 +65,7 @@ def test_a_wrong_field_is_named_beside_it(office: Office) -> None:
     assert "No webhooks yet" in owner.get().text
     office.hook(events=["task"])
     again = owner.send(url=office.receiver.url, secret_kind="none", status=422, **_FORM)
-    assert "Hook already exists on this repository" in again.text
+    assert "There is a webhook with this address and these events already" in again.text
 
 
 def test_a_webhook_is_changed_and_its_secret_stays(office: Office) -> None:
@@ -156,7 +156,9 @@ def test_both_ways_to_verify_are_told_apart(office: Office) -> None:
         assert "The key is the secret as it was shown, the whole text" in text_of(page)
         assert "This webhook does not send it yet." in text_of(page)
         assert f'href="{owner.base}/{hook}#header_style"' in page.text
-    owner.send(f"/{hook}", url=office.receiver.url, content_type="json", which="push", header_style="standard")
+    owner.send(
+        f"/{hook}", url=office.receiver.url, content_type="json", which="push", header_style="standard", active="1"
+    )
     assert "This webhook sends it." in text_of(owner.get(f"/{hook}/verify"))
 
 

@@ -42,7 +42,8 @@ def test_the_exported_audit_log(logged: Studio, server: Server) -> None:
 
 def test_an_event_of_a_stream() -> None:
     payload = json.encode({"task": {"title": BREAKS}})
-    written = frames.frame({"id": 1, "name": "task", "action": "edited", "created_at": 0, "payload": payload})
+    row = {"id": 1, "name": "task", "action": "edited", "created_at": 0, "published": False, "payload": payload}
+    written = frames.frame(row)
     [data] = [line for line in written.decode().splitlines() if line.startswith("data: ")]
     assert json.decode(data.removeprefix("data: "))["payload"]["task"]["title"] == BREAKS
     assert len(written.decode().splitlines()) == 4, "and the empty line that ends it"

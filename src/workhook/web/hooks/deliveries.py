@@ -150,13 +150,14 @@ async def _attempts(visit: Visit, hook: Hook, guid: str) -> Sequence[DeliveryIte
 
 
 def _compare(one: DeliveryDetail, other: DeliveryDetail) -> Compared:
-    payloads = [json.encode(each.request.payload).decode() for each in (one, other)]
+    newer, older = (one, other) if one.id > other.id else (other, one)
+    payloads = [json.encode(each.request.payload).decode() for each in (newer, older)]
     return Compared(
         other,
         _different(one.request.headers, other.request.headers),
         _different(one.response.headers, other.response.headers),
         difference(*payloads) if payloads[0] != payloads[1] else [],
-        difference(one.response.payload, other.response.payload),
+        difference(newer.response.payload, older.response.payload),  # what the newer one has, is what was added
     )
 
 

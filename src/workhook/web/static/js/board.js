@@ -27,7 +27,7 @@ export default class extends Controller {
       group: "cards", animation: 120, delay: 150, delayOnTouchOnly: true, draggable: ".board-card", filter: "input", preventOnFilter: false,
       supportPointer: false, // a finger that scrolled would leave its card in hand: Sortable does not hear `pointercancel`
       forceFallback: matchMedia("(pointer: coarse)").matches, // what a finger drags to the edge scrolls the board
-      fallbackOnBody: true, scrollSensitivity: 60, scrollSpeed: 16,
+      fallbackOnBody: true, scrollSensitivity: 60, scrollSpeed: 10,
       onChoose: () => navigator.vibrate?.(10),
       onStart: () => { this.element.dataset.busy = "" },
       onEnd: (event) => this.dropped(event),

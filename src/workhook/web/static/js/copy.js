@@ -1,4 +1,5 @@
-// Copies a text to the clipboard, or that of the element that `from` names, and says so.
+// Copies a text to the clipboard, or that of the element that `from` names, and says so. Where the browser does not let
+// it, the text is shown, chosen, to be copied by hand.
 import { Controller } from "stimulus"
 
 export default class extends Controller {
@@ -7,10 +8,23 @@ export default class extends Controller {
 
   async copy() {
     const text = this.fromValue ? document.getElementById(this.fromValue).textContent : this.textValue
-    await navigator.clipboard.writeText(text)
+    try {
+      await navigator.clipboard.writeText(text)
+    } catch {
+      return this.show(text)
+    }
     const label = this.hasLabelTarget ? this.labelTarget : this.element
     const before = label.textContent
     label.textContent = this.doneValue
     setTimeout(() => { label.textContent = before }, 2000)
+  }
+
+  show(text) {
+    const field = this.element.parentElement.querySelector("[data-copied]") ?? document.createElement("textarea")
+    Object.assign(field, { value: text, readOnly: true, rows: 2 })
+    field.dataset.copied = ""
+    field.setAttribute("aria-label", this.element.textContent.trim())
+    this.element.after(field)
+    field.select()
   }
 }

@@ -3,6 +3,7 @@
 import { Controller } from "stimulus"
 import { isUnderWay } from "workhook/morphing"
 import { refresh } from "workhook/refresh"
+import { tellIfEnded } from "workhook/stale"
 
 const SOONEST_MS = 1000
 const LATEST_MS = 5000
@@ -44,7 +45,7 @@ export default class extends Controller {
     try {
       const response = await fetch(this.urlValue, { headers: { Accept: "text/plain" } })
       // Signed out, or deleted: asking on would not help.
-      if (!response.ok || response.redirected) return
+      if (!response.ok || response.redirected) return tellIfEnded()
       const mark = await response.text()
       if (this.asks && mark !== this.markValue && !isUnderWay()) {
         refresh()
