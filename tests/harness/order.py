@@ -19,6 +19,7 @@ SECONDS = Path(__file__).with_name("seconds.json")
 
 SHORT_S = 1.0  # units that take less are not written down
 USUAL_S = 0.1  # of a test in a unit that is not
+BROWSER_S = 3.0  # of one in a browser
 
 
 def unit(name: str) -> str:
@@ -37,7 +38,12 @@ def arrange(items: list[pytest.Item]) -> None:
     known: dict[str, float] = json.loads(SECONDS.read_text())
     units = {item: unit(item.nodeid) for item in items}
     numbers = Counter(units.values())
-    items.sort(key=lambda item: (-known.get(units[item], numbers[units[item]] * USUAL_S), units[item]))
+
+    def lasts(name: str) -> float:
+        each = BROWSER_S if name.startswith("tests/browser/") else USUAL_S
+        return known.get(name, numbers[name] * each)
+
+    items.sort(key=lambda item: (-lasts(units[item]), units[item]))
 
 
 class Recorder:
