@@ -62,8 +62,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """`-n auto`: six for two cores, which four leave idle a third of the time: tests wait for servers and clocks."""
-    return (os.cpu_count() or 1) * 3
+    """`-n auto`: four for two cores, which are busy with them: most of it are browsers. With six it takes no less."""
+    return (os.cpu_count() or 1) * 2
 
 
 @pytest.hookimpl(wrapper=True)

@@ -143,8 +143,10 @@ async def test_a_finger_that_has_scrolled_carries_a_card_to_the_last_column(
     await finger.move(high)
     await page.wait_for_function("scrollY > 0")
     await finger.up()
+    await page.evaluate(_STILL)
     card = page.locator(f"#{filled.tasks[2]}")
     await card.scroll_into_view_if_needed()
+    await page.evaluate(_STILL)
     await finger.down(card.locator(".card-facts"))
     await expect(card).to_have_class(re.compile("sortable-chosen"))
     await page.evaluate(_EDGES)
@@ -161,6 +163,16 @@ async def test_a_finger_that_has_scrolled_carries_a_card_to_the_last_column(
     await expect(filled.card(page, filled.tasks[2], 2)).to_be_visible()
     await expect(page.get_by_text("is number 1 in “Done” now.")).to_be_visible()
 
+
+# When the page has not moved for twenty frames: it scrolls on for a while after the finger.
+_STILL = """async () => {
+  const at = () => [scrollX, scrollY, document.querySelector('.board').scrollLeft].join()
+  for (let still = 0, before = at(); still < 20;) {
+    await new Promise(requestAnimationFrame)
+    still = at() === before ? still + 1 : 0
+    before = at()
+  }
+}"""
 
 # Two places at the right edge of the window, one a little below the other.
 _EDGES = """() => {
