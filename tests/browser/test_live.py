@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import httpx
 import pytest
 from playwright.async_api import Route, expect
 
@@ -25,12 +26,17 @@ async def _refuse(route: Route) -> None:
     await route.abort("internetdisconnected")
 
 
+def add_column(api: httpx.Client, team: Team) -> str:
+    """The address of its tasks."""
+    made = api.post(f"/api/v1/projects/{team.world.project_id}/columns", json={"title": "To do"})
+    return f"/api/v1/columns/{made.json()['column']['id']}/tasks"
+
+
 async def test_a_form_on_its_way_is_not_given_up_for_the_change_of_another(
     visit: Visits, server: Server, team: Team
 ) -> None:
     with server.client(team.owner.token) as api:
-        columns = f"/api/v1/projects/{team.world.project_id}/columns"
-        column = api.post(columns, json={"title": "To do"}).json()["column"]["id"]
+        tasks = add_column(api, team)
         page = await visit("/", team.member)
         await page.add_init_script(_EARS)
         await page.clock.install()
@@ -48,37 +54,35 @@ async def test_a_form_on_its_way_is_not_given_up_for_the_change_of_another(
         await page.keyboard.press("Enter")
         await expect(page.locator("form[aria-busy=true]")).to_be_attached()
         before = await page.evaluate("window.heard")
-        api.post(f"/api/v1/columns/{column}/tasks", json={"title": "From afar"}).raise_for_status()
+        api.post(tasks, json={"title": "From afar"}).raise_for_status()
         await page.wait_for_function("before => window.heard > before", arg=before)
         await page.clock.run_for(_GATHERED_MS)
         go_on.set()
         await expect(page.get_by_role("link", name="Slowly sent")).to_be_visible()
         await page.clock.run_for(_GATHERED_MS)
         await expect(page.get_by_role("link", name="From afar")).to_be_visible()
-        tasks = api.get(f"/api/v1/columns/{column}/tasks").json()["tasks"]
-        assert sorted(each["title"] for each in tasks) == ["From afar", "Slowly sent"]
+        there = api.get(tasks).json()["tasks"]
+        assert sorted(each["title"] for each in there) == ["From afar", "Slowly sent"]
 
 
 async def test_times_stay_those_of_the_reader_when_the_page_is_refreshed(
     visit: Visits, server: Server, team: Team
 ) -> None:
     with server.client(team.owner.token) as api:
-        columns = f"/api/v1/projects/{team.world.project_id}/columns"
-        column = api.post(columns, json={"title": "To do"}).json()["column"]["id"]
+        tasks = add_column(api, team)
         body = {"title": "Due", "deadline": "2031-05-06T12:00:00Z"}
-        api.post(f"/api/v1/columns/{column}/tasks", json=body).raise_for_status()
+        api.post(tasks, json=body).raise_for_status()
         page = await visit(f"/{team.world.full_name}", team.member)
         await expect(page.locator("[data-live-state=open]")).to_be_attached()
         await expect(page.locator(".board-card time")).to_have_text("6 May 2031")
-        api.post(f"/api/v1/columns/{column}/tasks", json={**body, "title": "From afar", "position": 0})
+        api.post(tasks, json={**body, "title": "From afar", "position": 0})
         await expect(page.get_by_role("link", name="From afar")).to_be_visible()
         await expect(page.locator(".board-card time")).to_have_text(["6 May 2031", "6 May 2031"])
 
 
 async def test_who_has_no_connection_is_told(visit: Visits, server: Server, team: Team) -> None:
     with server.client(team.owner.token) as api:
-        columns = f"/api/v1/projects/{team.world.project_id}/columns"
-        api.post(columns, json={"title": "To do"}).raise_for_status()
+        add_column(api, team)
     visit.expect_trouble("ERR_INTERNET_DISCONNECTED")
     visit.expect_trouble("Failed to fetch")
     page = await visit(f"/{team.world.full_name}", team.member)
@@ -104,9 +108,8 @@ async def test_who_writes_without_a_connection_is_told_where_they_look(
     visit: Visits, server: Server, team: Team, over: bool
 ) -> None:
     with server.client(team.owner.token) as api:
-        columns = f"/api/v1/projects/{team.world.project_id}/columns"
-        column = api.post(columns, json={"title": "To do"}).json()["column"]["id"]
-        task = api.post(f"/api/v1/columns/{column}/tasks", json={"title": "Tunnel"}).json()["task"]["id"]
+        tasks = add_column(api, team)
+        task = api.post(tasks, json={"title": "Tunnel"}).json()["task"]["id"]
     visit.expect_trouble("ERR_INTERNET_DISCONNECTED")
     visit.expect_trouble("Failed to fetch")
     base = f"/{team.world.full_name}"
@@ -129,8 +132,7 @@ async def test_who_writes_without_a_connection_is_told_where_they_look(
 async def test_a_page_that_cannot_be_had_leaves_this_one_as_it_is(visit: Visits, server: Server, team: Team) -> None:
     """The browser believes that it has a connection."""
     with server.client(team.owner.token) as api:
-        columns = f"/api/v1/projects/{team.world.project_id}/columns"
-        api.post(columns, json={"title": "To do"}).raise_for_status()
+        add_column(api, team)
     visit.expect_trouble("ERR_INTERNET_DISCONNECTED")
     visit.expect_trouble("Failed to fetch")
     page = await visit(f"/{team.world.full_name}", team.member)

@@ -96,7 +96,7 @@ def small_disk() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="workhook-disk-"))
     if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", folder]).returncode:
         folder.rmdir()
-        pytest.skip("needs the right to mount; the same failure by way of RLIMIT_FSIZE is tested without")
+        pytest.skip("a full disk needs the right to mount: NOT TESTED. A limit of the file's size is.")
     yield folder
     subprocess.run(["umount", "-l", folder], check=True)
     folder.rmdir()

@@ -55,7 +55,7 @@ def _has_ipv6() -> bool:
         return False
 
 
-@pytest.mark.skipif(not _has_ipv6(), reason="this machine has no ::1")
+@pytest.mark.skipif(not _has_ipv6(), reason="this machine has no ::1: NOT TESTED.")
 async def test_ipv6_is_reached(make_sender: MakeSender) -> None:
     async with receiver(forever(), host="::1") as there:
         outcome = await make_sender().send(there.url_for("[::1]"), PREPARED, insecure_ssl=False)

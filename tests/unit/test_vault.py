@@ -140,7 +140,7 @@ def test_the_file_is_replaced_in_one_step_for_the_owner_alone(tmp_path: Path) ->
     assert sorted(each.name for each in tmp_path.iterdir()) == ["elsewhere", KEY_FILE]
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away: NOT TESTED.")
 def test_the_file_stays_its_owners(tmp_path: Path) -> None:
     open_vault(tmp_path, None, make=True)
     os.chown(tmp_path / KEY_FILE, 4711, 4712)

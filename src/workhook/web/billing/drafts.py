@@ -102,7 +102,7 @@ async def show_details(visit: Visit) -> Answer:
     if invoice.status == "void":
         return visit.done(invoice_address(visit), gettext("The invoice is void. It stays as it is."))
     values = values_of(invoice)
-    return await _form_page(visit, access, BillingForm(values, digest(values)), invoice=invoice)
+    return await _form_page(visit, access, BillingForm(values, was=digest(values)), invoice=invoice)
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/edit")

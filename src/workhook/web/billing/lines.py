@@ -133,7 +133,7 @@ async def show_line(visit: Visit) -> Answer:
     if invoice.status != "draft" or index >= len(items):
         raise NotFound()
     item = items[index]
-    return await _line_page(visit, access, invoice, BillingForm(_values_of(item), line_digest(item)))
+    return await _line_page(visit, access, invoice, BillingForm(_values_of(item), was=line_digest(item)))
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/lines/{number}")

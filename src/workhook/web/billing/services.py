@@ -196,7 +196,7 @@ async def _service_page(
         "billing/service.html",
         status=status,
         service=service,
-        form=form or BillingForm(values, digest(values)),
+        form=form or BillingForm(values, was=digest(values)),
         price=price or BillingForm(blank),
         refusal=refusal,
         address=_address(visit, service.id),

@@ -6,8 +6,6 @@ import hashlib
 from collections.abc import Collection, Mapping
 from typing import Any
 
-import msgspec
-
 from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Problem
@@ -15,8 +13,8 @@ from workhook.http.calls import Answer
 from workhook.identity.queries import find_member_role
 from workhook.identity.schemas import Account
 from workhook.web.frame import navigation, paging
+from workhook.web.frame.forms import PageForm
 from workhook.web.frame.places import Visit
-from workhook.web.hooks.forms import faults_of
 from workhook.work.access import Access
 from workhook.work.invoices import api, printing, rules
 from workhook.work.invoices.rules import Item
@@ -33,27 +31,16 @@ class ChangedMeanwhile(Conflict):
         super().__init__("Somebody else has changed this meanwhile.", code="changed")
 
 
-class BillingForm(msgspec.Struct):
-    """The values of a form, what is wrong with them by field and as a whole, and what others made of them meanwhile.
+class BillingForm(PageForm):
+    """A form, and what others made of its values meanwhile.
 
     `was`: the digest of what the page shows as it is. `now`: by field, what stands there now where that is another
     value than the one that was typed; `is_gone`: what the form changes is not there any more.
     """
 
-    values: Mapping[str, str] = {}
     was: str = ""
-    faults: dict[str, str] = {}
-    problems: list[str] = []
     now: Mapping[str, str] = {}
     is_gone: bool = False
-
-    def value(self, name: str) -> str:
-        """Of a field; empty without one."""
-        return self.values.get(name, "")
-
-    def has(self, name: str) -> bool:
-        """Whether a box is ticked."""
-        return bool(self.values.get(name))
 
     @property
     def is_refused(self) -> bool:
@@ -62,10 +49,8 @@ class BillingForm(msgspec.Struct):
 
 def form_again(visit: Visit, problem: Problem, names: Collection[str]) -> BillingForm:
     """The form as it was sent, with what is wrong. `names`: the fields that the page has a place for faults at."""
-    form = BillingForm(visit.fields, visit.fields.get("was", ""))
-    form.faults, form.problems = faults_of(problem)
-    for name in [each for each in form.faults if each not in names]:
-        form.problems.append(form.faults.pop(name))
+    form = BillingForm(visit.fields, was=visit.fields.get("was", ""))
+    form.refuse(problem, names)
     return form
 
 
@@ -74,7 +59,7 @@ def changed_form(fields: Mapping[str, str], current: Mapping[str, str] | None) -
     if current is None:
         return BillingForm(fields, is_gone=True)
     now = {name: value for name, value in current.items() if name in fields and not _same(fields[name], value)}
-    return BillingForm(fields, digest(current), now=now)
+    return BillingForm(fields, was=digest(current), now=now)
 
 
 def is_late(fields: Mapping[str, str], current: Mapping[str, str]) -> bool:

@@ -42,18 +42,18 @@ async def home(call: Call) -> Answer:
 async def my_work(visit: Visit) -> Answer:
     """Show what somebody has to do."""
     reader, user, now = visit.database, visit.actor.user, now_ms()
-    (assigned, due, mentions), running, projects, invitations, (own, _) = await asyncio.gather(
+    (assigned, due, mentions, _), running, projects, invitations, (own, _) = await asyncio.gather(
         asyncio.gather(
             list_assigned(reader, user, TASKS_MAX + 1),
             list_due(reader, user, INVOICES_MAX + 1),
             list_mentions(reader, user, MENTIONS_MAX),
+            visit.load_timer(),
         ),
         timesheets.find_running(reader, user),
         list_newest(reader, visit.actor, limit=PROJECTS_MAX + 1),
         find_invitations(visit),
         members.list_own(reader, visit.actor, Page(ORGANIZATIONS_MAX)),
     )
-    await visit.load_timer()
     return visit.page(
         "home/my_work.html",
         tasks=[Due(each, urgency(each.deadline, is_completed=False, now=now)) for each in assigned[:TASKS_MAX]],

@@ -10,8 +10,6 @@ import base64
 import secrets
 from collections.abc import Callable, Mapping
 
-import msgspec
-
 from workhook.core.errors import Fault, Invalid, Problem
 from workhook.core.secrecy import Secretive
 from workhook.events.catalog import ANY_EVENT, CATALOG, CatalogEvent, HookTarget, valid_for
@@ -19,6 +17,7 @@ from workhook.hooks.bodies import HookChange, parse_hook
 from workhook.hooks.config_keys import MASK, STANDARD_SECRET_PREFIX, fault, require_standard_secret
 from workhook.hooks.records import Hook
 from workhook.http.calls import Call
+from workhook.web.frame.forms import PageForm, faults_of
 from workhook.web.frame.texts import gettext
 
 CONFIG = (
@@ -35,21 +34,14 @@ _CHECKBOX = "event."
 _SECRET_BYTES = 30  # 40 characters of base64 without padding
 
 
-class HookForm(Secretive, msgspec.Struct):
-    """The values of the form, and what is wrong with them: by field, and as a whole."""
+class HookForm(Secretive, PageForm):
+    """The form of a webhook, with what is chosen in it."""
 
-    values: dict[str, str]
     which: str = EVERYTHING
     events: frozenset[str] = frozenset()
     active: bool = True
     has_password: bool = False
     secret_kind: str = "make"  # noqa: S105  # a word of the form
-    faults: dict[str, str] = {}
-    problems: list[str] = []
-
-    def value(self, name: str) -> str:
-        """Of a field; empty without one."""
-        return self.values.get(name, "")
 
     @property
     def first_fault(self) -> str:
@@ -72,18 +64,19 @@ def form_of(hook: Hook) -> HookForm:
     values = {**hook.config, "content_type": hook.content_type}
     names = frozenset(hook.events)
     which = EVERYTHING if ANY_EVENT in names else PUSH_ONLY if names == {"push"} else CHOSEN
-    return HookForm(values, which, names, hook.active, hook.password is not None)
+    has_password = hook.password is not None
+    return HookForm(values, which=which, events=names, active=hook.active, has_password=has_password)
 
 
 def form_again(fields: Mapping[str, str], problem: Problem, hook: Hook | None = None) -> HookForm:
     """The form as it was sent, with what is wrong. What was typed as a secret or a password is not shown again."""
     form = HookForm(
         {name: fields.get(name, "") for name in CONFIG},
-        fields.get("which", CHOSEN),
-        frozenset(_chosen(fields)),
-        "active" in fields,
-        hook is not None and hook.password is not None,
-        fields.get("secret_kind", "make"),
+        which=fields.get("which", CHOSEN),
+        events=frozenset(_chosen(fields)),
+        active="active" in fields,
+        has_password=hook is not None and hook.password is not None,
+        secret_kind=fields.get("secret_kind", "make"),
     )
     by_field, form.problems = faults_of(problem)
     if hook is not None and "secret" in by_field:  # it is in a form of its own; here the style is what asks for another
@@ -98,21 +91,6 @@ def _typed_secrets(fields: Mapping[str, str]) -> list[str]:
     """The fields whose values a page does not show again."""
     own = fields.get("secret_kind") == "own" and bool(fields.get("secret"))  # only a new webhook's form has it
     return (["password"] if fields.get("password") else []) + (["secret"] if own else [])
-
-
-def faults_of(problem: Problem) -> tuple[dict[str, str], list[str]]:
-    """What is wrong, by field of the form, and what is about none of them."""
-    by_field, others = {}, []
-    for each in problem.faults:
-        if each.field is not None and each.field not in by_field:
-            by_field[each.field] = each.message or each.code
-        else:
-            others.append(each.message or each.code)
-    if not problem.faults:
-        others.append(problem.message)
-    elif by_field:
-        others.insert(0, gettext("Nothing was saved. Look at the fields that are marked."))
-    return by_field, others
 
 
 def parse(

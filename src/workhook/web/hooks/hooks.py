@@ -17,6 +17,7 @@ from workhook.http.calls import Answer
 from workhook.storage import Transaction
 from workhook.storage.pages import Page
 from workhook.web.frame.flash import Undo
+from workhook.web.frame.forms import faults_of
 from workhook.web.frame.places import Visit
 from workhook.web.frame.sessions import redirect
 from workhook.web.frame.texts import gettext, ngettext
@@ -192,7 +193,7 @@ async def change_secret(visit: Visit, site: HookSite) -> Answer:
             raise Invalid(faults=wrong)
         await _update_config(visit, _parse_config(visit, config))
     except Invalid as problem:
-        by_field, others = forms.faults_of(problem)
+        by_field, others = faults_of(problem)
         by_field.setdefault("secret", " ".join(others))
         form = forms.form_of(found)
         return await _hook_page(visit, site, found, form, status=422, secret_faults=by_field)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import msgspec
-
 from workhook.core.errors import Problem
 from workhook.identity.apps import manage_schemas as s
 from workhook.identity.apps.schemas import LEVELS, App
 from workhook.identity.policy import PERMISSIONS
+from workhook.web.frame.forms import PageForm
 from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import gettext, text
-from workhook.web.hooks import forms
 
 PERMISSION = "permission."
 """Before the permission, in the name of its field."""
@@ -36,30 +34,19 @@ class Permission(NamedTuple):
     levels: list[tuple[str, str]]
 
 
-class AppForm(msgspec.Struct):
-    """The values of the form, and what is wrong with them: by field, and as a whole."""
+class AppForm(PageForm):
+    """The form of an app, with what is chosen in it."""
 
-    values: dict[str, str] = {}
     device_flow: bool = False
     public: bool = False
     permissions: Mapping[str, str] = {}
-    faults: dict[str, str] = {}
-    problems: list[str] = []
-
-    def value(self, name: str) -> str:
-        """Of a field; empty without one."""
-        return self.values.get(name, "")
-
-    @property
-    def is_refused(self) -> bool:
-        return bool(self.faults or self.problems)
 
 
 def form_of(app: App) -> AppForm:
     """The form with what is stored."""
     values = {"name": app.name, "description": app.description or "", "homepage_url": app.homepage_url or ""}
     values["callback_urls"] = "\n".join(app.callback_urls)
-    return AppForm(values, app.device_flow, app.public, app.permissions)
+    return AppForm(values, device_flow=app.device_flow, public=app.public, permissions=app.permissions)
 
 
 def form_again(fields: Mapping[str, str], problem: Problem) -> AppForm:
@@ -67,10 +54,9 @@ def form_again(fields: Mapping[str, str], problem: Problem) -> AppForm:
     values = {name: fields.get(name, "") for name in _TEXTS}
     if "PRIVATE KEY" in values["public_key"]:
         values["public_key"] = ""
-    form = AppForm(values, "device_flow" in fields, "public" in fields, _permissions(fields))
-    form.faults, form.problems = forms.faults_of(problem)
-    for name in [each for each in form.faults if each not in _FIELDS]:
-        form.problems.append(form.faults.pop(name))
+    chosen = _permissions(fields)
+    form = AppForm(values, device_flow="device_flow" in fields, public="public" in fields, permissions=chosen)
+    form.refuse(problem, _FIELDS)
     return form
 
 

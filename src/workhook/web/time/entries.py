@@ -11,11 +11,12 @@ from workhook.http.calls import Answer
 from workhook.identity.context import Write
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.formats import duration, plain_amount
+from workhook.web.frame.forms import PageForm
 from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.sessions import safe_return_to
 from workhook.web.frame.texts import gettext, text
 from workhook.web.time.days import field_text, moment_text, read_duration, zone_name
-from workhook.web.time.forms import TimeForm, form_again, query_of, spent
+from workhook.web.time.forms import form_again, query_of, spent
 from workhook.web.time.own import own_page
 from workhook.web.time.week import open_tasks, week_page
 from workhook.work.access import Access
@@ -68,11 +69,11 @@ async def _create(visit: Visit, create: TimesheetCreate, done: str) -> Answer:
 async def show_entry(visit: Visit) -> Answer:
     """Show the form of an entry."""
     timesheet, access = await _find(visit)
-    return await _entry_page(visit, timesheet, access, TimeForm(), visit.query("return_to"))
+    return await _entry_page(visit, timesheet, access, PageForm(), visit.query("return_to"))
 
 
 async def _entry_page(
-    visit: Visit, timesheet: Timesheet, access: Access, form: TimeForm, return_to: str, *, status: int = 200
+    visit: Visit, timesheet: Timesheet, access: Access, form: PageForm, return_to: str, *, status: int = 200
 ) -> Answer:
     name = zone_name(visit)
     zone = zone_of(name)

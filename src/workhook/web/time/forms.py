@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from urllib.parse import parse_qsl
-
-import msgspec
 
 from workhook.core.errors import Fault, Invalid, Problem
 from workhook.web.frame.formats import typed_amount
+from workhook.web.frame.forms import PageForm
 from workhook.web.frame.places import AmountField, Visit
-from workhook.web.hooks.forms import faults_of
 from workhook.web.time.days import moment_text, read_duration, zone_name
 from workhook.work.timesheets.reports import zone_of
 from workhook.work.timesheets.schemas import TimesheetCreate
@@ -21,40 +18,18 @@ _FIELDS = {"start_time": "start", "end_time": "end"}
 _NAMES = ("task_id", "start", "end", "duration", "billable_rate", "notes")
 
 
-class TimeForm(msgspec.Struct):
-    """The values of a form, and what is wrong with them by field and as a whole."""
-
-    values: Mapping[str, str] = {}
-    faults: dict[str, str] = {}
-    problems: list[str] = []
-
-    def value(self, name: str, otherwise: str = "") -> str:
-        """Of a field; `otherwise` where the form was not sent."""
-        return self.values.get(name, otherwise)
-
-    def has(self, name: str) -> bool:
-        """Whether a box is ticked."""
-        return name in self.values
-
-    @property
-    def is_refused(self) -> bool:
-        return bool(self.faults or self.problems)
-
-
-def form_again(visit: Visit, problem: Problem) -> TimeForm:
+def form_again(visit: Visit, problem: Problem) -> PageForm:
     """The form as it was sent, with what is wrong."""
-    faults, problems = faults_of(problem)
-    by_name = {_FIELDS.get(name, name): message for name, message in faults.items()}
-    for name in [each for each in by_name if each not in _NAMES]:
-        problems.append(by_name.pop(name))
-    return TimeForm(visit.fields, by_name, problems)
+    form = PageForm(visit.fields)
+    form.refuse(problem, _NAMES, called=_FIELDS)
+    return form
 
 
-def form_like(last: LastRate | None) -> TimeForm:
+def form_like(last: LastRate | None) -> PageForm:
     """A new form: what an hour cost the last time, it costs again."""
     if last is None or not last.billable:
-        return TimeForm()
-    return TimeForm({"billable": "true", "billable_rate": typed_amount(last.billable_rate_minor)})
+        return PageForm()
+    return PageForm({"billable": "true", "billable_rate": typed_amount(last.billable_rate_minor)})
 
 
 def query_of(return_to: str) -> dict[str, str]:

@@ -14,11 +14,12 @@ from workhook.core.clock import HOUR_MS, now_ms
 from workhook.core.errors import Invalid
 from workhook.http.calls import Answer
 from workhook.identity.schemas import Repository
+from workhook.web.frame.forms import PageForm
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.sessions import safe_return_to
 from workhook.web.frame.texts import gettext
 from workhook.web.time.days import day_of, field_text, read_day, week_of, zone_name
-from workhook.web.time.forms import TimeForm, form_again, query_of, spent
+from workhook.web.time.forms import form_again, query_of, spent
 from workhook.web.time.grid import days_of, entries_of, grid_of
 from workhook.web.time.week import ENTRIES_MAX
 from workhook.work.tasks import actions
@@ -47,10 +48,10 @@ class TaskGroup(NamedTuple):
 @places.get(PATH)
 async def own_week(visit: Visit) -> Answer:
     """Show what the visitor has spent in a week, in whatever project."""
-    return await _page(visit, visit.query("week"), TimeForm())
+    return await _page(visit, visit.query("week"), PageForm())
 
 
-async def _page(visit: Visit, week: str, form: TimeForm, *, status: int = 200) -> Answer:
+async def _page(visit: Visit, week: str, form: PageForm, *, status: int = 200) -> Answer:
     """`form`: that for time that was spent."""
     name, now = zone_name(visit), now_ms()
     zone = zone_of(name)

@@ -10,9 +10,10 @@ from urllib.parse import urlencode
 from workhook.core.clock import HOUR_MS, now_ms
 from workhook.http.calls import Answer
 from workhook.storage import Reader
+from workhook.web.frame.forms import PageForm
 from workhook.web.frame.places import Places, Visit
 from workhook.web.time.days import day_of, field_text, read_day, week_of, zone_name
-from workhook.web.time.forms import TimeForm, form_like
+from workhook.web.time.forms import form_like
 from workhook.web.time.grid import By, days_of, entries_of, grid_of
 from workhook.work.access import Access
 from workhook.work.activity.editors import find_last_edits
@@ -40,7 +41,7 @@ async def week(visit: Visit) -> Answer:
 
 
 async def week_page(
-    visit: Visit, access: Access, wanted: Mapping[str, str], form: TimeForm, *, status: int = 200
+    visit: Visit, access: Access, wanted: Mapping[str, str], form: PageForm, *, status: int = 200
 ) -> Answer:
     """`wanted`: the filters of the page. `form`: that for time that was spent."""
     name, now = zone_name(visit), now_ms()

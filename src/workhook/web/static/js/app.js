@@ -13,6 +13,7 @@ import Submit from "workhook/submit"
 import Timer from "workhook/timer"
 import Toast from "workhook/toast"
 import When from "workhook/when"
+import { forget, tell } from "workhook/messages"
 import { protectWhatIsInUse } from "workhook/morphing"
 import "workhook/once"
 
@@ -57,18 +58,9 @@ document.addEventListener("click", (event) => {
   around.querySelector("summary").focus()
 })
 
-// Without a connection a form would do nothing, and a link lead to an empty page of the browser. What lies over the page
-// has its own place for messages.
-function tellUnreachable() {
-  const told = document.getElementById("unreachable")
-  const place = document.querySelector("dialog[open] .toasts") ?? document.querySelector(".toasts")
-  if (!told || !place || place.querySelector("[data-unreachable]")) return
-  const toast = told.content.firstElementChild.cloneNode(true)
-  toast.dataset.unreachable = ""
-  place.append(toast)
-}
+// Without a connection a form would do nothing, and a link lead to an empty page of the browser.
 document.addEventListener("turbo:fetch-request-error", (event) => {
-  tellUnreachable()
+  tell("unreachable")
   if (event.target !== document.documentElement) return // a form or a frame
   event.preventDefault() // Turbo would let the browser load the page
   Turbo.session.navigator.currentVisit?.fail()
@@ -76,14 +68,11 @@ document.addEventListener("turbo:fetch-request-error", (event) => {
 document.addEventListener("turbo:before-visit", (event) => {
   if (navigator.onLine) return
   event.preventDefault()
-  tellUnreachable()
+  tell("unreachable")
 })
 
 // A message is about the last thing that was done.
-function forget(messages) {
-  for (const each of document.querySelectorAll(messages)) each.remove()
-}
-document.addEventListener("turbo:before-fetch-response", () => forget("[data-unreachable]"))
+document.addEventListener("turbo:before-fetch-response", () => forget("[data-told=unreachable]"))
 document.addEventListener("turbo:submit-start", () => forget(".toast.bad"))
 document.addEventListener("turbo:submit-end", () => forget(".toast:not(.bad)"))
 loadControllers()

@@ -1,6 +1,7 @@
 // A message that the session has ended. What was typed is still in the page: whoever signs in again, in another tab,
 // comes back and sends it. The forms get the key of the new session, if the same person has it.
 import { Controller } from "stimulus"
+import { tell } from "workhook/messages"
 
 // The page of this address as it is now, or null where nobody is signed in.
 async function pageNow() {
@@ -35,7 +36,5 @@ export default class extends Controller {
 
 // For a page that follows what happens, and is not told any more.
 export async function tellIfEnded() {
-  const place = document.querySelector("dialog[open] .toasts") ?? document.querySelector(".toasts")
-  if (!place || place.querySelector("[data-controller~=stale]") || (await pageNow())) return
-  place.append(document.getElementById("ended").content.firstElementChild.cloneNode(true))
+  if (!(await pageNow())) tell("ended")
 }
