@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Sequence
 from typing import Annotated
@@ -67,11 +68,9 @@ async def audit_log(visit: Visit) -> Answer:
     cursor = visit.call.query_integer("cursor", 0, low=0, high=2**53)
     try:
         chosen = _chosen(visit)
-        selection = _selection(place, chosen)
+        selection = await _select(visit, place, chosen)
     except Invalid as problem:
         return await _page(visit, place, AuditFilter(**_given(visit)), [], faults=problem.reasons)
-    if named := await _login_of(visit, place, chosen.actor):
-        selection = msgspec.structs.replace(selection, actor=key_of(named))
     rows = await audit_queries.read(visit.database, selection, beyond=cursor or None, limit=ROWS + 1)
     more = paging.with_query(visit, cursor=str(rows[ROWS - 1]["id"])) if len(rows) > ROWS else None
     return await _page(visit, place, chosen, rows[:ROWS], more=more, begins=not cursor)
@@ -88,9 +87,12 @@ async def _page(
     faults: Sequence[str] = (),
 ) -> Answer:
     ids = {row["actor_id"] for row in rows} - {None}
-    people = await belonging_to(visit.database, place.account.id, ids)
-    actions = await audit_queries.actions_of(visit.database, place.account.id)
-    members, _ = await list_people(visit.database, place.account.id, SUGGESTED)
+    reader, account_id = visit.database, place.account.id
+    people, actions, (members, _) = await asyncio.gather(
+        belonging_to(reader, account_id, ids),
+        audit_queries.actions_of(reader, account_id),
+        list_people(reader, account_id, SUGGESTED),
+    )
     return visit.page(
         "audit/entries.html",
         status=422 if faults else 200,
@@ -111,10 +113,7 @@ async def _page(
 async def export(visit: Visit) -> Answer:
     """Download all entries that fit the filters, a line of JSON each."""
     place = await visit.organization("audit_log.read")
-    chosen = _chosen(visit)
-    selection = _selection(place, chosen)
-    if named := await _login_of(visit, place, chosen.actor):
-        selection = msgspec.structs.replace(selection, actor=key_of(named))
+    selection = await _select(visit, place, _chosen(visit))
     if not await audit_queries.read(visit.database, selection, limit=1):
         return visit.done(f"/{place.account.login}/audit{paging.with_query(visit, cursor=None)}", _nothing())
     headers = {
@@ -133,6 +132,13 @@ def _given(visit: Visit) -> dict[str, str]:
 def _chosen(visit: Visit) -> AuditFilter:
     """Raises `Invalid`."""
     return parameters.gather(AuditFilter, {name: [value] for name, value in _given(visit).items()}, {})
+
+
+async def _select(visit: Visit, place: Organization, chosen: AuditFilter) -> Selection:
+    """Raises `Invalid`."""
+    found = _selection(place, chosen)
+    named = await _login_of(visit, place, chosen.actor)
+    return msgspec.structs.replace(found, actor=key_of(named)) if named else found
 
 
 def _selection(place: Organization, chosen: AuditFilter) -> Selection:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import msgspec
@@ -53,13 +54,17 @@ async def deliveries(visit: Visit, site: HookSite) -> Answer:
     now = now_ms()
     ids = [each.id for each in rows.items]
     own, common = catalogue(site.owner.target)
+    tests, old, waiting, running = await asyncio.gather(
+        trials.among(visit.database, hook.id, ids),
+        dispatch_states.repeated(visit.database, hook.id, ids),
+        health.waiting(visit.database, hook),
+        redelivery_jobs.find_running(visit.database, hook.id),
+    )
     return await hook_page(
         visit, "hooks/deliveries.html", site, hook, status=422 if chosen.faults else 200, chosen=chosen, rows=rows,
         states=states(), events=list(CATALOG), charts=charts, outcomes=outcomes, mark=mark, first=cursor is None,
-        tests=await trials.among(visit.database, hook.id, ids), now=now, utc=to_seconds_text(now)[11:16],
-        old=await dispatch_states.repeated(visit.database, hook.id, ids), limit_s=_limit_s(visit), own=own,
-        common=common, test_event=visit.query("test"), waiting=await health.waiting(visit.database, hook),
-        running=await redelivery_jobs.find_running(visit.database, hook.id),
+        tests=tests, now=now, utc=to_seconds_text(now)[11:16], old=old, limit_s=_limit_s(visit), own=own,
+        common=common, test_event=visit.query("test"), waiting=waiting, running=running,
     )  # fmt: skip
 
 

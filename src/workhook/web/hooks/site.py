@@ -117,7 +117,8 @@ async def hook_page(
     visit: Visit, template: str, site: HookSite, hook: Hook, *, status: int = 200, **values: Any
 ) -> Answer:
     """A page of one webhook, which says at its top why it is off."""
-    reason = await health.off_reason(visit.database, hook)
+    its = values.get("health")  # which has read it
+    reason = its.off_reason if its else await health.off_reason(visit.database, hook)
     return visit.page(template, status=status, site=site, hook=hook, off_reason=reason, **values)
 
 
