@@ -103,9 +103,10 @@ async def test_who_has_no_connection_is_told(visit: Visits, server: Server, team
     await expect(told).to_have_count(0)
 
 
+@pytest.mark.parametrize("phone", [False, True], ids=["desk", "telephone"])
 @pytest.mark.parametrize("over", [False, True], ids=["page", "over-the-board"])
 async def test_who_writes_without_a_connection_is_told_where_they_look(
-    visit: Visits, server: Server, team: Team, over: bool
+    visit: Visits, server: Server, team: Team, over: bool, phone: bool
 ) -> None:
     with server.client(team.owner.token) as api:
         tasks = add_column(api, team)
@@ -113,7 +114,7 @@ async def test_who_writes_without_a_connection_is_told_where_they_look(
     visit.expect_trouble("ERR_INTERNET_DISCONNECTED")
     visit.expect_trouble("Failed to fetch")
     base = f"/{team.world.full_name}"
-    page = await visit(base if over else f"{base}/tasks/{task}", team.member)
+    page = await visit(base if over else f"{base}/tasks/{task}", team.member, width=360 if phone else 1440)
     if over:
         await page.get_by_role("link", name="Tunnel").click()
     comment = page.get_by_label("Add a comment")
