@@ -20,7 +20,7 @@ install-dev:
 
 # Many processes import the same modules: without compiled ones that would be most of what they do.
 test: export PYTHONDONTWRITEBYTECODE =
-test: git install-dev ## run every test (ARGS="-k hooks" …)
+test: git install-dev ## run every test, each file on one of the two databases (TESTS=whole: on both; ARGS="-k hooks" …)
 	@exec $(BIN)/pytest -n auto --dist loadfile $(ARGS)
 
 test-deep: ## run every test with ten times the examples, rounds and crashes where there is no end of them

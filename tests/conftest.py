@@ -17,7 +17,6 @@ from scripts import statement_rules
 from tests.harness import order
 from tests.harness.beside import Beside, opened
 from tests.harness.databases import Databases, begin_run, close_databases, databases, end_run, new_folder
-from tests.harness.depth import DEEP
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server, SharedServer
 from tests.harness.world import World
@@ -79,10 +78,13 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not DEEP:
-        left_out = {each for each in items if each.get_closest_marker("one_database") and order.on_postgresql(each)}
-        config.hook.pytest_deselected(items=list(left_out))
-        items[:] = [each for each in items if each not in left_out]
+    left_out = {
+        each
+        for each in items
+        if order.is_left_out(each.nodeid, one_database=each.get_closest_marker("one_database") is not None)
+    }
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [each for each in items if each not in left_out]
     if config.getoption("dist", "no") == "loadfile" or "PYTEST_XDIST_WORKER" in os.environ:
         order.arrange(items)
 

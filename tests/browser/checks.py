@@ -13,8 +13,9 @@ from playwright.async_api import Page
 from tests.node_tools import ensure_node_modules
 
 PICTURES = "TESTS_PICTURES"  # the variable that names a folder for the pictures
-_ROOT = Path(__file__).parents[2]
 _TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+_OPTIONS = {"rules": {"target-size": {"enabled": True}}, "preload": False}  # no rule of ours needs its files again
+_OF_COLOURS = ["color-contrast", "link-in-text-block"]  # what differs from one scheme to the other
 
 
 # Turbo marks the page with `aria-busy` while it loads another: then axe looks again, at the one that stays.
@@ -29,16 +30,28 @@ _LOOK = """async options => {
 }"""
 
 
+_MEDIA = """() => [
+  matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light',
+  matchMedia('(prefers-reduced-motion: reduce)').matches ? 'reduce' : 'no-preference',
+]"""
+
+
 async def accessible(page: Page) -> None:
-    """Fail for each violation of WCAG 2.2 AA that axe finds in the page as it is now.
+    """Fail for each violation of WCAG 2.2 AA that axe finds in the page as it is now, in light and in dark.
 
     What Playwright evaluates is not subject to the page's policy, so that stays in force for the page's own scripts.
     """
-    await page.evaluate(_axe())
-    options = {"runOnly": {"type": "tag", "values": _TAGS}, "rules": {"target-size": {"enabled": True}}}
-    found = await page.evaluate(_LOOK, options)
+    if not await page.evaluate("'axe' in window"):
+        await page.evaluate(_axe())
+    found = await page.evaluate(_LOOK, {**_OPTIONS, "runOnly": {"type": "tag", "values": _TAGS}})
     assert found["passes"], "axe looked at nothing"
+    scheme, motion = await page.evaluate(_MEDIA)
+    # Colours would still change while axe looks, if anything could move.
+    await page.emulate_media(color_scheme="light" if scheme == "dark" else "dark", reduced_motion="reduce")
+    other = await page.evaluate(_LOOK, {"runOnly": {"type": "rule", "values": _OF_COLOURS}})
+    await page.emulate_media(color_scheme=scheme, reduced_motion=motion)
     lines = [line for violation in found["violations"] for line in _told(violation)]
+    lines += [f"in the other scheme: {line}" for violation in other["violations"] for line in _told(violation)]
     assert not lines, f"{page.url} is not accessible:\n" + "\n".join(lines)
 
 
@@ -137,12 +150,14 @@ async def keyboard(page: Page) -> list[str]:
     return [stops[number] for number in order]
 
 
-async def picture(page: Page, name: str) -> Path:
-    """The whole page, in the folder of the run's pictures: `NAME-WIDTH-SCHEME.png`."""
+async def picture(page: Page, name: str) -> Path | None:
+    """The whole page, if somebody asks for pictures: `NAME-WIDTH-SCHEME.png` in the folder of `TESTS_PICTURES`."""
+    folder = os.environ.get(PICTURES)
+    if not folder:
+        return None
     assert page.viewport_size is not None
-    dark = await page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
-    folder = Path(os.environ.get(PICTURES) or _ROOT / "build" / "pictures")
-    path = folder / f"{name}-{page.viewport_size['width']}-{'dark' if dark else 'light'}.png"
+    scheme, _ = await page.evaluate(_MEDIA)
+    path = Path(folder) / f"{name}-{page.viewport_size['width']}-{scheme}.png"
     await page.screenshot(path=path, full_page=True, animations="disabled")
     return path
 

@@ -20,6 +20,7 @@ from tests.harness.server import Server
 from tests.node_tools import ensure_node_modules
 
 ROOT = Path(__file__).parents[2]
+DARK_PALE = "<style>@media (prefers-color-scheme: dark) { p { color: #ddd } }</style><p>pale in the dark"
 POLICY = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' http://elsewhere.invalid"
 
 
@@ -94,6 +95,7 @@ async def test_expected_trouble_has_to_come(new_visit: Callable[[], Visits]) -> 
     [
         (accessible, "<input>", "label"),
         (accessible, "<p style='color: #aaa; background: #fff'>pale", "color-contrast"),
+        (accessible, DARK_PALE, "in the other scheme: color-contrast"),
         (accessible, 2 * "<button aria-label=a style='width: 9px; height: 9px; padding: 0'></button>", "target-size"),
         (fits, "<p style='width: 500px'>wide", "is 508 px wide in a window of 360"),
         (keyboard, "<button style='outline: none'>a</button>", "does not look other with the focus"),
@@ -127,6 +129,7 @@ async def test_a_page_is_measured_and_pictured(visit: Visits, tmp_path: Path, mo
     assert measured.requests >= 2
     monkeypatch.setenv(PICTURES, str(tmp_path / "pictures"))
     path = await picture(page, "made-up")
+    assert path is not None
     assert path == tmp_path / "pictures" / "made-up-1440-dark.png"
     assert path.read_bytes().startswith(b"\x89PNG")
 

@@ -1,12 +1,28 @@
-"""How much of what has no end is tried: `make test`, or `make test-deep`, which sets `TESTS=deep`."""
+"""How much is tried. The variable `TESTS` says it:
+
+- `usual` (also without it): `make test`. What runs on both databases runs on one of them, each file on the same.
+- `whole`: `.ci/run`. The same on both databases.
+- `deep`: `make test-deep`. `whole`, with ten times as much of what has no end, and each test on both databases.
+"""
 
 from __future__ import annotations
 
 import os
+import zlib
 
-DEEP = os.environ.get("TESTS") == "deep"
+DEPTHS = ("usual", "whole", "deep")
+DEPTH = os.environ.get("TESTS") or "usual"
+if DEPTH not in DEPTHS:
+    raise SystemExit(f"TESTS is {DEPTH}; it can be one of: {', '.join(DEPTHS)}")
+
+DEEP = DEPTH == "deep"
 
 
 def deep(usual: int, thorough: int) -> int:
     """A number of examples, rounds or events."""
     return thorough if DEEP else usual
+
+
+def usual_database(file: str) -> str:
+    """Of a file of tests (its path from the root): `sqlite` or `postgresql`. About as many have one as the other."""
+    return ("sqlite", "postgresql")[zlib.crc32(file.encode()) % 2]

@@ -14,8 +14,13 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # it has no types
 
+from tests.harness.depth import DEPTH, usual_database
+
 ROOT = Path(__file__).parents[2]
 SECONDS = Path(__file__).with_name("seconds.json")
+
+# What is tested there is the databases themselves: it always runs on both.
+OF_DATABASES = ("tests/storage/", "tests/plans/", "tests/migrations/", "tests/crash/")
 
 SHORT_S = 1.0  # units that take less are not written down
 USUAL_S = 0.1  # of a test in a unit that is not
@@ -29,8 +34,17 @@ def unit(name: str) -> str:
     return f"{file} {database[1]}" if database else file
 
 
-def on_postgresql(item: pytest.Item) -> bool:
-    return unit(item.nodeid).endswith(" postgresql")
+def is_left_out(name: str, *, one_database: bool = False, depth: str = DEPTH) -> bool:
+    """Whether the test of this name is left out on its database, because it is run on the other: see `harness.depth`.
+
+    `one_database`: it has the mark.
+    """
+    file, _, database = unit(name).partition(" ")
+    if depth == "deep" or not database:
+        return False
+    if one_database:
+        return database != "sqlite"
+    return depth == "usual" and not file.startswith(OF_DATABASES) and database != usual_database(file)
 
 
 def arrange(items: list[pytest.Item]) -> None:

@@ -1,0 +1,47 @@
+"""Which tests run on which database: `tests.harness.order`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.harness.depth import DEPTHS, usual_database
+from tests.harness.order import is_left_out
+
+ROOT = Path(__file__).parents[2]
+DATABASES = ("sqlite", "postgresql")
+FILES = [str(each.relative_to(ROOT)) for each in sorted(ROOT.glob("tests/*/**/test_*.py"))]
+
+
+def databases_of(file: str, depth: str, *, one_database: bool = False) -> list[str]:
+    names = {each: f"{file}::test_it[{each}-more]" for each in DATABASES}
+    return [each for each in DATABASES if not is_left_out(names[each], one_database=one_database, depth=depth)]
+
+
+def test_the_usual_run_takes_one_database_for_each_file_and_both_equally_often() -> None:
+    chosen = {each: databases_of(each, "usual") for each in FILES if each.startswith(("tests/api/", "tests/work/"))}
+    assert all(found == [usual_database(file)] for file, found in chosen.items())
+    numbers = Counter(found[0] for found in chosen.values())
+    assert min(numbers[each] for each in DATABASES) > len(chosen) / 3, numbers
+
+
+def test_what_is_about_databases_always_meets_both() -> None:
+    found = [databases_of(each, "usual") for each in FILES if each.startswith(("tests/storage/", "tests/crash/"))]
+    assert found
+    assert all(each == list(DATABASES) for each in found)
+
+
+def test_the_whole_run_takes_both() -> None:
+    assert all(databases_of(each, "whole") == list(DATABASES) for each in FILES)
+
+
+def test_only_the_deep_run_takes_both_where_the_database_does_not_matter() -> None:
+    found = {depth: databases_of("tests/web/test_places.py", depth, one_database=True) for depth in DEPTHS}
+    assert found == {"usual": ["sqlite"], "whole": ["sqlite"], "deep": list(DATABASES)}
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_what_has_no_database_is_never_left_out(depth: str) -> None:
+    assert not is_left_out("tests/unit/test_order.py::test_it", depth=depth)
