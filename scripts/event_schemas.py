@@ -32,9 +32,11 @@ from workhook.work.checkouts.schemas import ServiceCheckoutShape
 from workhook.work.clients.schemas import Client
 from workhook.work.columns.schemas import Column
 from workhook.work.comments.schemas import FileComment, Reply, TaskComment
+from workhook.work.credit_notes.schemas import CreditNote
 from workhook.work.credits.schemas import TaskCredit
 from workhook.work.files.schemas import File, Folder
 from workhook.work.invoices.schemas import Invoice
+from workhook.work.payments.schemas import Payment
 from workhook.work.people import PersonShape
 from workhook.work.projects.schemas import Project
 from workhook.work.services.schemas import Service
@@ -44,12 +46,14 @@ from workhook.work.timesheets.schemas import TimesheetShape
 RECORDS: dict[str, type[msgspec.Struct]] = {
     "client": Client,
     "column": Column,
+    "credit_note": CreditNote,
     "file": File,
     "file_comment": FileComment,
     "file_comment_reply": Reply,
     "folder": Folder,
     "invoice": Invoice,
     "member": PersonShape,
+    "payment": Payment,
     "project": Project,
     "service": Service,
     "service_checkout": ServiceCheckoutShape,
@@ -58,7 +62,7 @@ RECORDS: dict[str, type[msgspec.Struct]] = {
     "task_credit": TaskCredit,
     "timesheet": TimesheetShape,
 }
-"""The record that each event carries, by the name of the event."""
+"""The records that events carry: that of an event by its name, and those beside it."""
 
 _SIMPLE: dict[Any, Schema] = {str: TEXT, bool: FLAG, int: COUNT, float: AMOUNT, int | float: AMOUNT}
 

@@ -84,7 +84,10 @@ _REPORTS = (
 )
 _INVOICES = (
     Row("list_invoices"),
-    *(Row("list_invoices", {"status": each}) for each in ("draft", "paid", "sent", "void")),
+    *(
+        Row("list_invoices", {"status": each})
+        for each in ("draft", "paid", "partially_paid", "sent", "credited", "void")
+    ),
     Row("list_invoices", {"overdue": "true"}),
     Row("list_invoices", {"overdue": "false"}),
     Row("list_invoices", {"status": "sent", "overdue": "true"}),

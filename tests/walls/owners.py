@@ -118,6 +118,9 @@ OWNERS: dict[str, Rule] = {
     # Of the place that invites, whoever is invited: theirs it becomes when they accept.
     "invitations": _columns("account_id"),
     "invoice_numbers": _columns("account_id"),
+    "credit_note_numbers": _columns("account_id"),
+    "credit_notes": _through(_repository, also=("account_id",)),
+    "payments": _through(_repository),
     "invoices": _through(_repository, also=("account_id",)),
     "key_check": _nobody,
     "lanes": _through(("hook_id", "hooks")),

@@ -102,6 +102,15 @@ class Scene:
             self.owner.post(f"/invoices/{invoice_id}/{step}")
         return invoice_id
 
+    def payment(self) -> str:
+        """Of a part of an invoice."""
+        return str(self._made("payment", f"/invoices/{self.invoice('send')}/payments", json={"amount": 1}))
+
+    def credit_note(self) -> str:
+        """Of a part of an invoice."""
+        body = {"total": 1, "reason": "Late"}
+        return str(self._made("credit_note", f"/invoices/{self.invoice('send')}/credit_notes", json=body))
+
     def client(self) -> str:
         return str(self._made("client", f"{self.project_path}/clients", json={"email": self.new_email()}))
 

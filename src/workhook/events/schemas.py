@@ -145,7 +145,11 @@ HOOK = record(
 
 RESOURCES: dict[str, Schema] = {**json.decode(RESOURCES_FILE.read_bytes()), "hook": HOOK}
 """The record that each of Workhook's own events carries, as the API shows it: every field is always present, null while
-it is unset. The key is the name of the event, which is also the name of the record in its payload."""
+it is unset. The key is the name of the event, which is also the name of the record in its payload; or it is the name of
+a record that events carry beside it."""
+
+_BESIDE = {"invoice": ("payment", "credit_note")}
+"""What an event carries besides where it tells of one."""
 
 
 def _document(title: str, body: Schema) -> Schema:
@@ -153,19 +157,23 @@ def _document(title: str, body: Schema) -> Schema:
 
 
 def own_event(name: str, actions: Sequence[str]) -> Schema:
-    """The payload of Workhook's own event `name`: `{action, NOUN, changes?, repository, organization, sender}`."""
+    """The payload of Workhook's own event `name`: `{action, NOUN, changes?, repository, organization, sender}`.
+
+    Beside the noun it may have what `_BESIDE` says.
+    """
+    beside = _BESIDE.get(name, ())
     lacks_repository = name in _MAY_LACK_REPOSITORY
     body = record(
         {
             "action": one_of(*actions),
-            name: RESOURCES[name],
+            **{each: RESOURCES[each] for each in (name, *beside)},
             "changes": CHANGES,
             "repository": nullable(REPOSITORY) if lacks_repository else REPOSITORY,
             "organization": ORGANIZATION,
             "sender": SENDER,
         },
         # A user's own project is in no organization.
-        optional=("changes", "organization", "repository") if lacks_repository else ("changes", "organization"),
+        optional=(*beside, "changes", "organization", *(("repository",) if lacks_repository else ())),
     )
     return _document(name, body | _EDITED_HAS_CHANGES if "edited" in actions else body)
 

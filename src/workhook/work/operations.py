@@ -8,11 +8,13 @@ from workhook.work.checkouts import api as service_checkouts
 from workhook.work.clients import api as clients
 from workhook.work.columns import api as columns
 from workhook.work.comments import api as comments
+from workhook.work.credit_notes import api as credit_notes
 from workhook.work.credits import api as task_credits
 from workhook.work.files import api as files
 from workhook.work.imports.plan import import_links as _import_links  # noqa: F401  # a table, without routes
 from workhook.work.invoices import api as invoices
 from workhook.work.members import api as members
+from workhook.work.payments import api as payments
 from workhook.work.projects import api as projects
 from workhook.work.projects import trash
 from workhook.work.quota import api as quota
@@ -24,7 +26,7 @@ from workhook.work.timesheets import reports as timesheet_reports
 
 _APIS = (
     projects, trash, members, quota, clients, columns, tasks, activity, files, comments, search, services,
-    service_checkouts, task_credits, invoices, timesheets, timesheet_reports,
+    service_checkouts, task_credits, invoices, payments, credit_notes, timesheets, timesheet_reports,
 )  # fmt: skip
 OPERATIONS: tuple[Operation, ...] = tuple(operation for api in _APIS for operation in api.routes)
 """Every route of the work API."""

@@ -18,13 +18,14 @@ Changes = Mapping[str, Mapping[str, object]]
 
 class RecordEvent(msgspec.Struct, frozen=True):
     """What happened to a record. `place`, the project or account that it belongs to, and `record` are as they are after
-    the change."""
+    the change. `beside`: other records that the event has, by their names there."""
 
     place: Repository | Account
     noun: str
     action: str
     record: msgspec.Struct
     changes: Changes | None = None
+    beside: Mapping[str, msgspec.Struct] | None = None
 
 
 async def publish_event(
@@ -35,14 +36,15 @@ async def publish_event(
     record: msgspec.Struct,
     *,
     changes: Changes | None = None,
+    beside: Mapping[str, msgspec.Struct] | None = None,
 ) -> None:
-    """Append `{action, NOUN: record, changes?, repository?, organization?, sender}`.
+    """Append `{action, NOUN: record, …beside, changes?, repository?, organization?, sender}`.
 
     It reaches the webhooks of the repository and of its organization; an event of an account has no repository and
     reaches the organization's own. A user's own project has no `organization`. The sender is null where Workhook acts
     by itself.
     """
-    outbox.add(write.tx, [_draft(write, RecordEvent(place, noun, action, record, changes))])
+    outbox.add(write.tx, [_draft(write, RecordEvent(place, noun, action, record, changes, beside))])
 
 
 async def publish_events(write: Write, happened: Sequence[RecordEvent]) -> None:
@@ -81,7 +83,7 @@ def _draft(write: Write, event: RecordEvent) -> Draft:
     actor = write.caller
     repository = event.place if isinstance(event.place, Repository) else None
     account = event.place.owner if isinstance(event.place, Repository) else event.place
-    payload: dict[str, object] = {"action": event.action, event.noun: event.record}
+    payload: dict[str, object] = {"action": event.action, event.noun: event.record, **(event.beside or {})}
     if event.changes is not None:
         payload["changes"] = event.changes
     if repository is not None:

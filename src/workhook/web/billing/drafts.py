@@ -26,7 +26,7 @@ from workhook.web.frame.formats import day, number
 from workhook.web.frame.places import PercentField, Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.access import Access
-from workhook.work.invoices import api, presets
+from workhook.work.invoices import api, changing, presets
 from workhook.work.invoices.schemas import Invoice, InvoiceCreate, InvoiceEdit, percent_of
 
 S = TypeVar("S", bound=InvoiceCreate)
@@ -124,7 +124,7 @@ async def save_details(visit: Visit) -> Answer:
 
 async def _save(visit: Visit, write: Write, invoice_id: str, edit: InvoiceEdit) -> None:
     """Raises `ChangedMeanwhile` where somebody else did, and whatever the action raises."""
-    _, current = await api.lock_invoice(write, invoice_id)
+    _, current = await changing.lock_invoice(write, invoice_id)
     late = is_late(visit.fields, values_of(current))
     if late and current.status == "draft":
         raise ChangedMeanwhile

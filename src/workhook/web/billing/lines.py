@@ -28,7 +28,7 @@ from workhook.web.frame.formats import number, typed_amount
 from workhook.web.frame.places import AmountField, NumberField, Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.access import Access
-from workhook.work.invoices import api, drafting, rules
+from workhook.work.invoices import api, changing, drafting, rules
 from workhook.work.invoices.rules import Item
 from workhook.work.invoices.schemas import ITEMS_MAX, Invoice, InvoiceEdit, InvoiceItemInput
 
@@ -95,7 +95,7 @@ async def add_line(visit: Visit) -> Answer:
     position = visit.fields.get("position", "")
 
     async def add(write: Write, line: InvoiceItemInput) -> None:
-        _, current = await api.lock_invoice(write, invoice.id)
+        _, current = await changing.lock_invoice(write, invoice.id)
         items: list[Item | InvoiceItemInput] = [*rules.items_of(current.items)]
         place = int(position) if position.isascii() and position.isdigit() else len(items)
         items.insert(place, line)
@@ -116,7 +116,7 @@ async def add_time(visit: Visit) -> Answer:
     access, invoice = await invoice_at(visit)
 
     async def add(write: Write) -> None:
-        _, current = await api.lock_invoice(write, invoice.id)
+        _, current = await changing.lock_invoice(write, invoice.id)
         await _write_times(write, access, current, added=visit.fields.get("timesheet_id", ""))
 
     await visit.change(add)
@@ -143,7 +143,7 @@ async def save_line(visit: Visit) -> Answer:
     index, was = _number_of(visit), visit.fields.get("was", "")
 
     async def save(write: Write, line: InvoiceItemInput) -> None:
-        _, current = await api.lock_invoice(write, invoice.id)
+        _, current = await changing.lock_invoice(write, invoice.id)
         items: list[Item | InvoiceItemInput] = [*rules.items_of(current.items)]
         if not was:
             items.append(line)
@@ -189,7 +189,7 @@ async def remove_line(visit: Visit) -> Answer:
     index, was = _number_of(visit), visit.fields.get("was", "")
 
     async def remove(write: Write) -> tuple[int, Item]:
-        _, current = await api.lock_invoice(write, invoice.id)
+        _, current = await changing.lock_invoice(write, invoice.id)
         items = [*rules.items_of(current.items)]
         place = _find(items, index, was)
         gone = items.pop(place)

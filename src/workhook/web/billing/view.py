@@ -16,7 +16,7 @@ from workhook.web.frame import navigation, paging
 from workhook.web.frame.forms import PageForm
 from workhook.web.frame.places import Visit
 from workhook.work.access import Access
-from workhook.work.invoices import api, printing, rules
+from workhook.work.invoices import changing, printing, rules
 from workhook.work.invoices.rules import Item
 from workhook.work.invoices.schemas import Invoice, percent_of
 
@@ -109,7 +109,7 @@ async def billing_page(
 async def invoice_at(visit: Visit) -> tuple[Access, Invoice]:
     """The invoice that the path names. Raises `NotFound`, too where it is another project's."""
     access = await visit.access()
-    its, invoice = await api.find_invoice(visit.database, visit.actor, visit.path("invoice_id"))
+    its, invoice = await changing.find_invoice(visit.database, visit.actor, visit.path("invoice_id"))
     access.require_same(its)
     return access, invoice
 

@@ -10,33 +10,18 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.errors import Fault
 from workhook.core.records import HIDDEN, EventSchema, JsonName, Millis, Record, Wire, resource_id
-from workhook.http.parameters import LongText, Moment, Read
-from workhook.http.wire_types import AMOUNT_MAX_MINOR, Minor, read_money, wire_number
+from workhook.http.parameters import LongText, Moment, MoneyAboveZero
+from workhook.http.wire_types import Minor
 from workhook.storage.metadata import in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
 from workhook.work.credits.rules import Kind
 from workhook.work.people import PersonShape
 
 
-def _read_credits(raw: object) -> int:
-    amount = read_money(raw)
-    if amount == 0:
-        raise ValueError("more than 0")
-    return amount
-
-
-Credits = Annotated[
-    int,
-    wire_number("More than 0, with at most two decimals.", exclusiveMinimum=0, maximum=AMOUNT_MAX_MINOR // 100),
-    Read(_read_credits, (int, float)),
-]
-"""Minor units."""
-
-
 class TaskCreditCreate(msgspec.Struct):
     """A grant, or a spend if `kind` says so. A spend needs a task; a grant takes none."""
 
-    amount: Credits
+    amount: MoneyAboveZero
     kind: Literal["grant", "spend"] = "grant"
     task_id: Annotated[str, Meta(description="For a spend: the task that it pays for.")] | UnsetType | None = UNSET
     notes: LongText | UnsetType | None = UNSET

@@ -5,24 +5,21 @@ Owners and members make invoices, clients see what was sent.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
-
 from msgspec.structs import replace
 
 from workhook.core.clock import now_ms
-from workhook.core.errors import Conflict
+from workhook.core.errors import Conflict, Fault, Invalid
 from workhook.http import lists
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.identity.schemas import Actor
-from workhook.storage import Reader, Row
-from workhook.work.access import Access, find_access, find_with_access
-from workhook.work.invoices import drafting, issued, pdf, printing, rules
-from workhook.work.invoices.rules import Status
+from workhook.work.access import find_access, find_with_access
+from workhook.work.invoices import drafting, issued, printing, rules
+from workhook.work.invoices.books import Books
+from workhook.work.invoices.changing import change_invoice, find_invoice, lock_invoice, require_issued, visible
+from workhook.work.invoices.documents import PDF, pdf_answer
 from workhook.work.invoices.schemas import (
     Invoice,
     InvoiceAnswer,
@@ -33,10 +30,10 @@ from workhook.work.invoices.schemas import (
     blank_invoice,
     invoice_to_response,
 )
-from workhook.work.record_events import differences, publish_event
+from workhook.work.payments import booking
+from workhook.work.payments.schemas import PaymentDetails
+from workhook.work.record_events import publish_event
 from workhook.work.schemas import Done
-
-PDF = "application/pdf"
 
 # What no amount follows from, and what does not name the invoice.
 _AFTER_SENDING = frozenset({"bill_to", "bill_from", "address", "payment_terms", "payment_method", "due", "credit_type"})
@@ -112,7 +109,8 @@ async def edit_invoice(write: Write, invoice_id: str, wanted: InvoiceEdit) -> In
         await drafting.release(write.tx, invoice.id, but=change.kept_ids)
         claims["timesheet_ids"] = {"from": change.claimed_before, "to": change.timesheet_ids}
     await drafting.claim(write.tx, access.repository.id, change.new_ids, invoice.id)
-    return await _change(write, access, invoice, "edited", change.values, more_changes=claims)
+    after = await change_invoice(write, access, invoice, "edited", change.values, more_changes=claims)
+    return _answer(after, write.now)
 
 
 @routes.delete("/invoices/{invoice_id}")
@@ -132,23 +130,59 @@ async def delete_invoice(write: Write, invoice_id: str) -> Done:
 
 @routes.post("/invoices/{invoice_id}/send")
 async def send_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
-    """Issue a draft: it gets its number, and its amounts are fixed."""
-    return await _set_status(write, invoice_id, "sent", possible_from="draft", action="sent", time="issued")
+    """Issue a draft: it gets its number, and its amounts are fixed.
+
+    One without lines is 422 `empty`. One whose total is 0 is paid at once.
+    """
+    access, invoice = await lock_invoice(write, invoice_id)
+    if invoice.status == "sent":
+        return _answer(invoice, write.now)
+    if invoice.status != "draft":
+        message = f"The invoice is {invoice.status}; it would have to be a draft."
+        raise Conflict(message, code=f"invoice_{invoice.status}")
+    if not rules.items_of(invoice.items) and not rules.items_of(invoice.recurring_items):
+        message = "invoice_items: the invoice has no lines; add some before it is sent"
+        raise Invalid(faults=[Fault(field="invoice_items", code="empty", message=message)])
+    await issued.lock_project(write.tx, access.repository.id)
+    values = {"status": Books(invoice.total_minor).status, "issued": write.now}
+    if invoice.total_minor == 0:
+        values["paid_at"] = write.now
+    return _answer(await change_invoice(write, access, invoice, "sent", values), write.now)
 
 
 @routes.post("/invoices/{invoice_id}/pay")
-async def pay_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
-    """Mark an invoice as paid."""
-    return await _set_status(write, invoice_id, "paid", possible_from="sent", action="paid", time="paid_at")
+async def pay_invoice(write: Write, invoice_id: str, wanted: PaymentDetails) -> InvoiceAnswer:
+    """Book a payment of all that is due.
+
+    A paid invoice stays as it is.
+    """
+    access, invoice = await lock_invoice(write, invoice_id)
+    if invoice.status != "paid":
+        invoice, _ = await booking.pay(write, access, invoice, wanted)
+    return _answer(invoice, write.now)
 
 
 @routes.post("/invoices/{invoice_id}/void")
 async def void_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
-    """Void an invoice that was sent.
+    """Void an invoice that was sent, and on which nothing is paid or credited.
 
     It keeps its number; its timesheets can be invoiced again.
     """
-    return await _set_status(write, invoice_id, "void", possible_from="sent", action="voided")
+    access, invoice = await lock_invoice(write, invoice_id)
+    if invoice.status == "void":
+        return _answer(invoice, write.now)
+    require_issued(invoice)
+    books = invoice.books
+    if books.credited:
+        message = "The invoice has credit notes; credit the rest of it instead."
+        raise Conflict(message, code="has_credit_notes")
+    if books.paid and books.due:
+        raise Conflict("Something was paid on the invoice; give it back first (refund).", code="has_payments")
+    if invoice.status != "sent":
+        message = f"The invoice is {invoice.status}; credit it instead (credit_notes)."
+        raise Conflict(message, code=f"invoice_{invoice.status}")
+    await drafting.release(write.tx, invoice.id)
+    return _answer(await change_invoice(write, access, invoice, "voided", {"status": "void"}), write.now)
 
 
 @routes.get("/invoices/{invoice_id}/pdf", answers={200: {"type": "string", "format": "binary"}}, media_type=PDF)
@@ -162,84 +196,17 @@ async def get_invoice_pdf(call: Call, invoice_id: str) -> Answer:
     printed as boxes. `X-Missing-Characters` then names the first of them, such as `U+6F22`.
     """
     row, access = await find_with_access(call.database, drafting.by_id, actor_of(call), id=invoice_id)
-    invoice, repository, file = _visible(row, access), access.repository, None
-    if file_id := pdf.file_id_of(row["project_avatar"], (call.base, call.base_for_others)):
-        file = await drafting.find_logo(call.database, repository.id, file_id)
-    job = pdf.PdfJob(
-        account_id=repository.owner.id,
-        invoice_id=invoice.id,
-        document=printing.printed(invoice, repository),
+    invoice, repository = visible(row, access), access.repository
+    return await pdf_answer(
+        call,
+        repository,
+        invoice.id,
+        printing.printed(invoice, repository),
+        avatar=row["project_avatar"],
         timestamp_s=printing.timestamp_s(invoice),
-        logo=file if pdf.is_logo(file) else None,
+        file_name=printing.file_name(invoice),
     )
-    made = await pdf.printer().make(job, partial(pdf.read_logo, call.services.blobs))
-    headers = {"Content-Disposition": f'inline; filename="{printing.file_name(invoice)}"'}
-    if made.missing is not None:
-        headers["X-Missing-Characters"] = made.missing
-    return Answer(made.content, headers=headers, media_type=PDF)
-
-
-async def find_invoice(reader: Reader, actor: Actor, invoice_id: str) -> tuple[Access, Invoice]:
-    """The invoice, with what the actor may do in its project. Raises `NotFound`."""
-    row, access = await find_with_access(reader, drafting.by_id, actor, id=invoice_id)
-    return access, _visible(row, access)
 
 
 def _answer(invoice: Invoice, now: int) -> InvoiceAnswer:
     return InvoiceAnswer(invoice_to_response(invoice, now))
-
-
-def _visible(row: Row, access: Access) -> Invoice:
-    """Raises `NotFound`: drafts do not exist for clients."""
-    invoice = drafting.invoice_of(row)
-    access.require_sight(invoice.status == "draft")
-    return invoice
-
-
-async def lock_invoice(write: Write, invoice_id: str) -> tuple[Access, Invoice]:
-    """For a change: nobody else changes the invoice until the transaction ends. Raises `NotFound`, `Forbidden`,
-    `Conflict` if the project is archived."""
-    row, access = await find_with_access(write.tx, drafting.locked, write.actor, id=invoice_id)
-    invoice = _visible(row, access)
-    access.require_writable()
-    access.require_member(_DOING)
-    return access, invoice
-
-
-async def _set_status(
-    write: Write, invoice_id: str, status: Status, *, possible_from: Status, action: str, time: str | None = None
-) -> InvoiceAnswer:
-    """`time`: the field that says when. An invoice with that status is left alone. Raises `Conflict` for any other."""
-    access, invoice = await lock_invoice(write, invoice_id)
-    if invoice.status == status:
-        return _answer(invoice, write.now)
-    if invoice.status != possible_from:
-        message = f"The invoice is {invoice.status}; it would have to be {possible_from}."
-        raise Conflict(message, code=f"invoice_{invoice.status}")
-    if status == "sent":
-        await issued.lock_project(write.tx, access.repository.id)
-    if status == "void":
-        await drafting.release(write.tx, invoice.id)
-    values: dict[str, object] = {"status": status} if time is None else {"status": status, time: write.now}
-    return await _change(write, access, invoice, action, values)
-
-
-async def _change(
-    write: Write,
-    access: Access,
-    before: Invoice,
-    action: str,
-    values: Mapping[str, object],
-    *,
-    more_changes: Mapping[str, Mapping[str, object]] | None = None,
-) -> InvoiceAnswer:
-    """An invoice that is sent without a number gets the next one."""
-    after = replace(before, **values, updated_at=max(write.now, before.updated_at + 1))
-    if action == "sent" and before.invoice_number is None:
-        after = await drafting.update_and_number(write.tx, after, access.repository.owner.id)
-    else:
-        await drafting.update_invoice(write.tx, after)
-    record = invoice_to_response(after, write.now)
-    changes = {**differences(invoice_to_response(before, write.now), record), **(more_changes or {})}
-    await publish_event(write, access.repository, "invoice", action, record, changes=changes)
-    return InvoiceAnswer(record)

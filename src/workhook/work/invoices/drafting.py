@@ -25,8 +25,10 @@ from workhook.storage.record_rows import row_reader, selected, stored_names, val
 from workhook.work.access import Access, with_access
 from workhook.work.files.schemas import files
 from workhook.work.invoices import rules
+from workhook.work.invoices.books import OPEN, Books
 from workhook.work.invoices.rules import InvoicedTime, Item, number_text
 from workhook.work.invoices.schemas import (
+    NOT_COMPUTED,
     Invoice,
     InvoiceCreate,
     InvoiceList,
@@ -54,6 +56,9 @@ class LogoFile(msgspec.Struct, frozen=True):
     size: int
     blob: str
 
+
+is_open = sa.or_(*(invoices.c.status == each for each in OPEN))
+"""Something is due."""
 
 _read, _read_time = row_reader(Invoice), row_reader(InvoicedTime)
 _people = accounts.alias("people")
@@ -166,9 +171,7 @@ async def list_invoices(
     reader: Reader, access: Access, wanted: InvoiceList, *, now: int, after: str | None, newest: bool = False
 ) -> Found[Invoice]:
     """By id, behind the id `after`; one more than the page shows. `newest`: the last that was made comes first."""
-    late: sa.ColumnElement[Any] = sa.and_(
-        invoices.c.status == "sent", invoices.c.due.is_not(None), invoices.c.due < big("now")
-    )
+    late: sa.ColumnElement[Any] = sa.and_(is_open, invoices.c.due.is_not(None), invoices.c.due < big("now"))
     query = sa.select(invoices.c.id).where(invoices.c.repository_id == big("repository_id"))
     params: dict[str, object] = {"repository_id": access.repository.id, "now": now, "limit": wanted.limit + 1}
     if access.is_client:
@@ -231,7 +234,7 @@ async def insert_invoice(tx: Transaction, repository: Repository, invoice: Invoi
 
 
 def invoice_of(row: Row) -> Invoice:
-    return _read(row, name="", overdue=False, user=person_of_row(row) if row["user_id"] is not None else None)
+    return _read(row, **NOT_COMPUTED, user=person_of_row(row) if row["user_id"] is not None else None)
 
 
 async def next_number(tx: Transaction, account_id: int) -> str:
@@ -362,7 +365,7 @@ def _time_faults(asked: Sequence[str], times: Mapping[str, InvoicedTime], invoic
 async def issue(
     write: Write, repository: Repository, *, service_checkout_id: str, items: Sequence[Item], currency: str
 ) -> str:
-    """A sent invoice with `items` as its recurring ones; its id. Its only event is `invoice created`.
+    """An issued invoice with `items` as its recurring ones; its id. Its only event is `invoice created`.
 
     From here to the end of the transaction nobody else in the account gets a number.
     """
@@ -370,10 +373,11 @@ async def issue(
     invoice = msgspec.structs.replace(
         blank_invoice(currency, write.caller.user if write.caller else None, write.now),
         invoice_number=await next_number(write.tx, repository.owner.id),
-        status="sent",
+        status=Books(amount).status,
         amount_minor=amount,
         total_minor=amount,
         issued=write.now,
+        paid_at=None if amount else write.now,
         recurring_items=rules.items_text(items),
         service_checkout_id=service_checkout_id,
     )

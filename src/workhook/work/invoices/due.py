@@ -12,31 +12,39 @@ from workhook.storage import Reader
 from workhook.storage.metadata import big
 from workhook.work.access import Access, is_insider, with_access
 from workhook.work.clients.schemas import clients
+from workhook.work.invoices.drafting import is_open
 from workhook.work.invoices.schemas import invoices
 
 OPEN_MAX = 1000
 
 
 class DueInvoice(msgspec.Struct, frozen=True):
-    """`total_minor`: with tax, in the currency's minor units. `due`: milliseconds since the epoch, or None."""
+    """`amount_due_minor`: what is still to be paid, in the currency's minor units. `due`: milliseconds since the epoch,
+    or None."""
 
     id: str
     invoice_number: str
     status: str
-    total_minor: int
+    amount_due_minor: int
     currency: str
     due: int | None
     repository: Repository
 
 
-_SHOWN = ("id", "invoice_number", "status", "total_minor", "currency", "due")
+_amount_due = (
+    invoices.c.total_minor - sa.func.coalesce(invoices.c.credited_minor, 0) - sa.func.coalesce(invoices.c.paid_minor, 0)
+)
+_SHOWN = ("id", "invoice_number", "status", "currency", "due")
 _person = big("user_id")
 _mine = clients.alias("mine")
 _open = (
     with_access(
-        sa.select(*(invoices.c[name].label(f"invoice_{name}") for name in _SHOWN))
+        sa.select(
+            *(invoices.c[name].label(f"invoice_{name}") for name in _SHOWN),
+            _amount_due.label("amount_due_minor"),
+        )
         .select_from(_mine.join(invoices, invoices.c.repository_id == _mine.c.repository_id))
-        .where(_mine.c.user_id == _person, invoices.c.status == "sent"),
+        .where(_mine.c.user_id == _person, is_open),
         invoices.c.repository_id,
     )
     .where(sa.not_(is_insider(_person)))
@@ -46,8 +54,8 @@ _open = (
 
 
 _newest_open = (
-    sa.select(invoices.c.currency, invoices.c.total_minor)
-    .where(invoices.c.repository_id == big("repository_id"), invoices.c.status == "sent")
+    sa.select(invoices.c.currency, _amount_due.label("amount_due_minor"))
+    .where(invoices.c.repository_id == big("repository_id"), is_open)
     .order_by(invoices.c.id.desc())
     .limit(big("limit"))
     .subquery("newest_open")
@@ -56,7 +64,7 @@ _sums = (
     sa.select(
         _newest_open.c.currency,
         sa.func.count().label("number"),
-        sa.cast(sa.func.sum(_newest_open.c.total_minor), sa.BigInteger).label("total_minor"),
+        sa.cast(sa.func.sum(_newest_open.c.amount_due_minor), sa.BigInteger).label("amount_due_minor"),
     )
     .group_by(_newest_open.c.currency)
     .order_by(_newest_open.c.currency)
@@ -64,13 +72,13 @@ _sums = (
 
 
 async def open_sums(reader: Reader, access: Access) -> dict[str, int]:
-    """What is issued and not paid in a project, by currency, in minor units; empty where that is more invoices than
+    """What is still to be paid in a project, by currency, in minor units; empty where that is more invoices than
     are looked at. Everybody in the project sees what was issued."""
     params = {"repository_id": access.repository.id, "limit": OPEN_MAX + 1}
     rows = await reader.fetch_all(_sums, params)
     if sum(row["number"] for row in rows) > OPEN_MAX:
         return {}
-    return {row["currency"]: row["total_minor"] for row in rows}
+    return {row["currency"]: row["amount_due_minor"] for row in rows}
 
 
 async def list_due(reader: Reader, user: Account, limit: int) -> list[DueInvoice]:
@@ -78,7 +86,9 @@ async def list_due(reader: Reader, user: Account, limit: int) -> list[DueInvoice
     rows = await reader.fetch_all(_open, {"user_id": user.id, "limit": limit})
     return [
         DueInvoice(
-            **{name: row[f"invoice_{name}"] for name in _SHOWN}, repository=repository_of(row, user.id, "project_")
+            **{name: row[f"invoice_{name}"] for name in _SHOWN},
+            amount_due_minor=row["amount_due_minor"],
+            repository=repository_of(row, user.id, "project_"),
         )
         for row in rows
     ]

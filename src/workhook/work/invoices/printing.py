@@ -11,10 +11,12 @@ import msgspec
 
 from workhook.identity.schemas import Repository
 from workhook.work.invoices import rules
+from workhook.work.invoices.books import ISSUED
 from workhook.work.invoices.rules import Item
 from workhook.work.invoices.schemas import Invoice, name_of, percent_of
 
-_PAYMENT = ("payment_terms", "payment_method")
+_NOTES = (("Payment", "payment_method"), ("Payment terms", "payment_terms"))
+_STATUSES = {"partially_paid": "Partially paid", "paid": "Paid", "credited": "Credited"}
 _MARKS = {"draft": "DRAFT", "void": "VOID"}
 _LONG_WORD = re.compile(r"\S{25,}")
 _BREAK_EVERY = 20
@@ -44,6 +46,7 @@ class Printed(msgspec.Struct):
     """What `invoice.typ` reads; `logo` is added by whoever has one."""
 
     name: str
+    title: str
     number: str | None
     seller: str
     initials: str
@@ -54,8 +57,8 @@ class Printed(msgspec.Struct):
     items: list[PrintedItem]
     sums: list[tuple[str, str]]
     total: str
-    payment_terms: str | None
-    payment_method: str | None
+    balance: list[tuple[str, str]]
+    notes: list[tuple[str, str]]
     logo: str | None = None
 
 
@@ -63,31 +66,34 @@ def printed(invoice: Invoice, repository: Repository) -> Printed:
     """All that the page of the invoice shows, as it is now."""
     seller = repository.owner.name or repository.owner.login
     currency, amount, total = invoice.currency, invoice.amount_minor, invoice.total_minor
-    sums = [("Subtotal", _money(amount, currency))]
+    sums = [("Subtotal", money_text(amount, currency))]
     if invoice.tax_millionths is not None:
-        sums.append((f"Tax {_plain(percent_of(invoice.tax_millionths))} %", _money(total - amount, currency)))
+        sums.append((f"Tax {_plain(percent_of(invoice.tax_millionths))} %", money_text(total - amount, currency)))
     bill_to = "\n".join(each for each in (invoice.bill_to, invoice.address) if each)
     return Printed(
-        name=_text(name_of(invoice.invoice_number)),
-        number=_text(invoice.invoice_number) if invoice.invoice_number else None,
-        seller=_text(seller),
+        name=printable(name_of(invoice.invoice_number)),
+        title="Invoice",
+        number=printable(invoice.invoice_number) if invoice.invoice_number else None,
+        seller=printable(seller),
         initials=initials_of(seller),
         mark=_MARKS.get(invoice.status),
-        bill_from=_text(invoice.bill_from or seller),
-        bill_to=_text(bill_to),
+        bill_from=printable(invoice.bill_from or seller),
+        bill_to=printable(bill_to),
         facts=_facts(invoice, repository.title),
-        items=[_line(each) for each in (*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items))],
+        items=[line_of(each) for each in (*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items))],
         sums=sums,
-        total=_money(total, currency),
-        payment_terms=_text(invoice.payment_terms) if invoice.payment_terms else None,
-        payment_method=_text(invoice.payment_method) if invoice.payment_method else None,
+        total=money_text(total, currency),
+        balance=_balance(invoice),
+        notes=[(label, printable(value)) for label, name in _NOTES if (value := getattr(invoice, name))],
     )
 
 
 def pictures_in(invoice: Invoice, repository: Repository) -> str:
     """The emoji of its texts, each once: the fonts of a PDF do not have them, so they are left out."""
     seller = repository.owner.name or repository.owner.login
-    texts = [getattr(invoice, name) or "" for name in ("bill_from", "bill_to", "address", *_PAYMENT)]
+    texts = [
+        getattr(invoice, name) or "" for name in ("bill_from", "bill_to", "address", *(name for _, name in _NOTES))
+    ]
     items = [*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items)]
     texts += [seller, invoice.invoice_number or "", repository.title, *(each.description for each in items)]
     return "".join(dict.fromkeys(_PICTURE.findall("".join(texts))))
@@ -101,16 +107,28 @@ def initials_of(name: str) -> str:
 
 def _facts(invoice: Invoice, project: str) -> list[tuple[str, str]]:
     days = [("Issued", invoice.issued), ("Due", invoice.due), ("Paid", invoice.paid_at)]
-    return [*((name, _day(at_ms)) for name, at_ms in days if at_ms is not None), ("Project", _text(project))]
+    facts = [(name, day_text(at_ms)) for name, at_ms in days if at_ms is not None]
+    if status := _STATUSES.get(invoice.status):
+        facts.append(("Status", status))
+    return [*facts, ("Project", printable(project))]
 
 
-def _line(item: Item) -> PrintedItem:
+def _balance(invoice: Invoice) -> list[tuple[str, str]]:
+    """What stands below the total once something was paid or credited."""
+    if invoice.status not in ISSUED or not ((books := invoice.books).paid or books.credited):
+        return []
+    rows = [("Paid", books.paid), ("Credited", books.credited), ("To be given back", books.to_refund)]
+    due = ("Due", money_text(books.due, invoice.currency))
+    return [*((name, money_text(minor, invoice.currency)) for name, minor in rows if minor), due]
+
+
+def line_of(item: Item) -> PrintedItem:
     return PrintedItem(
-        _text(item.description), _plain(item.qty), _number(item.unit_price_minor), _number(item.amount_minor)
+        printable(item.description), _plain(item.qty), _number(item.unit_price_minor), _number(item.amount_minor)
     )
 
 
-def _day(at_ms: int) -> str:
+def day_text(at_ms: int) -> str:
     """In UTC, as all times are."""
     at = datetime.fromtimestamp(at_ms // 1000, UTC)
     return f"{at.day} {at:%b %Y}"
@@ -120,7 +138,7 @@ def _number(minor: int) -> str:
     return f"{Decimal(minor) / 100:,.2f}"
 
 
-def _money(minor: int, currency: str) -> str:
+def money_text(minor: int, currency: str) -> str:
     return f"{_number(minor)} {currency}"
 
 
@@ -128,7 +146,7 @@ def _plain(value: Decimal) -> str:
     return f"{value.normalize():,f}"
 
 
-def _text(value: str) -> str:
+def printable(value: str) -> str:
     """Without control characters and emoji, and with places to break in words that no line would hold."""
     one_kind = value.replace("\r\n", "\n").replace("\r", "\n").replace("\t", " ")
     seen = "".join(each for each in one_kind if each == "\n" or unicodedata.category(each) not in ("Cc", "Cs"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 
@@ -17,8 +17,6 @@ from workhook.core import json
 from workhook.core.clock import HOUR_MS, to_millis_text
 from workhook.core.records import COMPUTED, Record, Stored
 from workhook.work.timesheets.rules import amount_minor as worth_of
-
-Status = Literal["draft", "sent", "paid", "void"]
 
 DEFAULT_CURRENCY = "USD"
 QTY_DECIMALS = 6

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
+from workhook.core.clock import to_millis_text
 from workhook.core.ids import new_id
 from workhook.core.records import (
     COMPUTED,
     CURRENCY,
     HIDDEN,
+    MOMENT,
     EventSchema,
     JsonForm,
     JsonName,
@@ -31,7 +34,7 @@ from workhook.identity.schemas import Account
 from workhook.storage.metadata import in_project, metadata
 from workhook.storage.record_rows import table_columns
 from workhook.work.invoices import rules
-from workhook.work.invoices.rules import Status
+from workhook.work.invoices.books import ISSUED, OPEN, Books, Status
 from workhook.work.people import PersonShape, person_shape
 
 ITEMS_MAX = 1000
@@ -134,7 +137,39 @@ def _percent_to_response(millionths: int) -> int | float:
     return to_number(percent_of(millionths))
 
 
-_ItemsText = Annotated[str, JsonForm(list[InvoiceItemShape], _items_to_response)]
+ItemsText = Annotated[str, JsonForm(list[InvoiceItemShape], _items_to_response)]
+
+
+class BookedShape(msgspec.Struct):
+    """A payment, a refund (its amount is negative), or a credit note."""
+
+    id: str
+    amount: int | float
+    date: Annotated[str, MOMENT]
+
+
+class Booked(msgspec.Struct, frozen=True, array_like=True):
+    """A payment, a refund or a credit note as the row of its invoice has it: `[id, minor units, milliseconds]`."""
+
+    id: str
+    amount_minor: int
+    at_ms: int
+
+
+def booked_of(text: str | None) -> list[Booked]:
+    """Of a column; null stands for none."""
+    return msgspec.json.decode(text, type=list[Booked]) if text else []
+
+
+def booked_text(booked: Iterable[Booked]) -> str:
+    return msgspec.json.encode(list(booked)).decode()
+
+
+def _booked_to_response(text: str) -> list[BookedShape]:
+    return [BookedShape(e.id, to_amount(e.amount_minor), to_millis_text(e.at_ms)) for e in booked_of(text)]
+
+
+_BookedText = Annotated[str, JsonForm(list[BookedShape], _booked_to_response)]
 
 
 class Invoice(Record, frozen=True):
@@ -161,6 +196,28 @@ class Invoice(Record, frozen=True):
         EventSchema({"type": "number", "description": "percent"}),
     ]
     total_minor: Annotated[Minor, JsonName("total")]
+    amount_paid_minor: Annotated[
+        Minor,
+        COMPUTED,
+        JsonName("amount_paid"),
+        Meta(description="Payments less refunds."),
+        EventSchema({"description": "payments less refunds"}),
+    ]
+    amount_credited_minor: Annotated[Minor, COMPUTED, JsonName("amount_credited")]
+    amount_due_minor: Annotated[
+        Minor,
+        COMPUTED,
+        JsonName("amount_due"),
+        Meta(description="What is still to be paid; of a draft its total."),
+        EventSchema({"description": "what is still to be paid; of a draft its total"}),
+    ]
+    to_refund_minor: Annotated[
+        Minor,
+        COMPUTED,
+        JsonName("to_refund"),
+        Meta(description="What was paid above the rest that is not credited."),
+        EventSchema({"description": "what was paid above the rest that is not credited"}),
+    ]
     currency: Annotated[str, CURRENCY]
     issued: Millis | None
     due: Millis | None
@@ -169,10 +226,12 @@ class Invoice(Record, frozen=True):
     payment_method: str | None
     payment_terms: str | None
     credit_type: Annotated[str | None, Meta(description="`true` or `false`.")]
-    items: Annotated[_ItemsText, JsonName("invoice_items")]
+    items: Annotated[ItemsText, JsonName("invoice_items")]
     recurring_items: Annotated[
-        _ItemsText, JsonName("recurring_invoice_items"), Meta(description="What a service checkout bills.")
+        ItemsText, JsonName("recurring_invoice_items"), Meta(description="What a service checkout bills.")
     ]
+    payments_shown: Annotated[_BookedText, COMPUTED, JsonName("payments")]
+    credit_notes_shown: Annotated[_BookedText, COMPUTED, JsonName("credit_notes")]
     user: Annotated[
         PersonShape | None,
         Meta(description="Null if Workhook made the invoice by itself."),
@@ -181,11 +240,24 @@ class Invoice(Record, frozen=True):
     created_at: Millis
     updated_at: Millis
     service_checkout_id: Annotated[str | None, HIDDEN]
+    # Null until the first payment or credit note, and of what was marked as paid before there were any.
+    paid_minor: Annotated[int | None, HIDDEN]
+    credited_minor: Annotated[int | None, HIDDEN]
+    payments: Annotated[str | None, HIDDEN]
+    credit_notes: Annotated[str | None, HIDDEN]
+
+    @property
+    def books(self) -> Books:
+        """Of an issued invoice that is not void."""
+        was_marked = self.status == "paid" and self.paid_minor is None
+        return Books(
+            self.total_minor, self.total_minor if was_marked else self.paid_minor or 0, self.credited_minor or 0
+        )
 
 
 # `items` and `recurring_items` are JSON: `[[description, quantity in decimal, unit price in minor units, the timesheet
-# that the item was made from, its time in milliseconds], …]`, the last two null for others. `credit_type` is `true` or
-# `false`.
+# that the item was made from, its time in milliseconds], …]`, the last two null for others. `payments` and
+# `credit_notes` are JSON: `[[id, minor units, milliseconds], …]`. `credit_type` is `true` or `false`.
 invoices = sa.Table(
     "invoices",
     metadata,
@@ -217,9 +289,42 @@ class InvoicesAnswer(msgspec.Struct):
 
 
 def invoice_to_response(invoice: Invoice, now: int) -> Wire[Invoice]:
-    """With its name, and whether it is overdue now."""
-    overdue = invoice.status == "sent" and invoice.due is not None and invoice.due < now
-    return to_response(msgspec.structs.replace(invoice, name=name_of(invoice.invoice_number), overdue=overdue))
+    """With its name, what it owes, and whether it is overdue now."""
+    books = invoice.books if invoice.status in ISSUED else None
+    return to_response(
+        msgspec.structs.replace(
+            invoice,
+            name=name_of(invoice.invoice_number),
+            overdue=invoice.status in OPEN and invoice.due is not None and invoice.due < now,
+            amount_paid_minor=books.paid if books else 0,
+            amount_credited_minor=books.credited if books else 0,
+            amount_due_minor=books.due if books else invoice.total_minor if invoice.status == "draft" else 0,
+            to_refund_minor=books.to_refund if books else 0,
+            payments_shown=booked_text(payments_of(invoice)),
+            credit_notes_shown=invoice.credit_notes or "[]",
+        )
+    )
+
+
+def payments_of(invoice: Invoice) -> list[Booked]:
+    """With the one of an invoice that was marked as paid before there were payments: it has the invoice's own id."""
+    if invoice.status == "paid" and invoice.paid_minor is None and invoice.total_minor:
+        at_ms = invoice.updated_at if invoice.paid_at is None else invoice.paid_at
+        return [Booked(f"pay_{invoice.id.partition('_')[2]}", invoice.total_minor, at_ms)]
+    return booked_of(invoice.payments)
+
+
+NOT_COMPUTED: Mapping[str, Any] = {
+    "name": "",
+    "overdue": False,
+    "amount_paid_minor": 0,
+    "amount_credited_minor": 0,
+    "amount_due_minor": 0,
+    "to_refund_minor": 0,
+    "payments_shown": "[]",
+    "credit_notes_shown": "[]",
+}
+"""What `invoice_to_response` puts in."""
 
 
 def name_of(invoice_number: str | None) -> str:
@@ -230,7 +335,7 @@ def blank_invoice(currency: str, user: Account | None, now: int) -> Invoice:
     """A draft that says nothing. `user`: who makes it; None: Workhook."""
     return Invoice(
         id=new_id("inv"),
-        name="",
+        **NOT_COMPUTED,
         invoice_number=None,
         status="draft",
         bill_from=None,
@@ -243,7 +348,6 @@ def blank_invoice(currency: str, user: Account | None, now: int) -> Invoice:
         issued=None,
         due=None,
         paid_at=None,
-        overdue=False,
         payment_method=None,
         payment_terms=None,
         credit_type=None,
@@ -253,4 +357,8 @@ def blank_invoice(currency: str, user: Account | None, now: int) -> Invoice:
         created_at=now,
         updated_at=now,
         service_checkout_id=None,
+        paid_minor=None,
+        credited_minor=None,
+        payments=None,
+        credit_notes=None,
     )

@@ -1,0 +1,74 @@
+"""`/invoices/{id}/credit_notes`, `/credit_notes`: what is taken back of invoices that were sent.
+
+Whoever sees an invoice sees its credit notes. Owners and members make them.
+"""
+
+from __future__ import annotations
+
+from workhook.core.records import to_response
+from workhook.http import lists
+from workhook.http.calls import Answer, Call
+from workhook.http.endpoints import Listed, Routes
+from workhook.http.lists import ListQuery
+from workhook.http.operations import WORK_API
+from workhook.identity.authenticator import actor_of
+from workhook.identity.context import Write
+from workhook.work.access import find_with_access
+from workhook.work.credit_notes import crediting
+from workhook.work.credit_notes.printing import printed_note
+from workhook.work.credit_notes.schemas import CreditNoteAnswer, CreditNoteCreate, CreditNotesAnswer
+from workhook.work.invoices import drafting
+from workhook.work.invoices.changing import find_invoice, lock_invoice, visible
+from workhook.work.invoices.documents import PDF, pdf_answer
+
+routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
+
+
+@routes.get("/invoices/{invoice_id}/credit_notes")
+async def list_credit_notes(call: Call, invoice_id: str, query: ListQuery) -> Listed[CreditNotesAnswer]:
+    """List the credit notes of an invoice, the newest last."""
+    key = lists.after(query, tuple[str])
+    _, invoice = await find_invoice(call.database, actor_of(call), invoice_id)
+    after = key[0] if key else None
+    found = await crediting.list_credit_notes(call.database, invoice.id, after=after, limit=query.limit + 1)
+    notes, headers = lists.page(call, found, query, lambda note: (note.id,))
+    return Listed(CreditNotesAnswer([to_response(each) for each in notes]), headers)
+
+
+@routes.post("/invoices/{invoice_id}/credit_notes")
+async def create_credit_note(write: Write, invoice_id: str, wanted: CreditNoteCreate) -> CreditNoteAnswer:
+    """Credit an invoice, or a part of it.
+
+    A `total` has the tax in it, at the rate of the invoice; `invoice_items` are before tax. More than is not credited
+    yet is 422 `more_than_due`. What was paid above the rest is `to_refund` of the invoice.
+    """
+    access, invoice = await lock_invoice(write, invoice_id)
+    _, note = await crediting.credit(write, access, invoice, wanted)
+    return CreditNoteAnswer(to_response(note))
+
+
+@routes.get("/credit_notes/{credit_note_id}")
+async def get_credit_note(call: Call, credit_note_id: str) -> CreditNoteAnswer:
+    """Get a credit note."""
+    row, _ = await find_with_access(call.database, crediting.by_id, actor_of(call), id=credit_note_id)
+    return CreditNoteAnswer(to_response(crediting.credit_note_of(row)))
+
+
+@routes.get("/credit_notes/{credit_note_id}/pdf", answers={200: {"type": "string", "format": "binary"}}, media_type=PDF)
+async def get_credit_note_pdf(call: Call, credit_note_id: str) -> Answer:
+    """Get a credit note as a PDF.
+
+    Its logo and its letters are those of the invoice's PDF.
+    """
+    row, access = await find_with_access(call.database, crediting.by_id, actor_of(call), id=credit_note_id)
+    note, repository = crediting.credit_note_of(row), access.repository
+    row, access = await find_with_access(call.database, drafting.by_id, actor_of(call), id=note.invoice.id)
+    return await pdf_answer(
+        call,
+        repository,
+        note.id,
+        printed_note(note, visible(row, access), repository),
+        avatar=row["project_avatar"],
+        timestamp_s=note.issued // 1000,
+        file_name=f"Credit-note-{note.credit_note_number}.pdf",
+    )

@@ -1,0 +1,146 @@
+"""Credit notes in the database: each gets its number while the rows of its invoice and of the counter are locked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from workhook.core.errors import Conflict, Fault, Invalid
+from workhook.core.ids import new_id
+from workhook.core.records import to_response
+from workhook.http.lists import Found
+from workhook.http.wire_types import AMOUNT_MAX_MINOR
+from workhook.identity.context import Write
+from workhook.identity.tables import accounts
+from workhook.storage import Reader, Row, Transaction
+from workhook.storage.dialects import upsert
+from workhook.storage.metadata import big, insert_into
+from workhook.storage.record_rows import row_reader, selected, values_of
+from workhook.work.access import Access, with_access
+from workhook.work.credit_notes.schemas import (
+    CreditNote,
+    CreditNoteCreate,
+    credit_note_numbers,
+    credit_notes,
+    taxes_of,
+)
+from workhook.work.invoices import rules
+from workhook.work.invoices.books import Books, tax_in
+from workhook.work.invoices.changing import change_invoice, require_issued
+from workhook.work.invoices.rules import Item
+from workhook.work.invoices.schemas import Booked, Invoice, booked_of, booked_text, invoices
+from workhook.work.payments.booking import more_than_due, require_room, settled
+from workhook.work.payments.schemas import BookedOn
+from workhook.work.people import membership_of, person_columns, person_of_row, person_shape
+from workhook.work.schemas import if_set
+
+_people = accounts.alias("people")
+_notes = (
+    sa.select(
+        *selected(CreditNote, credit_notes),
+        *person_columns(membership_of(credit_notes.c.repository_id, _people), _people),
+        credit_notes.c.invoice_id,
+        invoices.c.invoice_number,
+    )
+    .join_from(credit_notes, invoices, invoices.c.id == credit_notes.c.invoice_id)
+    .outerjoin(_people, _people.c.id == credit_notes.c.user_id)
+)
+_read = row_reader(CreditNote)
+by_id = with_access(_notes.where(credit_notes.c.id == sa.bindparam("id")), credit_notes.c.repository_id)
+_of_invoice = _notes.where(credit_notes.c.invoice_id == sa.bindparam("invoice_id")).order_by(credit_notes.c.id)
+_page = _of_invoice.limit(big("limit"))
+_page_after = _of_invoice.where(credit_notes.c.id > sa.bindparam("after")).limit(big("limit"))
+_insert = insert_into(credit_notes, *(each.name for each in credit_notes.c))
+# Whoever has counted holds the counter until the transaction ends: what is rolled back gives its number back.
+_count = (
+    upsert(credit_note_numbers)
+    .values(account_id=big("account_id"), last=sa.literal(1, sa.BigInteger))
+    .on_conflict_do_update(
+        index_elements=[credit_note_numbers.c.account_id],
+        set_={"last": credit_note_numbers.c.last + sa.literal(1, sa.BigInteger)},
+    )
+    .returning(credit_note_numbers.c.last)
+)
+
+
+def credit_note_of(row: Row) -> CreditNote:
+    user = person_of_row(row) if row["user_id"] is not None else None
+    taxes = taxes_of(row["amount_minor"], row["total_minor"], row["tax_millionths"])
+    return _read(row, invoice=BookedOn(row["invoice_id"], row["invoice_number"]), taxes=taxes, user=user)
+
+
+async def list_credit_notes(reader: Reader, invoice_id: str, *, after: str | None, limit: int) -> Found[CreditNote]:
+    """By id, behind the id `after`: the newest is the last."""
+    params: dict[str, Any] = {"invoice_id": invoice_id, "limit": limit}
+    if after is not None:
+        params["after"] = after
+    rows = await reader.fetch_all(_page if after is None else _page_after, params)
+    return Found(map(credit_note_of, rows), cut=False)
+
+
+async def credit(
+    write: Write, access: Access, invoice: Invoice, wanted: CreditNoteCreate
+) -> tuple[Invoice, CreditNote]:
+    """The locked invoice afterwards, and the credit note. Raises `Conflict`, `Invalid`."""
+    require_issued(invoice)
+    require_room(invoice)
+    books = invoice.books
+    items, amount, total = _wanted(invoice, wanted)
+    if total > books.not_credited:
+        field = "total" if not items else "invoice_items"
+        raise more_than_due(field, "not credited yet", books.not_credited, invoice)
+    assert invoice.invoice_number is not None, "it is issued"
+    note = CreditNote(
+        id=new_id("crn"),
+        credit_note_number=await _next_number(write.tx, access.repository.owner.id),
+        invoice=BookedOn(invoice.id, invoice.invoice_number),
+        amount_minor=amount,
+        taxes=taxes_of(amount, total, invoice.tax_millionths),
+        total_minor=total,
+        currency=invoice.currency,
+        reason=wanted.reason,
+        issued=write.now,
+        items=rules.items_text(items),
+        user=person_shape(write.actor.user),
+        tax_millionths=invoice.tax_millionths,
+    )
+    owners = {"repository_id": access.repository.id, "account_id": access.repository.owner.id}
+    who = {"invoice_id": invoice.id, "user_id": write.actor.user.id}
+    await write.tx.execute(_insert, {**values_of(note), **owners, **who})
+    after = Books(books.total, books.paid, books.credited + total)
+    values = {
+        "credited_minor": after.credited,
+        "credit_notes": booked_text([*booked_of(invoice.credit_notes), Booked(note.id, total, write.now)]),
+        **settled(invoice, after, write.now),
+    }
+    beside = {"credit_note": to_response(note)}
+    return await change_invoice(write, access, invoice, "credited", values, beside=beside), note
+
+
+def _wanted(invoice: Invoice, wanted: CreditNoteCreate) -> tuple[list[Item], int, int]:
+    """The lines, the amount before tax, and the total. Raises `Conflict`, `Invalid`."""
+    given, total, millionths = if_set(wanted.invoice_items), if_set(wanted.total), invoice.tax_millionths
+    if given is not None:
+        if total is not None:
+            message = "total: the lines say how much is credited; leave out one of both"
+            raise Invalid(faults=[Fault(field="total", message=message)])
+        items = [Item(each.description, each.qty, each.unit_price) for each in given]
+        amount = rules.amount_minor(items)
+        if amount > AMOUNT_MAX_MINOR:
+            raise more_than_due("invoice_items", "not credited yet", invoice.books.not_credited, invoice)
+        if amount == 0:
+            message = "invoice_items: the lines come to nothing; a credit note takes something back"
+            raise Invalid(faults=[Fault(field="invoice_items", code="empty", message=message)])
+        return items, amount, amount + rules.tax_minor(amount, millionths)
+    if total is None:
+        total = invoice.books.not_credited
+        if total == 0:
+            raise Conflict("All of the invoice is credited.", code="nothing_due")
+    return [], total - tax_in(total, millionths or 0), total
+
+
+async def _next_number(tx: Transaction, account_id: int) -> str:
+    row = await tx.fetch_one(_count, {"account_id": account_id})
+    assert row is not None, "the statement inserts or updates"
+    return f"CN-{row['last']:05d}"

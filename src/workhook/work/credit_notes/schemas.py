@@ -1,0 +1,109 @@
+"""Credit notes: their record, their table, and what a caller may say about one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import UNSET, Meta, UnsetType
+
+from workhook.core.records import (
+    COMPUTED,
+    CURRENCY,
+    HIDDEN,
+    EventSchema,
+    JsonName,
+    Millis,
+    Record,
+    Wire,
+    resource_id,
+)
+from workhook.http.parameters import MoneyAboveZero, Prepared
+from workhook.http.wire_types import Minor, to_amount
+from workhook.storage.metadata import in_project, metadata
+from workhook.storage.record_rows import table_columns
+from workhook.work.invoices.schemas import InvoiceItemInput, ItemsText, percent_of, to_number
+from workhook.work.payments.schemas import BookedOn
+from workhook.work.people import PersonShape
+
+ITEMS_MAX = 1000
+
+
+class CreditNoteCreate(msgspec.Struct):
+    """What is taken back of an invoice: a `total`, or lines. Default: all that is not credited yet."""
+
+    reason: Annotated[str, Meta(min_length=1, max_length=4000, description="It is printed."), Prepared(str.strip)]
+    total: Annotated[MoneyAboveZero, Meta(description="With tax.")] | UnsetType | None = UNSET
+    invoice_items: (
+        Annotated[list[InvoiceItemInput], Meta(min_length=1, max_length=ITEMS_MAX, description="Before tax.")]
+        | UnsetType
+        | None
+    ) = UNSET
+
+
+class TaxShape(msgspec.Struct):
+    """The tax of one rate, and what it is of."""
+
+    percent: int | float
+    base: int | float
+    tax: int | float
+
+
+class CreditNote(Record, frozen=True):
+    """A credit note; `total` is `amount` and the tax on it. It is never changed or deleted."""
+
+    id: Annotated[str, resource_id("crn")]
+    credit_note_number: str
+    invoice: Annotated[BookedOn, COMPUTED]
+    amount_minor: Annotated[
+        Minor, JsonName("amount"), Meta(description="Before tax."), EventSchema({"description": "before tax"})
+    ]
+    taxes: Annotated[list[TaxShape], COMPUTED]
+    total_minor: Annotated[Minor, JsonName("total")]
+    currency: Annotated[str, CURRENCY]
+    reason: str
+    issued: Millis
+    items: Annotated[ItemsText, JsonName("invoice_items"), Meta(description="Empty if a total was credited.")]
+    user: Annotated[PersonShape | None, COMPUTED]
+    tax_millionths: Annotated[int | None, HIDDEN]
+
+
+# Rows are added, and never changed. `items` is JSON as that of invoices.
+credit_notes = sa.Table(
+    "credit_notes",
+    metadata,
+    in_project(),
+    sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
+    sa.Column("invoice_id", sa.Text, sa.ForeignKey("invoices.id"), nullable=False),
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id")),
+    *table_columns(CreditNote),
+    sa.UniqueConstraint("account_id", "credit_note_number"),
+    sa.Index("ix_credit_notes_invoice_id", "invoice_id", "id"),
+    sa.Index("ix_credit_notes_repository_id", "repository_id"),
+)
+
+credit_note_numbers = sa.Table(
+    "credit_note_numbers",
+    metadata,
+    sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("last", sa.BigInteger, nullable=False),
+)
+
+
+class CreditNoteAnswer(msgspec.Struct):
+    credit_note: Wire[CreditNote]
+    success: bool = True
+
+
+class CreditNotesAnswer(msgspec.Struct):
+    credit_notes: list[Wire[CreditNote]]
+    success: bool = True
+
+
+def taxes_of(amount_minor: int, total_minor: int, tax_millionths: int | None) -> list[TaxShape]:
+    """None: there is no tax."""
+    if tax_millionths is None:
+        return []
+    percent = to_number(percent_of(tax_millionths))
+    return [TaxShape(percent, to_amount(amount_minor), to_amount(total_minor - amount_minor))]

@@ -1,0 +1,63 @@
+"""`/invoices/{id}/payments`, `/payments`: what came in for an invoice, and what was given back.
+
+Whoever sees an invoice sees its payments. Owners and members book them.
+"""
+
+from __future__ import annotations
+
+from workhook.core.records import to_response
+from workhook.http import lists
+from workhook.http.calls import Call
+from workhook.http.endpoints import Listed, Routes
+from workhook.http.lists import ListQuery
+from workhook.http.operations import WORK_API
+from workhook.identity.authenticator import actor_of
+from workhook.identity.context import Write
+from workhook.work.access import find_with_access
+from workhook.work.invoices.changing import find_invoice, lock_invoice
+from workhook.work.payments import booking
+from workhook.work.payments.schemas import PaymentAnswer, PaymentCreate, PaymentsAnswer, RefundCreate
+
+routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
+
+
+@routes.get("/invoices/{invoice_id}/payments")
+async def list_payments(call: Call, invoice_id: str, query: ListQuery) -> Listed[PaymentsAnswer]:
+    """List the payments and refunds of an invoice, the newest last."""
+    key = lists.after(query, tuple[str])
+    _, invoice = await find_invoice(call.database, actor_of(call), invoice_id)
+    after = key[0] if key else None
+    found = await booking.list_payments(call.database, invoice, after=after, limit=query.limit + 1)
+    payments, headers = lists.page(call, found, query, lambda payment: (payment.id,))
+    return Listed(PaymentsAnswer([to_response(each) for each in payments]), headers)
+
+
+@routes.post("/invoices/{invoice_id}/payments")
+async def create_payment(write: Write, invoice_id: str, wanted: PaymentCreate) -> PaymentAnswer:
+    """Book a payment.
+
+    Without `amount` it is all that is due; 409 `nothing_due` if that is nothing. More than is due is 422
+    `more_than_due`.
+    """
+    access, invoice = await lock_invoice(write, invoice_id)
+    _, payment = await booking.pay(write, access, invoice, wanted)
+    return PaymentAnswer(to_response(payment))
+
+
+@routes.get("/payments/{payment_id}")
+async def get_payment(call: Call, payment_id: str) -> PaymentAnswer:
+    """Get a payment or a refund."""
+    row, _ = await find_with_access(call.database, booking.by_id, actor_of(call), id=payment_id)
+    return PaymentAnswer(to_response(booking.payment_of(row)))
+
+
+@routes.post("/payments/{payment_id}/refund")
+async def refund_payment(write: Write, payment_id: str, wanted: RefundCreate) -> PaymentAnswer:
+    """Give a payment back, or a part of it.
+
+    Without `amount` it is what is left of the payment. Unless something is to be refunded, the invoice is due again.
+    """
+    row, _ = await find_with_access(write.tx, booking.by_id, write.actor, id=payment_id)
+    access, invoice = await lock_invoice(write, row["invoice_id"])
+    _, given = await booking.refund(write, access, invoice, booking.payment_of(row), wanted)
+    return PaymentAnswer(to_response(given))
