@@ -1135,13 +1135,13 @@ CREATE TABLE payments (
 	reference TEXT,
 	refund_of TEXT,
 	created_at BIGINT NOT NULL,
+	position BIGINT NOT NULL,
 	CONSTRAINT pk_payments PRIMARY KEY (id),
 	CONSTRAINT fk_payments_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
 	CONSTRAINT fk_payments_invoice_id FOREIGN KEY(invoice_id) REFERENCES invoices (id),
-	CONSTRAINT fk_payments_user_id FOREIGN KEY(user_id) REFERENCES accounts (id)
+	CONSTRAINT fk_payments_user_id FOREIGN KEY(user_id) REFERENCES accounts (id),
+	CONSTRAINT uq_payments_invoice_id_position UNIQUE (invoice_id, position)
 )
-
-CREATE INDEX ix_payments_invoice_id ON payments (invoice_id, id)
 
 CREATE INDEX ix_payments_repository_id ON payments (repository_id)
 
@@ -1161,15 +1161,15 @@ CREATE TABLE credit_notes (
 	reason TEXT NOT NULL,
 	issued BIGINT NOT NULL,
 	items TEXT NOT NULL,
+	position BIGINT NOT NULL,
 	CONSTRAINT pk_credit_notes PRIMARY KEY (id),
 	CONSTRAINT fk_credit_notes_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
 	CONSTRAINT fk_credit_notes_account_id FOREIGN KEY(account_id) REFERENCES accounts (id),
 	CONSTRAINT fk_credit_notes_invoice_id FOREIGN KEY(invoice_id) REFERENCES invoices (id),
 	CONSTRAINT fk_credit_notes_user_id FOREIGN KEY(user_id) REFERENCES accounts (id),
-	CONSTRAINT uq_credit_notes_account_id_credit_note_number UNIQUE (account_id, credit_note_number)
+	CONSTRAINT uq_credit_notes_account_id_credit_note_number UNIQUE (account_id, credit_note_number),
+	CONSTRAINT uq_credit_notes_invoice_id_position UNIQUE (invoice_id, position)
 )
-
-CREATE INDEX ix_credit_notes_invoice_id ON credit_notes (invoice_id, id)
 
 CREATE INDEX ix_credit_notes_repository_id ON credit_notes (repository_id)
 

@@ -48,9 +48,9 @@ _notes = (
 )
 _read = row_reader(CreditNote)
 by_id = with_access(_notes.where(credit_notes.c.id == sa.bindparam("id")), credit_notes.c.repository_id)
-_of_invoice = _notes.where(credit_notes.c.invoice_id == sa.bindparam("invoice_id")).order_by(credit_notes.c.id)
+_of_invoice = _notes.where(credit_notes.c.invoice_id == sa.bindparam("invoice_id")).order_by(credit_notes.c.position)
 _page = _of_invoice.limit(big("limit"))
-_page_after = _of_invoice.where(credit_notes.c.id > sa.bindparam("after")).limit(big("limit"))
+_page_after = _of_invoice.where(credit_notes.c.position > big("after")).limit(big("limit"))
 _insert = insert_into(credit_notes, *(each.name for each in credit_notes.c))
 # Whoever has counted holds the counter until the transaction ends: what is rolled back gives its number back.
 _count = (
@@ -70,8 +70,8 @@ def credit_note_of(row: Row) -> CreditNote:
     return _read(row, invoice=BookedOn(row["invoice_id"], row["invoice_number"]), taxes=taxes, user=user)
 
 
-async def list_credit_notes(reader: Reader, invoice_id: str, *, after: str | None, limit: int) -> Found[CreditNote]:
-    """By id, behind the id `after`: the newest is the last."""
+async def list_credit_notes(reader: Reader, invoice_id: str, *, after: int | None, limit: int) -> Found[CreditNote]:
+    """By position, behind `after`: the newest is the last."""
     params: dict[str, Any] = {"invoice_id": invoice_id, "limit": limit}
     if after is not None:
         params["after"] = after
@@ -104,6 +104,7 @@ async def credit(
         items=rules.items_text(items),
         user=person_shape(write.actor.user),
         tax_millionths=invoice.tax_millionths,
+        position=len(booked_of(invoice.credit_notes)) + 1,
     )
     owners = {"repository_id": access.repository.id, "account_id": access.repository.owner.id}
     who = {"invoice_id": invoice.id, "user_id": write.actor.user.id}

@@ -67,9 +67,11 @@ class CreditNote(Record, frozen=True):
     items: Annotated[ItemsText, JsonName("invoice_items"), Meta(description="Empty if a total was credited.")]
     user: Annotated[PersonShape | None, COMPUTED]
     tax_millionths: Annotated[int | None, HIDDEN]
+    position: Annotated[int, HIDDEN]
 
 
-# Rows are added, and never changed. `items` is JSON as that of invoices.
+# Rows are added, and never changed. `items` is JSON as that of invoices. `position`: among the credit
+# notes of the invoice, in the order of the commits.
 credit_notes = sa.Table(
     "credit_notes",
     metadata,
@@ -79,7 +81,7 @@ credit_notes = sa.Table(
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id")),
     *table_columns(CreditNote),
     sa.UniqueConstraint("account_id", "credit_note_number"),
-    sa.Index("ix_credit_notes_invoice_id", "invoice_id", "id"),
+    sa.UniqueConstraint("invoice_id", "position"),
     sa.Index("ix_credit_notes_repository_id", "repository_id"),
 )
 

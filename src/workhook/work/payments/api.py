@@ -25,11 +25,11 @@ routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
 @routes.get("/invoices/{invoice_id}/payments")
 async def list_payments(call: Call, invoice_id: str, query: ListQuery) -> Listed[PaymentsAnswer]:
     """List the payments and refunds of an invoice, the newest last."""
-    key = lists.after(query, tuple[str])
+    key = lists.after(query, tuple[int])
     _, invoice = await find_invoice(call.database, actor_of(call), invoice_id)
     after = key[0] if key else None
     found = await booking.list_payments(call.database, invoice, after=after, limit=query.limit + 1)
-    payments, headers = lists.page(call, found, query, lambda payment: (payment.id,))
+    payments, headers = lists.page(call, found, query, lambda payment: (payment.position,))
     return Listed(PaymentsAnswer([to_response(each) for each in payments]), headers)
 
 

@@ -49,9 +49,9 @@ _payments = (
 )
 _read = row_reader(Payment)
 by_id = with_access(_payments.where(payments.c.id == sa.bindparam("id")), payments.c.repository_id)
-_of_invoice = _payments.where(payments.c.invoice_id == sa.bindparam("invoice_id")).order_by(payments.c.id)
+_of_invoice = _payments.where(payments.c.invoice_id == sa.bindparam("invoice_id")).order_by(payments.c.position)
 _page = _of_invoice.limit(big("limit"))
-_page_after = _of_invoice.where(payments.c.id > sa.bindparam("after")).limit(big("limit"))
+_page_after = _of_invoice.where(payments.c.position > big("after")).limit(big("limit"))
 _insert = insert_into(payments, *(each.name for each in payments.c))
 _sum = sa.cast(sa.func.coalesce(sa.func.sum(payments.c.amount_minor), 0), sa.BigInteger)
 _given_back = sa.select(_sum.label("sum")).where(payments.c.refund_of == sa.bindparam("payment_id"))
@@ -62,8 +62,8 @@ def payment_of(row: Row) -> Payment:
     return _read(row, invoice=BookedOn(row["invoice_id"], row["invoice_number"]), user=user)
 
 
-async def list_payments(reader: Reader, invoice: Invoice, *, after: str | None, limit: int) -> Found[Payment]:
-    """By id, behind the id `after`: the newest is the last."""
+async def list_payments(reader: Reader, invoice: Invoice, *, after: int | None, limit: int) -> Found[Payment]:
+    """By position, behind `after`: the newest is the last."""
     if invoice.paid_minor is None and payments_of(invoice):
         return Found([marked_payment(invoice)] if after is None else [], cut=False)
     params: dict[str, Any] = {"invoice_id": invoice.id, "limit": limit}
@@ -141,6 +141,7 @@ def _new(write: Write, invoice: Invoice, kind: str, amount: int, wanted: Payment
         invoice=BookedOn(invoice.id, invoice.invoice_number),
         user=person_shape(write.actor.user),
         created_at=write.now,
+        position=len(payments_of(invoice)) + 1,
     )
 
 
@@ -194,6 +195,7 @@ def marked_payment(invoice: Invoice) -> Payment:
         invoice=BookedOn(invoice.id, invoice.invoice_number),
         user=None,
         created_at=entry.at_ms,
+        position=1,
     )
 
 

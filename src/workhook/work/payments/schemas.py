@@ -8,7 +8,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.records import COMPUTED, CURRENCY, EventSchema, JsonName, Millis, Record, Wire, resource_id
+from workhook.core.records import COMPUTED, CURRENCY, HIDDEN, EventSchema, JsonName, Millis, Record, Wire, resource_id
 from workhook.http.parameters import DayOrMoment, MoneyAboveZero, Prepared
 from workhook.http.wire_types import Minor
 from workhook.storage.metadata import in_project, metadata, partial_index
@@ -80,9 +80,10 @@ class Payment(Record, frozen=True):
         EventSchema({"description": "who booked it; null if nobody knows"}),
     ]
     created_at: Millis
+    position: Annotated[int, HIDDEN]
 
 
-# Rows are added, and never changed.
+# Rows are added, and never changed. `position`: among the payments of the invoice, in the order of the commits.
 payments = sa.Table(
     "payments",
     metadata,
@@ -90,7 +91,7 @@ payments = sa.Table(
     sa.Column("invoice_id", sa.Text, sa.ForeignKey("invoices.id"), nullable=False),
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id")),
     *table_columns(Payment),
-    sa.Index("ix_payments_invoice_id", "invoice_id", "id"),
+    sa.UniqueConstraint("invoice_id", "position"),
     sa.Index("ix_payments_repository_id", "repository_id"),
     partial_index("ix_payments_refund_of", "refund_of", "amount_minor", where=sa.text("refund_of IS NOT NULL")),
 )
