@@ -112,12 +112,11 @@ _MUST_BE = {
     ),
     "more than 0": text("%(field)s must be more than 0"),
     "a number, or text of 1 to %(high)s characters": text("%(field)s must have 1 to %(high)s characters"),
-    "a whole number of milliseconds, such as 5400000 for an hour and a half": text(
+    "a whole number of milliseconds, such as 5400000, or a text such as 1h 30m or 1:30": text(
         "%(field)s must be hours and minutes, such as 1:30"
     ),
-    "a whole number of milliseconds, such as 5400000 for an hour and a half, and at most %(high)s (%(days)s days)": (
-        text("%(field)s must be at most %(days)s days")
-    ),
+    "a whole number of milliseconds, such as 5400000, or a text such as 1h 30m or 1:30, and at most %(high)s "
+    "(%(days)s days)": text("%(field)s must be at most %(days)s days"),
     "a date such as 2026-11-20, or a time such as 2026-11-20T09:00:00Z, with Z or an offset": text(
         "%(field)s must be a date such as 2026-11-20"
     ),
