@@ -33,13 +33,36 @@ def exact(number: float) -> Fraction:
 class Line:
     qty: str
     price: str
+    discount: str | None = None  # percent
+    percent: str | None = None  # of tax, where it is not the invoice's
 
     @property
     def amount(self) -> Fraction:
-        return half_up(Fraction(self.qty) * Fraction(self.price))
+        gross = half_up(Fraction(self.qty) * Fraction(self.price))
+        return gross - half_up(gross * Fraction(self.discount or 0) / 100)
 
     def body(self) -> dict[str, Any]:
-        return {"description": "Work", "qty": float(self.qty), "unit_price": float(self.price)}
+        body: dict[str, Any] = {"description": "Work", "qty": float(self.qty), "unit_price": float(self.price)}
+        body |= {} if self.discount is None else {"discount": float(self.discount)}
+        return body | ({} if self.percent is None else {"tax": float(self.percent)})
+
+
+def total_of(lines: list[Line], percent: str, discount: str | None = None) -> Fraction:
+    """With tax: the discount is shared over the rates so that nobody gets more than a cent too much or too little, and
+    whoever was cut most gets the cent first."""
+    nets: dict[Fraction, Fraction] = {}
+    for each in lines:
+        rate = Fraction(each.percent or percent)
+        nets[rate] = nets.get(rate, Fraction(0)) + each.amount
+    whole = sum(nets.values(), Fraction(0))
+    off = half_up(whole * Fraction(discount or 0) / 100)
+    exact = {rate: off * net / whole if whole else Fraction(0) for rate, net in nets.items()}
+    shares = {rate: floor(share / CENT) * CENT for rate, share in exact.items()}
+    for rate in sorted(nets, key=lambda rate: (shares[rate] - exact[rate], -rate)):
+        if sum(shares.values()) < off:
+            shares[rate] += CENT
+    bases = {rate: net - shares[rate] for rate, net in nets.items()}
+    return sum((base + half_up(base * rate / 100) for rate, base in bases.items()), Fraction(0))
 
 
 @dataclass
@@ -48,6 +71,7 @@ class Model:
 
     lines: list[Line]
     percent: str
+    discount: str | None = None
     payments: dict[str, Fraction] = field(default_factory=dict)
     refunds: list[tuple[str, Fraction]] = field(default_factory=list)
     notes: list[Fraction] = field(default_factory=list)
@@ -55,8 +79,7 @@ class Model:
 
     @property
     def total(self) -> Fraction:
-        amount = sum((each.amount for each in self.lines), Fraction(0))
-        return amount + half_up(amount * Fraction(self.percent) / 100)
+        return total_of(self.lines, self.percent, self.discount)
 
     @property
     def paid(self) -> Fraction:
@@ -97,8 +120,10 @@ class History:
 
     def __init__(self, studio: Studio, chance: random.Random) -> None:
         self.studio, self.chance = studio, chance
-        self.model = Model([self._line() for _ in range(chance.randint(1, 4))], chance.choice(_PERCENTS))
+        discount = chance.choice((None, "10", "33.3333"))
+        self.model = Model([self._line() for _ in range(chance.randint(1, 5))], chance.choice(_PERCENTS), discount)
         body = {"invoice_items": [each.body() for each in self.model.lines], "tax": float(self.model.percent)}
+        body |= {} if discount is None else {"discount": float(discount)}
         record = studio.owner.post(f"{studio.project}/invoices", json=body)["invoice"]
         self.path = f"/invoices/{record['id']}"
         assert exact(record["amount_due"]) == exact(record["total"]) == self.model.total
@@ -107,7 +132,9 @@ class History:
 
     def _line(self) -> Line:
         qty = f"{self.chance.randint(1, 5_000_000)}e-{self.chance.choice((0, 2, 6))}"
-        return Line(f"{float(qty):f}", f"{self.chance.randint(0, 20_000) / 100:.2f}")
+        price = f"{self.chance.randint(0, 20_000) / 100:.2f}"
+        own = self.chance.choice((None, None, *_PERCENTS))
+        return Line(f"{float(qty):f}", price, self.chance.choice((None, None, "12.5")), own)
 
     def step(self) -> None:
         self.chance.choice((self.pay, self.pay, self.refund, self.refund, self.credit, self.credit_lines, self.void))()
@@ -160,7 +187,7 @@ class History:
     def credit_lines(self) -> None:
         lines = [self._line() for _ in range(self.chance.randint(1, 2))]
         amount = sum((each.amount for each in lines), Fraction(0))
-        total = amount + half_up(amount * Fraction(self.model.percent) / 100)
+        total = total_of(lines, self.model.percent)
         fits = amount > 0 and total <= self.model.total - self.model.credited and not self.model.is_void
         body = {"invoice_items": [each.body() for each in lines], "reason": "x"}
         if made := self._post(f"{self.path}/credit_notes", body, fits=fits):
@@ -169,10 +196,9 @@ class History:
     def _note(self, note: Any, total: Fraction) -> None:
         self.model.notes.append(total)
         assert exact(note["total"]) == total
-        [tax] = note["taxes"]
-        assert exact(tax["base"]) + exact(tax["tax"]) == total
-        rate = Fraction(self.model.percent) / 100
-        assert abs(exact(tax["tax"]) - total * rate / (1 + rate)) <= CENT
+        assert sum(exact(each["base"]) + exact(each["tax"]) for each in note["taxes"]) == total
+        for each in note["taxes"]:
+            assert abs(exact(each["tax"]) - exact(each["base"]) * exact(each["percent"]) / 100) <= CENT
 
     def void(self) -> None:
         if self.chance.random() < 0.9:

@@ -20,7 +20,8 @@ from workhook.web.frame.places import Visit
 from workhook.work.access import Access
 from workhook.work.invoices import changing, printing, rules
 from workhook.work.invoices.rules import Item
-from workhook.work.invoices.schemas import Invoice, percent_of
+from workhook.work.invoices.schemas import Invoice
+from workhook.work.invoices.shapes import percent_of
 
 UNDO_MAX_CHARS = 500
 """The longest description of a line whose removal can be undone: what undoes it travels in a cookie."""

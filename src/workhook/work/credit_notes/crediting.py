@@ -23,13 +23,15 @@ from workhook.work.credit_notes.schemas import (
     CreditNoteCreate,
     credit_note_numbers,
     credit_notes,
-    taxes_of,
 )
 from workhook.work.invoices import rules
-from workhook.work.invoices.books import Books, tax_in
+from workhook.work.invoices.arithmetic import Discount, Sums, part_of, rows_text
+from workhook.work.invoices.books import Books
 from workhook.work.invoices.changing import change_invoice, require_issued
+from workhook.work.invoices.planning import item_of_input
 from workhook.work.invoices.rules import Item
-from workhook.work.invoices.schemas import Booked, Invoice, booked_of, booked_text, invoices
+from workhook.work.invoices.schemas import Invoice, invoices
+from workhook.work.invoices.shapes import Booked, booked_of, booked_text
 from workhook.work.payments.booking import more_than_due, require_room, settled
 from workhook.work.payments.schemas import BookedOn
 from workhook.work.people import membership_of, person_columns, person_of_row, person_shape
@@ -66,8 +68,7 @@ _count = (
 
 def credit_note_of(row: Row) -> CreditNote:
     user = person_of_row(row) if row["user_id"] is not None else None
-    taxes = taxes_of(row["amount_minor"], row["total_minor"], row["tax_millionths"])
-    return _read(row, invoice=BookedOn(row["invoice_id"], row["invoice_number"]), taxes=taxes, user=user)
+    return _read(row, invoice=BookedOn(row["invoice_id"], row["invoice_number"]), user=user)
 
 
 async def list_credit_notes(reader: Reader, invoice_id: str, *, after: int | None, limit: int) -> Found[CreditNote]:
@@ -86,24 +87,23 @@ async def credit(
     require_issued(invoice)
     require_room(invoice)
     books = invoice.books
-    items, amount, total = _wanted(invoice, wanted)
+    items, sums = _wanted(invoice, wanted)
+    total = sums.total
     if total > books.not_credited:
-        field = "total" if not items else "invoice_items"
-        raise more_than_due(field, "not credited yet", books.not_credited, invoice)
+        raise more_than_due("invoice_items", "not credited yet", books.not_credited, invoice)
     assert invoice.invoice_number is not None, "it is issued"
     note = CreditNote(
         id=new_id("crn"),
         credit_note_number=await _next_number(write.tx, access.repository.owner.id),
         invoice=BookedOn(invoice.id, invoice.invoice_number),
-        amount_minor=amount,
-        taxes=taxes_of(amount, total, invoice.tax_millionths),
+        amount_minor=sums.amount,
+        taxes=rows_text(sums.taxes),
         total_minor=total,
         currency=invoice.currency,
         reason=wanted.reason,
         issued=write.now,
         items=rules.items_text(items),
         user=person_shape(write.actor.user),
-        tax_millionths=invoice.tax_millionths,
         position=len(booked_of(invoice.credit_notes)) + 1,
     )
     owners = {"repository_id": access.repository.id, "account_id": access.repository.owner.id}
@@ -119,26 +119,30 @@ async def credit(
     return await change_invoice(write, access, invoice, "credited", values, beside=beside), note
 
 
-def _wanted(invoice: Invoice, wanted: CreditNoteCreate) -> tuple[list[Item], int, int]:
-    """The lines, the amount before tax, and the total. Raises `Conflict`, `Invalid`."""
-    given, total, millionths = if_set(wanted.invoice_items), if_set(wanted.total), invoice.tax_millionths
+def _wanted(invoice: Invoice, wanted: CreditNoteCreate) -> tuple[list[Item], Sums]:
+    """The lines, and what they or the total come to. Raises `Conflict`, `Invalid`."""
+    given, total = if_set(wanted.invoice_items), if_set(wanted.total)
     if given is not None:
         if total is not None:
             message = "total: the lines say how much is credited; leave out one of both"
             raise Invalid(faults=[Fault(field="total", message=message)])
-        items = [Item(each.description, each.qty, each.unit_price) for each in given]
-        amount = rules.amount_minor(items)
-        if amount > AMOUNT_MAX_MINOR:
+        items = [item_of_input(each) for each in given]
+        if faults := [f for n, each in enumerate(items) for f in rules.item_faults(each, f"invoice_items[{n}].")]:
+            raise Invalid(faults=faults)
+        sums = rules.sums_of_items(items, invoice.rate, Discount())
+        if sums.amount > AMOUNT_MAX_MINOR:
             raise more_than_due("invoice_items", "not credited yet", invoice.books.not_credited, invoice)
-        if amount == 0:
+        if sums.amount == 0:
             message = "invoice_items: the lines come to nothing; a credit note takes something back"
             raise Invalid(faults=[Fault(field="invoice_items", code="empty", message=message)])
-        return items, amount, amount + rules.tax_minor(amount, millionths)
+        return items, sums
     if total is None:
         total = invoice.books.not_credited
         if total == 0:
             raise Conflict("All of the invoice is credited.", code="nothing_due")
-    return [], total - tax_in(total, millionths or 0), total
+    if total > invoice.books.not_credited:
+        raise more_than_due("total", "not credited yet", invoice.books.not_credited, invoice)
+    return [], Sums(part_of(invoice.tax_rows, total))
 
 
 async def _next_number(tx: Transaction, account_id: int) -> str:

@@ -21,7 +21,8 @@ from workhook.storage.record_rows import row_reader, selected, values_of
 from workhook.work.access import Access, with_access
 from workhook.work.invoices.books import Books
 from workhook.work.invoices.changing import change_invoice, require_issued
-from workhook.work.invoices.schemas import Booked, Invoice, booked_of, booked_text, invoices, payments_of
+from workhook.work.invoices.schemas import Invoice, invoices, payments_of
+from workhook.work.invoices.shapes import Booked, booked_of, booked_text
 from workhook.work.payments.schemas import (
     BookedOn,
     Payment,

@@ -31,9 +31,9 @@ _NEXT = sa.text(f"SELECT max(id) FROM (SELECT id {_MARKED} AND id > :after ORDER
 
 
 def upgrade() -> None:
-    for name in ("paid_minor", "credited_minor"):
+    for name in ("paid_minor", "credited_minor", "discount_millionths", "discount_minor"):
         add_column("invoices", sa.Column(name, sa.BigInteger))
-    for name in ("payments", "credit_notes"):
+    for name in ("payments", "credit_notes", "taxes", "tax_category"):
         add_column("invoices", sa.Column(name, sa.Text))
     _make_tables()
     with beside_others():
@@ -56,7 +56,7 @@ def _make_tables() -> None:
     make_table(
         "credit_notes",
         "repository_id bigint, account_id bigint, invoice_id text, user_id bigint?, id text, credit_note_number text,"
-        " amount_minor bigint, tax_millionths bigint?, total_minor bigint, currency text, reason text, issued bigint,"
+        " amount_minor bigint, taxes text, total_minor bigint, currency text, reason text, issued bigint,"
         " items text, position bigint",
         key="id",
         foreign=[
