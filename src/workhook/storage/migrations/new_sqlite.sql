@@ -1122,6 +1122,8 @@ CREATE INDEX ix_mentions_user_id ON mentions (user_id, id)
 
 CREATE INDEX ix_mentions_repository_id ON mentions (repository_id)
 
+CREATE INDEX ix_invoices_open ON invoices (repository_id, id, due) WHERE status IN ('sent', 'partially_paid')
+
 CREATE TABLE payments (
 	repository_id BIGINT NOT NULL,
 	invoice_id TEXT NOT NULL,
@@ -1138,7 +1140,7 @@ CREATE TABLE payments (
 	position BIGINT NOT NULL,
 	CONSTRAINT pk_payments PRIMARY KEY (id),
 	CONSTRAINT fk_payments_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
-	CONSTRAINT fk_payments_invoice_id FOREIGN KEY(invoice_id) REFERENCES invoices (id),
+	CONSTRAINT fk_payments_invoice_id FOREIGN KEY(invoice_id) REFERENCES invoices (id) ON DELETE CASCADE,
 	CONSTRAINT fk_payments_user_id FOREIGN KEY(user_id) REFERENCES accounts (id),
 	CONSTRAINT uq_payments_invoice_id_position UNIQUE (invoice_id, position)
 )
@@ -1165,7 +1167,7 @@ CREATE TABLE credit_notes (
 	CONSTRAINT pk_credit_notes PRIMARY KEY (id),
 	CONSTRAINT fk_credit_notes_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
 	CONSTRAINT fk_credit_notes_account_id FOREIGN KEY(account_id) REFERENCES accounts (id),
-	CONSTRAINT fk_credit_notes_invoice_id FOREIGN KEY(invoice_id) REFERENCES invoices (id),
+	CONSTRAINT fk_credit_notes_invoice_id FOREIGN KEY(invoice_id) REFERENCES invoices (id) ON DELETE CASCADE,
 	CONSTRAINT fk_credit_notes_user_id FOREIGN KEY(user_id) REFERENCES accounts (id),
 	CONSTRAINT uq_credit_notes_account_id_credit_note_number UNIQUE (account_id, credit_note_number),
 	CONSTRAINT uq_credit_notes_invoice_id_position UNIQUE (invoice_id, position)

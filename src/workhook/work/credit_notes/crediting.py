@@ -32,7 +32,7 @@ from workhook.work.invoices.planning import item_of_input
 from workhook.work.invoices.rules import Item
 from workhook.work.invoices.schemas import Invoice, invoices
 from workhook.work.invoices.shapes import Booked, booked_of, booked_text
-from workhook.work.payments.booking import more_than_due, require_room, settled
+from workhook.work.payments.booking import money_text, require_room, settled
 from workhook.work.payments.schemas import BookedOn
 from workhook.work.people import membership_of, person_columns, person_of_row, person_shape
 from workhook.work.schemas import if_set
@@ -90,7 +90,7 @@ async def credit(
     items, sums = _wanted(invoice, wanted)
     total = sums.total
     if total > books.not_credited:
-        raise more_than_due("invoice_items", "not credited yet", books.not_credited, invoice)
+        raise _more_than_due("invoice_items", invoice)
     assert invoice.invoice_number is not None, "it is issued"
     note = CreditNote(
         id=new_id("crn"),
@@ -108,7 +108,7 @@ async def credit(
     )
     owners = {"repository_id": access.repository.id, "account_id": access.repository.owner.id}
     who = {"invoice_id": invoice.id, "user_id": write.actor.user.id}
-    await write.tx.execute(_insert, {**values_of(note), **owners, **who})
+    write.tx.defer(_insert, [{**values_of(note), **owners, **who}])
     after = Books(books.total, books.paid, books.credited + total)
     values = {
         "credited_minor": after.credited,
@@ -131,7 +131,7 @@ def _wanted(invoice: Invoice, wanted: CreditNoteCreate) -> tuple[list[Item], Sum
             raise Invalid(faults=faults)
         sums = rules.sums_of_items(items, invoice.rate, Discount())
         if sums.amount > AMOUNT_MAX_MINOR:
-            raise more_than_due("invoice_items", "not credited yet", invoice.books.not_credited, invoice)
+            raise _more_than_due("invoice_items", invoice)
         if sums.amount == 0:
             message = "invoice_items: the lines come to nothing; a credit note takes something back"
             raise Invalid(faults=[Fault(field="invoice_items", code="empty", message=message)])
@@ -141,8 +141,13 @@ def _wanted(invoice: Invoice, wanted: CreditNoteCreate) -> tuple[list[Item], Sum
         if total == 0:
             raise Conflict("All of the invoice is credited.", code="nothing_due")
     if total > invoice.books.not_credited:
-        raise more_than_due("total", "not credited yet", invoice.books.not_credited, invoice)
+        raise _more_than_due("total", invoice)
     return [], Sums(part_of(invoice.tax_rows, total))
+
+
+def _more_than_due(field: str, invoice: Invoice) -> Invalid:
+    message = f"{field}: {money_text(invoice.books.not_credited, invoice)} is not credited yet; it can be that or less"
+    return Invalid(faults=[Fault(field=field, code="more_than_due", message=message)])
 
 
 async def _next_number(tx: Transaction, account_id: int) -> str:

@@ -19,7 +19,7 @@ from workhook.core.records import (
     Wire,
     resource_id,
 )
-from workhook.http.parameters import MoneyAboveZero, Prepared
+from workhook.http.parameters import Prepared
 from workhook.http.wire_types import Minor
 from workhook.storage.metadata import in_project, metadata
 from workhook.storage.record_rows import table_columns
@@ -27,6 +27,7 @@ from workhook.work.invoices.schemas import InvoiceItemInput
 from workhook.work.invoices.shapes import ItemsText, TaxesText
 from workhook.work.payments.schemas import BookedOn
 from workhook.work.people import PersonShape
+from workhook.work.schemas import MoneyAboveZero
 
 ITEMS_MAX = 1000
 
@@ -69,7 +70,7 @@ credit_notes = sa.Table(
     metadata,
     in_project(),
     sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
-    sa.Column("invoice_id", sa.Text, sa.ForeignKey("invoices.id"), nullable=False),
+    sa.Column("invoice_id", sa.Text, sa.ForeignKey("invoices.id", ondelete="CASCADE"), nullable=False),
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id")),
     *table_columns(CreditNote),
     sa.UniqueConstraint("account_id", "credit_note_number"),

@@ -23,9 +23,10 @@ from workhook.work.access import Access, with_access
 from workhook.work.files.schemas import files
 from workhook.work.invoices import rules
 from workhook.work.invoices.arithmetic import Discount, Rate, rows_text
-from workhook.work.invoices.books import OPEN, Books
+from workhook.work.invoices.books import Books
 from workhook.work.invoices.rules import InvoicedTime, Item, number_text
 from workhook.work.invoices.schemas import (
+    IS_OPEN,
     NOT_COMPUTED,
     Invoice,
     InvoiceList,
@@ -53,7 +54,7 @@ class LogoFile(msgspec.Struct, frozen=True):
     blob: str
 
 
-is_open = sa.or_(*(invoices.c.status == each for each in OPEN))
+is_open = sa.literal_column(f"invoices.{IS_OPEN}", sa.Boolean)
 """Something is due."""
 
 _read, _read_time = row_reader(Invoice), row_reader(InvoicedTime)

@@ -29,7 +29,7 @@ from workhook.http.lists import ListQuery
 from workhook.http.parameters import DayOrMoment, LongText, Money, Prepared, Read
 from workhook.http.wire_types import WIRE_TYPE, Minor, wire_number
 from workhook.identity.schemas import Account
-from workhook.storage.metadata import in_project, metadata
+from workhook.storage.metadata import in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
 from workhook.work.invoices import rules
 from workhook.work.invoices.arithmetic import Category, Discount, Rate, TaxRow, rows_of, rows_text
@@ -242,6 +242,9 @@ class Invoice(Record, frozen=True):
         )
 
 
+IS_OPEN = "status IN ('sent', 'partially_paid')"
+"""Something is due. An index is of those, which a database finds by these words."""
+
 # `items` and `recurring_items` are JSON: `[[description, quantity in decimal, unit price in minor units, the timesheet
 # that the item was made from, its time in milliseconds, discount in millionths, discount in minor units, rate of tax in
 # millionths, category], …]`, null where there is none; the last four are often left out. `taxes` is `[[rate in
@@ -257,6 +260,7 @@ invoices = sa.Table(
     sa.UniqueConstraint("account_id", "invoice_number"),
     sa.Index("ix_invoices_repository_id", "repository_id", "id"),
     sa.Index("ix_invoices_status", "repository_id", "status", "id"),
+    partial_index("ix_invoices_open", "repository_id", "id", "due", where=sa.text(IS_OPEN)),
 )
 
 invoice_numbers = sa.Table(

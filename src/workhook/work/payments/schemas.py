@@ -9,11 +9,12 @@ import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.records import COMPUTED, CURRENCY, HIDDEN, EventSchema, JsonName, Millis, Record, Wire, resource_id
-from workhook.http.parameters import DayOrMoment, MoneyAboveZero, Prepared
+from workhook.http.parameters import DayOrMoment, Prepared
 from workhook.http.wire_types import Minor
 from workhook.storage.metadata import in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
 from workhook.work.people import PersonShape
+from workhook.work.schemas import MoneyAboveZero
 
 Kind = Literal["payment", "refund"]
 
@@ -88,7 +89,7 @@ payments = sa.Table(
     "payments",
     metadata,
     in_project(),
-    sa.Column("invoice_id", sa.Text, sa.ForeignKey("invoices.id"), nullable=False),
+    sa.Column("invoice_id", sa.Text, sa.ForeignKey("invoices.id", ondelete="CASCADE"), nullable=False),
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id")),
     *table_columns(Payment),
     sa.UniqueConstraint("invoice_id", "position"),

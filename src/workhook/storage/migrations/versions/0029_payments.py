@@ -12,6 +12,7 @@ revision = "0029"
 down_revision = "0028"
 
 ROWS_AT_ONCE = 5_000
+_OPEN = "status IN ('sent', 'partially_paid')"
 
 # The payment has the id of its invoice behind another prefix, so that nothing is added twice.
 _MARKED = "FROM invoices WHERE status = 'paid' AND paid_minor IS NULL"
@@ -35,6 +36,7 @@ def upgrade() -> None:
         add_column("invoices", sa.Column(name, sa.BigInteger))
     for name in ("payments", "credit_notes", "taxes", "tax_category"):
         add_column("invoices", sa.Column(name, sa.Text))
+    create_index("ix_invoices_open", "invoices", ["repository_id", "id", "due"], where=_OPEN)
     _make_tables()
     with beside_others():
         _book_what_was_marked()
@@ -47,7 +49,11 @@ def _make_tables() -> None:
         " currency text, paid_at bigint, method text?, reference text?, refund_of text?, created_at bigint,"
         " position bigint",
         key="id",
-        foreign=["repository_id > projects.repository_id CASCADE", "invoice_id > invoices.id", "user_id > accounts.id"],
+        foreign=[
+            "repository_id > projects.repository_id CASCADE",
+            "invoice_id > invoices.id CASCADE",
+            "user_id > accounts.id",
+        ],
         unique=["invoice_id, position"],
         create=create_table,
     )
@@ -62,7 +68,7 @@ def _make_tables() -> None:
         foreign=[
             "repository_id > projects.repository_id CASCADE",
             "account_id > accounts.id",
-            "invoice_id > invoices.id",
+            "invoice_id > invoices.id CASCADE",
             "user_id > accounts.id",
         ],
         unique=["account_id, credit_note_number", "invoice_id, position"],
