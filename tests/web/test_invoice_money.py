@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.harness.server import Server
-from tests.web.studio import HOSTILE, Studio, open_studio, page_of, send, text_of
+from tests.web.studio import HOSTILE, Studio, open_studio, page_of, send, text_of, undo
 
 pytestmark = pytest.mark.one_database
 
@@ -106,3 +106,50 @@ def test_clients_and_strangers_book_nothing(server: Server, studio: Studio, path
         for form in ("payments", "credit_notes"):
             assert send(other.owner, f"{path}/{form}", was="0/0", reason="x").status_code == 404
     assert payments(studio, path) == []
+
+
+def test_a_draft_has_discounts_and_several_taxes(studio: Studio) -> None:
+    invoice = studio.call("POST", f"{studio.project}/invoices", currency="EUR", tax=20)["invoice"]["id"]
+    path = f"{studio.base}/billing/{invoice}"
+    line = {"description": "Design", "qty": "2", "unit_price": "50.00"}
+    assert send(studio.member, f"{path}/lines", **line, discount="10", tax="").status_code == 303
+    assert send(studio.member, f"{path}/lines", **line, discount="", tax="10").status_code == 303
+    form = studio.member.form(f"{path}/edit").fields
+    assert send(studio.member, f"{path}/edit", **{**form, "discount": "50"}).status_code == 303
+    text = text_of(page_of(studio.member, path))
+    for shown in (
+        "discount 10.00 EUR", "tax 10 %", "Subtotal : 190.00 EUR", "95.00 EUR",
+        "Tax 20 % of 45.00 EUR : 9.00 EUR", "Tax 10 % of 50.00 EUR : 5.00 EUR", "Total: 109.00 EUR",
+    ):  # fmt: skip
+        assert shown.replace(" :", ":") in text.replace(" :", ":"), text
+    assert 'name="discount" value="50"' in page_of(studio.member, f"{path}/edit")
+    assert 'name="discount" value="10"' in page_of(studio.member, f"{path}/lines/1")
+    wrong = send(studio.member, f"{path}/lines", **line, discount="101", tax="much")
+    assert wrong.status_code == 422
+    assert "Discount and tax of the line" in text_of(wrong.text)
+
+
+def test_what_the_form_of_a_line_does_not_show_stays(studio: Studio) -> None:
+    items = [
+        {"description": "Design", "qty": 1, "unit_price": 100, "discount_amount": 5, "tax_category": "exempt"},
+        {"description": "Print", "qty": 1, "unit_price": 10, "tax": 7},
+    ]
+    body = {"invoice_items": items, "discount_amount": 3, "tax": 20}
+    invoice = studio.call("POST", f"{studio.project}/invoices", **body)["invoice"]["id"]
+    path = f"{studio.base}/billing/{invoice}"
+
+    def lines() -> list[dict[str, object]]:
+        found: list[dict[str, object]] = studio.call("GET", f"/invoices/{invoice}")["invoice"]["invoice_items"]
+        return found
+
+    form = studio.member.form(f"{path}/lines/1").fields
+    saved = send(studio.member, f"{path}/lines/1", **{**form, "description": "Design", "unit_price": "90.00"})
+    assert saved.status_code == 303, text_of(saved.text)[:700]
+    assert lines() == [{**items[0], "unit_price": 90}, items[1]]
+    form = studio.member.form(f"{path}/edit").fields
+    assert send(studio.member, f"{path}/edit", **{**form, "bill_to": "Client"}).status_code == 303
+    assert studio.call("GET", f"/invoices/{invoice}")["invoice"]["discount_amount"] == 3
+    form = next(each.fields for each in studio.member.forms(path) if each.action == f"{path}/lines/1/remove")
+    removed = send(studio.member, f"{path}/lines/1/remove", **form)
+    undo(studio.member, removed)
+    assert lines() == [{**items[0], "unit_price": 90}, items[1]]

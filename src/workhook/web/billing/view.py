@@ -15,6 +15,7 @@ from workhook.http.calls import Answer
 from workhook.identity.queries import find_member_role
 from workhook.identity.schemas import Account
 from workhook.web.frame import navigation, paging
+from workhook.web.frame.formats import number
 from workhook.web.frame.forms import PageForm
 from workhook.web.frame.places import Visit
 from workhook.work.access import Access
@@ -133,7 +134,7 @@ async def show_invoice(
 ) -> Answer:
     """The page of an invoice. `money`: what its template shows of that; `line`: the form for another line, as it was
     sent."""
-    tax = invoice.tax_millionths
+    every = [*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items)]
     return await billing_page(
         visit,
         access,
@@ -144,7 +145,10 @@ async def show_invoice(
         address=f"/{access.repository.full_name}/billing/{invoice.id}",
         items=[(each, line_digest(each)) for each in rules.items_of(invoice.items)],
         recurring=rules.items_of(invoice.recurring_items),
-        tax=None if tax is None else percent_of(tax).normalize(),
+        nets=sum(each.amount_minor for each in every),
+        taxes=[(percent_of(each.millionths).normalize(), each) for each in invoice.tax_rows],
+        percent_text=percent_text,
+        shows_taxes=invoice.tax_millionths is not None or any(each.millionths for each in invoice.tax_rows),
         money=money,
         books=invoice.books,
         line=line or BillingForm({"qty": "1"}),
@@ -157,4 +161,11 @@ async def show_invoice(
 
 def line_digest(item: Item) -> str:
     """Of a line: by it a form says which one it was made for."""
-    return digest({"description": item.description, "qty": f"{item.qty:f}", "unit_price": str(item.unit_price_minor)})
+    shown = {"description": item.description, "qty": f"{item.qty:f}", "unit_price": str(item.unit_price_minor)}
+    rest = (item.discount_millionths, item.discount_minor, item.tax_millionths, item.tax_category)
+    return digest({**shown, "rest": str(rest)})
+
+
+def percent_text(millionths: int | None) -> str:
+    """As a form has it; empty without one."""
+    return "" if millionths is None else number(percent_of(millionths).normalize())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
-from msgspec import UnsetType
+from msgspec import UNSET, UnsetType
 
 from workhook.core.errors import Fault, Invalid, shown
 from workhook.http.wire_types import AMOUNT_MAX_MINOR
@@ -16,6 +17,8 @@ from workhook.work.invoices.drafting import TEXTS
 from workhook.work.invoices.rules import InvoicedTime, Item
 from workhook.work.invoices.schemas import Invoice, InvoiceCreate, InvoiceItemInput
 from workhook.work.schemas import if_set
+
+V = TypeVar("V")
 
 _AS_GIVEN = (*TEXTS, "due", "invoice_number", "currency")
 
@@ -87,6 +90,23 @@ def item_of_input(given: InvoiceItemInput) -> Item:
         discount_minor=if_set(given.discount_amount),
         tax_millionths=if_set(given.tax),
         tax_category=None if isinstance(given.tax_category, UnsetType) else given.tax_category,
+    )
+
+
+def input_of_item(item: Item) -> InvoiceItemInput:
+    """What `item_of_input` makes the same line of, but for its timesheet."""
+
+    def given(value: V | None) -> V | UnsetType:
+        return UNSET if value is None else value
+
+    return InvoiceItemInput(
+        item.description,
+        item.qty,
+        item.unit_price_minor,
+        discount=given(item.discount_millionths),
+        discount_amount=given(item.discount_minor),
+        tax=given(item.tax_millionths),
+        tax_category=given(item.tax_category),
     )
 
 
