@@ -23,6 +23,7 @@ LABELS: Mapping[str, str] = {
     "currency": text("Currency"),
     "deadline": text("Deadline"),
     "description": text("Description"),
+    "discount": text("Discount in percent"),
     "due": text("Due"),
     "duration": text("Duration"),
     "email": text("E-mail address"),
