@@ -35,13 +35,13 @@ class TaxRow(msgspec.Struct, frozen=True, array_like=True):
         return self.base + self.tax
 
 
-class Rate(msgspec.Struct, frozen=True):
+class TaxRate(msgspec.Struct, frozen=True):
     """A rate of tax, as an invoice or a line has it; None: nothing is said."""
 
     millionths: int | None = None
     category: Category | None = None
 
-    def otherwise(self, default: Rate) -> tuple[int, Category]:
+    def otherwise(self, default: TaxRate) -> tuple[int, Category]:
         """The rate of a line; `default`: that of its invoice, which counts where the line says nothing."""
         mine = self if self.millionths is not None or self.category is not None else default
         millionths = mine.millionths or 0
@@ -82,7 +82,7 @@ def half_up(millionths: int) -> int:
     return (millionths + MILLION // 2) // MILLION
 
 
-def sums_of(lines: Iterable[tuple[int, Rate]], rate: Rate, discount: Discount) -> Sums:
+def sums_of(lines: Iterable[tuple[int, TaxRate]], rate: TaxRate, discount: Discount) -> Sums:
     """`lines`: the net of each and its own rate; `rate` and `discount`: of the invoice, whose discount is at most the
     sum of the nets."""
     nets: dict[tuple[int, Category], int] = {}

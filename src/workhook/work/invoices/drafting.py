@@ -22,7 +22,7 @@ from workhook.storage.record_rows import row_reader, selected, stored_names, val
 from workhook.work.access import Access, with_access
 from workhook.work.files.schemas import files
 from workhook.work.invoices import rules
-from workhook.work.invoices.arithmetic import Discount, Rate, rows_text
+from workhook.work.invoices.arithmetic import Discount, TaxRate, rows_text
 from workhook.work.invoices.books import Books
 from workhook.work.invoices.rules import InvoicedTime, Item, number_text
 from workhook.work.invoices.schemas import (
@@ -264,7 +264,7 @@ async def issue(
 
     From here to the end of the transaction nobody else in the account gets a number.
     """
-    sums = rules.sums_of_items(items, Rate(), Discount())
+    sums = rules.sums_of_items(items, TaxRate(), Discount())
     amount = sums.amount
     invoice = msgspec.structs.replace(
         blank_invoice(currency, write.caller.user if write.caller else None, write.now),

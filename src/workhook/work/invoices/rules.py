@@ -20,8 +20,8 @@ from workhook.work.invoices.arithmetic import (
     MILLION,
     Category,
     Discount,
-    Rate,
     Sums,
+    TaxRate,
     discount_fault,
     half_up,
     rate_fault,
@@ -70,8 +70,8 @@ class Item(msgspec.Struct, frozen=True):
         return self.gross_minor - Discount(self.discount_millionths, self.discount_minor).of(self.gross_minor)
 
     @property
-    def rate(self) -> Rate:
-        return Rate(self.tax_millionths, self.tax_category)
+    def rate(self) -> TaxRate:
+        return TaxRate(self.tax_millionths, self.tax_category)
 
 
 def items_text(items: Iterable[Item]) -> str:
@@ -89,7 +89,7 @@ def items_of(text: str) -> tuple[Item, ...]:
     return tuple(Item(each[0], Decimal(each[1]), *each[2:]) for each in json.decode(text))
 
 
-def sums_of_items(items: Iterable[Item], rate: Rate, discount: Discount) -> Sums:
+def sums_of_items(items: Iterable[Item], rate: TaxRate, discount: Discount) -> Sums:
     """`rate` and `discount`: of the invoice."""
     return sums_of(((each.amount_minor, each.rate) for each in items), rate, discount)
 

@@ -32,7 +32,7 @@ from workhook.identity.schemas import Account
 from workhook.storage.metadata import in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
 from workhook.work.invoices import rules
-from workhook.work.invoices.arithmetic import Category, Discount, Rate, TaxRow, rows_of, rows_text
+from workhook.work.invoices.arithmetic import Category, Discount, TaxRate, TaxRow, rows_of, rows_text
 from workhook.work.invoices.books import ISSUED, OPEN, Books, Status
 from workhook.work.invoices.shapes import (
     Booked,
@@ -217,9 +217,9 @@ class Invoice(Record, frozen=True):
     credit_notes: Annotated[str | None, HIDDEN]
 
     @property
-    def rate(self) -> Rate:
+    def rate(self) -> TaxRate:
         """Of the lines that have none of their own."""
-        return Rate(self.tax_millionths, self.tax_category)
+        return TaxRate(self.tax_millionths, self.tax_category)
 
     @property
     def whole_discount(self) -> Discount:
@@ -231,7 +231,7 @@ class Invoice(Record, frozen=True):
             return rows_of(self.taxes)
         if not self.amount_minor:
             return ()
-        return (TaxRow(*self.rate.otherwise(Rate()), self.amount_minor, self.total_minor - self.amount_minor),)
+        return (TaxRow(*self.rate.otherwise(TaxRate()), self.amount_minor, self.total_minor - self.amount_minor),)
 
     @property
     def books(self) -> Books:
