@@ -90,6 +90,23 @@ def test_the_source_distribution_holds_the_repository(built: Built, tmp_path: Pa
         }
 
 
+def test_the_image_copies_all_that_its_wheel_is_made_of(built: Built, tmp_path: Path) -> None:
+    """`COPY` of the Containerfile, and what npm brings, which an image fetches."""
+    lines = (ROOT / "Containerfile").read_text(encoding="utf-8").splitlines()
+    copied = [line.split()[1:-1] for line in lines if line.startswith("COPY ") and "--from" not in line]
+    vendor = ROOT / "src/workhook/web/static/vendor"
+    folder = tmp_path / "source"
+    for path in [*repository_files(ROOT), *vendor.iterdir()]:
+        name = path.relative_to(ROOT).as_posix()
+        if any(name == each or name.startswith(f"{each}/") for names in copied for each in names):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(path.read_bytes())
+    assert not (folder / "tests").exists()
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path, folder=folder)
+    [wheel] = tmp_path.glob("*.whl")
+    assert in_wheel(wheel) == in_wheel(built.wheel)
+
+
 # --- an environment of its own ------------------------------------------------------------------------------------
 
 
