@@ -162,7 +162,8 @@ WORK = (
             "id": text_id("inv"), "repository_id": IN_PROJECT, "account_id": "{organization}", "user_id": "{often}",
             "invoice_number": "'n' || i",
             "status": f"CASE WHEN NOT {RARE} THEN CASE WHEN i % 2 = 0 THEN 'paid' ELSE 'sent' END "
-            f"WHEN {K} % 3 = 0 THEN 'draft' WHEN {K} % 3 = 1 THEN 'void' ELSE 'sent' END",
+            f"WHEN {K} / 1000 % 4 = 0 THEN 'draft' WHEN {K} / 1000 % 4 = 1 THEN 'void'"
+            f" WHEN {K} / 1000 % 4 = 2 THEN 'partially_paid' ELSE 'credited' END",
             "amount_minor": "100", "total_minor": "100", "currency": "'EUR'",
             "due": f"CASE WHEN {RARE} OR {K} % 1000 = 7 THEN {AT} ELSE 4000000000000 END", "items": "'[]'",
             "recurring_items": "'[]'", **TIMES,

@@ -27,7 +27,8 @@ from workhook.web.frame.places import PercentField, Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.access import Access
 from workhook.work.invoices import api, changing, presets
-from workhook.work.invoices.schemas import Invoice, InvoiceCreate, InvoiceEdit, percent_of
+from workhook.work.invoices.schemas import Invoice, InvoiceCreate, InvoiceEdit
+from workhook.work.invoices.shapes import percent_of
 
 S = TypeVar("S", bound=InvoiceCreate)
 

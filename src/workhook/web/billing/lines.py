@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from workhook.core.errors import Conflict, Invalid, NotFound
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
+from workhook.web.billing.money import show_invoice
 from workhook.web.billing.view import (
     UNDO_MAX_CHARS,
     BillingForm,
@@ -21,7 +22,6 @@ from workhook.web.billing.view import (
     invoice_address,
     invoice_at,
     line_digest,
-    show_invoice,
 )
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.formats import number, typed_amount

@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Collection, Mapping
 from typing import Any
 
+import msgspec
+
 from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Problem
@@ -18,7 +20,8 @@ from workhook.web.frame.places import Visit
 from workhook.work.access import Access
 from workhook.work.invoices import changing, printing, rules
 from workhook.work.invoices.rules import Item
-from workhook.work.invoices.schemas import Invoice, percent_of
+from workhook.work.invoices.schemas import Invoice
+from workhook.work.invoices.shapes import percent_of
 
 UNDO_MAX_CHARS = 500
 """The longest description of a line whose removal can be undone: what undoes it travels in a cookie."""
@@ -120,9 +123,16 @@ def invoice_address(visit: Visit, *more: str) -> str:
 
 
 async def show_invoice(
-    visit: Visit, access: Access, invoice: Invoice, *, line: BillingForm | None = None, status: int = 200
+    visit: Visit,
+    access: Access,
+    invoice: Invoice,
+    *,
+    money: msgspec.Struct,
+    line: BillingForm | None = None,
+    status: int = 200,
 ) -> Answer:
-    """The page of an invoice. `line`: the form for another line, as it was sent."""
+    """The page of an invoice. `money`: what its template shows of that; `line`: the form for another line, as it was
+    sent."""
     tax = invoice.tax_millionths
     return await billing_page(
         visit,
@@ -135,6 +145,8 @@ async def show_invoice(
         items=[(each, line_digest(each)) for each in rules.items_of(invoice.items)],
         recurring=rules.items_of(invoice.recurring_items),
         tax=None if tax is None else percent_of(tax).normalize(),
+        money=money,
+        books=invoice.books,
         line=line or BillingForm({"qty": "1"}),
         undo_max=UNDO_MAX_CHARS,
         pictures=printing.pictures_in(invoice, access.repository) if invoice.status == "draft" else "",
