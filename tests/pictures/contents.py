@@ -175,6 +175,9 @@ class Filler:
         for each in ids[:2]:
             make(self.api, f"/invoices/{each}/send")
         make(self.api, f"/invoices/{ids[0]}/pay")
+        part = {"amount": 800, "paid_at": today.strftime("%Y-%m-%d"), "reference": "RE-2041"}
+        make(self.api, f"/invoices/{ids[1]}/payments", **part)
+        make(self.api, f"/invoices/{ids[1]}/credit_notes", total=66, reason="The paper was thinner than agreed")
         self.names |= {"invoice_id": ids[1], "draft_id": ids[2]}
 
     def _sell(self) -> None:

@@ -70,7 +70,7 @@ PLACES = (
         height=1100,
     ),
     Place("invoices", f"{_PROJECT}/billing"),
-    Place("invoice", f"{_PROJECT}/billing/{{invoice_id}}"),
+    Place("invoice", f"{_PROJECT}/billing/{{invoice_id}}", height=1100),
     Place("invoice-draft", f"{_PROJECT}/billing/{{invoice_id}}", other={"invoice_id": "draft_id"}, height=1100),
     Place("new-invoice", f"{_PROJECT}/billing/new"),
     Place("subscriptions", f"{_PROJECT}/billing/subscriptions"),
