@@ -256,6 +256,18 @@ def test_what_was_paid_above_the_rest_is_to_be_given_back(studio: Studio, draw: 
     assert sums(studio, record) == ("credited", 0, 100, 0, 0)
 
 
+def test_what_was_only_credited_is_not_paid(studio: Studio, draw: Draw) -> None:
+    record = draw()
+    credit(studio, record)
+    assert sums(studio, record) == ("credited", 0, 100, 0, 0)
+    assert now(studio, record)["paid_at"] is None
+    other = draw()
+    pay(studio, other, amount=60)
+    note = credit(studio, other)
+    assert sums(studio, other) == ("credited", 60, 100, 0, 60)
+    assert now(studio, other)["paid_at"] == note["issued"]
+
+
 def test_an_invoice_that_is_paid_in_part_is_not_voided(studio: Studio, draw: Draw) -> None:
     record = draw()
     pay(studio, record, amount=1)

@@ -160,9 +160,10 @@ async def _book(write: Write, access: Access, invoice: Invoice, payment: Payment
 
 
 def settled(invoice: Invoice, after: Books, at_ms: int) -> dict[str, object]:
-    """The state that follows from the sums, and since when nothing is due."""
-    paid_at = None if after.due else at_ms if invoice.paid_at is None or invoice.books.due else invoice.paid_at
-    return {"status": after.status, "paid_at": paid_at}
+    """The state that follows from the sums, and since when it is paid: what was only credited is not."""
+    is_paid = not after.due and (after.paid or after.status != "credited")
+    since = at_ms if invoice.paid_at is None or invoice.books.due else invoice.paid_at
+    return {"status": after.status, "paid_at": since if is_paid else None}
 
 
 def require_room(invoice: Invoice) -> None:
