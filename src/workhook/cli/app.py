@@ -8,6 +8,7 @@ from workhook import __version__
 from workhook.cli import (
     apps,
     audit,
+    backups,
     bench,
     copying,
     database,
@@ -43,7 +44,16 @@ GROUPS = {
 
 app = new_app("Work management in which every change is a signed, stored, replayable webhook.")
 click.version_option(__version__, message="workhook %(version)s", help="Print the version and exit.")(app)
-for command in (serve.serve, serve.worker, setup.setup, database.migrate, database.doctor, bench.bench):
+for command in (
+    serve.serve,
+    serve.worker,
+    setup.setup,
+    database.migrate,
+    backups.backup,
+    backups.restore,
+    database.doctor,
+    bench.bench,
+):
     app.add_command(command)
 for name, group in GROUPS.items():
     app.add_command(group, name)
