@@ -10,6 +10,7 @@ from workhook.cli import (
     audit,
     backups,
     bench,
+    completion,
     copying,
     database,
     deliveries,
@@ -53,6 +54,7 @@ for command in (
     backups.restore,
     database.doctor,
     bench.bench,
+    completion.completion,
 ):
     app.add_command(command)
 for name, group in GROUPS.items():
