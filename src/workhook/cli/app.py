@@ -18,6 +18,7 @@ from workhook.cli import (
     git_hook,
     imports,
     installations,
+    listen,
     members,
     secrets,
     serve,
@@ -54,6 +55,7 @@ for command in (
     backups.restore,
     database.doctor,
     bench.bench,
+    listen.listen,
     completion.completion,
 ):
     app.add_command(command)

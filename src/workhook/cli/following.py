@@ -6,7 +6,8 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -34,21 +35,28 @@ HookIds = Callable[["Reader"], Awaitable[list[int]]]
 async def follow(context: Context, hook_ids: HookIds, filters: history.Filters, limit: int) -> None:
     """Print the newest deliveries, at most `limit`, the newest last; then each that comes, until the command is
     interrupted or its reader has gone. Webhooks that are made meanwhile are followed, too."""
-    try:
+    with until_interrupted():
         async with context.services() as services:
             follower = Follower(services.database, hook_ids, filters)
             _print(context, await follower.begin(limit))
             while True:
                 await asyncio.sleep(POLL_S)
-                _print(context, await _patiently(follower))
+                _print(context, await poll_patiently(follower))
+
+
+@contextmanager
+def until_interrupted() -> Iterator[None]:
+    """For what has no other end: Ctrl-C, and a reader that has gone, are no faults."""
+    try:
+        yield
     except asyncio.CancelledError:
-        return  # Ctrl-C is how this ends
+        return
     except BrokenPipeError:
         # As of `| head`. The interpreter would complain when it closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-async def _patiently(follower: Follower) -> list[dict[str, object]]:
+async def poll_patiently(follower: Follower) -> list[dict[str, object]]:
     """What is new, once the database can be asked."""
     said = False
     while True:
