@@ -7,6 +7,7 @@ import os
 import resource
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from tests.harness import forge
 from tests.harness.databases import Databases, databases
 from tests.harness.s3 import S3, running_s3
 from tests.harness.server import Server
-from tests.harness.waiting import finish, until
+from tests.harness.waiting import WAIT_S, finish, until
 from workhook.storage.snapshots import refuse_servers
 
 
@@ -351,6 +352,33 @@ def test_an_interrupted_backup_is_none(backend: Databases, number: signal.Signal
     assert f"{folder} is not empty" in small.cli.refused("backup", str(folder))
     shutil.rmtree(folder)
     assert small.cli.json("backup", str(folder))
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_restore_is_not_served(made: Path, number: signal.Signals, tmp_path: Path) -> None:
+    """It is stopped while it sends files to a bucket that takes the connection, and no more."""
+    cli = nobody(tmp_path, files_url="s3://files/restored")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        bucket = {"ENDPOINT_URL": f"http://127.0.0.1:{silent.getsockname()[1]}", "REGION": "us-east-1"}
+        access = {"ACCESS_KEY_ID": "key", "SECRET_ACCESS_KEY": "secret"}
+        environment = cli.environment | {f"AWS_{name}": value for name, value in {**bucket, **access}.items()}
+        silent.settimeout(WAIT_S)
+        process, output = forge.start(("restore", str(made)), environment)
+        connection, _ = silent.accept()
+        with connection:
+            process.send_signal(number)
+            status = process.wait(60)
+        with output:
+            said = output.read()
+    assert "Traceback" not in said
+    if number == signal.SIGINT:
+        assert status == 130
+        assert f"What is in {cli.data} is not whole: delete it, but keep its secret.key." in said
+    with pytest.raises(AssertionError, match="its restore was interrupted"):
+        Server(cli.data, {}).start()
+    assert "is not empty" in cli.refused("restore", str(made))
+    shutil.rmtree(cli.data)
+    assert nobody(tmp_path).json("restore", str(made))
 
 
 # What a process may write to one file: less than a file of the studio, or than its database.

@@ -116,11 +116,11 @@ def _in_words(settings: Settings, folder: Path) -> Iterator[None]:
         raise CliError(f"the files cannot be read: {_reason(error)}.", _store_remedy(settings)) from error
     except WriteFailed as error:
         if error.full:
-            raise _no_room(folder) from error
+            raise _no_room(settings, folder) from error
         raise CliError(f"the files cannot be written: {_reason(error)}.", _store_remedy(settings)) from error
     except (OSError, sqlite3.Error) as error:
         if _is_full(error):
-            raise _no_room(folder) from error
+            raise _no_room(settings, folder) from error
         raise _trouble(error, settings, folder) from error
 
 
@@ -130,8 +130,10 @@ def _is_full(error: OSError | sqlite3.Error) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
 
 
-def _no_room(folder: Path) -> CliError:
-    return CliError(f"{folder}: there is no room.", "Make room on its disk, delete the folder, and run this again.")
+def _no_room(settings: Settings, folder: Path) -> CliError:
+    but = ", but keep its secret.key" if folder == settings.data else ""
+    remedy = f"Make room on its disk, delete the folder{but}, and run this again."
+    return CliError(f"{folder}: there is no room.", remedy)
 
 
 def _trouble(error: OSError | sqlite3.Error, settings: Settings, folder: Path) -> Exception:

@@ -40,7 +40,6 @@ async def follow(context: Context, hook_ids: HookIds, filters: history.Filters, 
             follower = Follower(services.database, hook_ids, filters)
             _print(context, await follower.begin(limit))
             while True:
-                await asyncio.sleep(POLL_S)
                 _print(context, await poll_patiently(follower))
 
 
@@ -57,20 +56,22 @@ def until_interrupted() -> Iterator[None]:
 
 
 async def poll_patiently(follower: Follower) -> list[dict[str, object]]:
-    """What is new, once the database can be asked."""
+    """What is new a moment later, once the database can be asked."""
     said = False
     while True:
+        await asyncio.sleep(max(POLL_S, follower.took_s))  # many webhooks take long: half of the time is the server's
         try:
             return await follower.poll()
         except Unavailable as error:
             if not said:
                 complain([f"{error.message.rstrip('.')}.", "Trying again until it can."])
             said = True
-        await asyncio.sleep(POLL_S)
 
 
 class Follower:
-    """Finds each delivery once."""
+    """Finds each delivery once. `took_s`: how long it took to look the last time."""
+
+    took_s = 0.0
 
     def __init__(self, database: Database, hook_ids: HookIds, filters: history.Filters) -> None:
         self._database, self._hook_ids, self._filters = database, hook_ids, filters
@@ -88,6 +89,7 @@ class Follower:
 
     async def poll(self) -> list[dict[str, object]]:
         """Those that came since, oldest first."""
+        start = time.monotonic()
         found: list[dict[str, object]] = []
         for hook_id in await self._hook_ids(self._database):
             tail = self._tails.setdefault(hook_id, _Tail(0))
@@ -100,6 +102,7 @@ class Follower:
                 if len(items) < PAGE:
                     break
                 after_id = items[-1].id
+        self.took_s = time.monotonic() - start
         return _by_id(found)
 
 

@@ -148,7 +148,6 @@ async def _forward_all(
             for row in await following.poll_patiently(follower):
                 if "*" in names or row["event"] in names:
                     await _forward(context, services, session, row, forward)
-            await asyncio.sleep(following.POLL_S)
 
 
 async def _forward(
