@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -148,6 +149,7 @@ def compile_texts() -> None:
     for source in LOCALES.glob("*/LC_MESSAGES/*.po"):
         with source.open("rb") as file:
             catalog = read_po(file, locale=source.parent.parent.name)
+        catalog.creation_date = datetime(1980, 1, 1, tzinfo=UTC)  # not now: the same source makes the same wheel
         with source.with_suffix(".mo").open("wb") as file:
             write_mo(file, catalog)
 

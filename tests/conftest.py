@@ -81,7 +81,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = {
         each
         for each in items
-        if order.is_left_out(each.nodeid, one_database=each.get_closest_marker("one_database") is not None)
+        if order.is_left_out(
+            each.nodeid,
+            whole=each.get_closest_marker("whole") is not None,
+            one_database=each.get_closest_marker("one_database") is not None,
+        )
     }
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [each for each in items if each not in left_out]

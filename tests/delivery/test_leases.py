@@ -185,8 +185,9 @@ async def test_it_ends_when_the_worker_hangs(site: Inside, receiver: Receiver, m
     async with site.delivering() as made:
         await holds(lambda: made.state == "ok")
         monkeypatch.setattr(queries, "due_dispatches", hang)
+        monkeypatch.setattr(made, "accepts_dispatches", lambda: False)  # a lane that it knows would take it unread
         await site.publish(1)
-        await reads.wait()
+        await asyncio.wait_for(reads.wait(), WAIT_S)
         patience = worker.SILENT_S, worker.HUNG_S
         try:
             worker.SILENT_S = worker.HUNG_S = 0.5  # no turn ends any more

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import time
 from collections.abc import Callable, Iterable
 
@@ -150,6 +151,14 @@ def _turned_off(hook: Hook) -> bool:
     return until(lambda: not hook.read()["active"])
 
 
+def _counted(site: Site, reason: str) -> int:
+    """Webhooks that the server has counted as turned off for this reason."""
+    with site.server.client(None) as client:
+        pattern = rf'^workhook_hooks_turned_off_total{{reason="{reason}"}} (\d+)'
+        found = re.search(pattern, client.get("/metrics").text, re.MULTILINE)
+    return int(found[1]) if found else 0
+
+
 def _audit(site: Site, hook: Hook) -> list[str]:
     async def read(services: Services) -> list[str]:
         statement = sa.select(audit_log.c.detail).where(
@@ -196,7 +205,8 @@ def test_410_turns_the_hook_off_says_so_and_drops_what_waits(site: Site, receive
     assert len(receiver.requests) == 3
 
 
-def test_several_410_at_once_are_announced_once(site: Site, receiver: Receiver, other: Receiver) -> None:
+def test_several_410_at_once_are_announced_and_counted_once(site: Site, receiver: Receiver, other: Receiver) -> None:
+    counted = _counted(site, "gone")
     watcher = site.hook(other, ["hook", "fork"], of="organization", max_concurrency=1)
     receiver.reply = answering(itertools.repeat(410))
     hook = site.hook(receiver)
@@ -207,6 +217,7 @@ def test_several_410_at_once_are_announced_once(site: Site, receiver: Receiver, 
     deactivated = [each for each in watcher.deliveries(event="hook") if each["action"] == "deactivated"]
     assert len(deactivated) == 1
     assert len(_audit(site, hook)) == 1
+    until(lambda: _counted(site, "gone") == counted + 1)
     assert len(receiver.events("push")) <= 8
 
 
@@ -238,6 +249,7 @@ def test_five_days_without_a_success_turn_the_hook_off(
         assert _turned_off(hook)
         (detail,) = _audit(site, hook)
         assert "five days" in json.loads(detail)["reason"]
+        until(lambda: _counted(site, "failing") == 1)
         hook.patch(active=True)  # and the days count anew
     assert site.publish(3) == 1
     hook.attempts("push", 3)

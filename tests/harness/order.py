@@ -34,11 +34,13 @@ def unit(name: str) -> str:
     return f"{file} {database[1]}" if database else file
 
 
-def is_left_out(name: str, *, one_database: bool = False, depth: str = DEPTH) -> bool:
-    """Whether the test of this name is left out on its database, because it is run on the other: see `harness.depth`.
+def is_left_out(name: str, *, whole: bool = False, one_database: bool = False, depth: str = DEPTH) -> bool:
+    """Whether the test of this name is left out, mostly because it is run on the other database: see `harness.depth`.
 
-    `one_database`: it has the mark.
+    `whole`, `one_database`: it has that mark.
     """
+    if whole and depth == "usual":
+        return True
     file, _, database = unit(name).partition(" ")
     if depth == "deep" or not database:
         return False

@@ -116,6 +116,7 @@ UNPICTURED = {
             "/calendar/{key}/calendar.ics",
             "/{owner}/audit/entries.jsonl",
             f"{_PROJECT}/billing/{{invoice_id}}/pdf",
+            f"{_PROJECT}/billing/{{invoice_id}}/credit_notes/{{credit_note_id}}/pdf",
             f"{_PROJECT}/list.csv",
             f"{_PROJECT}/time/report.csv",
             *(f"{site}{_DELIVERY}/{name}" for site in _SITES for name in ("payload.json", "response.txt")),

@@ -52,6 +52,9 @@ def text_id(prefix: str, number: str = "i") -> str:
     return f"('{prefix}_' || substr(CAST(1000000000 + {number} AS TEXT), 2))"
 
 
+EACH_FOURTH = f"(CASE WHEN i % 2 = 0 THEN {K} / 1000 ELSE {K} END % 4)"
+"""From 0 to 3 in turn, also over what is rare."""
+
 TIMES = {"created_at": AT, "updated_at": MIXED}
 OF_OFTEN = f"CASE WHEN {RARE} THEN {{rare}} ELSE {{often}} END"
 WORDS = f"'Word ' || CASE WHEN {RARE} THEN 'seldom' ELSE 'common' END || ' w' || i"
@@ -161,11 +164,31 @@ WORK = (
         {
             "id": text_id("inv"), "repository_id": IN_PROJECT, "account_id": "{organization}", "user_id": "{often}",
             "invoice_number": "'n' || i",
-            "status": f"CASE WHEN NOT {RARE} THEN CASE WHEN i % 2 = 0 THEN 'paid' ELSE 'sent' END "
-            f"WHEN {K} % 3 = 0 THEN 'draft' WHEN {K} % 3 = 1 THEN 'void' ELSE 'sent' END",
+            "status": f"CASE WHEN {K} % 1000 = 7 THEN 'sent'"
+            f" WHEN NOT {RARE} THEN CASE WHEN i % 2 = 0 THEN 'paid' ELSE 'sent' END"
+            f" WHEN {EACH_FOURTH} = 0 THEN 'draft' WHEN {EACH_FOURTH} = 1 THEN 'void'"
+            f" WHEN {EACH_FOURTH} = 2 THEN 'partially_paid' ELSE 'credited' END",
+            "paid_minor": "100",
             "amount_minor": "100", "total_minor": "100", "currency": "'EUR'",
             "due": f"CASE WHEN {RARE} OR {K} % 1000 = 7 THEN {AT} ELSE 4000000000000 END", "items": "'[]'",
             "recurring_items": "'[]'", **TIMES,
+        },
+    ),
+    Fill(
+        "payments",
+        {
+            "id": text_id("pay"), "repository_id": IN_PROJECT, "invoice_id": text_id("inv", HALF_OF_ONE),
+            "user_id": "{often}", "kind": "'payment'", "amount_minor": "100", "currency": "'EUR'", "paid_at": AT,
+            "created_at": AT, "position": "i",
+        },
+    ),
+    Fill(
+        "credit_notes",
+        {
+            "id": text_id("crn"), "repository_id": IN_PROJECT, "account_id": "{organization}",
+            "invoice_id": text_id("inv", HALF_OF_ONE), "user_id": "{often}", "credit_note_number": "'n' || i",
+            "amount_minor": "100", "taxes": "'[]'", "total_minor": "100", "currency": "'EUR'", "reason": WORDS,
+            "issued": AT, "items": "'[]'", "position": "i",
         },
     ),
     Fill(

@@ -91,6 +91,8 @@ _INVOICES = (
     Row("list_invoices", {"overdue": "true"}),
     Row("list_invoices", {"overdue": "false"}),
     Row("list_invoices", {"status": "sent", "overdue": "true"}),
+    Row("list_payments"),
+    Row("list_credit_notes"),
 )
 _SERVICES: tuple[Mapping[str, str], ...] = (
     {}, {"organization": "{organization}"}, {"organization": "others"}, {"active": "true"}, {"active": "false"},

@@ -51,6 +51,7 @@ class Scene:
             "repository": server.world.repository,
             "column": "col_000000000",
             "task": "tsk_000000000",
+            "invoice": "inv_000000000",
             "file": "fil_000000000",
             "hook": str(filled_history.HOOK),
             "organization_hook": "200000",
@@ -86,7 +87,7 @@ class Scene:
             if part.startswith("{"):
                 kinds = {
                     "projects": "project", "columns": "column", "tasks": "task", "files": "file", "hooks": "hook",
-                    "users": "user", "installations": "installation",
+                    "users": "user", "installations": "installation", "invoices": "invoice",
                 }  # fmt: skip
                 kind = "repository" if part == "{repo}" else kinds.get(parts[number - 1], "organization")
                 if parts[1] == "orgs" and kind == "hook":

@@ -66,6 +66,7 @@ _JSON: dict[str, Given] = {
         "invoice_items": [{"description": "Work", "qty": 2, "unit_price": 10.5}],
         "timesheet_ids": [things.timesheet()],
     },
+    "POST /invoices/{invoice_id}/credit_notes": {"reason": "Late"},
     "PATCH /invoices/{invoice_id}": {"bill_to": "Else"},
     "POST /projects/{id}/timesheets": lambda things: {"task_id": things.task(), "duration": 1000, "billable": True},
     "PATCH /timesheets/{id}": {"notes": "Photos"},
@@ -145,7 +146,10 @@ _BEFORE: dict[str, tuple[tuple[str, str], ...]] = {
         f"POST {WORK}/service_checkouts/{{id}}/{each}": (("POST", "/complete"), *more)
         for each, more in (("pause", ()), ("unpause", (("POST", "/pause"),)), ("cancel", ()))
     },
-    **{f"POST {WORK}/invoices/{{invoice_id}}/{each}": (("POST", "/send"),) for each in ("pay", "void")},
+    **{
+        f"POST {WORK}/invoices/{{invoice_id}}/{each}": (("POST", "/send"),)
+        for each in ("pay", "void", "payments", "credit_notes")
+    },
     f"POST {WORK}/timesheets/{{id}}/resume": (("POST", "/pause"),),
 }
 
@@ -161,6 +165,8 @@ _RECORDS: dict[str, Callable[[Things], Any]] = {
     "service_checkouts": Things.checkout,
     "task_credits": Things.credit,
     "invoices": Things.invoice,
+    "payments": Things.payment,
+    "credit_notes": Things.credit_note,
     "timesheets": Things.timesheet,
     "clients": Things.client,
 }

@@ -144,6 +144,17 @@ class Things:
         items = [{"description": "Work", "qty": 2, "unit_price": 10.5}]
         return str(self.made("invoice", f"{self.project}/invoices", json={"invoice_items": items}))
 
+    def payment(self) -> str:
+        return self._booked("payment", "payments", amount=1)
+
+    def credit_note(self) -> str:
+        return self._booked("credit_note", "credit_notes", total=1, reason="Late")
+
+    def _booked(self, noun: str, path: str, **body: Any) -> str:
+        invoice = self.invoice()
+        self.after(f"/invoices/{invoice}", ("POST", "/send"))
+        return str(self.made(noun, f"/invoices/{invoice}/{path}", json=body))
+
     def client(self) -> str:
         email = f"client-{next(self.numbers)}@example.com"
         return str(self.made("client", f"{self.project}/clients", json={"email": email}))

@@ -10,12 +10,16 @@ from hypothesis import strategies as st
 
 from workhook.core.clock import parse_rfc3339
 from workhook.work.invoices import rules
+from workhook.work.invoices.arithmetic import Discount, TaxRate, part_of, shared, sums_of
 from workhook.work.invoices.printing import initials_of
 from workhook.work.invoices.rules import InvoicedTime, Item, items_of, items_text
 from workhook.work.timesheets import rules as timesheets
 
 QUANTITIES = st.integers(1, rules.QTY_MAX * 10**6).map(lambda millionths: Decimal(millionths).scaleb(-6))
-ITEMS = st.builds(Item, st.text(), QUANTITIES, st.integers(0, 10**13), st.none() | st.text(), st.none())
+PERCENTS = st.none() | st.integers(0, 10**6)
+ITEMS = st.builds(
+    Item, st.text(), QUANTITIES, st.integers(0, 10**13), st.none() | st.text(), st.none(), PERCENTS, st.none(), PERCENTS
+)
 
 
 @given(QUANTITIES, st.integers(0, 10**13))
@@ -29,7 +33,8 @@ def test_a_line_is_rounded_half_up(qty: Decimal, unit_price_minor: int) -> None:
 
 @given(st.lists(ITEMS, max_size=5))
 def test_an_invoice_is_the_sum_of_its_lines(items: list[Item]) -> None:
-    assert rules.amount_minor(items) == sum(each.amount_minor for each in items)
+    sums = rules.sums_of_items(items, TaxRate(), Discount())
+    assert sums.amount == sum(each.amount_minor for each in items)
 
 
 @given(st.lists(ITEMS, max_size=5))
@@ -41,7 +46,27 @@ def test_items_are_stored_exactly(items: list[Item]) -> None:
     ("amount", "millionths", "tax"), [(100, None, 0), (100, 0, 0), (50, 10_000, 1), (49, 10_000, 0), (100, 10**6, 100)]
 )
 def test_tax(amount: int, millionths: int | None, tax: int) -> None:
-    assert rules.tax_minor(amount, millionths) == tax
+    [row] = sums_of([(amount, TaxRate())], TaxRate(millionths), Discount()).taxes
+    assert (row.base, row.tax) == (amount, tax)
+
+
+@given(st.integers(0, 10**15), st.lists(st.integers(0, 10**13), min_size=1, max_size=9))
+def test_what_is_shared_is_all_of_it_and_nobody_is_a_unit_off(amount: int, weights: list[int]) -> None:
+    shares = shared(amount, weights)
+    if whole := sum(weights):
+        assert sum(shares) == amount
+        for share, weight in zip(shares, weights, strict=True):
+            assert abs(share * whole - amount * weight) < whole
+    else:
+        assert not any(shares)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 10**10), st.integers(0, 10**6)), min_size=1, max_size=6), st.integers(0, 10**6)
+)
+def test_a_whole_invoice_is_credited_with_exactly_its_taxes(lines: list[tuple[int, int]], percent: int) -> None:
+    sums = sums_of([(net, TaxRate(rate)) for net, rate in lines], TaxRate(), Discount(percent))
+    assert part_of(sums.taxes, sums.total) == tuple(each for each in sums.taxes if each.gross)
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,8 @@ def test_objects_in_a_query_are_json(document: dict[str, Any]) -> None:
     create = document["paths"]["/api/v1/projects/{id}/invoices"]["post"]
     items = next(each for each in create["parameters"] if each.get("name") == "invoice_items")
     line = items["content"]["application/json"]["schema"]["items"]
-    assert set(line["properties"]) == {"description", "qty", "unit_price"}
+    assert set(line["required"]) == {"description", "qty", "unit_price"}
+    assert set(line["properties"]) - set(line["required"]) == {"discount", "discount_amount", "tax", "tax_category"}
 
 
 def test_a_body_says_that_it_has_no_other_fields(document: dict[str, Any]) -> None:

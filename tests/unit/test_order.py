@@ -42,6 +42,12 @@ def test_only_the_deep_run_takes_both_where_the_database_does_not_matter() -> No
     assert found == {"usual": ["sqlite"], "whole": ["sqlite"], "deep": list(DATABASES)}
 
 
+def test_what_takes_minutes_is_left_out_of_the_usual_run_alone() -> None:
+    assert [each for each in DEPTHS if is_left_out("tests/unit/test_order.py::test_it", whole=True, depth=each)] == [
+        "usual"
+    ]
+
+
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_what_has_no_database_is_never_left_out(depth: str) -> None:
     assert not is_left_out("tests/unit/test_order.py::test_it", depth=depth)

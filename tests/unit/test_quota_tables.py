@@ -14,6 +14,7 @@ from workhook.work.quota.counting import COUNTED, MAKING, NOT_COUNTED, TELLING
 GOING_ON = {
     "restore_project", "restore_task", "restore_file", "add_member", "complete_service_checkout",
     "pause_service_checkout", "unpause_service_checkout", "cancel_service_checkout", "send_invoice", "pay_invoice",
+    "create_payment", "refund_payment", "create_credit_note",
     "void_invoice", "pause_timesheet", "resume_timesheet", "finish_timesheet", "organization_invitations_create",
     "repository_deliveries_redeliver", "repository_deliveries_redeliver_many", "organization_deliveries_redeliver",
     "organization_deliveries_redeliver_many",

@@ -11,6 +11,7 @@ from tests.walls.owners import rows_of
 
 _ID = re.compile(r"\b([a-z]{2,4})_[0-9a-hjkmnp-tv-z]{26}\b")
 _NUMBER = re.compile(r"(?<![\w.])1[3-6]\d{8}(?!\w)")
+_MILLIS = re.compile(r"(?<![\w.])1[6-9]\d{11}(?!\w)")
 _GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:T[\d:.]+Z)?")
 _SIGNED = re.compile(r"\?[\w=&.-]*(?:expires|signature|sig)[\w=&.%-]*")
@@ -70,6 +71,7 @@ class Likeness:
 
     def _text(self, text: str) -> str:
         text = _COUNTED.sub(r'"\1":…', _TIME.sub("time", _SIGNED.sub("", _URL.sub("", text))))
+        text = _MILLIS.sub("time", text)
         text = _NUMBER.sub(lambda found: self._mark(found[0]), _GUID.sub("guid", text))
         text = _ID.sub(lambda found: f"{found[1]} {self._mark(found[0])}", text)
         for name, word in self._names:

@@ -15,10 +15,13 @@ from tests.work.studio import Studio
 _numbers = itertools.count(1)
 
 # Lists of all that somebody sees: the question is what they hold. The PDF takes a process of its own, and is read like
-# its invoice.
+# its invoice, or its credit note.
 _LISTS = {"GET /me", "GET /projects", "GET /trash", "GET /search", "GET /services", "GET /reports/timesheets"}
-_LEFT_OUT = _LISTS | {"GET /invoices/{}/pdf"}
-_OF_ISSUED = {"GET /invoices/{}"}
+_LEFT_OUT = _LISTS | {"GET /invoices/{}/pdf", "GET /credit_notes/{}/pdf"}
+_OF_ISSUED = {
+    "GET /invoices/{}", "GET /invoices/{}/payments", "GET /invoices/{}/credit_notes", "GET /payments/{}",
+    "GET /credit_notes/{}",
+}  # fmt: skip
 
 Probe = Callable[[httpx.Client], bool]
 

@@ -75,6 +75,8 @@ class MarkedScene(Scene):
         self.checkout("complete", "pause")
         self.invoice("send")
         self.invoice("send", "pay")
+        self.payment()
+        self.credit_note()
         self.owner.post(
             f"{self.project_path}/columns", json={"title": self.word}, headers={"Idempotency-Key": self.word}
         )

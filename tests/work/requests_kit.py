@@ -135,7 +135,7 @@ TABLE: dict[str, Row] = {
     "GET /payments/{}": (INSIDE, Scene.payment, {}),
     "POST /payments/{}/refund": (TEAM_ONLY, Scene.payment, {}),
     "GET /invoices/{}/credit_notes": (INSIDE, lambda scene: scene.invoice("send"), {}),
-    "POST /invoices/{}/credit_notes": (TEAM_ONLY, lambda scene: scene.invoice("send"), {"reason": "Late"}),
+    "POST /invoices/{}/credit_notes": (TEAM_ONLY, Scene.invoice_to_credit, {"reason": "Late"}),
     "GET /credit_notes/{}": (INSIDE, Scene.credit_note, {}),
     "GET /credit_notes/{}/pdf": (INSIDE, Scene.credit_note, {}),
     "POST /invoices/{}/void": (TEAM_ONLY, lambda scene: scene.invoice("send"), {}),

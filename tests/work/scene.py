@@ -106,6 +106,11 @@ class Scene:
         """Of a part of an invoice."""
         return str(self._made("payment", f"/invoices/{self.invoice('send')}/payments", json={"amount": 1}))
 
+    def invoice_to_credit(self) -> str:
+        """Of an account that has made a credit note before."""
+        self.credit_note()
+        return self.invoice("send")
+
     def credit_note(self) -> str:
         """Of a part of an invoice."""
         body = {"total": 1, "reason": "Late"}

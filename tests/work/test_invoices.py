@@ -16,7 +16,7 @@ FIELDS = {
     "id", "name", "invoice_number", "status", "bill_from", "bill_to", "address", "amount", "tax", "total", "currency",
     "issued", "due", "paid_at", "overdue", "payment_method", "payment_terms", "credit_type", "invoice_items",
     "recurring_invoice_items", "user", "created_at", "updated_at", "amount_paid", "amount_credited", "amount_due",
-    "to_refund", "payments", "credit_notes",
+    "to_refund", "payments", "credit_notes", "taxes", "tax_category", "discount", "discount_amount",
 }  # fmt: skip
 WORK = {"description": "Design", "qty": 1.5, "unit_price": 99.99}
 Draw = Callable[..., Any]
@@ -84,7 +84,7 @@ def test_an_empty_draft(studio: Studio, path: str) -> None:
     unset = {name for name, value in record.items() if value is None}
     assert unset == {
         "invoice_number", "bill_from", "bill_to", "address", "tax", "issued", "due", "paid_at", "payment_method",
-        "payment_terms", "credit_type",
+        "payment_terms", "credit_type", "tax_category", "discount", "discount_amount",
     }  # fmt: skip
     assert (record["amount"], record["total"], record["currency"]) == (0, 0, "USD")
     assert (record["name"], record["invoice_items"]) == ("Draft invoice", [])
@@ -119,13 +119,13 @@ def test_quantities_are_kept_exactly_and_amounts_rounded_per_line(studio: Studio
         ({"invoice_items": {}}, ["invoice_items"]),
         ({"invoice_items": [WORK] * 1001}, ["invoice_items"]),
         (
-            {"invoice_items": [{**WORK, "qty": 0}, {"description": " ", "unit_price": -1, "tax": 1}]},
+            {"invoice_items": [{**WORK, "qty": 0}, {"description": " ", "unit_price": -1, "taxes": 1}]},
             [
                 "invoice_items[0].qty",
                 "invoice_items[1].description",
                 "invoice_items[1].qty",
                 "invoice_items[1].unit_price",
-                "invoice_items[1].tax",
+                "invoice_items[1].taxes",
             ],
         ),
         ({"invoice_items": [{**WORK, "qty": 0.0000001}, {**WORK, "qty": "1"}]},
@@ -152,7 +152,16 @@ def test_a_draft_is_changed(studio: Studio, draw: Draw) -> None:
     assert edited["updated_at"] > record["updated_at"]
     [event] = studio.happened()
     assert (event.action, event.record) == ("edited", edited)
-    assert set(event.changes) == {"invoice_items", "amount", "total", "amount_due", "due", "invoice_number", "name"}
+    assert set(event.changes) == {
+        "invoice_items",
+        "amount",
+        "taxes",
+        "total",
+        "amount_due",
+        "due",
+        "invoice_number",
+        "name",
+    }
     assert event.changes["amount"] == {"from": 149.99, "to": 100}
 
     for nothing in ({}, {"bill_to": "Client"}, {"invoice_number": "7", "invoice_items": lines}):

@@ -208,7 +208,7 @@ def test_a_part_is_credited(studio: Studio, draw: Draw) -> None:
         "credit_note_number": "CN-00001",
         "invoice": {"id": record["id"], "invoice_number": record["invoice_number"]},
         "amount": 25,
-        "taxes": [{"percent": 20, "base": 25, "tax": 5}],
+        "taxes": [{"percent": 20, "category": "standard", "base": 25, "tax": 5}],
         "total": 30,
         "currency": "EUR",
         "reason": "Late",

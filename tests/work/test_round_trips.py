@@ -112,6 +112,10 @@ MORE = {
     "DELETE /task_credits/{}": 6,
     "POST /invoices/{}/send": 6,
     "POST /invoices/{}/void": 5,
+    "POST /invoices/{}/pay": 5,
+    "POST /invoices/{}/payments": 5,
+    "POST /payments/{}/refund": 7,
+    "POST /invoices/{}/credit_notes": 6,
     "POST /timesheets/{}/resume": 6,
 }
 

@@ -234,7 +234,7 @@ def test_an_edit_that_changes_nothing(studio: Studio, desk: Desk, task_id: str) 
     [
         ({"start_time": None}, {"start_time": "invalid"}),
         ({"task_id": None, "billable": None}, {"task_id": "invalid", "billable": "invalid"}),
-        ({"duration": "10"}, {"duration": "invalid"}),
+        ({"duration": "ten"}, {"duration": "invalid"}),
         ({"finished": False}, {"finished": "unknown"}),
     ],
 )

@@ -21,15 +21,51 @@ def said(desk: Desk, method: str, path: str, **sent: Any) -> str:
     return f"{fault['field']}: {fault['message']}"
 
 
-@pytest.mark.parametrize("duration", ["1h", "90 minutes", "1:30", "", "1.5", "-1", "5e3", "\u0661", "1" * 5000])
-def test_a_duration_that_is_no_number_of_milliseconds(studio: Studio, desk: Desk, duration: str) -> None:
+@pytest.mark.parametrize(
+    ("duration", "minutes"),
+    [
+        ("5400000", 90), ("1h 30m", 90), ("1h30m", 90), (" 90m ", 90), ("90 minutes", 90), ("1.5h", 90), ("1,5 h", 90),
+        ("1:30", 90), ("1:30:15", 90.25), ("PT1H30M", 90), ("pt90m", 90), ("PT0.5H", 30), ("1h 30m 15s", 90.25),
+        ("45s", 0.75), ("0:00", 0), ("2 hours", 120),
+    ],
+)  # fmt: skip
+def test_a_duration_as_people_write_it(studio: Studio, desk: Desk, duration: str, minutes: float) -> None:
+    task_id = make_task(studio)
+    made = desk.new(task_id, duration=duration)
+    assert made["duration"] == minutes * 60_000
+    other = desk.new(task_id, duration=HOUR)
+    edited = desk.caller.answer("PATCH", f"/timesheets/{other['id']}", params={"duration": duration})["timesheet"]
+    assert edited["duration"] == minutes * 60_000
+
+
+@pytest.mark.parametrize(
+    "duration",
+    [
+        "h",
+        "1:60",
+        "1:30:60",
+        "",
+        "1.5",
+        "-1",
+        "5e3",
+        "\u0661",
+        "1" * 5000,
+        "30m 1h",
+        "PT",
+        "P1D",
+        "1h1h",
+        "1.2.3h",
+        "soon",
+    ],
+)
+def test_a_duration_that_is_none(studio: Studio, desk: Desk, duration: str) -> None:
     made = desk.new(make_task(studio), duration=HOUR)
     told = said(desk, "PATCH", f"/timesheets/{made['id']}", params={"duration": duration})
     assert told.startswith("duration: ")
     assert "milliseconds, such as 5400000" in told
     for value in (duration, 1.5, -1, True, None, [1]):
         told = said(desk, "POST", desk.path, json={"task_id": made["task"]["id"], "duration": value})
-        assert "milliseconds" in told
+        assert "such as 1h 30m or 1:30" in told
     assert desk.get(made)["duration"] == HOUR
 
 

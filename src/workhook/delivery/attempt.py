@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -166,13 +167,20 @@ async def _prepare(signer: Signer, work: Work, payload: bytes, now: int) -> Sign
     return await asyncio.get_running_loop().run_in_executor(_signing, prepare)
 
 
-def reason_to_deactivate(finished: Finished) -> str | None:
+class Deactivation(NamedTuple):
+    """Why a hook is turned off."""
+
+    code: Literal["gone", "failing"]  # for metrics
+    reason: str  # a sentence for the audit log and the event
+
+
+def reason_to_deactivate(finished: Finished) -> Deactivation | None:
     """Why the hook is turned off, or None: its receiver answers 410, or has failed for five days."""
     lane, outcome = finished.lane, finished.outcome
     if not finished.hook.active or outcome.ok:
         return None
     if outcome.status_code == GONE:
-        return "The receiver answered 410 Gone."
+        return Deactivation("gone", "The receiver answered 410 Gone.")
     if lane.failing_since is not None and finished.delivered_at - lane.failing_since >= FAILING_MAX_MS:
-        return "Every delivery has failed for five days."
+        return Deactivation("failing", "Every delivery has failed for five days.")
     return None

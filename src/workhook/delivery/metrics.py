@@ -26,5 +26,16 @@ WORKERS = Gauge("workhook_workers", "Processes that deliver, as this one saw the
 LATE = Counter("workhook_late_records_total", "Attempts that ended when their process had lost its lease.")
 RETRIES = Counter("workhook_retries_scheduled_total", "Failed attempts that will be repeated.")
 THROTTLED = Counter("workhook_throttled_total", "Deliveries held back by their webhook's own limits.")
+TURNED_OFF = Counter(
+    "workhook_hooks_turned_off_total",
+    "Webhooks that were turned off because their receiver answered 410 (gone), or failed for five days (failing).",
+    ["reason"],
+)
 TROUBLE = Counter("workhook_worker_trouble_total", "Steps of the worker that failed and are tried again.", ["step"])
 PRUNED = Counter("workhook_pruned_rows_total", "Rows removed because of their age.", ["table"])
+
+# A counter that appears with its first event hides that event from `increase()`: what alerts watch begins at 0.
+for _step in ("attempt", "deactivate", "hung", "lease", "own", "record", "recorded", "secret", "send", "turn"):
+    TROUBLE.labels(_step)
+for _reason in ("failing", "gone"):
+    TURNED_OFF.labels(_reason)

@@ -13,7 +13,7 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Unavailable
 from workhook.delivery import metrics, queries
 from workhook.delivery.address_policy import OwnTrouble
-from workhook.delivery.attempt import Finished, RetryPolicy, attempt, reason_to_deactivate
+from workhook.delivery.attempt import Deactivation, Finished, RetryPolicy, attempt, reason_to_deactivate
 from workhook.delivery.lanes import Lane, Work
 from workhook.delivery.leased_lanes import POLL_MS, LeasedLanes
 from workhook.delivery.outcome_writer import OutcomeWriter
@@ -325,16 +325,17 @@ class Worker:
                 metrics.RETRIES.inc()
                 self._leased.mark_due({each.hook.id: each.next_at})
                 self._wake.set()
-            if (reason := reason_to_deactivate(each)) is not None and lane.begin_deactivation():
-                self._spawn(self._deactivate(lane, each.hook, reason))
+            if (why := reason_to_deactivate(each)) is not None and lane.begin_deactivation():
+                self._spawn(self._deactivate(lane, each.hook, why))
         metrics.DELIVERED.inc(delivered := sum(each.outcome.ok for each in batch))
         metrics.FAILED.inc(len(batch) - delivered)
         metrics.IN_FLIGHT.set(self._slots.in_flight)
         self._reuse_slots(lanes)
 
-    async def _deactivate(self, lane: Lane, hook: Hook, reason: str) -> None:
+    async def _deactivate(self, lane: Lane, hook: Hook, why: Deactivation) -> None:
         try:
-            await deactivate_failing(self._services, hook, reason)
+            if await deactivate_failing(self._services, hook, why.reason):
+                metrics.TURNED_OFF.labels(why.code).inc()
         except Exception as error:  # noqa: BLE001  # handed to the log
             # The next failure tries again.
             metrics.TROUBLE.labels("deactivate").inc()

@@ -175,23 +175,23 @@ async def delete_app_hook(tx: Transaction, actor: Actor, organization: Account, 
     await delete_hook(tx, actor, HookOwner(organization, repository), hook_id)
 
 
-async def deactivate_failing(services: Services, seen: Hook, reason: str) -> None:
+async def deactivate_failing(services: Services, seen: Hook, reason: str) -> bool:
     """Turn a hook off, unless it was changed since its receiver failed: `seen` is the hook at that time. The audit log
-    and a `hook` event tell why."""
-    await services.database.in_transaction(partial(_deactivate, seen=seen, reason=reason, base=services.base))
+    and a `hook` event tell why. Returns whether it was turned off."""
+    return await services.database.in_transaction(partial(_deactivate, seen=seen, reason=reason, base=services.base))
 
 
-async def _deactivate(tx: Transaction, seen: Hook, reason: str, base: str) -> None:
+async def _deactivate(tx: Transaction, seen: Hook, reason: str, base: str) -> bool:
     repository = None
     if seen.repository_id is not None:
         repository = await identity_queries.find_repository_by_id(tx, seen.repository_id)
     account = await identity_queries.find_account_by_id(tx, seen.account_id)
     if account is None or (repository is None and seen.repository_id is not None):
-        return
+        return False
     owner = HookOwner(account, repository)
     hook = await queries.find_hook(tx, owner, seen.id, for_update=True)
     if hook is None or not hook.active or hook.version != seen.version:
-        return
+        return False
     changed = msgspec.structs.replace(hook, active=False, version=hook.version + 1, updated_at=now_ms())
     await tx.execute(_update, {**_stored(changed), "hook_id": hook.id})
     await drop_waiting(tx, [hook.id])
@@ -202,6 +202,7 @@ async def _deactivate(tx: Transaction, seen: Hook, reason: str, base: str) -> No
     event = await outbox.append(tx, draft, to_hooks=False)
     await fan_out_about(tx, event, hook.app_id)
     tx.signal(HOOK, {hook.id})
+    return True
 
 
 async def send_ping(tx: Transaction, actor: Actor | None, owner: HookOwner, hook: Hook, base: str) -> None:

@@ -36,7 +36,6 @@ from workhook.http.wire_types import (
     read_day_or_moment,
     read_moment,
     read_money,
-    read_money_above_zero,
     wire_number,
     with_plus,
     with_wire_type,
@@ -126,12 +125,6 @@ Money = Annotated[
     Read(read_money, (int, float)),
 ]
 """Minor units (hundredths), not negative."""
-MoneyAboveZero = Annotated[
-    int,
-    wire_number("More than 0, with at most two decimals.", exclusiveMinimum=0, maximum=AMOUNT_MAX_MINOR // 100),
-    Read(read_money_above_zero, (int, float)),
-]
-"""Minor units."""
 
 
 async def read(call: Call, shape: type[T]) -> T:

@@ -98,14 +98,6 @@ def read_money(raw: object) -> int:
     return int(amount * 100)
 
 
-def read_money_above_zero(raw: object) -> int:
-    """Minor units; at least one."""
-    amount = read_money(raw)
-    if amount == 0:
-        raise ValueError("more than 0")
-    return amount
-
-
 def to_amount(minor: int) -> int | float:
     """Minor units as the number that JSON shows: `12`, `12.5`, `12.05`. Exact up to 15 digits."""
     return minor // 100 if minor % 100 == 0 else minor / 100

@@ -94,7 +94,9 @@ _NAMED = {
         "place_billing_save_details", "place_billing_add_line", "place_billing_add_time", "place_billing_save_line",
         "place_billing_remove_line",
     ),
-    "invoice.pay": ("place_billing_mark_paid",),
+    "invoice.credit": ("place_billing_make_credit_note",),
+    "invoice.pay": ("place_billing_book_payment",),
+    "invoice.refund": ("place_billing_give_back",),
     "invoice.send": ("place_billing_issue",),
     "invoice.void": ("place_billing_make_void",),
     "member.add": (

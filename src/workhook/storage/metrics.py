@@ -30,3 +30,10 @@ NOT_RELEASED = Counter(
     "Connections that could not be given back to the pool after what they were used for was done.",
 )
 BLOB_TROUBLE = Counter("workhook_files_trouble_total", "Times that the store of files could not be used.", ["code"])
+
+# A counter that appears with its first event hides that event from `increase()`: what alerts watch begins at 0.
+for _code in ("storage_full", "storage_unavailable"):
+    BLOB_TROUBLE.labels(_code)
+for _reason in ("deadlock", "locked", "schema", "serialization"):
+    for _outcome in ("again", "refused"):
+        ROLLED_BACK.labels(_reason, _outcome)

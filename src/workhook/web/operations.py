@@ -12,7 +12,7 @@ from workhook.web.account import settings, tokens
 from workhook.web.activity import activity
 from workhook.web.audit import entries as audit_entries
 from workhook.web.billing import credits as task_credits
-from workhook.web.billing import drafts, invoices, lines, services, subscriptions
+from workhook.web.billing import drafts, invoices, lines, money, services, subscriptions
 from workhook.web.board import board, columns, selection
 from workhook.web.calendar import calendar
 from workhook.web.calendar import feeds as calendar_feeds
@@ -54,6 +54,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *invoices.places,
     *drafts.places,
     *lines.places,
+    *money.places,
     *subscriptions.places,
     *task_credits.places,
     *services.places,

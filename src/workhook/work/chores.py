@@ -58,6 +58,9 @@ class Chores:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
+        for each in self._chores:  # else the first failure would be hidden from `increase()`
+            for outcome in ("success", "failure"):
+                RUNS.labels(each.name, outcome)
         self._tasks = [asyncio.create_task(self._repeat(each), name=f"chore-{each.name}") for each in self._chores]
 
     async def stop(self) -> None:

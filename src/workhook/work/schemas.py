@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TypeVar, overload
+from typing import Annotated, TypeVar, overload
 
 import msgspec
 from msgspec import UnsetType
 
+from workhook.http.parameters import Read
+from workhook.http.wire_types import AMOUNT_MAX_MINOR, read_money, wire_number
+
 V = TypeVar("V")
+
+
+def _read_above_zero(raw: object) -> int:
+    amount = read_money(raw)
+    if amount == 0:
+        raise ValueError("more than 0")
+    return amount
+
+
+MoneyAboveZero = Annotated[
+    int,
+    wire_number("More than 0, with at most two decimals.", exclusiveMinimum=0, maximum=AMOUNT_MAX_MINOR // 100),
+    Read(_read_above_zero, (int, float)),
+]
+"""Minor units."""
 
 
 @overload

@@ -97,6 +97,7 @@ def server(backend: Databases, tmp_path: Path, receiver: Receiver) -> Iterator[t
     server.close()
 
 
+@pytest.mark.whole
 @pytest.mark.one_database
 @pytest.mark.timeout(deep(600, 3600))  # under a minute on a machine that does nothing else
 def test_the_server_does_what_its_document_says(server: tuple[Server, World], tmp_path: Path) -> None:

@@ -148,6 +148,7 @@ def configure(server: Server, folder: Path) -> tuple[Path, dict[str, str]]:
     return configuration, {**os.environ, "WORKHOOK_TEST_THINGS": str(known)}
 
 
+@pytest.mark.whole
 @pytest.mark.one_database
 @pytest.mark.timeout(deep(600, 3600))  # under a minute on a machine that does nothing else
 def test_area_a_does_what_its_document_says(server: Server, tmp_path: Path) -> None:

@@ -287,7 +287,7 @@ CREATE TABLE invoices (
 	items TEXT NOT NULL,
 	recurring_items TEXT NOT NULL,
 	created_at BIGINT NOT NULL,
-	updated_at BIGINT NOT NULL, paid_minor BIGINT, credited_minor BIGINT, payments TEXT, credit_notes TEXT,
+	updated_at BIGINT NOT NULL, paid_minor BIGINT, credited_minor BIGINT, discount_millionths BIGINT, discount_minor BIGINT, payments TEXT, credit_notes TEXT, taxes TEXT, tax_category TEXT,
 	CONSTRAINT pk_invoices PRIMARY KEY (id),
 	CONSTRAINT fk_invoices_account_id FOREIGN KEY(account_id) REFERENCES accounts (id),
 	CONSTRAINT fk_invoices_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
@@ -1122,6 +1122,8 @@ CREATE INDEX ix_mentions_user_id ON mentions (user_id, id)
 
 CREATE INDEX ix_mentions_repository_id ON mentions (repository_id)
 
+CREATE INDEX ix_invoices_open ON invoices (repository_id, id, due) WHERE status IN ('sent', 'partially_paid')
+
 CREATE TABLE payments (
 	repository_id BIGINT NOT NULL,
 	invoice_id TEXT NOT NULL,
@@ -1135,13 +1137,13 @@ CREATE TABLE payments (
 	reference TEXT,
 	refund_of TEXT,
 	created_at BIGINT NOT NULL,
+	position BIGINT NOT NULL,
 	CONSTRAINT pk_payments PRIMARY KEY (id),
 	CONSTRAINT fk_payments_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
-	CONSTRAINT fk_payments_invoice_id FOREIGN KEY(invoice_id) REFERENCES invoices (id),
-	CONSTRAINT fk_payments_user_id FOREIGN KEY(user_id) REFERENCES accounts (id)
+	CONSTRAINT fk_payments_invoice_id FOREIGN KEY(invoice_id) REFERENCES invoices (id) ON DELETE CASCADE,
+	CONSTRAINT fk_payments_user_id FOREIGN KEY(user_id) REFERENCES accounts (id),
+	CONSTRAINT uq_payments_invoice_id_position UNIQUE (invoice_id, position)
 )
-
-CREATE INDEX ix_payments_invoice_id ON payments (invoice_id, id)
 
 CREATE INDEX ix_payments_repository_id ON payments (repository_id)
 
@@ -1155,21 +1157,21 @@ CREATE TABLE credit_notes (
 	id TEXT NOT NULL,
 	credit_note_number TEXT NOT NULL,
 	amount_minor BIGINT NOT NULL,
-	tax_millionths BIGINT,
+	taxes TEXT NOT NULL,
 	total_minor BIGINT NOT NULL,
 	currency TEXT NOT NULL,
 	reason TEXT NOT NULL,
 	issued BIGINT NOT NULL,
 	items TEXT NOT NULL,
+	position BIGINT NOT NULL,
 	CONSTRAINT pk_credit_notes PRIMARY KEY (id),
 	CONSTRAINT fk_credit_notes_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
 	CONSTRAINT fk_credit_notes_account_id FOREIGN KEY(account_id) REFERENCES accounts (id),
-	CONSTRAINT fk_credit_notes_invoice_id FOREIGN KEY(invoice_id) REFERENCES invoices (id),
+	CONSTRAINT fk_credit_notes_invoice_id FOREIGN KEY(invoice_id) REFERENCES invoices (id) ON DELETE CASCADE,
 	CONSTRAINT fk_credit_notes_user_id FOREIGN KEY(user_id) REFERENCES accounts (id),
-	CONSTRAINT uq_credit_notes_account_id_credit_note_number UNIQUE (account_id, credit_note_number)
+	CONSTRAINT uq_credit_notes_account_id_credit_note_number UNIQUE (account_id, credit_note_number),
+	CONSTRAINT uq_credit_notes_invoice_id_position UNIQUE (invoice_id, position)
 )
-
-CREATE INDEX ix_credit_notes_invoice_id ON credit_notes (invoice_id, id)
 
 CREATE INDEX ix_credit_notes_repository_id ON credit_notes (repository_id)
 

@@ -20,14 +20,15 @@ from workhook.web.billing.view import (
     invoice_address,
     invoice_at,
     is_late,
+    percent_text,
 )
 from workhook.web.frame import paging
-from workhook.web.frame.formats import day, number
+from workhook.web.frame.formats import day
 from workhook.web.frame.places import PercentField, Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.access import Access
 from workhook.work.invoices import api, changing, presets
-from workhook.work.invoices.schemas import Invoice, InvoiceCreate, InvoiceEdit, percent_of
+from workhook.work.invoices.schemas import Invoice, InvoiceCreate, InvoiceEdit
 
 S = TypeVar("S", bound=InvoiceCreate)
 
@@ -35,7 +36,7 @@ places = Places("billing")
 
 ALWAYS = ("bill_to", "address", "bill_from", "due", "payment_terms", "payment_method")
 """What can be changed of an issued invoice, too."""
-FIELDS = (*ALWAYS, "currency", "tax", "invoice_number")
+FIELDS = (*ALWAYS, "currency", "tax", "discount", "invoice_number")
 _DOING = "change invoices"
 
 
@@ -46,18 +47,15 @@ def values_of(invoice: Invoice) -> dict[str, str]:
     values["due"] = day(invoice.due)
     if invoice.status == "draft":
         values["currency"], values["invoice_number"] = invoice.currency, invoice.invoice_number or ""
-        values["tax"] = tax_text(invoice.tax_millionths)
+        values["tax"] = percent_text(invoice.tax_millionths)
+        values["discount"] = percent_text(invoice.discount_millionths)
     return values
-
-
-def tax_text(millionths: int | None) -> str:
-    """As the form has it; empty without tax."""
-    return "" if millionths is None else number(percent_of(millionths).normalize())
 
 
 def _read(visit: Visit, shape: type[S]) -> S:
     """Raises `Invalid`."""
-    names = [PercentField(name) if name == "tax" else name for name in FIELDS if name in visit.fields]
+    percents = ("tax", "discount")
+    names = [PercentField(name) if name in percents else name for name in FIELDS if name in visit.fields]
     return visit.form(shape, *names)
 
 
@@ -74,7 +72,7 @@ async def new_invoice(visit: Visit) -> Answer:
     """Show the form of a new invoice."""
     access = await _writable(visit)
     begun = await presets.find_presets(visit.database, access)
-    values = {**begun.texts, "currency": begun.currency, "tax": tax_text(begun.tax_millionths)}
+    values = {**begun.texts, "currency": begun.currency, "tax": percent_text(begun.tax_millionths)}
     return await _form_page(visit, access, BillingForm(values))
 
 
@@ -130,6 +128,8 @@ async def _save(visit: Visit, write: Write, invoice_id: str, edit: InvoiceEdit) 
         raise ChangedMeanwhile
     if visit.fields.get("due", "") == day(current.due):
         edit.due = UNSET  # a date alone would take its time of day away
+    if not edit.discount and current.discount_minor is not None:
+        edit.discount = UNSET  # nothing was said of the amount
     await api.edit_invoice(write, invoice_id, edit)
     if late:  # the rule has let pass what was changed of an invoice that was issued meanwhile
         raise ChangedMeanwhile

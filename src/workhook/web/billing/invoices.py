@@ -8,7 +8,8 @@ from workhook.core.clock import now_ms
 from workhook.http import lists
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
-from workhook.web.billing.view import billing_page, invoice_address, invoice_at, show_invoice
+from workhook.web.billing.money import show_invoice
+from workhook.web.billing.view import billing_page, invoice_address, invoice_at
 from workhook.web.frame import paging
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
@@ -65,12 +66,6 @@ async def _set_status(visit: Visit, step: Callable[[Write, str], Awaitable[objec
 async def issue(visit: Visit) -> Answer:
     """Issue a draft, which gets its number."""
     return await _set_status(visit, api.send_invoice, gettext("The invoice was issued. Its amounts are fixed."))
-
-
-@places.post("/{owner}/{project}/billing/{invoice_id}/pay")
-async def mark_paid(visit: Visit) -> Answer:
-    """Mark an invoice as paid."""
-    return await _set_status(visit, api.pay_invoice, gettext("The invoice is paid."))
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/void")

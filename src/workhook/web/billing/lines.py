@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from workhook.core.errors import Conflict, Invalid, NotFound
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
+from workhook.web.billing.money import show_invoice
 from workhook.web.billing.view import (
     UNDO_MAX_CHARS,
     BillingForm,
@@ -21,14 +22,15 @@ from workhook.web.billing.view import (
     invoice_address,
     invoice_at,
     line_digest,
-    show_invoice,
+    percent_text,
 )
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.formats import number, typed_amount
-from workhook.web.frame.places import AmountField, NumberField, Places, Visit
+from workhook.web.frame.places import AmountField, NumberField, PercentField, Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.access import Access
 from workhook.work.invoices import api, changing, drafting, rules
+from workhook.work.invoices.planning import input_of_item
 from workhook.work.invoices.rules import Item
 from workhook.work.invoices.schemas import ITEMS_MAX, Invoice, InvoiceEdit, InvoiceItemInput
 
@@ -40,13 +42,37 @@ _DIGITS_MAX = 6
 
 def _read(visit: Visit) -> InvoiceItemInput:
     """Raises `Invalid`."""
-    return visit.form(InvoiceItemInput, "description", NumberField("qty"), AmountField("unit_price"))
+    return visit.form(
+        InvoiceItemInput,
+        "description",
+        NumberField("qty"),
+        AmountField("unit_price"),
+        PercentField("discount"),
+        PercentField("tax"),
+        *(AmountField("discount_amount"), "tax_category"),  # what undoes a removal has them
+    )
 
 
 def _values_of(item: Item) -> dict[str, str]:
     """As the form of a line has them."""
     amount = typed_amount(item.unit_price_minor)
-    return {"description": item.description, "qty": number(item.qty), "unit_price": amount}
+    return {
+        "description": item.description,
+        "qty": number(item.qty),
+        "unit_price": amount,
+        "discount": percent_text(item.discount_millionths),
+        "tax": percent_text(item.tax_millionths),
+    }
+
+
+def _with_rest(line: InvoiceItemInput, was: Item) -> InvoiceItemInput:
+    """The form's line, with what the form does not show of the line that it changes."""
+    kept = input_of_item(was)
+    if not line.discount:
+        line.discount_amount = kept.discount_amount
+    if not line.tax:
+        line.tax_category = kept.tax_category
+    return line
 
 
 def _number_of(visit: Visit) -> int:
@@ -74,10 +100,7 @@ async def _write_lines(write: Write, invoice: Invoice, items: Sequence[Item | In
     """Raises what `edit_invoice` does."""
     if len(items) > ITEMS_MAX:
         raise Conflict(f"An invoice has at most {ITEMS_MAX} lines. Make another one.", code="too_many_items")
-    given = [
-        InvoiceItemInput(each.description, each.qty, each.unit_price_minor) if isinstance(each, Item) else each
-        for each in items
-    ]
+    given = [input_of_item(each) if isinstance(each, Item) else each for each in items]
     await api.edit_invoice(write, invoice.id, InvoiceEdit(invoice_items=given))
 
 
@@ -148,7 +171,9 @@ async def save_line(visit: Visit) -> Answer:
         if not was:
             items.append(line)
         elif current.status == "draft":
-            items[_find(rules.items_of(current.items), index, was)] = line
+            known = rules.items_of(current.items)
+            place = _find(known, index, was)
+            items[place] = _with_rest(line, known[place])
         else:  # the rule says why that cannot be, as it does of any other change
             items[index : index + 1] = [line]
         await _write_lines(write, current, items)
@@ -210,4 +235,9 @@ def _undo(visit: Visit, place: int, gone: Item) -> Undo | None:
         return Undo(invoice_address(visit, "times"), {"timesheet_id": gone.timesheet_id})
     if len(gone.description) > UNDO_MAX_CHARS:
         return None
-    return Undo(invoice_address(visit, "lines"), {**_values_of(gone), "position": str(place)})
+    values = {**_values_of(gone), "position": str(place)}
+    if gone.discount_minor is not None:
+        values["discount_amount"] = typed_amount(gone.discount_minor)
+    if gone.tax_category is not None:
+        values["tax_category"] = gone.tax_category
+    return Undo(invoice_address(visit, "lines"), values)

@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Collection, Mapping
 from typing import Any
 
+import msgspec
+
 from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Problem
@@ -13,12 +15,14 @@ from workhook.http.calls import Answer
 from workhook.identity.queries import find_member_role
 from workhook.identity.schemas import Account
 from workhook.web.frame import navigation, paging
+from workhook.web.frame.formats import number
 from workhook.web.frame.forms import PageForm
 from workhook.web.frame.places import Visit
 from workhook.work.access import Access
 from workhook.work.invoices import changing, printing, rules
 from workhook.work.invoices.rules import Item
-from workhook.work.invoices.schemas import Invoice, percent_of
+from workhook.work.invoices.schemas import Invoice
+from workhook.work.invoices.shapes import percent_of
 
 UNDO_MAX_CHARS = 500
 """The longest description of a line whose removal can be undone: what undoes it travels in a cookie."""
@@ -120,10 +124,17 @@ def invoice_address(visit: Visit, *more: str) -> str:
 
 
 async def show_invoice(
-    visit: Visit, access: Access, invoice: Invoice, *, line: BillingForm | None = None, status: int = 200
+    visit: Visit,
+    access: Access,
+    invoice: Invoice,
+    *,
+    money: msgspec.Struct,
+    line: BillingForm | None = None,
+    status: int = 200,
 ) -> Answer:
-    """The page of an invoice. `line`: the form for another line, as it was sent."""
-    tax = invoice.tax_millionths
+    """The page of an invoice. `money`: what its template shows of that; `line`: the form for another line, as it was
+    sent."""
+    every = [*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items)]
     return await billing_page(
         visit,
         access,
@@ -134,7 +145,12 @@ async def show_invoice(
         address=f"/{access.repository.full_name}/billing/{invoice.id}",
         items=[(each, line_digest(each)) for each in rules.items_of(invoice.items)],
         recurring=rules.items_of(invoice.recurring_items),
-        tax=None if tax is None else percent_of(tax).normalize(),
+        nets=sum(each.amount_minor for each in every),
+        taxes=[(percent_of(each.millionths).normalize(), each) for each in invoice.tax_rows],
+        percent_text=percent_text,
+        shows_taxes=invoice.tax_millionths is not None or any(each.millionths for each in invoice.tax_rows),
+        money=money,
+        books=invoice.books,
         line=line or BillingForm({"qty": "1"}),
         undo_max=UNDO_MAX_CHARS,
         pictures=printing.pictures_in(invoice, access.repository) if invoice.status == "draft" else "",
@@ -145,4 +161,11 @@ async def show_invoice(
 
 def line_digest(item: Item) -> str:
     """Of a line: by it a form says which one it was made for."""
-    return digest({"description": item.description, "qty": f"{item.qty:f}", "unit_price": str(item.unit_price_minor)})
+    shown = {"description": item.description, "qty": f"{item.qty:f}", "unit_price": str(item.unit_price_minor)}
+    rest = (item.discount_millionths, item.discount_minor, item.tax_millionths, item.tax_category)
+    return digest({**shown, "rest": str(rest)})
+
+
+def percent_text(millionths: int | None) -> str:
+    """As a form has it; empty without one."""
+    return "" if millionths is None else number(percent_of(millionths).normalize())

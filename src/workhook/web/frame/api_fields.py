@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from workhook.web.frame.texts import text
 
 LABELS: Mapping[str, str] = {
-    "amount": text("Amount"),
     "address": text("Address"),
     "again": text("The same again"),
+    "amount": text("Amount"),
     "assignees": text("Assigned to"),
     "bill_from": text("From"),
     "bill_to": text("Bill to"),
@@ -23,6 +23,7 @@ LABELS: Mapping[str, str] = {
     "currency": text("Currency"),
     "deadline": text("Deadline"),
     "description": text("Description"),
+    "discount": text("Discount in percent"),
     "due": text("Due"),
     "duration": text("Duration"),
     "email": text("E-mail address"),
@@ -41,11 +42,13 @@ LABELS: Mapping[str, str] = {
     "limit_pausing": text("Most pauses"),
     "login": text("Login"),
     "max_concurrency": text("Deliveries at the same time"),
+    "method": text("How it was paid"),
     "minimum_months": text("Months before it can be canceled"),
     "name": text("Name"),
     "note": text("What it is for"),
     "notes": text("Note"),
     "organization": text("Name of your organization"),
+    "paid_at": text("Day"),
     "password": text("Password"),
     "payment_method": text("How it is paid"),
     "payment_terms": text("Terms"),
@@ -56,17 +59,19 @@ LABELS: Mapping[str, str] = {
     "qty": text("Quantity"),
     "rate_limit": text("Most deliveries a second"),
     "reason": text("Reason"),
+    "reference": text("Reference"),
     "retries": text("Retries after a failure"),
     "role": text("Role"),
     "secret": text("Your secret"),
     "sections": text("Checklists"),
     "since": text("From (UTC)"),
-    "start_time": text("Start"),
     "stage": text("State"),
+    "start_time": text("Start"),
     "task_id": text("Task"),
     "tax": text("Tax in percent"),
     "text": text("Comment"),
     "title": text("Title"),
+    "total": text("Amount"),
     "unit_price": text("Price of one"),
     "until": text("Until (UTC)"),
     "url": text("Address of the receiver"),
@@ -108,12 +113,11 @@ _MUST_BE = {
     ),
     "more than 0": text("%(field)s must be more than 0"),
     "a number, or text of 1 to %(high)s characters": text("%(field)s must have 1 to %(high)s characters"),
-    "a whole number of milliseconds, such as 5400000 for an hour and a half": text(
+    "a whole number of milliseconds, such as 5400000, or a text such as 1h 30m or 1:30": text(
         "%(field)s must be hours and minutes, such as 1:30"
     ),
-    "a whole number of milliseconds, such as 5400000 for an hour and a half, and at most %(high)s (%(days)s days)": (
-        text("%(field)s must be at most %(days)s days")
-    ),
+    "a whole number of milliseconds, such as 5400000, or a text such as 1h 30m or 1:30, and at most %(high)s "
+    "(%(days)s days)": text("%(field)s must be at most %(days)s days"),
     "a date such as 2026-11-20, or a time such as 2026-11-20T09:00:00Z, with Z or an offset": text(
         "%(field)s must be a date such as 2026-11-20"
     ),

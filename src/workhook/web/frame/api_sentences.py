@@ -177,7 +177,32 @@ _OF_BILLING = {
         "them, or make several invoices."
     ),
     "invoice_number: %(number)s is the number of another invoice": text("%(number)s is the number of another invoice"),
+    "The invoice is %(status)s; send it first.": text("Issue the invoice first."),
+    "The invoice is %(status)s; it owes nothing any more.": text("The invoice is void. Nothing is due on it."),
+    "The invoice is %(status)s; credit it instead (credit_notes).": text("The invoice is paid. Credit it instead."),
+    "Something was paid on the invoice; give it back first (refund).": text(
+        "Something was paid on the invoice. Give it back first."
+    ),
+    "The invoice has credit notes; credit the rest of it instead.": text(
+        "The invoice has credit notes. Credit the rest of it instead."
+    ),
+    "%(field)s: %(amount)s is due; it can be that or less": text("%(amount)s is due. Enter that or less."),
+    "%(field)s: %(amount)s is not credited yet; it can be that or less": text(
+        "%(amount)s is not credited yet. Enter that or less."
+    ),
+    "amount: %(amount)s is left of the payment; give back that or less": text(
+        "%(amount)s is left of the payment. Enter that or less."
+    ),
+    "paid_at is more than a day ahead; book a payment when it has come": text(
+        "This is more than a day ahead. Book it when it has happened."
+    ),
+    "invoice_items: the invoice has no lines; add some before it is sent": text("Add its lines first."),
     **_unchanged(
+        text("Nothing is due on the invoice."),
+        text("All of the invoice is credited."),
+        text("All of the payment was given back."),
+        text("This is a refund; only a payment can be given back."),
+        text("The invoice has %(most)s payments and credit notes, and can have no more."),
         text("The balance is %(have)s; %(want)s cannot be spent."),
         text("Only grants and spends can be reversed."),
         text("Some of this grant was spent or has expired."),

@@ -27,11 +27,11 @@ routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
 @routes.get("/invoices/{invoice_id}/credit_notes")
 async def list_credit_notes(call: Call, invoice_id: str, query: ListQuery) -> Listed[CreditNotesAnswer]:
     """List the credit notes of an invoice, the newest last."""
-    key = lists.after(query, tuple[str])
+    key = lists.after(query, tuple[int])
     _, invoice = await find_invoice(call.database, actor_of(call), invoice_id)
     after = key[0] if key else None
     found = await crediting.list_credit_notes(call.database, invoice.id, after=after, limit=query.limit + 1)
-    notes, headers = lists.page(call, found, query, lambda note: (note.id,))
+    notes, headers = lists.page(call, found, query, lambda note: (note.position,))
     return Listed(CreditNotesAnswer([to_response(each) for each in notes]), headers)
 
 

@@ -23,14 +23,16 @@ from workhook.work.credit_notes.schemas import (
     CreditNoteCreate,
     credit_note_numbers,
     credit_notes,
-    taxes_of,
 )
 from workhook.work.invoices import rules
-from workhook.work.invoices.books import Books, tax_in
+from workhook.work.invoices.arithmetic import Discount, Sums, part_of, rows_text
+from workhook.work.invoices.books import Books
 from workhook.work.invoices.changing import change_invoice, require_issued
+from workhook.work.invoices.planning import item_of_input
 from workhook.work.invoices.rules import Item
-from workhook.work.invoices.schemas import Booked, Invoice, booked_of, booked_text, invoices
-from workhook.work.payments.booking import more_than_due, require_room, settled
+from workhook.work.invoices.schemas import Invoice, invoices
+from workhook.work.invoices.shapes import Booked, booked_of, booked_text
+from workhook.work.payments.booking import money_text, require_room, settled
 from workhook.work.payments.schemas import BookedOn
 from workhook.work.people import membership_of, person_columns, person_of_row, person_shape
 from workhook.work.schemas import if_set
@@ -48,9 +50,9 @@ _notes = (
 )
 _read = row_reader(CreditNote)
 by_id = with_access(_notes.where(credit_notes.c.id == sa.bindparam("id")), credit_notes.c.repository_id)
-_of_invoice = _notes.where(credit_notes.c.invoice_id == sa.bindparam("invoice_id")).order_by(credit_notes.c.id)
+_of_invoice = _notes.where(credit_notes.c.invoice_id == sa.bindparam("invoice_id")).order_by(credit_notes.c.position)
 _page = _of_invoice.limit(big("limit"))
-_page_after = _of_invoice.where(credit_notes.c.id > sa.bindparam("after")).limit(big("limit"))
+_page_after = _of_invoice.where(credit_notes.c.position > big("after")).limit(big("limit"))
 _insert = insert_into(credit_notes, *(each.name for each in credit_notes.c))
 # Whoever has counted holds the counter until the transaction ends: what is rolled back gives its number back.
 _count = (
@@ -66,12 +68,11 @@ _count = (
 
 def credit_note_of(row: Row) -> CreditNote:
     user = person_of_row(row) if row["user_id"] is not None else None
-    taxes = taxes_of(row["amount_minor"], row["total_minor"], row["tax_millionths"])
-    return _read(row, invoice=BookedOn(row["invoice_id"], row["invoice_number"]), taxes=taxes, user=user)
+    return _read(row, invoice=BookedOn(row["invoice_id"], row["invoice_number"]), user=user)
 
 
-async def list_credit_notes(reader: Reader, invoice_id: str, *, after: str | None, limit: int) -> Found[CreditNote]:
-    """By id, behind the id `after`: the newest is the last."""
+async def list_credit_notes(reader: Reader, invoice_id: str, *, after: int | None, limit: int) -> Found[CreditNote]:
+    """By position, behind `after`: the newest is the last."""
     params: dict[str, Any] = {"invoice_id": invoice_id, "limit": limit}
     if after is not None:
         params["after"] = after
@@ -86,28 +87,28 @@ async def credit(
     require_issued(invoice)
     require_room(invoice)
     books = invoice.books
-    items, amount, total = _wanted(invoice, wanted)
+    items, sums = _wanted(invoice, wanted)
+    total = sums.total
     if total > books.not_credited:
-        field = "total" if not items else "invoice_items"
-        raise more_than_due(field, "not credited yet", books.not_credited, invoice)
+        raise _more_than_due("invoice_items", invoice)
     assert invoice.invoice_number is not None, "it is issued"
     note = CreditNote(
         id=new_id("crn"),
         credit_note_number=await _next_number(write.tx, access.repository.owner.id),
         invoice=BookedOn(invoice.id, invoice.invoice_number),
-        amount_minor=amount,
-        taxes=taxes_of(amount, total, invoice.tax_millionths),
+        amount_minor=sums.amount,
+        taxes=rows_text(sums.taxes),
         total_minor=total,
         currency=invoice.currency,
         reason=wanted.reason,
         issued=write.now,
         items=rules.items_text(items),
         user=person_shape(write.actor.user),
-        tax_millionths=invoice.tax_millionths,
+        position=len(booked_of(invoice.credit_notes)) + 1,
     )
     owners = {"repository_id": access.repository.id, "account_id": access.repository.owner.id}
     who = {"invoice_id": invoice.id, "user_id": write.actor.user.id}
-    await write.tx.execute(_insert, {**values_of(note), **owners, **who})
+    write.tx.defer(_insert, [{**values_of(note), **owners, **who}])
     after = Books(books.total, books.paid, books.credited + total)
     values = {
         "credited_minor": after.credited,
@@ -118,26 +119,35 @@ async def credit(
     return await change_invoice(write, access, invoice, "credited", values, beside=beside), note
 
 
-def _wanted(invoice: Invoice, wanted: CreditNoteCreate) -> tuple[list[Item], int, int]:
-    """The lines, the amount before tax, and the total. Raises `Conflict`, `Invalid`."""
-    given, total, millionths = if_set(wanted.invoice_items), if_set(wanted.total), invoice.tax_millionths
+def _wanted(invoice: Invoice, wanted: CreditNoteCreate) -> tuple[list[Item], Sums]:
+    """The lines, and what they or the total come to. Raises `Conflict`, `Invalid`."""
+    given, total = if_set(wanted.invoice_items), if_set(wanted.total)
     if given is not None:
         if total is not None:
             message = "total: the lines say how much is credited; leave out one of both"
             raise Invalid(faults=[Fault(field="total", message=message)])
-        items = [Item(each.description, each.qty, each.unit_price) for each in given]
-        amount = rules.amount_minor(items)
-        if amount > AMOUNT_MAX_MINOR:
-            raise more_than_due("invoice_items", "not credited yet", invoice.books.not_credited, invoice)
-        if amount == 0:
+        items = [item_of_input(each) for each in given]
+        if faults := [f for n, each in enumerate(items) for f in rules.item_faults(each, f"invoice_items[{n}].")]:
+            raise Invalid(faults=faults)
+        sums = rules.sums_of_items(items, invoice.rate, Discount())
+        if sums.amount > AMOUNT_MAX_MINOR:
+            raise _more_than_due("invoice_items", invoice)
+        if sums.amount == 0:
             message = "invoice_items: the lines come to nothing; a credit note takes something back"
             raise Invalid(faults=[Fault(field="invoice_items", code="empty", message=message)])
-        return items, amount, amount + rules.tax_minor(amount, millionths)
+        return items, sums
     if total is None:
         total = invoice.books.not_credited
         if total == 0:
             raise Conflict("All of the invoice is credited.", code="nothing_due")
-    return [], total - tax_in(total, millionths or 0), total
+    if total > invoice.books.not_credited:
+        raise _more_than_due("total", invoice)
+    return [], Sums(part_of(invoice.tax_rows, total))
+
+
+def _more_than_due(field: str, invoice: Invoice) -> Invalid:
+    message = f"{field}: {money_text(invoice.books.not_credited, invoice)} is not credited yet; it can be that or less"
+    return Invalid(faults=[Fault(field=field, code="more_than_due", message=message)])
 
 
 async def _next_number(tx: Transaction, account_id: int) -> str:

@@ -7,18 +7,16 @@ from decimal import Decimal
 from workhook.identity.schemas import Repository
 from workhook.work.credit_notes.schemas import CreditNote
 from workhook.work.invoices import printing, rules
-from workhook.work.invoices.printing import Printed, day_text, line_of, money_text, printable
+from workhook.work.invoices.arithmetic import rows_of
+from workhook.work.invoices.printing import Printed, day_text, line_of, money_text, printable, tax_lines
 from workhook.work.invoices.rules import Item
-from workhook.work.invoices.schemas import Invoice, percent_of
+from workhook.work.invoices.schemas import Invoice
 
 
 def printed_note(note: CreditNote, invoice: Invoice, repository: Repository) -> Printed:
     """The page of the credit note: the parties of its invoice, what is credited, and why."""
     page = printing.printed(invoice, repository)
-    sums = [("Subtotal", money_text(note.amount_minor, note.currency))]
-    if note.tax_millionths is not None:
-        percent = f"{percent_of(note.tax_millionths).normalize():,f}"
-        sums.append((f"Tax {percent} %", money_text(note.total_minor - note.amount_minor, note.currency)))
+    sums = [("Subtotal", money_text(note.amount_minor, note.currency)), *tax_lines(rows_of(note.taxes), note.currency)]
     # A total that was credited is one line, of what it is before tax.
     whole = Item(f"Credit for invoice {invoice.invoice_number}", Decimal(1), note.amount_minor)
     facts = [("Issued", day_text(note.issued)), ("Invoice", printable(note.invoice.invoice_number))]

@@ -19,13 +19,15 @@ from workhook.core.records import (
     Wire,
     resource_id,
 )
-from workhook.http.parameters import MoneyAboveZero, Prepared
-from workhook.http.wire_types import Minor, to_amount
+from workhook.http.parameters import Prepared
+from workhook.http.wire_types import Minor
 from workhook.storage.metadata import in_project, metadata
 from workhook.storage.record_rows import table_columns
-from workhook.work.invoices.schemas import InvoiceItemInput, ItemsText, percent_of, to_number
+from workhook.work.invoices.schemas import InvoiceItemInput
+from workhook.work.invoices.shapes import ItemsText, TaxesText
 from workhook.work.payments.schemas import BookedOn
 from workhook.work.people import PersonShape
+from workhook.work.schemas import MoneyAboveZero
 
 ITEMS_MAX = 1000
 
@@ -42,14 +44,6 @@ class CreditNoteCreate(msgspec.Struct):
     ) = UNSET
 
 
-class TaxShape(msgspec.Struct):
-    """The tax of one rate, and what it is of."""
-
-    percent: int | float
-    base: int | float
-    tax: int | float
-
-
 class CreditNote(Record, frozen=True):
     """A credit note; `total` is `amount` and the tax on it. It is never changed or deleted."""
 
@@ -59,27 +53,28 @@ class CreditNote(Record, frozen=True):
     amount_minor: Annotated[
         Minor, JsonName("amount"), Meta(description="Before tax."), EventSchema({"description": "before tax"})
     ]
-    taxes: Annotated[list[TaxShape], COMPUTED]
+    taxes: TaxesText
     total_minor: Annotated[Minor, JsonName("total")]
     currency: Annotated[str, CURRENCY]
     reason: str
     issued: Millis
     items: Annotated[ItemsText, JsonName("invoice_items"), Meta(description="Empty if a total was credited.")]
     user: Annotated[PersonShape | None, COMPUTED]
-    tax_millionths: Annotated[int | None, HIDDEN]
+    position: Annotated[int, HIDDEN]
 
 
-# Rows are added, and never changed. `items` is JSON as that of invoices.
+# Rows are added, and never changed. `items` is JSON as that of invoices. `position`: among the credit
+# notes of the invoice, in the order of the commits.
 credit_notes = sa.Table(
     "credit_notes",
     metadata,
     in_project(),
     sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
-    sa.Column("invoice_id", sa.Text, sa.ForeignKey("invoices.id"), nullable=False),
+    sa.Column("invoice_id", sa.Text, sa.ForeignKey("invoices.id", ondelete="CASCADE"), nullable=False),
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id")),
     *table_columns(CreditNote),
     sa.UniqueConstraint("account_id", "credit_note_number"),
-    sa.Index("ix_credit_notes_invoice_id", "invoice_id", "id"),
+    sa.UniqueConstraint("invoice_id", "position"),
     sa.Index("ix_credit_notes_repository_id", "repository_id"),
 )
 
@@ -99,11 +94,3 @@ class CreditNoteAnswer(msgspec.Struct):
 class CreditNotesAnswer(msgspec.Struct):
     credit_notes: list[Wire[CreditNote]]
     success: bool = True
-
-
-def taxes_of(amount_minor: int, total_minor: int, tax_millionths: int | None) -> list[TaxShape]:
-    """None: there is no tax."""
-    if tax_millionths is None:
-        return []
-    percent = to_number(percent_of(tax_millionths))
-    return [TaxShape(percent, to_amount(amount_minor), to_amount(total_minor - amount_minor))]

@@ -10,12 +10,13 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.errors import Fault
 from workhook.core.records import HIDDEN, EventSchema, JsonName, Millis, Record, Wire, resource_id
-from workhook.http.parameters import LongText, Moment, MoneyAboveZero
+from workhook.http.parameters import LongText, Moment
 from workhook.http.wire_types import Minor
 from workhook.storage.metadata import in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
 from workhook.work.credits.rules import Kind
 from workhook.work.people import PersonShape
+from workhook.work.schemas import MoneyAboveZero
 
 
 class TaskCreditCreate(msgspec.Struct):

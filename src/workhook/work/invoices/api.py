@@ -16,7 +16,7 @@ from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.work.access import find_access, find_with_access
-from workhook.work.invoices import drafting, issued, printing, rules
+from workhook.work.invoices import drafting, issued, planning, printing, rules
 from workhook.work.invoices.books import Books
 from workhook.work.invoices.changing import change_invoice, find_invoice, lock_invoice, require_issued, visible
 from workhook.work.invoices.documents import PDF, pdf_answer
@@ -71,7 +71,7 @@ async def draft_invoice(write: Write, project_id: str, wanted: InvoiceCreate) ->
     access.require_writable()
     access.require_member(_DOING)
     blank = blank_invoice(row["last_currency"] or rules.DEFAULT_CURRENCY, write.actor.user, write.now)
-    change = await drafting.plan_change(write.tx, access.repository, blank, wanted)
+    change = await planning.plan_change(write.tx, access.repository, blank, wanted)
     invoice = replace(blank, **change.values)
     await drafting.insert_invoice(write.tx, access.repository, invoice)
     await drafting.claim(write.tx, access.repository.id, change.new_ids, invoice.id)
@@ -94,7 +94,7 @@ async def edit_invoice(write: Write, invoice_id: str, wanted: InvoiceEdit) -> In
     """
     access, invoice = await lock_invoice(write, invoice_id)
     write.require_match(_answer(invoice, write.now))
-    change = await drafting.plan_change(write.tx, access.repository, invoice, wanted)
+    change = await planning.plan_change(write.tx, access.repository, invoice, wanted)
     changed = {name for name, value in change.values.items() if value != getattr(invoice, name)}
     if change.claims_differ:
         changed.add("timesheet_ids")

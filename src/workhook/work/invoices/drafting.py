@@ -5,16 +5,13 @@ Locks are taken in this order: the invoice, the account's counter of numbers, ti
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
-from msgspec import UnsetType
 
-from workhook.core.errors import Fault, Invalid, shown
 from workhook.http.lists import Found
-from workhook.http.wire_types import AMOUNT_MAX_MINOR
 from workhook.identity.context import Write
 from workhook.identity.schemas import Repository
 from workhook.identity.tables import accounts, projects
@@ -25,12 +22,13 @@ from workhook.storage.record_rows import row_reader, selected, stored_names, val
 from workhook.work.access import Access, with_access
 from workhook.work.files.schemas import files
 from workhook.work.invoices import rules
-from workhook.work.invoices.books import OPEN, Books
+from workhook.work.invoices.arithmetic import Discount, TaxRate, rows_text
+from workhook.work.invoices.books import Books
 from workhook.work.invoices.rules import InvoicedTime, Item, number_text
 from workhook.work.invoices.schemas import (
+    IS_OPEN,
     NOT_COMPUTED,
     Invoice,
-    InvoiceCreate,
     InvoiceList,
     blank_invoice,
     invoice_numbers,
@@ -45,8 +43,7 @@ from workhook.work.tasks.schemas import tasks
 from workhook.work.timesheets.schemas import timesheets
 
 _CHANGING = stored_names(Invoice, without=("id", "service_checkout_id", "recurring_items", "created_at"))
-_TEXTS = ("bill_to", "bill_from", "address", "payment_terms", "payment_method")
-_AS_GIVEN = (*_TEXTS, "due", "invoice_number", "currency")
+TEXTS = ("bill_to", "bill_from", "address", "payment_terms", "payment_method")
 
 
 class LogoFile(msgspec.Struct, frozen=True):
@@ -57,7 +54,7 @@ class LogoFile(msgspec.Struct, frozen=True):
     blob: str
 
 
-is_open = sa.or_(*(invoices.c.status == each for each in OPEN))
+is_open = sa.literal_column(f"invoices.{IS_OPEN}", sa.Boolean)
 """Something is due."""
 
 _read, _read_time = row_reader(Invoice), row_reader(InvoicedTime)
@@ -68,7 +65,7 @@ _columns = [
 ]
 _invoices = sa.select(*_columns).join_from(invoices, _people, _people.c.id == invoices.c.user_id, isouter=True)
 
-_weight = length(*(invoices.c[name] for name in ("items", "recurring_items", *_TEXTS)))
+_weight = length(*(invoices.c[name] for name in ("items", "recurring_items", *TEXTS)))
 
 # --- reads ------------------------------------------------------------------------------------------------------
 
@@ -240,7 +237,7 @@ def invoice_of(row: Row) -> Invoice:
 async def next_number(tx: Transaction, account_id: int) -> str:
     """The next of the account's sequence that no caller chose before. Until the transaction ends nobody else gets one,
     so that the numbers have no gap: what is rolled back gives its number back."""
-    while await _is_taken(tx, account_id, number := await _count_one(tx, account_id)):
+    while await is_taken(tx, account_id, number := await _count_one(tx, account_id)):
         pass
     return number
 
@@ -251,115 +248,13 @@ async def _count_one(tx: Transaction, account_id: int) -> str:
     return number_text(row["last"])
 
 
-async def _is_taken(tx: Transaction, account_id: int, number: str) -> bool:
+async def hold_numbers(tx: Transaction, account_id: int) -> None:
+    """Until the transaction ends nobody else chooses or gets a number in the account."""
+    await tx.fetch_one(_hold, {"account_id": account_id})
+
+
+async def is_taken(tx: Transaction, account_id: int, number: str) -> bool:
     return await tx.fetch_one(_numbered, {"account_id": account_id, "invoice_number": number}) is not None
-
-
-class InvoiceChange(msgspec.Struct, frozen=True):
-    """`values`: the columns that the caller spoke of, and those that follow from them. Of the timesheets, by id: what
-    the invoice claims when this is done, and what it claimed before."""
-
-    values: dict[str, object]
-    timesheet_ids: list[str] = []
-    claimed_before: list[str] = []
-
-    @property
-    def claims_differ(self) -> bool:
-        return self.timesheet_ids != self.claimed_before
-
-    @property
-    def new_ids(self) -> list[str]:
-        return [each for each in self.timesheet_ids if each not in set(self.claimed_before)]
-
-    @property
-    def kept_ids(self) -> list[str]:
-        return [each for each in self.claimed_before if each in set(self.timesheet_ids)]
-
-
-async def plan_change(
-    tx: Transaction, repository: Repository, invoice: Invoice, wanted: InvoiceCreate
-) -> InvoiceChange:
-    """From the invoice as it is and what the caller says. Nothing is written, but the account's numbers and the
-    timesheets are locked. Raises `Invalid`."""
-    values: dict[str, object] = {
-        name: given for name in _AS_GIVEN if not isinstance(given := getattr(wanted, name), UnsetType)
-    }
-    if not isinstance(wanted.tax, UnsetType):
-        values["tax_millionths"] = wanted.tax
-    if not isinstance(wanted.credit_type, UnsetType):
-        values["credit_type"] = None if wanted.credit_type is None else str(wanted.credit_type).lower()
-    faults = await _number_faults(tx, repository, invoice, values.get("invoice_number"))
-    items = list(rules.items_of(invoice.items))
-    if not isinstance(wanted.invoice_items, UnsetType):
-        given = [Item(each.description, each.qty, each.unit_price) for each in wanted.invoice_items]
-        items = rules.replaced(items, given)
-    ids, before = [], []
-    if not isinstance(wanted.timesheet_ids, UnsetType):
-        asked = list(dict.fromkeys(wanted.timesheet_ids))
-        times = {each.id: each for each in await lock_times(tx, repository.id, asked, invoice.id)}
-        faults += _time_faults(wanted.timesheet_ids, times, invoice.id)
-        before = sorted(each.id for each in times.values() if each.invoice_id == invoice.id)
-        ids = sorted(asked)
-        added = [times[each] for each in asked if each in times and each not in set(before)]
-        items = rules.with_times(items, set(before) - set(asked), added)
-    values["items"] = rules.items_text(items)
-    faults += _amounts(invoice, values, items)
-    faults += _length_faults(invoice, values, items)
-    if faults:
-        raise Invalid(faults=faults)
-    return InvoiceChange(values, ids, before)
-
-
-def _amounts(invoice: Invoice, values: dict[str, object], items: Sequence[Item]) -> list[Fault]:
-    """Adds the amounts to `values`."""
-    amount = rules.amount_minor([*items, *rules.items_of(invoice.recurring_items)])
-    if amount > AMOUNT_MAX_MINOR:
-        return [Fault(field="invoice_items", message="invoice_items: the sum is more than an invoice can have")]
-    millionths = values.get("tax_millionths", invoice.tax_millionths)
-    assert millionths is None or isinstance(millionths, int)
-    values["amount_minor"] = amount
-    values["total_minor"] = amount + rules.tax_minor(amount, millionths)
-    return []
-
-
-def _length_faults(invoice: Invoice, values: Mapping[str, object], items: Sequence[Item]) -> list[Fault]:
-    """What is too long already (from before there was this limit) may change, but not grow."""
-    recurring = rules.items_of(invoice.recurring_items)
-    before = rules.printed_chars(_texts(invoice), [*rules.items_of(invoice.items), *recurring])
-    after = msgspec.structs.replace(invoice, **values)
-    chars = rules.printed_chars(_texts(after), [*items, *recurring])
-    if chars <= max(before, rules.PRINTED_MAX_CHARS):
-        return []
-    changed = (name for name in _TEXTS if getattr(after, name) != getattr(invoice, name))
-    field = next(changed, "invoice_items")
-    message = (
-        f"{field}: the texts of the invoice would be {chars} characters together; at most {rules.PRINTED_MAX_CHARS} "
-        "can be printed. Shorten them, or make several invoices"
-    )
-    return [Fault(field=field, code="too_long", message=message)]
-
-
-def _texts(invoice: Invoice) -> list[str | None]:
-    return [getattr(invoice, name) for name in _TEXTS]
-
-
-async def _number_faults(tx: Transaction, repository: Repository, invoice: Invoice, number: object) -> list[Fault]:
-    if not isinstance(number, str) or number == invoice.invoice_number:
-        return []
-    # Until the transaction ends nobody else chooses or gets a number there.
-    await tx.fetch_one(_hold, {"account_id": repository.owner.id})
-    if not await _is_taken(tx, repository.owner.id, number):
-        return []
-    message = f"invoice_number: {number} is the number of another invoice"
-    return [Fault(field="invoice_number", code="already_exists", message=message)]
-
-
-def _time_faults(asked: Sequence[str], times: Mapping[str, InvoicedTime], invoice_id: str) -> list[Fault]:
-    return [
-        Fault(field=f"timesheet_ids[{index}]", message=f"timesheet_ids[{index}] ({shown(each)}): {wrong}")
-        for index, each in enumerate(asked)
-        if (wrong := rules.complaint(times.get(each), invoice_id))
-    ]
 
 
 async def issue(
@@ -369,13 +264,15 @@ async def issue(
 
     From here to the end of the transaction nobody else in the account gets a number.
     """
-    amount = rules.amount_minor(items)
+    sums = rules.sums_of_items(items, TaxRate(), Discount())
+    amount = sums.amount
     invoice = msgspec.structs.replace(
         blank_invoice(currency, write.caller.user if write.caller else None, write.now),
         invoice_number=await next_number(write.tx, repository.owner.id),
         status=Books(amount).status,
         amount_minor=amount,
         total_minor=amount,
+        taxes=rows_text(sums.taxes),
         issued=write.now,
         paid_at=None if amount else write.now,
         recurring_items=rules.items_text(items),

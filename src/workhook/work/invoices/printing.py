@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -11,9 +12,11 @@ import msgspec
 
 from workhook.identity.schemas import Repository
 from workhook.work.invoices import rules
+from workhook.work.invoices.arithmetic import TaxRow
 from workhook.work.invoices.books import ISSUED
 from workhook.work.invoices.rules import Item
-from workhook.work.invoices.schemas import Invoice, name_of, percent_of
+from workhook.work.invoices.schemas import Invoice, name_of
+from workhook.work.invoices.shapes import percent_of
 
 _NOTES = (("Payment", "payment_method"), ("Payment terms", "payment_terms"))
 _STATUSES = {"partially_paid": "Partially paid", "paid": "Paid", "credited": "Credited"}
@@ -66,9 +69,13 @@ def printed(invoice: Invoice, repository: Repository) -> Printed:
     """All that the page of the invoice shows, as it is now."""
     seller = repository.owner.name or repository.owner.login
     currency, amount, total = invoice.currency, invoice.amount_minor, invoice.total_minor
-    sums = [("Subtotal", money_text(amount, currency))]
-    if invoice.tax_millionths is not None:
-        sums.append((f"Tax {_plain(percent_of(invoice.tax_millionths))} %", money_text(total - amount, currency)))
+    every = [*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items)]
+    nets = sum(each.amount_minor for each in every)
+    sums = [("Subtotal", money_text(nets, currency))]
+    if nets != amount:
+        sums.append((_discount_words(invoice), money_text(amount - nets, currency)))
+    if invoice.tax_millionths is not None or any(each.millionths for each in invoice.tax_rows):
+        sums += tax_lines(invoice.tax_rows, currency)
     bill_to = "\n".join(each for each in (invoice.bill_to, invoice.address) if each)
     return Printed(
         name=printable(name_of(invoice.invoice_number)),
@@ -80,7 +87,7 @@ def printed(invoice: Invoice, repository: Repository) -> Printed:
         bill_from=printable(invoice.bill_from or seller),
         bill_to=printable(bill_to),
         facts=_facts(invoice, repository.title),
-        items=[line_of(each) for each in (*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items))],
+        items=[line_of(each) for each in every],
         sums=sums,
         total=money_text(total, currency),
         balance=_balance(invoice),
@@ -105,6 +112,21 @@ def initials_of(name: str) -> str:
     return "".join([each for each in letters if each][:2]).upper()
 
 
+def _discount_words(invoice: Invoice) -> str:
+    percent = invoice.discount_millionths
+    return "Discount" if percent is None else f"Discount {_plain(percent_of(percent))} %"
+
+
+def tax_lines(rows: Sequence[TaxRow], currency: str) -> list[tuple[str, str]]:
+    """One for each rate; where there are several, each says what it is of."""
+    lines = []
+    for each in rows:
+        words = f"Tax {_plain(percent_of(each.millionths))} %"
+        of = f" of {money_text(each.base, currency)}" if len(rows) > 1 else ""
+        lines.append((words + of, money_text(each.tax, currency)))
+    return lines
+
+
 def _facts(invoice: Invoice, project: str) -> list[tuple[str, str]]:
     days = [("Issued", invoice.issued), ("Due", invoice.due), ("Paid", invoice.paid_at)]
     facts = [(name, day_text(at_ms)) for name, at_ms in days if at_ms is not None]
@@ -123,8 +145,10 @@ def _balance(invoice: Invoice) -> list[tuple[str, str]]:
 
 
 def line_of(item: Item) -> PrintedItem:
+    off = item.gross_minor - item.amount_minor
+    less = f"\nDiscount: {_number(off)}" if off else ""
     return PrintedItem(
-        printable(item.description), _plain(item.qty), _number(item.unit_price_minor), _number(item.amount_minor)
+        printable(item.description) + less, _plain(item.qty), _number(item.unit_price_minor), _number(item.amount_minor)
     )
 
 

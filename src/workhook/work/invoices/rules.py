@@ -1,8 +1,7 @@
 """Amounts, numbers and states of invoices: pure functions.
 
 An item's amount is quantity times unit price (of a timesheet: its exact time, times the rate), rounded half up to a
-minor unit; an invoice's is the sum of those, so that whoever adds up the lines gets it. The tax is a part of the sum,
-rounded half up once.
+minor unit, less its discount. `arithmetic` makes the sums of an invoice of those.
 """
 
 from __future__ import annotations
@@ -15,7 +14,19 @@ import msgspec
 
 from workhook.core import json
 from workhook.core.clock import HOUR_MS, to_millis_text
+from workhook.core.errors import Fault
 from workhook.core.records import COMPUTED, Record, Stored
+from workhook.work.invoices.arithmetic import (
+    MILLION,
+    Category,
+    Discount,
+    Sums,
+    TaxRate,
+    discount_fault,
+    half_up,
+    rate_fault,
+    sums_of,
+)
 from workhook.work.timesheets.rules import amount_minor as worth_of
 
 DEFAULT_CURRENCY = "USD"
@@ -29,13 +40,12 @@ script) takes 5 s to print on the machine where it was measured; 1,000 lines of 
 NOTES_MAX_CHARS = 300
 """How much of the notes of a timesheet its line has: a thousand lines have to be printed."""
 
-_MILLION = 10**6
-
 
 class Item(msgspec.Struct, frozen=True):
     """A line of an invoice. `qty` has at most six decimals.
 
     `timesheet_id`: whose time it is; `duration_ms` is that time then, which hours of six decimals are not exactly.
+    Without a rate of tax of its own it has its invoice's.
     """
 
     description: str
@@ -43,31 +53,53 @@ class Item(msgspec.Struct, frozen=True):
     unit_price_minor: int
     timesheet_id: str | None = None
     duration_ms: int | None = None
+    discount_millionths: int | None = None
+    discount_minor: int | None = None
+    tax_millionths: int | None = None
+    tax_category: Category | None = None
+
+    @property
+    def gross_minor(self) -> int:
+        """Before its discount."""
+        if self.duration_ms is not None:
+            return worth_of(self.duration_ms, self.unit_price_minor)
+        return half_up(int(self.qty * MILLION) * self.unit_price_minor)
 
     @property
     def amount_minor(self) -> int:
-        if self.duration_ms is not None:
-            return worth_of(self.duration_ms, self.unit_price_minor)
-        return _half_up(int(self.qty * _MILLION) * self.unit_price_minor)
+        return self.gross_minor - Discount(self.discount_millionths, self.discount_minor).of(self.gross_minor)
+
+    @property
+    def rate(self) -> TaxRate:
+        return TaxRate(self.tax_millionths, self.tax_category)
 
 
 def items_text(items: Iterable[Item]) -> str:
-    """As the columns hold them."""
-    rows = [(e.description, f"{e.qty:f}", e.unit_price_minor, e.timesheet_id, e.duration_ms) for e in items]
-    return json.encode_text(rows)
+    """As the columns hold them: the last four stand there only if one of them is said."""
+    return json.encode_text([_item_row(each) for each in items])
+
+
+def _item_row(item: Item) -> tuple[object, ...]:
+    row = (item.description, f"{item.qty:f}", item.unit_price_minor, item.timesheet_id, item.duration_ms)
+    more = (item.discount_millionths, item.discount_minor, item.tax_millionths, item.tax_category)
+    return row if more == (None, None, None, None) else (*row, *more)
 
 
 def items_of(text: str) -> tuple[Item, ...]:
     return tuple(Item(each[0], Decimal(each[1]), *each[2:]) for each in json.decode(text))
 
 
-def amount_minor(items: Iterable[Item]) -> int:
-    """Before tax."""
-    return sum(each.amount_minor for each in items)
+def sums_of_items(items: Iterable[Item], rate: TaxRate, discount: Discount) -> Sums:
+    """`rate` and `discount`: of the invoice."""
+    return sums_of(((each.amount_minor, each.rate) for each in items), rate, discount)
 
 
-def tax_minor(amount: int, tax_millionths: int | None) -> int:
-    return _half_up(amount * (tax_millionths or 0))
+def item_faults(item: Item, path: str) -> list[Fault]:
+    """What is wrong with the parameters of a line together. `path`: what their names begin with."""
+    off = discount_fault(item.discount_millionths, item.discount_minor, {"the line": item.gross_minor})
+    rate = rate_fault(item.tax_millionths, item.tax_category)
+    found = (("discount_amount", off), ("tax_category", rate))
+    return [Fault(field=f"{path}{name}", message=f"{path}{name}: {wrong}") for name, wrong in found if wrong]
 
 
 def printed_chars(texts: Iterable[str | None], items: Iterable[Item]) -> int:
@@ -163,22 +195,17 @@ def item_of(time: InvoicedTime) -> Item:
 
 def replaced(items: Sequence[Item], given: Iterable[Item]) -> list[Item]:
     """`given`, of which those that are like an item that was there before go on being of its timesheet."""
-    known: dict[tuple[str, Decimal, int], list[Item]] = {}
+    known: dict[tuple[object, ...], list[Item]] = {}
     for each in items:
         known.setdefault(_looks(each), []).append(each)
     return [same.pop(0) if (same := known.get(_looks(each))) else each for each in given]
 
 
-def _looks(item: Item) -> tuple[str, Decimal, int]:
-    return item.description, item.qty, item.unit_price_minor
+def _looks(item: Item) -> tuple[object, ...]:
+    return tuple(getattr(item, each) for each in item.__struct_fields__ if each not in ("timesheet_id", "duration_ms"))
 
 
 def with_times(items: Sequence[Item], released: Iterable[str], added: Iterable[InvoicedTime]) -> list[Item]:
     """Without the items of timesheets that were `released`, and with those of timesheets that were `added`."""
     gone = set(released)
     return [*(each for each in items if each.timesheet_id not in gone), *map(item_of, added)]
-
-
-def _half_up(millionths: int) -> int:
-    """Of an amount that is not negative."""
-    return (millionths + _MILLION // 2) // _MILLION

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, Any
 
@@ -10,13 +10,11 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.clock import to_millis_text
 from workhook.core.ids import new_id
 from workhook.core.records import (
     COMPUTED,
     CURRENCY,
     HIDDEN,
-    MOMENT,
     EventSchema,
     JsonForm,
     JsonName,
@@ -29,12 +27,22 @@ from workhook.core.records import (
 from workhook.http.currencies import Currency
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import DayOrMoment, LongText, Money, Prepared, Read
-from workhook.http.wire_types import WIRE_TYPE, Minor, to_amount, wire_number
+from workhook.http.wire_types import WIRE_TYPE, Minor, wire_number
 from workhook.identity.schemas import Account
-from workhook.storage.metadata import in_project, metadata
+from workhook.storage.metadata import in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
 from workhook.work.invoices import rules
+from workhook.work.invoices.arithmetic import Category, Discount, TaxRate, TaxRow, rows_of, rows_text
 from workhook.work.invoices.books import ISSUED, OPEN, Books, Status
+from workhook.work.invoices.shapes import (
+    Booked,
+    BookedText,
+    ItemsText,
+    TaxesText,
+    booked_of,
+    booked_text,
+    percent_to_response,
+)
 from workhook.work.people import PersonShape, person_shape
 
 ITEMS_MAX = 1000
@@ -68,6 +76,10 @@ class InvoiceItemInput(msgspec.Struct):
     description: Annotated[str, Meta(min_length=1, max_length=4000), Prepared(str.strip)]
     qty: Qty
     unit_price: Money
+    discount: Annotated[Percent, Meta(description="Percent.")] | UnsetType | None = UNSET
+    discount_amount: Annotated[Money, Meta(description="At most the line.")] | UnsetType | None = UNSET
+    tax: Annotated[Percent, Meta(description="Percent. Default: the invoice's.")] | UnsetType | None = UNSET
+    tax_category: Category | UnsetType | None = UNSET
 
 
 _Items = Annotated[list[InvoiceItemInput], Meta(max_length=ITEMS_MAX)]
@@ -84,6 +96,15 @@ class InvoiceCreate(msgspec.Struct):
     bill_from: LongText | UnsetType | None = UNSET
     address: LongText | UnsetType | None = UNSET
     tax: Percent | UnsetType | None = UNSET
+    tax_category: (
+        Annotated[Category, Meta(description="All but `standard` have 0 percent. Default: it follows from `tax`.")]
+        | UnsetType
+        | None
+    ) = UNSET
+    discount: Annotated[Percent, Meta(description="Percent of the sum of the lines.")] | UnsetType | None = UNSET
+    discount_amount: (
+        Annotated[Money, Meta(description="Instead of a percentage; at most the sum of the lines.")] | UnsetType | None
+    ) = UNSET
     payment_terms: LongText | UnsetType | None = UNSET
     due: DayOrMoment | UnsetType | None = UNSET
     payment_method: LongText | UnsetType | None = UNSET
@@ -106,72 +127,6 @@ class InvoiceList(ListQuery):
     overdue: Annotated[bool, Meta(description="Only sent invoices that are due in the past.")] | UnsetType = UNSET
 
 
-_NUMBER = EventSchema({"type": "number"})
-
-
-class InvoiceItemShape(msgspec.Struct):
-    """A line."""
-
-    description: str
-    qty: Annotated[int | float, _NUMBER]
-    unit_price: int | float
-
-
-def _items_to_response(text: str) -> list[InvoiceItemShape]:
-    return [
-        InvoiceItemShape(each.description, to_number(each.qty), to_amount(each.unit_price_minor))
-        for each in rules.items_of(text)
-    ]
-
-
-def to_number(value: Decimal) -> int | float:
-    """As JSON shows it: exact up to 15 digits."""
-    return int(value) if value == value.to_integral_value() else float(value)
-
-
-def percent_of(millionths: int) -> Decimal:
-    return Decimal(millionths) / 10_000
-
-
-def _percent_to_response(millionths: int) -> int | float:
-    return to_number(percent_of(millionths))
-
-
-ItemsText = Annotated[str, JsonForm(list[InvoiceItemShape], _items_to_response)]
-
-
-class BookedShape(msgspec.Struct):
-    """A payment, a refund (its amount is negative), or a credit note."""
-
-    id: str
-    amount: int | float
-    date: Annotated[str, MOMENT]
-
-
-class Booked(msgspec.Struct, frozen=True, array_like=True):
-    """A payment, a refund or a credit note as the row of its invoice has it: `[id, minor units, milliseconds]`."""
-
-    id: str
-    amount_minor: int
-    at_ms: int
-
-
-def booked_of(text: str | None) -> list[Booked]:
-    """Of a column; null stands for none."""
-    return msgspec.json.decode(text, type=list[Booked]) if text else []
-
-
-def booked_text(booked: Iterable[Booked]) -> str:
-    return msgspec.json.encode(list(booked)).decode()
-
-
-def _booked_to_response(text: str) -> list[BookedShape]:
-    return [BookedShape(e.id, to_amount(e.amount_minor), to_millis_text(e.at_ms)) for e in booked_of(text)]
-
-
-_BookedText = Annotated[str, JsonForm(list[BookedShape], _booked_to_response)]
-
-
 class Invoice(Record, frozen=True):
     """An invoice; `total` is `amount` and the tax on it."""
 
@@ -190,10 +145,24 @@ class Invoice(Record, frozen=True):
         Minor, JsonName("amount"), Meta(description="Before tax."), EventSchema({"description": "before tax"})
     ]
     tax_millionths: Annotated[
-        Annotated[int, JsonForm(int | float, _percent_to_response)] | None,
+        Annotated[int, JsonForm(int | float, percent_to_response)] | None,
         JsonName("tax"),
         Meta(description="Percent."),
         EventSchema({"type": "number", "description": "percent"}),
+    ]
+    tax_category: Category | None
+    discount_millionths: Annotated[
+        Annotated[int, JsonForm(int | float, percent_to_response)] | None,
+        JsonName("discount"),
+        Meta(description="Percent of the sum of the lines."),
+        EventSchema({"type": ["number", "null"], "description": "percent of the sum of the lines"}),
+    ]
+    discount_minor: Annotated[Minor | None, JsonName("discount_amount")]
+    taxes_shown: Annotated[
+        TaxesText,
+        COMPUTED,
+        JsonName("taxes"),
+        Meta(description="One for each rate and category; `amount` is the sum of their bases."),
     ]
     total_minor: Annotated[Minor, JsonName("total")]
     amount_paid_minor: Annotated[
@@ -230,8 +199,8 @@ class Invoice(Record, frozen=True):
     recurring_items: Annotated[
         ItemsText, JsonName("recurring_invoice_items"), Meta(description="What a service checkout bills.")
     ]
-    payments_shown: Annotated[_BookedText, COMPUTED, JsonName("payments")]
-    credit_notes_shown: Annotated[_BookedText, COMPUTED, JsonName("credit_notes")]
+    payments_shown: Annotated[BookedText, COMPUTED, JsonName("payments")]
+    credit_notes_shown: Annotated[BookedText, COMPUTED, JsonName("credit_notes")]
     user: Annotated[
         PersonShape | None,
         Meta(description="Null if Workhook made the invoice by itself."),
@@ -243,8 +212,26 @@ class Invoice(Record, frozen=True):
     # Null until the first payment or credit note, and of what was marked as paid before there were any.
     paid_minor: Annotated[int | None, HIDDEN]
     credited_minor: Annotated[int | None, HIDDEN]
+    taxes: Annotated[str | None, HIDDEN]  # null of what was made before there were several
     payments: Annotated[str | None, HIDDEN]
     credit_notes: Annotated[str | None, HIDDEN]
+
+    @property
+    def rate(self) -> TaxRate:
+        """Of the lines that have none of their own."""
+        return TaxRate(self.tax_millionths, self.tax_category)
+
+    @property
+    def whole_discount(self) -> Discount:
+        return Discount(self.discount_millionths, self.discount_minor)
+
+    @property
+    def tax_rows(self) -> tuple[TaxRow, ...]:
+        if self.taxes is not None:
+            return rows_of(self.taxes)
+        if not self.amount_minor:
+            return ()
+        return (TaxRow(*self.rate.otherwise(TaxRate()), self.amount_minor, self.total_minor - self.amount_minor),)
 
     @property
     def books(self) -> Books:
@@ -255,8 +242,13 @@ class Invoice(Record, frozen=True):
         )
 
 
+IS_OPEN = "status IN ('sent', 'partially_paid')"
+"""Something is due. An index is of those, which a database finds by these words."""
+
 # `items` and `recurring_items` are JSON: `[[description, quantity in decimal, unit price in minor units, the timesheet
-# that the item was made from, its time in milliseconds], …]`, the last two null for others. `payments` and
+# that the item was made from, its time in milliseconds, discount in millionths, discount in minor units, rate of tax in
+# millionths, category], …]`, null where there is none; the last four are often left out. `taxes` is `[[rate in
+# millionths, category, base, tax], …]`. `payments` and
 # `credit_notes` are JSON: `[[id, minor units, milliseconds], …]`. `credit_type` is `true` or `false`.
 invoices = sa.Table(
     "invoices",
@@ -268,6 +260,7 @@ invoices = sa.Table(
     sa.UniqueConstraint("account_id", "invoice_number"),
     sa.Index("ix_invoices_repository_id", "repository_id", "id"),
     sa.Index("ix_invoices_status", "repository_id", "status", "id"),
+    partial_index("ix_invoices_open", "repository_id", "id", "due", where=sa.text(IS_OPEN)),
 )
 
 invoice_numbers = sa.Table(
@@ -300,6 +293,7 @@ def invoice_to_response(invoice: Invoice, now: int) -> Wire[Invoice]:
             amount_credited_minor=books.credited if books else 0,
             amount_due_minor=books.due if books else invoice.total_minor if invoice.status == "draft" else 0,
             to_refund_minor=books.to_refund if books else 0,
+            taxes_shown=rows_text(invoice.tax_rows),
             payments_shown=booked_text(payments_of(invoice)),
             credit_notes_shown=invoice.credit_notes or "[]",
         )
@@ -321,6 +315,7 @@ NOT_COMPUTED: Mapping[str, Any] = {
     "amount_credited_minor": 0,
     "amount_due_minor": 0,
     "to_refund_minor": 0,
+    "taxes_shown": "[]",
     "payments_shown": "[]",
     "credit_notes_shown": "[]",
 }
@@ -343,6 +338,9 @@ def blank_invoice(currency: str, user: Account | None, now: int) -> Invoice:
         address=None,
         amount_minor=0,
         tax_millionths=None,
+        tax_category=None,
+        discount_millionths=None,
+        discount_minor=None,
         total_minor=0,
         currency=currency,
         issued=None,
@@ -359,6 +357,7 @@ def blank_invoice(currency: str, user: Account | None, now: int) -> Invoice:
         service_checkout_id=None,
         paid_minor=None,
         credited_minor=None,
+        taxes=None,
         payments=None,
         credit_notes=None,
     )

@@ -5,6 +5,7 @@ Whoever sees an invoice sees its payments. Owners and members book them.
 
 from __future__ import annotations
 
+from workhook.core.errors import NotFound
 from workhook.core.records import to_response
 from workhook.http import lists
 from workhook.http.calls import Call
@@ -24,11 +25,11 @@ routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
 @routes.get("/invoices/{invoice_id}/payments")
 async def list_payments(call: Call, invoice_id: str, query: ListQuery) -> Listed[PaymentsAnswer]:
     """List the payments and refunds of an invoice, the newest last."""
-    key = lists.after(query, tuple[str])
+    key = lists.after(query, tuple[int])
     _, invoice = await find_invoice(call.database, actor_of(call), invoice_id)
     after = key[0] if key else None
     found = await booking.list_payments(call.database, invoice, after=after, limit=query.limit + 1)
-    payments, headers = lists.page(call, found, query, lambda payment: (payment.id,))
+    payments, headers = lists.page(call, found, query, lambda payment: (payment.position,))
     return Listed(PaymentsAnswer([to_response(each) for each in payments]), headers)
 
 
@@ -57,7 +58,14 @@ async def refund_payment(write: Write, payment_id: str, wanted: RefundCreate) ->
 
     Without `amount` it is what is left of the payment. Unless something is to be refunded, the invoice is due again.
     """
+    return await refund_of(write, None, payment_id, wanted)
+
+
+async def refund_of(write: Write, invoice_id: str | None, payment_id: str, wanted: RefundCreate) -> PaymentAnswer:
+    """`invoice_id`: the invoice that the payment has to be of, if there is one. Raises `NotFound` for another."""
     row, _ = await find_with_access(write.tx, booking.by_id, write.actor, id=payment_id)
+    if invoice_id not in (None, row["invoice_id"]):
+        raise NotFound()
     access, invoice = await lock_invoice(write, row["invoice_id"])
     _, given = await booking.refund(write, access, invoice, booking.payment_of(row), wanted)
     return PaymentAnswer(to_response(given))

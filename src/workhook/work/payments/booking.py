@@ -21,7 +21,8 @@ from workhook.storage.record_rows import row_reader, selected, values_of
 from workhook.work.access import Access, with_access
 from workhook.work.invoices.books import Books
 from workhook.work.invoices.changing import change_invoice, require_issued
-from workhook.work.invoices.schemas import Booked, Invoice, booked_of, booked_text, invoices, payments_of
+from workhook.work.invoices.schemas import Invoice, invoices, payments_of
+from workhook.work.invoices.shapes import Booked, booked_of, booked_text
 from workhook.work.payments.schemas import (
     BookedOn,
     Payment,
@@ -49,9 +50,9 @@ _payments = (
 )
 _read = row_reader(Payment)
 by_id = with_access(_payments.where(payments.c.id == sa.bindparam("id")), payments.c.repository_id)
-_of_invoice = _payments.where(payments.c.invoice_id == sa.bindparam("invoice_id")).order_by(payments.c.id)
+_of_invoice = _payments.where(payments.c.invoice_id == sa.bindparam("invoice_id")).order_by(payments.c.position)
 _page = _of_invoice.limit(big("limit"))
-_page_after = _of_invoice.where(payments.c.id > sa.bindparam("after")).limit(big("limit"))
+_page_after = _of_invoice.where(payments.c.position > big("after")).limit(big("limit"))
 _insert = insert_into(payments, *(each.name for each in payments.c))
 _sum = sa.cast(sa.func.coalesce(sa.func.sum(payments.c.amount_minor), 0), sa.BigInteger)
 _given_back = sa.select(_sum.label("sum")).where(payments.c.refund_of == sa.bindparam("payment_id"))
@@ -62,8 +63,8 @@ def payment_of(row: Row) -> Payment:
     return _read(row, invoice=BookedOn(row["invoice_id"], row["invoice_number"]), user=user)
 
 
-async def list_payments(reader: Reader, invoice: Invoice, *, after: str | None, limit: int) -> Found[Payment]:
-    """By id, behind the id `after`: the newest is the last."""
+async def list_payments(reader: Reader, invoice: Invoice, *, after: int | None, limit: int) -> Found[Payment]:
+    """By position, behind `after`: the newest is the last."""
     if invoice.paid_minor is None and payments_of(invoice):
         return Found([marked_payment(invoice)] if after is None else [], cut=False)
     params: dict[str, Any] = {"invoice_id": invoice.id, "limit": limit}
@@ -83,7 +84,8 @@ async def pay(write: Write, access: Access, invoice: Invoice, wanted: PaymentDet
             raise Conflict("Nothing is due on the invoice.", code="nothing_due")
         amount = books.due
     if amount > books.due:
-        raise more_than_due("amount", "due", books.due, invoice)
+        message = f"amount: {money_text(books.due, invoice)} is due; it can be that or less"
+        raise Invalid(faults=[Fault(field="amount", code="more_than_due", message=message)])
     payment = _new(write, invoice, "payment", amount, wanted)
     payment = replace(payment, method=if_set(wanted.method))
     after = Books(books.total, books.paid + amount, books.credited)
@@ -107,7 +109,7 @@ async def refund(
             raise Conflict("All of the payment was given back.", code="nothing_left")
         amount = left
     if amount > left:
-        message = f"amount: {to_amount(left)} {invoice.currency} is left of the payment; give back that or less"
+        message = f"amount: {money_text(left, invoice)} is left of the payment; give back that or less"
         raise Invalid(faults=[Fault(field="amount", code="more_than_left", message=message)])
     given = replace(_new(write, invoice, "refund", -amount, wanted), refund_of=payment.id, method=payment.method)
     books = invoice.books
@@ -115,10 +117,9 @@ async def refund(
     return await _book(write, access, invoice, given, after, "refunded"), given
 
 
-def more_than_due(field: str, what: str, most: int, invoice: Invoice) -> Invalid:
-    """`what`: what there is `most` of."""
-    message = f"{field}: {to_amount(most)} {invoice.currency} is {what}; it can be that or less"
-    return Invalid(faults=[Fault(field=field, code="more_than_due", message=message)])
+def money_text(minor: int, invoice: Invoice) -> str:
+    """As messages name an amount."""
+    return f"{to_amount(minor)} {invoice.currency}"
 
 
 def _new(write: Write, invoice: Invoice, kind: str, amount: int, wanted: PaymentDetails | RefundCreate) -> Payment:
@@ -141,13 +142,14 @@ def _new(write: Write, invoice: Invoice, kind: str, amount: int, wanted: Payment
         invoice=BookedOn(invoice.id, invoice.invoice_number),
         user=person_shape(write.actor.user),
         created_at=write.now,
+        position=len(payments_of(invoice)) + 1,
     )
 
 
 async def _book(write: Write, access: Access, invoice: Invoice, payment: Payment, after: Books, action: str) -> Invoice:
     require_room(invoice)
-    booked = await _with_marked(write.tx, access, invoice)
-    await _insert_payment(write.tx, access.repository.id, payment, write.actor.user.id)
+    booked = _with_marked(write.tx, access, invoice)
+    _insert_payment(write.tx, access.repository.id, payment, write.actor.user.id)
     entry = Booked(payment.id, payment.amount_minor, payment.paid_at)
     values = {
         "paid_minor": after.paid,
@@ -170,11 +172,11 @@ def require_room(invoice: Invoice) -> None:
         raise Conflict(message, code="too_many")
 
 
-async def _with_marked(tx: Transaction, access: Access, invoice: Invoice) -> list[Booked]:
+def _with_marked(tx: Transaction, access: Access, invoice: Invoice) -> list[Booked]:
     """Its payments. One that was marked as paid by a process of an earlier version gets the row that it lacks."""
     booked = payments_of(invoice)
     if invoice.paid_minor is None and booked:
-        await _insert_payment(tx, access.repository.id, marked_payment(invoice), None)
+        _insert_payment(tx, access.repository.id, marked_payment(invoice), None)
     return booked
 
 
@@ -194,9 +196,10 @@ def marked_payment(invoice: Invoice) -> Payment:
         invoice=BookedOn(invoice.id, invoice.invoice_number),
         user=None,
         created_at=entry.at_ms,
+        position=1,
     )
 
 
-async def _insert_payment(tx: Transaction, repository_id: int, payment: Payment, user_id: int | None) -> None:
+def _insert_payment(tx: Transaction, repository_id: int, payment: Payment, user_id: int | None) -> None:
     owners = {"repository_id": repository_id, "invoice_id": payment.invoice.id, "user_id": user_id}
-    await tx.execute(_insert, {**values_of(payment), **owners})
+    tx.defer(_insert, [{**values_of(payment), **owners}])

@@ -8,12 +8,13 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.records import COMPUTED, CURRENCY, EventSchema, JsonName, Millis, Record, Wire, resource_id
-from workhook.http.parameters import DayOrMoment, MoneyAboveZero, Prepared
+from workhook.core.records import COMPUTED, CURRENCY, HIDDEN, EventSchema, JsonName, Millis, Record, Wire, resource_id
+from workhook.http.parameters import DayOrMoment, Prepared
 from workhook.http.wire_types import Minor
 from workhook.storage.metadata import in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
 from workhook.work.people import PersonShape
+from workhook.work.schemas import MoneyAboveZero
 
 Kind = Literal["payment", "refund"]
 
@@ -80,17 +81,18 @@ class Payment(Record, frozen=True):
         EventSchema({"description": "who booked it; null if nobody knows"}),
     ]
     created_at: Millis
+    position: Annotated[int, HIDDEN]
 
 
-# Rows are added, and never changed.
+# Rows are added, and never changed. `position`: among the payments of the invoice, in the order of the commits.
 payments = sa.Table(
     "payments",
     metadata,
     in_project(),
-    sa.Column("invoice_id", sa.Text, sa.ForeignKey("invoices.id"), nullable=False),
+    sa.Column("invoice_id", sa.Text, sa.ForeignKey("invoices.id", ondelete="CASCADE"), nullable=False),
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id")),
     *table_columns(Payment),
-    sa.Index("ix_payments_invoice_id", "invoice_id", "id"),
+    sa.UniqueConstraint("invoice_id", "position"),
     sa.Index("ix_payments_repository_id", "repository_id"),
     partial_index("ix_payments_refund_of", "refund_of", "amount_minor", where=sa.text("refund_of IS NOT NULL")),
 )

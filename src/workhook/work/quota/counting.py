@@ -49,7 +49,7 @@ Way = Literal["repository_id", "account_id"]
 
 _OF_PROJECTS = (
     "columns tasks task_comments folders files file_comments file_comment_replies timesheets clients "
-    "service_checkouts task_credits invoices"
+    "service_checkouts task_credits invoices payments credit_notes"
 )
 _OF_ACCOUNTS = "projects services hooks apps invitations"
 COUNTED: dict[str, Way] = {
@@ -73,7 +73,7 @@ _REASONS = {
     "audit_log": "What others try and fail to do must not use up an organization's rows; it goes with its retention.",
     _OF_A_RECORD: "They are parts of a record that is counted, and there are only so many for each.",
     "mentions": "They are parts of comments, which are counted, and each names so many people at most.",
-    "invoice_numbers": "There is one for each account.",
+    "invoice_numbers credit_note_numbers": "There is one for each account.",
     "import_links": "There is one for each imported record, which is counted.",
     "event_keys": "There is one for each event at most, for a day.",
     "dispatches deliveries redeliveries lanes": "Deliveries are never refused; they go with `retention_days`.",

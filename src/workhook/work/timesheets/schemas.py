@@ -12,13 +12,14 @@ from workhook.core.clock import DAY_MS, to_millis_text
 from workhook.core.records import COMPUTED, EventSchema, Record, resource_id
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import DayOrMoment, LongText, Moment, Read
-from workhook.http.wire_types import Time, read_money, to_amount, wire_number
+from workhook.http.wire_types import WIRE_TYPE, Time, read_money, to_amount, wire_number
 from workhook.identity.schemas import Repository
 from workhook.storage.metadata import in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
 from workhook.work.people import PersonShape
 from workhook.work.schemas import if_set
 from workhook.work.timesheets import rules
+from workhook.work.timesheets.durations import duration_ms
 from workhook.work.timesheets.rules import GIVEN_DURATION_MAX_MS, RATE_MAX_MINOR, Given, Times
 
 
@@ -36,19 +37,23 @@ Rate = Annotated[
 
 
 def _read_duration(raw: object) -> int:
-    wanted = "a whole number of milliseconds, such as 5400000 for an hour and a half"
-    text = raw.strip() if isinstance(raw, str) else str(raw)
-    if isinstance(raw, bool) or not text.isascii() or not text.isdigit() or len(text) > 15:
+    wanted = "a whole number of milliseconds, such as 5400000, or a text such as 1h 30m or 1:30"
+    found = None if isinstance(raw, bool) or not isinstance(raw, str | int) else duration_ms(str(raw))
+    if found is None:
         raise ValueError(wanted)
-    if int(text) > GIVEN_DURATION_MAX_MS:
+    if found > GIVEN_DURATION_MAX_MS:
         raise ValueError(f"{wanted}, and at most {GIVEN_DURATION_MAX_MS} ({GIVEN_DURATION_MAX_MS // DAY_MS} days)")
-    return int(text)
+    return found
 
 
 Duration = Annotated[
     int,
-    wire_number("Milliseconds, at most 31 days.", "integer", minimum=0, maximum=GIVEN_DURATION_MAX_MS),
-    Read(_read_duration, (int,)),
+    Meta(
+        extra_json_schema={WIRE_TYPE: ["integer", "string"], "minimum": 0, "maximum": GIVEN_DURATION_MAX_MS},
+        description="Milliseconds, or a text such as `1h 30m`, `90m`, `1.5h`, `1:30`, `1:30:15` or `PT1H30M`; at most "
+        "31 days.",
+    ),
+    Read(_read_duration, (int, str)),
 ]
 
 

@@ -1,0 +1,156 @@
+"""The money of an invoice: what came in, what was given back, what was credited, and the forms that book it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from decimal import Decimal
+
+import msgspec
+
+from workhook.core.errors import Conflict, Invalid
+from workhook.http.calls import Answer
+from workhook.identity.context import Write
+from workhook.storage import Reader
+from workhook.web.billing.view import BillingForm, ChangedMeanwhile, form_again, invoice_address, invoice_at
+from workhook.web.billing.view import show_invoice as show_page
+from workhook.web.frame.formats import number
+from workhook.web.frame.places import AmountField, Places, Visit
+from workhook.web.frame.texts import gettext
+from workhook.work.access import Access
+from workhook.work.credit_notes import api as credit_notes
+from workhook.work.credit_notes import crediting
+from workhook.work.credit_notes.schemas import CreditNote, CreditNoteCreate
+from workhook.work.invoices import changing
+from workhook.work.invoices.schemas import Invoice
+from workhook.work.payments import api, booking
+from workhook.work.payments.schemas import Payment, PaymentCreate, RefundCreate
+
+places = Places("billing")
+
+PAYMENT, CREDIT = "payment", "credit"
+FIELDS = ("amount", "paid_at", "method", "reference", "total", "reason")
+_ALL = booking.BOOKED_MAX + 1
+
+
+class Money(msgspec.Struct):
+    """What the page shows of the money of an invoice. `left`: of each payment what was not given back, by its id.
+
+    `kind`: of the form that was refused, one of the constants or the id of the payment that was to be given back.
+    """
+
+    payments: Sequence[Payment] = ()
+    credit_notes: Sequence[CreditNote] = ()
+    left: dict[str, int] = {}
+    kind: str = ""
+    form: BillingForm = msgspec.field(default_factory=BillingForm)
+
+    def of(self, kind: str, **values: str) -> BillingForm:
+        """The form of this kind, as it was sent or with these values."""
+        return self.form if kind == self.kind else BillingForm(values)
+
+    def amount_of(self, kind: str, name: str, minor: int) -> BillingForm:
+        """The form of this kind, with an amount in its field."""
+        return self.of(kind, **{name: number(Decimal(minor).scaleb(-2))})
+
+
+async def money_of(reader: Reader, invoice: Invoice) -> Money:
+    """Without forms."""
+    payments = await booking.list_payments(reader, invoice, after=None, limit=_ALL)
+    notes = await crediting.list_credit_notes(reader, invoice.id, after=None, limit=_ALL)
+    left = Counter[str]()
+    for each in payments:
+        left[each.refund_of or each.id] += each.amount_minor
+    return Money(payments, notes, dict(left))
+
+
+async def show_invoice(
+    visit: Visit,
+    access: Access,
+    invoice: Invoice,
+    *,
+    line: BillingForm | None = None,
+    kind: str = "",
+    form: BillingForm | None = None,
+    status: int = 200,
+) -> Answer:
+    """The page of an invoice with its money. `line`: the form for another line, as it was sent; `form`: that of this
+    `kind`."""
+    money = await money_of(visit.database, invoice)
+    money.kind, money.form = kind, form or BillingForm()
+    return await show_page(visit, access, invoice, money=money, line=line, status=status)
+
+
+async def _book(
+    visit: Visit, kind: str, read: Callable[[], object], book: Callable[[Write], Awaitable[object]], text: str
+) -> Answer:
+    """Run a form. One that was made when something else was due is asked for again: it may have been sent twice."""
+    access, invoice = await invoice_at(visit)
+
+    async def step(write: Write) -> None:
+        _, current = await changing.lock_invoice(write, invoice.id)
+        if visit.fields.get("was") != balance_of(current):
+            raise ChangedMeanwhile
+        await book(write)
+
+    try:
+        read()
+        await visit.change(step)
+    except (Invalid, Conflict) as problem:
+        access, invoice = await invoice_at(visit)
+        form = form_again(visit, problem, FIELDS)
+        form.was = balance_of(invoice)
+        return await show_invoice(visit, access, invoice, kind=kind, form=form, status=problem.status)
+    return visit.done(f"{invoice_address(visit)}#money", text)
+
+
+def balance_of(invoice: Invoice) -> str:
+    """What a form says of the invoice that its page has shown."""
+    return f"{invoice.paid_minor or 0}/{invoice.credited_minor or 0}"
+
+
+@places.post("/{owner}/{project}/billing/{invoice_id}/payments")
+async def book_payment(visit: Visit) -> Answer:
+    """Book a payment of an invoice."""
+
+    def read() -> PaymentCreate:
+        return visit.form(PaymentCreate, AmountField("amount"), "paid_at", "method", "reference")
+
+    async def book(write: Write) -> None:
+        await api.create_payment(write, visit.path("invoice_id"), read())
+
+    return await _book(visit, PAYMENT, read, book, gettext("The payment was booked."))
+
+
+@places.post("/{owner}/{project}/billing/{invoice_id}/payments/{payment_id}/refund")
+async def give_back(visit: Visit) -> Answer:
+    """Book that a payment, or a part of it, was given back."""
+    payment_id = visit.path("payment_id")
+
+    def read() -> RefundCreate:
+        return visit.form(RefundCreate, AmountField("amount"), "paid_at", "reference")
+
+    async def book(write: Write) -> None:
+        await api.refund_of(write, visit.path("invoice_id"), payment_id, read())
+
+    return await _book(visit, payment_id, read, book, gettext("The refund was booked."))
+
+
+@places.post("/{owner}/{project}/billing/{invoice_id}/credit_notes")
+async def make_credit_note(visit: Visit) -> Answer:
+    """Credit an invoice, or a part of it."""
+
+    def read() -> CreditNoteCreate:
+        return visit.form(CreditNoteCreate, AmountField("total"), "reason")
+
+    async def book(write: Write) -> None:
+        await credit_notes.create_credit_note(write, visit.path("invoice_id"), read())
+
+    return await _book(visit, CREDIT, read, book, gettext("The credit note was made."))
+
+
+@places.get("/{owner}/{project}/billing/{invoice_id}/credit_notes/{credit_note_id}/pdf", head=False)
+async def credit_note_pdf(visit: Visit) -> Answer:
+    """Show a credit note as a PDF, as the API does."""
+    await invoice_at(visit)
+    return await credit_notes.get_credit_note_pdf(visit.call, visit.path("credit_note_id"))

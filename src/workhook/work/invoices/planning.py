@@ -1,0 +1,181 @@
+"""What the parameters of an invoice make of it, before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from workhook.core.errors import Fault, Invalid, shown
+from workhook.http.wire_types import AMOUNT_MAX_MINOR
+from workhook.identity.schemas import Repository
+from workhook.storage import Transaction
+from workhook.work.invoices import arithmetic, drafting, rules
+from workhook.work.invoices.drafting import TEXTS
+from workhook.work.invoices.rules import InvoicedTime, Item
+from workhook.work.invoices.schemas import Invoice, InvoiceCreate, InvoiceItemInput
+from workhook.work.schemas import if_set
+
+V = TypeVar("V")
+
+_AS_GIVEN = (*TEXTS, "due", "invoice_number", "currency")
+
+
+class InvoiceChange(msgspec.Struct, frozen=True):
+    """`values`: the columns that the caller spoke of, and those that follow from them. Of the timesheets, by id: what
+    the invoice claims when this is done, and what it claimed before."""
+
+    values: dict[str, object]
+    timesheet_ids: list[str] = []
+    claimed_before: list[str] = []
+
+    @property
+    def claims_differ(self) -> bool:
+        return self.timesheet_ids != self.claimed_before
+
+    @property
+    def new_ids(self) -> list[str]:
+        return [each for each in self.timesheet_ids if each not in set(self.claimed_before)]
+
+    @property
+    def kept_ids(self) -> list[str]:
+        return [each for each in self.claimed_before if each in set(self.timesheet_ids)]
+
+
+async def plan_change(
+    tx: Transaction, repository: Repository, invoice: Invoice, wanted: InvoiceCreate
+) -> InvoiceChange:
+    """From the invoice as it is and what the caller says. Nothing is written, but the account's numbers and the
+    timesheets are locked. Raises `Invalid`."""
+    values: dict[str, object] = {
+        name: given for name in _AS_GIVEN if not isinstance(given := getattr(wanted, name), UnsetType)
+    }
+    values |= _rate_and_discount(wanted)
+    if not isinstance(wanted.credit_type, UnsetType):
+        values["credit_type"] = None if wanted.credit_type is None else str(wanted.credit_type).lower()
+    faults = await _number_faults(tx, repository, invoice, values.get("invoice_number"))
+    items = list(rules.items_of(invoice.items))
+    if not isinstance(wanted.invoice_items, UnsetType):
+        given = [item_of_input(each) for each in wanted.invoice_items]
+        for index, each in enumerate(given):
+            faults += rules.item_faults(each, f"invoice_items[{index}].")
+        items = rules.replaced(items, given)
+    ids, before = [], []
+    if not isinstance(wanted.timesheet_ids, UnsetType):
+        asked = list(dict.fromkeys(wanted.timesheet_ids))
+        times = {each.id: each for each in await drafting.lock_times(tx, repository.id, asked, invoice.id)}
+        faults += _time_faults(wanted.timesheet_ids, times, invoice.id)
+        before = sorted(each.id for each in times.values() if each.invoice_id == invoice.id)
+        ids = sorted(asked)
+        added = [times[each] for each in asked if each in times and each not in set(before)]
+        items = rules.with_times(items, set(before) - set(asked), added)
+    values["items"] = rules.items_text(items)
+    if not faults:
+        faults += _amounts(invoice, values, items)
+    faults += _length_faults(invoice, values, items)
+    if faults:
+        raise Invalid(faults=faults)
+    return InvoiceChange(values, ids, before)
+
+
+def item_of_input(given: InvoiceItemInput) -> Item:
+    """Without a timesheet."""
+    return Item(
+        given.description,
+        given.qty,
+        given.unit_price,
+        discount_millionths=if_set(given.discount),
+        discount_minor=if_set(given.discount_amount),
+        tax_millionths=if_set(given.tax),
+        tax_category=None if isinstance(given.tax_category, UnsetType) else given.tax_category,
+    )
+
+
+def input_of_item(item: Item) -> InvoiceItemInput:
+    """What `item_of_input` makes the same line of, but for its timesheet."""
+
+    def given(value: V | None) -> V | UnsetType:
+        return UNSET if value is None else value
+
+    return InvoiceItemInput(
+        item.description,
+        item.qty,
+        item.unit_price_minor,
+        discount=given(item.discount_millionths),
+        discount_amount=given(item.discount_minor),
+        tax=given(item.tax_millionths),
+        tax_category=given(item.tax_category),
+    )
+
+
+def _rate_and_discount(wanted: InvoiceCreate) -> dict[str, object]:
+    """What the caller says of them. A percentage takes the place of an amount, and the other way round."""
+    values: dict[str, object] = {}
+    if not isinstance(wanted.tax, UnsetType):
+        values["tax_millionths"] = wanted.tax
+    if not isinstance(wanted.tax_category, UnsetType):
+        values["tax_category"] = wanted.tax_category
+    if not (isinstance(wanted.discount, UnsetType) and isinstance(wanted.discount_amount, UnsetType)):
+        values["discount_millionths"] = if_set(wanted.discount)
+        values["discount_minor"] = if_set(wanted.discount_amount)
+    return values
+
+
+def _amounts(invoice: Invoice, values: dict[str, object], items: Sequence[Item]) -> list[Fault]:
+    """Adds the amounts to `values`."""
+    after = msgspec.structs.replace(invoice, **values)
+    every = [*items, *rules.items_of(invoice.recurring_items)]
+    nets = sum(each.amount_minor for each in every)
+    if nets > AMOUNT_MAX_MINOR:
+        return [Fault(field="invoice_items", message="invoice_items: the sum is more than an invoice can have")]
+    if wrong := arithmetic.rate_fault(after.tax_millionths, after.tax_category):
+        return [Fault(field="tax_category", message=f"tax_category: {wrong}")]
+    if wrong := arithmetic.discount_fault(
+        after.discount_millionths, after.discount_minor, {"the sum of the lines": nets}
+    ):
+        return [Fault(field="discount_amount", message=f"discount_amount: {wrong}")]
+    sums = rules.sums_of_items(every, after.rate, after.whole_discount)
+    values["amount_minor"], values["total_minor"] = sums.amount, sums.total
+    values["taxes"] = arithmetic.rows_text(sums.taxes)
+    return []
+
+
+def _length_faults(invoice: Invoice, values: Mapping[str, object], items: Sequence[Item]) -> list[Fault]:
+    """What is too long already (from before there was this limit) may change, but not grow."""
+    recurring = rules.items_of(invoice.recurring_items)
+    before = rules.printed_chars(_texts(invoice), [*rules.items_of(invoice.items), *recurring])
+    after = msgspec.structs.replace(invoice, **values)
+    chars = rules.printed_chars(_texts(after), [*items, *recurring])
+    if chars <= max(before, rules.PRINTED_MAX_CHARS):
+        return []
+    changed = (name for name in TEXTS if getattr(after, name) != getattr(invoice, name))
+    field = next(changed, "invoice_items")
+    message = (
+        f"{field}: the texts of the invoice would be {chars} characters together; at most {rules.PRINTED_MAX_CHARS} "
+        "can be printed. Shorten them, or make several invoices"
+    )
+    return [Fault(field=field, code="too_long", message=message)]
+
+
+def _texts(invoice: Invoice) -> list[str | None]:
+    return [getattr(invoice, name) for name in TEXTS]
+
+
+async def _number_faults(tx: Transaction, repository: Repository, invoice: Invoice, number: object) -> list[Fault]:
+    if not isinstance(number, str) or number == invoice.invoice_number:
+        return []
+    await drafting.hold_numbers(tx, repository.owner.id)
+    if not await drafting.is_taken(tx, repository.owner.id, number):
+        return []
+    message = f"invoice_number: {number} is the number of another invoice"
+    return [Fault(field="invoice_number", code="already_exists", message=message)]
+
+
+def _time_faults(asked: Sequence[str], times: Mapping[str, InvoicedTime], invoice_id: str) -> list[Fault]:
+    return [
+        Fault(field=f"timesheet_ids[{index}]", message=f"timesheet_ids[{index}] ({shown(each)}): {wrong}")
+        for index, each in enumerate(asked)
+        if (wrong := rules.complaint(times.get(each), invoice_id))
+    ]

@@ -1,0 +1,115 @@
+"""The parts of an invoice as JSON shows them, made from the texts of its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Annotated
+
+import msgspec
+
+from workhook.core.clock import to_millis_text
+from workhook.core.records import MOMENT, EventSchema, JsonForm
+from workhook.http.wire_types import to_amount
+from workhook.work.invoices import rules
+from workhook.work.invoices.arithmetic import Category, rows_of
+
+_NUMBER = EventSchema({"type": "number"})
+
+
+def to_number(value: Decimal) -> int | float:
+    """As JSON shows it: exact up to 15 digits."""
+    return int(value) if value == value.to_integral_value() else float(value)
+
+
+def percent_of(millionths: int) -> Decimal:
+    return Decimal(millionths) / 10_000
+
+
+def percent_to_response(millionths: int) -> int | float:
+    return to_number(percent_of(millionths))
+
+
+_MAYBE_PERCENT = EventSchema({"type": "number", "description": "percent"}, optional=True)
+_MAYBE = EventSchema(optional=True)
+
+
+class InvoiceItemShape(msgspec.Struct, omit_defaults=True):
+    """A line. What it does not say of discount and tax is not shown."""
+
+    description: str
+    qty: Annotated[int | float, _NUMBER]
+    unit_price: int | float
+    discount: Annotated[int | float | None, _MAYBE_PERCENT] = None
+    discount_amount: Annotated[int | float | None, _MAYBE] = None
+    tax: Annotated[int | float | None, _MAYBE_PERCENT] = None
+    tax_category: Annotated[Category | None, _MAYBE] = None
+
+
+def _items_to_response(text: str) -> list[InvoiceItemShape]:
+    return [
+        InvoiceItemShape(
+            each.description,
+            to_number(each.qty),
+            to_amount(each.unit_price_minor),
+            None if each.discount_millionths is None else percent_to_response(each.discount_millionths),
+            None if each.discount_minor is None else to_amount(each.discount_minor),
+            None if each.tax_millionths is None else percent_to_response(each.tax_millionths),
+            each.tax_category,
+        )
+        for each in rules.items_of(text)
+    ]
+
+
+ItemsText = Annotated[str, JsonForm(list[InvoiceItemShape], _items_to_response)]
+
+
+class TaxShape(msgspec.Struct):
+    """The tax of one rate and category, and what it is of."""
+
+    percent: Annotated[int | float, _NUMBER]
+    category: Category
+    base: int | float
+    tax: int | float
+
+
+def _taxes_to_response(text: str) -> list[TaxShape]:
+    return [
+        TaxShape(percent_to_response(each.millionths), each.category, to_amount(each.base), to_amount(each.tax))
+        for each in rows_of(text)
+    ]
+
+
+TaxesText = Annotated[str, JsonForm(list[TaxShape], _taxes_to_response)]
+
+
+class BookedShape(msgspec.Struct):
+    """A payment, a refund (its amount is negative), or a credit note."""
+
+    id: str
+    amount: int | float
+    date: Annotated[str, MOMENT]
+
+
+class Booked(msgspec.Struct, frozen=True, array_like=True):
+    """A payment, a refund or a credit note as the row of its invoice has it: `[id, minor units, milliseconds]`."""
+
+    id: str
+    amount_minor: int
+    at_ms: int
+
+
+def booked_of(text: str | None) -> list[Booked]:
+    """Of a column; null stands for none."""
+    return msgspec.json.decode(text, type=list[Booked]) if text else []
+
+
+def booked_text(booked: Iterable[Booked]) -> str:
+    return msgspec.json.encode(list(booked)).decode()
+
+
+def _booked_to_response(text: str) -> list[BookedShape]:
+    return [BookedShape(e.id, to_amount(e.amount_minor), to_millis_text(e.at_ms)) for e in booked_of(text)]
+
+
+BookedText = Annotated[str, JsonForm(list[BookedShape], _booked_to_response)]

@@ -1,0 +1,186 @@
+"""The image and the composition, as far as a machine without an engine for containers can tell.
+
+What the steps of the image do is done in `test_packages.py`: a wheel into an environment with the locked packages.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped]
+
+from scripts.check_repository import repository_files
+from tests.harness.server import Server
+from workhook.core.config import Settings, load
+
+ROOT = Path(__file__).parents[2]
+COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text(encoding="utf-8"))
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+OURS = ("server", "worker")
+
+
+def instructions() -> list[tuple[str, str]]:
+    """Name and arguments, with continued lines in one."""
+    text = (ROOT / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    return [(name, re.sub(r"\s+", " ", rest)) for name, _, rest in (line.partition(" ") for line in lines)]
+
+
+STEPS = instructions()
+LAST = STEPS[max(number for number, (name, _) in enumerate(STEPS) if name == "FROM") :]
+
+
+def last(name: str) -> str:
+    """Of the image that is kept."""
+    [found] = [rest for each, rest in LAST if each == name]
+    return found
+
+
+# --- Containerfile ------------------------------------------------------------------------------------------------
+
+
+def test_the_image_is_made_of_what_the_context_lets_through() -> None:
+    ignore = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
+    allowed = {line[1:] for line in ignore if line.startswith("!")}
+    copied = set()
+    for name, rest in STEPS:
+        if name == "COPY" and "--from" not in rest:
+            copied |= set(rest.split()[:-1])
+    tracked = {path.relative_to(ROOT).as_posix() for path in repository_files(ROOT)}
+    for each in copied:
+        assert each.partition("/")[0] in allowed
+        assert any(path == each or path.startswith(f"{each}/") for path in tracked), each
+    assert allowed == {each.partition("/")[0] for each in copied}
+
+
+def test_the_build_installs_only_locked_packages() -> None:
+    installs = [rest for name, rest in STEPS if name == "RUN" and "pip install" in rest]
+    locked, wheel = installs
+    assert "--require-hashes" in locked
+    assert "-r requirements/runtime.txt" in locked
+    assert "--no-index --no-deps /wheel/" in wheel
+
+
+def test_the_image_runs_as_nobody_in_particular() -> None:
+    user, group = last("USER").split(":")
+    assert user.isdigit()
+    assert group.isdigit()
+    assert int(user) > 0
+    [made] = [rest for name, rest in LAST if name == "RUN"]
+    assert f"useradd --uid {user}" in made
+    assert f"groupadd --gid {group}" in made
+    assert "-m 0700 /data" in made
+    assert last("VOLUME") == "/data"
+    assert last("COPY") == "--from=build /opt/workhook /opt/workhook", "what built it stays behind"
+    assert json.loads(last("ENTRYPOINT")) + json.loads(last("CMD")) == ["workhook", "serve"]
+
+
+def environment() -> dict[str, str]:
+    pairs = (each.partition("=") for each in last("ENV").split())
+    return {name: value for name, _, value in pairs if name.startswith("WORKHOOK_")}
+
+
+def test_the_image_sets_what_settings_there_are() -> None:
+    settings = load({}, environment())
+    assert settings.host == "0.0.0.0"
+    assert str(settings.data) == last("VOLUME")
+    assert last("EXPOSE") == str(Settings().port)
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Server]:
+    server = Server(tmp_path / "data", {}).start()
+    yield server
+    server.close()
+
+
+def test_the_check_of_health_asks_a_server(served: Server) -> None:
+    """The command of the image and that of the worker: well with a server, ill without."""
+    ours = last("HEALTHCHECK").partition("CMD ")[2]
+    commands = [json.loads(ours), SERVICES["worker"]["healthcheck"]["test"][1:]]
+    ports = []
+    for program, *words in commands:
+        assert program == "python"
+        [port] = re.findall(r"127\.0\.0\.1:(\d+)", words[-1])
+        ports.append(port)
+        words[-1] = words[-1].replace(f"http://127.0.0.1:{port}", served.url)
+        subprocess.run([sys.executable, *words], check=True, timeout=60)
+    assert ports == [str(Settings().port), SERVICES["worker"]["command"][-1].partition(":")[2]]
+    served.stop()
+    for _, *words in commands:
+        words[-1] = re.sub(r"http://[^/]*", served.url, words[-1])
+        assert subprocess.run([sys.executable, *words], check=False, capture_output=True, timeout=60).returncode != 0
+
+
+# --- compose.yaml -------------------------------------------------------------------------------------------------
+
+
+def test_no_secret_has_a_value_that_works() -> None:
+    """Both are files that somebody has to make; without them nothing starts."""
+    for secret in COMPOSE["secrets"].values():
+        assert set(secret) == {"file"}
+        assert not (ROOT / secret["file"]).exists()
+    ignored = subprocess.run(["git", "check-ignore", "-q", "secrets/database_url"], cwd=ROOT, check=False)
+    assert ignored.returncode == 0, "nobody commits them"
+    for service in SERVICES.values():
+        for name, value in service["environment"].items():
+            if re.search("PASSWORD|KEY|TOKEN|DATABASE_URL", name):
+                assert name.endswith("_FILE")
+                assert value == f"/run/secrets/{Path(value).name}"
+                assert Path(value).name in service["secrets"]
+    assert set(COMPOSE["secrets"]) == {each for service in SERVICES.values() for each in service["secrets"]}
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_a_server_refuses_to_start_without_its_secret(name: str, tmp_path: Path) -> None:
+    """With an empty one too: it does not begin with a database of its own instead."""
+    for secret in (tmp_path / "missing", tmp_path / "empty"):
+        if secret.name == "empty":
+            secret.touch()
+        given = {"WORKHOOK_DATABASE_URL_FILE": str(secret), "WORKHOOK_DATA": str(tmp_path / "data")}
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("WORKHOOK_")}
+        command = [sys.executable, "-m", "workhook", *SERVICES[name]["command"]]
+        done = subprocess.run(command, env={**kept, **given}, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode != 0
+        assert "WORKHOOK_DATABASE_URL_FILE" in done.stderr
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_our_services_may_do_little_and_have_settings_that_there_are(name: str, tmp_path: Path) -> None:
+    service = SERVICES[name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    assert "privileged" not in service
+    assert service["build"]["dockerfile"] == "Containerfile"
+    assert (ROOT / service["build"]["context"]).samefile(ROOT)
+    assert int(service["stop_grace_period"].removesuffix("s")) > Settings().drain_s
+    url = tmp_path / "url"
+    url.write_text("postgresql://workhook:x@database/workhook\n")
+    given = {**service["environment"], "WORKHOOK_DATABASE_URL_FILE": str(url)}
+    assert given["WORKHOOK_BASE_URL"].startswith("${WORKHOOK_BASE_URL:?"), "refused where it is not set"
+    given["WORKHOOK_BASE_URL"] = "https://work.example.com"
+    assert load({}, given).database_url == "postgresql://workhook:x@database/workhook"
+
+
+def test_only_the_server_can_be_reached_and_only_from_the_machine() -> None:
+    """Else anybody could write the headers that `trust_proxy` believes."""
+    published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
+    assert published == {"server": ["127.0.0.1:8000:8000"]}
+    assert SERVICES["database"]["networks"] == ["inside"]
+    assert COMPOSE["networks"]["inside"] == {"internal": True}
+
+
+def test_the_order_in_which_they_start() -> None:
+    assert SERVICES["server"]["depends_on"] == {"database": {"condition": "service_healthy"}}
+    assert SERVICES["worker"]["depends_on"] == {"server": {"condition": "service_healthy"}}
+    named = {each.partition(":")[0] for service in SERVICES.values() for each in service["volumes"]}
+    assert named == set(COMPOSE["volumes"]), "nothing that lasts is in a container"

@@ -1,0 +1,218 @@
+"""The dashboard and the alerts name metrics and labels that a server has; Prometheus reads and evaluates them."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import re
+import subprocess
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml  # type: ignore[import-untyped]
+from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client.parser import text_string_to_metric_families
+
+import workhook
+from tests.deploy.alert_cases import FIRING, HEALTHY
+from tests.deploy.promql import read
+from tests.harness.debian import Program, program
+from tests.harness.server import Server
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+ALERTS = DEPLOY / "prometheus" / "alerts.yml"
+DASHBOARD = DEPLOY / "grafana" / "workhook.json"
+OF_PROMETHEUS = {"job", "instance", "le"}  # labels that it adds, or that buckets have
+SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "gauge": ("",)}
+VARIABLES = {"$__rate_interval": "5m", "$__range": "6h", "$job": "workhook", "$instance": ".*"}
+
+RULES: list[dict[str, Any]] = [
+    rule for group in yaml.safe_load(ALERTS.read_text(encoding="utf-8"))["groups"] for rule in group["rules"]
+]
+BOARD: dict[str, Any] = json.loads(DASHBOARD.read_text(encoding="utf-8"))
+PANELS = [each for each in BOARD["panels"] if each["type"] != "row"]
+
+
+def of_dashboard() -> Iterator[tuple[str, str]]:
+    """Title and expression of each line of a panel."""
+    for panel in PANELS:
+        for target in panel["targets"]:
+            yield panel["title"], target["expr"]
+
+
+def expressions() -> list[tuple[str, str]]:
+    variables = [
+        (each["name"], found[1])
+        for each in BOARD["templating"]["list"]
+        if each["type"] == "query" and (found := re.fullmatch(r"label_values\((.*), \w+\)", each["query"]["query"]))
+    ]
+    return [(rule["alert"], rule["expr"]) for rule in RULES] + list(of_dashboard()) + variables
+
+
+@pytest.fixture(scope="module")
+def declared() -> dict[str, set[str]]:
+    """Label names of each series that the code of Workhook declares, also of those that no event has made yet."""
+    found: dict[str, set[str]] = {}
+    for module in pkgutil.walk_packages(workhook.__path__, "workhook."):
+        if "migrations" not in module.name and not module.name.endswith("__main__"):
+            for value in vars(importlib.import_module(module.name)).values():
+                if isinstance(value, MetricWrapperBase):
+                    [described] = value.describe()
+                    for suffix in SUFFIXES[described.type]:
+                        found[described.name + suffix] = set(value._labelnames)
+    return found
+
+
+Scrape = dict[str, dict[str, set[str]]]
+
+
+@pytest.fixture
+def scraped(new_server: Callable[..., Server]) -> Scrape:
+    """Each series of a server that has done little, with its labels and their values."""
+    server = new_server(organization_max_mb=100)  # without a limit nobody counts what an organization has
+    with server.client(server.world().token) as client:
+        client.post("/api/v1/projects", json={"title": "Shop"}).raise_for_status()
+        text = client.get("/metrics").raise_for_status().text
+    found: Scrape = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            labels = found.setdefault(sample.name, defaultdict(set))
+            for name, value in sample.labels.items():
+                labels[name].add(value)
+    return found
+
+
+@pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
+def test_a_server_has_every_metric_and_label(declared: dict[str, set[str]], scraped: Scrape) -> None:
+    """A series with labels may begin with its first event; everything else is there from the start."""
+    assert {name for name, labels in declared.items() if not labels} <= set(scraped)
+    known = {"up": set[str]()} | {name: set(labels) for name, labels in scraped.items()} | declared
+    wrong = []
+    for where, expression in expressions():
+        used = read(expression)
+        assert used.metrics, expression
+        wrong += [f"{where}: no metric {name}" for name in used.metrics if name not in known]
+        labels = OF_PROMETHEUS.union(*(known.get(name, set()) for name in used.metrics))
+        wrong += [f"{where}: no label {each}" for each in used.listed - labels]
+        for metric, label, operator, value in used.matchers:
+            if label not in known.get(metric, set()) | OF_PROMETHEUS:
+                wrong.append(f"{where}: {metric} has no label {label}")
+            elif label not in OF_PROMETHEUS and label != "status":
+                # What is compared with a value begins at 0: `increase()` does not see how a series begins.
+                values = value.split("|") if "~" in operator else [value]
+                wrong += [
+                    f"{where}: no {metric} with {label}={each}"
+                    for each in values
+                    if each not in scraped.get(metric, {}).get(label, set())
+                ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    ("expression", "metrics", "labels"),
+    [
+        ('sum by (le) (rate(a_bucket{x="1",y!~"b|c"}[5m])) > 0.5', {"a_bucket"}, {"x", "y", "le"}),
+        ("a and ignoring (state) b{} == 0 or vector(0)", {"a", "b"}, {"state"}),
+        ('label_replace(up, "x", "$1", "y", "(.*)") unless on(z) c offset 5m', {"up", "c"}, {"z"}),
+    ],
+)
+def test_the_reader_finds_names(expression: str, metrics: set[str], labels: set[str]) -> None:
+    used = read(expression)
+    assert used.metrics == metrics
+    assert used.listed | {label for _, label, _, _ in used.matchers} == labels
+
+
+# --- Prometheus ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def promtool() -> Program:
+    return program("promtool", "prometheus")
+
+
+def run(promtool: Program, *words: str) -> None:
+    done = subprocess.run(
+        [promtool.path, *words], env=promtool.environment, capture_output=True, text=True, check=False, timeout=100
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_prometheus_reads_the_alerts_and_the_expressions_of_the_dashboard(promtool: Program, tmp_path: Path) -> None:
+    run(promtool, "check", "rules", str(ALERTS))
+    rules = []
+    for number, (_, expression) in enumerate(of_dashboard()):
+        for variable, value in VARIABLES.items():
+            expression = expression.replace(variable, value)
+        rules.append({"record": f"line_{number}", "expr": expression})
+    file = tmp_path / "dashboard.yml"
+    file.write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
+    run(promtool, "check", "rules", str(file))
+
+
+def test_each_alert_fires_for_its_own_trouble_and_none_without(promtool: Program, tmp_path: Path) -> None:
+    """Prometheus evaluates the rules over made-up samples of six hours."""
+    assert set(FIRING) == {rule["alert"] for rule in RULES}
+    tests = []
+    for alert, series in [("", {}), *FIRING.items()]:
+        given = {**HEALTHY, **series}
+        fires = [{"labels": f'{{alertname="{alert}"}}', "value": 1}] if alert else []
+        tests.append(
+            {
+                "interval": "1m",
+                "name": alert or "healthy",
+                "input_series": [{"series": name, "values": values} for name, values in given.items() if values],
+                "promql_expr_test": [
+                    {
+                        "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
+                        "eval_time": "6h",
+                        "exp_samples": fires,
+                    }
+                ],
+            }
+        )
+    file = tmp_path / "test.yml"
+    file.write_text(json.dumps({"rule_files": [str(ALERTS)], "evaluation_interval": "1m", "tests": tests}))
+    run(promtool, "test", "rules", str(file))
+
+
+# --- how they read ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
+def test_an_alert_says_what_is_wrong_and_what_to_do(rule: dict[str, Any]) -> None:
+    assert rule["labels"]["severity"] in ("critical", "warning", "info")
+    assert set(rule["annotations"]) == {"summary", "description"}
+    used = read(rule["expr"])
+    # Aggregated values have only the labels that `by` names; others have all of their metric.
+    kept = used.listed - {"le"} if " by " in rule["expr"] else OF_PROMETHEUS
+    if re.match(r"(sum|max|histogram_quantile)\((?!.* by )", rule["expr"], re.DOTALL):
+        kept = set()
+    told = set(re.findall(r"\$labels\.(\w+)", " ".join(rule["annotations"].values())))
+    assert told <= kept
+
+
+def test_the_panels_stand_beside_one_another_and_say_what_they_show() -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in BOARD["panels"]:
+        place = panel["gridPos"]
+        cells = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert not cells & taken, panel["title"]
+        assert max(x for x, _ in cells) < 24, panel["title"]
+        taken |= cells
+    for panel in PANELS:
+        assert panel["title"]
+        assert panel["description"]
+        assert panel["datasource"]["uid"] == "${datasource}"
+        assert len({target["refId"] for target in panel["targets"]}) == len(panel["targets"])
+    assert len({panel["id"] for panel in BOARD["panels"]}) == len(BOARD["panels"])
+    variables = {each["name"] for each in BOARD["templating"]["list"]}
+    used = set(re.findall(r"\$\{?(\w+)", json.dumps(PANELS)))
+    assert used <= variables | {"__rate_interval", "__range"}

@@ -1,0 +1,121 @@
+"""The units: systemd finds no fault in them, and a server runs with what they forbid, as far as that can be tried."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.harness.own_process import OwnProcess
+from tests.harness.server import Server
+from workhook.core.config import Settings
+
+UNITS = Path(__file__).parents[2] / "deploy" / "systemd"
+NAMES = ("workhook.service", "workhook-worker.service")
+EXPOSURE_MAX = 20  # tenths: of 0 (shut in) to 10 (may do everything)
+
+# What the next program, and all that it starts, may not do: make memory executable that it has written, or gain rights.
+_SHUT_IN = (
+    "import ctypes, os, sys\n"
+    "libc = ctypes.CDLL(None, use_errno=True)\n"
+    "assert libc.prctl(65, 1, 0, 0, 0) == 0, 'PR_SET_MDWE'\n"
+    "assert libc.prctl(38, 1, 0, 0, 0) == 0, 'PR_SET_NO_NEW_PRIVS'\n"
+    "os.umask(0o077)\n"
+    "os.execv(sys.argv[1], sys.argv[1:])\n"
+)
+
+
+def unit(name: str) -> configparser.RawConfigParser:
+    read = configparser.RawConfigParser(strict=False)
+    read.optionxform = str  # type: ignore[assignment,method-assign]
+    read.read_string((UNITS / name).read_text(encoding="utf-8"))
+    return read
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """The units, with the command of this environment."""
+    for name in NAMES:
+        text = (UNITS / name).read_text(encoding="utf-8")
+        assert "/opt/workhook/bin/workhook" in text
+        command = Path(sys.executable).with_name("workhook")
+        (tmp_path / name).write_text(text.replace("/opt/workhook/bin/workhook", str(command)))
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def analyze() -> str:
+    found = shutil.which("systemd-analyze")
+    if found is None:
+        pytest.skip("systemd-analyze is not installed: NOT TESTED. Install systemd.")
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_systemd_takes_the_units(analyze: str, installed: Path, name: str) -> None:
+    done = subprocess.run(
+        [analyze, "verify", "--man=no", str(installed / name)], capture_output=True, text=True, check=False, timeout=60
+    )
+    said = [line for line in done.stderr.splitlines() if name in line]
+    assert (done.returncode, said) == (0, [])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_units_are_shut_in(analyze: str, installed: Path, name: str) -> None:
+    command = [analyze, "security", "--offline=true", f"--threshold={EXPOSURE_MAX}", str(installed / name)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_two_units_differ_in_what_they_start() -> None:
+    server, worker = (unit(name) for name in NAMES)
+    assert {key for key, value in server["Service"].items() if worker["Service"][key] != value} == {"ExecStart"}
+    stop_s = int(server["Service"]["TimeoutStopSec"])
+    assert stop_s > Settings().drain_s, "it is not killed while it finishes"
+
+
+def test_the_user_of_the_units_is_made() -> None:
+    lines = [each.split() for each in (UNITS / "workhook.sysusers").read_text().splitlines() if each[:1] == "u"]
+    assert [each[1] for each in lines] == [unit(NAMES[0])["Service"]["User"]]
+    if shutil.which("systemd-sysusers"):
+        subprocess.run(
+            ["systemd-sysusers", "--dry-run", str(UNITS / "workhook.sysusers")], check=True, capture_output=True
+        )
+
+
+class ShutIn(OwnProcess):
+    def command_line(self) -> Sequence[str]:
+        return [sys.executable, "-c", _SHUT_IN, sys.executable, "-m", "workhook", *self.command]
+
+
+@pytest.fixture
+def shut_in(tmp_path: Path) -> Iterator[Server]:
+    release = tuple(int(each) for each in os.uname().release.split(".")[:2])
+    if sys.platform != "linux" or release < (6, 3):
+        pytest.skip("Linux before 6.3 cannot refuse executable memory by prctl: NOT TESTED.")
+    server = ShutIn(tmp_path / "data", {}).start()
+    yield server
+    server.close()
+
+
+def test_a_server_needs_no_executable_memory(shut_in: Server) -> None:
+    """The native parts too: TLS and passwords, the database, Typst in a process of its own."""
+    for name in NAMES:
+        assert unit(name)["Service"]["MemoryDenyWriteExecute"] == "yes"
+    world = shut_in.world()
+    with shut_in.client(world.token) as client:
+        line = {"description": "Hosting", "qty": 1, "unit_price": 9.9}
+        fields = {"bill_to": "Büro Ö", "currency": "EUR", "tax": 20, "invoice_items": [line]}
+        made = client.post(f"/api/v1/projects/{world.project_id}/invoices", json=fields).raise_for_status().json()
+        invoice = f"/api/v1/invoices/{made['invoice']['id']}"
+        client.post(f"{invoice}/send").raise_for_status()
+        assert client.get(f"{invoice}/pdf").raise_for_status().content.startswith(b"%PDF-")
+        assert client.get("/login", headers={"Accept": "text/html"}).status_code == 200
+    assert (shut_in.data / "workhook.db").stat().st_mode & 0o077 == 0
+    assert shut_in.stop() == 0

@@ -1,0 +1,49 @@
+"""The page about installing. What it does to a whole machine, `tests/deploy` does in folders of its own."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from pathlib import Path
+
+from tests.docs.pages import ROOT, blocks, every_block, new_machine
+from workhook.core.config import load
+
+PAGE = "docs/how-to/install.md"
+[SECRETS] = blocks("docs/how-to/install.md", "sh")
+[SETTINGS] = blocks("docs/how-to/install.md", "ini")
+
+
+def test_the_secrets_of_the_composition_are_made(tmp_path: Path) -> None:
+    subprocess.run(["bash", "-ec", SECRETS], cwd=tmp_path, env=new_machine(tmp_path), check=True)
+    folder = tmp_path / "secrets"
+    password = (folder / "database_password").read_text().strip()
+    assert len(password) == 48
+    settings = load({}, {"WORKHOOK_DATABASE_URL_FILE": str(folder / "database_url")})
+    assert settings.database_url == f"postgresql://workhook:{password}@database/workhook"
+    assert folder.stat().st_mode & 0o077 == 0
+    for each in folder.iterdir():
+        assert each.stat().st_mode & 0o004, "the user in the container reads it"
+    name, _, value = (tmp_path / ".env").read_text().strip().partition("=")
+    assert load({}, {name: value}).base_url == value
+    assert name in (ROOT / "compose.yaml").read_text(encoding="utf-8")
+
+
+def test_the_settings_of_the_unit_are_settings() -> None:
+    settings = load({}, dict(line.split("=", 1) for line in SETTINGS.splitlines()))
+    assert settings.trust_proxy is True
+    assert settings.base_url == "https://work.example.com"
+
+
+def test_pip_installs_what_the_image_does() -> None:
+    """`test_packages.py` does these steps with what is on the machine."""
+    [block] = [text for _, text in every_block(PAGE) if text.startswith("sudo python3 -m venv")]
+    image = (ROOT / "Containerfile").read_text(encoding="utf-8")
+    for command in re.findall(r"bin/pip (install .*)", block):
+        assert command.replace("dist/workhook-*.whl", "/wheel/*.whl") in image
+
+
+def test_every_file_that_it_names_is_there() -> None:
+    named = set(re.findall(r"deploy/[\w./-]+\w", (ROOT / PAGE).read_text(encoding="utf-8")))
+    assert named
+    assert [each for each in named if not (ROOT / each).is_file()] == []

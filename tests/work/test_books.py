@@ -1,0 +1,287 @@
+"""Books that cannot lie: random histories against a model that counts in fractions, and fifty requests at once."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import pairwise
+from math import floor
+from typing import Any
+
+import pytest
+
+from tests.harness.depth import DEEP, deep
+from tests.work.studio import Studio
+
+CENT = Fraction(1, 100)
+
+
+def half_up(value: Fraction) -> Fraction:
+    """To the cent."""
+    return floor(value / CENT + Fraction(1, 2)) * CENT
+
+
+def exact(number: float) -> Fraction:
+    """Of a number as JSON has it, with at most six decimals."""
+    return Fraction(str(number))
+
+
+@dataclass
+class Line:
+    qty: str
+    price: str
+    discount: str | None = None  # percent
+    percent: str | None = None  # of tax, where it is not the invoice's
+
+    @property
+    def amount(self) -> Fraction:
+        gross = half_up(Fraction(self.qty) * Fraction(self.price))
+        return gross - half_up(gross * Fraction(self.discount or 0) / 100)
+
+    def body(self) -> dict[str, Any]:
+        body: dict[str, Any] = {"description": "Work", "qty": float(self.qty), "unit_price": float(self.price)}
+        body |= {} if self.discount is None else {"discount": float(self.discount)}
+        return body | ({} if self.percent is None else {"tax": float(self.percent)})
+
+
+def total_of(lines: list[Line], percent: str, discount: str | None = None) -> Fraction:
+    """With tax: the discount is shared over the rates so that nobody gets more than a cent too much or too little, and
+    whoever was cut most gets the cent first."""
+    nets: dict[Fraction, Fraction] = {}
+    for each in lines:
+        rate = Fraction(each.percent or percent)
+        nets[rate] = nets.get(rate, Fraction(0)) + each.amount
+    whole = sum(nets.values(), Fraction(0))
+    off = half_up(whole * Fraction(discount or 0) / 100)
+    exact = {rate: off * net / whole if whole else Fraction(0) for rate, net in nets.items()}
+    shares = {rate: floor(share / CENT) * CENT for rate, share in exact.items()}
+    for rate in sorted(nets, key=lambda rate: (shares[rate] - exact[rate], -rate)):
+        if sum(shares.values()) < off:
+            shares[rate] += CENT
+    bases = {rate: net - shares[rate] for rate, net in nets.items()}
+    return sum((base + half_up(base * rate / 100) for rate, base in bases.items()), Fraction(0))
+
+
+@dataclass
+class Model:
+    """An invoice that was sent, as somebody with a pencil would keep it: it has no sums, only what has happened."""
+
+    lines: list[Line]
+    percent: str
+    discount: str | None = None
+    payments: dict[str, Fraction] = field(default_factory=dict)
+    refunds: list[tuple[str, Fraction]] = field(default_factory=list)
+    notes: list[Fraction] = field(default_factory=list)
+    is_void: bool = False
+
+    @property
+    def total(self) -> Fraction:
+        return total_of(self.lines, self.percent, self.discount)
+
+    @property
+    def paid(self) -> Fraction:
+        return sum(self.payments.values(), Fraction(0)) - sum((each for _, each in self.refunds), Fraction(0))
+
+    @property
+    def credited(self) -> Fraction:
+        return sum(self.notes, Fraction(0))
+
+    @property
+    def due(self) -> Fraction:
+        return max(self.total - self.credited - self.paid, Fraction(0))
+
+    def left_of(self, payment: str) -> Fraction:
+        return self.payments[payment] - sum((each for of, each in self.refunds if of == payment), Fraction(0))
+
+    def shown(self) -> dict[str, Any]:
+        """What the invoice has to say."""
+        if self.is_void:
+            return {"status": "void", "amount_paid": 0, "amount_credited": 0, "amount_due": 0, "to_refund": 0}
+        if self.notes and self.credited == self.total:
+            status = "credited"
+        elif self.due == 0:
+            status = "paid"
+        else:
+            status = "partially_paid" if self.paid else "sent"
+        return {
+            "status": status,
+            "amount_paid": self.paid,
+            "amount_credited": self.credited,
+            "amount_due": self.due,
+            "to_refund": max(self.paid + self.credited - self.total, Fraction(0)),
+        }
+
+
+class History:
+    """Random steps with one invoice, each checked against the model."""
+
+    def __init__(self, studio: Studio, chance: random.Random) -> None:
+        self.studio, self.chance = studio, chance
+        discount = chance.choice((None, "10", "33.3333"))
+        self.model = Model([self._line() for _ in range(chance.randint(1, 5))], chance.choice(_PERCENTS), discount)
+        body = {"invoice_items": [each.body() for each in self.model.lines], "tax": float(self.model.percent)}
+        body |= {} if discount is None else {"discount": float(discount)}
+        record = studio.owner.post(f"{studio.project}/invoices", json=body)["invoice"]
+        self.path = f"/invoices/{record['id']}"
+        assert exact(record["amount_due"]) == exact(record["total"]) == self.model.total
+        studio.owner.post(f"{self.path}/send")
+        self.check()
+
+    def _line(self) -> Line:
+        qty = f"{self.chance.randint(1, 5_000_000)}e-{self.chance.choice((0, 2, 6))}"
+        price = f"{self.chance.randint(0, 20_000) / 100:.2f}"
+        own = self.chance.choice((None, None, *_PERCENTS))
+        return Line(f"{float(qty):f}", price, self.chance.choice((None, None, "12.5")), own)
+
+    def step(self) -> None:
+        self.chance.choice((self.pay, self.pay, self.refund, self.refund, self.credit, self.credit_lines, self.void))()
+        self.check()
+
+    def check(self) -> None:
+        found, wanted = self.studio.owner.get(self.path)["invoice"], self.model.shown()
+        shown = {name: found[name] if name == "status" else exact(found[name]) for name in wanted}
+        assert shown == wanted
+        if not self.model.is_void:
+            sums = {name: exact(found[name]) for name in ("total", "amount_paid", "amount_credited", "amount_due")}
+            assert sums["total"] + exact(found["to_refund"]) == sum(sums.values()) - sums["total"]
+
+    def _post(self, path: str, body: dict[str, Any], *, fits: bool) -> Any:
+        """The answer, or None where it does not fit: then it has to be refused."""
+        answer = self.studio.owner.call("POST", path, json=body)
+        assert answer.status_code == (200 if fits else answer.status_code), answer.text
+        if not fits:
+            assert answer.status_code in (409, 422), answer.text
+            return None
+        return answer.json()
+
+    def _some(self, most: Fraction) -> Fraction:
+        """Mostly at most `most`, sometimes exactly that, sometimes more."""
+        cents = int(most / CENT)
+        return self.chance.choice((cents, self.chance.randint(1, max(cents, 1)), cents + 1)) * CENT
+
+    def pay(self) -> None:
+        amount = self._some(self.model.due)
+        fits = 0 < amount <= self.model.due and not self.model.is_void
+        if made := self._post(f"{self.path}/payments", {"amount": float(amount)}, fits=fits):
+            self.model.payments[made["payment"]["id"]] = amount
+
+    def refund(self) -> None:
+        if not self.model.payments:
+            return
+        payment = self.chance.choice(list(self.model.payments))
+        amount = self._some(self.model.left_of(payment))
+        fits = 0 < amount <= self.model.left_of(payment)
+        if self._post(f"/payments/{payment}/refund", {"amount": float(amount)}, fits=fits):
+            self.model.refunds.append((payment, amount))
+
+    def credit(self) -> None:
+        left = self.model.total - self.model.credited
+        total = self._some(left)
+        fits = 0 < total <= left and not self.model.is_void
+        if made := self._post(f"{self.path}/credit_notes", {"total": float(total), "reason": "x"}, fits=fits):
+            self._note(made["credit_note"], total)
+
+    def credit_lines(self) -> None:
+        lines = [self._line() for _ in range(self.chance.randint(1, 2))]
+        amount = sum((each.amount for each in lines), Fraction(0))
+        total = total_of(lines, self.model.percent)
+        fits = amount > 0 and total <= self.model.total - self.model.credited and not self.model.is_void
+        body = {"invoice_items": [each.body() for each in lines], "reason": "x"}
+        if made := self._post(f"{self.path}/credit_notes", body, fits=fits):
+            self._note(made["credit_note"], total)
+
+    def _note(self, note: Any, total: Fraction) -> None:
+        self.model.notes.append(total)
+        assert exact(note["total"]) == total
+        assert sum(exact(each["base"]) + exact(each["tax"]) for each in note["taxes"]) == total
+        for each in note["taxes"]:
+            assert abs(exact(each["tax"]) - exact(each["base"]) * exact(each["percent"]) / 100) <= CENT
+
+    def void(self) -> None:
+        if self.chance.random() < 0.9:
+            return
+        fits = self.model.is_void or (not self.model.notes and self.model.paid == 0 and self.model.due > 0)
+        if self._post(f"{self.path}/void", {}, fits=fits):
+            self.model.is_void = True
+
+
+_PERCENTS = ("0", "19", "20", "7.7", "25.5", "8.1234", "100")
+
+
+@pytest.mark.parametrize("seed", range(deep(4, 40)))
+def test_random_histories_are_those_of_the_model(studio: Studio, seed: int) -> None:
+    chance = random.Random(random.SystemRandom().getrandbits(32) if DEEP else seed)
+    state = chance.getstate()
+    try:
+        for _ in range(2):
+            history = History(studio, chance)
+            for _ in range(25):
+                history.step()
+    except AssertionError as error:
+        error.add_note(f"seed {seed}, {hash(state)}")
+        raise
+
+
+def at_once(works: list[Callable[[], Any]]) -> list[Any]:
+    with ThreadPoolExecutor(len(works)) as threads:
+        return [each.result() for each in [threads.submit(work) for work in works]]
+
+
+def test_fifty_at_once_book_no_more_than_there_is(studio: Studio) -> None:
+    items = [{"description": "Work", "qty": 1, "unit_price": 100}]
+    body = {"invoice_items": items, "tax": 20}
+    path = f"/invoices/{studio.owner.post(f'{studio.project}/invoices', json=body)['invoice']['id']}"
+    studio.owner.post(f"{path}/send")
+    first = studio.owner.post(f"{path}/payments", json={"amount": 20})["payment"]["id"]
+    studio.happened()
+
+    def ask(where: str, body: dict[str, Any]) -> Callable[[], int]:
+        return lambda: studio.owner.call("POST", where, json=body).status_code
+
+    payments = [ask(f"{path}/payments", {"amount": 7})] * 20
+    refunds = [ask(f"/payments/{first}/refund", {"amount": 3})] * 15
+    notes = [ask(f"{path}/credit_notes", {"total": 9, "reason": "x"})] * 15
+    answers = at_once([*payments, *refunds, *notes])
+    assert set(answers) <= {200, 409, 422}
+    record = studio.owner.get(path)["invoice"]
+    assert answers[20:35].count(200) == 6, "20 was paid, and is given back by 3"
+    booked = studio.owner.get(f"{path}/payments?per_page=100")["payments"]
+    credited = studio.owner.get(f"{path}/credit_notes?per_page=100")["credit_notes"]
+    assert len(booked) == 1 + answers[:35].count(200)
+    assert [each["credit_note_number"] for each in credited] == [f"CN-{n:05d}" for n in range(1, len(credited) + 1)]
+    assert sum(each["amount"] for each in booked) == record["amount_paid"] >= 0
+    assert sum(each["total"] for each in credited) == record["amount_credited"] <= 120
+    assert record["total"] + record["to_refund"] == sum(
+        record[name] for name in ("amount_paid", "amount_credited", "amount_due")
+    )
+    assert len(record["payments"]) == len(booked)
+    # Each event begins where the one before it ended: they come in the order of the commits.
+    events = studio.happened()
+    assert len(events) == answers.count(200)
+    for before, after in pairwise(events):
+        for name in ("amount_paid", "amount_credited"):
+            assert after.changes.get(name, {"from": before.record[name]})["from"] == before.record[name]
+
+
+def test_numbers_have_no_gap_while_many_are_sent_and_credited(studio: Studio) -> None:
+    items = [{"description": "Work", "qty": 1, "unit_price": 100}]
+    drafts = [
+        studio.owner.post(f"{studio.project}/invoices", json={"invoice_items": items})["invoice"]["id"]
+        for _ in range(12)
+    ]
+
+    def send_and_credit(invoice: str) -> tuple[str, str]:
+        sent = studio.owner.post(f"/invoices/{invoice}/send")["invoice"]["invoice_number"]
+        # Refused notes take no number.
+        assert studio.owner.refused(
+            422, "POST", f"/invoices/{invoice}/credit_notes", json={"total": 101, "reason": "x"}
+        )
+        note = studio.owner.post(f"/invoices/{invoice}/credit_notes", json={"reason": "x"})["credit_note"]
+        return sent, note["credit_note_number"]
+
+    numbers = at_once([lambda each=each: send_and_credit(each) for each in drafts])  # type: ignore[misc]
+    assert sorted(number for number, _ in numbers) == [f"INV-{n:05d}" for n in range(1, 13)]
+    assert sorted(number for _, number in numbers) == [f"CN-{n:05d}" for n in range(1, 13)]
