@@ -30,6 +30,14 @@ standard output. Names, flags and JSON are a promise to scripts; a change of one
 | 2 | an option or a setting that cannot be used; all of them are named at once |
 
 Options win over variables, variables over `workhook.toml` ([settings](settings.md)).
+
+Your shell completes commands, options, and values that are paths or one of a few words:
+
+| shell | do this once |
+| --- | --- |
+| bash 4.4 or newer | add `eval "$(workhook completion bash)"` to `~/.bashrc` |
+| zsh | add `eval "$(workhook completion zsh)"` to `~/.zshrc`, after `compinit` |
+| fish | `workhook completion fish > ~/.config/fish/completions/workhook.fish` |
 """
 
 

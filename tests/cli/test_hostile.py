@@ -121,8 +121,11 @@ def test_what_is_stored_is_shown_and_not_obeyed(cli: Cli, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("words", sorted(COMMANDS), ids=" ".join)
-def test_what_is_typed_is_not_obeyed_in_the_answer(cli: Cli, words: tuple[str, ...], tmp_path: Path) -> None:
+def test_what_is_typed_is_not_obeyed_in_the_answer(
+    cli: Cli, words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each command with this text for every option and argument, one after the other and all at once."""
+    monkeypatch.chdir(tmp_path)  # `backup` makes a folder of that name
     command = COMMANDS[words]
     given = [(each.opts[0] if each.param_type_name == "option" else None, each) for each in command.params]
     valued = [name for name, each in given if name and not getattr(each, "is_flag", False) and name != "--help"]

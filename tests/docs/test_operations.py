@@ -13,7 +13,7 @@ from tests.docs.pages import Program, blocks, new_machine
 from tests.harness.databases import Databases
 from tests.harness.receiver import Receiver
 
-BLOCK, ROTATION = blocks("docs/operations.md", "sh")
+BLOCK, BACKUP, ROTATION = blocks("docs/operations.md", "sh")
 
 
 @pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
@@ -39,6 +39,9 @@ def test_one_process_serves_and_another_delivers(backend: Databases, receiver: R
         try:
             [ping] = receiver.wait_for(1)
             assert ping.event == "ping"
+            backup = ["bash", "-ec", BACKUP]
+            subprocess.run(backup, cwd=tmp_path, env=environment, check=True, capture_output=True)
+            assert (tmp_path / "backups" / "monday" / "manifest.json").exists()
             rotation = ["bash", "-ec", ROTATION.replace("/somewhere/safe", str(tmp_path))]
             subprocess.run(rotation, cwd=tmp_path, env=environment, check=True, capture_output=True)
             [copy] = tmp_path.glob("secret.key.*")

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 SECONDS = Path(__file__).with_name("seconds.json")
 
 # What is tested there is the databases themselves: it always runs on both.
-OF_DATABASES = ("tests/storage/", "tests/plans/", "tests/migrations/", "tests/crash/")
+OF_DATABASES = ("tests/storage/", "tests/plans/", "tests/migrations/", "tests/crash/", "tests/cli/test_backup.py")
 
 SHORT_S = 1.0  # units that take less are not written down
 USUAL_S = 0.1  # of a test in a unit that is not

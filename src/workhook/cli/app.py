@@ -8,7 +8,9 @@ from workhook import __version__
 from workhook.cli import (
     apps,
     audit,
+    backups,
     bench,
+    completion,
     copying,
     database,
     deliveries,
@@ -16,6 +18,7 @@ from workhook.cli import (
     git_hook,
     imports,
     installations,
+    listen,
     members,
     secrets,
     serve,
@@ -43,7 +46,18 @@ GROUPS = {
 
 app = new_app("Work management in which every change is a signed, stored, replayable webhook.")
 click.version_option(__version__, message="workhook %(version)s", help="Print the version and exit.")(app)
-for command in (serve.serve, serve.worker, setup.setup, database.migrate, database.doctor, bench.bench):
+for command in (
+    serve.serve,
+    serve.worker,
+    setup.setup,
+    database.migrate,
+    backups.backup,
+    backups.restore,
+    database.doctor,
+    bench.bench,
+    listen.listen,
+    completion.completion,
+):
     app.add_command(command)
 for name, group in GROUPS.items():
     app.add_command(group, name)

@@ -20,7 +20,7 @@ import click
 from workhook import bootstrap
 from workhook.cli import schema
 from workhook.cli.error_messages import FAILED, MISUSED, CliError, Misuse, explain, no_data, no_key
-from workhook.cli.options import Command, CommandGroup, click_parameters, grouped
+from workhook.cli.options import Command, CommandGroup, click_parameters, grouped, path_completion
 from workhook.core import json as core_json
 from workhook.core import log
 from workhook.core.clock import to_millis_text
@@ -249,7 +249,8 @@ def _setting_option(name: str) -> click.Option:
         return click.Option(flags, is_flag=True, help=text)
     if isinstance(known.default, tuple):
         return click.Option(flags, multiple=True, help=f"{text} May be given several times.", metavar="CIDR")
-    return click.Option(flags, help=text, metavar=_METAVARS.get(name, "VALUE"))
+    metavar = _METAVARS.get(name, "VALUE")
+    return click.Option(flags, help=text, metavar=metavar, shell_complete=path_completion(metavar))
 
 
 def base_address(settings: Settings) -> str:

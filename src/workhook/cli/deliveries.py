@@ -6,22 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from workhook.cli import queries
+from workhook.cli import following, queries
 from workhook.cli.common import Context, cell, command, find_organization, find_repository, new_app
-from workhook.cli.error_messages import CliError, Misuse
-from workhook.cli.options import Argument, Option, row_id, time_text, whole_from
+from workhook.cli.error_messages import CliError, Misuse, not_together
+from workhook.cli.options import Argument, Flag, Option, row_id, time_text, whole_from
 from workhook.cli.progress import Progress, show_progress
 from workhook.hooks import deliveries, history, records
 from workhook.hooks import queries as hooks_queries
 from workhook.hooks import redelivery as hooks_redelivery
 
 if TYPE_CHECKING:
-    from workhook.hooks.records import DeliveryItem
     from workhook.storage import Database, Reader
 
 app = new_app("What was sent to webhooks, and sending it again.")
-
-PAGE = 100
 
 
 @dataclass(frozen=True)
@@ -79,13 +76,25 @@ async def list_deliveries(
     *,
     chosen: DeliveryOptions,
     limit: Annotated[int, Option("NUMBER", "Number of deliveries, the newest first.", parse=whole_from(1))] = 30,
+    follow: Annotated[bool, Flag("Go on with deliveries as they come, the newest last, until Ctrl-C.")] = False,
 ) -> None:
-    """List deliveries of a webhook, or of every webhook of a repository or organization, newest first."""
+    """List deliveries of a webhook, or of every webhook of a repository or organization, newest first.
+
+    With --follow the newest come last, and then each new one when its attempt is over. With --json each is a line of
+    its own then.
+    """
     filters = deliveries.parse_filters(chosen.filters)
+    if follow:
+        not_together({"--follow": follow, "--until": chosen.until is not None})
+        await following.follow(context, chosen.hook_ids, filters, limit)
+        return
     async with context.services() as services:
         found: list[dict[str, object]] = []
         for hook_id in await chosen.hook_ids(services.database):
-            found += [_to_json(each, hook_id) for each in await _newest(services.database, hook_id, filters, limit)]
+            found += [
+                following.to_json(each, hook_id)
+                for each in await following.newest(services.database, hook_id, filters, limit)
+            ]
     found.sort(key=lambda row: int(str(row["id"])), reverse=True)
     columns = ("id", "hook_id", "delivered_at", "event", "action", "status", "status_code", "duration", "redelivery")
     context.answer_rows(found[:limit], columns, none="There is no such delivery.")
@@ -97,7 +106,7 @@ async def show(context: Context, *, delivery: Annotated[int, Argument("ID", pars
     async with context.services() as services:
         hook_id = await _hook_of(services.database, delivery)
         found = await deliveries.find_delivery(services.database, hook_id, delivery)
-    lines = [f"{name}: {cell(value)}" for name, value in _to_json(found, hook_id).items()]
+    lines = [f"{name}: {cell(value)}" for name, value in following.to_json(found, hook_id).items()]
     lines += [f"url: {found.url}", "", *_headers("> ", found.request.headers), "", _json_text(found.request.payload)]
     lines += ["", *_headers("< ", found.response.headers), "", found.response.payload]
     context.answer(found, "\n".join(lines).rstrip())
@@ -152,27 +161,6 @@ async def _hook_of(reader: Reader, delivery_id: int) -> int:
     if hook_id is None:
         raise CliError(f"there is no delivery {delivery_id}.", "`workhook deliveries list` shows their ids.")
     return hook_id
-
-
-async def _newest(reader: Reader, hook_id: int, filters: history.Filters, limit: int) -> list[DeliveryItem]:
-    """Newest first, at most `limit`."""
-    found: list[DeliveryItem] = []
-    cursor: str | None = None
-    while len(found) < limit:
-        wanted = min(PAGE, limit - len(found))
-        at = deliveries.parse_cursor(cursor)
-        page = await deliveries.list_deliveries(reader, hook_id, filters, cursor=at, per_page=wanted)
-        found += page.items
-        cursor = page.next_cursor
-        if cursor is None:
-            break
-    return found
-
-
-def _to_json(item: DeliveryItem, hook_id: int) -> dict[str, object]:
-    names = ("id", "guid", "delivered_at", "redelivery", "duration", "status", "status_code", "event", "action")
-    more = ("installation_id", "repository_id", "throttled_at")
-    return {**{name: getattr(item, name) for name in (*names, *more)}, "hook_id": hook_id}
 
 
 def _headers(mark: str, headers: Mapping[str, str]) -> list[str]:

@@ -15,12 +15,16 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import click
+from click.shell_completion import CompletionItem
 
 from workhook.core.clock import parse_rfc3339
 from workhook.identity import policy
 
 EXPIRES_MAX_DAYS = 36_500
+Completion = Callable[[click.Context, click.Parameter, str], list[CompletionItem[Any]]]
+
 IDS_MAX = 2**63 - 1  # what a database keeps
+_PATHS = {"DIR": "dir", "FILE": "file", "SQLITE": "file"}
 _TYPES: dict[type, click.ParamType[Any]] = {str: click.STRING, int: click.INT, float: click.FLOAT}
 
 
@@ -86,11 +90,32 @@ def _click_parameter(declared: inspect.Parameter) -> click.Parameter:
     several, value_type = _type_of(kind, how)
     if isinstance(how, Argument):
         nargs = -1 if several else 1
-        return _HelpfulArgument([name], how, type=value_type, metavar=how.metavar, required=required, nargs=nargs)
+        return _HelpfulArgument(
+            [name],
+            how,
+            type=value_type,
+            metavar=how.metavar,
+            required=required,
+            nargs=nargs,
+            shell_complete=path_completion(how.metavar),
+        )
     given: dict[str, Any] = {} if required or several or default is None else {"default": default, "show_default": True}
     return click.Option(
-        [name, flag], type=value_type, metavar=how.metavar, help=how.help, required=required, multiple=several, **given
+        [name, flag],
+        type=value_type,
+        metavar=how.metavar,
+        help=how.help,
+        required=required,
+        multiple=several,
+        shell_complete=path_completion(how.metavar),
+        **given,
     )
+
+
+def path_completion(metavar: str) -> Completion | None:
+    """How a shell completes a value whose metavar says that it is a path; None for other values."""
+    kind = _PATHS.get(metavar)
+    return None if kind is None else lambda _, __, incomplete: [CompletionItem(incomplete, type=kind)]
 
 
 def _type_of(kind: Any, how: Option | Argument) -> tuple[bool, click.ParamType[Any]]:
@@ -156,7 +181,8 @@ class Command(click.Command):
             formatter.write_dl([each for each in options if each is not None])
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if not any(each in ctx.help_option_names for each in args):
+        # A shell that completes a line has not read all of it yet.
+        if not ctx.resilient_parsing and not any(each in ctx.help_option_names for each in args):
             faults = self._faults(ctx, list(args))
             if len(faults) == 1 and not faults[0].startswith("No such"):  # the parser knows which was meant
                 ctx.fail(faults[0])

@@ -84,11 +84,11 @@ _lock_account = sa.select(accounts.c.login).where(accounts.c.id == big("id")).wi
 
 @dataclass(frozen=True)
 class HookWrite:
-    """What a change of an owner's hooks works with. `limit`: how many hooks an event may have, 0: any number; `base`:
-    the start of links in what others read."""
+    """What a change of an owner's hooks works with. `actor` None: whoever runs a command. `limit`: how many hooks an
+    event may have, 0: any number; `base`: the start of links in what others read."""
 
     tx: Transaction
-    actor: Actor
+    actor: Actor | None
     owner: HookOwner
     vault: Vault
     limit: int = 0
@@ -107,7 +107,8 @@ async def create_hook(write: HookWrite, change: HookChange) -> Hook:
         id=0, account_id=owner.account.id, repository_id=owner.repository_id, active=change.active is not False,
         events=change.events or ["push"], config=plain_config(config.shown), secret=vault.seal(config.secret or None),
         previous_secret=None, previous_secret_until=None, password=vault.seal(config.password or None), version=1,
-        created_at=now, updated_at=now, app_id=viewer_of(actor).app_id, installation_id=actor.installation_id,
+        created_at=now, updated_at=now, app_id=viewer_of(actor).app_id,
+        installation_id=actor.installation_id if actor else None,
     )  # fmt: skip
     await _check_against_others(write, hook)
     row = await tx.fetch_one(_insert, _stored(hook))
@@ -152,7 +153,7 @@ async def update_config(write: HookWrite, hook_id: int, config: ConfigChange) ->
     return await _save(write, hook, changed)
 
 
-async def delete_hook(tx: Transaction, actor: Actor, owner: HookOwner, hook_id: int) -> None:
+async def delete_hook(tx: Transaction, actor: Actor | None, owner: HookOwner, hook_id: int) -> None:
     """Delete a hook and drop what waits for it. Its deliveries are purged when they are old."""
     hook = await _locked_hook(tx, actor, owner, hook_id)
     await tx.execute(_delete, {"hook_id": hook_id})
@@ -219,14 +220,14 @@ async def _lock_owner(write: HookWrite) -> None:
     taken away until the transaction ends; taking it away turns off what was made."""
     tx, actor, owner = write.tx, write.actor, write.owner
     # A session has no token, and nothing ends with it that it made.
-    if actor.token_id and not await lock_living(tx, actor.token_id):
+    if actor is not None and actor.token_id and not await lock_living(tx, actor.token_id):
         raise Unauthenticated("Bad credentials")
     if owner.repository:
         if await tx.fetch_one(_lock_repository, {"id": owner.repository.id}) is None:
             raise NotFound()  # deleted since the path was checked
     else:
         await tx.fetch_one(_lock_account, {"id": owner.account.id})
-    if viewer_of(actor).app_id is None:
+    if actor is None or viewer_of(actor).app_id is None:
         return
     named = {"account_id": owner.account.id, "repository_id": owner.repository_id, "user_id": actor.user.id}
     if await tx.fetch_one(_lock_user if owner.account.id == actor.user.id else _lock_ownership, named) is not None:
@@ -235,7 +236,7 @@ async def _lock_owner(write: HookWrite) -> None:
         raise Forbidden("The right to have webhooks here was taken away.", code="missing_role")
 
 
-async def _locked_hook(tx: Transaction, actor: Actor, owner: HookOwner, hook_id: int) -> Hook:
+async def _locked_hook(tx: Transaction, actor: Actor | None, owner: HookOwner, hook_id: int) -> Hook:
     hook = await queries.find_hook(tx, owner, hook_id, actor=actor, for_update=True)
     if hook is None:
         raise NotFound()

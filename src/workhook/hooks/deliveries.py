@@ -179,6 +179,16 @@ async def list_deliveries(
     return DeliveryPage(items, f"{_CURSOR}{rows[per_page]['id']}" if len(rows) > per_page else None, prev_cursor)
 
 
+async def list_newer(
+    reader: Reader, hook_id: int, filters: Filters, *, after_id: int, limit: int
+) -> list[DeliveryItem]:
+    """At most `limit` deliveries with ids above `after_id`, oldest first. Raises `storage.slow.QueryTooSlow`."""
+    newer = IdRange(low=after_id)
+    rows = await history.page(reader, hook_id, filters, newer, limit=limit, newest_first=False)
+    now = now_ms()
+    return [DeliveryItem(**_item_fields(row, None, now), url="") for row in rows]
+
+
 def retries_of(hook: Hook, of_settings: int) -> int:
     """How many retries an event has at the hook. `of_settings`: the number for hooks without one of their own."""
     return of_settings if hook.retries_allowed is None else hook.retries_allowed

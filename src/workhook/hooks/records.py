@@ -219,8 +219,9 @@ class HookViewer(msgspec.Struct, frozen=True):
 OPERATOR = HookViewer(everything=True)
 
 
-def viewer_of(actor: Actor) -> HookViewer:
-    return HookViewer(actor.app_id if actor.token_kind == OAUTH.name else None)
+def viewer_of(actor: Actor | None) -> HookViewer:
+    """`actor` None: whoever runs a command."""
+    return OPERATOR if actor is None else HookViewer(actor.app_id if actor.token_kind == OAUTH.name else None)
 
 
 class HookOwner(msgspec.Struct, frozen=True):

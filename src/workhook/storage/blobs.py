@@ -52,8 +52,8 @@ class BlobMissing(Problem):
 class Incoming:
     """One upload. Without `keep` it is discarded."""
 
-    def __init__(self, blobs: Blobs) -> None:
-        self.name = new_id("blb")
+    def __init__(self, blobs: Blobs, name: str) -> None:
+        self.name = name
         self._blobs = blobs
         self._draft = UploadDraft(blobs.drafts / self.name)
         self._waiting = bytearray()
@@ -144,9 +144,12 @@ class Blobs(ABC):
         self.folder = folder
         self.drafts = folder / _DRAFTS
 
-    def incoming(self) -> Incoming:
-        """A new blob: `async with blobs.incoming() as incoming`."""
-        return Incoming(self)
+    def incoming(self, name: str | None = None) -> Incoming:
+        """A new blob: `async with blobs.incoming() as incoming`. `name`: of a blob of another store, whose copy it is.
+
+        Raises `ValueError` for what is not the name of a blob.
+        """
+        return Incoming(self, new_id("blb") if name is None else checked(name))
 
     async def read(self, name: str, start: int, stop: int) -> AsyncGenerator[bytes, None]:
         """The bytes from `start` up to `stop`, piece by piece. The first one has been read when this returns.

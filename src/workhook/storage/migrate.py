@@ -25,6 +25,7 @@ HEAD = "0029"
 # In place of a revision, so that every version refuses the database (`storage.copying`).
 MOVED = "moved"  # a file that was copied to PostgreSQL, or is being copied
 COPYING = "copying"  # a database whose copy is not whole yet
+RESTORING = "restoring"  # a file that `workhook restore` has not finished with
 SQLITE_WAIT_S = 30  # for another process that writes
 LOCK_TRIES = 7200  # of PostgreSQL steps that others would wait for: a backup of an hour keeps its locks
 SAID_EACH = 20  # every so many tries are logged
@@ -52,10 +53,16 @@ def elsewhere(found: str | None, sqlite_path: Path | None, url: str | None) -> s
     """Why servers refuse a database that is being copied or was copied, and what to do; None for other databases."""
     if found == MOVED and sqlite_path is not None:
         return _moved(sqlite_path)
+    if found == RESTORING and sqlite_path is not None:
+        return (
+            f"{sqlite_path.absolute()} comes from a backup, and its restore was interrupted. "
+            "Delete the data folder, but keep its secret.key, and run `workhook restore` again."
+        )
     if found == COPYING and url is not None:
         return (
             f"The database at {dialects.place(url)} holds a copy that is not whole yet. "
-            "Run the same `workhook database copy` again."
+            "Run the same `workhook database copy` again. After an interrupted `workhook restore`, drop the database, "
+            "make it anew, and restore again."
         )
     return None
 

@@ -22,7 +22,15 @@ SECTIONS = (
     (text("For whoever connects systems"), ("tutorial", "tutorial-studio", "how-to", "reference")),
     (
         text("For whoever runs the server"),
-        ("operations", "how-to/sign-in", "how-to/openid-connect", "how-to/many-machines", "security", "performance"),
+        (
+            "operations",
+            "how-to/backup",
+            "how-to/sign-in",
+            "how-to/openid-connect",
+            "how-to/many-machines",
+            "security",
+            "performance",
+        ),
     ),
     (text("How it is built"), ("architecture", "decisions")),
 )

@@ -1,0 +1,344 @@
+"""`workhook backup` and `workhook restore`."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from workhook import __version__, bootstrap
+from workhook.cli.common import Context, command, complain
+from workhook.cli.error_messages import CliError, explain, no_data
+from workhook.cli.options import Argument, Flag
+from workhook.cli.progress import Progress, show_progress
+from workhook.cli.schema import revision
+from workhook.core import log, vault
+from workhook.core.config import Settings
+
+if TYPE_CHECKING:
+    from workhook.storage.backups import Manifest
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@command(None, "backup", settings=("data", "database_url", "files_url"))
+async def backup(
+    context: Context,
+    *,
+    folder: Annotated[str, Argument("DIR", "A folder that is empty or not there yet.")],
+    with_key: Annotated[bool, Flag("Put the secret key into the backup, too.")] = False,
+) -> None:
+    """Back up the database and the files, while servers run.
+
+    The backup is of one moment, whole, and for its owner alone to read. `workhook restore` makes a studio of it again,
+    on SQLite or on PostgreSQL.
+
+    The secret key is left out unless you say --with-key: whoever has both can read the secrets of webhooks. Keep
+    secret.key elsewhere. Without it nobody can use a restored database.
+    """
+    from workhook import asgi
+    from workhook.storage.backups import make_backup
+    from workhook.storage.metadata import metadata
+    from workhook.storage.snapshots import DatabaseSource
+
+    assert asgi, "it knows every table"
+    log.configure("error")
+    settings, path = context.settings, Path(folder)
+    await _require_schema(settings)
+    source = DatabaseSource(settings.sqlite_path, settings.migration_url, metadata.sorted_tables)
+    blobs = bootstrap.open_blobs(settings.data, settings.files_url)
+    read_keys = (lambda: _keys(settings)) if with_key else None
+    try:
+        with _in_words(settings, path), _unfinished(path), show_progress() as progress:
+            made = await make_backup(path, source, blobs, metadata.sorted_tables, __version__, read_keys, progress)
+    finally:
+        blobs.close()
+    _warn(made, "the store of files")
+    context.answer({"backup": str(path), **_to_json(made)}, _sentences(path, made))
+
+
+async def _require_schema(settings: Settings) -> None:
+    from workhook.storage import migrate
+
+    found = await revision(settings)
+    if found is None:
+        raise no_data(settings)
+    if (said := migrate.elsewhere(found, settings.sqlite_path, settings.database_url)) is not None:
+        raise CliError("this database is not one that servers use.", said)
+    if found != migrate.HEAD:
+        raise CliError(
+            f"the database has schema {found}, and this version of Workhook backs up schema {migrate.HEAD}.",
+            "Use the version of Workhook that runs there, or run `workhook migrate` first.",
+        )
+
+
+def _keys(settings: Settings) -> Sequence[bytes]:
+    if settings.secret_key:
+        return vault.setting_keys(settings.secret_key)
+    return vault.read_keys(settings.data / vault.KEY_FILE)
+
+
+@contextmanager
+def _unfinished(folder: Path) -> Iterator[None]:
+    """Whoever stops a backup is told what becomes of what is there."""
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            complain(["interrupted.", f"What is in {folder} is no backup, and can be deleted."])
+        raise
+
+
+@contextmanager
+def _in_words(settings: Settings, folder: Path) -> Iterator[None]:
+    """Raises `CliError` for what whoever runs the command can mend."""
+    from workhook.storage.backups import BackupRefused
+    from workhook.storage.blob_copying import ReadFailed, WriteFailed
+    from workhook.storage.copy_source import CopyRefused
+    from workhook.storage.snapshots import OtherSchema, SnapshotDiffers
+
+    try:
+        yield
+    except (BackupRefused, CopyRefused) as error:
+        raise CliError(error.message, error.remedy) from error
+    except OtherSchema as error:
+        what = f"the database has schema {error.found} now: another version of Workhook has migrated it."
+        raise CliError(what, "Use that version.") from error
+    except SnapshotDiffers as error:
+        what = f"the copy has other rows than the database: {error}."
+        raise CliError(what, "Run the command again into another folder.") from error
+    except ReadFailed as error:
+        raise CliError(f"the files cannot be read: {_reason(error)}.", _store_remedy(settings)) from error
+    except WriteFailed as error:
+        if error.full:
+            raise _no_room(settings, folder) from error
+        raise CliError(f"the files cannot be written: {_reason(error)}.", _store_remedy(settings)) from error
+    except (OSError, sqlite3.Error) as error:
+        if _is_full(error):
+            raise _no_room(settings, folder) from error
+        raise _trouble(error, settings, folder) from error
+
+
+def _is_full(error: OSError | sqlite3.Error) -> bool:
+    if isinstance(error, OSError):
+        return error.errno in _FULL
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
+
+
+def _no_room(settings: Settings, folder: Path) -> CliError:
+    but = ", but keep its secret.key" if folder == settings.data else ""
+    remedy = f"Make room on its disk, delete the folder{but}, and run this again."
+    return CliError(f"{folder}: there is no room.", remedy)
+
+
+def _trouble(error: OSError | sqlite3.Error, settings: Settings, folder: Path) -> Exception:
+    """SQLite does not say which of two files it had trouble with."""
+    if isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_IOERR:
+        both = f"{settings.sqlite_path or settings.data} and {folder}"
+        return CliError(f"{both}: {error}.", "Check both disks, and the room on them.")
+    lines = explain(error, settings)
+    return error if lines is None else CliError(lines[0], "\n".join(lines[1:]))
+
+
+def _reason(error: Exception) -> str:
+    cause = error.__cause__.__cause__ if error.__cause__ is not None else None
+    return (str(cause or error.__cause__).partition("\n")[0]).rstrip(".")
+
+
+def _store_remedy(settings: Settings) -> str:
+    return "Check --files-url (WORKHOOK_FILES_URL) and --data (WORKHOOK_DATA), and what this user may do there."
+
+
+def _warn(made: Manifest, where: str) -> None:
+    for number, what in ((len(made.files.missing), "are missing"), (len(made.files.damaged), "have another content")):
+        if number:
+            complain([f"{number:,} files that the database names {what} in {where}.", "The manifest has their names."])
+
+
+def _to_json(made: Manifest) -> dict[str, Any]:
+    return {
+        "schema": made.schema,
+        "version": made.workhook,
+        "created_at": made.created_at,
+        "rows": sum(made.database.rows.values()),
+        "database_bytes": made.database.bytes,
+        "files": made.files.count,
+        "files_bytes": made.files.bytes,
+        "missing": made.files.missing,
+        "damaged": made.files.damaged,
+        "key": made.key,
+    }
+
+
+def _counts(made: Manifest) -> str:
+    return f"{sum(made.database.rows.values()):,} rows and {made.files.count:,} files of {made.created_at}"
+
+
+def _sentences(folder: Path, made: Manifest) -> str:
+    if made.key:
+        key = (
+            f"The secret key is in {folder / vault.KEY_FILE}: move it elsewhere, since whoever has both can read\n"
+            "the secrets of webhooks."
+        )
+    else:
+        key = "The secret key is not in it: keep secret.key (or WORKHOOK_SECRET_KEY) elsewhere. A restore needs it."
+    return f"backed up {_counts(made)} to {folder}\n{key}"
+
+
+@command(None, "restore", settings=("data", "database_url", "files_url"))
+async def restore(
+    context: Context, *, folder: Annotated[str, Argument("DIR", "The folder that `workhook backup` made.")]
+) -> None:
+    """Restore a backup into an empty data folder or database.
+
+    All of the backup is checked first. With --database-url the database goes into PostgreSQL, wherever it came from.
+    With --files-url the files go into a bucket.
+
+    The data folder may hold secret.key and workhook.toml already. The key is checked. If the backup has a key and the
+    folder has none, the key is restored, too.
+    """
+    from workhook.storage.backups import read_manifest, verify
+
+    log.configure("error")
+    settings, path = context.settings, Path(folder)
+    with _in_words(settings, path):
+        made = read_manifest(path)
+        _require_empty(settings)
+        if settings.sqlite_path is None:
+            await _require_empty_postgresql(settings)
+        with show_progress() as progress:
+            files = await verify(path, made, progress)
+    key = _check_key(settings, path)
+    with _in_words(settings, settings.data), _half_restored(settings), show_progress() as progress:
+        rows = await _restore(settings, path, made, files, progress)
+        if key == "restored":
+            _restore_key(path, settings.data)
+    _warn(made, "the backup")
+    answer = {"restored": str(path), **_to_json(made), "rows": rows, "key": key}
+    sentence = f"restored {_counts(made)} from {path}"
+    if key == "missing":
+        sentence += f"\nNow put secret.key into {settings.data}: no server starts without it."
+    context.answer(answer, sentence)
+
+
+def _require_empty(settings: Settings) -> None:
+    data, sqlite_path, may_stay = settings.data, settings.sqlite_path, (vault.KEY_FILE, "workhook.toml")
+    there = sorted(each.name for each in data.iterdir() if each.name not in may_stay) if data.is_dir() else []
+    if there:
+        remedy = "Give --data or WORKHOOK_DATA another folder. It may hold secret.key and workhook.toml, and no more."
+        raise CliError(f"the data folder {data} is not empty: it holds {', '.join(there[:3])}.", remedy)
+    if sqlite_path is not None and sqlite_path.exists():
+        raise CliError(f"the database {sqlite_path} is there already.", "Give --database-url another file.")
+
+
+def _check_key(settings: Settings, folder: Path) -> str:
+    """Whether the key is `present`, is `restored` from the backup, or `missing`. Raises `CliError` for a wrong one."""
+    from workhook.storage.backups import DATABASE
+    from workhook.storage.snapshots import opened
+
+    with opened(folder / DATABASE) as connection:
+        row = connection.execute("SELECT sealed FROM key_check").fetchone()
+    own, theirs = settings.data / vault.KEY_FILE, folder / vault.KEY_FILE
+    where, state = ("WORKHOOK_SECRET_KEY", "present") if settings.secret_key else (str(own), "present")
+    if not settings.secret_key and not own.exists():
+        if not theirs.exists():
+            return "missing"
+        where, state = str(theirs), "restored"
+    try:
+        keys = vault.setting_keys(settings.secret_key) if settings.secret_key else vault.read_keys(Path(where))
+        vault.Vault(keys).open(bytes(row[0]) if row else None)
+    except vault.VaultError:
+        what = f"{where} is not the key that the backup was made with."
+        raise CliError(what, "Nothing was restored. Give the right key.") from None
+    return state
+
+
+async def _restore(settings: Settings, folder: Path, made: Manifest, files: Sequence[Any], progress: Progress) -> int:
+    """Returns how many rows there are."""
+    from workhook.storage.blob_copying import BlobCopy
+    from workhook.storage.blobs import FOLDER, FolderBlobs
+    from workhook.storage.snapshots import let_servers_in
+
+    settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if settings.sqlite_path is not None:
+        await _begin_sqlite(folder, settings.sqlite_path, progress)
+    source, target = FolderBlobs(folder / FOLDER), bootstrap.open_blobs(settings.data, settings.files_url)
+    try:
+        await BlobCopy(source, target, progress).copy(files)
+    finally:
+        source.close()
+        target.close()
+    if settings.sqlite_path is None:
+        return await _fill_postgresql(settings, folder, progress)
+    let_servers_in(settings.sqlite_path, made.schema)
+    return sum(made.database.rows.values())
+
+
+async def _begin_sqlite(folder: Path, target: Path, progress: Progress) -> None:
+    """The file gets its name when every server refuses it: until the files are there, too, it is not whole."""
+    from workhook.storage.backups import restore_database
+    from workhook.storage.snapshots import refuse_servers
+
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = target.with_name(f"{target.name}.restoring")
+    draft.unlink(missing_ok=True)
+    await restore_database(folder, draft, progress)
+    refuse_servers(draft)
+    draft.rename(target)
+
+
+async def _require_empty_postgresql(settings: Settings) -> None:
+    from workhook import asgi
+    from workhook.storage.copying import CopyTarget
+    from workhook.storage.metadata import metadata
+
+    assert asgi, "it knows every table"
+    target = await CopyTarget.open(settings.migration_url or "", metadata.sorted_tables)
+    try:
+        if await target.unfinished() is not None:
+            what = "the database holds a copy or a restore that was interrupted."
+            raise CliError(what, "Drop it, make it anew, and run the command again.")
+    finally:
+        await target.close()
+
+
+async def _fill_postgresql(settings: Settings, folder: Path, progress: Progress) -> int:
+    """The copy marks its source, and migrates it first: so it is made from a copy of the backup's file."""
+    from workhook.storage.backups import restore_database
+    from workhook.storage.copying import copy
+    from workhook.storage.metadata import metadata
+    from workhook.storage.migrate import migrate_sqlite
+
+    between = settings.data / "restoring"
+    between.mkdir(mode=0o700)
+    try:
+        await restore_database(folder, between / "workhook.db", progress)
+        migrate_sqlite(between / "workhook.db")
+        done = await copy(between / "workhook.db", settings.migration_url or "", metadata.sorted_tables, progress)
+    finally:
+        shutil.rmtree(between)
+    return sum(each.rows for each in done.tables.values())
+
+
+def _restore_key(folder: Path, data: Path) -> None:
+    descriptor = os.open(data / vault.KEY_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write((folder / vault.KEY_FILE).read_bytes())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def _half_restored(settings: Settings) -> Iterator[None]:
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            what = f"What is in {settings.data} is not whole: delete it, but keep its secret.key."
+            complain(["interrupted.", what])
+        raise

@@ -1,0 +1,187 @@
+"""`workhook listen`."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import signal
+import time
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+from urllib.parse import urlsplit
+
+import click
+
+from workhook.cli import following, queries
+from workhook.cli.common import Context, base_address, cell, command, find_repository
+from workhook.cli.error_messages import CliError, Misuse
+from workhook.cli.options import Option, row_id
+from workhook.core import json as core_json
+from workhook.core.own_address import RECEIVE_PATH, new_receiver_key
+from workhook.core.terminal import visible_json
+from workhook.delivery import sign
+from workhook.hooks import actions, bodies, deliveries, history, receivers, records
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
+
+    from workhook.http.calls import Services
+    from workhook.storage import Transaction
+
+TIMEOUT_S = 10.0
+_FORM = "application/x-www-form-urlencoded"
+
+
+@command(None, "listen")
+async def listen(
+    context: Context,
+    *,
+    forward: Annotated[str, Option("URL", "Address that gets each delivery, such as http://localhost:3000/webhook.")],
+    repository: Annotated[str | None, Option("OWNER/NAME", "Make a webhook here, for as long as this runs.")] = None,
+    hook: Annotated[int | None, Option("ID", "Forward what this webhook sends, instead.", parse=row_id)] = None,
+    events: Annotated[str | None, Option("NAMES", "Only these events, with commas between. Default: all.")] = None,
+    secret_file: Annotated[
+        str | None, Option("FILE", "Its first line is the webhook's secret. Default: a new one, which is shown.")
+    ] = None,
+) -> None:
+    """Forward deliveries to an address that the server cannot reach, such as one on your machine, until Ctrl-C.
+
+    Each is forwarded once the server has tried to send it: with the headers, the body and the signature of that
+    attempt. A server or worker has to run. The webhook that this makes sends to a receiver inside the server, and is
+    deleted in the end.
+    """
+    _require_url(forward)
+    names = [each.strip() for each in (events or "*").split(",") if each.strip()]
+    if (repository is None) == (hook is None):
+        raise Misuse("which deliveries?", "Name one of --repository and --hook.")
+    if hook is not None and secret_file is not None:
+        raise Misuse("--hook and --secret-file exclude each other.", "The webhook has its secret.")
+    task = asyncio.current_task()
+    assert task is not None, "a command runs in one"
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    with following.until_interrupted():
+        async with context.services() as services:
+            if hook is not None:
+                await _mirror(context, services, hook, names, forward)
+            else:
+                secret = _read_secret(secret_file) or secrets.token_urlsafe(24)
+                async with _own_hook(context, services, repository or "", names, secret) as made:
+                    _say(context, {"listening": {"hook_id": made, "secret": secret}}, _begun(made, forward, secret))
+                    follower = following.Follower(services.database, _only(made), history.Filters())
+                    await _forward_all(context, services, follower, ["*"], forward)
+
+
+def _require_url(forward: str) -> None:
+    try:
+        parts = urlsplit(forward)
+        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        good = False
+    if not good:
+        raise Misuse("--forward is no address.", "Give one such as http://localhost:3000/webhook.")
+
+
+def _read_secret(path: str | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CliError(f"{path} cannot be read.", "Give --secret-file the path of a text file.") from error
+    if not lines or not lines[0].strip():
+        raise CliError(f"{path} has no secret in its first line.", "Write one there, or leave out --secret-file.")
+    return lines[0].strip()
+
+
+def _begun(hook_id: int, forward: str, secret: str) -> str:
+    return f"webhook {hook_id} forwards to {forward}; its secret is {secret}"
+
+
+def _only(hook_id: int) -> following.HookIds:
+    async def ids(_: object) -> list[int]:
+        return [hook_id]
+
+    return ids
+
+
+async def _mirror(context: Context, services: Services, hook_id: int, names: Sequence[str], forward: str) -> None:
+    if await queries.find_hook(services.database, hook_id) is None:
+        raise CliError(f"there is no webhook {hook_id}.", "`workhook deliveries list --repository` shows hook ids.")
+    follower = following.Follower(services.database, _only(hook_id), history.Filters())
+    await follower.begin(1)  # what was before is not forwarded
+    _say(context, {"listening": {"hook_id": hook_id}}, f"what webhook {hook_id} sends goes to {forward}, too")
+    await _forward_all(context, services, follower, names, forward)
+
+
+@asynccontextmanager
+async def _own_hook(
+    context: Context, services: Services, repository: str, names: Sequence[str], secret: str
+) -> AsyncIterator[int]:
+    """The id of a webhook that is deleted in the end."""
+    found = await find_repository(services.database, repository)
+    owner, key, base = records.HookOwner(found.owner, found), new_receiver_key(), base_address(context.settings)
+    config = {"url": f"{base}{RECEIVE_PATH}{key}", "content_type": "json", "secret": secret, "retries": "0"}
+    body = {"name": "web", "config": config, "events": list(names), "active": True}
+    change = bodies.parse_hook(body, "repository", lambda _: None, creating=True)
+
+    async def create(tx: Transaction) -> records.Hook:
+        write = actions.HookWrite(tx, None, owner, services.vault, services.settings.hooks_per_event, base)
+        return await receivers.create_receiver(write, change, key)
+
+    hook = await services.database.in_transaction(create)
+    try:
+        yield hook.id
+    finally:
+        await services.database.in_transaction(lambda tx: actions.delete_hook(tx, None, owner, hook.id))
+
+
+async def _forward_all(
+    context: Context, services: Services, follower: following.Follower, names: Sequence[str], forward: str
+) -> None:
+    import aiohttp
+
+    timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
+    async with aiohttp.ClientSession(timeout=timeout, auto_decompress=False) as session:
+        while True:
+            for row in await following.poll_patiently(follower):
+                if "*" in names or row["event"] in names:
+                    await _forward(context, services, session, row, forward)
+
+
+async def _forward(
+    context: Context, services: Services, session: ClientSession, row: Mapping[str, object], forward: str
+) -> None:
+    """Send one delivery, and print what became of it."""
+    found = await deliveries.find_delivery(services.database, int(str(row["hook_id"])), int(str(row["id"])))
+    body = core_json.encode(found.request.payload)
+    headers = {name: value for name, value in found.request.headers.items() if value != sign.REDACTED}
+    if any(name.lower() == "content-type" and value == _FORM for name, value in headers.items()):
+        body = sign.form_encode(body)
+    status_code, error, start = await _send(session, forward, headers, body)
+    duration = round(time.monotonic() - start, 3)
+    name = cell(row["event"]) + (f".{cell(row['action'])}" if row["action"] else "")
+    sentence = f"{row['delivered_at']}  {cell(row['id']):<8}  {name:<28}  {error or status_code}  {duration:.2f}s"
+    forwarded = {"status_code": status_code, "error": error, "duration": duration}
+    _say(context, {"delivery": row, "forwarded": forwarded}, sentence)
+
+
+async def _send(
+    session: ClientSession, forward: str, headers: Mapping[str, str], body: bytes
+) -> tuple[int | None, str | None, float]:
+    """The status that was answered or what went wrong, and when it began."""
+    import aiohttp
+
+    start = time.monotonic()
+    try:
+        async with session.post(forward, headers=headers, data=body, allow_redirects=False) as answer:
+            return answer.status, None, start
+    except TimeoutError:
+        return None, "timed out", start
+    except (aiohttp.ClientError, OSError) as error:
+        return None, str(error) or type(error).__name__, start
+
+
+def _say(context: Context, data: object, sentence: str) -> None:
+    click.echo(visible_json(core_json.encode_text(data)) if context.as_json else sentence)

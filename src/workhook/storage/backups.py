@@ -1,0 +1,275 @@
+"""A backup of a studio: a folder with the database, the files that it names, and a manifest.
+
+manifest.json   what the backup is; written last, so that a backup without it is not whole
+SHA256SUMS      the SHA-256 of the database and of each file, as `sha256sum --check` reads it
+workhook.db     the database as it was at one moment, also of PostgreSQL
+files/          the content of each file, as in a data folder
+secret.key      only if it was asked for
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from workhook.core.clock import now_ms, to_millis_text
+from workhook.core.vault import KEY_FILE
+from workhook.storage.blob_copying import BlobCopy
+from workhook.storage.blobs import FOLDER, NAME, Blobs, FolderBlobs
+from workhook.storage.migrate import HEAD, known_revisions
+from workhook.storage.snapshots import DatabaseSource, StoredFile, copy_file, count_rows, files_of, make_private
+
+FORMAT = 1
+MANIFEST, SUMS, DATABASE = "manifest.json", "SHA256SUMS", "workhook.db"
+CHECKED = "files of the backup checked"
+_HASH_BYTES = 1 << 20
+
+T = TypeVar("T")
+
+Progress = Callable[[str, int, int], None]
+
+
+class BackupRefused(Exception):
+    """What is wrong, and what to do about it."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.message, self.remedy = message, remedy
+
+
+class CopiedDatabase(msgspec.Struct, frozen=True):
+    """`copied_from`: `sqlite` or `postgresql`; `rows`: by table."""
+
+    copied_from: str
+    bytes: int
+    sha256: str
+    rows: dict[str, int]
+
+
+class CopiedFiles(msgspec.Struct, frozen=True):
+    """`missing`: blobs that the database names and the store had not; `damaged`: those with another content than the
+    database says."""
+
+    count: int
+    bytes: int
+    missing: list[str]
+    damaged: list[str]
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """`workhook`: the version that made it; `created_at`: when the copy of the database began; `sums_sha256`: of the
+    file SHA256SUMS."""
+
+    format: int
+    workhook: str
+    schema: str
+    created_at: str
+    database: CopiedDatabase
+    files: CopiedFiles
+    key: bool
+    sums_sha256: str
+
+
+async def make_backup(
+    folder: Path,
+    source: DatabaseSource,
+    blobs: Blobs,
+    tables: Sequence[Any],
+    version: str,
+    read_keys: Callable[[], Sequence[bytes]] | None,
+    progress: Progress,
+) -> Manifest:
+    """Write a backup into `folder`, which has to be empty or not there. `read_keys`: the keys to put into it.
+
+    Files are copied first, then the database, then the files that came meanwhile. So what the database names is there,
+    even if it was deleted for good right after, and the database is from the end of the backup.
+
+    Raises `BackupRefused`, `snapshots.OtherSchema`, `snapshots.SnapshotDiffers`, `blob_copying.ReadFailed`,
+    `blob_copying.WriteFailed`, `OSError`, and what the drivers raise.
+    """
+    _make_folder(folder)
+    keys = list(read_keys()) if read_keys is not None else []
+    store = FolderBlobs(folder / FOLDER)
+    try:
+        copy = BlobCopy(blobs, store, progress)
+        await copy.copy(await source.files())
+        created_at = now_ms()
+        await source.take(folder / DATABASE, progress)
+        named = {each.blob: each for each in await asyncio.to_thread(files_of, folder / DATABASE)}
+        await copy.keep_only(named.keys())
+        await copy.copy([each for name, each in named.items() if name not in copy.sums])
+    finally:
+        store.close()
+    if store.drafts.is_dir():
+        store.drafts.rmdir()
+    if read_keys is not None:
+        # A rotation meanwhile may have dropped the older key, and what the copy holds is sealed with either.
+        newest = list(read_keys())
+        _write(folder / KEY_FILE, b"".join(key + b"\n" for key in dict.fromkeys([*newest, *keys])))
+    return await _finish(folder, source.kind, copy, tables, version, created_at, read_keys is not None)
+
+
+async def _finish(
+    folder: Path, kind: str, copy: BlobCopy, tables: Sequence[Any], version: str, created_at: int, with_key: bool
+) -> Manifest:
+    path = folder / DATABASE
+    sha256 = await _in_thread(lambda stop: _hash(path, stop))
+    lines = [f"{sha256}  {DATABASE}\n", *(f"{copy.sums[name]}  {_path(name)}\n" for name in sorted(copy.sums))]
+    sums = "".join(lines).encode()
+    _write(folder / SUMS, sums)
+    manifest = Manifest(
+        format=FORMAT,
+        workhook=version,
+        schema=HEAD,
+        created_at=to_millis_text(created_at),
+        database=CopiedDatabase(kind, path.stat().st_size, sha256, await asyncio.to_thread(count_rows, path, tables)),
+        files=CopiedFiles(len(copy.sums), copy.size, sorted(copy.missing), sorted(copy.damaged)),
+        key=with_key,
+        sums_sha256=hashlib.sha256(sums).hexdigest(),
+    )
+    text = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
+    _write(folder / MANIFEST, text + b"\n")
+    return manifest
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Raises `BackupRefused` for a backup that is not whole, or that a newer version made."""
+    try:
+        data = (folder / MANIFEST).read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        if not folder.is_dir():
+            raise BackupRefused(f"there is no folder {folder}.", "Give the folder of a backup.") from None
+        what = f"{folder} holds no whole backup: it has no {MANIFEST}, which is written last."
+        raise BackupRefused(what, "Give another backup. This one was interrupted, or it is none.") from None
+    try:
+        form = msgspec.json.decode(data, type=dict[str, Any]).get("format")
+        if isinstance(form, int) and form > FORMAT:
+            raise BackupRefused(
+                f"a newer version of Workhook made the backup in {folder}.", "Restore it with that one."
+            )
+        manifest = msgspec.json.decode(data, type=Manifest)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise BackupRefused(f"{folder / MANIFEST} is damaged: {error}.", "Give another backup.") from None
+    if manifest.schema not in known_revisions():
+        raise BackupRefused(
+            f"the backup has schema {manifest.schema}, which this version of Workhook ({HEAD}) does not know.",
+            f"Install Workhook {manifest.workhook}, which made it, or a newer version.",
+        )
+    return manifest
+
+
+async def verify(folder: Path, manifest: Manifest, progress: Progress) -> list[StoredFile]:
+    """Compare every file of the backup with its SHA-256. Returns the files that the database names and that are there.
+
+    Raises `BackupRefused`.
+    """
+    return await _in_thread(lambda stop: _verify(folder, manifest, progress, stop))
+
+
+def _verify(folder: Path, manifest: Manifest, progress: Progress, stop: threading.Event) -> list[StoredFile]:
+    sums = _read_sums(folder, manifest)
+    found = list[StoredFile]()
+    for done, (name, sha256) in enumerate(sums.items(), 1):
+        path = folder / (DATABASE if name == DATABASE else _path(name))
+        try:
+            actual, size = _hash(path, stop), path.stat().st_size
+        except FileNotFoundError:
+            raise _damaged(f"{path} is missing") from None
+        if actual != sha256:
+            raise _damaged(f"{path} is not as it was written")
+        if name != DATABASE:
+            found.append(StoredFile(name, size, sha256))
+        progress(CHECKED, done, len(sums))
+    return found
+
+
+def _read_sums(folder: Path, manifest: Manifest) -> dict[str, str]:
+    """The SHA-256 of the database and of each blob, by name."""
+    path = folder / SUMS
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise _damaged(f"{path} is missing") from None
+    if hashlib.sha256(data).hexdigest() != manifest.sums_sha256:
+        raise _damaged(f"{path} is not as it was written")
+    sums = {name.rpartition("/")[2]: sha256 for sha256, name in _lines(data)}
+    wrong = [name for name in sums if name != DATABASE and not NAME.fullmatch(name)]
+    if wrong or sums.get(DATABASE) != manifest.database.sha256 or len(sums) != manifest.files.count + 1:
+        raise _damaged(f"{path} does not belong to {MANIFEST}")
+    return sums
+
+
+def _lines(data: bytes) -> Iterator[tuple[str, str]]:
+    for line in data.decode().splitlines():
+        sha256, _, name = line.partition("  ")
+        yield sha256, name
+
+
+def _damaged(what: str) -> BackupRefused:
+    return BackupRefused(f"the backup is damaged: {what}.", "Nothing was restored. Give another backup.")
+
+
+async def restore_database(folder: Path, target: Path, progress: Progress) -> None:
+    """Copy the database of a backup to `target`, which is not there yet."""
+    make_private(target)
+    await copy_file(folder / DATABASE, target, progress)
+
+
+def _path(blob: str) -> str:
+    """Where `FolderBlobs` keeps it, from the folder of the backup."""
+    return f"{FOLDER}/{blob[-2:]}/{blob}"
+
+
+def _make_folder(folder: Path) -> None:
+    """Raises `BackupRefused` for one that is not empty."""
+    try:
+        folder.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        if not folder.is_dir():
+            raise BackupRefused(f"{folder} is no folder.", "Give a folder that is empty or not there yet.") from None
+        if any(folder.iterdir()):
+            remedy = "Give a folder that is empty or not there yet. A backup that was interrupted can be deleted."
+            raise BackupRefused(f"{folder} is not empty.", remedy) from None
+        folder.chmod(0o700)
+
+
+def _write(path: Path, data: bytes) -> None:
+    """A file that its owner alone may read: all of it or nothing, durably."""
+    draft = path.with_name(f".{path.name}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.rename(path)
+    above = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(above)
+    finally:
+        os.close(above)
+
+
+async def _in_thread(job: Callable[[threading.Event], T]) -> T:
+    """The job looks at the event, which is set when nobody waits for the job any more."""
+    stop = threading.Event()
+    try:
+        return await asyncio.to_thread(job, stop)
+    finally:
+        stop.set()
+
+
+def _hash(path: Path, stop: threading.Event) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while data := file.read(_HASH_BYTES):
+            if stop.is_set():
+                raise InterruptedError
+            digest.update(data)
+    return digest.hexdigest()

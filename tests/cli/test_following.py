@@ -1,0 +1,186 @@
+"""`workhook deliveries list --follow`: each delivery is printed once, as it comes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.cli.cli_kit import Cli
+from tests.harness import forge
+from tests.harness.databases import Databases
+from tests.harness.receiver import Receiver
+from tests.harness.server import Server
+from tests.harness.waiting import until
+
+
+class Followed:
+    """The command while it runs. `lines`: what it has printed."""
+
+    def __init__(self, cli: Cli, *words: str) -> None:
+        self.process, self._output = forge.start(("deliveries", "list", "--follow", *words), cli.environment)
+        self.lines: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        with self._output:
+            self.lines.extend(iter(self._output.readline, ""))
+
+    def wait_for(self, number: int) -> list[str]:
+        """The first lines, once there are so many."""
+        until(lambda: len(self.lines) >= number)
+        return self.lines[:number]
+
+    def rows(self, number: int) -> list[Any]:
+        return [json.loads(each) for each in self.wait_for(number)]
+
+    def interrupt(self) -> int:
+        self.process.send_signal(signal.SIGINT)
+        status = self.process.wait(60)
+        self._reader.join(60)
+        return status
+
+
+class Site:
+    """A server with a repository that has a webhook."""
+
+    def __init__(self, server: Server, cli: Cli, receiver: Receiver) -> None:
+        self.cli, self.receiver = cli, receiver
+        self.client = server.client(cli.setup("--project", "Website")["token"])
+        self.hook = self.add_hook("one")
+
+    def add_hook(self, path: str) -> int:
+        """A webhook; its ping was delivered."""
+        hook = {"config": {"url": f"{self.receiver.url}/{path}"}, "events": ["push", "deployment_status"]}
+        made = self.client.post("/repos/acme/website/hooks", json=hook).raise_for_status().json()
+        until(lambda: self.client.get(f"/repos/acme/website/hooks/{made['id']}/deliveries").json())
+        return int(made["id"])
+
+    def publish(self, event: str = "push", **more: str) -> None:
+        body = {"event": event, "payload": {}, **more}
+        self.client.post("/repos/acme/website/events", json=body).raise_for_status()
+
+
+@contextmanager
+def followed(site: Site, *words: str) -> Iterator[Followed]:
+    command = Followed(site.cli, *words)
+    try:
+        yield command
+    finally:
+        if command.process.poll() is None:
+            command.process.kill()
+            command.process.wait(30)
+
+
+@pytest.fixture
+def site(backend: Databases, receiver: Receiver, tmp_path: Path) -> Iterator[Site]:
+    settings = backend.new(tmp_path / "data")
+    server = Server(tmp_path / "data", settings).start()
+    made = Site(server, Cli(tmp_path / "data", settings), receiver)
+    yield made
+    made.client.close()
+    server.close()
+    backend.drop(settings)
+
+
+def test_what_was_is_shown_first_and_what_comes_follows(site: Site) -> None:
+    with followed(site, "--repository", "acme/website", "--json") as command:
+        [ping] = command.rows(1)
+        assert (ping["event"], ping["hook_id"], ping["status_code"]) == ("ping", site.hook, 200)
+        site.publish("deployment_status", action="created")
+        _, second = command.rows(2)
+        assert (second["event"], second["action"]) == ("deployment_status", "created")
+        listed = site.cli.json("deliveries", "list", "--hook", str(site.hook))
+        assert listed == [second, ping]
+        another = site.add_hook("another")  # which nobody had when the command began
+        site.publish()
+        rows = command.rows(5)
+        assert [(each["event"], each["hook_id"]) for each in rows[2:3]] == [("ping", another)]
+        assert sorted((each["event"], each["hook_id"]) for each in rows[3:]) == [("push", site.hook), ("push", another)]
+        assert command.interrupt() == 0
+    assert len(command.lines) == 5
+
+
+def test_people_get_a_line_for_each(site: Site) -> None:
+    site.publish("deployment_status", action="created")
+    until(lambda: len(site.receiver.requests) == 2)
+    with followed(site, "--hook", str(site.hook), "--event", "deployment_status") as command:
+        [line] = command.wait_for(1)
+        assert f" {site.hook} " in line
+        assert " deployment_status.created " in line
+        assert line.endswith("OK\n")
+        [delivery] = site.cli.json("deliveries", "list", "--hook", str(site.hook), "--event", "deployment_status")
+        site.publish()  # which is not asked for
+        site.cli.json("deliveries", "redeliver", str(delivery["id"]))
+        assert command.wait_for(2)[1].endswith("OK (again)\n")
+        assert command.interrupt() == 0
+        assert "Traceback" not in "".join(command.lines)
+    assert len(command.lines) == 2
+
+
+def test_only_so_many_come_first(site: Site) -> None:
+    for number in range(3):
+        site.publish(id=f"build-{number}")
+    until(lambda: len(site.cli.json("deliveries", "list", "--hook", str(site.hook))) == 4)
+    newest = site.cli.json("deliveries", "list", "--hook", str(site.hook), "--limit", "2")
+    with followed(site, "--hook", str(site.hook), "--limit", "2", "--json") as command:
+        assert [each["id"] for each in command.rows(2)] == [each["id"] for each in reversed(newest)]
+        site.publish()
+        assert command.rows(3)[2]["id"] > newest[0]["id"]
+
+
+def test_it_ends_when_its_reader_has_gone(site: Site) -> None:
+    """As `| head -1` ends: with the next line, and without a word."""
+    words = [sys.executable, "-m", "workhook", "deliveries", "list", "--follow", "--hook", str(site.hook)]
+    process = subprocess.Popen(words, env=site.cli.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with process, process.stdout, process.stderr:
+        process.stdout.readline()
+        process.stdout.close()
+        site.publish()
+        assert process.wait(60) == 0
+        assert process.stderr.read() == b""
+
+
+@pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
+def test_what_is_committed_after_a_later_one_is_not_missed(site: Site) -> None:
+    """Another process took its number first, and commits last."""
+    with followed(site, "--hook", str(site.hook), "--json") as command, asyncio.Runner() as runner:
+        [ping] = command.rows(1)
+        other = runner.run(asyncpg.connect(site.cli.environment["WORKHOOK_DATABASE_URL"]))
+        columns = runner.run(
+            other.fetchval(
+                "SELECT string_agg(quote_ident(attname), ', ') FROM pg_attribute"
+                " WHERE attrelid = 'deliveries'::regclass AND attnum > 0 AND NOT attisdropped AND attname <> 'id'"
+            )
+        )
+        runner.run(other.execute("BEGIN"))
+        late = runner.run(
+            other.fetchval(
+                f"INSERT INTO deliveries ({columns}) SELECT {columns} FROM deliveries WHERE id = $1 RETURNING id",
+                ping["id"],
+            )
+        )
+        site.publish()
+        assert command.rows(2)[1]["id"] > late
+        runner.run(other.execute("COMMIT"))
+        assert command.rows(3)[2]["id"] == late
+        runner.run(other.close())
+
+
+def test_following_has_no_end_to_ask_for(tmp_path: Path) -> None:
+    cli = Cli(tmp_path / "data", {})
+    said = cli.refused("deliveries", "list", "--follow", "--hook", "1", "--until", "2026-11-20T09:00:00Z", status=2)
+    assert "--follow and --until exclude each other" in said

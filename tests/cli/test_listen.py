@@ -1,0 +1,174 @@
+"""`workhook listen`: what a webhook sends is forwarded, as it was sent, to an address that the server does not know."""
+
+from __future__ import annotations
+
+import hmac
+import json
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.cli.cli_kit import Cli
+from tests.harness import forge
+from tests.harness.databases import Databases
+from tests.harness.receiver import Received, Receiver, Reply
+from tests.harness.server import Server
+from tests.harness.waiting import until
+
+ACME = "/repos/acme/website"
+
+
+class Listening:
+    """The command while it runs."""
+
+    def __init__(self, cli: Cli, *words: str) -> None:
+        self.process, self._output = forge.start(("listen", "--json", *words), cli.environment)
+        self._lines: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        with self._output:
+            self._lines.extend(iter(self._output.readline, ""))
+
+    def rows(self, number: int) -> list[Any]:
+        """The first lines, once there are so many."""
+        until(lambda: len(self._lines) >= number)
+        return [json.loads(each) for each in self._lines[:number]]
+
+    def end(self, number: signal.Signals = signal.SIGINT) -> int:
+        self.process.send_signal(number)
+        status = self.process.wait(60)
+        self._reader.join(60)
+        assert "Traceback" not in "".join(self._lines)
+        return status
+
+
+class Site:
+    """A server with a repository. Its deliveries reach no private network but the receiver inside it."""
+
+    def __init__(self, data: Path, settings: dict[str, str]) -> None:
+        self.cli = Cli(data, settings)
+        token = self.cli.setup("--project", "Website")["token"]
+        self.server = Server(data, {**settings, "delivery_allow_networks": ""}).start()
+        self.client: httpx.Client = self.server.client(token)
+
+    def hooks(self) -> list[Any]:
+        found: list[Any] = self.client.get(f"{ACME}/hooks").raise_for_status().json()
+        return found
+
+    def publish(self, event: str, payload: dict[str, Any]) -> None:
+        self.client.post(f"{ACME}/events", json={"event": event, "payload": payload}).raise_for_status()
+
+    @contextmanager
+    def listening(self, *words: str) -> Iterator[Listening]:
+        command = Listening(self.cli, *words)
+        try:
+            yield command
+        finally:
+            if command.process.poll() is None:
+                command.process.kill()
+                command.process.wait(30)
+
+
+@pytest.fixture
+def site(backend: Databases, tmp_path: Path) -> Iterator[Site]:
+    settings = backend.new(tmp_path / "data")
+    made = Site(tmp_path / "data", settings)
+    yield made
+    made.client.close()
+    made.server.close()
+    backend.drop(settings)
+
+
+def is_signed(request: Received, secret: str) -> bool:
+    expected = hmac.new(secret.encode(), request.body, "sha256").hexdigest()
+    return request.headers["x-hub-signature-256"] == f"sha256={expected}"
+
+
+PAYLOAD = {"ref": "refs/heads/Größe", "numbers": [1, 1.5, 1e300, -0.0], "text": 'a\u2028b </script> \\ " 👩‍🎨'}
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_webhook_of_its_own_as_long_as_it_runs(site: Site, receiver: Receiver, number: signal.Signals) -> None:
+    with site.listening(
+        "--repository", "acme/website", "--forward", f"{receiver.url}/webhook", "--events", "push, task"
+    ) as command:
+        [begun] = command.rows(1)
+        [hook] = site.hooks()
+        assert hook["id"] == begun["listening"]["hook_id"]
+        assert hook["events"] == ["push", "task"]
+        site.publish("issues", {})  # which is not asked for
+        site.publish("push", PAYLOAD)
+        ping, push = receiver.wait_for(2)
+        assert (ping.event, push.event, push.path) == ("ping", "push", "/hook/webhook")
+        assert push.payload()["numbers"] == PAYLOAD["numbers"]
+        assert push.payload()["text"] == PAYLOAD["text"]
+        assert all(is_signed(each, begun["listening"]["secret"]) for each in (ping, push))
+        _, first, second = command.rows(3)
+        assert (first["delivery"]["event"], first["forwarded"]["status_code"]) == ("ping", 200)
+        assert second["delivery"]["guid"] == push.guid
+        assert second["delivery"]["status_code"] < 300, "the receiver inside the server took it"
+        assert command.end(number) == 0
+    assert site.hooks() == []
+
+
+def test_what_another_webhook_sends(site: Site, receiver: Receiver) -> None:
+    """It is forwarded although the webhook's own receiver cannot be reached."""
+    config = {"url": "https://unreachable.invalid/", "content_type": "form", "secret": "of the hook", "retries": "0"}
+    made = site.client.post(f"{ACME}/hooks", json={"config": config, "events": ["*"]}).raise_for_status().json()
+    deliveries = f"{ACME}/hooks/{made['id']}/deliveries"
+    until(lambda: site.client.get(deliveries).json())
+    with site.listening("--hook", str(made["id"]), "--forward", receiver.url, "--events", "push") as command:
+        assert command.rows(1) == [{"listening": {"hook_id": made["id"]}}]
+        site.publish("issues", {})
+        site.publish("push", PAYLOAD)
+        [push] = receiver.wait_for(1)
+        assert push.headers["content-type"] == "application/x-www-form-urlencoded"
+        assert push.payload()["text"] == PAYLOAD["text"]
+        assert is_signed(push, "of the hook")
+        assert command.rows(2)[1]["delivery"]["status_code"] >= 500
+        assert command.end() == 0
+    assert len(receiver.requests) == 1
+    assert [each["id"] for each in site.hooks()] == [made["id"]]
+
+
+def test_an_address_that_does_not_answer_is_named_and_it_goes_on(
+    site: Site, receiver: Receiver, tmp_path: Path
+) -> None:
+    (tmp_path / "secret").write_text("my own\n")
+    answers = iter([Reply(500), Reply(202)])
+    receiver.reply = lambda _: next(answers)
+    words = ("--repository", "acme/website", "--secret-file", str(tmp_path / "secret"))
+    with site.listening(*words, "--forward", receiver.url) as command:
+        assert command.rows(1)[0]["listening"]["secret"] == "my own"
+        assert command.rows(2)[1]["forwarded"]["status_code"] == 500
+        site.publish("push", {})
+        assert command.rows(3)[2]["forwarded"]["status_code"] == 202
+        assert is_signed(receiver.requests[0], "my own")
+        assert command.end() == 0
+    with site.listening(*words, "--forward", "http://127.0.0.1:1/") as command:
+        [_, ping] = command.rows(2)
+        assert ping["forwarded"]["status_code"] is None
+        assert "127.0.0.1:1" in ping["forwarded"]["error"]
+        assert command.end() == 0
+
+
+def test_what_it_needs(tmp_path: Path) -> None:
+    cli = Cli(tmp_path / "data", {})
+    cli.setup("--project", "Website")
+    to = ("--forward", "http://localhost:3000/")
+    assert "--forward is no address" in cli.refused("listen", "--forward", "localhost:3000", "--hook", "1", status=2)
+    assert "Name one of --repository and --hook" in cli.refused("listen", *to, status=2)
+    assert "there is no webhook 4711" in cli.refused("listen", *to, "--hook", "4711")
+    assert "there is no repository acme/none" in cli.refused("listen", *to, "--repository", "acme/none")
+    wanted = ("--repository", "acme/website", "--events", "push,pusch")
+    assert "pusch is not a valid event name" in cli.refused("listen", *to, *wanted)
+    said = cli.refused("listen", *to, "--repository", "acme/website", "--secret-file", str(tmp_path / "none"))
+    assert "cannot be read" in said
