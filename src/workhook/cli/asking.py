@@ -23,7 +23,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 from workhook.asgi import described
 from workhook.cli.error_messages import CliError
-from workhook.cli.filling import rows
+from workhook.cli.filling import books, rows
 from workhook.cli.filling.plan import ORGANIZATIONS, OWNER, SELDOM, RowCounts
 from workhook.core.clock import DAY_MS, HOUR_MS, to_millis_text
 from workhook.http.operations import WEBHOOK_API, WORK_API, Operation, Query
@@ -90,6 +90,7 @@ class Samples:
             "task_id": [counts.task_id(1)], "folder": [counts.text_id("fld", 1)], "organization": [ORGANIZATIONS[0]],
             "timezone": ["Europe/Berlin"], "phrase": self._phrases(late),
         }  # fmt: skip
+        self._invoice_id = counts.text_id("inv", books.BOOKED)
         self._ids = {
             "projects": project_id, "columns": counts.text_id("col", 0), "tasks": counts.task_id(1),
             "files": counts.text_id("fil", 1),
@@ -118,7 +119,7 @@ class Samples:
         fixed = {
             "org": ORGANIZATIONS[0], "login": ORGANIZATIONS[0], "owner": ORGANIZATIONS[0], "repo": "project0",
             "username": OWNER, "hook_id": str(self._organization_hook if of_organization else self._first_hook),
-            "file_id": self._ids["files"],
+            "file_id": self._ids["files"], "invoice_id": self._invoice_id,
         }  # fmt: skip
         things = operation.path.split("/")[1]
         known = {**fixed, **({"id": self._ids[things]} if things in self._ids else {})}

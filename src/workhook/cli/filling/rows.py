@@ -147,12 +147,12 @@ insert_timesheets = sql.rows(
 
 # --- files, invoices, credits, checkouts -----------------------------------------------------------------------------
 
-STATUSES = ("draft", "sent", "paid", "void")
+STATUSES = ("draft", "sent", "partially_paid", "paid", "credited", "void")
 FOLDERS = 20
-_some_at = sql.spread(N, "some")
-_some_times: dict[str, sa.ColumnElement[int]] = {"created_at": _some_at, "updated_at": _some_at}
-_first_repository: dict[str, sa.ColumnElement[int]] = {"repository_id": sql.repository_at(whole(0))}
-_number_text = sa.cast(N, sa.Text)
+SOME_AT = sql.spread(N, "some")
+_some_times: dict[str, sa.ColumnElement[int]] = {"created_at": SOME_AT, "updated_at": SOME_AT}
+FIRST_REPOSITORY: dict[str, sa.ColumnElement[int]] = {"repository_id": sql.repository_at(whole(0))}
+NUMBER_TEXT = sa.cast(N, sa.Text)
 
 
 def _file_id(number: Whole) -> Text:
@@ -162,20 +162,20 @@ def _file_id(number: Whole) -> Text:
 insert_files = sql.rows(
     files,
     {
-        **_first_repository,
+        **FIRST_REPOSITORY,
         "id": _file_id(N),
         "folder_id": sa.case(
             (N % whole(3) == whole(0), sa.null()), else_=sql.id_text("fld", big("start"), N % whole(FOLDERS))
         ),
-        "title": sql.joined(sql.text("Drawing of the board "), _number_text),
-        "name": sql.joined(sql.text("drawing"), _number_text, sql.text(".txt")),
+        "title": sql.joined(sql.text("Drawing of the board "), NUMBER_TEXT),
+        "name": sql.joined(sql.text("drawing"), NUMBER_TEXT, sql.text(".txt")),
         "user_id": sql.person(N),
         "private": N % whole(20) == whole(0),
         "size": whole(1),
         "content_type": sql.text("text/plain"),
         "sha256": sql.text("0" * 64),
-        "blob": sql.joined(sql.text("filled/"), _number_text),
-        "deleted_at": sa.case((N % whole(25) == whole(0), _some_at), else_=sa.null()),
+        "blob": sql.joined(sql.text("filled/"), NUMBER_TEXT),
+        "deleted_at": sa.case((N % whole(25) == whole(0), SOME_AT), else_=sa.null()),
         **_some_times,
     },
 )
@@ -183,10 +183,10 @@ insert_files = sql.rows(
 insert_file_comments = sql.rows(
     file_comments,
     {
-        **_first_repository,
+        **FIRST_REPOSITORY,
         "file_id": _file_id(sa.case((N % whole(2) == whole(0), whole(1)), else_=N)),
         "user_id": sql.person(N),
-        "text": sql.joined(sql.text("On the board: "), _number_text),
+        "text": sql.joined(sql.text("On the board: "), NUMBER_TEXT),
         "private": sa.false(),
         **_some_times,
     },
@@ -195,11 +195,11 @@ insert_file_comments = sql.rows(
 insert_replies = sql.rows(
     file_comment_replies,
     {
-        **_first_repository,
+        **FIRST_REPOSITORY,
         "file_comment_id": big("comment_offset") + N,
         "user_id": sql.person(N),
-        "body": sql.joined(sql.text("Yes, the board: "), _number_text),
-        "plain_body": sql.joined(sql.text("Yes, the board: "), _number_text),
+        "body": sql.joined(sql.text("Yes, the board: "), NUMBER_TEXT),
+        "plain_body": sql.joined(sql.text("Yes, the board: "), NUMBER_TEXT),
         "private": sa.false(),
         **_some_times,
     },
@@ -210,16 +210,17 @@ _issued = N % whole(len(STATUSES)) != whole(0)
 insert_invoices = sql.rows(
     invoices,
     {
-        **_first_repository,
+        **FIRST_REPOSITORY,
         "id": sql.id_text("inv", big("start"), N),
         "account_id": big("acme"),
-        "invoice_number": sa.case((_issued, sql.joined(sql.text("F-"), _number_text)), else_=sa.null()),
+        "invoice_number": sa.case((_issued, sql.joined(sql.text("F-"), NUMBER_TEXT)), else_=sa.null()),
         "status": sql.pick(N, STATUSES),
         "amount_minor": whole(10_000),
         "total_minor": whole(10_000),
+        "paid_minor": whole(5_000),
         "currency": sql.text("EUR"),
-        "issued": sa.case((_issued, _some_at), else_=sa.null()),
-        "due": sa.case((_issued, _some_at + whole(14 * DAY_MS)), else_=sa.null()),
+        "issued": sa.case((_issued, SOME_AT), else_=sa.null()),
+        "due": sa.case((_issued, SOME_AT + whole(14 * DAY_MS)), else_=sa.null()),
         "items": sql.text("[]"),
         "recurring_items": sql.text("[]"),
         **_some_times,
@@ -229,7 +230,7 @@ insert_invoices = sql.rows(
 insert_credits = sql.rows(
     task_credits,
     {
-        **_first_repository,
+        **FIRST_REPOSITORY,
         "id": sql.id_text("crd", big("start"), N),
         "kind": sql.text("grant"),
         "amount_minor": whole(100),
@@ -244,7 +245,7 @@ insert_credits = sql.rows(
 insert_checkouts = sql.rows(
     service_checkouts,
     {
-        **_first_repository,
+        **FIRST_REPOSITORY,
         "id": sql.id_text("sco", big("start"), N),
         "service_id": sql.id_text("svc", big("start"), N % whole(FOLDERS)),
         "user_id": sql.person(N),
