@@ -85,6 +85,8 @@ async function act(page) {
   await page.focus(`#${given.task} .card-title a`);
   await down(page, "Shift", "ArrowRight");
   await page.waitForFunction((task, column) => document.querySelector(`#${column} #${task}`), {}, given.task, given.columns[1]);
+  // The card has moved before the server has answered; what undoes it comes with the answer.
+  await page.waitForFunction(() => document.querySelector("#toasts [data-hotkey=u]"));
   await page.keyboard.press("u");
   await page.waitForFunction((task, column) => document.querySelector(`#${column} #${task}`), {}, given.task, given.columns[0]);
   await page.type(`#${given.columns[1]} .add-card input[name=title]`, "Made in Firefox");
