@@ -1,7 +1,7 @@
 """A backup of a studio: a folder with the database, the files that it names, and a manifest.
 
 manifest.json   what the backup is; written last, so that a backup without it is not whole
-SHA256SUMS      the SHA-256 of the database and of each file, as `sha256sum --check` reads it
+SHA256SUMS      the SHA-256 of the database and of each file, as `sha256sum -c` reads it
 workhook.db     the database as it was at one moment, also of PostgreSQL
 files/          the content of each file, as in a data folder
 secret.key      only if it was asked for
