@@ -3,53 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import asyncpg
 import pytest
 
 from tests.cli.cli_kit import Cli
-from tests.harness import forge
+from tests.cli.running import Running
 from tests.harness.databases import Databases
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server
 from tests.harness.waiting import until
-
-
-class Followed:
-    """The command while it runs. `lines`: what it has printed."""
-
-    def __init__(self, cli: Cli, *words: str) -> None:
-        self.process, self._output = forge.start(("deliveries", "list", "--follow", *words), cli.environment)
-        self.lines: list[str] = []
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        with self._output:
-            self.lines.extend(iter(self._output.readline, ""))
-
-    def wait_for(self, number: int) -> list[str]:
-        """The first lines, once there are so many."""
-        until(lambda: len(self.lines) >= number)
-        return self.lines[:number]
-
-    def rows(self, number: int) -> list[Any]:
-        return [json.loads(each) for each in self.wait_for(number)]
-
-    def interrupt(self) -> int:
-        self.process.send_signal(signal.SIGINT)
-        status = self.process.wait(60)
-        self._reader.join(60)
-        return status
 
 
 class Site:
@@ -73,8 +41,8 @@ class Site:
 
 
 @contextmanager
-def followed(site: Site, *words: str) -> Iterator[Followed]:
-    command = Followed(site.cli, *words)
+def followed(site: Site, *words: str) -> Iterator[Running]:
+    command = Running(site.cli, "deliveries", "list", "--follow", *words)
     try:
         yield command
     finally:
@@ -108,7 +76,7 @@ def test_what_was_is_shown_first_and_what_comes_follows(site: Site) -> None:
         rows = command.rows(5)
         assert [(each["event"], each["hook_id"]) for each in rows[2:3]] == [("ping", another)]
         assert sorted((each["event"], each["hook_id"]) for each in rows[3:]) == [("push", site.hook), ("push", another)]
-        assert command.interrupt() == 0
+        assert command.end() == 0
     assert len(command.lines) == 5
 
 
@@ -124,7 +92,7 @@ def test_people_get_a_line_for_each(site: Site) -> None:
         site.publish()  # which is not asked for
         site.cli.json("deliveries", "redeliver", str(delivery["id"]))
         assert command.wait_for(2)[1].endswith("OK (again)\n")
-        assert command.interrupt() == 0
+        assert command.end() == 0
         assert "Traceback" not in "".join(command.lines)
     assert len(command.lines) == 2
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hmac
-import json
 import signal
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,39 +13,13 @@ import httpx
 import pytest
 
 from tests.cli.cli_kit import Cli
-from tests.harness import forge
+from tests.cli.running import Running
 from tests.harness.databases import Databases
 from tests.harness.receiver import Received, Receiver, Reply
 from tests.harness.server import Server
 from tests.harness.waiting import until
 
 ACME = "/repos/acme/website"
-
-
-class Listening:
-    """The command while it runs."""
-
-    def __init__(self, cli: Cli, *words: str) -> None:
-        self.process, self._output = forge.start(("listen", "--json", *words), cli.environment)
-        self._lines: list[str] = []
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        with self._output:
-            self._lines.extend(iter(self._output.readline, ""))
-
-    def rows(self, number: int) -> list[Any]:
-        """The first lines, once there are so many."""
-        until(lambda: len(self._lines) >= number)
-        return [json.loads(each) for each in self._lines[:number]]
-
-    def end(self, number: signal.Signals = signal.SIGINT) -> int:
-        self.process.send_signal(number)
-        status = self.process.wait(60)
-        self._reader.join(60)
-        assert "Traceback" not in "".join(self._lines)
-        return status
 
 
 class Site:
@@ -67,8 +39,8 @@ class Site:
         self.client.post(f"{ACME}/events", json={"event": event, "payload": payload}).raise_for_status()
 
     @contextmanager
-    def listening(self, *words: str) -> Iterator[Listening]:
-        command = Listening(self.cli, *words)
+    def listening(self, *words: str) -> Iterator[Running]:
+        command = Running(self.cli, "listen", "--json", *words)
         try:
             yield command
         finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from decimal import Decimal
+from typing import TypeVar
 
 import msgspec
 
@@ -26,6 +27,8 @@ from workhook.work.invoices.schemas import Invoice
 from workhook.work.payments import api, booking
 from workhook.work.payments.schemas import Payment, PaymentCreate, RefundCreate
 
+T = TypeVar("T")
+
 places = Places("billing")
 
 PAYMENT, CREDIT = "payment", "credit"
@@ -36,12 +39,14 @@ _ALL = booking.BOOKED_MAX + 1
 class Money(msgspec.Struct):
     """What the page shows of the money of an invoice. `left`: of each payment what was not given back, by its id.
 
-    `kind`: of the form that was refused, one of the constants or the id of the payment that was to be given back.
+    `was`: what its forms say that the page has shown. `kind`: of the form that was refused, one of the constants or
+    the id of the payment that was to be given back.
     """
 
     payments: Sequence[Payment] = ()
     credit_notes: Sequence[CreditNote] = ()
     left: dict[str, int] = {}
+    was: str = ""
     kind: str = ""
     form: BillingForm = msgspec.field(default_factory=BillingForm)
 
@@ -57,11 +62,11 @@ class Money(msgspec.Struct):
 async def money_of(reader: Reader, invoice: Invoice) -> Money:
     """Without forms."""
     payments = await booking.list_payments(reader, invoice, after=None, limit=_ALL)
-    notes = await crediting.list_credit_notes(reader, invoice.id, after=None, limit=_ALL)
+    notes = await crediting.rows.listed(reader, invoice.id, after=None, limit=_ALL)
     left = Counter[str]()
     for each in payments:
         left[each.refund_of or each.id] += each.amount_minor
-    return Money(payments, notes, dict(left))
+    return Money(payments, notes, dict(left), balance_of(invoice))
 
 
 async def show_invoice(
@@ -82,20 +87,20 @@ async def show_invoice(
 
 
 async def _book(
-    visit: Visit, kind: str, read: Callable[[], object], book: Callable[[Write], Awaitable[object]], text: str
+    visit: Visit, kind: str, read: Callable[[], T], book: Callable[[Write, T], Awaitable[object]], text: str
 ) -> Answer:
     """Run a form. One that was made when something else was due is asked for again: it may have been sent twice."""
     access, invoice = await invoice_at(visit)
 
-    async def step(write: Write) -> None:
+    async def step(write: Write, wanted: T) -> None:
         _, current = await changing.lock_invoice(write, invoice.id)
         if visit.fields.get("was") != balance_of(current):
             raise ChangedMeanwhile
-        await book(write)
+        await book(write, wanted)
 
     try:
-        read()
-        await visit.change(step)
+        wanted = read()
+        await visit.change(lambda write: step(write, wanted))
     except (Invalid, Conflict) as problem:
         access, invoice = await invoice_at(visit)
         form = form_again(visit, problem, FIELDS)
@@ -116,8 +121,8 @@ async def book_payment(visit: Visit) -> Answer:
     def read() -> PaymentCreate:
         return visit.form(PaymentCreate, AmountField("amount"), "paid_at", "method", "reference")
 
-    async def book(write: Write) -> None:
-        await api.create_payment(write, visit.path("invoice_id"), read())
+    async def book(write: Write, wanted: PaymentCreate) -> None:
+        await api.create_payment(write, visit.path("invoice_id"), wanted)
 
     return await _book(visit, PAYMENT, read, book, gettext("The payment was booked."))
 
@@ -130,8 +135,8 @@ async def give_back(visit: Visit) -> Answer:
     def read() -> RefundCreate:
         return visit.form(RefundCreate, AmountField("amount"), "paid_at", "reference")
 
-    async def book(write: Write) -> None:
-        await api.refund_of(write, visit.path("invoice_id"), payment_id, read())
+    async def book(write: Write, wanted: RefundCreate) -> None:
+        await api.refund_of(write, visit.path("invoice_id"), payment_id, wanted)
 
     return await _book(visit, payment_id, read, book, gettext("The refund was booked."))
 
@@ -143,8 +148,8 @@ async def make_credit_note(visit: Visit) -> Answer:
     def read() -> CreditNoteCreate:
         return visit.form(CreditNoteCreate, AmountField("total"), "reason")
 
-    async def book(write: Write) -> None:
-        await credit_notes.create_credit_note(write, visit.path("invoice_id"), read())
+    async def book(write: Write, wanted: CreditNoteCreate) -> None:
+        await credit_notes.create_credit_note(write, visit.path("invoice_id"), wanted)
 
     return await _book(visit, CREDIT, read, book, gettext("The credit note was made."))
 

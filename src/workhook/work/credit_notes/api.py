@@ -30,7 +30,7 @@ async def list_credit_notes(call: Call, invoice_id: str, query: ListQuery) -> Li
     key = lists.after(query, tuple[int])
     _, invoice = await find_invoice(call.database, actor_of(call), invoice_id)
     after = key[0] if key else None
-    found = await crediting.list_credit_notes(call.database, invoice.id, after=after, limit=query.limit + 1)
+    found = await crediting.rows.listed(call.database, invoice.id, after=after, limit=query.limit + 1)
     notes, headers = lists.page(call, found, query, lambda note: (note.position,))
     return Listed(CreditNotesAnswer([to_response(each) for each in notes]), headers)
 
@@ -50,8 +50,8 @@ async def create_credit_note(write: Write, invoice_id: str, wanted: CreditNoteCr
 @routes.get("/credit_notes/{credit_note_id}")
 async def get_credit_note(call: Call, credit_note_id: str) -> CreditNoteAnswer:
     """Get a credit note."""
-    row, _ = await find_with_access(call.database, crediting.by_id, actor_of(call), id=credit_note_id)
-    return CreditNoteAnswer(to_response(crediting.credit_note_of(row)))
+    row, _ = await find_with_access(call.database, crediting.rows.by_id, actor_of(call), id=credit_note_id)
+    return CreditNoteAnswer(to_response(crediting.rows.of_row(row)))
 
 
 @routes.get("/credit_notes/{credit_note_id}/pdf", answers={200: {"type": "string", "format": "binary"}}, media_type=PDF)
@@ -60,8 +60,8 @@ async def get_credit_note_pdf(call: Call, credit_note_id: str) -> Answer:
 
     Its logo and its letters are those of the invoice's PDF.
     """
-    row, access = await find_with_access(call.database, crediting.by_id, actor_of(call), id=credit_note_id)
-    note, repository = crediting.credit_note_of(row), access.repository
+    row, access = await find_with_access(call.database, crediting.rows.by_id, actor_of(call), id=credit_note_id)
+    note, repository = crediting.rows.of_row(row), access.repository
     row, access = await find_with_access(call.database, drafting.by_id, actor_of(call), id=note.invoice.id)
     return await pdf_answer(
         call,

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import sqlalchemy as sa
-
 from workhook.core.errors import Conflict, Fault, Invalid
 from workhook.core.ids import new_id
 from workhook.core.records import to_response
-from workhook.http.lists import Found
 from workhook.http.wire_types import AMOUNT_MAX_MINOR
 from workhook.identity.context import Write
-from workhook.identity.tables import accounts
-from workhook.storage import Reader, Row, Transaction
-from workhook.storage.dialects import upsert
-from workhook.storage.metadata import big, insert_into
-from workhook.storage.record_rows import row_reader, selected, values_of
-from workhook.work.access import Access, with_access
+from workhook.storage import Transaction
+from workhook.storage.metadata import insert_into
+from workhook.storage.record_rows import values_of
+from workhook.work.access import Access
 from workhook.work.credit_notes.schemas import (
     CreditNote,
     CreditNoteCreate,
@@ -27,65 +20,29 @@ from workhook.work.credit_notes.schemas import (
 from workhook.work.invoices import rules
 from workhook.work.invoices.arithmetic import Discount, Sums, part_of, rows_text
 from workhook.work.invoices.books import Books
-from workhook.work.invoices.changing import change_invoice, require_issued
+from workhook.work.invoices.changing import change_invoice
+from workhook.work.invoices.drafting import counted
 from workhook.work.invoices.planning import item_of_input
 from workhook.work.invoices.rules import Item
-from workhook.work.invoices.schemas import Invoice, invoices
+from workhook.work.invoices.schemas import Invoice
 from workhook.work.invoices.shapes import Booked, booked_of, booked_text
-from workhook.work.payments.booking import money_text, require_room, settled
+from workhook.work.payments.booking import begin, money_text, settled
+from workhook.work.payments.of_invoices import OfInvoices
 from workhook.work.payments.schemas import BookedOn
-from workhook.work.people import membership_of, person_columns, person_of_row, person_shape
+from workhook.work.people import person_shape
 from workhook.work.schemas import if_set
 
-_people = accounts.alias("people")
-_notes = (
-    sa.select(
-        *selected(CreditNote, credit_notes),
-        *person_columns(membership_of(credit_notes.c.repository_id, _people), _people),
-        credit_notes.c.invoice_id,
-        invoices.c.invoice_number,
-    )
-    .join_from(credit_notes, invoices, invoices.c.id == credit_notes.c.invoice_id)
-    .outerjoin(_people, _people.c.id == credit_notes.c.user_id)
-)
-_read = row_reader(CreditNote)
-by_id = with_access(_notes.where(credit_notes.c.id == sa.bindparam("id")), credit_notes.c.repository_id)
-_of_invoice = _notes.where(credit_notes.c.invoice_id == sa.bindparam("invoice_id")).order_by(credit_notes.c.position)
-_page = _of_invoice.limit(big("limit"))
-_page_after = _of_invoice.where(credit_notes.c.position > big("after")).limit(big("limit"))
+rows = OfInvoices(CreditNote, credit_notes)
 _insert = insert_into(credit_notes, *(each.name for each in credit_notes.c))
 # Whoever has counted holds the counter until the transaction ends: what is rolled back gives its number back.
-_count = (
-    upsert(credit_note_numbers)
-    .values(account_id=big("account_id"), last=sa.literal(1, sa.BigInteger))
-    .on_conflict_do_update(
-        index_elements=[credit_note_numbers.c.account_id],
-        set_={"last": credit_note_numbers.c.last + sa.literal(1, sa.BigInteger)},
-    )
-    .returning(credit_note_numbers.c.last)
-)
-
-
-def credit_note_of(row: Row) -> CreditNote:
-    user = person_of_row(row) if row["user_id"] is not None else None
-    return _read(row, invoice=BookedOn(row["invoice_id"], row["invoice_number"]), user=user)
-
-
-async def list_credit_notes(reader: Reader, invoice_id: str, *, after: int | None, limit: int) -> Found[CreditNote]:
-    """By position, behind `after`: the newest is the last."""
-    params: dict[str, Any] = {"invoice_id": invoice_id, "limit": limit}
-    if after is not None:
-        params["after"] = after
-    rows = await reader.fetch_all(_page if after is None else _page_after, params)
-    return Found(map(credit_note_of, rows), cut=False)
+_count = counted(credit_note_numbers, 1)
 
 
 async def credit(
     write: Write, access: Access, invoice: Invoice, wanted: CreditNoteCreate
 ) -> tuple[Invoice, CreditNote]:
     """The locked invoice afterwards, and the credit note. Raises `Conflict`, `Invalid`."""
-    require_issued(invoice)
-    require_room(invoice)
+    invoice = begin(write, access, invoice)
     books = invoice.books
     items, sums = _wanted(invoice, wanted)
     total = sums.total

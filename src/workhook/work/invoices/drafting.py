@@ -143,16 +143,16 @@ _delete = sa.delete(invoices).where(invoices.c.id == sa.bindparam("id"))
 _insert = insert_into(invoices, *(each.name for each in invoices.c))
 
 
-def _counted(step: int) -> sa.Executable:
-    """Locks the account's counter, and counts."""
-    counter = upsert(invoice_numbers).values(account_id=big("account_id"), last=sa.literal(step, sa.BigInteger))
+def counted(numbers: sa.Table, step: int) -> sa.Executable:
+    """Locks the account's counter in this table, and counts. What is rolled back gives its number back."""
+    counter = upsert(numbers).values(account_id=big("account_id"), last=sa.literal(step, sa.BigInteger))
     return counter.on_conflict_do_update(
-        index_elements=[invoice_numbers.c.account_id],
-        set_={"last": invoice_numbers.c.last + sa.literal(step, sa.BigInteger)},
-    ).returning(invoice_numbers.c.last)
+        index_elements=[numbers.c.account_id],
+        set_={"last": numbers.c.last + sa.literal(step, sa.BigInteger)},
+    ).returning(numbers.c.last)
 
 
-_count, _hold = _counted(1), _counted(0)
+_count, _hold = counted(invoice_numbers, 1), counted(invoice_numbers, 0)
 _numbered = sa.select(invoices.c.id).where(
     invoices.c.account_id == big("account_id"), invoices.c.invoice_number == sa.bindparam("invoice_number")
 )

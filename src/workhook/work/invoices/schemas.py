@@ -293,8 +293,8 @@ def invoice_to_response(invoice: Invoice, now: int) -> Wire[Invoice]:
             amount_credited_minor=books.credited if books else 0,
             amount_due_minor=books.due if books else invoice.total_minor if invoice.status == "draft" else 0,
             to_refund_minor=books.to_refund if books else 0,
-            taxes_shown=rows_text(invoice.tax_rows),
-            payments_shown=booked_text(payments_of(invoice)),
+            taxes_shown=rows_text(invoice.tax_rows) if invoice.taxes is None else invoice.taxes,
+            payments_shown=booked_text(payments_of(invoice)) if invoice.payments is None else invoice.payments,
             credit_notes_shown=invoice.credit_notes or "[]",
         )
     )

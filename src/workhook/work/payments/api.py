@@ -14,7 +14,6 @@ from workhook.http.lists import ListQuery
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.work.access import find_with_access
 from workhook.work.invoices.changing import find_invoice, lock_invoice
 from workhook.work.payments import booking
 from workhook.work.payments.schemas import PaymentAnswer, PaymentCreate, PaymentsAnswer, RefundCreate
@@ -48,8 +47,7 @@ async def create_payment(write: Write, invoice_id: str, wanted: PaymentCreate) -
 @routes.get("/payments/{payment_id}")
 async def get_payment(call: Call, payment_id: str) -> PaymentAnswer:
     """Get a payment or a refund."""
-    row, _ = await find_with_access(call.database, booking.by_id, actor_of(call), id=payment_id)
-    return PaymentAnswer(to_response(booking.payment_of(row)))
+    return PaymentAnswer(to_response(await booking.find_payment(call.database, actor_of(call), payment_id)))
 
 
 @routes.post("/payments/{payment_id}/refund")
@@ -63,9 +61,9 @@ async def refund_payment(write: Write, payment_id: str, wanted: RefundCreate) ->
 
 async def refund_of(write: Write, invoice_id: str | None, payment_id: str, wanted: RefundCreate) -> PaymentAnswer:
     """`invoice_id`: the invoice that the payment has to be of, if there is one. Raises `NotFound` for another."""
-    row, _ = await find_with_access(write.tx, booking.by_id, write.actor, id=payment_id)
-    if invoice_id not in (None, row["invoice_id"]):
+    payment = await booking.find_payment(write.tx, write.actor, payment_id)
+    if invoice_id not in (None, payment.invoice.id):
         raise NotFound()
-    access, invoice = await lock_invoice(write, row["invoice_id"])
-    _, given = await booking.refund(write, access, invoice, booking.payment_of(row), wanted)
+    access, invoice = await lock_invoice(write, payment.invoice.id)
+    _, given = await booking.refund(write, access, invoice, payment, wanted)
     return PaymentAnswer(to_response(given))

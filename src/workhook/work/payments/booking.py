@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import sqlalchemy as sa
 from msgspec.structs import replace
 
 from workhook.core.clock import DAY_MS
-from workhook.core.errors import Conflict, Fault, Invalid
+from workhook.core.errors import Conflict, Fault, Invalid, NotFound
 from workhook.core.ids import new_id
 from workhook.core.records import to_response
 from workhook.http.lists import Found
 from workhook.http.wire_types import to_amount
 from workhook.identity.context import Write
-from workhook.identity.tables import accounts
-from workhook.storage import Reader, Row, Transaction
-from workhook.storage.metadata import big, insert_into
-from workhook.storage.record_rows import row_reader, selected, values_of
-from workhook.work.access import Access, with_access
+from workhook.identity.schemas import Actor
+from workhook.storage import Reader, Transaction
+from workhook.storage.metadata import insert_into
+from workhook.storage.record_rows import values_of
+from workhook.work.access import Access, find_with_access
 from workhook.work.invoices.books import Books
-from workhook.work.invoices.changing import change_invoice, require_issued
-from workhook.work.invoices.schemas import Invoice, invoices, payments_of
+from workhook.work.invoices.changing import change_invoice, find_invoice, require_issued
+from workhook.work.invoices.schemas import Invoice, payments_of
 from workhook.work.invoices.shapes import Booked, booked_of, booked_text
+from workhook.work.payments.of_invoices import OfInvoices
 from workhook.work.payments.schemas import (
     BookedOn,
     Payment,
@@ -31,52 +30,40 @@ from workhook.work.payments.schemas import (
     RefundCreate,
     payments,
 )
-from workhook.work.people import membership_of, person_columns, person_of_row, person_shape
+from workhook.work.people import person_shape
 from workhook.work.schemas import if_set
 
 BOOKED_MAX = 1000
 """Payments, refunds and credit notes of one invoice: its record names each of them."""
 
-_people = accounts.alias("people")
-_payments = (
-    sa.select(
-        *selected(Payment, payments),
-        *person_columns(membership_of(payments.c.repository_id, _people), _people),
-        payments.c.invoice_id,
-        invoices.c.invoice_number,
-    )
-    .join_from(payments, invoices, invoices.c.id == payments.c.invoice_id)
-    .outerjoin(_people, _people.c.id == payments.c.user_id)
-)
-_read = row_reader(Payment)
-by_id = with_access(_payments.where(payments.c.id == sa.bindparam("id")), payments.c.repository_id)
-_of_invoice = _payments.where(payments.c.invoice_id == sa.bindparam("invoice_id")).order_by(payments.c.position)
-_page = _of_invoice.limit(big("limit"))
-_page_after = _of_invoice.where(payments.c.position > big("after")).limit(big("limit"))
+rows = OfInvoices(Payment, payments)
 _insert = insert_into(payments, *(each.name for each in payments.c))
 _sum = sa.cast(sa.func.coalesce(sa.func.sum(payments.c.amount_minor), 0), sa.BigInteger)
 _given_back = sa.select(_sum.label("sum")).where(payments.c.refund_of == sa.bindparam("payment_id"))
-
-
-def payment_of(row: Row) -> Payment:
-    user = person_of_row(row) if row["user_id"] is not None else None
-    return _read(row, invoice=BookedOn(row["invoice_id"], row["invoice_number"]), user=user)
 
 
 async def list_payments(reader: Reader, invoice: Invoice, *, after: int | None, limit: int) -> Found[Payment]:
     """By position, behind `after`: the newest is the last."""
     if invoice.paid_minor is None and payments_of(invoice):
         return Found([marked_payment(invoice)] if after is None else [], cut=False)
-    params: dict[str, Any] = {"invoice_id": invoice.id, "limit": limit}
-    if after is not None:
-        params["after"] = after
-    rows = await reader.fetch_all(_page if after is None else _page_after, params)
-    return Found(map(payment_of, rows), cut=False)
+    return await rows.listed(reader, invoice.id, after=after, limit=limit)
+
+
+async def find_payment(reader: Reader, actor: Actor, payment_id: str) -> Payment:
+    """Also of an invoice that was only marked as paid, whose payment has its id. Raises `NotFound`."""
+    try:
+        row, _ = await find_with_access(reader, rows.by_id, actor, id=payment_id)
+    except NotFound:
+        _, invoice = await find_invoice(reader, actor, f"inv_{payment_id.partition('_')[2]}")
+        if invoice.paid_minor is None and payments_of(invoice):
+            return marked_payment(invoice)
+        raise
+    return rows.of_row(row)
 
 
 async def pay(write: Write, access: Access, invoice: Invoice, wanted: PaymentDetails) -> tuple[Invoice, Payment]:
     """The locked invoice afterwards, and the payment. Raises `Conflict`, `Invalid`."""
-    require_issued(invoice)
+    invoice = begin(write, access, invoice)
     books = invoice.books
     amount = if_set(wanted.amount) if isinstance(wanted, PaymentCreate) else None
     if amount is None:
@@ -97,7 +84,7 @@ async def refund(
     write: Write, access: Access, invoice: Invoice, payment: Payment, wanted: RefundCreate
 ) -> tuple[Invoice, Payment]:
     """`pay` the other way, of one payment."""
-    require_issued(invoice)
+    invoice = begin(write, access, invoice)
     if payment.kind == "refund":
         raise Conflict("This is a refund; only a payment can be given back.", code="not_a_payment")
     row = await write.tx.fetch_one(_given_back, {"payment_id": payment.id})
@@ -142,18 +129,16 @@ def _new(write: Write, invoice: Invoice, kind: str, amount: int, wanted: Payment
         invoice=BookedOn(invoice.id, invoice.invoice_number),
         user=person_shape(write.actor.user),
         created_at=write.now,
-        position=len(payments_of(invoice)) + 1,
+        position=len(booked_of(invoice.payments)) + 1,
     )
 
 
 async def _book(write: Write, access: Access, invoice: Invoice, payment: Payment, after: Books, action: str) -> Invoice:
-    require_room(invoice)
-    booked = _with_marked(write.tx, access, invoice)
     _insert_payment(write.tx, access.repository.id, payment, write.actor.user.id)
     entry = Booked(payment.id, payment.amount_minor, payment.paid_at)
     values = {
         "paid_minor": after.paid,
-        "payments": booked_text([*booked, entry]),
+        "payments": booked_text([*booked_of(invoice.payments), entry]),
         **settled(invoice, after, payment.paid_at),
     }
     return await change_invoice(write, access, invoice, action, values, beside={"payment": to_response(payment)})
@@ -166,19 +151,19 @@ def settled(invoice: Invoice, after: Books, at_ms: int) -> dict[str, object]:
     return {"status": after.status, "paid_at": since if is_paid else None}
 
 
-def require_room(invoice: Invoice) -> None:
-    """Raises `Conflict` where the invoice has as many bookings as its record can name."""
+def begin(write: Write, access: Access, invoice: Invoice) -> Invoice:
+    """The locked invoice, on which something is going to be booked. Raises `Conflict`.
+
+    One that was marked as paid by a process of an earlier version gets the payment that it lacks.
+    """
+    require_issued(invoice)
     if len(booked_of(invoice.payments)) + len(booked_of(invoice.credit_notes)) >= BOOKED_MAX:
         message = f"The invoice has {BOOKED_MAX} payments and credit notes, and can have no more."
         raise Conflict(message, code="too_many")
-
-
-def _with_marked(tx: Transaction, access: Access, invoice: Invoice) -> list[Booked]:
-    """Its payments. One that was marked as paid by a process of an earlier version gets the row that it lacks."""
-    booked = payments_of(invoice)
-    if invoice.paid_minor is None and booked:
-        _insert_payment(tx, access.repository.id, marked_payment(invoice), None)
-    return booked
+    if invoice.paid_minor is not None or not (marked := payments_of(invoice)):
+        return invoice
+    _insert_payment(write.tx, access.repository.id, marked_payment(invoice), None)
+    return replace(invoice, paid_minor=invoice.total_minor, payments=booked_text(marked))
 
 
 def marked_payment(invoice: Invoice) -> Payment:
