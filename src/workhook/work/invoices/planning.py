@@ -16,6 +16,7 @@ from workhook.work.invoices import arithmetic, drafting, rules
 from workhook.work.invoices.drafting import TEXTS
 from workhook.work.invoices.rules import InvoicedTime, Item
 from workhook.work.invoices.schemas import Invoice, InvoiceCreate, InvoiceItemInput
+from workhook.work.rates.terms import Rounding, find_rounding
 from workhook.work.schemas import if_set
 
 V = TypeVar("V")
@@ -70,7 +71,9 @@ async def plan_change(
         before = sorted(each.id for each in times.values() if each.invoice_id == invoice.id)
         ids = sorted(asked)
         added = [times[each] for each in asked if each in times and each not in set(before)]
-        items = rules.with_times(items, set(before) - set(asked), added)
+        faults += _rate_faults(wanted.timesheet_ids, added)
+        rounding = await find_rounding(tx, repository.id) if added else Rounding()
+        items = rules.with_times(items, set(before) - set(asked), added, rounding)
     values["items"] = rules.items_text(items)
     if not faults:
         faults += _amounts(invoice, values, items)
@@ -178,4 +181,14 @@ def _time_faults(asked: Sequence[str], times: Mapping[str, InvoicedTime], invoic
         Fault(field=f"timesheet_ids[{index}]", message=f"timesheet_ids[{index}] ({shown(each)}): {wrong}")
         for index, each in enumerate(asked)
         if (wrong := rules.complaint(times.get(each), invoice_id))
+    ]
+
+
+def _rate_faults(asked: Sequence[str], added: Sequence[InvoicedTime]) -> list[Fault]:
+    """Time of which nobody said what it costs would be given away unseen."""
+    wrong = "nobody said what an hour of it costs: give it a billable_rate, which can be 0"
+    return [
+        Fault(field=(field := f"timesheet_ids[{asked.index(each.id)}]"), code="no_rate", message=f"{field} ({each.id}): {wrong}")
+        for each in added
+        if each.billable and each.rate_minor is None
     ]

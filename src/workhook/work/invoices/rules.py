@@ -27,6 +27,7 @@ from workhook.work.invoices.arithmetic import (
     rate_fault,
     sums_of,
 )
+from workhook.work.rates.terms import Rounding
 from workhook.work.timesheets.rules import amount_minor as worth_of
 
 DEFAULT_CURRENCY = "USD"
@@ -183,14 +184,15 @@ def complaint(time: InvoicedTime | None, invoice_id: str | None) -> str | None:
     return None if time.billable else "it is not billable"
 
 
-def item_of(time: InvoicedTime) -> Item:
-    """Its hours at its rate, and what was noted. One without a rate costs nothing until somebody says what it costs."""
-    hours = (Decimal(time.duration_ms) / HOUR_MS).quantize(Decimal(1).scaleb(-QTY_DECIMALS), ROUND_HALF_UP)
+def item_of(time: InvoicedTime, rounding: Rounding) -> Item:
+    """Its hours, rounded, at its rate, and what was noted."""
+    duration_ms = rounding.of(time.duration_ms)
+    hours = (Decimal(duration_ms) / HOUR_MS).quantize(Decimal(1).scaleb(-QTY_DECIMALS), ROUND_HALF_UP)
     description = f"{time.title} ({to_millis_text(time.start_time)[:10]})"
     if notes := (time.notes or "").strip():
         is_short = len(notes) <= NOTES_MAX_CHARS
         description += ": " + (notes if is_short else notes[: NOTES_MAX_CHARS - 1].rstrip() + "\u2026")
-    return Item(description, hours.normalize(), time.rate_minor or 0, time.id, time.duration_ms)
+    return Item(description, hours.normalize(), time.rate_minor or 0, time.id, duration_ms)
 
 
 def replaced(items: Sequence[Item], given: Iterable[Item]) -> list[Item]:
@@ -205,7 +207,10 @@ def _looks(item: Item) -> tuple[object, ...]:
     return tuple(getattr(item, each) for each in item.__struct_fields__ if each not in ("timesheet_id", "duration_ms"))
 
 
-def with_times(items: Sequence[Item], released: Iterable[str], added: Iterable[InvoicedTime]) -> list[Item]:
+def with_times(
+    items: Sequence[Item], released: Iterable[str], added: Iterable[InvoicedTime], rounding: Rounding
+) -> list[Item]:
     """Without the items of timesheets that were `released`, and with those of timesheets that were `added`."""
     gone = set(released)
-    return [*(each for each in items if each.timesheet_id not in gone), *map(item_of, added)]
+    kept = (each for each in items if each.timesheet_id not in gone)
+    return [*kept, *(item_of(each, rounding) for each in added)]

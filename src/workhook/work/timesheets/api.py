@@ -23,6 +23,7 @@ from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.work import csv_tables
 from workhook.work.access import Access, find_access
+from workhook.work.rates.terms import Terms
 from workhook.work.record_events import differences
 from workhook.work.schemas import Done, if_set
 from workhook.work.timesheets import export, queries, rules, timers
@@ -38,6 +39,7 @@ from workhook.work.timesheets.schemas import (
     given_times,
     timesheet_to_response,
 )
+from workhook.work.timesheets.settling import Settled, settle
 
 _COUNTED = "."  # between the two parts of a tag; SHA-256 in hexadecimal has none
 
@@ -73,20 +75,20 @@ async def create_timesheet(write: Write, project_id: str, create: TimesheetCreat
     """Start a timer, or record time that was spent.
 
     With `duration` or `end_time` the timesheet is finished. Otherwise a timer starts, and the caller's other timer is
-    paused, in whatever project it runs.
+    paused, in whatever project it runs. Without `billable` and `billable_rate` it has what the project says, or else
+    the organization.
     """
     given = given_times(create)
     runs = given.duration_ms is None and given.end is None
-    access, task = await queries.find_target(write.tx, write.actor, project_id, create.task_id, lock_user=runs)
+    access, task, terms = await queries.find_target(write.tx, write.actor, project_id, create.task_id, lock_user=runs)
     _require_writable(access)
     times = _times(task is not None, lambda: rules.created(given, write.now))
     assert task is not None, "else there was a fault"
     timesheet = replace(
-        timers.new_timesheet(access, task, times, write.now),
+        timers.new_timesheet(access, task, terms, times, write.now),
         notes=if_set(create.notes),
-        billable=if_set(create.billable) or False,
-        billable_rate_minor=if_set(create.billable_rate),
-    )
+        billable=if_set(create.billable, terms.billable),
+    ).at_rate(if_set(create.billable_rate), terms)
     if runs:
         if not await timers.may_run(write.tx, write.actor.user.id, access.repository.id):
             raise NotFound()  # the right was lost while the user's lock was waited for
@@ -94,6 +96,8 @@ async def create_timesheet(write: Write, project_id: str, create: TimesheetCreat
         await timers.pause(write, running)
     await queries.insert_timesheet(write.tx, timesheet)
     await timers.publish(write, timesheet, "started" if runs else "finished")
+    if not runs:
+        await Settled([timesheet], {timesheet.id: terms}).tell(write)
     return _answer(timesheet, write.now)
 
 
@@ -114,7 +118,8 @@ async def edit_timesheet(write: Write, timesheet_id: str, edit: TimesheetEdit) -
     """Correct a timesheet.
 
     A `duration` alone keeps the start and sets the end; `start_time` and `end_time` alone recompute the duration. A
-    `duration` or an `end_time` finishes a timer. A timesheet on an invoice cannot be changed.
+    `duration` or an `end_time` finishes a timer. A `billable_rate` of null takes the rate of its place now. A timesheet
+    on an invoice cannot be changed.
     """
     task_id = if_set(edit.task_id)
     before, access, wanted_task = await queries.lock_to_edit(write.tx, write.actor, timesheet_id, task_id)
@@ -134,13 +139,28 @@ async def edit_timesheet(write: Write, timesheet_id: str, edit: TimesheetEdit) -
         task=task,
         notes=if_set(edit.notes, before.notes),
         billable=if_set(edit.billable, before.billable),
-        billable_rate_minor=if_set(edit.billable_rate, before.billable_rate_minor),
     )
+    settled = await _settle(write, before, after, edit.billable_rate)
+    [after] = settled.timesheets
+    if after == changed(before, before.times, write.now):
+        return _answer(before, write.now)  # it asked for the rate of its place, and there is none
     await queries.update_timesheets(write.tx, [after])
     action = "finished" if after.times.finished and not before.times.finished else "edited"
     changes = differences(timesheet_to_response(before, write.now), timesheet_to_response(after, write.now))
     await timers.publish(write, after, action, changes=changes)
+    if after.times.finished:
+        await settled.tell(write)
     return _answer(after, write.now)
+
+
+async def _settle(write: Write, before: Timesheet, after: Timesheet, billable_rate: int | UnsetType | None) -> Settled:
+    """With its own rate, or that of its place: what has finished keeps that, unless the caller asks for it anew (null)
+    where there was none, or another of its own."""
+    own_minor = if_set(billable_rate, before.own_rate_minor)
+    finishes = after.times.finished and not before.times.finished
+    asks = billable_rate is None and before.rate_source is None
+    settled = await settle(write.tx, [after.at_rate(own_minor, Terms())])
+    return settled if own_minor is not None or finishes or asks else Settled([after], settled.terms)
 
 
 @routes.delete("/timesheets/{id}")
@@ -201,8 +221,11 @@ async def _change_times(write: Write, before: Timesheet, times: Times, action: s
     after = before
     if times != before.times:
         after = changed(before, times, write.now)
+        settled = await settle(write.tx, [after]) if times.finished else Settled([after], {})
+        [after] = settled.timesheets
         await queries.update_timesheets(write.tx, [after])
         await timers.publish(write, after, action)
+        await settled.tell(write)
     return _answer(after, write.now)
 
 
@@ -229,6 +252,7 @@ def _times(task_found: bool, times: Callable[[], Times]) -> Times:
 
 def _says_nothing_new(timesheet: Timesheet, edit: TimesheetEdit) -> bool:
     times = timesheet.times
+    asks = edit.billable_rate is None and timesheet.billable_rate_minor is None and timesheet.invoice_id is None
     current: dict[str, object] = {
         "task_id": _task_id(timesheet),
         "start_time": times.start,
@@ -236,9 +260,9 @@ def _says_nothing_new(timesheet: Timesheet, edit: TimesheetEdit) -> bool:
         "duration": times.counted_ms if times.finished else None,
         "notes": timesheet.notes,
         "billable": timesheet.billable,
-        "billable_rate": timesheet.billable_rate_minor,
+        "billable_rate": timesheet.own_rate_minor,
     }
-    return all(getattr(edit, name) in (UNSET, value) for name, value in current.items())
+    return not asks and all(getattr(edit, name) in (UNSET, value) for name, value in current.items())
 
 
 # --- `ETag` and `If-Match`. While a timer runs its `duration` grows with every millisecond. Its tag ends in what was

@@ -26,6 +26,7 @@ from workhook.storage.statements import hot
 from workhook.work.access import Access, find_with_access, with_access
 from workhook.work.pages import LOOKS_AT_MOST, bounded, fetch, length
 from workhook.work.people import membership_of, person_columns, person_of_row
+from workhook.work.rates.terms import Terms, terms_of, with_terms
 from workhook.work.schemas import if_set
 from workhook.work.tasks.schemas import tasks
 from workhook.work.timesheets.rules import Times
@@ -61,16 +62,25 @@ _to_edit = (
 )
 
 # A project with the caller's role in it, a task (of whatever project; null if it is not there) and the caller.
-_target = with_access(
-    sa.select(*_wanted_columns).select_from(people.outerjoin(_wanted, _is_wanted)), projects.c.repository_id
+_target = with_terms(
+    with_access(
+        sa.select(*_wanted_columns).select_from(people.outerjoin(_wanted, _is_wanted)), projects.c.repository_id
+    ),
+    people.c.id,
 ).where(projects.c.id == sa.bindparam("project_id"), people.c.id == big("user_id"))
 _target_locked = _target.with_for_update(of=people, key_share=True)
-_task_and_user = (
+_task_and_user = with_terms(
     sa.select(tasks.c.title)
     .select_from(people.join(tasks, tasks.c.id == sa.bindparam("task_id")))
+    .join(projects, projects.c.repository_id == tasks.c.repository_id)
     .where(people.c.id == big("user_id"))
-    .with_for_update(of=people, key_share=True)
+    .with_for_update(of=people, key_share=True),
+    people.c.id,
 )
+_terms = with_terms(
+    sa.select(timesheets.c.id).join(projects, projects.c.repository_id == timesheets.c.repository_id),
+    timesheets.c.user_id,
+).where(any_of(timesheets.c.id, "ids"))
 
 # Also of projects that were deleted: a timer that was forgotten there runs on, unseen.
 anywhere = (
@@ -150,18 +160,26 @@ async def lock_to_edit(
 
 async def find_target(
     tx: Transaction, actor: Actor, project_id: str, task_id: str, *, lock_user: bool
-) -> tuple[Access, TimesheetTaskShape | None]:
-    """The project as the caller sees it, and the task if it is there. `lock_user`: a timer is to start. Raises
-    `NotFound`."""
+) -> tuple[Access, TimesheetTaskShape | None, Terms]:
+    """The project as the caller sees it, the task if it is there, and what counts for the caller's time there.
+    `lock_user`: a timer is to start. Raises `NotFound`."""
     statement = _target_locked if lock_user else _target
     row, access = await find_with_access(tx, statement, actor, project_id=project_id, task_id=task_id)
-    return access, _wanted_task(row, access)
+    return access, _wanted_task(row, access), terms_of(row)
 
 
-async def lock_user_for(tx: Transaction, user: Account, task_id: str) -> TimesheetTaskShape | None:
-    """The task, and the user locked, who is to start a timer on it."""
+async def lock_user_for(tx: Transaction, user: Account, task_id: str) -> tuple[TimesheetTaskShape, Terms]:
+    """The task, which is there, and what counts for the user's time on it. The user is locked, who is to start a timer
+    on it."""
     row = await tx.fetch_one(_task_and_user, {"task_id": task_id, "user_id": user.id})
-    return TimesheetTaskShape(task_id, row["title"]) if row else None
+    assert row is not None, "the task is the one that the caller moves"
+    return TimesheetTaskShape(task_id, row["title"]), terms_of(row)
+
+
+async def find_terms(reader: Reader, timesheet_ids: Sequence[str]) -> dict[str, Terms]:
+    """What counts for the time of each, by its id."""
+    rows = await reader.fetch_all(_terms, {"ids": list(timesheet_ids)})
+    return {row["id"]: terms_of(row) for row in rows}
 
 
 async def find_running(reader: Reader, user: Account) -> Timesheet | None:

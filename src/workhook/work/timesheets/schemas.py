@@ -17,6 +17,8 @@ from workhook.identity.schemas import Repository
 from workhook.storage.metadata import in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
 from workhook.work.people import PersonShape
+from workhook.work.rates.schemas import RateSource
+from workhook.work.rates.terms import Terms
 from workhook.work.schemas import if_set
 from workhook.work.timesheets import rules
 from workhook.work.timesheets.durations import duration_ms
@@ -148,15 +150,28 @@ class TimesheetShape(msgspec.Struct):
     short_formatted_duration: ShortDurationShape
     notes: str | None
     billable: bool
-    billable_rate: Annotated[float, Meta(ge=0, description="What an hour costs.")] | None
+    billable_rate: (
+        Annotated[float, Meta(ge=0, description="What an hour costs, where somebody said it of this time.")] | None
+    )
     hourly_rate: (
         Annotated[
             str,
-            Meta(description="`billable_rate` with two decimals.", examples=["80.00"]),
+            Meta(
+                description="What an hour costs, whoever says it, with two decimals. It is fixed when the timesheet "
+                "finishes.",
+                examples=["80.00"],
+            ),
             EventSchema({"pattern": r"^\d+\.\d\d$"}),
         ]
         | None
     )
+    rate_source: Annotated[
+        RateSource,
+        Meta(
+            description="Who says `hourly_rate`: the timesheet itself (`billable_rate`), its task, the person's rate in "
+            "the project, the project, the person's rate in the organization, or the organization."
+        ),
+    ]
     created_at: str
     updated_at: str
 
@@ -172,7 +187,10 @@ class TimesheetsAnswer(msgspec.Struct):
 
 
 class Timesheet(Record, frozen=True):
-    """A timesheet with its project, as a caller knows it. `repository_gone`: the project was deleted."""
+    """A timesheet with its project, as a caller knows it. `repository_gone`: the project was deleted.
+
+    `billable_rate_minor` is what an hour costs. `rate_source`: whose rate that is; None: the timesheet's own.
+    """
 
     id: str
     repository: Repository
@@ -182,10 +200,21 @@ class Timesheet(Record, frozen=True):
     notes: str | None
     billable: bool
     billable_rate_minor: int | None
+    rate_source: RateSource | None
     invoice_id: str | None
     created_at: int
     updated_at: int
     repository_gone: Annotated[bool, COMPUTED] = False
+
+    @property
+    def own_rate_minor(self) -> int | None:
+        """The rate that somebody said of this time; None: that of its place counts."""
+        return self.billable_rate_minor if self.rate_source in (None, "timesheet") else None
+
+    def at_rate(self, own_minor: int | None, terms: Terms) -> Timesheet:
+        """With its own rate or, without one, with that of its place."""
+        rate, source = (own_minor, None) if own_minor is not None else (terms.rate_minor, terms.source)
+        return msgspec.structs.replace(self, billable_rate_minor=rate, rate_source=None if rate is None else source)
 
 
 # Time that was spent outlives its task, whatever becomes of what was deleted. While a timer runs, `duration_ms` is what
@@ -214,7 +243,7 @@ timesheets = sa.Table(
 
 def timesheet_to_response(timesheet: Timesheet, now: int) -> TimesheetShape:
     """As it is at `now`."""
-    times, rate = timesheet.times, timesheet.billable_rate_minor
+    times, rate, own = timesheet.times, timesheet.billable_rate_minor, timesheet.own_rate_minor
     duration = rules.elapsed_ms(times, now)
     return TimesheetShape(
         id=timesheet.id,
@@ -231,8 +260,9 @@ def timesheet_to_response(timesheet: Timesheet, now: int) -> TimesheetShape:
         short_formatted_duration=short_duration(duration),
         notes=timesheet.notes,
         billable=timesheet.billable,
-        billable_rate=None if rate is None else to_amount(rate),
+        billable_rate=None if own is None else to_amount(own),
         hourly_rate=None if rate is None else rules.two_decimals(rate),
+        rate_source="none" if rate is None else timesheet.rate_source or "timesheet",
         created_at=to_millis_text(timesheet.created_at),
         updated_at=to_millis_text(timesheet.updated_at),
     )

@@ -165,7 +165,14 @@ _ENDS = 2
 _now, _since, _rate = big("now"), timesheets.c.running_since, timesheets.c.billable_rate_minor
 # `rules.elapsed_ms` and `rules.amount_minor`; the hours are split off so that the product stays within 64 bits.
 _elapsed = timesheets.c.duration_ms + sa.case((sa.and_(timesheets.c.is_active, _since < _now), _now - _since), else_=0)
-_amount = (_elapsed // HOUR_MS) * _rate + ((_elapsed % HOUR_MS) * _rate + HOUR_MS // 2) // HOUR_MS
+
+
+def worth_of(duration_ms: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
+    """What so much of a timesheet costs, in minor units: `rules.amount_minor`."""
+    return (duration_ms // HOUR_MS) * _rate + ((duration_ms % HOUR_MS) * _rate + HOUR_MS // 2) // HOUR_MS
+
+
+_amount = worth_of(_elapsed)
 _paid = sa.and_(timesheets.c.billable, _rate.is_not(None))
 SUMS = ("timesheets", "duration_ms", "billable_ms", "amount_minor")
 

@@ -12,7 +12,7 @@ lock, so that a timer which starts at that moment is either refused or finished.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -39,11 +39,12 @@ from workhook.storage.dialects import json_member
 from workhook.storage.metadata import big
 from workhook.work.access import Access
 from workhook.work.people import person_shape
+from workhook.work.rates.terms import Terms
 from workhook.work.record_events import Changes, publish_event
 from workhook.work.timesheets import queries, rules
 from workhook.work.timesheets.queries import everywhere
-from workhook.work.timesheets.rules import Times
 from workhook.work.timesheets.schemas import Timesheet, TimesheetTaskShape, changed, timesheet_to_response, timesheets
+from workhook.work.timesheets.settling import settle
 
 _runner = accounts.alias("runner")
 
@@ -141,15 +142,15 @@ async def finish_running(write: Write, access: Access, task_ids: Sequence[str]) 
 
 async def finish(write: Write, running: Sequence[Timesheet]) -> None:
     """Finish what runs: an event `finished` for each. Whether the actor may do so is not asked."""
-    await _change_all(write, running, rules.finished, "finished")
-
-
-async def _change_all(
-    write: Write, running: Sequence[Timesheet], change: Callable[[Times, int], Times], action: str
-) -> None:
-    after = [changed(each, change(each.times, write.now), write.now) for each in running]
+    after = [changed(each, rules.finished(each.times, write.now), write.now) for each in running]
     if after:
-        await queries.update_timesheets(write.tx, after)
+        settled = await settle(write.tx, after)
+        await _write_all(write, settled.timesheets, "finished")
+        await settled.tell(write)
+
+
+async def _write_all(write: Write, after: Sequence[Timesheet], action: str) -> None:
+    await queries.update_timesheets(write.tx, after)
     for each in after:
         await publish(write, each, action)
 
@@ -162,15 +163,14 @@ async def start_for(write: Write, access: Access, task_id: str) -> None:
     """
     if access.is_client:
         return
-    task = await queries.lock_user_for(write.tx, access.user, task_id)
-    assert task is not None, "the task is the one that the caller moves"
+    task, terms = await queries.lock_user_for(write.tx, access.user, task_id)
     running = await queries.lock_running(write.tx, access.actor, access.user.id)
     if any(each.task and each.task.id == task_id for each in running) or not _reaches(access.actor, running):
         return
     if not await may_run(write.tx, access.user.id, access.repository.id):
         return  # the right was lost while the user's lock was waited for
     await pause(write, running)
-    timer = new_timesheet(access, task, rules.started(write.now), write.now)
+    timer = new_timesheet(access, task, terms, rules.started(write.now), write.now)
     await queries.insert_timesheet(write.tx, timer)
     await publish(write, timer, "started")
 
@@ -192,11 +192,14 @@ async def pause(write: Write, running: Sequence[Timesheet]) -> None:
     if not all(each.user.id == write.actor.user.id or each.repository.role in ("write", "admin") for each in running):
         message = "The user has another timer running, which you cannot pause; the user has to pause it first."
         raise Conflict(message, code="timer_elsewhere")
-    await _change_all(write, running, rules.paused, "paused")
+    if after := [changed(each, rules.paused(each.times, write.now), write.now) for each in running]:
+        await _write_all(write, after, "paused")
 
 
-def new_timesheet(access: Access, task: TimesheetTaskShape, times: rules.Times, now: int) -> Timesheet:
-    """The caller's own, without notes, not billable."""
+def new_timesheet(
+    access: Access, task: TimesheetTaskShape, terms: Terms, times: rules.Times, now: int
+) -> Timesheet:
+    """The caller's own, without notes; billable, and at the rate, as the terms of its place say."""
     return Timesheet(
         id=new_id("tms"),
         repository=access.repository,
@@ -204,12 +207,13 @@ def new_timesheet(access: Access, task: TimesheetTaskShape, times: rules.Times, 
         user=person_shape(access.user),
         times=times,
         notes=None,
-        billable=False,
+        billable=terms.billable,
         billable_rate_minor=None,
+        rate_source=None,
         invoice_id=None,
         created_at=now,
         updated_at=now,
-    )
+    ).at_rate(None, terms)
 
 
 async def rights_lost(tx: Transaction, loss: Loss) -> None:

@@ -1,0 +1,48 @@
+"""Rates of hours: what an organization, a project and a person there take, and whose rate a timesheet has.
+
+A timesheet of before has a rate of its own or none, and keeps it: its `rate_source` stays null.
+"""
+
+import sqlalchemy as sa
+
+from workhook.storage.online import add_column, create_index, create_table
+from workhook.storage.table_text import make_table
+
+revision = "0033"
+down_revision = "0029"
+
+_TERMS = "hourly_rate_minor bigint?, billable boolean?, round_minutes bigint?, round_mode text?"
+
+
+def upgrade() -> None:
+    add_column("timesheets", sa.Column("rate_source", sa.Text))
+    make_table(
+        "account_terms",
+        f"account_id bigint, {_TERMS}",
+        key="account_id",
+        foreign=["account_id > accounts.id CASCADE"],
+        create=create_table,
+    )
+    make_table(
+        "project_terms",
+        f"repository_id bigint, {_TERMS}, budget_ms bigint?, budget_minor bigint?, budget_mark bigint",
+        key="repository_id",
+        foreign=["repository_id > projects.repository_id CASCADE"],
+        create=create_table,
+    )
+    make_table(
+        "project_rates",
+        "repository_id bigint, user_id bigint, hourly_rate_minor bigint",
+        key="repository_id, user_id",
+        foreign=["repository_id > projects.repository_id CASCADE", "user_id > accounts.id CASCADE"],
+        create=create_table,
+    )
+    create_index("ix_project_rates_user", "project_rates", ["user_id"])
+    make_table(
+        "member_rates",
+        "account_id bigint, user_id bigint, hourly_rate_minor bigint",
+        key="account_id, user_id",
+        foreign=["account_id > accounts.id CASCADE", "user_id > accounts.id CASCADE"],
+        create=create_table,
+    )
+    create_index("ix_member_rates_user", "member_rates", ["user_id"])

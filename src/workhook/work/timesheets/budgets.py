@@ -1,0 +1,150 @@
+"""What is used of a project's budget, and the event that tells when most or all of it is.
+
+A budget is of hours or of money. It is used by all finished billable time, on an invoice or not; decision 46 tells what
+is counted when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import Meta
+
+from workhook.core.records import to_response
+from workhook.http.wire_types import to_amount
+from workhook.identity.context import Write
+from workhook.identity.schemas import Repository
+from workhook.identity.tables import projects
+from workhook.storage import Reader
+from workhook.storage.metadata import big
+from workhook.work.projects.schemas import Project, project_from
+from workhook.work.rates.schemas import BudgetMark, project_terms
+from workhook.work.record_events import RecordEvent, publish_events
+from workhook.work.timesheets import rules
+from workhook.work.timesheets.schemas import timesheets
+from workhook.work.timesheets.sums import Grain, timesheet_changes, timesheet_sums, worth_of
+
+MARKS: tuple[BudgetMark, ...] = (80, 100)
+"""The percentages at which an event tells of it."""
+
+
+class Budget(msgspec.Struct, frozen=True):
+    """One of both; None: the other one, or no budget at all."""
+
+    time_ms: int | None = None
+    minor: int | None = None
+
+    def used_by(self, spent: Spent) -> int:
+        return spent.time_ms if self.minor is None else spent.minor
+
+    @property
+    def whole(self) -> int | None:
+        return self.time_ms if self.minor is None else self.minor
+
+    def percent(self, spent: Spent) -> int | None:
+        """Rounded down, so that 100 means that nothing is left."""
+        return self.used_by(spent) * 100 // self.whole if self.whole else None
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """Time, and what it costs."""
+
+    time_ms: int = 0
+    minor: int = 0
+
+    def less(self, other: Spent) -> Spent:
+        return Spent(self.time_ms - other.time_ms, self.minor - other.minor)
+
+
+def _parts(table: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.Select[tuple[int, int]]:
+    here = sa.select(table.c.duration_ms, table.c.amount_minor).where(table.c.repository_id == big("repository_id"))
+    return here.where(table.c.billable, *conditions)
+
+
+# Time of paused timers is in the sums, and not finished.
+_paused = sa.select(
+    -timesheets.c.duration_ms, -sa.func.coalesce(worth_of(timesheets.c.duration_ms), sa.literal_column("0"))
+).where(
+    timesheets.c.repository_id == big("repository_id"),
+    timesheets.c.finished.is_(sa.false()),
+    timesheets.c.is_active.is_(sa.false()),
+    timesheets.c.billable,
+)
+_every = sa.union_all(
+    _parts(timesheet_sums, timesheet_sums.c.grain == sa.literal_column(f"{Grain.USER_BLOCKS:d}")),
+    _parts(timesheet_changes),
+    _paused,
+).subquery("spent")
+_used = sa.select(sa.func.sum(_every.c.duration_ms).label("time_ms"), sa.func.sum(_every.c.amount_minor).label("minor"))
+_budget = sa.select(project_terms.c.budget_ms, project_terms.c.budget_minor, project_terms.c.budget_mark).where(
+    project_terms.c.repository_id == big("repository_id")
+)
+_locked = (
+    _budget.add_columns(projects.c.avatar)
+    .join(projects, projects.c.repository_id == project_terms.c.repository_id)
+    .with_for_update(of=project_terms)
+)
+_mark = (
+    sa.update(project_terms)
+    .where(project_terms.c.repository_id == big("repository_id"))
+    .values(budget_mark=big("mark"))
+)
+
+
+async def find_budget(reader: Reader, repository_id: int) -> Budget:
+    row = await reader.fetch_one(_budget, {"repository_id": repository_id})
+    return Budget(row["budget_ms"], row["budget_minor"]) if row else Budget()
+
+
+async def find_used(reader: Reader, repository_id: int) -> Spent:
+    """All finished billable time of the project."""
+    row = await reader.fetch_one(_used, {"repository_id": repository_id})
+    assert row is not None, "a sum is one row"
+    return Spent(int(row["time_ms"] or 0), int(row["minor"] or 0))
+
+
+class BudgetReachedShape(msgspec.Struct):
+    """What an event `budget_reached` has beside the project. One of `hours` and `amount` is there."""
+
+    percent: Annotated[BudgetMark, Meta(description="What was reached: 80 or 100.")]
+    hours: Annotated[float, Meta(description="The whole budget.")] | None = None
+    amount: Annotated[float, Meta(description="The whole budget.")] | None = None
+
+
+async def tell_of_budgets(write: Write, places: Iterable[Repository]) -> None:
+    """Call it after time was finished in these projects: an event for each mark that a budget came to.
+
+    The row of the budget is locked before the time is added up, so that of two who finish at once the second sees both.
+    """
+    for repository in sorted({each.id: each for each in places}.values(), key=lambda each: each.id):
+        row = await write.tx.fetch_one(_locked, {"repository_id": repository.id})
+        if row is None or row["budget_mark"] >= MARKS[-1]:
+            continue
+        budget = Budget(row["budget_ms"], row["budget_minor"])
+        percent = budget.percent(await find_used(write.tx, repository.id))
+        reached = [each for each in MARKS if percent is not None and row["budget_mark"] < each <= percent]
+        if reached:
+            await write.tx.execute(_mark, {"repository_id": repository.id, "mark": reached[-1]})
+            record = project_from(repository, row["avatar"])
+            await publish_events(write, [_event(record, budget, each) for each in reached])
+
+
+def mark_of(percent: int | None) -> BudgetMark:
+    """What was told already of a budget that begins so."""
+    found: BudgetMark = 0
+    for each in MARKS:
+        if percent is not None and each <= percent:
+            found = each
+    return found
+
+
+def _event(project: Project, budget: Budget, mark: BudgetMark) -> RecordEvent:
+    told = BudgetReachedShape(
+        mark,
+        hours=None if budget.time_ms is None else rules.decimal_hours(budget.time_ms),
+        amount=None if budget.minor is None else to_amount(budget.minor),
+    )
+    return RecordEvent(project.repository, "project", "budget_reached", to_response(project), beside={"budget": told})
