@@ -577,7 +577,7 @@ CREATE TABLE timesheets (
 	billable_rate_minor BIGINT,
 	invoice_id TEXT,
 	created_at BIGINT NOT NULL,
-	updated_at BIGINT NOT NULL,
+	updated_at BIGINT NOT NULL, rate_source TEXT,
 	CONSTRAINT pk_timesheets PRIMARY KEY (id),
 	CONSTRAINT fk_timesheets_invoice_id FOREIGN KEY(invoice_id) REFERENCES invoices (id) ON DELETE SET NULL,
 	CONSTRAINT fk_timesheets_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
@@ -1182,4 +1182,49 @@ CREATE TABLE credit_note_numbers (
 	CONSTRAINT fk_credit_note_numbers_account_id FOREIGN KEY(account_id) REFERENCES accounts (id) ON DELETE CASCADE
 )
 
-INSERT INTO "alembic_version" VALUES('0029')
+CREATE TABLE account_terms (
+	account_id BIGINT NOT NULL,
+	hourly_rate_minor BIGINT,
+	billable BOOLEAN,
+	round_minutes BIGINT,
+	round_mode TEXT,
+	CONSTRAINT pk_account_terms PRIMARY KEY (account_id),
+	CONSTRAINT fk_account_terms_account_id FOREIGN KEY(account_id) REFERENCES accounts (id) ON DELETE CASCADE
+)
+
+CREATE TABLE project_terms (
+	repository_id BIGINT NOT NULL,
+	hourly_rate_minor BIGINT,
+	billable BOOLEAN,
+	round_minutes BIGINT,
+	round_mode TEXT,
+	budget_ms BIGINT,
+	budget_minor BIGINT,
+	budget_mark BIGINT NOT NULL,
+	CONSTRAINT pk_project_terms PRIMARY KEY (repository_id),
+	CONSTRAINT fk_project_terms_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE
+)
+
+CREATE TABLE project_rates (
+	repository_id BIGINT NOT NULL,
+	user_id BIGINT NOT NULL,
+	hourly_rate_minor BIGINT NOT NULL,
+	CONSTRAINT pk_project_rates PRIMARY KEY (repository_id, user_id),
+	CONSTRAINT fk_project_rates_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
+	CONSTRAINT fk_project_rates_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE
+)
+
+CREATE INDEX ix_project_rates_user ON project_rates (user_id)
+
+CREATE TABLE member_rates (
+	account_id BIGINT NOT NULL,
+	user_id BIGINT NOT NULL,
+	hourly_rate_minor BIGINT NOT NULL,
+	CONSTRAINT pk_member_rates PRIMARY KEY (account_id, user_id),
+	CONSTRAINT fk_member_rates_account_id FOREIGN KEY(account_id) REFERENCES accounts (id) ON DELETE CASCADE,
+	CONSTRAINT fk_member_rates_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE
+)
+
+CREATE INDEX ix_member_rates_user ON member_rates (user_id)
+
+INSERT INTO "alembic_version" VALUES('0033')

@@ -188,7 +188,11 @@ def _rate_faults(asked: Sequence[str], added: Sequence[InvoicedTime]) -> list[Fa
     """Time of which nobody said what it costs would be given away unseen."""
     wrong = "nobody said what an hour of it costs: give it a billable_rate, which can be 0"
     return [
-        Fault(field=(field := f"timesheet_ids[{asked.index(each.id)}]"), code="no_rate", message=f"{field} ({each.id}): {wrong}")
+        Fault(
+            field=(field := f"timesheet_ids[{asked.index(each.id)}]"),
+            code="no_rate",
+            message=f"{field} ({each.id}): {wrong}",
+        )
         for each in added
         if each.billable and each.rate_minor is None
     ]

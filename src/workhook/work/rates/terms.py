@@ -50,10 +50,6 @@ _PLACES = (
     _Place("member", member_rates.c.hourly_rate_minor, "member_rate"),
     _Place("organization", account_terms.c.hourly_rate_minor, "account_rate"),
 )
-# By their names alone: the settings of invoices stand above timesheets.
-_ours = sa.table("account_billing", sa.column("account_id"), sa.column("currency"))
-_theirs = sa.table("project_billing", sa.column("repository_id"), sa.column("currency"))
-_currency = sa.func.coalesce(_ours.c.currency, sa.literal(DEFAULT_CURRENCY))
 _has_budget = sa.and_(
     sa.or_(project_terms.c.budget_ms.is_not(None), project_terms.c.budget_minor.is_not(None)),
     project_terms.c.budget_mark < sa.literal_column("100"),
@@ -115,7 +111,5 @@ def with_terms(statement: sa.Select[Any], user_id: sa.ColumnElement[Any]) -> sa.
 
 
 def terms_of(row: Row) -> Terms:
-    source, rate = next(
-        ((each.source, row[each.name]) for each in _PLACES if row[each.name] is not None), (None, None)
-    )
+    source, rate = next(((each.source, row[each.name]) for each in _PLACES if row[each.name] is not None), (None, None))
     return Terms(rate, source or "none", bool(row["billable_there"]), bool(row["has_budget"]))

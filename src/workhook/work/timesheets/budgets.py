@@ -55,11 +55,9 @@ class Spent(msgspec.Struct, frozen=True):
     time_ms: int = 0
     minor: int = 0
 
-    def less(self, other: Spent) -> Spent:
-        return Spent(self.time_ms - other.time_ms, self.minor - other.minor)
 
-
-def _parts(table: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.Select[tuple[int, int]]:
+def billable_parts(table: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.Select[tuple[int, int]]:
+    """Rows of the sums, or of what was noted since, that the parameter `repository_id` has of billable time."""
     here = sa.select(table.c.duration_ms, table.c.amount_minor).where(table.c.repository_id == big("repository_id"))
     return here.where(table.c.billable, *conditions)
 
@@ -74,8 +72,8 @@ _paused = sa.select(
     timesheets.c.billable,
 )
 _every = sa.union_all(
-    _parts(timesheet_sums, timesheet_sums.c.grain == sa.literal_column(f"{Grain.USER_BLOCKS:d}")),
-    _parts(timesheet_changes),
+    billable_parts(timesheet_sums, timesheet_sums.c.grain == sa.literal_column(f"{Grain.USER_BLOCKS:d}")),
+    billable_parts(timesheet_changes),
     _paused,
 ).subquery("spent")
 _used = sa.select(sa.func.sum(_every.c.duration_ms).label("time_ms"), sa.func.sum(_every.c.amount_minor).label("minor"))

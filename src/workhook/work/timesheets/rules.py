@@ -219,6 +219,11 @@ def decimal_hours(duration_ms: int) -> float:
     return hour_hundredths(duration_ms) / 100
 
 
+def signed_hours(duration_ms: int) -> float:
+    """`decimal_hours` of a difference, which may be negative."""
+    return decimal_hours(duration_ms) if duration_ms >= 0 else -decimal_hours(-duration_ms)
+
+
 def two_decimals(minor: int) -> str:
     """`80.00` of 8000."""
     return f"{minor // 100}.{minor % 100:02d}"

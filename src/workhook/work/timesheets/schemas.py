@@ -168,8 +168,8 @@ class TimesheetShape(msgspec.Struct):
     rate_source: Annotated[
         RateSource,
         Meta(
-            description="Who says `hourly_rate`: the timesheet itself (`billable_rate`), its task, the person's rate in "
-            "the project, the project, the person's rate in the organization, or the organization."
+            description="Who says `hourly_rate`: the timesheet itself (`billable_rate`), its task, the person's rate "
+            "in the project, the project, the person's rate in the organization, or the organization."
         ),
     ]
     created_at: str

@@ -196,9 +196,7 @@ async def pause(write: Write, running: Sequence[Timesheet]) -> None:
         await _write_all(write, after, "paused")
 
 
-def new_timesheet(
-    access: Access, task: TimesheetTaskShape, terms: Terms, times: rules.Times, now: int
-) -> Timesheet:
+def new_timesheet(access: Access, task: TimesheetTaskShape, terms: Terms, times: rules.Times, now: int) -> Timesheet:
     """The caller's own, without notes; billable, and at the rate, as the terms of its place say."""
     return Timesheet(
         id=new_id("tms"),

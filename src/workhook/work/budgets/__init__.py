@@ -1,0 +1,1 @@
+"""The budget of a project, and what is used of it."""

@@ -1,0 +1,112 @@
+"""`/projects/{id}/budget`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import Meta
+
+from workhook.http.calls import Call
+from workhook.http.endpoints import Routes
+from workhook.http.operations import WORK_API
+from workhook.http.wire_types import to_amount
+from workhook.identity.authenticator import actor_of
+from workhook.storage import Reader
+from workhook.storage.metadata import big
+from workhook.work.access import find_access
+from workhook.work.invoices.schemas import invoices
+from workhook.work.timesheets import budgets, rules
+from workhook.work.timesheets.budgets import Budget, Spent
+from workhook.work.timesheets.schemas import timesheets
+from workhook.work.timesheets.sums import Grain, timesheet_changes, timesheet_sums, worth_of
+
+
+class BudgetShape(msgspec.Struct):
+    """A budget is of hours or of money; the other one is null."""
+
+    hours: Annotated[float, Meta(gt=0)] | None
+    amount: Annotated[float, Meta(gt=0, description="In the currency of the project's invoices.")] | None
+
+
+class BudgetAnswer(msgspec.Struct):
+    """`used`, `billed` and `left` are hours or money, as the budget is; hours where there is none."""
+
+    budget: BudgetShape | None
+    used: Annotated[float, Meta(ge=0, description="All finished billable time, on an invoice or not.")]
+    billed: Annotated[float, Meta(ge=0, description="What of that is on invoices that were sent.")]
+    left: Annotated[float, Meta(description="Below 0 for what was spent above the budget.")] | None
+    percent: Annotated[int, Meta(ge=0, description="How much is used, rounded down.")] | None
+    success: bool = True
+
+
+routes = Routes(WORK_API, "Timesheets", read="work.read", write="work.write")
+
+
+@routes.get("/projects/{id}/budget", etag=False)
+async def get_project_budget(call: Call, project_id: str) -> BudgetAnswer:
+    """Get what is used of the budget of a project.
+
+    For owners and members. The budget is set with `PATCH /projects/{id}/billing`. An event `project` with the action
+    `budget_reached` tells when 80 and when 100 percent are used.
+    """
+    access = await find_access(call.database, actor_of(call), project_id)
+    access.hide_from_clients()
+    standing = await find_standing(call.database, access.repository.id)
+    return standing_to_response(standing)
+
+
+class BudgetStanding(msgspec.Struct, frozen=True):
+    """A budget, and what was spent and billed."""
+
+    budget: Budget
+    used: Spent
+    billed: Spent
+
+
+async def find_standing(reader: Reader, repository_id: int) -> BudgetStanding:
+    budget = await budgets.find_budget(reader, repository_id)
+    used = await budgets.find_used(reader, repository_id)
+    row = await reader.fetch_one(_billed, {"repository_id": repository_id})
+    assert row is not None, "a sum is one row"
+    return BudgetStanding(budget, used, Spent(int(row["time_ms"] or 0), int(row["minor"] or 0)))
+
+
+def standing_to_response(standing: BudgetStanding) -> BudgetAnswer:
+    budget, whole = standing.budget, standing.budget.whole
+    used, billed = budget.used_by(standing.used), budget.used_by(standing.billed)
+
+    def shown(value: int) -> float:
+        return rules.signed_hours(value) if budget.minor is None else to_amount(value)
+
+    shape = None
+    if whole is not None:
+        is_time = budget.minor is None
+        shape = BudgetShape(shown(whole), None) if is_time else BudgetShape(None, shown(whole))
+    left = None if whole is None else shown(whole - used)
+    return BudgetAnswer(shape, shown(used), shown(billed), left, budget.percent(standing.used))
+
+
+# What is on an invoice, less what drafts have claimed.
+def _invoiced(table: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.Select[tuple[int, int]]:
+    return budgets.billable_parts(table, table.c.invoiced, *conditions)
+
+
+_claimed = (
+    sa.select(-timesheets.c.duration_ms, -sa.func.coalesce(worth_of(timesheets.c.duration_ms), sa.literal_column("0")))
+    .join_from(invoices, timesheets, timesheets.c.invoice_id == invoices.c.id)
+    .where(
+        invoices.c.repository_id == big("repository_id"),
+        invoices.c.status == sa.literal_column("'draft'"),
+        timesheets.c.billable,
+    )
+)
+_every = sa.union_all(
+    _invoiced(timesheet_sums, timesheet_sums.c.grain == sa.literal_column(f"{Grain.USER_BLOCKS:d}")),
+    _invoiced(timesheet_changes),
+    _claimed,
+).subquery("billed")
+_billed = sa.select(
+    sa.func.sum(_every.c.duration_ms).label("time_ms"), sa.func.sum(_every.c.amount_minor).label("minor")
+)
