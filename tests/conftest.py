@@ -87,6 +87,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             one_database=each.get_closest_marker("one_database") is not None,
         )
     }
+    others = order.others_of_variants(order.variants_of(each for each in items if each not in left_out))
+    left_out |= {each for each in items if each.nodeid in others}
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [each for each in items if each not in left_out]
     if config.getoption("dist", "no") == "loadfile" or "PYTEST_XDIST_WORKER" in os.environ:

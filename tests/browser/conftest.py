@@ -30,6 +30,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.one_database)
+            if isinstance(item, pytest.Function) and "width" in item.fixturenames:
+                item.add_marker(pytest.mark.variants("width"))
             if isinstance(item, pytest.Function) and iscoroutinefunction(item.obj):
                 item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 

@@ -76,6 +76,7 @@ def _operation_of(address: str) -> Operation | None:
     return min(fitting, key=lambda each: each.path.count("{"), default=None)
 
 
+@pytest.mark.variants("role")
 @pytest.mark.parametrize("role", ["owner", "member", "client"])
 async def test_every_page_is_for_a_tablet(
     visit: Visits, server: Server, studio: Studio, receiver: Receiver, role: str
@@ -99,6 +100,7 @@ async def _fault_of(page: Page, address: str) -> str | None:
     return None
 
 
+@pytest.mark.whole
 def test_every_page_works_in_firefox(server: Server, studio: Studio, receiver: Receiver) -> None:
     firefox = program("firefox-esr", "firefox-esr")
     fill(server, studio, receiver)

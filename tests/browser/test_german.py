@@ -81,6 +81,7 @@ async def fault_of(page: Page, address: str) -> str | None:
     return None
 
 
+@pytest.mark.variants("role")
 @pytest.mark.parametrize("role", ["owner", "client"])
 async def test_every_page_is_german(
     visit: Visits, server: Server, studio: Studio, receiver: Receiver, role: str

@@ -103,6 +103,7 @@ async def test_who_has_no_connection_is_told(visit: Visits, server: Server, team
     await expect(told).to_have_count(0)
 
 
+@pytest.mark.variants("phone")
 @pytest.mark.parametrize("phone", [False, True], ids=["desk", "telephone"])
 @pytest.mark.parametrize("over", [False, True], ids=["page", "over-the-board"])
 async def test_who_writes_without_a_connection_is_told_where_they_look(

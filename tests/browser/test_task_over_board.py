@@ -83,6 +83,7 @@ def answer(page: Page, *, leave: bool) -> list[str]:
     return asked
 
 
+@pytest.mark.variants("role")
 @pytest.mark.parametrize("role", ["owner", "client"])
 async def test_it_is_for_everybody(
     visit: Visits, team: Team, board: Board, width: int, scheme: Scheme, role: str

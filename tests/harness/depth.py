@@ -1,7 +1,8 @@
 """How much is tried. The variable `TESTS` says it:
 
-- `usual` (also without it): `make test`. What runs on both databases runs on one of them, each file on the same.
-  What has the mark `whole` is left out.
+- `usual` (also without it): `make test`, within ten minutes on two cores. What runs on both databases runs on one of
+  them, each file on the same. Of the variants of a test that differ little (mark `variants`: the width of a window,
+  the role of who walks through every page) one is taken. What has the mark `whole` is left out.
 - `whole`: `.ci/run`. Everything, on both databases.
 - `deep`: `make test-deep`. `whole`, with ten times as much of what has no end, and each test on both databases.
 """

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # it has no types
@@ -18,9 +21,6 @@ from tests.harness.depth import DEPTH, usual_database
 
 ROOT = Path(__file__).parents[2]
 SECONDS = Path(__file__).with_name("seconds.json")
-
-# What is tested there is the databases themselves: it always runs on both.
-OF_DATABASES = ("tests/storage/", "tests/plans/", "tests/migrations/", "tests/crash/", "tests/cli/test_backup.py")
 
 SHORT_S = 1.0  # units that take less are not written down
 USUAL_S = 0.1  # of a test in a unit that is not
@@ -46,7 +46,43 @@ def is_left_out(name: str, *, whole: bool = False, one_database: bool = False, d
         return False
     if one_database:
         return database != "sqlite"
-    return depth == "usual" and not file.startswith(OF_DATABASES) and database != usual_database(file)
+    return depth == "usual" and database != usual_database(file)
+
+
+class Variant(NamedTuple):
+    """A test with parameters; `indices`: the number of each of its values, by name. `little`: the names of those that
+    make little difference."""
+
+    name: str
+    indices: Mapping[str, int]
+    little: Collection[str]
+
+
+def variants_of(items: Iterable[pytest.Item]) -> list[Variant]:
+    """Of the tests that have the mark `variants`."""
+    found = []
+    for item in items:
+        little = {each for mark in item.iter_markers("variants") for each in mark.args}
+        if little and isinstance(item, pytest.Function):
+            assert little <= item.callspec.indices.keys(), f"{item.nodeid} has no such parameter"
+            found.append(Variant(item.nodeid, item.callspec.indices, little))
+    return found
+
+
+def others_of_variants(variants: Iterable[Variant], depth: str = DEPTH) -> set[str]:
+    """The names that the usual run leaves out: all but one of those that differ little, always the same one."""
+    if depth != "usual":
+        return set()
+    groups = defaultdict[object, list[str]](list)
+    for name, indices, little in variants:
+        others = tuple(sorted((each, index) for each, index in indices.items() if each not in little))
+        groups[name.partition("[")[0], others].append(name)
+    return {each for key, group in groups.items() for each in group if each != group[_number(key) % len(group)]}
+
+
+def _number(key: object) -> int:
+    """The same in each process."""
+    return zlib.crc32(repr(key).encode())
 
 
 def arrange(items: list[pytest.Item]) -> None:

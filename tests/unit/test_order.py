@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.depth import DEPTHS, usual_database
-from tests.harness.order import is_left_out
+from tests.harness.order import Variant, is_left_out, others_of_variants
 
 ROOT = Path(__file__).parents[2]
 DATABASES = ("sqlite", "postgresql")
@@ -25,12 +25,6 @@ def test_the_usual_run_takes_one_database_for_each_file_and_both_equally_often()
     assert all(found == [usual_database(file)] for file, found in chosen.items())
     numbers = Counter(found[0] for found in chosen.values())
     assert min(numbers[each] for each in DATABASES) > len(chosen) / 3, numbers
-
-
-def test_what_is_about_databases_always_meets_both() -> None:
-    found = [databases_of(each, "usual") for each in FILES if each.startswith(("tests/storage/", "tests/crash/"))]
-    assert found
-    assert all(each == list(DATABASES) for each in found)
 
 
 def test_the_whole_run_takes_both() -> None:
@@ -51,3 +45,21 @@ def test_what_takes_minutes_is_left_out_of_the_usual_run_alone() -> None:
 @pytest.mark.parametrize("depth", DEPTHS)
 def test_what_has_no_database_is_never_left_out(depth: str) -> None:
     assert not is_left_out("tests/unit/test_order.py::test_it", depth=depth)
+
+
+def test_the_usual_run_takes_one_variant_of_what_differs_little() -> None:
+    variants = [
+        Variant(f"tests/browser/test_it.py::test_{page}[{width}-{role}]", {"width": width, "role": role}, ["width"])
+        for page in ("board", "task", "list", "calendar")
+        for width in range(3)
+        for role in range(2)
+    ]
+    left_out = others_of_variants(variants, "usual")
+    taken = Counter(
+        (each.name.partition("[")[0], each.indices["role"]) for each in variants if each.name not in left_out
+    )
+    assert len(taken) == 8
+    assert set(taken.values()) == {1}
+    widths = {each.indices["width"] for each in variants if each.name not in left_out}
+    assert len(widths) > 1, "not the same one of every test"
+    assert not others_of_variants(variants, "whole") | others_of_variants(variants, "deep")

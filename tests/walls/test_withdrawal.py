@@ -422,6 +422,7 @@ def _refused_as(server: Server, token: str) -> tuple[object, ...]:
 PLACES: dict[str, Place | None] = {"owner": {"member": "owner"}, "collaborator": {"role": "admin"}, "client": None}
 
 
+@pytest.mark.variants("place")
 @pytest.mark.parametrize("place", PLACES)
 def test_a_user_who_is_disabled_has_nothing_left_until_enabled(walls: Walls, place: str) -> None:
     given, studio = PLACES[place], walls.here.studio
