@@ -129,6 +129,11 @@ def test_time_whose_task_is_gone(studio: Studio, scene: Scene, draw: Draw) -> No
     assert len(draw(timesheet)["invoice_items"]) == 1
 
 
-def test_time_without_a_rate_is_for_nothing(scene: Scene, draw: Draw) -> None:
-    record = draw(scene.timesheet(billable_rate=None, duration=HOUR_MS))
+def test_time_without_a_rate_is_not_given_away_unseen(studio: Studio, scene: Scene, draw: Draw) -> None:
+    unpriced, free = scene.timesheet(billable_rate=None), scene.timesheet(billable_rate=0, duration=HOUR_MS)
+    body = {"timesheet_ids": [free, unpriced]}
+    [error] = studio.owner.refused(422, "POST", f"{studio.project}/invoices", json=body)["errors"]
+    assert (error["field"], error["code"]) == ("timesheet_ids[1]", "no_rate")
+    assert unpriced in error["message"]
+    record = draw(free)
     assert [(each["qty"], each["unit_price"]) for each in record["invoice_items"]] == [(1, 0)]

@@ -11,7 +11,7 @@ from workhook.core.clock import now_ms, parse_rfc3339
 FIELDS = {
     "id", "created_at", "updated_at", "task", "project", "user", "is_active", "elapsed_time", "start_time", "end_time",
     "duration", "notes", "billable", "billable_rate", "finished", "formatted_duration", "short_formatted_duration",
-    "hourly_rate",
+    "hourly_rate", "rate_source",
 }  # fmt: skip
 
 TEN, ELEVEN = "2026-01-01T10:00:00Z", "2026-01-01T11:00:00Z"
@@ -30,12 +30,8 @@ def test_time_that_was_spent(studio: Studio, desk: Desk, task_id: str) -> None:
     assert made["duration"] == made["elapsed_time"] == 5_400_000
     assert made["formatted_duration"] == "1h 30m"
     assert made["short_formatted_duration"] == {"display": "1:30", "decimal": 1.5}
-    assert (made["notes"], made["billable"], made["billable_rate"], made["hourly_rate"]) == (
-        "Sketches",
-        True,
-        80,
-        "80.00",
-    )
+    assert (made["notes"], made["billable"]) == ("Sketches", True)
+    assert (made["billable_rate"], made["hourly_rate"], made["rate_source"]) == (80, "80.00", "timesheet")
     assert desk.get(made) == made
     assert desk.caller.get(desk.path) == {"success": True, "timesheets": [made]}
     (event,) = studio.happened()
@@ -160,6 +156,7 @@ def test_an_edit(studio: Studio, desk: Desk, task_id: str) -> None:
         "billable": {"from": False, "to": True},
         "billable_rate": {"from": None, "to": 99.99},
         "hourly_rate": {"from": None, "to": "99.99"},
+        "rate_source": {"from": "none", "to": "timesheet"},
     }
 
 
