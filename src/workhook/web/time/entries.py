@@ -16,7 +16,7 @@ from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.sessions import safe_return_to
 from workhook.web.frame.texts import gettext, text
 from workhook.web.time.days import field_text, moment_text, read_duration, zone_name
-from workhook.web.time.forms import form_again, query_of, spent
+from workhook.web.time.forms import form_again, query_of, rate_hint, spent
 from workhook.web.time.own import own_page
 from workhook.web.time.week import open_tasks, week_page
 from workhook.work.access import Access
@@ -24,6 +24,7 @@ from workhook.work.activity.editors import find_last_edits
 from workhook.work.timesheets import api, queries
 from workhook.work.timesheets.reports import zone_of
 from workhook.work.timesheets.schemas import Timesheet, TimesheetCreate, TimesheetEdit
+from workhook.work.timesheets.started import find_usual
 
 places = Places("time")
 
@@ -50,7 +51,8 @@ async def add_entry(visit: Visit) -> Answer:
         access.hide_from_clients()
         await visit.load_timer()
         form = form_again(visit, problem)
-        return await week_page(visit, access, query_of(_back(visit)), form, status=problem.status)
+        usual = await find_usual(visit.database, access)
+        return await week_page(visit, access, query_of(_back(visit)), usual, form, status=problem.status)
 
 
 @places.post("/{owner}/{project}/time/restore")
@@ -85,6 +87,7 @@ async def _entry_page(
         entry=timesheet,
         tasks=await open_tasks(visit.database, access),
         zone_name=name,
+        rate_hint=_rate_hint(timesheet),
         start=field_text(timesheet.times.start, zone),
         end=field_text(timesheet.times.end, zone),
         spent=duration(timesheet.times.counted_ms) if timesheet.times.finished else "",
@@ -92,6 +95,11 @@ async def _entry_page(
         return_to=_back(visit, return_to),
         edits=await find_last_edits(visit.database, access.repository.id, "timesheet"),
     )
+
+
+def _rate_hint(timesheet: Timesheet) -> str:
+    inherited = None if timesheet.rate_source is None else timesheet.billable_rate_minor
+    return rate_hint(inherited, timesheet.rate_source or "none")
 
 
 @places.post("/{owner}/{project}/time/{timesheet_id}/edit")
@@ -162,7 +170,7 @@ async def delete_entry(visit: Visit) -> Answer:
 
 def _undo(visit: Visit, timesheet: Timesheet) -> Undo | None:
     """Time is added for oneself alone, and so brought back by whoever spent it."""
-    times, rate = timesheet.times, timesheet.billable_rate_minor
+    times, rate = timesheet.times, timesheet.own_rate_minor
     is_short = len(timesheet.notes or "") <= _UNDO_NOTES_MAX
     if timesheet.user.id != visit.actor.user.id or times.end is None or timesheet.task is None or not is_short:
         return None

@@ -5,13 +5,14 @@ from __future__ import annotations
 from urllib.parse import parse_qsl
 
 from workhook.core.errors import Fault, Invalid, Problem
-from workhook.web.frame.formats import typed_amount
+from workhook.web.frame.formats import hundredths, typed_amount
 from workhook.web.frame.forms import PageForm
 from workhook.web.frame.places import AmountField, Visit
+from workhook.web.frame.texts import gettext, text
 from workhook.web.time.days import moment_text, read_duration, zone_name
 from workhook.work.timesheets.reports import zone_of
 from workhook.work.timesheets.schemas import TimesheetCreate
-from workhook.work.timesheets.started import LastRate
+from workhook.work.timesheets.started import Usual
 
 _FIELDS = {"start_time": "start", "end_time": "end"}
 """By the API's names, those that the forms have for the same."""
@@ -25,11 +26,29 @@ def form_again(visit: Visit, problem: Problem) -> PageForm:
     return form
 
 
-def form_like(last: LastRate | None) -> PageForm:
+def form_like(usual: Usual) -> PageForm:
     """A new form: what an hour cost the last time, it costs again."""
-    if last is None or not last.billable:
+    if not usual.billable:
         return PageForm()
-    return PageForm({"billable": "true", "billable_rate": typed_amount(last.billable_rate_minor)})
+    return PageForm({"billable": "true", "billable_rate": typed_amount(usual.own_rate_minor)})
+
+
+RATES_OF = {
+    "task": text("the rate of the task"),
+    "project_member": text("the person's rate in this project"),
+    "project": text("the rate of this project"),
+    "member": text("the person's rate in the organization"),
+    "organization": text("the rate of the organization"),
+}
+"""Who says what an hour costs, as pages call them."""
+
+
+def rate_hint(rate_minor: int | None, source: str) -> str:
+    """What counts where the field of the rate is left empty."""
+    if rate_minor is None:
+        return gettext("In the currency of the invoice")
+    whose = gettext(RATES_OF[source])
+    return gettext("Left empty: %(rate)s an hour, %(whose)s") % {"rate": hundredths(rate_minor), "whose": whose}
 
 
 def query_of(return_to: str) -> dict[str, str]:

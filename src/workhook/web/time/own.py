@@ -76,6 +76,7 @@ async def _page(visit: Visit, week: str, form: PageForm, *, status: int = 200) -
         week=shown,
         zone=zone,
         zone_name=name,
+        rate_hint="",
         today=today,
         grid=grid_of(entries, shown, "project"),
         days=days_of(entries, shown),

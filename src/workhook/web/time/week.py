@@ -13,7 +13,7 @@ from workhook.storage import Reader
 from workhook.web.frame.forms import PageForm
 from workhook.web.frame.places import Places, Visit
 from workhook.web.time.days import day_of, field_text, read_day, week_of, zone_name
-from workhook.web.time.forms import form_like
+from workhook.web.time.forms import form_like, rate_hint
 from workhook.web.time.grid import By, days_of, entries_of, grid_of
 from workhook.work.access import Access
 from workhook.work.activity.editors import find_last_edits
@@ -21,7 +21,7 @@ from workhook.work.tasks import listing
 from workhook.work.tasks.schemas import Task
 from workhook.work.timesheets import queries
 from workhook.work.timesheets.reports import zone_of
-from workhook.work.timesheets.started import find_last_rate
+from workhook.work.timesheets.started import Usual, find_usual
 
 ENTRIES_MAX = 500
 RUNNING_MAX = 50
@@ -36,14 +36,14 @@ async def week(visit: Visit) -> Answer:
     access = await visit.follow()
     access.hide_from_clients()
     wanted = {each: visit.query(each) for each in ("week", "user", "by")}
-    last = await find_last_rate(visit.database, access)
-    return await week_page(visit, access, wanted, form_like(last))
+    usual = await find_usual(visit.database, access)
+    return await week_page(visit, access, wanted, usual, form_like(usual))
 
 
 async def week_page(
-    visit: Visit, access: Access, wanted: Mapping[str, str], form: PageForm, *, status: int = 200
+    visit: Visit, access: Access, wanted: Mapping[str, str], usual: Usual, form: PageForm, *, status: int = 200
 ) -> Answer:
-    """`wanted`: the filters of the page. `form`: that for time that was spent."""
+    """`wanted`: the filters of the page. `form`: that for time that was spent; `usual`: what that begins with."""
     name, now = zone_name(visit), now_ms()
     zone = zone_of(name)
     today = day_of(now, zone)
@@ -69,6 +69,7 @@ async def week_page(
         "time/week.html",
         status=status,
         form=form,
+        rate_hint=rate_hint(usual.terms.rate_minor, usual.terms.source),
         access=access,
         week=shown,
         zone=zone,

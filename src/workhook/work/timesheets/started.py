@@ -17,23 +17,36 @@ from workhook.storage import Reader
 from workhook.storage.metadata import big
 from workhook.work.access import Access, is_insider
 from workhook.work.pages import bounded, fetch, length
+from workhook.work.rates.terms import Terms, terms_of, with_terms
 from workhook.work.timesheets.queries import CONDITIONS, anywhere, people, timesheets_of
 from workhook.work.timesheets.schemas import Timesheet, timesheets
 
 
-class LastRate(msgspec.Struct, frozen=True):
-    """Whether somebody's last time in a project was billable, and what an hour of it cost in minor units."""
+class Usual(msgspec.Struct, frozen=True):
+    """What somebody's new time in a project begins with: whether it is billable, and its own rate in minor units, as
+    their last time there; or else as `terms` say, whose rate counts for time without one of its own."""
 
     billable: bool
-    billable_rate_minor: int | None
+    own_rate_minor: int | None
+    terms: Terms
 
 
 _me = big("user_id")
 _last_own = (
-    sa.select(timesheets.c.billable, timesheets.c.billable_rate_minor)
+    sa.select(
+        timesheets.c.billable,
+        sa.case((timesheets.c.rate_source.is_(None), timesheets.c.billable_rate_minor)).label("own_rate_minor"),
+    )
     .where(timesheets.c.repository_id == big("repository_id"), timesheets.c.user_id == _me)
     .order_by(timesheets.c.id.desc())
     .limit(1)
+    .subquery("last_own")
+)
+_usual = with_terms(
+    sa.select(_last_own.c.billable, _last_own.c.own_rate_minor)
+    .select_from(projects.outerjoin(_last_own, sa.true()))
+    .where(projects.c.repository_id == big("repository_id")),
+    _me,
 )
 _newest_own = (
     sa.select(timesheets.c.id)
@@ -83,7 +96,10 @@ async def list_to_invoice(
     return [row["id"] for row in await reader.fetch_slow(_to_invoice(user is not None), params)]
 
 
-async def find_last_rate(reader: Reader, access: Access) -> LastRate | None:
-    """Of what the caller has added or started last in the project."""
-    row = await reader.fetch_one(_last_own, {"repository_id": access.repository.id, "user_id": access.user.id})
-    return LastRate(bool(row["billable"]), row["billable_rate_minor"]) if row else None
+async def find_usual(reader: Reader, access: Access) -> Usual:
+    """For what the caller adds or starts next in the project."""
+    row = await reader.fetch_one(_usual, {"repository_id": access.repository.id, "user_id": access.user.id})
+    assert row is not None, "the project is there"
+    terms = terms_of(row)
+    has_last = row["billable"] is not None
+    return Usual(bool(row["billable"]) if has_last else terms.billable, row["own_rate_minor"], terms)
