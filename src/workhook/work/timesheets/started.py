@@ -99,7 +99,8 @@ async def list_to_invoice(
 async def find_usual(reader: Reader, access: Access) -> Usual:
     """For what the caller adds or starts next in the project."""
     row = await reader.fetch_one(_usual, {"repository_id": access.repository.id, "user_id": access.user.id})
-    assert row is not None, "the project is there"
+    if row is None:  # the project was removed for good meanwhile
+        return Usual(False, None, Terms())
     terms = terms_of(row)
     has_last = row["billable"] is not None
     return Usual(bool(row["billable"]) if has_last else terms.billable, row["own_rate_minor"], terms)
