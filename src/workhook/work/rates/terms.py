@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import msgspec
 import sqlalchemy as sa
 
-from workhook.core.clock import MINUTE_MS
 from workhook.identity.tables import projects
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
@@ -23,16 +22,6 @@ from workhook.work.rates.schemas import (
     project_rates,
     project_terms,
 )
-
-
-class Terms(msgspec.Struct, frozen=True):
-    """`rate_minor`: of an hour, None if nobody says one; `source`: who says it. `has_budget`: the project's budget is
-    not used up yet, as far as was told."""
-
-    rate_minor: int | None = None
-    source: RateSource = "none"
-    billable: bool = False
-    has_budget: bool = False
 
 
 class _Place(NamedTuple):
@@ -54,20 +43,6 @@ _has_budget = sa.and_(
     sa.or_(project_terms.c.budget_ms.is_not(None), project_terms.c.budget_minor.is_not(None)),
     project_terms.c.budget_mark < sa.literal_column("100"),
 )
-
-
-class Rounding(msgspec.Struct, frozen=True):
-    """What the time of an entry is rounded to on an invoice. `minutes` 0: it is not."""
-
-    minutes: int = 0
-    mode: RoundMode = "up"
-
-    def of(self, duration_ms: int) -> int:
-        unit = self.minutes * MINUTE_MS
-        if not unit:
-            return duration_ms
-        more = unit - 1 if self.mode == "up" else unit // 2
-        return (duration_ms + more) // unit * unit
 
 
 _rounding = (

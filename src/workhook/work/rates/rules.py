@@ -1,0 +1,43 @@
+"""The pure rules of rates: whose rate counts, and what time is rounded to. Decision 46."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from workhook.core.clock import MINUTE_MS
+
+RateSource = Literal["timesheet", "task", "project_member", "project", "member", "organization", "none"]
+"""Where the rate of an hour is from: the nearest that says one."""
+
+RoundMode = Literal["up", "nearest"]
+RoundMinutes = Literal[0, 1, 5, 6, 10, 15, 30]
+"""What the time of an entry can be rounded to on an invoice; 0: not at all."""
+
+BudgetMark = Literal[0, 80, 100]
+"""The percentage of a budget that was told last."""
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """`rate_minor`: of an hour, None if nobody says one; `source`: who says it. `has_budget`: the project's budget is
+    not used up yet, as far as was told."""
+
+    rate_minor: int | None = None
+    source: RateSource = "none"
+    billable: bool = False
+    has_budget: bool = False
+
+
+class Rounding(msgspec.Struct, frozen=True):
+    """What the time of an entry is rounded to on an invoice. `minutes` 0: it is not."""
+
+    minutes: int = 0
+    mode: RoundMode = "up"
+
+    def of(self, duration_ms: int) -> int:
+        unit = self.minutes * MINUTE_MS
+        if not unit:
+            return duration_ms
+        more = unit - 1 if self.mode == "up" else unit // 2
+        return (duration_ms + more) // unit * unit
