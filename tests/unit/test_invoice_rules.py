@@ -108,10 +108,6 @@ def test_what_is_no_number(raw: object) -> None:
         rules.read_number(raw)
 
 
-def test_the_sequence_goes_on_past_five_digits() -> None:
-    assert [rules.number_text(each) for each in (1, 99_999, 100_000)] == ["INV-00001", "INV-99999", "INV-100000"]
-
-
 # --- time --------------------------------------------------------------------------------------------------------
 
 

@@ -107,11 +107,6 @@ def printed_chars(texts: Iterable[str | None], items: Iterable[Item]) -> int:
     return sum(len(each) for each in texts if each) + sum(len(each.description) for each in items)
 
 
-def number_text(number: int) -> str:
-    """`INV-00001`."""
-    return f"INV-{number:05d}"
-
-
 def read_qty(raw: object) -> Decimal:
     """Of a parameter. Raises `ValueError` that says what it has to be."""
     wanted = f"a number of more than 0 and at most {QTY_MAX}, with at most six decimals"
