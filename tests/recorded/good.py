@@ -61,6 +61,8 @@ _JSON: dict[str, Given] = {
     "POST /projects/{id}/service_checkouts": lambda things: {"service_id": things.service()},
     "POST /service_checkouts/{id}/cancel": {"reason": "Too dear", "feedback": "None"},
     "POST /projects/{id}/task_credits": {"amount": 5, "notes": "A gift"},
+    "PATCH /organizations/{login}/billing": {"legal_name": "Acme Studio", "currency": "EUR"},
+    "PATCH /projects/{id}/billing": {"buyer": {"name": "Client"}, "payment_days": 14},
     "POST /projects/{id}/invoices": lambda things: {
         "bill_to": "Client", "tax": 20, "due": "2040-01-31",
         "invoice_items": [{"description": "Work", "qty": 2, "unit_price": 10.5}],

@@ -18,6 +18,9 @@ def _told(more: str = "") -> str:
 
 
 EFFECTS: dict[str, str] = {
+    # told to nobody
+    "PATCH /organizations/{}/billing": _noted("~account_billing"),
+    "PATCH /projects/{}/billing": _noted("~project_billing"),
     # told to webhooks
     "POST /repos/{}/{}/hooks/{}/pings": _told("~lanes"),
     "POST /repos/{}/{}/events": _told(),

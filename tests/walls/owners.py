@@ -82,6 +82,7 @@ _of_app = _through(_app)
 _of_user_and_app = _through(_app, also=("user_id",))
 
 OWNERS: dict[str, Rule] = {
+    "account_billing": _columns("account_id"),
     "accounts": _columns("id"),
     "app_keys": _of_app,
     "app_secrets": _of_app,
@@ -89,6 +90,7 @@ OWNERS: dict[str, Rule] = {
     "arrivals": _through(("hook_id", "hooks")),
     "audit_log": _through(_repository, also=("account_id",)),
     "authorization_codes": _of_user_and_app,
+    "billing_logos": _columns("account_id"),
     # Who has filtered the board of a project: the row is about them, too.
     "board_filters": _through(_repository, also=("user_id",)),
     # Who has subscribed to the calendar of a project: the row is about them, too.
@@ -118,6 +120,7 @@ OWNERS: dict[str, Rule] = {
     # Of the place that invites, whoever is invited: theirs it becomes when they accept.
     "invitations": _columns("account_id"),
     "invoice_numbers": _columns("account_id"),
+    "invoice_year_numbers": _columns("account_id"),
     "credit_note_numbers": _columns("account_id"),
     "credit_notes": _through(_repository, also=("account_id",)),
     "payments": _through(_repository),
@@ -129,6 +132,7 @@ OWNERS: dict[str, Rule] = {
     "mentions": _through(_repository, also=("user_id", "author_id")),
     "passwords": _columns("user_id"),
     "probe": _nobody,
+    "project_billing": _of_repository,
     "projects": _columns("account_id"),
     "rate_windows": _nobody,  # numbers of callers; the tests here have no limit
     "refresh_tokens": _of_user_and_app,

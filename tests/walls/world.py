@@ -77,6 +77,11 @@ class MarkedScene(Scene):
         self.invoice("send", "pay")
         self.payment()
         self.credit_note()
+        party = {"name": f"{self.word} buyer", "address": f"{self.word} street"}
+        self.owner.patch(f"{self.project_path}/billing", json={"buyer": party})
+        settings = {"legal_name": self.word, "address": f"{self.word} road", "payment_terms": f"{self.word} soon"}
+        self.owner.patch(f"/organizations/{self.organization}/billing", json=settings)
+        self.invoice("send")
         self.owner.post(
             f"{self.project_path}/columns", json={"title": self.word}, headers={"Idempotency-Key": self.word}
         )

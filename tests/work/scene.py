@@ -116,6 +116,17 @@ class Scene:
         body = {"total": 1, "reason": "Late"}
         return str(self._made("credit_note", f"/invoices/{self.invoice('send')}/credit_notes", json=body))
 
+    def billed_organization(self) -> str:
+        """It has billing settings, which differ from those before."""
+        self.owner.patch(f"/organizations/{self.organization}/billing", json={"payment_terms": self.new_email()})
+        return self.organization
+
+    def billed_project(self) -> str:
+        """It has billing settings, which differ from those before."""
+        for currency in ("USD", "EUR"):
+            self.owner.patch(f"{self.project_path}/billing", json={"currency": currency})
+        return self.project_id
+
     def client(self) -> str:
         return str(self._made("client", f"{self.project_path}/clients", json={"email": self.new_email()}))
 

@@ -16,7 +16,8 @@ FIELDS = {
     "id", "name", "invoice_number", "status", "bill_from", "bill_to", "address", "amount", "tax", "total", "currency",
     "issued", "due", "paid_at", "overdue", "payment_method", "payment_terms", "credit_type", "invoice_items",
     "recurring_invoice_items", "user", "created_at", "updated_at", "amount_paid", "amount_credited", "amount_due",
-    "to_refund", "payments", "credit_notes", "taxes", "tax_category", "discount", "discount_amount",
+    "to_refund", "payments", "credit_notes", "taxes", "tax_category", "discount", "discount_amount", "buyer", "seller",
+    "language",
 }  # fmt: skip
 WORK = {"description": "Design", "qty": 1.5, "unit_price": 99.99}
 Draw = Callable[..., Any]
@@ -84,7 +85,7 @@ def test_an_empty_draft(studio: Studio, path: str) -> None:
     unset = {name for name, value in record.items() if value is None}
     assert unset == {
         "invoice_number", "bill_from", "bill_to", "address", "tax", "issued", "due", "paid_at", "payment_method",
-        "payment_terms", "credit_type", "tax_category", "discount", "discount_amount",
+        "payment_terms", "credit_type", "tax_category", "discount", "discount_amount", "buyer",
     }  # fmt: skip
     assert (record["amount"], record["total"], record["currency"]) == (0, 0, "USD")
     assert (record["name"], record["invoice_items"]) == ("Draft invoice", [])

@@ -216,6 +216,9 @@ def test_a_part_is_credited(studio: Studio, draw: Draw) -> None:
         "reason": "Late",
         "issued": "",
         "invoice_items": [],
+        "buyer": None,
+        "seller": record["seller"],
+        "language": "en",
         "user": "",
     }
     assert sums(studio, record) == ("sent", 0, 30, 90, 0)

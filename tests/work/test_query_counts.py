@@ -27,9 +27,9 @@ MORE = {
     "POST /projects": 7,  # chooses an owner and a name that is free, makes its creator an admin
     "POST /projects/{}/restore": 6,  # a name that is free, in the account and for good
     "POST /projects/{}/clients": 6,  # holds the address; invites an account with a login that is free
-    "POST /service_checkouts/{}/complete": 10,  # three records with an event each: checkout, invoice, credits
+    "POST /service_checkouts/{}/complete": 11,  # three records with an event each: checkout, invoice, credits
     "DELETE /task_credits/{}": 5,  # two entries, and the grant that gets its credits back
-    "POST /invoices/{}/send": 5,  # the project is held, and the number
+    "POST /invoices/{}/send": 6,  # the project is held, the settings of now, and the number
     "POST /payments/{}/refund": 6,  # whose it is, its invoice is locked, what is left of it
     "POST /invoices/{}/credit_notes": 5,  # the number
     "POST /timesheets/{}/resume": 5,  # the other timers of the user, locked first; whether the user may run one there

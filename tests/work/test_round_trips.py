@@ -108,9 +108,9 @@ MORE = {
     "POST /projects/{}/restore": 7,
     "POST /projects/{}/clients": 7,
     "POST /tasks/bulk": 5,  # who has a place in the same bucket, for any number of tasks
-    "POST /service_checkouts/{}/complete": 11,
+    "POST /service_checkouts/{}/complete": 12,
     "DELETE /task_credits/{}": 6,
-    "POST /invoices/{}/send": 6,
+    "POST /invoices/{}/send": 7,
     "POST /invoices/{}/void": 5,
     "POST /invoices/{}/pay": 5,
     "POST /invoices/{}/payments": 5,

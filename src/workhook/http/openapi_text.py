@@ -68,6 +68,7 @@ TAGS: Mapping[str, str] = {
     "Services": "What an organization sells.",
     "Service Checkouts": "Subscriptions: they can be paused, cancelled and deleted.",
     "Task Credits": "An append-only ledger of credits.",
+    "Billing": "What invoices say of organizations and projects, and what new ones begin with.",
     "Invoices": "Drafts become sent, then paid or void.",
     "Users": "The caller, and the people of an organization.",
     "Activity": "What happened in a project.",

@@ -29,6 +29,7 @@ from workhook.core import json
 from workhook.core.errors import FAULTS_MAX, Fault, Invalid, Problem, shown
 from workhook.http.calls import Call, repeated
 from workhook.http.operations import Queries, Query
+from workhook.http.type_words import between, wanted_words
 from workhook.http.wire_types import (
     AMOUNT_MAX_MINOR,
     WIRE_TYPE,
@@ -236,6 +237,7 @@ class _Field:
     many: bool
     json: bool  # an object or a list of objects: in a query it is written as JSON
     item: type[msgspec.Struct] | None  # of a list of structs, which are read by the same rules
+    part: type[msgspec.Struct] | None  # it is one struct itself, which is read by the same rules
     read: Read | None
     whole: bool  # an integer
     steps: tuple[Callable[[str], str], ...]
@@ -267,13 +269,15 @@ class _Field:
             return self.read.value(raw, strict=strict)
         if self.item is not None:
             return _items(self.item, self.kind, raw, path)
+        if self.part is not None:
+            return _part(self.part, raw, path)
         if self.whole:
-            raw = _integer(raw, _wanted(inspect.type_info(self.kind)))
+            raw = _integer(raw, wanted_words(inspect.type_info(self.kind)))
         try:
             # From a query msgspec would make nothing of the text "null".
             value = msgspec.convert(raw, self.kind if strict else self.kind_but_null, strict=strict)
         except msgspec.ValidationError:
-            raise ValueError(_wanted(inspect.type_info(self.kind))) from None
+            raise ValueError(wanted_words(inspect.type_info(self.kind))) from None
         if isinstance(value, str):
             for rule in self.rules:
                 if complaint := rule(value):
@@ -311,7 +315,7 @@ def _items(item: type[msgspec.Struct], kind: Any, raw: object, path: str) -> lis
     limits = next((note for note in _notes(kind) if isinstance(note, Meta)), None)
     low, high = (limits.min_length, limits.max_length) if limits else (None, None)
     if len(raw) < (low or 0) or (high is not None and len(raw) > high):
-        raise ValueError(_between("a list", low, high, " objects"))
+        raise ValueError(between("a list", low, high, " objects"))
     found, faults = [], []
     for index, each in enumerate(raw):
         value, wrong = _gather(item, {}, each, f"{path}[{index}].")
@@ -320,6 +324,16 @@ def _items(item: type[msgspec.Struct], kind: Any, raw: object, path: str) -> lis
     if faults:
         raise Invalid(faults=faults)
     return [each for each in found if each is not None]
+
+
+def _part(shape: type[T], raw: object, path: str) -> T:
+    """An object with each of its faults: `buyer.vat_id`."""
+    if not isinstance(raw, dict):
+        raise ValueError("an object")
+    value, faults = _gather(shape, {}, raw, f"{path}.")
+    if value is None:
+        raise Invalid(faults=faults)
+    return value
 
 
 @cache
@@ -333,6 +347,7 @@ def _field(info: msgspec.structs.FieldInfo) -> _Field:
     plain = [_plain(option) for option in options]
     items = [get_args(each)[0] for each in plain if get_origin(each) is list]
     structs = [each for each in items if isinstance(each, type) and issubclass(each, msgspec.Struct)]
+    parts = [each for each in plain if isinstance(each, type) and issubclass(each, msgspec.Struct)]
     return _Field(
         name=info.name,
         kind=Union[tuple(options)],  # noqa: UP007  # made of a list
@@ -340,8 +355,9 @@ def _field(info: msgspec.structs.FieldInfo) -> _Field:
         required=info.required,
         nullable=types.NoneType in options,
         many=bool(items),
-        json=bool(structs) or any(get_origin(each) is dict for each in plain),
+        json=bool(structs or parts) or any(get_origin(each) is dict for each in plain),
         item=structs[0] if structs else None,
+        part=parts[0] if parts else None,
         read=next((note for note in notes if isinstance(note, Read)), None),
         whole=set(plain) - {types.NoneType} == {int},
         steps=tuple(note.step for note in notes if isinstance(note, Prepared)),
@@ -359,40 +375,3 @@ def _options(kind: Any) -> tuple[Any, ...]:
 
 def _plain(option: Any) -> Any:
     return get_args(option)[0] if get_origin(option) is Annotated else option
-
-
-def _wanted(kind: inspect.Type) -> str:
-    """A type in the words of an error."""
-    match kind:
-        case inspect.Metadata():
-            return _wanted(kind.type)
-        case inspect.UnionType():
-            return " or ".join(_wanted(each) for each in kind.types)
-        case inspect.StrType():
-            return _between("text", kind.min_length, kind.max_length, " characters")
-        case inspect.IntType():
-            return _between("a whole number", kind.ge, kind.le)
-        case inspect.FloatType():
-            return _between("a number", kind.ge, kind.le)
-        case inspect.LiteralType():
-            return "one of " + ", ".join(map(str, kind.values)) if len(kind.values) > 1 else f'"{kind.values[0]}"'
-        case inspect.ListType() | inspect.VarTupleType():
-            return f"a list of {_wanted(kind.item_type)}{', at least one,' if kind.min_length else ''}"
-        case inspect.BoolType():
-            return "true or false"
-        case inspect.NoneType():
-            return "null"
-        case inspect.DictType():
-            return _between(
-                f"an object whose values are each {_wanted(kind.value_type)}", None, kind.max_length, " keys"
-            )
-        case _:
-            return "an object"
-
-
-def _between(what: str, low: float | None, high: float | None, unit: str = "") -> str:
-    if low is not None and high is not None:
-        return f"{what} of {low} to {high}{unit}" if unit else f"{what} from {low} to {high}"
-    if high is not None:
-        return f"{what} of at most {high}{unit}"
-    return what if low is None else f"{what} of at least {low}{unit}"

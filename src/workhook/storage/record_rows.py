@@ -96,11 +96,15 @@ def form_reader(record: type[R], start: int = 0) -> Callable[..., Wire[R]]:
 
 
 def _values(record: type[Record], start: int) -> dict[str, str]:
-    """The values of fields in a row, in Python. SQLite has numbers for booleans."""
-    return {
-        each.name: f"bool(row[{index}])" if each.plain is bool else f"row[{index}]"
-        for index, each in enumerate(_columns(record).values(), start)
-    }
+    """The values of fields in a row, in Python."""
+    return {each.name: _value(each, f"row[{index}]") for index, each in enumerate(_columns(record).values(), start)}
+
+
+def _value(field: RecordField, source: str) -> str:
+    """SQLite has numbers for booleans."""
+    if field.plain is not bool:
+        return source
+    return f"None if {source} is None else bool({source})" if field.nullable else f"bool({source})"
 
 
 def _parameters(record: type[Record]) -> str:

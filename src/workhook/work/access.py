@@ -23,6 +23,7 @@ from workhook.identity.authenticator import actor_of
 from workhook.identity.queries import (
     account_columns,
     by_membership,
+    find_organization,
     key_of,
     repositories,
     repository_columns,
@@ -230,6 +231,25 @@ class Owner(msgspec.Struct, frozen=True):
         """Raises `Forbidden` unless the caller is an owner; `doing` ends the sentence "Only an owner of … can …"."""
         if self.role != "owner":
             raise Forbidden(f"Only an owner of {self.account.login} can {doing}.", code="missing_role")
+
+
+async def find_owned(reader: Reader, actor: Actor, login: str, doing: str) -> Account:
+    """The organization with this login, or the caller's own account. `doing` ends the sentence "Only an owner of … can
+    …". Raises `NotFound` for others, `Forbidden` for a member who is no owner."""
+    if key_of(login) == key_of(actor.user.login):
+        check_reach(actor, actor.user.id)
+        actor.request.rests_on(actor.user.id, None, RANKS["owner"])
+        return actor.user
+    found = await find_organization(reader, login, actor.user.id)
+    if found is None:
+        raise NotFound()
+    actor.request.touches(found.account.id, hidden=found.role is None)
+    if found.role is None:
+        raise NotFound()
+    check_reach(actor, found.account.id)
+    Owner(found.account, found.role).require_owner(doing)
+    actor.request.rests_on(found.account.id, None, RANKS["owner"])
+    return found.account
 
 
 async def choose_owner(reader: Reader, actor: Actor, login: str | UnsetType) -> Owner:

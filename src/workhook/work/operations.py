@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from workhook.http.operations import Operation
 from workhook.work.activity import api as activity
+from workhook.work.billing import api as billing
 from workhook.work.budgets import api as budgets
 from workhook.work.checkouts import api as service_checkouts
 from workhook.work.clients import api as clients
@@ -19,6 +20,7 @@ from workhook.work.payments import api as payments
 from workhook.work.projects import api as projects
 from workhook.work.projects import trash
 from workhook.work.quota import api as quota
+from workhook.work.rates import api as rates
 from workhook.work.search import api as search
 from workhook.work.services import api as services
 from workhook.work.tasks import api as tasks
@@ -27,8 +29,8 @@ from workhook.work.timesheets import reports as timesheet_reports
 
 _APIS = (
     projects, trash, members, quota, clients, columns, tasks, activity, files, comments, search, services,
-    service_checkouts, task_credits, invoices, payments, credit_notes, timesheets, timesheet_reports,
-    budgets,
+    service_checkouts, task_credits, billing, budgets, rates, invoices, payments, credit_notes, timesheets,
+    timesheet_reports,
 )  # fmt: skip
 OPERATIONS: tuple[Operation, ...] = tuple(operation for api in _APIS for operation in api.routes)
 """Every route of the work API."""

@@ -287,7 +287,7 @@ CREATE TABLE invoices (
 	items TEXT NOT NULL,
 	recurring_items TEXT NOT NULL,
 	created_at BIGINT NOT NULL,
-	updated_at BIGINT NOT NULL, paid_minor BIGINT, credited_minor BIGINT, discount_millionths BIGINT, discount_minor BIGINT, payments TEXT, credit_notes TEXT, taxes TEXT, tax_category TEXT,
+	updated_at BIGINT NOT NULL, paid_minor BIGINT, credited_minor BIGINT, discount_millionths BIGINT, discount_minor BIGINT, payments TEXT, credit_notes TEXT, taxes TEXT, tax_category TEXT, buyer TEXT, seller TEXT, language TEXT,
 	CONSTRAINT pk_invoices PRIMARY KEY (id),
 	CONSTRAINT fk_invoices_account_id FOREIGN KEY(account_id) REFERENCES accounts (id),
 	CONSTRAINT fk_invoices_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
@@ -1182,28 +1182,64 @@ CREATE TABLE credit_note_numbers (
 	CONSTRAINT fk_credit_note_numbers_account_id FOREIGN KEY(account_id) REFERENCES accounts (id) ON DELETE CASCADE
 )
 
-CREATE TABLE account_terms (
+CREATE TABLE account_billing (
 	account_id BIGINT NOT NULL,
-	hourly_rate_minor BIGINT,
-	billable BOOLEAN,
-	round_minutes BIGINT,
-	round_mode TEXT,
-	CONSTRAINT pk_account_terms PRIMARY KEY (account_id),
-	CONSTRAINT fk_account_terms_account_id FOREIGN KEY(account_id) REFERENCES accounts (id) ON DELETE CASCADE
+	legal_name TEXT,
+	address TEXT,
+	vat_id TEXT,
+	email TEXT,
+	iban TEXT,
+	bic TEXT,
+	currency TEXT,
+	tax_millionths BIGINT,
+	tax_category TEXT,
+	payment_days BIGINT,
+	payment_terms TEXT,
+	number_format TEXT,
+	language TEXT,
+	logo_id TEXT, hourly_rate_minor BIGINT, billable BOOLEAN, round_minutes BIGINT, round_mode TEXT,
+	CONSTRAINT pk_account_billing PRIMARY KEY (account_id),
+	CONSTRAINT fk_account_billing_account_id FOREIGN KEY(account_id) REFERENCES accounts (id) ON DELETE CASCADE
 )
 
-CREATE TABLE project_terms (
+CREATE TABLE project_billing (
 	repository_id BIGINT NOT NULL,
-	hourly_rate_minor BIGINT,
-	billable BOOLEAN,
-	round_minutes BIGINT,
-	round_mode TEXT,
-	budget_ms BIGINT,
-	budget_minor BIGINT,
-	budget_mark BIGINT NOT NULL,
-	CONSTRAINT pk_project_terms PRIMARY KEY (repository_id),
-	CONSTRAINT fk_project_terms_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE
+	currency TEXT,
+	tax_millionths BIGINT,
+	tax_category TEXT,
+	payment_days BIGINT,
+	language TEXT,
+	buyer_name TEXT,
+	buyer_address TEXT,
+	buyer_vat_id TEXT,
+	buyer_email TEXT, hourly_rate_minor BIGINT, billable BOOLEAN, round_minutes BIGINT, round_mode TEXT, budget_ms BIGINT, budget_minor BIGINT, budget_mark BIGINT,
+	CONSTRAINT pk_project_billing PRIMARY KEY (repository_id),
+	CONSTRAINT fk_project_billing_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE
 )
+
+CREATE TABLE invoice_year_numbers (
+	account_id BIGINT NOT NULL,
+	year BIGINT NOT NULL,
+	last BIGINT NOT NULL,
+	CONSTRAINT pk_invoice_year_numbers PRIMARY KEY (account_id, year),
+	CONSTRAINT fk_invoice_year_numbers_account_id FOREIGN KEY(account_id) REFERENCES accounts (id) ON DELETE CASCADE
+)
+
+CREATE TABLE billing_logos (
+	account_id BIGINT NOT NULL,
+	id TEXT NOT NULL,
+	content_type TEXT NOT NULL,
+	size BIGINT NOT NULL,
+	blob TEXT NOT NULL,
+	is_issued BOOLEAN NOT NULL,
+	created_at BIGINT NOT NULL,
+	CONSTRAINT pk_billing_logos PRIMARY KEY (id),
+	CONSTRAINT fk_billing_logos_account_id FOREIGN KEY(account_id) REFERENCES accounts (id) ON DELETE CASCADE
+)
+
+CREATE INDEX ix_billing_logos_account_id ON billing_logos (account_id)
+
+CREATE INDEX ix_billing_logos_blob ON billing_logos (blob)
 
 CREATE TABLE project_rates (
 	repository_id BIGINT NOT NULL,

@@ -16,18 +16,12 @@ from workhook.identity.authenticator import actor_of
 from workhook.storage import Reader
 from workhook.storage.metadata import big
 from workhook.work.access import find_access
+from workhook.work.billing.schemas import BudgetShape, budget_shape
 from workhook.work.invoices.schemas import invoices
 from workhook.work.timesheets import budgets, rules
 from workhook.work.timesheets.budgets import Budget, Spent
 from workhook.work.timesheets.schemas import timesheets
 from workhook.work.timesheets.sums import Grain, timesheet_changes, timesheet_sums, worth_of
-
-
-class BudgetShape(msgspec.Struct):
-    """A budget is of hours or of money; the other one is null."""
-
-    hours: Annotated[float, Meta(gt=0)] | None
-    amount: Annotated[float, Meta(gt=0, description="In the currency of the project's invoices.")] | None
 
 
 class BudgetAnswer(msgspec.Struct):
@@ -80,12 +74,10 @@ def standing_to_response(standing: BudgetStanding) -> BudgetAnswer:
     def shown(value: int) -> float:
         return rules.signed_hours(value) if budget.minor is None else to_amount(value)
 
-    shape = None
-    if whole is not None:
-        is_time = budget.minor is None
-        shape = BudgetShape(shown(whole), None) if is_time else BudgetShape(None, shown(whole))
     left = None if whole is None else shown(whole - used)
-    return BudgetAnswer(shape, shown(used), shown(billed), left, budget.percent(standing.used))
+    return BudgetAnswer(
+        budget_shape(budget.time_ms, budget.minor), shown(used), shown(billed), left, budget.percent(standing.used)
+    )
 
 
 # What is on an invoice, less what drafts have claimed.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlalchemy as sa
+
 from workhook.core.errors import Conflict, Fault, Invalid
 from workhook.core.ids import new_id
 from workhook.core.records import to_response
@@ -21,10 +23,11 @@ from workhook.work.invoices import rules
 from workhook.work.invoices.arithmetic import Discount, Sums, part_of, rows_text
 from workhook.work.invoices.books import Books
 from workhook.work.invoices.changing import change_invoice
-from workhook.work.invoices.drafting import counted
+from workhook.work.invoices.counters import ONE, counted
+from workhook.work.invoices.parties import DEFAULT_LANGUAGE
 from workhook.work.invoices.planning import item_of_input
 from workhook.work.invoices.rules import Item
-from workhook.work.invoices.schemas import Invoice
+from workhook.work.invoices.schemas import Invoice, invoices, language_of
 from workhook.work.invoices.shapes import Booked, booked_of, booked_text
 from workhook.work.payments.booking import begin, money_text, settled
 from workhook.work.payments.of_invoices import OfInvoices
@@ -32,10 +35,16 @@ from workhook.work.payments.schemas import BookedOn
 from workhook.work.people import person_shape
 from workhook.work.schemas import if_set
 
-rows = OfInvoices(CreditNote, credit_notes)
+rows = OfInvoices(
+    CreditNote,
+    credit_notes,
+    buyer=invoices.c.buyer,
+    seller=invoices.c.seller,
+    language=sa.func.coalesce(invoices.c.language, DEFAULT_LANGUAGE),
+)
 _insert = insert_into(credit_notes, *(each.name for each in credit_notes.c))
 # Whoever has counted holds the counter until the transaction ends: what is rolled back gives its number back.
-_count = counted(credit_note_numbers, 1)
+_count = counted(credit_note_numbers, ONE)
 
 
 async def credit(
@@ -60,6 +69,9 @@ async def credit(
         reason=wanted.reason,
         issued=write.now,
         items=rules.items_text(items),
+        buyer=invoice.buyer,
+        seller=invoice.seller,
+        language=language_of(invoice),
         user=person_shape(write.actor.user),
         position=len(booked_of(invoice.credit_notes)) + 1,
     )

@@ -23,6 +23,7 @@ from workhook.http.parameters import Prepared
 from workhook.http.wire_types import Minor
 from workhook.storage.metadata import in_project, metadata
 from workhook.storage.record_rows import table_columns
+from workhook.work.invoices.parties import BuyerText, Language, SellerText
 from workhook.work.invoices.schemas import InvoiceItemInput
 from workhook.work.invoices.shapes import ItemsText, TaxesText
 from workhook.work.payments.schemas import BookedOn
@@ -59,6 +60,9 @@ class CreditNote(Record, frozen=True):
     reason: str
     issued: Millis
     items: Annotated[ItemsText, JsonName("invoice_items"), Meta(description="Empty if a total was credited.")]
+    buyer: Annotated[BuyerText | None, COMPUTED, Meta(description="As the invoice has it.")]
+    seller: Annotated[SellerText | None, COMPUTED, Meta(description="As the invoice has it.")]
+    language: Annotated[Language, COMPUTED, Meta(description="That of the invoice.")]
     user: Annotated[PersonShape | None, COMPUTED]
     position: Annotated[int, HIDDEN]
 

@@ -5,6 +5,7 @@ Owners and members make invoices, clients see what was sent.
 
 from __future__ import annotations
 
+from msgspec import UnsetType
 from msgspec.structs import replace
 
 from workhook.core.clock import now_ms
@@ -15,11 +16,20 @@ from workhook.http.endpoints import Listed, Routes
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.work.access import find_access, find_with_access
+from workhook.work.access import Access, find_access, find_with_access
+from workhook.work.billing.settings import (
+    InvoiceSettings,
+    find_settings,
+    issued_values,
+    lacking_vat_id,
+    settings_of_row,
+)
 from workhook.work.invoices import drafting, issued, planning, printing, rules
+from workhook.work.invoices.arithmetic import TaxRate
 from workhook.work.invoices.books import Books
 from workhook.work.invoices.changing import change_invoice, find_invoice, lock_invoice, require_issued, visible
 from workhook.work.invoices.documents import PDF, pdf_answer
+from workhook.work.invoices.parties import party_text
 from workhook.work.invoices.schemas import (
     Invoice,
     InvoiceAnswer,
@@ -70,13 +80,29 @@ async def draft_invoice(write: Write, project_id: str, wanted: InvoiceCreate) ->
     row, access = await find_with_access(write.tx, drafting.project, write.actor, project_id=project_id)
     access.require_writable()
     access.require_member(_DOING)
-    blank = blank_invoice(row["last_currency"] or rules.DEFAULT_CURRENCY, write.actor.user, write.now)
+    blank = _begun(settings_of_row(row), row["last_currency"], wanted, write)
     change = await planning.plan_change(write.tx, access.repository, blank, wanted)
     invoice = replace(blank, **change.values)
     await drafting.insert_invoice(write.tx, access.repository, invoice)
     await drafting.claim(write.tx, access.repository.id, change.new_ids, invoice.id)
     await publish_event(write, access.repository, "invoice", "created", invoice_to_response(invoice, write.now))
     return invoice
+
+
+def _begun(settings: InvoiceSettings, last_currency: str | None, wanted: InvoiceCreate, write: Write) -> Invoice:
+    """A draft that says what the settings say. Of the tax only if the caller speaks of neither rate nor category."""
+    currency = settings.currency or last_currency or rules.DEFAULT_CURRENCY
+    speaks_of_tax = not (isinstance(wanted.tax, UnsetType) and isinstance(wanted.tax_category, UnsetType))
+    rate = TaxRate() if speaks_of_tax else settings.rate
+    return replace(
+        blank_invoice(currency, write.actor.user, write.now),
+        tax_millionths=rate.millionths,
+        tax_category=rate.category,
+        payment_terms=settings.payment_terms,
+        language=settings.language,
+        buyer_shown=party_text(settings.buyer),
+        seller_shown=party_text(settings.seller),
+    )
 
 
 @routes.get("/invoices/{invoice_id}")
@@ -130,9 +156,10 @@ async def delete_invoice(write: Write, invoice_id: str) -> Done:
 
 @routes.post("/invoices/{invoice_id}/send")
 async def send_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
-    """Issue a draft: it gets its number, and its amounts are fixed.
+    """Issue a draft: it gets its number, and its amounts and parties are fixed.
 
-    One without lines is 422 `empty`. One whose total is 0 is paid at once.
+    One without lines is 422 `empty`. One whose total is 0 is paid at once. One without `due` gets it from
+    `payment_days` of the billing settings. A tax that is `reverse_charge` needs the VAT ids of both parties.
     """
     access, invoice = await lock_invoice(write, invoice_id)
     if invoice.status == "sent":
@@ -144,10 +171,29 @@ async def send_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
         message = "invoice_items: the invoice has no lines; add some before it is sent"
         raise Invalid(faults=[Fault(field="invoice_items", code="empty", message=message)])
     await issued.lock_project(write.tx, access.repository.id)
+    settings = await find_settings(write.tx, access.repository.id)
+    _require_vat_ids(invoice, settings, access)
     values = {"status": Books(invoice.total_minor).status, "issued": write.now}
+    values |= issued_values(settings, invoice.due, write.now)
     if invoice.total_minor == 0:
         values["paid_at"] = write.now
     return _answer(await change_invoice(write, access, invoice, "sent", values), write.now)
+
+
+def _require_vat_ids(invoice: Invoice, settings: InvoiceSettings, access: Access) -> None:
+    """Raises `Invalid` where the buyer owes the tax and a VAT id is missing."""
+    if not any(each.category == "reverse_charge" for each in invoice.tax_rows):
+        return
+    if (who := lacking_vat_id(settings.seller, settings.buyer)) is None:
+        return
+    where = (
+        f"/organizations/{access.repository.owner.login}/billing"
+        if who == "seller"
+        else f"/projects/{access.repository.project_id}/billing"
+    )
+    name = "vat_id" if who == "seller" else "buyer.vat_id"
+    message = f"{who}.vat_id: an invoice with reverse_charge needs it; set {name} in {where} first"
+    raise Invalid(faults=[Fault(field=f"{who}.vat_id", code="missing", message=message)])
 
 
 @routes.post("/invoices/{invoice_id}/pay")

@@ -18,8 +18,8 @@ from workhook.work.invoices.books import tax_in
 
 MILLION = 10**6
 
-Category = Literal["standard", "zero", "exempt"]
-CATEGORIES: tuple[Category, ...] = ("standard", "zero", "exempt")
+Category = Literal["standard", "zero", "exempt", "reverse_charge"]
+CATEGORIES: tuple[Category, ...] = ("standard", "zero", "exempt", "reverse_charge")
 
 
 class TaxRow(msgspec.Struct, frozen=True, array_like=True):

@@ -16,22 +16,31 @@ from workhook.identity.context import Write
 from workhook.identity.schemas import Repository
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row, Transaction
-from workhook.storage.dialects import any_of, upsert
+from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
 from workhook.work.access import Access, with_access
+from workhook.work.billing.settings import (
+    buyer_of_row,
+    find_settings,
+    issued_values,
+    seller_of_row,
+    with_parties,
+    with_settings,
+)
 from workhook.work.files.schemas import files
 from workhook.work.invoices import rules
 from workhook.work.invoices.arithmetic import Discount, TaxRate, rows_text
 from workhook.work.invoices.books import Books
-from workhook.work.invoices.rules import InvoicedTime, Item, number_text
+from workhook.work.invoices.counters import count_one
+from workhook.work.invoices.parties import party_text
+from workhook.work.invoices.rules import InvoicedTime, Item
 from workhook.work.invoices.schemas import (
     IS_OPEN,
     NOT_COMPUTED,
     Invoice,
     InvoiceList,
     blank_invoice,
-    invoice_numbers,
     invoice_to_response,
     invoices,
 )
@@ -63,9 +72,13 @@ _columns = [
     *selected(Invoice, invoices),
     *person_columns(membership_of(invoices.c.repository_id, _people), _people),
 ]
-_invoices = sa.select(*_columns).join_from(invoices, _people, _people.c.id == invoices.c.user_id, isouter=True)
+_invoices = with_parties(
+    sa.select(*_columns).join_from(invoices, _people, _people.c.id == invoices.c.user_id, isouter=True),
+    invoices.c.account_id,
+    invoices.c.repository_id,
+)
 
-_weight = length(*(invoices.c[name] for name in ("items", "recurring_items", *TEXTS)))
+_weight = length(*(invoices.c[name] for name in ("items", "recurring_items", "buyer", "seller", *TEXTS)))
 
 # --- reads ------------------------------------------------------------------------------------------------------
 
@@ -80,11 +93,15 @@ _last_currency = (
     .limit(1)
     .scalar_subquery()
 )
-# A project with the currency of its last invoice.
+# A project with the currency of its last invoice, and the settings for its next.
 project = with_access(
-    sa.select(_last_currency.label("last_currency"))
-    .select_from(_named)
-    .where(_named.c.id == sa.bindparam("project_id")),
+    with_settings(
+        sa.select(_last_currency.label("last_currency"))
+        .select_from(_named)
+        .where(_named.c.id == sa.bindparam("project_id")),
+        _named.c.account_id,
+        _named.c.repository_id,
+    ),
     _named.c.repository_id,
 )
 
@@ -143,16 +160,6 @@ _delete = sa.delete(invoices).where(invoices.c.id == sa.bindparam("id"))
 _insert = insert_into(invoices, *(each.name for each in invoices.c))
 
 
-def counted(numbers: sa.Table, step: int) -> sa.Executable:
-    """Locks the account's counter in this table, and counts. What is rolled back gives its number back."""
-    counter = upsert(numbers).values(account_id=big("account_id"), last=sa.literal(step, sa.BigInteger))
-    return counter.on_conflict_do_update(
-        index_elements=[numbers.c.account_id],
-        set_={"last": numbers.c.last + sa.literal(step, sa.BigInteger)},
-    ).returning(numbers.c.last)
-
-
-_count, _hold = counted(invoice_numbers, 1), counted(invoice_numbers, 0)
 _numbered = sa.select(invoices.c.id).where(
     invoices.c.account_id == big("account_id"), invoices.c.invoice_number == sa.bindparam("invoice_number")
 )
@@ -206,10 +213,10 @@ async def release(tx: Transaction, invoice_id: str, *, but: Sequence[str] = ()) 
     await tx.execute(_release, {"claimed_by": invoice_id, "kept_ids": but})
 
 
-async def update_and_number(tx: Transaction, invoice: Invoice, account_id: int) -> Invoice:
+async def update_and_number(tx: Transaction, invoice: Invoice, account_id: int, now: int) -> Invoice:
     """`update_invoice`, with the account's next number (see `next_number`); the invoice with it."""
     while True:
-        numbered = msgspec.structs.replace(invoice, invoice_number=await _count_one(tx, account_id))
+        numbered = msgspec.structs.replace(invoice, invoice_number=await count_one(tx, account_id, now))
         values = {**values_of(numbered), "invoice_id": invoice.id, "account_id": account_id}
         if await tx.execute(_update_numbered, values):
             return numbered
@@ -231,26 +238,20 @@ async def insert_invoice(tx: Transaction, repository: Repository, invoice: Invoi
 
 
 def invoice_of(row: Row) -> Invoice:
-    return _read(row, **NOT_COMPUTED, user=person_of_row(row) if row["user_id"] is not None else None)
+    """Of a row of `_invoices`. The parties of a draft are those of the settings."""
+    user = person_of_row(row) if row["user_id"] is not None else None
+    if row["status"] != "draft":
+        return _read(row, **NOT_COMPUTED, user=user, buyer_shown=row["buyer"], seller_shown=row["seller"])
+    buyer, seller = party_text(buyer_of_row(row)), party_text(seller_of_row(row))
+    return _read(row, **NOT_COMPUTED, user=user, buyer_shown=buyer, seller_shown=seller)
 
 
-async def next_number(tx: Transaction, account_id: int) -> str:
+async def next_number(tx: Transaction, account_id: int, now: int) -> str:
     """The next of the account's sequence that no caller chose before. Until the transaction ends nobody else gets one,
     so that the numbers have no gap: what is rolled back gives its number back."""
-    while await is_taken(tx, account_id, number := await _count_one(tx, account_id)):
+    while await is_taken(tx, account_id, number := await count_one(tx, account_id, now)):
         pass
     return number
-
-
-async def _count_one(tx: Transaction, account_id: int) -> str:
-    row = await tx.fetch_one(_count, {"account_id": account_id})
-    assert row is not None, "the statement inserts or updates"
-    return number_text(row["last"])
-
-
-async def hold_numbers(tx: Transaction, account_id: int) -> None:
-    """Until the transaction ends nobody else chooses or gets a number in the account."""
-    await tx.fetch_one(_hold, {"account_id": account_id})
 
 
 async def is_taken(tx: Transaction, account_id: int, number: str) -> bool:
@@ -264,19 +265,25 @@ async def issue(
 
     From here to the end of the transaction nobody else in the account gets a number.
     """
-    sums = rules.sums_of_items(items, TaxRate(), Discount())
-    amount = sums.amount
+    settings = await find_settings(write.tx, repository.id)
+    rate = settings.rate if settings.lacks_vat_id is None else TaxRate()
+    sums = rules.sums_of_items(items, rate, Discount())
     invoice = msgspec.structs.replace(
         blank_invoice(currency, write.caller.user if write.caller else None, write.now),
-        invoice_number=await next_number(write.tx, repository.owner.id),
-        status=Books(amount).status,
-        amount_minor=amount,
-        total_minor=amount,
+        invoice_number=await next_number(write.tx, repository.owner.id, write.now),
+        status=Books(sums.total).status,
+        amount_minor=sums.amount,
+        tax_millionths=rate.millionths,
+        tax_category=rate.category,
+        total_minor=sums.total,
         taxes=rows_text(sums.taxes),
         issued=write.now,
-        paid_at=None if amount else write.now,
+        paid_at=None if sums.total else write.now,
         recurring_items=rules.items_text(items),
         service_checkout_id=service_checkout_id,
+        payment_terms=settings.payment_terms,
+        language=settings.language,
+        **issued_values(settings, None, write.now),
     )
     await insert_invoice(write.tx, repository, invoice)
     record = invoice_to_response(invoice, write.now)

@@ -12,16 +12,17 @@ from workhook.core.errors import Fault, Invalid, shown
 from workhook.http.wire_types import AMOUNT_MAX_MINOR
 from workhook.identity.schemas import Repository
 from workhook.storage import Transaction
-from workhook.work.invoices import arithmetic, drafting, rules
+from workhook.work.invoices import arithmetic, counters, drafting, rules
 from workhook.work.invoices.drafting import TEXTS
 from workhook.work.invoices.rules import InvoicedTime, Item
 from workhook.work.invoices.schemas import Invoice, InvoiceCreate, InvoiceItemInput
-from workhook.work.rates.terms import Rounding, find_rounding
+from workhook.work.rates.rules import Rounding
+from workhook.work.rates.terms import find_rounding
 from workhook.work.schemas import if_set
 
 V = TypeVar("V")
 
-_AS_GIVEN = (*TEXTS, "due", "invoice_number", "currency")
+_AS_GIVEN = (*TEXTS, "due", "invoice_number", "currency", "language")
 
 
 class InvoiceChange(msgspec.Struct, frozen=True):
@@ -169,7 +170,7 @@ def _texts(invoice: Invoice) -> list[str | None]:
 async def _number_faults(tx: Transaction, repository: Repository, invoice: Invoice, number: object) -> list[Fault]:
     if not isinstance(number, str) or number == invoice.invoice_number:
         return []
-    await drafting.hold_numbers(tx, repository.owner.id)
+    await counters.hold_numbers(tx, repository.owner.id)
     if not await drafting.is_taken(tx, repository.owner.id, number):
         return []
     message = f"invoice_number: {number} is the number of another invoice"

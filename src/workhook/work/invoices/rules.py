@@ -27,7 +27,7 @@ from workhook.work.invoices.arithmetic import (
     rate_fault,
     sums_of,
 )
-from workhook.work.rates.terms import Rounding
+from workhook.work.rates.rules import Rounding
 from workhook.work.timesheets.rules import amount_minor as worth_of
 
 DEFAULT_CURRENCY = "USD"
@@ -106,11 +106,6 @@ def item_faults(item: Item, path: str) -> list[Fault]:
 def printed_chars(texts: Iterable[str | None], items: Iterable[Item]) -> int:
     """How much there is to lay out. A line counts its description alone: its numbers are short."""
     return sum(len(each) for each in texts if each) + sum(len(each.description) for each in items)
-
-
-def number_text(number: int) -> str:
-    """`INV-00001`."""
-    return f"INV-{number:05d}"
 
 
 def read_qty(raw: object) -> Decimal:

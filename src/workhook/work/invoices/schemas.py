@@ -34,6 +34,7 @@ from workhook.storage.record_rows import table_columns
 from workhook.work.invoices import rules
 from workhook.work.invoices.arithmetic import Category, Discount, TaxRate, TaxRow, rows_of, rows_text
 from workhook.work.invoices.books import ISSUED, OPEN, Books, Status
+from workhook.work.invoices.parties import DEFAULT_LANGUAGE, BuyerText, Language, SellerText
 from workhook.work.invoices.shapes import (
     Booked,
     BookedText,
@@ -90,7 +91,9 @@ _TimesheetIds = Annotated[
 
 
 class InvoiceCreate(msgspec.Struct):
-    """A draft. Default for `currency`: that of the project's last invoice, otherwise USD."""
+    """A draft. What is absent comes from the billing settings of the project, or else of its organization: `currency`,
+    `tax` and `tax_category` together, `payment_terms`, `language`. Without a currency there it is that of the project's
+    last invoice, otherwise USD. Without `due` it is due `payment_days` after it is sent."""
 
     bill_to: LongText | UnsetType | None = UNSET
     bill_from: LongText | UnsetType | None = UNSET
@@ -111,6 +114,7 @@ class InvoiceCreate(msgspec.Struct):
     invoice_number: InvoiceNumber | UnsetType | None = UNSET
     currency: Currency | UnsetType = UNSET
     credit_type: bool | UnsetType | None = UNSET
+    language: Annotated[Language, Meta(description="Of its PDF.")] | UnsetType = UNSET
     invoice_items: _Items | UnsetType = UNSET
     timesheet_ids: _TimesheetIds | UnsetType = UNSET
 
@@ -201,6 +205,21 @@ class Invoice(Record, frozen=True):
     ]
     payments_shown: Annotated[BookedText, COMPUTED, JsonName("payments")]
     credit_notes_shown: Annotated[BookedText, COMPUTED, JsonName("credit_notes")]
+    buyer_shown: Annotated[
+        BuyerText | None,
+        COMPUTED,
+        JsonName("buyer"),
+        Meta(description="Who pays. Of a draft as the settings say now, fixed when it is sent."),
+        EventSchema({"description": "who pays; of a draft as the settings say now, fixed when it is sent"}),
+    ]
+    seller_shown: Annotated[
+        SellerText | None,
+        COMPUTED,
+        JsonName("seller"),
+        Meta(description="Who bills. Null of invoices that were sent before there were parties."),
+        EventSchema({"description": "who bills; null of invoices that were sent before there were parties"}),
+    ]
+    language_shown: Annotated[Language, COMPUTED, JsonName("language")]
     user: Annotated[
         PersonShape | None,
         Meta(description="Null if Workhook made the invoice by itself."),
@@ -215,6 +234,10 @@ class Invoice(Record, frozen=True):
     taxes: Annotated[str | None, HIDDEN]  # null of what was made before there were several
     payments: Annotated[str | None, HIDDEN]
     credit_notes: Annotated[str | None, HIDDEN]
+    # As they were when it was sent; null of a draft, and of what was sent before there were parties.
+    buyer: Annotated[str | None, HIDDEN]
+    seller: Annotated[str | None, HIDDEN]
+    language: Annotated[Language | None, HIDDEN]  # null of what was made before there were several
 
     @property
     def rate(self) -> TaxRate:
@@ -249,7 +272,8 @@ IS_OPEN = "status IN ('sent', 'partially_paid')"
 # that the item was made from, its time in milliseconds, discount in millionths, discount in minor units, rate of tax in
 # millionths, category], …]`, null where there is none; the last four are often left out. `taxes` is `[[rate in
 # millionths, category, base, tax], …]`. `payments` and
-# `credit_notes` are JSON: `[[id, minor units, milliseconds], …]`. `credit_type` is `true` or `false`.
+# `credit_notes` are JSON: `[[id, minor units, milliseconds], …]`. `buyer` and `seller` are JSON, too (`parties`).
+# `credit_type` is `true` or `false`.
 invoices = sa.Table(
     "invoices",
     metadata,
@@ -261,13 +285,6 @@ invoices = sa.Table(
     sa.Index("ix_invoices_repository_id", "repository_id", "id"),
     sa.Index("ix_invoices_status", "repository_id", "status", "id"),
     partial_index("ix_invoices_open", "repository_id", "id", "due", where=sa.text(IS_OPEN)),
-)
-
-invoice_numbers = sa.Table(
-    "invoice_numbers",
-    metadata,
-    sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
-    sa.Column("last", sa.BigInteger, nullable=False),
 )
 
 
@@ -296,8 +313,13 @@ def invoice_to_response(invoice: Invoice, now: int) -> Wire[Invoice]:
             taxes_shown=rows_text(invoice.tax_rows) if invoice.taxes is None else invoice.taxes,
             payments_shown=booked_text(payments_of(invoice)) if invoice.payments is None else invoice.payments,
             credit_notes_shown=invoice.credit_notes or "[]",
+            language_shown=language_of(invoice),
         )
     )
+
+
+def language_of(invoice: Invoice) -> Language:
+    return invoice.language or DEFAULT_LANGUAGE
 
 
 def payments_of(invoice: Invoice) -> list[Booked]:
@@ -318,6 +340,7 @@ NOT_COMPUTED: Mapping[str, Any] = {
     "taxes_shown": "[]",
     "payments_shown": "[]",
     "credit_notes_shown": "[]",
+    "language_shown": DEFAULT_LANGUAGE,
 }
 """What `invoice_to_response` puts in."""
 
@@ -331,6 +354,8 @@ def blank_invoice(currency: str, user: Account | None, now: int) -> Invoice:
     return Invoice(
         id=new_id("inv"),
         **NOT_COMPUTED,
+        buyer_shown=None,
+        seller_shown=None,
         invoice_number=None,
         status="draft",
         bill_from=None,
@@ -360,4 +385,7 @@ def blank_invoice(currency: str, user: Account | None, now: int) -> Invoice:
         taxes=None,
         payments=None,
         credit_notes=None,
+        buyer=None,
+        seller=None,
+        language=None,
     )

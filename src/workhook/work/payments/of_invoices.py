@@ -22,15 +22,17 @@ _people = accounts.alias("people")
 
 
 class OfInvoices(Generic[R]):
-    """`table` holds the record. It has an invoice, a user who may be nobody, and a position within the invoice."""
+    """`table` holds the record. It has an invoice, a user who may be nobody, and a position within the invoice.
+    `of_invoice`: fields that come from the row of the invoice."""
 
-    def __init__(self, record: type[R], table: sa.Table) -> None:
+    def __init__(self, record: type[R], table: sa.Table, **of_invoice: sa.ColumnElement[Any]) -> None:
         every = (
             sa.select(
                 *selected(record, table),
                 *person_columns(membership_of(table.c.repository_id, _people), _people),
                 table.c.invoice_id,
                 invoices.c.invoice_number,
+                *(column.label(f"invoice_{name}") for name, column in of_invoice.items()),
             )
             .join_from(table, invoices, invoices.c.id == table.c.invoice_id)
             .outerjoin(_people, _people.c.id == table.c.user_id)
@@ -39,11 +41,12 @@ class OfInvoices(Generic[R]):
         self.by_id = with_access(every.where(table.c.id == sa.bindparam("id")), table.c.repository_id)
         self.page = of_one.limit(big("limit"))
         self.page_after = of_one.where(table.c.position > big("after")).limit(big("limit"))
-        self._read = row_reader(record)
+        self._read, self._of_invoice = row_reader(record), tuple(of_invoice)
 
     def of_row(self, row: Row) -> R:
         user = person_of_row(row) if row["user_id"] is not None else None
-        return self._read(row, invoice=BookedOn(row["invoice_id"], row["invoice_number"]), user=user)
+        more = {name: row[f"invoice_{name}"] for name in self._of_invoice}
+        return self._read(row, invoice=BookedOn(row["invoice_id"], row["invoice_number"]), user=user, **more)
 
     async def listed(self, reader: Reader, invoice_id: str, *, after: int | None, limit: int) -> Found[R]:
         """By position, behind `after`: the newest is the last."""

@@ -1,4 +1,4 @@
-"""What counts for somebody's time in a project: the rate of an hour, and whether it is billable.
+"""What counts for somebody's time in a project: the rate of an hour, whether it is billable, and how it is rounded.
 
 The nearest rate wins: the person's in the project, the project's, the person's in the organization, the organization's.
 Decision 46 tells when a rate is looked up, and when it is fixed.
@@ -6,22 +6,17 @@ Decision 46 tells when a rate is looked up, and when it is fixed.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
-import msgspec
 import sqlalchemy as sa
 
 from workhook.identity.tables import projects
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
-from workhook.work.rates.schemas import (
-    RateSource,
-    RoundMode,
-    account_terms,
-    member_rates,
-    project_rates,
-    project_terms,
-)
+from workhook.work.billing.schemas import account_billing, project_billing
+from workhook.work.invoices.rules import DEFAULT_CURRENCY
+from workhook.work.rates.rules import RateSource, Rounding, Terms
+from workhook.work.rates.schemas import member_rates, project_rates
 
 
 class _Place(NamedTuple):
@@ -32,29 +27,44 @@ class _Place(NamedTuple):
     name: str
 
 
+# An organization's rates are in its own currency.
+_same_currency = sa.or_(
+    project_billing.c.currency.is_(None),
+    project_billing.c.currency
+    == sa.func.coalesce(account_billing.c.currency, sa.literal_column(f"'{DEFAULT_CURRENCY}'", sa.Text)),
+)
+
+
+def _where_same(rate: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    return sa.case((_same_currency, rate))
+
+
 # The nearest first.
 _PLACES = (
     _Place("project_member", project_rates.c.hourly_rate_minor, "project_member_rate"),
-    _Place("project", project_terms.c.hourly_rate_minor, "project_rate"),
-    _Place("member", member_rates.c.hourly_rate_minor, "member_rate"),
-    _Place("organization", account_terms.c.hourly_rate_minor, "account_rate"),
+    _Place("project", project_billing.c.hourly_rate_minor, "project_rate"),
+    _Place("member", _where_same(member_rates.c.hourly_rate_minor), "member_rate"),
+    _Place("organization", _where_same(account_billing.c.hourly_rate_minor), "account_rate"),
 )
 _has_budget = sa.and_(
-    sa.or_(project_terms.c.budget_ms.is_not(None), project_terms.c.budget_minor.is_not(None)),
-    project_terms.c.budget_mark < sa.literal_column("100"),
+    sa.or_(project_billing.c.budget_ms.is_not(None), project_billing.c.budget_minor.is_not(None)),
+    sa.func.coalesce(project_billing.c.budget_mark, sa.literal_column("0")) < sa.literal_column("100"),
 )
 
 
-_rounding = (
-    sa.select(
-        sa.func.coalesce(project_terms.c.round_minutes, account_terms.c.round_minutes).label("minutes"),
-        sa.func.coalesce(project_terms.c.round_mode, account_terms.c.round_mode).label("mode"),
+def _with_settings(statement: sa.Select[Any]) -> sa.Select[Any]:
+    return statement.outerjoin(project_billing, project_billing.c.repository_id == projects.c.repository_id).outerjoin(
+        account_billing, account_billing.c.account_id == projects.c.account_id
     )
-    .select_from(projects)
-    .outerjoin(project_terms, project_terms.c.repository_id == projects.c.repository_id)
-    .outerjoin(account_terms, account_terms.c.account_id == projects.c.account_id)
-    .where(projects.c.repository_id == big("repository_id"))
-)
+
+
+def _either(name: str) -> sa.ColumnElement[Any]:
+    return sa.func.coalesce(project_billing.c[name], account_billing.c[name])
+
+
+_rounding = _with_settings(
+    sa.select(_either("round_minutes").label("minutes"), _either("round_mode").label("mode")).select_from(projects)
+).where(projects.c.repository_id == big("repository_id"))
 
 
 async def find_rounding(reader: Reader, repository_id: int) -> Rounding:
@@ -67,8 +77,7 @@ async def find_rounding(reader: Reader, repository_id: int) -> Rounding:
 def with_terms(statement: sa.Select[Any], user_id: sa.ColumnElement[Any]) -> sa.Select[Any]:
     """With what `terms_of` reads. The statement has `projects`; `user_id`: whose time it is."""
     joined = (
-        statement.outerjoin(project_terms, project_terms.c.repository_id == projects.c.repository_id)
-        .outerjoin(account_terms, account_terms.c.account_id == projects.c.account_id)
+        _with_settings(statement)
         .outerjoin(
             project_rates,
             sa.and_(project_rates.c.repository_id == projects.c.repository_id, project_rates.c.user_id == user_id),
@@ -80,11 +89,15 @@ def with_terms(statement: sa.Select[Any], user_id: sa.ColumnElement[Any]) -> sa.
     )
     return joined.add_columns(
         *(each.column.label(each.name) for each in _PLACES),
-        sa.func.coalesce(project_terms.c.billable, account_terms.c.billable).label("billable_there"),
+        _either("billable").label("billable_there"),
         _has_budget.label("has_budget"),
     )
 
 
 def terms_of(row: Row) -> Terms:
-    source, rate = next(((each.source, row[each.name]) for each in _PLACES if row[each.name] is not None), (None, None))
-    return Terms(rate, source or "none", bool(row["billable_there"]), bool(row["has_budget"]))
+    rate, source = None, cast("RateSource", "none")
+    for each in _PLACES:
+        if (rate := row[each.name]) is not None:
+            source = each.source
+            break
+    return Terms(rate, source, bool(row["billable_there"]), bool(row["has_budget"]))

@@ -23,7 +23,7 @@ from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.work import csv_tables
 from workhook.work.access import Access, find_access
-from workhook.work.rates.terms import Terms
+from workhook.work.rates.rules import Terms
 from workhook.work.record_events import differences
 from workhook.work.schemas import Done, if_set
 from workhook.work.timesheets import export, queries, rules, timers

@@ -20,8 +20,9 @@ from workhook.identity.schemas import Repository
 from workhook.identity.tables import projects
 from workhook.storage import Reader
 from workhook.storage.metadata import big
+from workhook.work.billing.schemas import project_billing
 from workhook.work.projects.schemas import Project, project_from
-from workhook.work.rates.schemas import BudgetMark, project_terms
+from workhook.work.rates.rules import BudgetMark
 from workhook.work.record_events import RecordEvent, publish_events
 from workhook.work.timesheets import rules
 from workhook.work.timesheets.schemas import timesheets
@@ -77,17 +78,17 @@ _every = sa.union_all(
     _paused,
 ).subquery("spent")
 _used = sa.select(sa.func.sum(_every.c.duration_ms).label("time_ms"), sa.func.sum(_every.c.amount_minor).label("minor"))
-_budget = sa.select(project_terms.c.budget_ms, project_terms.c.budget_minor, project_terms.c.budget_mark).where(
-    project_terms.c.repository_id == big("repository_id")
+_budget = sa.select(project_billing.c.budget_ms, project_billing.c.budget_minor, project_billing.c.budget_mark).where(
+    project_billing.c.repository_id == big("repository_id")
 )
 _locked = (
     _budget.add_columns(projects.c.avatar)
-    .join(projects, projects.c.repository_id == project_terms.c.repository_id)
-    .with_for_update(of=project_terms)
+    .join(projects, projects.c.repository_id == project_billing.c.repository_id)
+    .with_for_update(of=project_billing)
 )
 _mark = (
-    sa.update(project_terms)
-    .where(project_terms.c.repository_id == big("repository_id"))
+    sa.update(project_billing)
+    .where(project_billing.c.repository_id == big("repository_id"))
     .values(budget_mark=big("mark"))
 )
 
@@ -119,11 +120,11 @@ async def tell_of_budgets(write: Write, places: Iterable[Repository]) -> None:
     """
     for repository in sorted({each.id: each for each in places}.values(), key=lambda each: each.id):
         row = await write.tx.fetch_one(_locked, {"repository_id": repository.id})
-        if row is None or row["budget_mark"] >= MARKS[-1]:
+        if row is None or (row["budget_mark"] or 0) >= MARKS[-1]:
             continue
         budget = Budget(row["budget_ms"], row["budget_minor"])
         percent = budget.percent(await find_used(write.tx, repository.id))
-        reached = [each for each in MARKS if percent is not None and row["budget_mark"] < each <= percent]
+        reached = [each for each in MARKS if percent is not None and (row["budget_mark"] or 0) < each <= percent]
         if reached:
             await write.tx.execute(_mark, {"repository_id": repository.id, "mark": reached[-1]})
             record = project_from(repository, row["avatar"])

@@ -26,7 +26,8 @@ from workhook.storage.statements import hot
 from workhook.work.access import Access, find_with_access, with_access
 from workhook.work.pages import LOOKS_AT_MOST, bounded, fetch, length
 from workhook.work.people import membership_of, person_columns, person_of_row
-from workhook.work.rates.terms import Terms, terms_of, with_terms
+from workhook.work.rates.rules import Terms
+from workhook.work.rates.terms import terms_of, with_terms
 from workhook.work.schemas import if_set
 from workhook.work.tasks.schemas import tasks
 from workhook.work.timesheets.rules import Times

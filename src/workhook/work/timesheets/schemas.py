@@ -17,8 +17,7 @@ from workhook.identity.schemas import Repository
 from workhook.storage.metadata import in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
 from workhook.work.people import PersonShape
-from workhook.work.rates.schemas import RateSource
-from workhook.work.rates.terms import Terms
+from workhook.work.rates.rules import RateSource, Terms
 from workhook.work.schemas import if_set
 from workhook.work.timesheets import rules
 from workhook.work.timesheets.durations import duration_ms

@@ -8,7 +8,7 @@ import msgspec
 
 from workhook.identity.context import Write
 from workhook.storage import Transaction
-from workhook.work.rates.terms import Terms
+from workhook.work.rates.rules import Terms
 from workhook.work.timesheets import budgets, queries
 from workhook.work.timesheets.schemas import Timesheet
 

@@ -17,7 +17,8 @@ from workhook.storage import Reader
 from workhook.storage.metadata import big
 from workhook.work.access import Access, is_insider
 from workhook.work.pages import bounded, fetch, length
-from workhook.work.rates.terms import Terms, terms_of, with_terms
+from workhook.work.rates.rules import Terms
+from workhook.work.rates.terms import terms_of, with_terms
 from workhook.work.timesheets.queries import CONDITIONS, anywhere, people, timesheets_of
 from workhook.work.timesheets.schemas import Timesheet, timesheets
 

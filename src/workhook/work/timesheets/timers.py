@@ -39,7 +39,7 @@ from workhook.storage.dialects import json_member
 from workhook.storage.metadata import big
 from workhook.work.access import Access
 from workhook.work.people import person_shape
-from workhook.work.rates.terms import Terms
+from workhook.work.rates.rules import Terms
 from workhook.work.record_events import Changes, publish_event
 from workhook.work.timesheets import queries, rules
 from workhook.work.timesheets.queries import everywhere

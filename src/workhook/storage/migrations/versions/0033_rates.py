@@ -9,27 +9,24 @@ from workhook.storage.online import add_column, create_index, create_table
 from workhook.storage.table_text import make_table
 
 revision = "0033"
-down_revision = "0029"
+down_revision = "0030"
 
-_TERMS = "hourly_rate_minor bigint?, billable boolean?, round_minutes bigint?, round_mode text?"
+_TERMS = (
+    ("hourly_rate_minor", sa.BigInteger),
+    ("billable", sa.Boolean),
+    ("round_minutes", sa.BigInteger),
+    ("round_mode", sa.Text),
+)
+_BUDGET = ("budget_ms", "budget_minor", "budget_mark")
 
 
 def upgrade() -> None:
     add_column("timesheets", sa.Column("rate_source", sa.Text))
-    make_table(
-        "account_terms",
-        f"account_id bigint, {_TERMS}",
-        key="account_id",
-        foreign=["account_id > accounts.id CASCADE"],
-        create=create_table,
-    )
-    make_table(
-        "project_terms",
-        f"repository_id bigint, {_TERMS}, budget_ms bigint?, budget_minor bigint?, budget_mark bigint",
-        key="repository_id",
-        foreign=["repository_id > projects.repository_id CASCADE"],
-        create=create_table,
-    )
+    for table in ("account_billing", "project_billing"):
+        for name, kind in _TERMS:
+            add_column(table, sa.Column(name, kind))
+    for name in _BUDGET:
+        add_column("project_billing", sa.Column(name, sa.BigInteger))
     make_table(
         "project_rates",
         "repository_id bigint, user_id bigint, hourly_rate_minor bigint",

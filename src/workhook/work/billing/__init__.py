@@ -1,0 +1,1 @@
+"""Billing settings: who bills and who pays, and what new invoices begin with."""

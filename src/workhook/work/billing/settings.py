@@ -1,0 +1,215 @@
+"""Billing settings in the database: one row for each account and project that has said something, and what follows from
+both for an invoice."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+import sqlalchemy as sa
+
+from workhook.core.clock import DAY_MS
+from workhook.identity.tables import accounts, projects
+from workhook.storage import Reader, Row, Transaction
+from workhook.storage.dialects import upsert
+from workhook.storage.metadata import big
+from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
+from workhook.work.billing.schemas import (
+    AccountBilling,
+    PersonRateShape,
+    ProjectBilling,
+    account_billing,
+    budget_shape,
+    project_billing,
+)
+from workhook.work.invoices.arithmetic import TaxRate
+from workhook.work.invoices.parties import DEFAULT_LANGUAGE, Language, Party, Seller, party_text
+from workhook.work.rates import people
+
+_read_account, _read_project = row_reader(AccountBilling), row_reader(ProjectBilling)
+_of_account = selected(AccountBilling, account_billing)
+_of_project = selected(ProjectBilling, project_billing)
+_ACCOUNT, _PROJECT = account_billing.c.account_id, project_billing.c.repository_id
+
+_account = sa.select(*_of_account).where(big("account_id") == _ACCOUNT)
+_project = sa.select(*_of_project).where(big("repository_id") == _PROJECT)
+# It makes the row or locks the one that is there, and answers what stands in it now.
+_lock_account = (
+    upsert(account_billing)
+    .values(account_id=big("account_id"))
+    .on_conflict_do_update(index_elements=[_ACCOUNT], set_={"account_id": _ACCOUNT})
+    .returning(*_of_account)
+)
+_lock_project = (
+    upsert(project_billing)
+    .values(repository_id=big("repository_id"))
+    .on_conflict_do_update(index_elements=[_PROJECT], set_={"repository_id": _PROJECT})
+    .returning(*_of_project)
+)
+_update_account = sa.update(account_billing).where(big("id") == _ACCOUNT).values(assigned(stored_names(AccountBilling)))
+_update_project = sa.update(project_billing).where(big("id") == _PROJECT).values(assigned(stored_names(ProjectBilling)))
+
+
+async def find_account_billing(reader: Reader, account_id: int) -> AccountBilling:
+    row = await reader.fetch_one(_account, {"account_id": account_id})
+    return _read_account(row) if row else AccountBilling()
+
+
+async def lock_account_billing(tx: Transaction, account_id: int) -> AccountBilling:
+    """Nobody else changes it until the transaction ends."""
+    row = await tx.fetch_one(_lock_account, {"account_id": account_id})
+    assert row is not None, "the statement inserts or updates"
+    return _read_account(row)
+
+
+def save_account_billing(tx: Transaction, account_id: int, billing: AccountBilling) -> None:
+    tx.defer(_update_account, [{**values_of(billing), "id": account_id}])
+
+
+async def find_project_billing(reader: Reader, repository_id: int) -> ProjectBilling:
+    row = await reader.fetch_one(_project, {"repository_id": repository_id})
+    return _project_of(row, await people.find_project_rates(reader, repository_id)) if row else ProjectBilling()
+
+
+async def lock_project_billing(tx: Transaction, repository_id: int) -> ProjectBilling:
+    """Nobody else changes it until the transaction ends."""
+    row = await tx.fetch_one(_lock_project, {"repository_id": repository_id})
+    assert row is not None, "the statement inserts or updates"
+    return _project_of(row, await people.find_project_rates(tx, repository_id))
+
+
+def save_project_billing(tx: Transaction, repository_id: int, billing: ProjectBilling) -> None:
+    tx.defer(_update_project, [{**values_of(billing), "id": repository_id}])
+
+
+def _project_of(row: Row, rates: tuple[PersonRateShape, ...]) -> ProjectBilling:
+    billing = _read_project(row, buyer=Party(), budget=None, rates=rates)
+    return msgspec.structs.replace(
+        billing,
+        buyer=Party(billing.buyer_name, billing.buyer_address, billing.buyer_vat_id, billing.buyer_email),
+        budget=budget_shape(billing.budget_ms, billing.budget_minor),
+    )
+
+
+# --- what follows for an invoice -------------------------------------------------------------------------------------
+
+
+class InvoiceSettings(msgspec.Struct, frozen=True):
+    """What the settings of a project and of its account say together. `currency` None: neither says one."""
+
+    seller: Seller
+    buyer: Party | None
+    currency: str | None
+    rate: TaxRate
+    payment_days: int | None
+    payment_terms: str | None
+    language: Language
+
+    @property
+    def lacks_vat_id(self) -> Literal["seller", "buyer"] | None:
+        """Of invoices with these settings: which party's VAT id `reverse_charge` asks for in vain."""
+        return lacking_vat_id(self.seller, self.buyer) if self.rate.category == "reverse_charge" else None
+
+
+_issuer = accounts.alias("issuer")
+_SHARED = ("currency", "tax_millionths", "tax_category", "payment_days", "language")
+
+
+def _labelled(table: sa.Table, prefix: str, *names: str) -> list[sa.Label[Any]]:
+    return [table.c[name].label(prefix + name) for name in names]
+
+
+_PARTY_COLUMNS = [
+    sa.func.coalesce(account_billing.c.legal_name, _issuer.c.name, _issuer.c.login).label("seller_name"),
+    *_labelled(account_billing, "seller_", "address", "vat_id", "email", "iban", "bic", "logo_id"),
+    *_labelled(project_billing, "", "buyer_name", "buyer_address", "buyer_vat_id", "buyer_email"),
+]
+_DEFAULT_COLUMNS = [
+    *_labelled(account_billing, "default_", *_SHARED, "payment_terms"),
+    *_labelled(project_billing, "own_", *_SHARED),
+]
+
+
+def with_parties(
+    statement: sa.Select[Any], account_id: sa.ColumnElement[Any], repository_id: sa.ColumnElement[Any]
+) -> sa.Select[Any]:
+    """`statement` with what `seller_of_row` and `buyer_of_row` need. The columns say whose project it is."""
+    return (
+        statement.outerjoin(_issuer, _issuer.c.id == account_id)
+        .outerjoin(account_billing, account_id == _ACCOUNT)
+        .outerjoin(project_billing, repository_id == _PROJECT)
+        .add_columns(*_PARTY_COLUMNS)
+    )
+
+
+def with_settings(
+    statement: sa.Select[Any], account_id: sa.ColumnElement[Any], repository_id: sa.ColumnElement[Any]
+) -> sa.Select[Any]:
+    """`statement` with what `settings_of_row` needs."""
+    return with_parties(statement, account_id, repository_id).add_columns(*_DEFAULT_COLUMNS)
+
+
+_for_invoice = with_settings(
+    sa.select(projects.c.id).where(projects.c.repository_id == big("repository_id")),
+    projects.c.account_id,
+    projects.c.repository_id,
+)
+
+
+async def find_settings(reader: Reader, repository_id: int) -> InvoiceSettings:
+    """As they are now, for an invoice of the project."""
+    row = await reader.fetch_one(_for_invoice, {"repository_id": repository_id})
+    assert row is not None, "the caller has found the project"
+    return settings_of_row(row)
+
+
+def settings_of_row(row: Row) -> InvoiceSettings:
+    def either(name: str) -> Any:
+        own = row[f"own_{name}"]
+        return row[f"default_{name}"] if own is None else own
+
+    own = TaxRate(row["own_tax_millionths"], row["own_tax_category"])
+    return InvoiceSettings(
+        seller=seller_of_row(row),
+        buyer=buyer_of_row(row),
+        currency=either("currency"),
+        rate=own if own != TaxRate() else TaxRate(row["default_tax_millionths"], row["default_tax_category"]),
+        payment_days=either("payment_days"),
+        payment_terms=row["default_payment_terms"],
+        language=either("language") or DEFAULT_LANGUAGE,
+    )
+
+
+def lacking_vat_id(seller: Seller, buyer: Party | None) -> Literal["seller", "buyer"] | None:
+    """Which party has no VAT id: where the buyer owes the tax, the invoice has to name both (Directive 2006/112/EC,
+    Article 226, points 3 and 4)."""
+    if not seller.vat_id:
+        return "seller"
+    return None if buyer and buyer.vat_id else "buyer"
+
+
+def issued_values(settings: InvoiceSettings, due: int | None, now: int) -> dict[str, Any]:
+    """What an invoice has from its issuing on: the parties as they are now, and when it is due. `due`: what the draft
+    says of that."""
+    if due is None and settings.payment_days is not None:
+        due = (now // DAY_MS + settings.payment_days) * DAY_MS
+    buyer, seller = party_text(settings.buyer), party_text(settings.seller)
+    return {"buyer": buyer, "buyer_shown": buyer, "seller": seller, "seller_shown": seller, "due": due}
+
+
+def seller_of_row(row: Row) -> Seller:
+    return Seller(
+        row["seller_name"],
+        row["seller_address"],
+        row["seller_vat_id"],
+        row["seller_email"],
+        row["seller_iban"],
+        row["seller_bic"],
+        row["seller_logo_id"],
+    )
+
+
+def buyer_of_row(row: Row) -> Party | None:
+    """None where the project says nothing of who pays."""
+    buyer = Party(row["buyer_name"], row["buyer_address"], row["buyer_vat_id"], row["buyer_email"])
+    return None if buyer == Party() else buyer

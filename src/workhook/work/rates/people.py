@@ -1,0 +1,143 @@
+"""The rates of people in a project and in an organization, in the database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import sqlalchemy as sa
+
+from workhook.core.errors import Fault, Invalid, shown
+from workhook.http.wire_types import to_amount
+from workhook.identity.queries import key_of
+from workhook.identity.tables import accounts, memberships, projects
+from workhook.storage import Reader, Transaction
+from workhook.storage.dialects import any_of, upsert
+from workhook.storage.metadata import big
+from workhook.work.billing.schemas import PersonRate, PersonRateShape
+from workhook.work.rates.schemas import member_rates, project_rates
+from workhook.work.tasks.assignees import on_team
+
+_here = project_rates.c.repository_id == big("repository_id")
+_of_project = (
+    sa.select(accounts.c.login, project_rates.c.hourly_rate_minor)
+    .join_from(project_rates, accounts, accounts.c.id == project_rates.c.user_id)
+    .where(_here)
+    .order_by(accounts.c.login_key)
+)
+_on_team = (
+    sa.select(accounts.c.id, accounts.c.login, accounts.c.login_key)
+    .select_from(accounts.join(projects, projects.c.repository_id == big("repository_id")))
+    .where(accounts.c.kind == "user", any_of(accounts.c.login_key, "keys"), on_team)
+)
+_clear = sa.delete(project_rates).where(_here)
+_insert = sa.insert(project_rates).values(
+    repository_id=big("repository_id"), user_id=big("user_id"), hourly_rate_minor=big("hourly_rate_minor")
+)
+
+
+async def find_project_rates(reader: Reader, repository_id: int) -> tuple[PersonRateShape, ...]:
+    """By username."""
+    rows = await reader.fetch_all(_of_project, {"repository_id": repository_id})
+    return tuple(PersonRateShape(row["login"], to_amount(row["hourly_rate_minor"])) for row in rows)
+
+
+async def set_project_rates(
+    tx: Transaction, repository_id: int, rates: Sequence[PersonRate]
+) -> tuple[PersonRateShape, ...]:
+    """These instead of those that were there. Raises `Invalid` that names who is no member of the project, and who is
+    there twice."""
+    keys = [key_of(each.username) for each in rates]
+    params = {"repository_id": repository_id, "keys": sorted(set(keys))}
+    rows = await tx.fetch_all(_on_team, params) if keys else []
+    found = {row["login_key"]: row for row in rows}
+    faults = [
+        _fault(index, each.username, wrong)
+        for index, (key, each) in enumerate(zip(keys, rates, strict=True))
+        if (wrong := _complaint(key, keys[:index], found))
+    ]
+    if faults:
+        raise Invalid(faults=faults)
+    await tx.execute(_clear, {"repository_id": repository_id})
+    wanted = {key: each.hourly_rate for key, each in zip(keys, rates, strict=True)}
+    tx.defer(
+        _insert,
+        [
+            {"repository_id": repository_id, "user_id": found[key]["id"], "hourly_rate_minor": wanted[key]}
+            for key in sorted(wanted)
+        ],
+    )
+    return tuple(PersonRateShape(found[key]["login"], to_amount(wanted[key])) for key in sorted(wanted))
+
+
+def _complaint(key: str, before: Sequence[str], found: Mapping[str, object]) -> str | None:
+    if key in before:
+        return "is there twice"
+    return None if key in found else "is no member of the project"
+
+
+def _fault(index: int, username: str, wrong: str) -> Fault:
+    field = f"rates[{index}].username"
+    return Fault(field=field, message=f"{field}: {shown(username)} {wrong}")
+
+
+# --- an organization --------------------------------------------------------------------------------------------------
+
+_member = (
+    sa.select(accounts.c.id, accounts.c.login, memberships.c.role, member_rates.c.hourly_rate_minor)
+    .join_from(memberships, accounts, accounts.c.id == memberships.c.user_id)
+    .outerjoin(
+        member_rates,
+        sa.and_(
+            member_rates.c.account_id == memberships.c.organization_id, member_rates.c.user_id == memberships.c.user_id
+        ),
+    )
+    .where(
+        memberships.c.organization_id == big("account_id"),
+        accounts.c.kind == "user",
+        accounts.c.login_key == sa.bindparam("login_key"),
+    )
+)
+_set_member = upsert(member_rates).values(
+    account_id=big("account_id"), user_id=big("user_id"), hourly_rate_minor=big("hourly_rate_minor")
+)
+_set_member = _set_member.on_conflict_do_update(
+    index_elements=[member_rates.c.account_id, member_rates.c.user_id],
+    set_={"hourly_rate_minor": _set_member.excluded.hourly_rate_minor},
+)
+_drop_member = sa.delete(member_rates).where(
+    member_rates.c.account_id == big("account_id"), member_rates.c.user_id == big("user_id")
+)
+_of_members = sa.select(member_rates.c.user_id, member_rates.c.hourly_rate_minor).where(
+    member_rates.c.account_id == big("account_id"), any_of(member_rates.c.user_id, "user_ids")
+)
+
+
+class MemberTerms(msgspec.Struct, frozen=True):
+    """Somebody in an organization. `rate_minor` None: they have no rate of their own there."""
+
+    user_id: int
+    login: str
+    is_owner: bool
+    rate_minor: int | None
+
+
+async def find_member(reader: Reader, account_id: int, username: str) -> MemberTerms | None:
+    row = await reader.fetch_one(_member, {"account_id": account_id, "login_key": key_of(username)})
+    if row is None:
+        return None
+    return MemberTerms(row["id"], row["login"], row["role"] == "owner", row["hourly_rate_minor"])
+
+
+async def set_member_rate(tx: Transaction, account_id: int, user_id: int, rate_minor: int | None) -> None:
+    place = {"account_id": account_id, "user_id": user_id}
+    if rate_minor is None:
+        tx.defer(_drop_member, [place])
+    else:
+        tx.defer(_set_member, [{**place, "hourly_rate_minor": rate_minor}])
+
+
+async def find_member_rates(reader: Reader, account_id: int, user_ids: Sequence[int]) -> dict[int, int]:
+    """In minor units, by the id of the user; of who has one."""
+    rows = await reader.fetch_all(_of_members, {"account_id": account_id, "user_ids": sorted(user_ids)})
+    return {row["user_id"]: row["hourly_rate_minor"] for row in rows}

@@ -1,0 +1,121 @@
+"""IBAN, BIC, VAT ids and the format of numbers: what is right, and what is said of what is not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workhook.work.billing.bank import bic_fault, grouped, iban_fault, plain_vat_id, vat_id_fault, without_spaces
+from workhook.work.invoices.numbering import DEFAULT_FORMAT, NumberFormat, format_fault
+
+# From the examples of the registry of IBANs (SWIFT).
+IBANS = (
+    "DE89 3704 0044 0532 0130 00", "AT61 1904 3002 3457 3201", "FR14 2004 1010 0505 0001 3M02 606",
+    "NL91 ABNA 0417 1643 00", "GB29 NWBK 6016 1331 9268 19", "NO93 8601 1117 947",
+    "MT84 MALT 0110 0001 2345 MTLC AST0 01S", "TR33 0006 1005 1978 6457 8413 26",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", IBANS)
+def test_an_iban_that_is_right(text: str) -> None:
+    plain = without_spaces(text.lower())
+    assert iban_fault(plain) is None
+    assert grouped(plain) == text
+
+
+@given(st.sampled_from(IBANS), st.data())
+def test_one_wrong_digit_is_found(text: str, data: st.DataObject) -> None:
+    plain = without_spaces(text)
+    at = data.draw(st.sampled_from([index for index, each in enumerate(plain) if each.isdigit()]))
+    other = data.draw(st.sampled_from([each for each in "0123456789" if each != plain[at]]))
+    fault = iban_fault(plain[:at] + other + plain[at + 1 :])
+    assert fault is not None
+    assert "check digits" in fault
+
+
+@given(st.sampled_from(IBANS), st.data())
+def test_two_neighbours_that_changed_places_are_found(text: str, data: st.DataObject) -> None:
+    plain = without_spaces(text)
+    pairs = [at for at in range(2, len(plain) - 1) if plain[at] != plain[at + 1]]
+    at = data.draw(st.sampled_from(pairs))
+    assert iban_fault(plain[:at] + plain[at + 1] + plain[at] + plain[at + 2 :]) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "such as DE89"),
+        ("DE", "such as DE89"),
+        ("1234", "such as DE89"),
+        ("DE8937040044053201300", "has 22 characters, this one has 21"),
+        ("\uff24\uff2589370400440532013000", "such as DE89"),
+        ("DE89370400440532013000" * 2, "such as DE89"),
+    ],
+)
+def test_what_is_no_iban(text: str, words: str) -> None:
+    fault = iban_fault(text)
+    assert fault is not None
+    assert words in fault
+
+
+def test_a_bic_by_its_form() -> None:
+    assert [bic_fault(each) for each in ("COBADEFFXXX", "DEUTDEFF")] == [None, None]
+    assert all(map(bic_fault, ("", "COBADEFFXX", "C0BADEFF", "COBADEFFXXXX", "COBA DEFF")))
+
+
+@pytest.mark.parametrize(
+    "text", ["DE123456789", "de 123 456 789", "ATU12345678", "CHE-123.456.789 MWST", "FRXX123456789", "NL123456789B01"]
+)
+def test_a_vat_id_that_can_be_right(text: str) -> None:
+    assert vat_id_fault(plain_vat_id(text)) is None
+
+
+@pytest.mark.parametrize("text", ["", "123456789", "DE12345678", "AT12345678", "DE1234567890", "DE12345678Ä"])
+def test_a_vat_id_that_cannot(text: str) -> None:
+    assert vat_id_fault(plain_vat_id(text)) is not None
+
+
+# --- numbers of invoices ----------------------------------------------------------------------------------------------
+
+
+def test_the_sequence_goes_on_past_five_digits() -> None:
+    numbers = [NumberFormat(DEFAULT_FORMAT).number_text(each, 2026) for each in (1, 99_999, 100_000)]
+    assert numbers == ["INV-00001", "INV-99999", "INV-100000"]
+
+
+@pytest.mark.parametrize(
+    ("text", "number", "is_yearly"),
+    [
+        ("{number}", "7", False),
+        ("{year}-{number:04}", "2026-0007", True),
+        ("RE{number:09}/{year}", "RE000000007/2026", True),
+        ("Rechnung Nr. {number}", "Rechnung Nr. 7", False),
+    ],
+)
+def test_a_format(text: str, number: str, *, is_yearly: bool) -> None:
+    assert format_fault(text) is None
+    read = NumberFormat(text)
+    assert (read.number_text(7, 2026), read.is_yearly) == (number, is_yearly)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "", "INV", "{year}", "{number}{number}", "{number}{year}{year}", "{number:5}", "{number:00}", "{number:10}",
+        "{number!r}", "{number.__class__}", "{0}", "{}", "{number", "number}", "{{number}}", "{number} {", "{Number}",
+        "{year:04}{number}", "{number}\n",
+    ],
+)  # fmt: skip
+def test_what_is_no_format(text: str) -> None:
+    fault = format_fault(text)
+    assert fault is not None
+    assert "{number:05}" in fault
+
+
+@given(st.text(alphabet="{}number:0159year !.rs", max_size=40), st.integers(1, 10**9))
+def test_whatever_passes_can_be_filled_in(text: str, number: int) -> None:
+    if format_fault(text) is None:
+        made = NumberFormat(text).number_text(number, 2026)
+        assert str(number) in made
+        assert len(made) <= 64

@@ -1,0 +1,232 @@
+"""Billing settings of organizations, people and projects: who sees and changes them, what is refused, and what new
+invoices take from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.work.studio import Studio
+from workhook.core.clock import DAY_MS, now_ms, to_millis_text
+
+WORK = {"description": "Design", "qty": 1, "unit_price": 100}
+IBAN = "DE89370400440532013000"
+ACCOUNT = {
+    "legal_name": "Acme Studio GmbH", "address": "Lindenstr. 1\n10969 Berlin", "vat_id": "DE123456789",
+    "email": "billing@acme.example", "iban": IBAN, "bic": "COBADEFFXXX", "currency": "EUR", "tax": 19,
+    "tax_category": "standard", "payment_days": 14, "payment_terms": "14 days net", "number_format": "R{number:04}",
+    "language": "de",
+}  # fmt: skip
+UNSET_ACCOUNT = dict.fromkeys(ACCOUNT) | {"currency": "USD", "number_format": "INV-{number:05}", "language": "en"}
+PROJECT = {
+    "buyer": {"name": "Client AG", "address": "Ring 2\nWien", "vat_id": "ATU12345678", "email": "ap@client.example"},
+    "currency": "CHF", "tax": 7.7, "tax_category": "standard", "payment_days": 30, "language": "en",
+}  # fmt: skip
+UNSET_PROJECT = dict.fromkeys(PROJECT) | {"buyer": dict.fromkeys(PROJECT["buyer"])}  # type: ignore[call-overload]
+
+
+@pytest.fixture
+def account(studio: Studio) -> str:
+    """The path of the organization's settings."""
+    return f"/organizations/{studio.world.organization}/billing"
+
+
+@pytest.fixture
+def project(studio: Studio) -> str:
+    return f"{studio.project}/billing"
+
+
+def drawn(studio: Studio, **parameters: Any) -> Any:
+    """A new draft."""
+    return studio.owner.post(f"{studio.project}/invoices", json={"invoice_items": [WORK], **parameters})["invoice"]
+
+
+def sent(studio: Studio, record: Any) -> Any:
+    return studio.owner.post(f"/invoices/{record['id']}/send")["invoice"]
+
+
+# --- an organization -------------------------------------------------------------------------------------------------
+
+
+def test_what_was_never_set_is_null_or_the_default_that_counts(studio: Studio, account: str) -> None:
+    assert studio.owner.get(account) == {"billing": {**UNSET_ACCOUNT, "logo": None}, "success": True}
+
+
+def test_each_field_is_set_kept_and_cleared(studio: Studio, account: str) -> None:
+    assert studio.owner.patch(account, json=ACCOUNT)["billing"] == {**ACCOUNT, "logo": None}
+    assert studio.owner.patch(account, json={"email": "x@acme.example"})["billing"]["legal_name"] == "Acme Studio GmbH"
+    assert studio.owner.get(account)["billing"] == {**ACCOUNT, "email": "x@acme.example", "logo": None}
+    assert studio.owner.patch(account, json=dict.fromkeys(ACCOUNT))["billing"] == {**UNSET_ACCOUNT, "logo": None}
+
+
+def test_what_people_type_is_stored_in_one_form(studio: Studio, account: str) -> None:
+    typed = {"iban": "de89 3704 0044 0532 0130 00", "bic": "cobadeffxxx", "vat_id": "de 123.456.789", "currency": "eur"}
+    made = studio.owner.patch(account, json={**typed, "legal_name": "  Acme  "})["billing"]
+    found = [made[name] for name in ("iban", "bic", "vat_id", "currency", "legal_name")]
+    assert found == [IBAN, "COBADEFFXXX", "DE123456789", "EUR", "Acme"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("iban", "DE89370400440532013001", "check digits"),
+        ("iban", "DE8937040044053201300", "22 characters"),
+        ("bic", "COBA", "a BIC of 8 or 11"),
+        ("vat_id", "DE12", "as DE writes them"),
+        ("email", "nobody", "an e-mail address"),
+        ("currency", "EURO", "ISO 4217"),
+        ("tax", 101, "from 0 to 100"),
+        ("tax_category", "none", "one of exempt, reverse_charge, standard, zero"),
+        ("payment_days", 366, "0 to 365"),
+        ("payment_days", 1.5, "a whole number"),
+        ("number_format", "{number!r}", "{number:05}"),
+        ("number_format", "INV", "{number} once"),
+        ("language", "fr", "one of de, en"),
+        ("legal_name", "  ", "1 to 255"),
+        ("address", "x" * 1001, "1 to 1000"),
+    ],
+)
+def test_what_is_refused_names_the_field_and_the_remedy(
+    studio: Studio, account: str, field: str, value: object, words: str
+) -> None:
+    error = studio.owner.refused(422, "PATCH", account, json={field: value})
+    [fault] = error["errors"]
+    assert fault["field"] == field
+    assert words in fault["message"]
+    assert studio.owner.get(account)["billing"][field] == UNSET_ACCOUNT[field]
+
+
+def test_only_standard_has_a_percentage(studio: Studio, account: str) -> None:
+    wrong = {"tax": 19, "tax_category": "reverse_charge"}
+    assert studio.owner.faults("PATCH", account, json=wrong) == {"tax_category": "invalid"}
+    studio.owner.patch(account, json={"tax": 19})
+    assert studio.owner.faults("PATCH", account, json={"tax_category": "exempt"}) == {"tax_category": "invalid"}
+    assert studio.owner.patch(account, json={"tax": 0, "tax_category": "exempt"})["billing"]["tax"] == 0
+
+
+def test_it_is_for_owners_alone(studio: Studio, account: str) -> None:
+    studio.owner.patch(account, json=ACCOUNT)
+    for method in ("GET", "PATCH"):
+        assert "Only an owner" in studio.member.refused(403, method, account)["message"]
+        studio.client.refused(404, method, account)
+        studio.stranger.refused(404, method, account)
+        studio.nobody.refused(401, method, account)
+
+
+def test_a_person_has_settings_of_their_own(studio: Studio) -> None:
+    own = f"/organizations/{studio.member.login}/billing"
+    studio.member.patch(own, json={"legal_name": "M. Ember", "number_format": "M{number}", "currency": "EUR"})
+    assert studio.member.get(own)["billing"]["legal_name"] == "M. Ember"
+    studio.owner.refused(404, "GET", own)
+    title = {"title": "Mine", "organization": studio.member.login}
+    project_id = studio.member.post("/projects", json=title)["project"]["id"]
+    body = {"invoice_items": [WORK]}
+    made = studio.member.post(f"/projects/{project_id}/invoices", json=body)["invoice"]
+    assert (made["currency"], made["seller"]["name"]) == ("EUR", "M. Ember")
+    assert studio.member.post(f"/invoices/{made['id']}/send")["invoice"]["invoice_number"] == "M1"
+
+
+def test_a_change_needs_the_state_that_it_was_made_for(studio: Studio, account: str, project: str) -> None:
+    for path, change in ((account, {"legal_name": "Acme"}), (project, {"currency": "EUR"})):
+        before = studio.owner.call("GET", path).headers["etag"]
+        studio.owner.patch(path, json=change, headers={"If-Match": before})
+        studio.owner.refused(412, "PATCH", path, json={"language": "de"}, headers={"If-Match": before})
+
+
+def test_a_change_is_in_the_audit_log_and_no_change_is_not(studio: Studio, account: str, project: str) -> None:
+    for path, change in ((account, {"iban": IBAN}), (project, {"buyer": {"name": "Client AG"}})):
+        studio.owner.patch(path, json=change)
+        studio.owner.patch(path, json=change)
+    log = studio.owner.http.get(f"{studio.world.org_path}/audit-log").json()
+    found = [each for each in log if each["action"].endswith("_billing.edit")]
+    assert [each["action"] for each in found] == ["project_billing.edit", "organization_billing.edit"]
+    assert "Client AG" in str(found[0])
+    assert IBAN in str(found[1])
+
+
+# --- a project -------------------------------------------------------------------------------------------------------
+
+
+def test_a_project_says_what_differs(studio: Studio, project: str) -> None:
+    assert studio.owner.get(project)["billing"] == UNSET_PROJECT
+    assert studio.owner.patch(project, json=PROJECT)["billing"] == PROJECT
+    assert studio.member.get(project)["billing"] == PROJECT
+    assert studio.owner.patch(project, json=dict.fromkeys(PROJECT))["billing"] == UNSET_PROJECT
+
+
+def test_parts_of_the_buyer_stay_as_they_are(studio: Studio, project: str) -> None:
+    studio.owner.patch(project, json={"buyer": {"name": "Client AG", "email": "a@client.example"}})
+    changed = studio.owner.patch(project, json={"buyer": {"email": None, "vat_id": "ATU12345678"}})["billing"]["buyer"]
+    assert changed == {"name": "Client AG", "address": None, "vat_id": "ATU12345678", "email": None}
+
+
+def test_faults_of_the_buyer_have_its_name(studio: Studio, project: str) -> None:
+    wrong = {"buyer": {"vat_id": "X", "email": "X", "iban": IBAN}}
+    assert studio.owner.faults("PATCH", project, json=wrong) == {
+        "buyer.iban": "unknown", "buyer.vat_id": "invalid", "buyer.email": "invalid",
+    }  # fmt: skip
+    assert studio.owner.faults("PATCH", project, json={"buyer": "Client AG"}) == {"buyer": "invalid"}
+    assert studio.owner.faults("PATCH", project, json={"buyer": []}) == {"buyer": "invalid"}
+
+
+def test_who_sees_and_changes_those_of_a_project(studio: Studio, project: str) -> None:
+    assert "role admin" in studio.member.refused(403, "PATCH", project, json={"currency": "EUR"})["message"]
+    for method in ("GET", "PATCH"):
+        studio.client.refused(404, method, project)
+        studio.stranger.refused(404, method, project)
+    studio.owner.patch(studio.project, json={"archive": True})
+    assert studio.owner.refused(409, "PATCH", project, json={"currency": "EUR"})["code"] == "archived"
+    studio.owner.get(project)
+
+
+# --- what new invoices take from them --------------------------------------------------------------------------------
+
+
+def test_a_draft_begins_with_what_the_organization_says(studio: Studio, account: str) -> None:
+    studio.owner.patch(account, json=ACCOUNT)
+    made = drawn(studio)
+    found = {name: made[name] for name in ("currency", "tax", "tax_category", "payment_terms", "language", "total")}
+    assert found == {
+        "currency": "EUR", "tax": 19, "tax_category": "standard", "payment_terms": "14 days net", "language": "de",
+        "total": 119,
+    }  # fmt: skip
+    assert made["due"] is None
+    issued = sent(studio, made)
+    assert issued["invoice_number"] == "R0001"
+    assert issued["due"] == to_millis_text((now_ms() // DAY_MS + 14) * DAY_MS)
+
+
+def test_what_the_project_says_comes_first(studio: Studio, account: str, project: str) -> None:
+    studio.owner.patch(account, json=ACCOUNT)
+    studio.owner.patch(project, json=PROJECT)
+    made = drawn(studio)
+    assert (made["currency"], made["tax"], made["language"]) == ("CHF", 7.7, "en")
+    assert made["payment_terms"] == "14 days net"
+    assert sent(studio, made)["due"] == to_millis_text((now_ms() // DAY_MS + 30) * DAY_MS)
+
+
+def test_what_the_request_says_wins(studio: Studio, account: str) -> None:
+    studio.owner.patch(account, json=ACCOUNT)
+    own = {"currency": "USD", "payment_terms": None, "language": "en", "due": "2027-01-31"}
+    made = drawn(studio, tax=None, **own)
+    found = [made[name] for name in ("currency", "tax", "tax_category", "payment_terms", "language", "total")]
+    assert found == ["USD", None, None, None, "en", 100]
+    assert sent(studio, made)["due"] == "2027-01-31T00:00:00.000Z"
+    assert drawn(studio, tax_category="exempt")["tax"] is None
+    assert drawn(studio, tax=5)["tax_category"] is None
+
+
+def test_rate_and_category_of_the_project_count_together(studio: Studio, account: str, project: str) -> None:
+    studio.owner.patch(account, json={"tax": 19, "tax_category": "standard"})
+    studio.owner.patch(project, json={"tax_category": "exempt"})
+    made = drawn(studio)
+    assert (made["tax"], made["tax_category"], made["total"]) == (None, "exempt", 100)
+
+
+def test_without_a_currency_it_is_that_of_the_last_invoice(studio: Studio, account: str) -> None:
+    assert drawn(studio)["currency"] == "USD"
+    drawn(studio, currency="CHF")
+    assert drawn(studio)["currency"] == "CHF"
+    studio.owner.patch(account, json={"currency": "EUR"})
+    assert drawn(studio)["currency"] == "EUR"
