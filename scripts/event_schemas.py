@@ -41,9 +41,11 @@ from workhook.work.people import PersonShape
 from workhook.work.projects.schemas import Project
 from workhook.work.services.schemas import Service
 from workhook.work.tasks.schemas import Task
+from workhook.work.timesheets.budgets import BudgetReachedShape
 from workhook.work.timesheets.schemas import TimesheetShape
 
 RECORDS: dict[str, type[msgspec.Struct]] = {
+    "budget": BudgetReachedShape,
     "client": Client,
     "column": Column,
     "credit_note": CreditNote,

@@ -19,7 +19,7 @@ Payload = dict[str, Any]
 
 # The "Events" section of the work API, written out by hand.
 OWN_ACTIONS = {
-    "project": {"created", "edited", "archived", "unarchived", "deleted"},
+    "project": {"created", "edited", "archived", "unarchived", "deleted", "budget_reached"},
     "column": {"created", "edited", "moved", "deleted"},
     "task": {"created", "edited", "moved", "completed", "reopened", "deleted"},
     "task_comment": {"created", "edited", "deleted"},

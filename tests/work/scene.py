@@ -71,6 +71,11 @@ class Scene:
         body = {"task_id": self.task(), "duration": 3_600_000, "billable": True, "billable_rate": 80, **more}
         return str(self._made("timesheet", f"{self.project_path}/timesheets", json=body))
 
+    def time_for_its_budget(self) -> JsonObject:
+        """The body of time that comes to the budget of the project."""
+        self.owner.patch(f"{self.project_path}/billing", json={"budget": {"hours": 900}})
+        return {"task_id": self.task(), "duration": 31 * 24 * 3_600_000, "billable": True}
+
     def running(self) -> str:
         body = {"task_id": self.task()}
         return str(self._made("timesheet", f"{self.project_path}/timesheets", json=body))

@@ -16,14 +16,19 @@ ACCOUNT = {
     "legal_name": "Acme Studio GmbH", "address": "Lindenstr. 1\n10969 Berlin", "vat_id": "DE123456789",
     "email": "billing@acme.example", "iban": IBAN, "bic": "COBADEFFXXX", "currency": "EUR", "tax": 19,
     "tax_category": "standard", "payment_days": 14, "payment_terms": "14 days net", "number_format": "R{number:04}",
-    "language": "de",
+    "language": "de", "hourly_rate": 90, "billable": True, "round_minutes": 15, "round_mode": "nearest",
 }  # fmt: skip
-UNSET_ACCOUNT = dict.fromkeys(ACCOUNT) | {"currency": "USD", "number_format": "INV-{number:05}", "language": "en"}
+UNSET_ACCOUNT = dict.fromkeys(ACCOUNT) | {
+    "currency": "USD", "number_format": "INV-{number:05}", "language": "en", "billable": False, "round_minutes": 0,
+    "round_mode": "up",
+}  # fmt: skip
 PROJECT = {
     "buyer": {"name": "Client AG", "address": "Ring 2\nWien", "vat_id": "ATU12345678", "email": "ap@client.example"},
     "currency": "CHF", "tax": 7.7, "tax_category": "standard", "payment_days": 30, "language": "en",
+    "hourly_rate": 80.5, "billable": False, "round_minutes": 6, "round_mode": "up",
+    "budget": {"hours": 40.25, "amount": None},
 }  # fmt: skip
-UNSET_PROJECT = dict.fromkeys(PROJECT) | {"buyer": dict.fromkeys(PROJECT["buyer"])}  # type: ignore[call-overload]
+UNSET_PROJECT = dict.fromkeys(PROJECT) | {"buyer": dict.fromkeys(PROJECT["buyer"]), "rates": []}  # type: ignore[call-overload]
 
 
 @pytest.fixture
@@ -150,8 +155,8 @@ def test_a_change_is_in_the_audit_log_and_no_change_is_not(studio: Studio, accou
 
 def test_a_project_says_what_differs(studio: Studio, project: str) -> None:
     assert studio.owner.get(project)["billing"] == UNSET_PROJECT
-    assert studio.owner.patch(project, json=PROJECT)["billing"] == PROJECT
-    assert studio.member.get(project)["billing"] == PROJECT
+    assert studio.owner.patch(project, json=PROJECT)["billing"] == {**PROJECT, "rates": []}
+    assert studio.member.get(project)["billing"] == {**PROJECT, "rates": []}
     assert studio.owner.patch(project, json=dict.fromkeys(PROJECT))["billing"] == UNSET_PROJECT
 
 

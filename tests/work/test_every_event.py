@@ -84,6 +84,7 @@ def _requests(scene: Scene) -> Iterator[tuple[str, str, Callable[[], Request]]]:
         lambda: to("POST", f"{path}/task_credits", kind="spend", amount=1, task_id=scene.task()),
     )
     yield "task_credit", "reversed", lambda: to("DELETE", f"/task_credits/{_spent(scene)}")
+    yield "project", "budget_reached", lambda: to("POST", f"{path}/timesheets", **scene.time_for_its_budget())
     yield "invoice", "created", lambda: to("POST", f"{path}/invoices", bill_to="Client")
     yield "invoice", "edited", at("PATCH", "/invoices/{}", scene.invoice, bill_to="Else")
     yield "invoice", "sent", at("POST", "/invoices/{}/send", scene.invoice)

@@ -98,6 +98,7 @@ _SENTENCES: Mapping[str, Mapping[str, str]] = {
         "archived": text("%(who)s archived the project “%(what)s”."),
         "unarchived": text("%(who)s took the project “%(what)s” out of the archive."),
         "deleted": text("%(who)s deleted the project “%(what)s”."),
+        "budget_reached": text("Most or all of the budget of “%(what)s” is used."),
     },
     "hook": {"deactivated": text("A webhook was turned off.")},
 }

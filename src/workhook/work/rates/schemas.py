@@ -1,4 +1,4 @@
-"""The rates of people: in a project, and in an organization. What a place itself takes stands in its billing settings."""
+"""The rates of people, in a project and in an organization. Those of the places stand in their billing settings."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ Decision 46 tells when a rate is looked up, and when it is fixed.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
@@ -17,6 +17,8 @@ from workhook.work.billing.schemas import account_billing, project_billing
 from workhook.work.invoices.rules import DEFAULT_CURRENCY
 from workhook.work.rates.rules import RateSource, Rounding, Terms
 from workhook.work.rates.schemas import member_rates, project_rates
+
+NO_RATE: RateSource = "none"
 
 
 class _Place(NamedTuple):
@@ -95,7 +97,7 @@ def with_terms(statement: sa.Select[Any], user_id: sa.ColumnElement[Any]) -> sa.
 
 
 def terms_of(row: Row) -> Terms:
-    rate, source = None, cast("RateSource", "none")
+    rate, source = None, NO_RATE
     for each in _PLACES:
         if (rate := row[each.name]) is not None:
             source = each.source
