@@ -280,6 +280,11 @@ _COLUMNS = {"owner": 0, "member": 1, "client": 2, "stranger": 3, "second": 3, "a
 _ADMIN = {
     "GET /organizations/{}/members": 404,
     "GET /organizations/{}/usage": 404,
+    "GET /organizations/{}/billing": 404,
+    "PATCH /organizations/{}/billing": 404,
+    "GET /organizations/{}/members/{}": 404,
+    "PATCH /organizations/{}/members/{}": 404,
+    "PATCH /projects/{}/billing": 200,
     "DELETE /projects/{}": 404,
     "POST /projects/{}/restore": 404,
     "POST /projects/{}/members": 200,
@@ -293,6 +298,10 @@ SPANNING = {"GET /me", "GET /projects", "GET /trash", "GET /search", "GET /servi
 _OF_ORGANIZATION = {
     "GET /organizations/{}/members",
     "GET /organizations/{}/usage",
+    "GET /organizations/{}/billing",
+    "PATCH /organizations/{}/billing",
+    "GET /organizations/{}/members/{}",
+    "PATCH /organizations/{}/members/{}",
     "GET /services/{}",
     "PATCH /services/{}",
     "DELETE /services/{}",

@@ -62,6 +62,7 @@ _JSON: dict[str, Given] = {
     "POST /service_checkouts/{id}/cancel": {"reason": "Too dear", "feedback": "None"},
     "POST /projects/{id}/task_credits": {"amount": 5, "notes": "A gift"},
     "PATCH /organizations/{login}/billing": {"legal_name": "Acme Studio", "currency": "EUR"},
+    "PATCH /organizations/{login}/members/{username}": {"hourly_rate": 90},
     "PATCH /projects/{id}/billing": {"buyer": {"name": "Client"}, "payment_days": 14},
     "POST /projects/{id}/invoices": lambda things: {
         "bill_to": "Client", "tax": 20, "due": "2040-01-31",
@@ -206,7 +207,7 @@ def _work_names(things: Things, key: str) -> dict[str, Any]:
             names[name] = things.timesheet(duration=None)
         else:
             names[name] = _RECORDS[noun](things)
-    if "members/{username}" in path:
+    if "/projects/{id}/members/{username}" in path:
         things.made("member", f"{things.project}/members", json={"username": names["username"]})
     if key in _BEFORE:
         record = path.removeprefix(WORK).rpartition("/")[0].format(**names)

@@ -20,6 +20,7 @@ def _told(more: str = "") -> str:
 EFFECTS: dict[str, str] = {
     # told to nobody
     "PATCH /organizations/{}/billing": _noted("~account_billing"),
+    "PATCH /organizations/{}/members/{}": _noted("~member_rates"),
     "PATCH /projects/{}/billing": _noted("~project_billing"),
     # told to webhooks
     "POST /repos/{}/{}/hooks/{}/pings": _told("~lanes"),

@@ -129,10 +129,13 @@ OWNERS: dict[str, Rule] = {
     "lanes": _through(("hook_id", "hooks")),
     "memberships": _columns("organization_id", "user_id"),
     # Whom a comment names, and who has written it: the row is about them, too.
+    # Whose rate it is: the row is about them, too.
+    "member_rates": _columns("account_id", "user_id"),
     "mentions": _through(_repository, also=("user_id", "author_id")),
     "passwords": _columns("user_id"),
     "probe": _nobody,
     "project_billing": _of_repository,
+    "project_rates": _through(_repository, also=("user_id",)),
     "projects": _columns("account_id"),
     "rate_windows": _nobody,  # numbers of callers; the tests here have no limit
     "refresh_tokens": _of_user_and_app,

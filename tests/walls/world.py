@@ -78,7 +78,8 @@ class MarkedScene(Scene):
         self.payment()
         self.credit_note()
         party = {"name": f"{self.word} buyer", "address": f"{self.word} street"}
-        self.owner.patch(f"{self.project_path}/billing", json={"buyer": party})
+        rates = [{"username": self.owner.get("/me")["user"]["username"], "hourly_rate": 75}]
+        self.owner.patch(f"{self.project_path}/billing", json={"buyer": party, "rates": rates, "budget": {"hours": 9}})
         settings = {"legal_name": self.word, "address": f"{self.word} road", "payment_terms": f"{self.word} soon"}
         self.owner.patch(f"/organizations/{self.organization}/billing", json=settings)
         self.invoice("send")

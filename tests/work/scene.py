@@ -126,6 +126,12 @@ class Scene:
         self.owner.patch(f"/organizations/{self.organization}/billing", json={"payment_terms": self.new_email()})
         return self.organization
 
+    def priced_member(self) -> tuple[str, str]:
+        """The organization, and a member of it who has a rate."""
+        path = f"/organizations/{self.organization}/members/{self.somebody}"
+        self.owner.patch(path, json={"hourly_rate": next(_numbers) + 1})
+        return self.organization, self.somebody
+
     def billed_project(self) -> str:
         """It has billing settings, which differ from those before."""
         for currency in ("USD", "EUR"):

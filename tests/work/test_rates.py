@@ -122,7 +122,9 @@ def test_however_time_finishes_its_rate_is_fixed(rates: Rates, how: str) -> None
     elif how == "edit":
         rates.owner.patch(f"/timesheets/{running['id']}", json={"duration": HOUR})
     else:
-        rates.owner.http.delete(f"/api/v3/orgs/{rates.studio.world.organization}/members/{rates.login}").raise_for_status()
+        rates.owner.http.delete(
+            f"/api/v3/orgs/{rates.studio.world.organization}/members/{rates.login}"
+        ).raise_for_status()
     record = rates.now(running)
     assert record["finished"]
     assert whose(record) == (None, "90.00", "project")

@@ -117,6 +117,8 @@ MORE = {
     "POST /payments/{}/refund": 7,
     "POST /invoices/{}/credit_notes": 6,
     "POST /timesheets/{}/resume": 6,
+    "POST /timesheets/{}/finish": 5,  # what counts for the time now
+    "PATCH /projects/{}/billing": 5,  # the settings are held, and read with the rates of people
 }
 
 # What is asked for here is not there, or not for this caller: what that takes is counted.

@@ -16,7 +16,6 @@ from workhook.storage.metadata import big
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.work.billing.schemas import (
     AccountBilling,
-    PersonRateShape,
     ProjectBilling,
     account_billing,
     budget_shape,
@@ -32,8 +31,8 @@ _of_project = selected(ProjectBilling, project_billing)
 _ACCOUNT, _PROJECT = account_billing.c.account_id, project_billing.c.repository_id
 
 _account = sa.select(*_of_account).where(big("account_id") == _ACCOUNT)
-_project = sa.select(*_of_project).where(big("repository_id") == _PROJECT)
-# It makes the row or locks the one that is there, and answers what stands in it now.
+_project = sa.select(*_of_project, people.rates_of_project).where(big("repository_id") == _PROJECT)
+# They make the row or lock the one that is there.
 _lock_account = (
     upsert(account_billing)
     .values(account_id=big("account_id"))
@@ -44,7 +43,6 @@ _lock_project = (
     upsert(project_billing)
     .values(repository_id=big("repository_id"))
     .on_conflict_do_update(index_elements=[_PROJECT], set_={"repository_id": _PROJECT})
-    .returning(*_of_project)
 )
 _update_account = sa.update(account_billing).where(big("id") == _ACCOUNT).values(assigned(stored_names(AccountBilling)))
 _update_project = sa.update(project_billing).where(big("id") == _PROJECT).values(assigned(stored_names(ProjectBilling)))
@@ -68,21 +66,21 @@ def save_account_billing(tx: Transaction, account_id: int, billing: AccountBilli
 
 async def find_project_billing(reader: Reader, repository_id: int) -> ProjectBilling:
     row = await reader.fetch_one(_project, {"repository_id": repository_id})
-    return _project_of(row, await people.find_project_rates(reader, repository_id)) if row else ProjectBilling()
+    return _project_of(row) if row else ProjectBilling()
 
 
 async def lock_project_billing(tx: Transaction, repository_id: int) -> ProjectBilling:
     """Nobody else changes it until the transaction ends."""
-    row = await tx.fetch_one(_lock_project, {"repository_id": repository_id})
-    assert row is not None, "the statement inserts or updates"
-    return _project_of(row, await people.find_project_rates(tx, repository_id))
+    await tx.execute(_lock_project, {"repository_id": repository_id})
+    return await find_project_billing(tx, repository_id)
 
 
 def save_project_billing(tx: Transaction, repository_id: int, billing: ProjectBilling) -> None:
     tx.defer(_update_project, [{**values_of(billing), "id": repository_id}])
 
 
-def _project_of(row: Row, rates: tuple[PersonRateShape, ...]) -> ProjectBilling:
+def _project_of(row: Row) -> ProjectBilling:
+    rates = people.rates_of_text(row["people_rates"])
     billing = _read_project(row, buyer=Party(), budget=None, rates=rates)
     return msgspec.structs.replace(
         billing,

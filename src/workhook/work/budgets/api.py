@@ -16,7 +16,7 @@ from workhook.identity.authenticator import actor_of
 from workhook.storage import Reader
 from workhook.storage.metadata import big
 from workhook.work.access import find_access
-from workhook.work.billing.schemas import BudgetShape, budget_shape
+from workhook.work.billing.schemas import BudgetShape, budget_shape, project_billing
 from workhook.work.invoices.schemas import invoices
 from workhook.work.timesheets import budgets, rules
 from workhook.work.timesheets.budgets import Budget, Spent
@@ -60,11 +60,10 @@ class BudgetStanding(msgspec.Struct, frozen=True):
 
 
 async def find_standing(reader: Reader, repository_id: int) -> BudgetStanding:
-    budget = await budgets.find_budget(reader, repository_id)
-    used = await budgets.find_used(reader, repository_id)
-    row = await reader.fetch_one(_billed, {"repository_id": repository_id})
-    assert row is not None, "a sum is one row"
-    return BudgetStanding(budget, used, Spent(int(row["time_ms"] or 0), int(row["minor"] or 0)))
+    row = await reader.fetch_one(_standing, {"repository_id": repository_id})
+    assert row is not None, "sums are one row"
+    used, billed = (Spent(int(row[f"{name}_ms"] or 0), int(row[f"{name}_minor"] or 0)) for name in ("used", "billed"))
+    return BudgetStanding(Budget(row["budget_ms"], row["budget_minor"]), used, billed)
 
 
 def standing_to_response(standing: BudgetStanding) -> BudgetAnswer:
@@ -100,5 +99,12 @@ _every = sa.union_all(
     _claimed,
 ).subquery("billed")
 _billed = sa.select(
-    sa.func.sum(_every.c.duration_ms).label("time_ms"), sa.func.sum(_every.c.amount_minor).label("minor")
+    sa.func.sum(_every.c.duration_ms).label("billed_ms"), sa.func.sum(_every.c.amount_minor).label("billed_minor")
+).subquery("billed_sums")
+_used = budgets.used.subquery("used_sums")
+# Of one moment.
+_standing = (
+    sa.select(_used, _billed, project_billing.c.budget_ms, project_billing.c.budget_minor)
+    .select_from(_used.join(_billed, sa.true()))
+    .outerjoin(project_billing, project_billing.c.repository_id == big("repository_id"))
 )

@@ -7,24 +7,33 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import sqlalchemy as sa
 
+from workhook.core import json
 from workhook.core.errors import Fault, Invalid, shown
 from workhook.http.wire_types import to_amount
 from workhook.identity.queries import key_of
 from workhook.identity.tables import accounts, memberships, projects
 from workhook.storage import Reader, Transaction
-from workhook.storage.dialects import any_of, upsert
+from workhook.storage.dialects import any_of, json_rows, upsert
 from workhook.storage.metadata import big
-from workhook.work.billing.schemas import PersonRate, PersonRateShape
+from workhook.work.billing.schemas import PersonRate, PersonRateShape, project_billing
 from workhook.work.rates.schemas import member_rates, project_rates
 from workhook.work.tasks.assignees import on_team
 
-_here = project_rates.c.repository_id == big("repository_id")
-_of_project = (
-    sa.select(accounts.c.login, project_rates.c.hourly_rate_minor)
-    .join_from(project_rates, accounts, accounts.c.id == project_rates.c.user_id)
-    .where(_here)
-    .order_by(accounts.c.login_key)
+rates_of_project = (
+    sa.select(json_rows(accounts.c.login_key, accounts.c.login, project_rates.c.hourly_rate_minor))
+    .where(project_rates.c.repository_id == project_billing.c.repository_id, accounts.c.id == project_rates.c.user_id)
+    .scalar_subquery()
+    .label("people_rates")
 )
+"""What `rates_of_text` reads, of the row of `project_billing`."""
+
+
+def rates_of_text(text: str) -> tuple[PersonRateShape, ...]:
+    """By username."""
+    return tuple(PersonRateShape(login, to_amount(minor)) for _, login, minor in sorted(json.decode(text)))
+
+
+_here = project_rates.c.repository_id == big("repository_id")
 _on_team = (
     sa.select(accounts.c.id, accounts.c.login, accounts.c.login_key)
     .select_from(accounts.join(projects, projects.c.repository_id == big("repository_id")))
@@ -34,12 +43,6 @@ _clear = sa.delete(project_rates).where(_here)
 _insert = sa.insert(project_rates).values(
     repository_id=big("repository_id"), user_id=big("user_id"), hourly_rate_minor=big("hourly_rate_minor")
 )
-
-
-async def find_project_rates(reader: Reader, repository_id: int) -> tuple[PersonRateShape, ...]:
-    """By username."""
-    rows = await reader.fetch_all(_of_project, {"repository_id": repository_id})
-    return tuple(PersonRateShape(row["login"], to_amount(row["hourly_rate_minor"])) for row in rows)
 
 
 async def set_project_rates(

@@ -122,7 +122,7 @@ async def edit_timesheet(write: Write, timesheet_id: str, edit: TimesheetEdit) -
     on an invoice cannot be changed.
     """
     task_id = if_set(edit.task_id)
-    before, access, wanted_task = await queries.lock_to_edit(write.tx, write.actor, timesheet_id, task_id)
+    before, access, wanted_task, terms = await queries.lock_to_edit(write.tx, write.actor, timesheet_id, task_id)
     _require_writable(access)
     _require_match(write, before)
     if _says_nothing_new(before, edit):
@@ -140,8 +140,7 @@ async def edit_timesheet(write: Write, timesheet_id: str, edit: TimesheetEdit) -
         notes=if_set(edit.notes, before.notes),
         billable=if_set(edit.billable, before.billable),
     )
-    settled = await _settle(write, before, after, edit.billable_rate)
-    [after] = settled.timesheets
+    after = _at_rate(before, after, edit.billable_rate, terms)
     if after == changed(before, before.times, write.now):
         return _answer(before, write.now)  # it asked for the rate of its place, and there is none
     await queries.update_timesheets(write.tx, [after])
@@ -149,18 +148,17 @@ async def edit_timesheet(write: Write, timesheet_id: str, edit: TimesheetEdit) -
     changes = differences(timesheet_to_response(before, write.now), timesheet_to_response(after, write.now))
     await timers.publish(write, after, action, changes=changes)
     if after.times.finished:
-        await settled.tell(write)
+        await Settled([after], {after.id: terms}).tell(write)
     return _answer(after, write.now)
 
 
-async def _settle(write: Write, before: Timesheet, after: Timesheet, billable_rate: int | UnsetType | None) -> Settled:
+def _at_rate(before: Timesheet, after: Timesheet, billable_rate: int | UnsetType | None, terms: Terms) -> Timesheet:
     """With its own rate, or that of its place: what has finished keeps that, unless the caller asks for it anew (null)
     where there was none, or another of its own."""
     own_minor = if_set(billable_rate, before.own_rate_minor)
     finishes = after.times.finished and not before.times.finished
     asks = billable_rate is None and before.rate_source is None
-    settled = await settle(write.tx, [after.at_rate(own_minor, Terms())])
-    return settled if own_minor is not None or finishes or asks else Settled([after], settled.terms)
+    return after.at_rate(own_minor, terms) if own_minor is not None or finishes or asks else after
 
 
 @routes.delete("/timesheets/{id}")

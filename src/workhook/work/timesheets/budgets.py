@@ -77,13 +77,16 @@ _every = sa.union_all(
     billable_parts(timesheet_changes),
     _paused,
 ).subquery("spent")
-_used = sa.select(sa.func.sum(_every.c.duration_ms).label("time_ms"), sa.func.sum(_every.c.amount_minor).label("minor"))
-_budget = sa.select(project_billing.c.budget_ms, project_billing.c.budget_minor, project_billing.c.budget_mark).where(
-    project_billing.c.repository_id == big("repository_id")
+used = sa.select(
+    sa.func.sum(_every.c.duration_ms).label("used_ms"), sa.func.sum(_every.c.amount_minor).label("used_minor")
 )
+"""All finished billable time of the project of the parameter `repository_id`."""
 _locked = (
-    _budget.add_columns(projects.c.avatar)
+    sa.select(
+        project_billing.c.budget_ms, project_billing.c.budget_minor, project_billing.c.budget_mark, projects.c.avatar
+    )
     .join(projects, projects.c.repository_id == project_billing.c.repository_id)
+    .where(project_billing.c.repository_id == big("repository_id"))
     .with_for_update(of=project_billing)
 )
 _mark = (
@@ -93,16 +96,11 @@ _mark = (
 )
 
 
-async def find_budget(reader: Reader, repository_id: int) -> Budget:
-    row = await reader.fetch_one(_budget, {"repository_id": repository_id})
-    return Budget(row["budget_ms"], row["budget_minor"]) if row else Budget()
-
-
 async def find_used(reader: Reader, repository_id: int) -> Spent:
     """All finished billable time of the project."""
-    row = await reader.fetch_one(_used, {"repository_id": repository_id})
+    row = await reader.fetch_one(used, {"repository_id": repository_id})
     assert row is not None, "a sum is one row"
-    return Spent(int(row["time_ms"] or 0), int(row["minor"] or 0))
+    return Spent(int(row["used_ms"] or 0), int(row["used_minor"] or 0))
 
 
 class BudgetReachedShape(msgspec.Struct):

@@ -58,9 +58,9 @@ by_id = with_access(_timesheets, timesheets.c.repository_id).where(timesheets.c.
 locked = by_id.with_for_update(of=timesheets, key_share=True)
 user_locked = by_id.with_for_update(of=people, key_share=True)
 # For an edit, which may name another task: `wanted_…` are null unless it is there, in whatever project.
-_to_edit = (
-    by_id.outerjoin(_wanted, _is_wanted).add_columns(*_wanted_columns).with_for_update(of=timesheets, key_share=True)
-)
+_to_edit = with_terms(
+    by_id.outerjoin(_wanted, _is_wanted).add_columns(*_wanted_columns), timesheets.c.user_id
+).with_for_update(of=timesheets, key_share=True)
 
 # A project with the caller's role in it, a task (of whatever project; null if it is not there) and the caller.
 _target = with_terms(
@@ -153,10 +153,10 @@ async def find_timesheet(
 
 async def lock_to_edit(
     tx: Transaction, actor: Actor, timesheet_id: str, task_id: str | None
-) -> tuple[Timesheet, Access, TimesheetTaskShape | None]:
-    """The timesheet, locked, and the task `task_id` if it is in the same project."""
+) -> tuple[Timesheet, Access, TimesheetTaskShape | None, Terms]:
+    """The timesheet, locked, the task `task_id` if it is in the same project, and what counts for the time."""
     row, access = await find_with_access(tx, _to_edit, actor, id=timesheet_id, task_id=task_id)
-    return _timesheet_of(row, access.repository), access, _wanted_task(row, access)
+    return _timesheet_of(row, access.repository), access, _wanted_task(row, access), terms_of(row)
 
 
 async def find_target(
