@@ -56,6 +56,7 @@ def fill(folder: Path) -> Filled:
         _calendar(server, walls.beyond.world)
         _filters(server, walls.beyond.world)
         _mention(server, walls.beyond.world)
+        _number(server, walls.beyond.world)
         world, token = walls.beyond.world, walls.beyond.world.token
         task = walls.site.scene.task(assignees=[walls.site.cast.people["owner"].login])
         walls.site.owners["classic"].client.patch(
@@ -167,6 +168,17 @@ def _mention(server: Server, world: World) -> None:
         column = make(f"/projects/{world.project_id}/columns", title="To do")["column"]["id"]
         task = make(f"/columns/{column}/tasks", title="Copy")["task"]["id"]
         make(f"/tasks/{task}/task_comments", text=f"@{login} {UNICODE}")
+
+
+def _number(server: Server, world: World) -> None:
+    """An invoice with a number of its year, of an account that has a logo."""
+    with server.client(world.token) as client:
+        settings = f"/api/v1/organizations/{world.organization}/billing"
+        client.patch(settings, json={"number_format": "{year}-{number}"}).raise_for_status()
+        lines = [{"description": UNICODE, "qty": 1, "unit_price": 1}]
+        made = client.post(f"/api/v1/projects/{world.project_id}/invoices", json={"invoice_items": lines})
+        client.post(f"/api/v1/invoices/{made.json()['invoice']['id']}/send").raise_for_status()
+        client.patch(settings, json={"number_format": None}).raise_for_status()
 
 
 def _command(server: Server, *words: str) -> Any:

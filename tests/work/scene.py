@@ -123,7 +123,8 @@ class Scene:
 
     def billed_organization(self) -> str:
         """It has billing settings, which differ from those before."""
-        self.owner.patch(f"/organizations/{self.organization}/billing", json={"payment_terms": self.new_email()})
+        terms = f"{next(_numbers)} days"
+        self.owner.patch(f"/organizations/{self.organization}/billing", json={"payment_terms": terms})
         return self.organization
 
     def priced_member(self) -> tuple[str, str]:

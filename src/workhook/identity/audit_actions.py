@@ -118,6 +118,9 @@ _NAMED = {
     "oauth_app.update": ("place_apps_oauth_update",),
     "oauth_token.issue": ("oauth_access_token",),
     "oauth_token.revoke": ("oauth_token_delete",),
+    "organization_billing.edit": (
+        "place_billing_settings_save_organization", "place_billing_settings_save_own",
+    ),
     "organization.edit": ("place_organization_save_settings",),
     "organization.get": ("organization_get_by_number",),
     VIEW: ("place_board_filter_cards", "place_task_preview_preview"),
@@ -127,6 +130,7 @@ _NAMED = {
     ),
     "project.delete": ("place_project_delete",),
     "project.edit": ("place_project_archive", "place_project_save_settings"),
+    "project_billing.edit": ("place_billing_settings_save_project",),
     "project.restore": ("place_project_restore_project",),
     "rate_limit.get": ("rate_limit",),
     "repository.get": ("repository_get_by_number",),

@@ -13,6 +13,7 @@ from workhook.web.activity import activity
 from workhook.web.audit import entries as audit_entries
 from workhook.web.billing import credits as task_credits
 from workhook.web.billing import drafts, invoices, lines, money, services, subscriptions
+from workhook.web.billing import settings as billing_settings
 from workhook.web.board import board, columns, selection
 from workhook.web.calendar import calendar
 from workhook.web.calendar import feeds as calendar_feeds
@@ -58,6 +59,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *subscriptions.places,
     *task_credits.places,
     *services.places,
+    *billing_settings.places,
     *columns.places,
     *selection.places,
     *files.places,

@@ -27,8 +27,9 @@ from workhook.web.frame.formats import day
 from workhook.web.frame.places import PercentField, Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.access import Access
+from workhook.work.billing.settings import find_settings
 from workhook.work.invoices import api, changing, presets
-from workhook.work.invoices.schemas import Invoice, InvoiceCreate, InvoiceEdit
+from workhook.work.invoices.schemas import Invoice, InvoiceCreate, InvoiceEdit, language_of
 
 S = TypeVar("S", bound=InvoiceCreate)
 
@@ -36,7 +37,7 @@ places = Places("billing")
 
 ALWAYS = ("bill_to", "address", "bill_from", "due", "payment_terms", "payment_method")
 """What can be changed of an issued invoice, too."""
-FIELDS = (*ALWAYS, "currency", "tax", "discount", "invoice_number")
+FIELDS = (*ALWAYS, "currency", "tax", "tax_category", "discount", "invoice_number", "language")
 _DOING = "change invoices"
 
 
@@ -47,7 +48,8 @@ def values_of(invoice: Invoice) -> dict[str, str]:
     values["due"] = day(invoice.due)
     if invoice.status == "draft":
         values["currency"], values["invoice_number"] = invoice.currency, invoice.invoice_number or ""
-        values["tax"] = percent_text(invoice.tax_millionths)
+        values["tax"], values["tax_category"] = percent_text(invoice.tax_millionths), invoice.tax_category or ""
+        values["language"] = language_of(invoice)
         values["discount"] = percent_text(invoice.discount_millionths)
     return values
 
@@ -72,7 +74,8 @@ async def new_invoice(visit: Visit) -> Answer:
     """Show the form of a new invoice."""
     access = await _writable(visit)
     begun = await presets.find_presets(visit.database, access)
-    values = {**begun.texts, "currency": begun.currency, "tax": percent_text(begun.tax_millionths)}
+    values = {**begun.texts, "currency": begun.currency, "tax": percent_text(begun.rate.millionths)}
+    values |= {"tax_category": begun.rate.category or "", "language": begun.settings.language}
     return await _form_page(visit, access, BillingForm(values))
 
 
@@ -140,6 +143,7 @@ async def _form_page(
 ) -> Answer:
     """`invoice` None: of a new one. What a form was sent with is shown, too, where it could not be changed now."""
     here = paging.project_address(visit, "billing")
+    known = await find_settings(visit.database, access.repository.id)
     return await billing_page(
         visit,
         access,
@@ -152,6 +156,7 @@ async def _form_page(
         back=here if invoice is None else invoice_address(visit),
         is_draft=invoice is None or invoice.status == "draft" or "currency" in visit.fields,
         currencies=sorted(CODES),
+        known=known,
     )
 
 

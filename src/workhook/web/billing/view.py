@@ -19,6 +19,7 @@ from workhook.web.frame.formats import number
 from workhook.web.frame.forms import PageForm
 from workhook.web.frame.places import Visit
 from workhook.work.access import Access
+from workhook.work.billing.bank import grouped
 from workhook.work.invoices import changing, printing, rules
 from workhook.work.invoices.rules import Item
 from workhook.work.invoices.schemas import Invoice
@@ -51,10 +52,12 @@ class BillingForm(PageForm):
         return bool(self.faults or self.problems or self.now or self.is_gone)
 
 
-def form_again(visit: Visit, problem: Problem, names: Collection[str]) -> BillingForm:
-    """The form as it was sent, with what is wrong. `names`: the fields that the page has a place for faults at."""
+def form_again(
+    visit: Visit, problem: Problem, names: Collection[str], *, called: Mapping[str, str] | None = None
+) -> BillingForm:
+    """The form as it was sent, with what is wrong. `names` and `called`: as `PageForm.refuse` has them."""
     form = BillingForm(visit.fields, was=visit.fields.get("was", ""))
-    form.refuse(problem, names)
+    form.refuse(problem, names, called)
     return form
 
 
@@ -135,6 +138,7 @@ async def show_invoice(
     """The page of an invoice. `money`: what its template shows of that; `line`: the form for another line, as it was
     sent."""
     every = [*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items)]
+    buyer, seller = printing.parties_of(invoice)
     return await billing_page(
         visit,
         access,
@@ -154,7 +158,11 @@ async def show_invoice(
         line=line or BillingForm({"qty": "1"}),
         undo_max=UNDO_MAX_CHARS,
         pictures=printing.pictures_in(invoice, access.repository) if invoice.status == "draft" else "",
-        seller=invoice.bill_from or access.repository.owner.name or access.repository.owner.login,
+        seller=seller,
+        buyer=buyer,
+        seller_text=printing.seller_text(invoice, access.repository),
+        buyer_text=printing.buyer_text(invoice),
+        grouped=grouped,
         is_late_already=invoice.status == "draft" and invoice.due is not None and invoice.due < now_ms(),
     )
 

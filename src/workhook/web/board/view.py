@@ -18,7 +18,7 @@ from workhook.work.comments.counts import count_on_tasks
 from workhook.work.people import PersonShape
 from workhook.work.tasks import column_tasks
 from workhook.work.tasks.deadlines import Urgency, end_of, urgency
-from workhook.work.timesheets.queries import list_running
+from workhook.work.timesheets.started import list_running
 
 CARDS_MAX = 1000  # of a column
 TIMERS_MAX = 200

@@ -11,10 +11,15 @@ LABELS: Mapping[str, str] = {
     "again": text("The same again"),
     "amount": text("Amount"),
     "assignees": text("Assigned to"),
+    "bic": text("BIC"),
     "bill_from": text("From"),
     "bill_to": text("Bill to"),
     "billable_rate": text("Rate per hour"),
     "body": text("Reply"),
+    "buyer.address": text("Address"),
+    "buyer.email": text("E-mail address"),
+    "buyer.name": text("Name"),
+    "buyer.vat_id": text("VAT id"),
     "callback_urls": text("Callback addresses"),
     "column_id": text("Column"),
     "content_type": text("Content type"),
@@ -35,10 +40,13 @@ LABELS: Mapping[str, str] = {
     "folder": text("Folder"),
     "header_style": text("Names of the headers"),
     "homepage_url": text("Home page"),
+    "iban": text("IBAN"),
     "insecure_ssl": text("Certificate of the receiver"),
     "interval": text("It is paid"),
     "invoice_number": text("Number"),
     "labels": text("Labels"),
+    "language": text("Language of invoices"),
+    "legal_name": text("Name on invoices"),
     "limit_pausing": text("Most pauses"),
     "login": text("Login"),
     "max_concurrency": text("Deliveries at the same time"),
@@ -47,9 +55,11 @@ LABELS: Mapping[str, str] = {
     "name": text("Name"),
     "note": text("What it is for"),
     "notes": text("Note"),
+    "number_format": text("Format of the numbers"),
     "organization": text("Name of your organization"),
     "paid_at": text("Day"),
     "password": text("Password"),
+    "payment_days": text("Days until an invoice is due"),
     "payment_method": text("How it is paid"),
     "payment_terms": text("Terms"),
     "position": text("Position"),
@@ -69,6 +79,7 @@ LABELS: Mapping[str, str] = {
     "start_time": text("Start"),
     "task_id": text("Task"),
     "tax": text("Tax in percent"),
+    "tax_category": text("Kind of tax"),
     "text": text("Comment"),
     "title": text("Title"),
     "total": text("Amount"),
@@ -76,6 +87,7 @@ LABELS: Mapping[str, str] = {
     "until": text("Until (UTC)"),
     "url": text("Address of the receiver"),
     "username": text("User name (basic authentication)"),
+    "vat_id": text("VAT id"),
 }
 """The label that stands at the field on the page."""
 
@@ -129,6 +141,26 @@ _MUST_BE = {
     "a time from 1970 to 9998": text("%(field)s must be a time from 1970 to 9998"),
     "an http or https URL": text("%(field)s must be an address that begins with http:// or https://"),
     "an e-mail address": text("Enter a whole e-mail address, such as ada@example.com."),
+    "an IBAN such as DE89 3704 0044 0532 0130 00: two letters, two digits, 11 to 30 letters or digits": text(
+        "An IBAN has two letters, two digits, and 11 to 30 letters or digits, such as DE89 3704 0044 0532 0130 00."
+    ),
+    "an IBAN: one of %(country)s has %(wanted)s characters, this one has %(number)s": text(
+        "An IBAN of %(country)s has %(wanted)s characters, this one has %(number)s."
+    ),
+    "an IBAN whose check digits are right; compare it with the bank's": text(
+        "The check digits of the IBAN are wrong. Compare it with the bank's."
+    ),
+    "a BIC of 8 or 11 characters, such as COBADEFFXXX": text("A BIC has 8 or 11 characters, such as COBADEFFXXX."),
+    "a VAT id with the letters of its country first, such as DE123456789": text(
+        "A VAT id has the letters of its country first, such as DE123456789."
+    ),
+    "a VAT id as %(country)s writes them; compare it with the certificate": text(
+        "%(country)s writes VAT ids in another form. Compare it with the certificate."
+    ),
+    "text with {number} once (or {number:05} for at least five digits, at most {number:09}), and at most once {year}, "
+    "such as INV-{number:05} or {year}-{number:04}; no other braces": text(
+        "The format needs the number once, such as INV-{number:05}, and has no other braces but those of the year."
+    ),
     "a currency of ISO 4217, such as EUR": text("%(field)s must be a currency, such as EUR"),
     "1 to %(most)s of A-Z a-z 0-9 . _ - without .git at the end": text(
         "The address must have 1 to %(most)s letters (a to z), digits, dots, hyphens and underscores, and not end "

@@ -179,6 +179,16 @@ _OF_BILLING = {
     "invoice_number: %(number)s is the number of another invoice": text("%(number)s is the number of another invoice"),
     "The invoice is %(status)s; send it first.": text("Issue the invoice first."),
     "The invoice is %(status)s; it owes nothing any more.": text("The invoice is void. Nothing is due on it."),
+    "tax_category: a tax that is %(category)s has 0 percent; leave out one of both": text(
+        "Only what is taxed has a percentage. Leave it empty, or choose another kind of tax."
+    ),
+    "seller.vat_id: an invoice with reverse_charge needs it; set vat_id in %(where)s first": text(
+        "An invoice with reverse charge needs your VAT id. An owner sets it in the settings, under Billing."
+    ),
+    "buyer.vat_id: an invoice with reverse_charge needs it; set buyer.vat_id in %(where)s first": text(
+        "An invoice with reverse charge needs the VAT id of who pays. Set it in the settings of the project, under "
+        "Billing."
+    ),
     "The invoice is %(status)s; credit it instead (credit_notes).": text("The invoice is paid. Credit it instead."),
     "Something was paid on the invoice; give it back first (refund).": text(
         "Something was paid on the invoice. Give it back first."

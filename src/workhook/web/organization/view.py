@@ -31,6 +31,7 @@ def entries() -> list[Entry]:
     """In their order."""
     return [
         Entry("general", "/settings", "settings", gettext("General")),
+        Entry("billing", "/settings/billing", "receipt", gettext("Billing")),
         Entry("oauth", "/settings/oauth-apps", "key", gettext("OAuth apps")),
         Entry("app", "/settings/apps", "zap", gettext("Apps")),
         Entry("installations", "/settings/installations", "download", gettext("Installed apps")),

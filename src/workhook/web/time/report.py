@@ -128,7 +128,9 @@ async def make_invoice(visit: Visit) -> Answer:
     _require_some(ids)
 
     begun = await presets.find_presets(visit.database, access)
-    blank = InvoiceCreate(timesheet_ids=list(ids), currency=begun.currency, tax=begun.tax_millionths)
+    rate = begun.rate
+    blank = InvoiceCreate(timesheet_ids=list(ids), currency=begun.currency)
+    blank.tax, blank.tax_category = rate.millionths, rate.category
     wanted = msgspec.structs.replace(blank, **begun.texts)
     project_id = access.repository.project_id
     invoice = await visit.change(lambda write: invoices.draft_invoice(write, project_id, wanted))

@@ -12,14 +12,16 @@ from workhook.http.calls import Answer
 from workhook.storage import Reader
 from workhook.web.frame.forms import PageForm
 from workhook.web.frame.places import Places, Visit
+from workhook.web.time.budget import bar_of
 from workhook.web.time.days import day_of, field_text, read_day, week_of, zone_name
 from workhook.web.time.forms import form_like, rate_hint
 from workhook.web.time.grid import By, days_of, entries_of, grid_of
 from workhook.work.access import Access
 from workhook.work.activity.editors import find_last_edits
+from workhook.work.budgets.api import find_standing
 from workhook.work.tasks import listing
 from workhook.work.tasks.schemas import Task
-from workhook.work.timesheets import queries
+from workhook.work.timesheets import started
 from workhook.work.timesheets.reports import zone_of
 from workhook.work.timesheets.started import Usual, find_usual
 
@@ -49,13 +51,14 @@ async def week_page(
     today = day_of(now, zone)
     shown = week_of(read_day(wanted.get("week", "")) or today, zone)
     user, by = wanted.get("user", ""), _by(wanted)
-    found, running, tasks, edits = await asyncio.gather(
-        queries.list_started(
+    found, running, tasks, edits, budget = await asyncio.gather(
+        started.list_started(
             visit.database, access, shown.since_ms, shown.to_ms, limit=ENTRIES_MAX + 1, user=user or None
         ),
-        queries.list_running(visit.database, access, limit=RUNNING_MAX),
+        started.list_running(visit.database, access, limit=RUNNING_MAX),
         open_tasks(visit.database, access),
         find_last_edits(visit.database, access.repository.id, "timesheet"),
+        find_standing(visit.database, access.repository.id),
     )
     entries = entries_of(found[:ENTRIES_MAX], now)
 
@@ -70,6 +73,7 @@ async def week_page(
         status=status,
         form=form,
         rate_hint=rate_hint(usual.terms.rate_minor, usual.terms.source),
+        budget=bar_of(budget),
         access=access,
         week=shown,
         zone=zone,

@@ -186,13 +186,12 @@ def _require_vat_ids(invoice: Invoice, settings: InvoiceSettings, access: Access
         return
     if (who := lacking_vat_id(settings.seller, settings.buyer)) is None:
         return
-    where = (
-        f"/organizations/{access.repository.owner.login}/billing"
-        if who == "seller"
-        else f"/projects/{access.repository.project_id}/billing"
-    )
-    name = "vat_id" if who == "seller" else "buyer.vat_id"
-    message = f"{who}.vat_id: an invoice with reverse_charge needs it; set {name} in {where} first"
+    if who == "seller":
+        where = f"/organizations/{access.repository.owner.login}/billing"
+        message = f"seller.vat_id: an invoice with reverse_charge needs it; set vat_id in {where} first"
+    else:
+        where = f"/projects/{access.repository.project_id}/billing"
+        message = f"buyer.vat_id: an invoice with reverse_charge needs it; set buyer.vat_id in {where} first"
     raise Invalid(faults=[Fault(field=f"{who}.vat_id", code="missing", message=message)])
 
 

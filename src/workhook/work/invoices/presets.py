@@ -1,4 +1,5 @@
-"""What the form of a new invoice begins with: what the project's last invoice said, or who its only client is."""
+"""What the form of a new invoice begins with: what the billing settings say, or else what the project's last invoice
+said, or who its only client is."""
 
 from __future__ import annotations
 
@@ -11,8 +12,10 @@ from workhook.identity.tables import accounts
 from workhook.storage import Reader
 from workhook.storage.metadata import big
 from workhook.work.access import Access
+from workhook.work.billing.settings import InvoiceSettings, find_settings
 from workhook.work.clients.schemas import clients
 from workhook.work.invoices import rules
+from workhook.work.invoices.arithmetic import TaxRate
 from workhook.work.invoices.schemas import invoices
 from workhook.work.services.schemas import service_prices, services
 
@@ -22,11 +25,12 @@ TEXTS = ("bill_to", "address", "bill_from", "payment_terms", "payment_method")
 
 
 class Presets(msgspec.Struct, frozen=True):
-    """`texts`: by the names that an invoice has for them, those that are known. `tax_millionths` None: no tax."""
+    """`texts`: by the names that an invoice has for them, those that are known. `settings`: of the project now."""
 
     currency: str
     texts: dict[str, str]
-    tax_millionths: int | None = None
+    rate: TaxRate
+    settings: InvoiceSettings
 
 
 _account = big("account_id")
@@ -58,7 +62,7 @@ _for_price = sa.select(
     sa.func.coalesce(*(each.scalar_subquery() for each in (_last_price, _last_of_account))).label("last")
 )
 _newest = (
-    sa.select(invoices.c.id, invoices.c.tax_millionths, *(invoices.c[name] for name in TEXTS))
+    sa.select(invoices.c.id, invoices.c.tax_millionths, invoices.c.tax_category, *(invoices.c[name] for name in TEXTS))
     .where(_of_project)
     .order_by(invoices.c.id.desc())
     .limit(LOOKS_AT_MOST)
@@ -80,21 +84,40 @@ async def find_presets(reader: Reader, access: Access) -> Presets:
     """For a new invoice of the project. Raises `Forbidden` for a client, who does not see other clients."""
     access.require_member("make invoices")
     here = {"repository_id": access.repository.id}
-    code, last, found = await asyncio.gather(
-        find_currency(reader, access),
+    settings, code, last, found = await asyncio.gather(
+        find_settings(reader, access.repository.id),
+        _find_last_currency(reader, access),
         reader.fetch_one(_last_addressed, here),
         reader.fetch_all(_first_clients, here),
     )
+    rate = settings.rate
+    texts: dict[str, str] = {}
     if last is not None:
-        return Presets(code, {name: last[name] for name in TEXTS if last[name]}, last["tax_millionths"])
-    if len(found) != 1:
-        return Presets(code, {})
-    who = (found[0]["name"], found[0]["email"])
-    return Presets(code, {"bill_to": "\n".join(each for each in who if each)})
+        texts = {name: last[name] for name in TEXTS if last[name]}
+        if rate == TaxRate():
+            rate = TaxRate(last["tax_millionths"], last["tax_category"])
+    elif len(found) == 1:
+        texts = {"bill_to": "\n".join(each for each in (found[0]["name"], found[0]["email"]) if each)}
+    for name in _known_to(settings):  # the invoice has it from the settings
+        texts.pop(name, None)
+    if settings.payment_terms:
+        texts["payment_terms"] = settings.payment_terms
+    return Presets(settings.currency or code, texts, rate, settings)
+
+
+def _known_to(settings: InvoiceSettings) -> tuple[str, ...]:
+    """The texts that the parties take the place of."""
+    buyer = ("bill_to", "address") if settings.buyer and settings.buyer.name else ()
+    return (*buyer, "bill_from") if settings.seller.address else buyer
 
 
 async def find_currency(reader: Reader, access: Access) -> str:
-    """That of the project's last invoice, or else the one that its account has used last."""
+    """That of the settings, of the project's last invoice, or else the one that its account has used last."""
+    settings = await find_settings(reader, access.repository.id)
+    return settings.currency or await _find_last_currency(reader, access)
+
+
+async def _find_last_currency(reader: Reader, access: Access) -> str:
     here = {"repository_id": access.repository.id, "account_id": access.repository.owner.id}
     row = await reader.fetch_one(_for_invoice, here)
     return (row and row["last"]) or rules.DEFAULT_CURRENCY

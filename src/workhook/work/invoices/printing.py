@@ -14,6 +14,7 @@ from workhook.identity.schemas import Repository
 from workhook.work.invoices import rules
 from workhook.work.invoices.arithmetic import TaxRow
 from workhook.work.invoices.books import ISSUED
+from workhook.work.invoices.parties import Party, Seller, party_of, seller_of
 from workhook.work.invoices.rules import Item
 from workhook.work.invoices.schemas import Invoice, name_of
 from workhook.work.invoices.shapes import percent_of
@@ -93,6 +94,29 @@ def printed(invoice: Invoice, repository: Repository) -> Printed:
         balance=_balance(invoice),
         notes=[(label, printable(value)) for label, name in _NOTES if (value := getattr(invoice, name))],
     )
+
+
+def parties_of(invoice: Invoice) -> tuple[Party | None, Seller | None]:
+    """Who pays and who bills."""
+    buyer, seller = invoice.buyer_shown, invoice.seller_shown
+    return party_of(buyer) if buyer else None, seller_of(seller) if seller else None
+
+
+def seller_text(invoice: Invoice, repository: Repository) -> str:
+    """Name and address of who bills: as the invoice has it written, or else as the party has it."""
+    if invoice.bill_from:
+        return invoice.bill_from
+    _, seller = parties_of(invoice)
+    name = (seller and seller.name) or repository.owner.name or repository.owner.login
+    return "\n".join(each for each in (name, seller and seller.address) if each)
+
+
+def buyer_text(invoice: Invoice) -> str:
+    """Name and address of who pays, in the same way; empty if nobody is named."""
+    buyer = parties_of(invoice)[0] or Party()
+    written = invoice.bill_to or invoice.address
+    texts = (invoice.bill_to, invoice.address) if written else (buyer.name, buyer.address)
+    return "\n".join(each for each in texts if each)
 
 
 def pictures_in(invoice: Invoice, repository: Repository) -> str:

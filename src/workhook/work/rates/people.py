@@ -12,7 +12,7 @@ from workhook.core.errors import Fault, Invalid, shown
 from workhook.http.wire_types import to_amount
 from workhook.identity.queries import key_of
 from workhook.identity.tables import accounts, memberships, projects
-from workhook.storage import Reader, Transaction
+from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, json_rows, upsert
 from workhook.storage.metadata import big
 from workhook.work.billing.schemas import PersonRate, PersonRateShape, project_billing
@@ -39,10 +39,30 @@ _on_team = (
     .select_from(accounts.join(projects, projects.c.repository_id == big("repository_id")))
     .where(accounts.c.kind == "user", any_of(accounts.c.login_key, "keys"), on_team)
 )
+_team = (
+    sa.select(accounts.c.login, accounts.c.name)
+    .select_from(accounts.join(projects, projects.c.repository_id == big("repository_id")))
+    .where(accounts.c.kind == "user", on_team)
+    .order_by(accounts.c.login_key)
+    .limit(big("limit"))
+)
 _clear = sa.delete(project_rates).where(_here)
 _insert = sa.insert(project_rates).values(
     repository_id=big("repository_id"), user_id=big("user_id"), hourly_rate_minor=big("hourly_rate_minor")
 )
+
+
+class TeamMember(msgspec.Struct, frozen=True):
+    """Somebody who can have a rate in a project, or in an organization."""
+
+    login: str
+    name: str | None
+
+
+async def find_team(reader: Reader, repository_id: int, *, limit: int) -> list[TeamMember]:
+    """The members of a project, by their logins."""
+    rows = await reader.fetch_all(_team, {"repository_id": repository_id, "limit": limit})
+    return [TeamMember(row["login"], row["name"]) for row in rows]
 
 
 async def set_project_rates(
@@ -86,8 +106,8 @@ def _fault(index: int, username: str, wrong: str) -> Fault:
 
 # --- an organization --------------------------------------------------------------------------------------------------
 
-_member = (
-    sa.select(accounts.c.id, accounts.c.login, memberships.c.role, member_rates.c.hourly_rate_minor)
+_members = (
+    sa.select(accounts.c.id, accounts.c.login, accounts.c.name, memberships.c.role, member_rates.c.hourly_rate_minor)
     .join_from(memberships, accounts, accounts.c.id == memberships.c.user_id)
     .outerjoin(
         member_rates,
@@ -98,9 +118,10 @@ _member = (
     .where(
         memberships.c.organization_id == big("account_id"),
         accounts.c.kind == "user",
-        accounts.c.login_key == sa.bindparam("login_key"),
     )
 )
+_member = _members.where(accounts.c.login_key == sa.bindparam("login_key"))
+_every_member = _members.order_by(accounts.c.login_key).limit(big("limit"))
 _set_member = upsert(member_rates).values(
     account_id=big("account_id"), user_id=big("user_id"), hourly_rate_minor=big("hourly_rate_minor")
 )
@@ -111,9 +132,6 @@ _set_member = _set_member.on_conflict_do_update(
 _drop_member = sa.delete(member_rates).where(
     member_rates.c.account_id == big("account_id"), member_rates.c.user_id == big("user_id")
 )
-_of_members = sa.select(member_rates.c.user_id, member_rates.c.hourly_rate_minor).where(
-    member_rates.c.account_id == big("account_id"), any_of(member_rates.c.user_id, "user_ids")
-)
 
 
 class MemberTerms(msgspec.Struct, frozen=True):
@@ -121,15 +139,24 @@ class MemberTerms(msgspec.Struct, frozen=True):
 
     user_id: int
     login: str
+    name: str | None
     is_owner: bool
     rate_minor: int | None
 
 
 async def find_member(reader: Reader, account_id: int, username: str) -> MemberTerms | None:
     row = await reader.fetch_one(_member, {"account_id": account_id, "login_key": key_of(username)})
-    if row is None:
-        return None
-    return MemberTerms(row["id"], row["login"], row["role"] == "owner", row["hourly_rate_minor"])
+    return _member_of(row) if row else None
+
+
+async def find_members(reader: Reader, account_id: int, *, limit: int) -> list[MemberTerms]:
+    """Of an organization, by their logins."""
+    rows = await reader.fetch_all(_every_member, {"account_id": account_id, "limit": limit})
+    return [_member_of(row) for row in rows]
+
+
+def _member_of(row: Row) -> MemberTerms:
+    return MemberTerms(row["id"], row["login"], row["name"], row["role"] == "owner", row["hourly_rate_minor"])
 
 
 async def set_member_rate(tx: Transaction, account_id: int, user_id: int, rate_minor: int | None) -> None:
@@ -138,9 +165,3 @@ async def set_member_rate(tx: Transaction, account_id: int, user_id: int, rate_m
         tx.defer(_drop_member, [place])
     else:
         tx.defer(_set_member, [{**place, "hourly_rate_minor": rate_minor}])
-
-
-async def find_member_rates(reader: Reader, account_id: int, user_ids: Sequence[int]) -> dict[int, int]:
-    """In minor units, by the id of the user; of who has one."""
-    rows = await reader.fetch_all(_of_members, {"account_id": account_id, "user_ids": sorted(user_ids)})
-    return {row["user_id"]: row["hourly_rate_minor"] for row in rows}

@@ -41,7 +41,8 @@ _wanted_columns = [_wanted.c[name].label(f"wanted_{name}") for name in ("id", "t
 _FIXED = ("id", "invoice_id", "created_at")
 _PROJECT = "project_"  # before the project's columns, as `with_access` names them
 
-_timesheets = (
+# As `timesheet_of` reads them, in whatever project.
+of_project = (
     sa.select(
         *selected(Timesheet, timesheets),
         *selected(Times, timesheets),
@@ -54,7 +55,7 @@ _timesheets = (
 )
 _read = row_reader(Timesheet)
 _read_times = row_reader(Times, len(stored_names(Timesheet)))
-by_id = with_access(_timesheets, timesheets.c.repository_id).where(timesheets.c.id == sa.bindparam("id"))
+by_id = with_access(of_project, timesheets.c.repository_id).where(timesheets.c.id == sa.bindparam("id"))
 locked = by_id.with_for_update(of=timesheets, key_share=True)
 user_locked = by_id.with_for_update(of=people, key_share=True)
 # For an edit, which may name another task: `wanted_…` are null unless it is there, in whatever project.
@@ -85,7 +86,7 @@ _terms = with_terms(
 
 # Also of projects that were deleted: a timer that was forgotten there runs on, unseen.
 anywhere = (
-    _timesheets.join(projects, projects.c.repository_id == timesheets.c.repository_id)
+    of_project.join(projects, projects.c.repository_id == timesheets.c.repository_id)
     .join(accounts, accounts.c.id == projects.c.account_id)
     .add_columns(*repository_columns(_PROJECT), *role_columns, projects.c.deleted_at.label("project_deleted_at"))
     .order_by(timesheets.c.id)
@@ -122,7 +123,7 @@ def _wanted_task(row: Row, access: Access) -> TimesheetTaskShape | None:
     return TimesheetTaskShape(row["wanted_id"], row["wanted_title"]) if there else None
 
 
-def _timesheet_of(row: Row, repository: Repository, *, gone: bool = False) -> Timesheet:
+def timesheet_of(row: Row, repository: Repository, *, gone: bool = False) -> Timesheet:
     """`gone`: its project was deleted."""
     return _read(
         row,
@@ -137,7 +138,7 @@ def _timesheet_of(row: Row, repository: Repository, *, gone: bool = False) -> Ti
 def timesheets_of(rows: Sequence[Row], user_id: int) -> list[Timesheet]:
     """Of `everywhere`; The roles in the rows are those of the user `user_id`."""
     return [
-        _timesheet_of(row, repository_of(row, user_id, _PROJECT), gone=row["project_deleted_at"] is not None)
+        timesheet_of(row, repository_of(row, user_id, _PROJECT), gone=row["project_deleted_at"] is not None)
         for row in rows
     ]
 
@@ -148,7 +149,7 @@ async def find_timesheet(
     """With `locked` nobody else changes it until the transaction ends. With `user_locked` its user starts no timer
     elsewhere; the timesheet is as it was before the wait, if there was one. Raises `NotFound`."""
     row, access = await find_with_access(reader, statement, actor, id=timesheet_id)
-    return _timesheet_of(row, access.repository), access
+    return timesheet_of(row, access.repository), access
 
 
 async def lock_to_edit(
@@ -156,7 +157,7 @@ async def lock_to_edit(
 ) -> tuple[Timesheet, Access, TimesheetTaskShape | None, Terms]:
     """The timesheet, locked, the task `task_id` if it is in the same project, and what counts for the time."""
     row, access = await find_with_access(tx, _to_edit, actor, id=timesheet_id, task_id=task_id)
-    return _timesheet_of(row, access.repository), access, _wanted_task(row, access), terms_of(row)
+    return timesheet_of(row, access.repository), access, _wanted_task(row, access), terms_of(row)
 
 
 async def find_target(
@@ -322,7 +323,7 @@ def _listing(names: frozenset[str]) -> sa.Select[Any]:
         fitting = walk.with_only_columns(timesheets.c.id).limit(big("limit"))
     page = fitting.subquery("page")
     listed = sa.select(timesheets.c.id).join(page, page.c.id == timesheets.c.id).order_by(timesheets.c.id)
-    return bounded(_timesheets, listed, timesheets.c.id, length(timesheets.c.notes))
+    return bounded(of_project, listed, timesheets.c.id, length(timesheets.c.notes))
 
 
 @lru_cache(maxsize=16)
@@ -355,7 +356,7 @@ async def list_timesheets(
     params = {**chosen, "repository_id": access.repository.id, "limit": limit, "most": LOOKS_AT_MOST}
 
     async def page(names: frozenset[str]) -> Found[Timesheet]:
-        return await fetch(reader, _listing(names), params, lambda row: _timesheet_of(row, access.repository))
+        return await fetch(reader, _listing(names), params, lambda row: timesheet_of(row, access.repository))
 
     found = await page(names)
     if found.cut or len(found) == limit or names <= _INDEXED:
@@ -367,51 +368,3 @@ async def list_timesheets(
     params["upto"] = last["id"]
     found = await page(names | {"upto"})
     return TimesheetPage(found, None if found.cut or len(found) == limit else last["id"])
-
-
-# --- by when they started --------------------------------------------------------------------------------------------
-
-
-@lru_cache(maxsize=2)
-def _started(is_one: bool) -> sa.Select[Any]:
-    listed = (
-        sa.select(timesheets.c.id)
-        .where(timesheets.c.repository_id == big("repository_id"), CONDITIONS["from_"], CONDITIONS["to"])
-        .order_by(timesheets.c.start_time.desc(), timesheets.c.id.desc())
-        .limit(big("limit"))
-    )
-    if is_one:
-        listed = listed.where(
-            timesheets.c.user_id == sa.select(people.c.id).where(CONDITIONS["user"]).scalar_subquery()
-        )
-    return bounded(_timesheets, listed, timesheets.c.id, length(timesheets.c.notes))
-
-
-_running_in_project = (
-    sa.select(timesheets.c.id)
-    .where(timesheets.c.repository_id == big("repository_id"), timesheets.c.is_active)
-    .limit(big("limit"))
-)
-_all_running = bounded(_timesheets, _running_in_project, timesheets.c.id, length(timesheets.c.notes))
-
-
-async def list_started(
-    reader: Reader, access: Access, since: int, to: int, *, limit: int, user: str | None = None
-) -> Found[Timesheet]:
-    """The newest of the project's that started from `since` until before `to`, the newest first. `user`: a username."""
-    params: dict[str, object] = {"repository_id": access.repository.id, "from_": since, "to": to, "limit": limit}
-    named = {} if user is None else {"user": key_of(user)}
-    return await _newest_first(reader, _started(user is not None), {**params, **named}, access)
-
-
-async def list_running(reader: Reader, access: Access, *, limit: int) -> Found[Timesheet]:
-    """The timers of the project that run, whosever they are, the newest first."""
-    return await _newest_first(reader, _all_running, {"repository_id": access.repository.id, "limit": limit}, access)
-
-
-async def _newest_first(
-    reader: Reader, statement: sa.Select[Any], params: Mapping[str, object], access: Access
-) -> Found[Timesheet]:
-    found = await fetch(reader, statement, params, lambda row: _timesheet_of(row, access.repository))
-    found.sort(key=lambda each: (each.times.start, each.id), reverse=True)
-    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -19,7 +19,7 @@ from workhook.work.access import Access, is_insider
 from workhook.work.pages import bounded, fetch, length
 from workhook.work.rates.rules import Terms
 from workhook.work.rates.terms import terms_of, with_terms
-from workhook.work.timesheets.queries import CONDITIONS, anywhere, people, timesheets_of
+from workhook.work.timesheets.queries import CONDITIONS, anywhere, of_project, people, timesheet_of, timesheets_of
 from workhook.work.timesheets.schemas import Timesheet, timesheets
 
 
@@ -105,3 +105,51 @@ async def find_usual(reader: Reader, access: Access) -> Usual:
     terms = terms_of(row)
     has_last = row["billable"] is not None
     return Usual(bool(row["billable"]) if has_last else terms.billable, row["own_rate_minor"], terms)
+
+
+# --- of a project ----------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=2)
+def _started(is_one: bool) -> sa.Select[Any]:
+    listed = (
+        sa.select(timesheets.c.id)
+        .where(timesheets.c.repository_id == big("repository_id"), CONDITIONS["from_"], CONDITIONS["to"])
+        .order_by(timesheets.c.start_time.desc(), timesheets.c.id.desc())
+        .limit(big("limit"))
+    )
+    if is_one:
+        listed = listed.where(
+            timesheets.c.user_id == sa.select(people.c.id).where(CONDITIONS["user"]).scalar_subquery()
+        )
+    return bounded(of_project, listed, timesheets.c.id, length(timesheets.c.notes))
+
+
+_running_in_project = (
+    sa.select(timesheets.c.id)
+    .where(timesheets.c.repository_id == big("repository_id"), timesheets.c.is_active)
+    .limit(big("limit"))
+)
+_all_running = bounded(of_project, _running_in_project, timesheets.c.id, length(timesheets.c.notes))
+
+
+async def list_started(
+    reader: Reader, access: Access, since: int, to: int, *, limit: int, user: str | None = None
+) -> Found[Timesheet]:
+    """The newest of the project's that started from `since` until before `to`, the newest first. `user`: a username."""
+    params: dict[str, object] = {"repository_id": access.repository.id, "from_": since, "to": to, "limit": limit}
+    named = {} if user is None else {"user": key_of(user)}
+    return await _newest_first(reader, _started(user is not None), {**params, **named}, access)
+
+
+async def list_running(reader: Reader, access: Access, *, limit: int) -> Found[Timesheet]:
+    """The timers of the project that run, whosever they are, the newest first."""
+    return await _newest_first(reader, _all_running, {"repository_id": access.repository.id, "limit": limit}, access)
+
+
+async def _newest_first(
+    reader: Reader, statement: sa.Select[Any], params: Mapping[str, object], access: Access
+) -> Found[Timesheet]:
+    found = await fetch(reader, statement, params, lambda row: timesheet_of(row, access.repository))
+    found.sort(key=lambda each: (each.times.start, each.id), reverse=True)
+    return found
