@@ -172,7 +172,7 @@ def _account_edit(visit: Visit, members: Sequence[MemberTerms]) -> tuple[Account
     for login in (each.login for each in members if rate_field(each.login) in visit.fields):
         field = rate_field(login)
         try:
-            typed = read_amount(visit.fields[field]) if visit.fields[field].strip() else None
+            typed = float(read_amount(visit.fields[field])) if visit.fields[field].strip() else None
             rates[login] = parameters.gather(MemberRateEdit, {}, {"hourly_rate": typed})
         except ValueError as error:
             faults.append(Fault(field=field, message=str(error)))
@@ -252,9 +252,9 @@ def _project_edit(visit: Visit, called: dict[str, str]) -> ProjectBillingEdit:
     """`called`: gets the names of the fields of rates, by those of the API. Raises `Invalid`."""
     fields, faults = visit.fields, list[Fault]()
 
-    def amount(name: str) -> str | None:
+    def amount(name: str) -> float | None:
         try:
-            return read_amount(typed) if (typed := fields.get(name, "").strip()) else None
+            return float(read_amount(typed)) if (typed := fields.get(name, "").strip()) else None
         except ValueError as error:
             faults.append(Fault(field=name, message=str(error)))
             return None

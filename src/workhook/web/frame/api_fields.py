@@ -59,6 +59,7 @@ LABELS: Mapping[str, str] = {
     "organization": text("Name of your organization"),
     "paid_at": text("Day"),
     "password": text("Password"),
+    "hourly_rate": text("Rate per hour"),
     "payment_days": text("Days until an invoice is due"),
     "payment_method": text("How it is paid"),
     "payment_terms": text("Terms"),

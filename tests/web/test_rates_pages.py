@@ -1,0 +1,96 @@
+"""Rates, rounding and budgets where people set them, and where they see what counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.harness.server import Server
+from tests.web.studio import Studio, open_studio, page_of, text_of
+
+pytestmark = pytest.mark.one_database
+
+HOUR = 3_600_000
+
+
+@pytest.fixture
+def studio(server: Server) -> Iterator[Studio]:
+    with open_studio(server) as studio:
+        yield studio
+
+
+@pytest.fixture
+def organization(studio: Studio) -> str:
+    return studio.base.split("/")[1]
+
+
+def member(studio: Studio) -> str:
+    return str(studio.team.everybody["member"].login)
+
+
+def spend(studio: Studio, hours: float) -> str:
+    task = studio.add_task(studio.add_column("To do"), "Draw")
+    body = {"task_id": task, "duration": int(hours * HOUR)}
+    return str(studio.call("POST", f"{studio.project}/timesheets", **body)["timesheet"]["id"])
+
+
+def test_an_organization_sets_what_time_costs(studio: Studio, organization: str) -> None:
+    path, login = f"/{organization}/settings/billing", member(studio)
+    fields = {"hourly_rate": "90.00", "billable": "true", "round_minutes": "15", "round_mode": "nearest"}
+    answer = studio.owner.fill(path, path, **fields, **{f"rate-{login}": "75.50"})
+    assert answer.status_code == 303, text_of(answer.text)
+    billing = studio.call("GET", f"/organizations/{organization}/billing")["billing"]
+    assert {name: billing[name] for name in fields} == {
+        "hourly_rate": 90, "billable": True, "round_minutes": 15, "round_mode": "nearest",
+    }  # fmt: skip
+    assert studio.call("GET", f"/organizations/{organization}/members/{login}")["member"]["hourly_rate"] == 75.5
+    page = page_of(studio.owner, path)
+    assert f'name="rate-{login}" value="75.50"' in page
+    refused = studio.owner.fill(path, path, **{f"rate-{login}": "much", "hourly_rate": "-1"})
+    assert refused.status_code == 422
+    assert "“much” is not an amount" in text_of(refused.text)
+    assert studio.call("GET", f"/organizations/{organization}/members/{login}")["member"]["hourly_rate"] == 75.5
+
+
+def test_a_project_sets_what_differs_and_its_budget(studio: Studio) -> None:
+    path, login = f"{studio.base}/settings/billing", member(studio)
+    answer = studio.owner.fill(
+        path, path, hourly_rate="80", billable="true", round_minutes="0", budget_hours="13", **{f"rate-{login}": "60"}
+    )
+    assert answer.status_code == 303, text_of(answer.text)
+    billing = studio.call("GET", f"{studio.project}/billing")["billing"]
+    assert (billing["hourly_rate"], billing["billable"], billing["round_minutes"]) == (80, True, 0)
+    assert billing["rates"] == [{"username": login, "hourly_rate": 60}]
+    assert billing["budget"] == {"hours": 13, "amount": None}
+    both = studio.owner.fill(path, path, budget_amount="100")
+    assert (both.status_code, "say one of both" in text_of(both.text)) == (422, True)
+    assert studio.owner.fill(path, path, budget_hours="", **{f"rate-{login}": ""}).status_code == 303
+    billing = studio.call("GET", f"{studio.project}/billing")["billing"]
+    assert (billing["budget"], billing["rates"], billing["hourly_rate"]) == (None, [], 80)
+
+
+def test_the_page_of_time_shows_the_budget_and_whose_rate_counts(studio: Studio) -> None:
+    path = f"{studio.base}/time"
+    spend(studio, 1)
+    assert "<meter" not in page_of(studio.owner, path)
+    studio.call("PATCH", f"{studio.project}/billing", budget={"hours": 13}, hourly_rate=80, billable=True)
+    entry = spend(studio, 11.5)
+    page = page_of(studio.member, path)
+    assert "11:30 of 13:00 hours used (88 %) nearly used" in text_of(page)
+    assert "Left empty: 80.00 an hour, the rate of this project" in text_of(page)
+    assert "80.00 an hour, the rate of this project" in text_of(page_of(studio.owner, f"{path}/{entry}"))
+    studio.call("PATCH", f"{studio.project}/billing", budget={"amount": 920})
+    assert "920.00 of 920.00 used (100 %) used up" in text_of(page_of(studio.member, path))
+
+
+def test_an_entry_that_is_saved_keeps_the_rate_of_its_place(studio: Studio) -> None:
+    studio.call("PATCH", f"{studio.project}/billing", hourly_rate=80, billable=True)
+    entry = spend(studio, 1)
+    studio.call("PATCH", f"{studio.project}/billing", hourly_rate=90)
+    path = f"{studio.base}/time/{entry}"
+    assert studio.owner.fill(path, f"{path}/edit", notes="Sketches").status_code == 303
+    record = studio.call("GET", f"/timesheets/{entry}")["timesheet"]
+    assert (record["notes"], record["hourly_rate"], record["rate_source"]) == ("Sketches", "80.00", "project")
+    assert studio.owner.fill(path, f"{path}/edit", billable_rate="75").status_code == 303
+    assert studio.call("GET", f"/timesheets/{entry}")["timesheet"]["rate_source"] == "timesheet"
