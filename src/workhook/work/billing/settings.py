@@ -95,13 +95,13 @@ def _project_of(row: Row) -> ProjectBilling:
 class InvoiceSettings(msgspec.Struct, frozen=True):
     """What the settings of a project and of its account say together. `currency` None: neither says one."""
 
-    seller: Seller
-    buyer: Party | None
-    currency: str | None
-    rate: TaxRate
-    payment_days: int | None
-    payment_terms: str | None
-    language: Language
+    seller: Seller = Seller()
+    buyer: Party | None = None
+    currency: str | None = None
+    rate: TaxRate = TaxRate()
+    payment_days: int | None = None
+    payment_terms: str | None = None
+    language: Language = DEFAULT_LANGUAGE
 
     @property
     def lacks_vat_id(self) -> Literal["seller", "buyer"] | None:
@@ -155,10 +155,9 @@ _for_invoice = with_settings(
 
 
 async def find_settings(reader: Reader, repository_id: int) -> InvoiceSettings:
-    """As they are now, for an invoice of the project."""
+    """As they are now, for an invoice of the project. A project that is gone has none."""
     row = await reader.fetch_one(_for_invoice, {"repository_id": repository_id})
-    assert row is not None, "the caller has found the project"
-    return settings_of_row(row)
+    return InvoiceSettings() if row is None else settings_of_row(row)
 
 
 def settings_of_row(row: Row) -> InvoiceSettings:

@@ -5,21 +5,28 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Any
 
 import msgspec
 
 from workhook.identity.schemas import Repository
+from workhook.work.billing.bank import grouped
 from workhook.work.invoices import rules
 from workhook.work.invoices.arithmetic import TaxRow
-from workhook.work.invoices.books import ISSUED
-from workhook.work.invoices.parties import Party, Seller, party_of, seller_of
+from workhook.work.invoices.books import ISSUED, OPEN
+from workhook.work.invoices.paper import REVERSE_CHARGE, Paper
+from workhook.work.invoices.parties import Language, Party, Seller, party_of, seller_of
 from workhook.work.invoices.rules import Item
-from workhook.work.invoices.schemas import Invoice, name_of
+from workhook.work.invoices.schemas import Invoice, language_of, name_of
+from workhook.work.invoices.sepa import code_of, transfer_text
 from workhook.work.invoices.shapes import percent_of
 
-_NOTES = (("Payment", "payment_method"), ("Payment terms", "payment_terms"))
+_LABELS = {
+    "from": "From", "bill_to": "Bill to", "description": "Description", "qty": "Quantity", "unit_price": "Unit price",
+    "amount": "Amount", "total": "Total", "page": "Page", "of": "of", "code": "Pay by app: scan this code",
+}  # fmt: skip
+"""What the template says by itself, by the names that it has for it."""
 _STATUSES = {"partially_paid": "Partially paid", "paid": "Paid", "credited": "Credited"}
 _MARKS = {"draft": "DRAFT", "void": "VOID"}
 _LONG_WORD = re.compile(r"\S{25,}")
@@ -47,8 +54,10 @@ class PrintedItem(msgspec.Struct):
 
 
 class Printed(msgspec.Struct):
-    """What `invoice.typ` reads; `logo` is added by whoever has one."""
+    """What `invoice.typ` reads; `logo` is added by whoever has one. `code`: the QR code of a transfer, as SVG."""
 
+    language: Language
+    labels: dict[str, str]
     name: str
     title: str
     number: str | None
@@ -63,37 +72,142 @@ class Printed(msgspec.Struct):
     total: str
     balance: list[tuple[str, str]]
     notes: list[tuple[str, str]]
+    code: str | None
     logo: str | None = None
 
 
 def printed(invoice: Invoice, repository: Repository) -> Printed:
     """All that the page of the invoice shows, as it is now."""
-    seller = repository.owner.name or repository.owner.login
-    currency, amount, total = invoice.currency, invoice.amount_minor, invoice.total_minor
+    paper = Paper(language_of(invoice))
+    currency, amount = invoice.currency, invoice.amount_minor
     every = [*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items)]
     nets = sum(each.amount_minor for each in every)
-    sums = [("Subtotal", money_text(nets, currency))]
+    sums = [(paper.say("Subtotal"), paper.money(nets, currency))]
     if nets != amount:
-        sums.append((_discount_words(invoice), money_text(amount - nets, currency)))
-    if invoice.tax_millionths is not None or any(each.millionths for each in invoice.tax_rows):
-        sums += tax_lines(invoice.tax_rows, currency)
-    bill_to = "\n".join(each for each in (invoice.bill_to, invoice.address) if each)
-    return Printed(
-        name=printable(name_of(invoice.invoice_number)),
-        title="Invoice",
-        number=printable(invoice.invoice_number) if invoice.invoice_number else None,
-        seller=printable(seller),
-        initials=initials_of(seller),
+        sums.append((_discount_words(paper, invoice), paper.money(amount - nets, currency)))
+    if invoice.tax_millionths is not None or any(each.millionths or _is_reversed(each) for each in invoice.tax_rows):
+        sums += tax_lines(paper, invoice.tax_rows, currency)
+    return _page_of(
+        paper,
+        invoice,
+        repository,
+        title=paper.say("Invoice"),
+        number=invoice.invoice_number,
         mark=_MARKS.get(invoice.status),
-        bill_from=printable(invoice.bill_from or seller),
-        bill_to=printable(bill_to),
-        facts=_facts(invoice, repository.title),
-        items=[line_of(each) for each in every],
+        facts=_facts(paper, invoice, repository.title),
+        items=[line_of(paper, each) for each in every],
         sums=sums,
-        total=money_text(total, currency),
-        balance=_balance(invoice),
-        notes=[(label, printable(value)) for label, name in _NOTES if (value := getattr(invoice, name))],
+        total=paper.money(invoice.total_minor, currency),
+        balance=_balance(paper, invoice),
+        notes=_notes(paper, invoice),
+        code=_transfer_code(invoice),
     )
+
+
+def printed_credit(
+    invoice: Invoice,
+    repository: Repository,
+    *,
+    number: str,
+    issued: int,
+    items: Sequence[Item],
+    taxes: Sequence[TaxRow],
+    reason: str,
+) -> Printed:
+    """The page of a credit note: the parties and the language of its invoice, what is credited, and why. Without
+    `items` a total was credited: that is one line, of what it is before tax."""
+    paper, currency = Paper(language_of(invoice)), invoice.currency
+    amount = sum(each.base for each in taxes)
+    whole = Item(f"{paper.say('Credit for invoice')} {invoice.invoice_number}", Decimal(1), amount)
+    of_invoice = (paper.say("Invoice"), printable(invoice.invoice_number or ""))
+    notes = [(paper.say("Reason"), printable(reason)), *_tax_notes(paper, taxes)]
+    return _page_of(
+        paper,
+        invoice,
+        repository,
+        title=paper.say("Credit note"),
+        number=number,
+        mark=None,
+        facts=[
+            (paper.say("Issued"), paper.day(issued)),
+            of_invoice,
+            (paper.say("Project"), printable(repository.title)),
+        ],
+        items=[line_of(paper, each) for each in items or (whole,)],
+        sums=[(paper.say("Subtotal"), paper.money(amount, currency)), *tax_lines(paper, taxes, currency)],
+        total=paper.money(sum(each.gross for each in taxes), currency),
+        balance=[],
+        notes=notes,
+        code=None,
+    )
+
+
+def _page_of(
+    paper: Paper,
+    invoice: Invoice,
+    repository: Repository,
+    *,
+    title: str,
+    number: str | None,
+    mark: str | None,
+    **rest: Any,
+) -> Printed:
+    """With what both kinds of documents show of the parties."""
+    buyer, seller = parties_of(invoice)
+    name = (seller and seller.name) or repository.owner.name or repository.owner.login
+    shown_number = printable(number) if number else None
+    return Printed(
+        language=paper.language,
+        labels={key: paper.say(words) for key, words in _LABELS.items()},
+        name=f"{title} {shown_number}" if shown_number else paper.say("Draft invoice"),
+        title=title,
+        number=shown_number,
+        seller=printable(name),
+        initials=initials_of(name),
+        mark=paper.say(mark) if mark else None,
+        bill_from=printable(_with_facts(paper, seller_text(invoice, repository), seller)),
+        bill_to=printable(_with_facts(paper, buyer_text(invoice), buyer)),
+        **rest,
+    )
+
+
+def _with_facts(paper: Paper, text: str, party: Party | None) -> str:
+    """Name and address, with the VAT id and the e-mail address below."""
+    if party is None:
+        return text
+    vat_id = f"{paper.say('VAT id')} {party.vat_id}" if party.vat_id else None
+    return "\n".join(each for each in (text, vat_id, party.email) if each)
+
+
+def _notes(paper: Paper, invoice: Invoice) -> list[tuple[str, str]]:
+    notes = [
+        (paper.say(label), printable(value))
+        for label, name in (("Payment", "payment_method"), ("Payment terms", "payment_terms"))
+        if (value := getattr(invoice, name))
+    ]
+    notes += _tax_notes(paper, invoice.tax_rows)
+    _, seller = parties_of(invoice)
+    if seller and seller.iban:
+        bank = [f"IBAN {grouped(seller.iban)}", f"BIC {seller.bic}" if seller.bic else None]
+        notes.append((paper.say("Bank details"), "\n".join(each for each in bank if each)))
+    return notes
+
+
+def _tax_notes(paper: Paper, rows: Sequence[TaxRow]) -> list[tuple[str, str]]:
+    return [(paper.say("Tax"), paper.say(REVERSE_CHARGE))] if any(map(_is_reversed, rows)) else []
+
+
+def _is_reversed(row: TaxRow) -> bool:
+    return row.category == "reverse_charge"
+
+
+def _transfer_code(invoice: Invoice) -> str | None:
+    """The QR code of what is due, for an issued invoice in EUR whose seller has an IBAN."""
+    _, seller = parties_of(invoice)
+    if seller is None or not (seller.iban and seller.name) or invoice.currency != "EUR" or invoice.status not in OPEN:
+        return None
+    text = transfer_text(seller.name, seller.iban, seller.bic, invoice.books.due, invoice.invoice_number or "")
+    return code_of(text) if text else None
 
 
 def parties_of(invoice: Invoice) -> tuple[Party | None, Seller | None]:
@@ -121,13 +235,10 @@ def buyer_text(invoice: Invoice) -> str:
 
 def pictures_in(invoice: Invoice, repository: Repository) -> str:
     """The emoji of its texts, each once: the fonts of a PDF do not have them, so they are left out."""
-    seller = repository.owner.name or repository.owner.login
-    texts = [
-        getattr(invoice, name) or "" for name in ("bill_from", "bill_to", "address", *(name for _, name in _NOTES))
-    ]
+    texts = [seller_text(invoice, repository), buyer_text(invoice), invoice.payment_method, invoice.payment_terms]
     items = [*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items)]
-    texts += [seller, invoice.invoice_number or "", repository.title, *(each.description for each in items)]
-    return "".join(dict.fromkeys(_PICTURE.findall("".join(texts))))
+    texts += [invoice.invoice_number, repository.title, *(each.description for each in items)]
+    return "".join(dict.fromkeys(_PICTURE.findall("".join(each for each in texts if each))))
 
 
 def initials_of(name: str) -> str:
@@ -136,62 +247,44 @@ def initials_of(name: str) -> str:
     return "".join([each for each in letters if each][:2]).upper()
 
 
-def _discount_words(invoice: Invoice) -> str:
-    percent = invoice.discount_millionths
-    return "Discount" if percent is None else f"Discount {_plain(percent_of(percent))} %"
+def _discount_words(paper: Paper, invoice: Invoice) -> str:
+    words, percent = paper.say("Discount"), invoice.discount_millionths
+    return words if percent is None else f"{words} {paper.quantity(percent_of(percent))} %"
 
 
-def tax_lines(rows: Sequence[TaxRow], currency: str) -> list[tuple[str, str]]:
+def tax_lines(paper: Paper, rows: Sequence[TaxRow], currency: str) -> list[tuple[str, str]]:
     """One for each rate; where there are several, each says what it is of."""
     lines = []
     for each in rows:
-        words = f"Tax {_plain(percent_of(each.millionths))} %"
-        of = f" of {money_text(each.base, currency)}" if len(rows) > 1 else ""
-        lines.append((words + of, money_text(each.tax, currency)))
+        words = f"{paper.say('Tax')} {paper.quantity(percent_of(each.millionths))} %"
+        of = f" {paper.say('of')} {paper.money(each.base, currency)}" if len(rows) > 1 else ""
+        lines.append((words + of, paper.money(each.tax, currency)))
     return lines
 
 
-def _facts(invoice: Invoice, project: str) -> list[tuple[str, str]]:
+def _facts(paper: Paper, invoice: Invoice, project: str) -> list[tuple[str, str]]:
     days = [("Issued", invoice.issued), ("Due", invoice.due), ("Paid", invoice.paid_at)]
-    facts = [(name, day_text(at_ms)) for name, at_ms in days if at_ms is not None]
+    facts = [(paper.say(name), paper.day(at_ms)) for name, at_ms in days if at_ms is not None]
     if status := _STATUSES.get(invoice.status):
-        facts.append(("Status", status))
-    return [*facts, ("Project", printable(project))]
+        facts.append((paper.say("Status"), paper.say(status)))
+    return [*facts, (paper.say("Project"), printable(project))]
 
 
-def _balance(invoice: Invoice) -> list[tuple[str, str]]:
+def _balance(paper: Paper, invoice: Invoice) -> list[tuple[str, str]]:
     """What stands below the total once something was paid or credited."""
     if invoice.status not in ISSUED or not ((books := invoice.books).paid or books.credited):
         return []
     rows = [("Paid", books.paid), ("Credited", books.credited), ("To be given back", books.to_refund)]
-    due = ("Due", money_text(books.due, invoice.currency))
-    return [*((name, money_text(minor, invoice.currency)) for name, minor in rows if minor), due]
+    shown = [(paper.say(name), paper.money(minor, invoice.currency)) for name, minor in rows if minor]
+    return [*shown, (paper.say("Due"), paper.money(books.due, invoice.currency))]
 
 
-def line_of(item: Item) -> PrintedItem:
+def line_of(paper: Paper, item: Item) -> PrintedItem:
     off = item.gross_minor - item.amount_minor
-    less = f"\nDiscount: {_number(off)}" if off else ""
-    return PrintedItem(
-        printable(item.description) + less, _plain(item.qty), _number(item.unit_price_minor), _number(item.amount_minor)
-    )
-
-
-def day_text(at_ms: int) -> str:
-    """In UTC, as all times are."""
-    at = datetime.fromtimestamp(at_ms // 1000, UTC)
-    return f"{at.day} {at:%b %Y}"
-
-
-def _number(minor: int) -> str:
-    return f"{Decimal(minor) / 100:,.2f}"
-
-
-def money_text(minor: int, currency: str) -> str:
-    return f"{_number(minor)} {currency}"
-
-
-def _plain(value: Decimal) -> str:
-    return f"{value.normalize():,f}"
+    less = f"\n{paper.say('Discount')}: {paper.number(off)}" if off else ""
+    qty = paper.quantity(item.qty) if item.duration_ms is None else paper.duration(item.duration_ms)
+    prices = (paper.number(item.unit_price_minor), paper.number(item.amount_minor))
+    return PrintedItem(printable(item.description) + less, qty, *prices)
 
 
 def printable(value: str) -> str:

@@ -1,0 +1,87 @@
+"""The words, numbers and dates of a printed document in its language. Pure.
+
+Words are English where they are used, and named by that. They are apart from those of pages: paper has the language of
+its invoice, whoever reads it.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import msgspec
+
+from workhook.core.clock import HOUR_MS, MINUTE_MS, SECOND_MS
+from workhook.work.invoices.parties import Language
+
+REVERSE_CHARGE = "Reverse charge: the recipient of the service owes the tax."
+"""Directive 2006/112/EC, Article 226, point 11a; in German the words of § 14a Abs. 5 UStG."""
+
+_GERMAN = {
+    "Invoice": "Rechnung",
+    "Draft invoice": "Rechnungsentwurf",
+    "Credit note": "Rechnungskorrektur",
+    "Credit for invoice": "Gutschrift zur Rechnung",
+    "From": "Von",
+    "Bill to": "An",
+    "Description": "Beschreibung",
+    "Quantity": "Menge",
+    "Unit price": "Einzelpreis",
+    "Amount": "Betrag",
+    "Subtotal": "Zwischensumme",
+    "Discount": "Rabatt",
+    "Tax": "Steuer",
+    "of": "von",
+    "Total": "Gesamt",
+    "Issued": "Ausgestellt",
+    "Due": "Fällig",
+    "Paid": "Bezahlt",
+    "Credited": "Gutgeschrieben",
+    "Partially paid": "Teilweise bezahlt",
+    "To be given back": "Zu erstatten",
+    "Status": "Status",
+    "Project": "Projekt",
+    "Payment": "Zahlung",
+    "Payment terms": "Zahlungsbedingungen",
+    "Bank details": "Bankverbindung",
+    "Pay by app: scan this code": "Per App bezahlen: diesen Code scannen",
+    "VAT id": "USt-IdNr.",
+    "Reason": "Grund",
+    "DRAFT": "ENTWURF",
+    "VOID": "STORNIERT",
+    "Page": "Seite",
+    REVERSE_CHARGE: "Steuerschuldnerschaft des Leistungsempfängers.",
+}
+
+
+class Paper(msgspec.Struct, frozen=True):
+    """Speaks the language of a document."""
+
+    language: Language
+
+    def say(self, words: str) -> str:
+        return _GERMAN[words] if self.language == "de" else words
+
+    def number(self, minor: int) -> str:
+        """Hundredths, such as `1,299.99`."""
+        return self._in_style(f"{Decimal(minor) / 100:,.2f}")
+
+    def money(self, minor: int, currency: str) -> str:
+        return f"{self.number(minor)} {currency}"
+
+    def quantity(self, value: Decimal) -> str:
+        return self._in_style(f"{value.normalize():,f}")
+
+    def duration(self, ms: int) -> str:
+        """`1:30`, and with the seconds where there are some: an amount follows from each of them."""
+        hours, minutes = ms // HOUR_MS, ms % HOUR_MS // MINUTE_MS
+        seconds = round(ms % MINUTE_MS / SECOND_MS)
+        return f"{hours}:{minutes:02}" + (f":{seconds:02}" if 0 < seconds < 60 else "")
+
+    def day(self, at_ms: int) -> str:
+        """In UTC, as all times are."""
+        at = datetime.fromtimestamp(at_ms // 1000, UTC)
+        return f"{at:%d.%m.%Y}" if self.language == "de" else f"{at.day} {at:%b %Y}"
+
+    def _in_style(self, text: str) -> str:
+        return text.translate(str.maketrans(",.", ".,")) if self.language == "de" else text

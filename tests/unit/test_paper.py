@@ -1,0 +1,71 @@
+"""What stands on paper in each language, and what the QR code of a transfer holds."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from workhook.core.clock import parse_rfc3339
+from workhook.work.invoices import paper as paper_module
+from workhook.work.invoices import printing, sepa
+from workhook.work.invoices.paper import Paper
+
+IBAN = "DE89370400440532013000"
+
+
+def test_numbers_and_days_of_each_language() -> None:
+    english, german = Paper("en"), Paper("de")
+    at = parse_rfc3339("2030-12-24T10:00:00Z")
+    found = [(each.money(129_999, "EUR"), each.quantity(Decimal("1.50")), each.day(at)) for each in (english, german)]
+    assert found == [("1,299.99 EUR", "1.5", "24 Dec 2030"), ("1.299,99 EUR", "1,5", "24.12.2030")]
+
+
+@pytest.mark.parametrize(
+    ("ms", "text"), [(5_400_000, "1:30"), (5_405_000, "1:30:05"), (0, "0:00"), (36_000_000, "10:00"), (59_600, "0:00")]
+)
+def test_time_is_hours_and_minutes(ms: int, text: str) -> None:
+    assert Paper("en").duration(ms) == text
+
+
+def _said() -> Iterator[str]:
+    """Each text that is said on paper."""
+    tree = ast.parse(Path(printing.__file__).read_text())
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "say":
+            yield from (str(each.value) for each in node.args if isinstance(each, ast.Constant))
+    for texts in (printing._LABELS, printing._STATUSES, printing._MARKS):
+        yield from texts.values()
+
+
+def test_every_word_has_its_german() -> None:
+    said = {*_said(), paper_module.REVERSE_CHARGE}
+    assert len(said) > 20
+    assert all(Paper("de").say(words) for words in said)
+
+
+def test_what_a_transfer_holds() -> None:
+    text = sepa.transfer_text("Acme  Studio\nGmbH", IBAN, "COBADEFFXXX", 12_305, "INV-00001")
+    assert text == f"BCD\n002\n1\nSCT\nCOBADEFFXXX\nAcme Studio GmbH\n{IBAN}\nEUR123.05\n\n\nINV-00001"
+
+
+def test_without_a_bic_and_with_long_texts() -> None:
+    text = sepa.transfer_text("ü" * 100, IBAN, None, 1, "x" * 200)
+    assert text is not None
+    lines = text.split("\n")
+    assert (lines[4], len(lines[5]), lines[7], len(lines[10])) == ("", 70, "EUR0.01", 140)
+    assert len(text.encode()) <= 331, "what the guideline allows"
+    assert sepa.code_of(text) is not None
+
+
+@pytest.mark.parametrize("amount_minor", [0, -1, 100_000_000_000])
+def test_no_code_for_an_amount_that_cannot_be_transferred(amount_minor: int) -> None:
+    assert sepa.transfer_text("Acme", IBAN, None, amount_minor, "1") is None
+
+
+def test_what_is_too_long_has_no_code() -> None:
+    assert sepa.code_of("x" * 500) is None
+    assert sepa.code_of("x" * 5000) is None

@@ -1,0 +1,139 @@
+"""The parties on paper: names, VAT ids, the bank and its QR code, in the language of the invoice."""
+
+from __future__ import annotations
+
+import io
+import re
+from typing import Any
+
+import pytest
+from pypdf import PdfReader
+
+from tests.work.paper import read, text_of
+from tests.work.studio import Studio
+
+pytestmark = pytest.mark.one_database
+
+IBAN = "DE89370400440532013000"
+WORK = {"description": "Design", "qty": 1.5, "unit_price": 1299.99}
+CODE = "PAY BY APP"
+
+
+@pytest.fixture
+def parties(studio: Studio) -> str:
+    """Both are known. The path of the organization's settings."""
+    account = f"/organizations/{studio.world.organization}/billing"
+    seller = {"legal_name": "Acme GmbH", "address": "Lindenstr. 1\n10969 Berlin", "vat_id": "DE123456789"}
+    studio.owner.patch(account, json={**seller, "email": "b@acme.example", "iban": IBAN, "bic": "COBADEFFXXX"})
+    buyer = {"name": "Client AG", "address": "Ring 2\n1010 Wien", "vat_id": "ATU12345678"}
+    studio.owner.patch(f"{studio.project}/billing", json={"buyer": buyer})
+    return account
+
+
+def draw(studio: Studio, *steps: str, **more: Any) -> str:
+    body = {"invoice_items": [WORK], "currency": "EUR", **more}
+    invoice_id: str = studio.owner.post(f"{studio.project}/invoices", json=body)["invoice"]["id"]
+    for step in steps:
+        studio.owner.post(f"/invoices/{invoice_id}/{step}")
+    return invoice_id
+
+
+def page(studio: Studio, invoice_id: str) -> str:
+    return " ".join(text_of(read(studio, invoice_id)).split())
+
+
+def test_parties_and_bank_in_english(studio: Studio, parties: str) -> None:
+    text = page(studio, draw(studio, "send", tax=19))
+    for shown in (
+        "Acme GmbH Lindenstr. 1 10969 Berlin VAT id DE123456789 b@acme.example",
+        "Client AG Ring 2 1010 Wien VAT id ATU12345678",
+        "BANK DETAILS IBAN DE89 3704 0044 0532 0130 00 BIC COBADEFFXXX", "Tax 19 % 370.50 EUR", "Page 1 of 1", CODE,
+    ):  # fmt: skip
+        assert shown in text, (shown, text)
+
+
+def test_in_german(studio: Studio, parties: str) -> None:
+    invoice_id = draw(studio, "send", tax=19, language="de", due="2030-12-24")
+    reader: PdfReader = read(studio, invoice_id)
+    text = " ".join(text_of(reader).split())
+    for shown in (
+        "Rechnung INV-00001", "USt-IdNr. DE123456789", "BESCHREIBUNG MENGE EINZELPREIS BETRAG",
+        "Design 1,5 1.299,99 1.949,99", "Zwischensumme 1.949,99 EUR", "Steuer 19 % 370,50 EUR", "Gesamt 2.320,49 EUR",
+        "24.12.2030", "BANKVERBINDUNG", "Seite 1 von 1",
+    ):  # fmt: skip
+        assert shown in text, (shown, text)
+    assert reader.metadata is not None
+    assert reader.metadata.title == "Rechnung INV-00001"
+    assert str(reader.root_object["/Lang"]) == "de"
+
+
+def test_what_the_invoice_says_itself_wins(studio: Studio, parties: str) -> None:
+    text = page(studio, draw(studio, bill_from="Acme Berlin", bill_to="Somebody", address="Street 3"))
+    assert "Acme Berlin VAT id DE123456789" in text
+    assert "Somebody Street 3 VAT id ATU12345678" in text
+    assert "Client AG" not in text
+
+
+@pytest.mark.parametrize(
+    ("language", "words"),
+    [
+        ("en", "Reverse charge: the recipient of the service owes the tax."),
+        ("de", "Steuerschuldnerschaft des Leistungsempfängers"),
+    ],
+)
+def test_reverse_charge_says_what_the_law_wants(studio: Studio, parties: str, language: str, words: str) -> None:
+    invoice_id = draw(studio, "send", tax_category="reverse_charge", language=language)
+    text = page(studio, invoice_id)
+    assert words in text
+    assert re.search(r"(Tax|Steuer) 0 % 0[.,]00 EUR", text)
+    note = studio.owner.post(f"/invoices/{invoice_id}/credit_notes", json={"reason": "Late", "total": 10})
+    response = studio.owner.call("GET", f"/credit_notes/{note['credit_note']['id']}/pdf")
+    assert response.status_code == 200
+
+
+def test_states_in_words(studio: Studio, parties: str) -> None:
+    invoice_id = draw(studio, language="de")
+    assert "ENTWURF" in page(studio, invoice_id)
+    studio.owner.post(f"/invoices/{invoice_id}/send")
+    studio.owner.post(f"/invoices/{invoice_id}/payments", json={"amount": 100})
+    text = page(studio, invoice_id)
+    assert "STATUS Teilweise bezahlt" in text
+    assert "Bezahlt 100,00 EUR Fällig 1.849,99 EUR" in text
+    studio.owner.post(f"/invoices/{invoice_id}/pay")
+    assert "STATUS Bezahlt" in page(studio, invoice_id)
+    assert "STORNIERT" in page(studio, draw(studio, "send", "void", language="de"))
+
+
+def test_the_code_is_there_only_for_what_can_be_transferred(studio: Studio, parties: str) -> None:
+    sent = draw(studio, "send")
+    assert CODE in page(studio, sent)
+    studio.owner.post(f"/invoices/{sent}/pay")
+    assert CODE not in page(studio, sent)
+    assert CODE not in page(studio, draw(studio))
+    assert CODE not in page(studio, draw(studio, "send", currency="USD"))
+    studio.owner.patch(parties, json={"iban": None})
+    assert CODE not in page(studio, draw(studio, "send"))
+
+
+def test_a_credit_note_has_the_parties_and_the_language(studio: Studio, parties: str) -> None:
+    invoice_id = draw(studio, "send", tax=19, language="de")
+    studio.owner.patch(parties, json={"legal_name": "Acme SE"})
+    body = {"reason": "Zu spät", "total": 119}
+    note = studio.owner.post(f"/invoices/{invoice_id}/credit_notes", json=body)["credit_note"]["id"]
+    response = studio.owner.call("GET", f"/credit_notes/{note}/pdf")
+    text = " ".join(text_of(PdfReader(io.BytesIO(response.content))).split())
+    for shown in (
+        "Rechnungskorrektur CN-00001", "Acme GmbH", "Client AG", "Gutschrift zur Rechnung INV-00001 1 100,00 100,00",
+        "Steuer 19 % 19,00 EUR", "GRUND Zu spät",
+    ):  # fmt: skip
+        assert shown in text, (shown, text)
+    assert CODE not in text
+
+
+def test_time_is_printed_as_hours_and_minutes(studio: Studio, parties: str) -> None:
+    task = studio.owner.post(f"{studio.project}/columns", json={"title": "To do"})["column"]["id"]
+    task_id = studio.owner.post(f"/columns/{task}/tasks", json={"title": "Logo"})["task"]["id"]
+    time = {"task_id": task_id, "duration": "1:30", "billable": True, "billable_rate": 80}
+    sheet = studio.owner.post(f"{studio.project}/timesheets", json=time)["timesheet"]["id"]
+    text = page(studio, draw(studio, invoice_items=[], timesheet_ids=[sheet]))
+    assert "1:30 80.00 120.00" in text
