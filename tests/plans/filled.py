@@ -175,7 +175,6 @@ WORK = (
         },
     ),
     Fill("account_billing", {"account_id": "i + 1000000", "legal_name": WORDS}),
-    Fill("project_rates", {"repository_id": "i + 1000000", "user_id": "i + 1000000", "hourly_rate_minor": "i"}),
     Fill("member_rates", {"account_id": "i + 1000000", "user_id": "i + 1000000", "hourly_rate_minor": "i"}),
     Fill(
         "payments",
