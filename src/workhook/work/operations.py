@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workhook.http.operations import Operation
+from workhook.work.across import api as across
 from workhook.work.activity import api as activity
 from workhook.work.checkouts import api as service_checkouts
 from workhook.work.clients import api as clients
@@ -25,7 +26,7 @@ from workhook.work.timesheets import api as timesheets
 from workhook.work.timesheets import reports as timesheet_reports
 
 _APIS = (
-    projects, trash, members, quota, clients, columns, tasks, activity, files, comments, search, services,
+    across, projects, trash, members, quota, clients, columns, tasks, activity, files, comments, search, services,
     service_checkouts, task_credits, invoices, payments, credit_notes, timesheets, timesheet_reports,
 )  # fmt: skip
 OPERATIONS: tuple[Operation, ...] = tuple(operation for api in _APIS for operation in api.routes)

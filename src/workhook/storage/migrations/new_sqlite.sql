@@ -1182,4 +1182,10 @@ CREATE TABLE credit_note_numbers (
 	CONSTRAINT fk_credit_note_numbers_account_id FOREIGN KEY(account_id) REFERENCES accounts (id) ON DELETE CASCADE
 )
 
-INSERT INTO "alembic_version" VALUES('0029')
+CREATE INDEX ix_task_comments_created_at ON task_comments (repository_id, created_at, id)
+
+CREATE INDEX ix_file_comments_created_at ON file_comments (repository_id, created_at, id)
+
+CREATE INDEX ix_file_comment_replies_created_at ON file_comment_replies (repository_id, created_at, id)
+
+INSERT INTO "alembic_version" VALUES('0031')

@@ -63,13 +63,15 @@ _columns = [
     *selected(Invoice, invoices),
     *person_columns(membership_of(invoices.c.repository_id, _people), _people),
 ]
-_invoices = sa.select(*_columns).join_from(invoices, _people, _people.c.id == invoices.c.user_id, isouter=True)
+invoices_with_people = sa.select(*_columns).join_from(
+    invoices, _people, _people.c.id == invoices.c.user_id, isouter=True
+)
 
-_weight = length(*(invoices.c[name] for name in ("items", "recurring_items", *TEXTS)))
+weight = length(*(invoices.c[name] for name in ("items", "recurring_items", *TEXTS)))
 
 # --- reads ------------------------------------------------------------------------------------------------------
 
-_one = with_access(_invoices.where(invoices.c.id == sa.bindparam("id")), invoices.c.repository_id)
+_one = with_access(invoices_with_people.where(invoices.c.id == sa.bindparam("id")), invoices.c.repository_id)
 by_id = _one.add_columns(projects.c.avatar.label("project_avatar"))
 locked = _one.with_for_update(of=invoices)
 _named = projects.alias("named")
@@ -183,7 +185,7 @@ async def list_invoices(
         query = query.where(invoices.c.id < behind if newest else invoices.c.id > behind)
         params["after"] = after
     query = query.order_by(invoices.c.id.desc() if newest else invoices.c.id).limit(big("limit"))
-    bound = bounded(_invoices, query, invoices.c.id, _weight, newest=newest)
+    bound = bounded(invoices_with_people, query, invoices.c.id, weight, newest=newest)
     return await fetch(reader, bound, params, invoice_of)
 
 
