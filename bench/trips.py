@@ -26,12 +26,14 @@ ALONE = 9  # requests of a kind, one after the other
 AT_ONCE = 160  # events by all publishers
 TOLD_S = 0.1  # after an answer: what changed is told a moment later
 READ = f"a read, PostgreSQL: round trips (of {ALONE}, one at a time)"
+ACROSS = "the tasks of all projects, likewise"
+PROJECTS = 20  # so many
 WRITE, CREATE = "a write, likewise", "a task created, likewise"
 PUBLISH = f"an event published, {PUBLISHERS} at once"
 
 
 def figures(shared: Shared) -> Iterator[Figure]:
-    targets = ((READ, 3), (WRITE, 4), (CREATE, 3), (PUBLISH, 2))
+    targets = ((READ, 3), (ACROSS, 3), (WRITE, 4), (CREATE, 3), (PUBLISH, 2))
     every = [Figure("A3", what, "trips", "at most", target) for what, target in targets]
     try:
         shared.say("A3: counting")
@@ -60,15 +62,22 @@ def _count(shared: Shared, stack: ExitStack, by_what: dict[str, Figure]) -> None
             raise CannotMeasure(f"{method} {path}: {response.status_code} {response.text}")
         return response
 
-    project = call("GET", "/projects").json()["projects"][0]["id"]
+    first = call("GET", "/projects").json()["projects"][0]
+    project, organization = first["id"], first["full_name"].partition("/")[0]
     column = call("POST", f"/projects/{project}/columns", json={"title": "To do"}).json()["column"]["id"]
 
     def create() -> httpx.Response:
         return call("POST", f"/columns/{column}/tasks", json={"title": "Count"})
 
     task = create().json()["task"]["id"]
+    for number in range(1, PROJECTS):
+        made_too = {"title": f"Count {number}", "organization": organization}
+        another = call("POST", "/projects", json=made_too).json()["project"]["id"]
+        place_there = call("POST", f"/projects/{another}/columns", json={"title": "To do"}).json()["column"]["id"]
+        call("POST", f"/columns/{place_there}/tasks", json={"title": "Count"})
     kinds: dict[str, Callable[[], object]] = {
         READ: lambda: call("GET", f"/columns/{column}/tasks"),
+        ACROSS: lambda: call("GET", "/tasks"),
         WRITE: lambda: call("PATCH", f"/tasks/{task}", json={"title": f"Counted {time.monotonic_ns()}"}),
         CREATE: create,
     }

@@ -13,7 +13,7 @@ from tests.harness.server import Server
 
 pytestmark = pytest.mark.one_database
 
-PAGES, ONCE, CONDITION = blocks("docs/reference/api.md", "sh")
+PAGES, ACROSS, ONCE, CONDITION = blocks("docs/reference/api.md", "sh")
 [REFUSAL] = blocks("docs/reference/api.md", "json")
 
 
@@ -36,6 +36,7 @@ def test_the_rules(shell: Shell) -> None:
         pages = shell.run(PAGES).lower()
         assert 'rel="next"' in pages
         assert "cursor=" in pages
+        assert json.loads(shell.run(ACROSS)) == {"tasks": [], "success": True}
         assert json.loads(shell.run(CONDITION))["project"]["title"] == "Website 2"
         again = shell.run(CONDITION.split("\n", 1)[1].replace("Website 2", "Website 3"))
         assert json.loads(again)["code"] == "precondition_failed"

@@ -294,7 +294,10 @@ _ADMIN = {
     "DELETE /services/{}": 404,
 }
 _NOT_BY_AN_APP = {"POST /projects/{}/clients", "DELETE /clients/{}"}  # who is in a project is decided by people
-SPANNING = {"GET /me", "GET /projects", "GET /trash", "GET /search", "GET /services", "GET /reports/timesheets"}
+SPANNING = {
+    "GET /me", "GET /projects", "GET /trash", "GET /search", "GET /services", "GET /reports/timesheets", "GET /tasks",
+    "GET /timesheets", "GET /timesheets/running", "GET /invoices", "GET /files", "GET /comments",
+}  # fmt: skip
 _OF_ORGANIZATION = {
     "GET /organizations/{}/members",
     "GET /organizations/{}/usage",

@@ -349,6 +349,10 @@ def _require_confined_lists(site: Site, cells: Sequence[Cell], answers: Sequence
             shown = shown and cell.by.caller != "client"
             assert (answer.json()["totals"]["timesheets"] > 0) == shown, cell.title
             continue
+        if key == "GET /timesheets":
+            shown = shown and cell.by.caller != "client"
+        if key in ("GET /timesheets/running", "GET /invoices", "GET /comments") and shown:  # there may be none
+            continue
         assert (site.here.project_id in answer.text) == shown, cell.title
 
 

@@ -40,6 +40,8 @@ PLACES = (
     Place("welcome-project", "/welcome/project", "first"),
     Place("welcome-webhook", "/welcome/webhook", "first"),
     Place("my-work", "/"),
+    Place("all-tasks", "/tasks"),
+    Place("all-invoices", "/invoices"),
     Place("own-time", "/time", query=f"?week={LAST_WEEK}"),
     Place("search", "/search", query="?q=ticket"),
     Place("organization", "/{owner}"),

@@ -120,8 +120,62 @@ _OF_ALL = (
 )
 """What spans organizations: for those who are in one, in two, in none, who were added by hand, and for machines."""
 
+_EACH_PLACE = 40_000
+"""Of work for a list across projects: the owner sees 2,000 of them, and in each is looked for what comes first."""
+_EACH_BY_HAND = 65_000
+"""`creator` was added to 8,000 projects by hand, half of which were deleted."""
+_PAIR = {"project_id": "{project},prj_other"}
+_WALK_OF_PAIR = 4 * _WALK
+_IN_FEW = ({"organization": "{organization}"}, {"project_id": "{project}"}, {"project_id": "prj_none"})
+
+
+def _across(name: str, *queries: Mapping[str, str], kinds: int = 1) -> tuple[Row, ...]:
+    """A list across projects: as each caller sees it, and with each filter in all projects and in two. `kinds`: of how
+    many tables, each of which is looked through."""
+    most, by_hand, pair = (kinds * each for each in (_EACH_PLACE, _EACH_BY_HAND, _WALK_OF_PAIR))
+    others = (each for each in (*_IN_NONE, *_IN_OTHERS, *_MACHINES) if each != "creator")
+    return (
+        Row(name, bound=most),
+        Row(name, caller="creator", walks=True, bound=by_hand),
+        *(Row(name, caller=each, walks=True, bound=most) for each in others),
+        *(Row(name, each, walks=True, bound=most) for each in (*_IN_FEW, *queries)),
+        *(Row(name, {**_PAIR, **each}, walks=True, bound=pair) for each in ({}, *queries)),
+    )
+
+
+_ACROSS = (
+    *_across(
+        "list_all_tasks",
+        *({name: value} for name, value in (*_FILTERS, *_COMMON)),
+        {"assignee": "me"},
+        {"priority": "medium"},
+        *({"sort": f"{sign}{each}"} for each in _SORTS for sign in ("", "-")),
+        *({"finished": "true", "sort": f"{sign}{each}"} for each in _SORTS for sign in ("", "-")),
+    ),
+    *_across(
+        "list_all_timesheets",
+        {"user": "rare"},
+        {"user": "often"},
+        {"user": "me"},
+        {"task_id": "tsk_000000002"},
+        {"from": _LATE},
+        {"to": _START},
+        *({name: value} for name in ("billable", "finished", "invoiced", "is_active") for value in ("true", "false")),
+    ),
+    *_across("list_running_timesheets", {"user": "me"}, {"user": "many-1"}),
+    *_across(
+        "list_all_invoices",
+        *({"status": each} for each in ("draft", "paid", "partially_paid", "sent", "credited", "void")),
+        *({"overdue": each} for each in ("true", "false")),
+        {"user": "rare"},
+    ),
+    *_across("list_all_files", {"folder": "fld_000000001"}, {"folder": "fld_000000000"}, {"user": "rare"}),
+    *_across("list_comments", {"user": "rare"}, {"user": "often"}, kinds=3),
+)
+
 ROWS = (
     *_TASKS,
+    *_ACROSS,
     *_SEARCHES,
     *_TIMESHEETS,
     *_INVOICES,
@@ -133,6 +187,8 @@ ROWS = (
     Row("list_project_tasks", {"q": "common", "sort": "-title"}, bound=_WALK, sqlite_more=4 * _GONE_THROUGH),
     Row("list_column_tasks"),
     Row("list_column_tasks", {"project_id": "{project}"}),
+    *(Row("list_column_tasks", {name: value}, walks=True, bound=_WALK) for name, value in (*_FILTERS, *_COMMON)),
+    Row("list_column_tasks", {"priority": "medium"}, walks=True, bound=_WALK),
     Row("list_project_trash"),
     Row("list_members"),
     Row("list_organization_members"),
@@ -152,6 +208,9 @@ ROWS = (
 )
 
 NOT_YET = (
+    # All that has the words is looked at, of whatever project or column.
+    Row("list_all_tasks", {"q": "common"}),
+    Row("list_column_tasks", {"q": "common"}),
     # All that has the words is sorted, where the first tasks of the list do not fill the page.
     Row("list_project_tasks", {"q": "seldom"}),
     # Few of very many that have the words are the caller's: there is no index of words for each project.

@@ -167,6 +167,15 @@ def _lists(walls: Walls) -> Iterator[Case]:
         "timesheets of a task": lambda to: _work("GET", f"{path}/timesheets", task_id=to.task),
         "report of a project": lambda to: _work("GET", "/reports/timesheets", project_id=to.project),
         "report of somebody": lambda to: _work("GET", "/reports/timesheets", user=to.login),
+        "all tasks of a project": lambda to: _work("GET", "/tasks", project_id=to.project),
+        "all tasks of somebody": lambda to: _work("GET", "/tasks", assignee=to.login),
+        "all tasks with words": lambda to: _work("GET", "/tasks", q=to.word),
+        "all time of somebody": lambda to: _work("GET", "/timesheets", user=to.login),
+        "all time of a task": lambda to: _work("GET", "/timesheets", task_id=to.task),
+        "what runs for somebody": lambda to: _work("GET", "/timesheets/running", user=to.login),
+        "all invoices of a project": lambda to: _work("GET", "/invoices", project_id=to.project),
+        "all files of a folder": lambda to: _work("GET", "/files", folder=to.folder),
+        "all comments of a project": lambda to: _work("GET", "/comments", project_id=to.project),
         "search": lambda to: _work("GET", "/search", q=to.word),
         "services": lambda to: _work("GET", "/services", organization=to.organization),
         "projects": lambda to: _work("GET", "/projects", organization=to.organization),
@@ -174,6 +183,9 @@ def _lists(walls: Walls) -> Iterator[Case]:
     }.items():
         yield Case(title, ask)
         yield Case(title, ask, "client")
+    # The client is one of the other organization, too, and sees what is open there.
+    yield Case("all tasks of an organization", lambda to: _work("GET", "/tasks", organization=to.organization))
+    yield Case("all comments of somebody", lambda to: _work("GET", "/comments", user=to.login))
 
 
 def _apps(walls: Walls) -> Iterator[Case]:

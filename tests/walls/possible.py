@@ -16,7 +16,10 @@ _numbers = itertools.count(1)
 
 # Lists of all that somebody sees: the question is what they hold. The PDF takes a process of its own, and is read like
 # its invoice, or its credit note.
-_LISTS = {"GET /me", "GET /projects", "GET /trash", "GET /search", "GET /services", "GET /reports/timesheets"}
+_ACROSS = {"GET /tasks", "GET /timesheets", "GET /timesheets/running", "GET /invoices", "GET /files", "GET /comments"}
+_LISTS = {
+    "GET /me", "GET /projects", "GET /trash", "GET /search", "GET /services", "GET /reports/timesheets", *_ACROSS,
+}  # fmt: skip
 _LEFT_OUT = _LISTS | {"GET /invoices/{}/pdf", "GET /credit_notes/{}/pdf"}
 _OF_ISSUED = {
     "GET /invoices/{}", "GET /invoices/{}/payments", "GET /invoices/{}/credit_notes", "GET /payments/{}",
@@ -67,6 +70,10 @@ class Side:
         self.column_id = self.scene.column()
         self.task_id = self.scene.task(self.column_id, description=self.word)
         self.file_link = self.studio.owner.get(f"/files/{self.scene.file()}")["file"]["file_link"]
+        self.commented_id = self.scene.task(title=f"Commented {self.word}")
+        self.studio.owner.post(f"/tasks/{self.commented_id}/task_comments", json={"text": "Said"})
+        spent = {"task_id": self.task_id, "duration": 1000}
+        self.timesheet_id = self.studio.owner.post(f"{self.studio.project}/timesheets", json=spent)["timesheet"]["id"]
         self._left_out = _LEFT_OUT if issued else _LEFT_OUT | _OF_ISSUED
         self.probes: dict[str, Probe] = {**self._reads(), **self._lists(), **self._writes(), **self._hooks()}
 
@@ -85,6 +92,10 @@ class Side:
         return {
             "listed: project": _lists("/api/v1/projects", project_id),
             "listed: search": _lists(f"/api/v1/search?q={self.word}", self.task_id),
+            "listed: task": _lists("/api/v1/tasks", self.task_id),
+            "listed: file": _lists("/api/v1/files", project_id),
+            "listed: comment": _lists("/api/v1/comments", self.commented_id),
+            "listed: time": _lists("/api/v1/timesheets", self.timesheet_id),
             "listed: service": _lists("/api/v1/services", service_id),
             "listed: report": _lists("/api/v1/reports/timesheets?group_by=project", project_id),
             "listed: repository": _lists("/user/repos?per_page=100", name),

@@ -123,8 +123,10 @@ def _api(method: str, path: str, **body: Any) -> Callable[[Walls, Caller], objec
 
 
 SEEN = frozenset({"GET /projects/{}", "GET /tasks/{}", "GET /files/{}/content", "GET /projects/{}/tasks"})
-LISTED = frozenset({"listed: project", "listed: search"})
-TEAM = SEEN | LISTED | {"GET /projects/{}/activity", "GET /timesheets/{}", "repository: read", "listed: repository"}
+LISTED = frozenset(f"listed: {each}" for each in ("project", "search", "task", "file", "comment"))
+TEAM = SEEN | LISTED | {
+    "GET /projects/{}/activity", "GET /timesheets/{}", "repository: read", "listed: repository", "listed: time",
+}  # fmt: skip
 WRITTEN = frozenset({"write: task", "write: column", "write: time", "write: title", "repository: publishing"})
 ADMIN = frozenset({"repository: webhooks", "repository: new webhook"})
 OWNER = frozenset(

@@ -105,6 +105,12 @@ TABLE: dict[str, Row] = {
     "POST /file_comments/{}/comments": (INSIDE, Scene.file_comment, {"body": "Yes"}),
     "PATCH /file_comments/{}/comments/{}": (TEAM_ONLY, _reply, {"body": "No"}),
     "DELETE /file_comments/{}/comments/{}": (TEAM_ONLY, _reply, {}),
+    "GET /tasks": (ALL, _nothing, {}),
+    "GET /timesheets": (ALL, _nothing, {}),
+    "GET /timesheets/running": (ALL, _nothing, {}),
+    "GET /invoices": (ALL, _nothing, {}),
+    "GET /files": (ALL, _nothing, {}),
+    "GET /comments": (ALL, _nothing, {}),
     "GET /search": (ALL, _nothing, {"params": {"q": "task"}}),
     "GET /services": (ALL, _nothing, {}),
     "POST /services": (

@@ -134,3 +134,26 @@ def test_statements_of_who_is_where(counted: CountedServer, owner: Caller) -> No
         if len(found) > READ_MAX:
             wrong[path] = found
     assert wrong == {}
+
+
+ACROSS = ("/tasks", "/timesheets", "/timesheets/running", "/invoices", "/files", "/comments")
+
+
+def test_a_list_across_projects_is_one_statement(counted: CountedServer, owner: Caller) -> None:
+    """However many projects there are, and whatever it is narrowed by."""
+    for number in range(5):
+        made = {"title": f"Project {number}", "organization": counted.world.organization}
+        project = owner.post("/projects", json=made)["project"]["id"]
+        column = owner.post(f"/projects/{project}/columns", json={"title": "To do"})["column"]["id"]
+        task = owner.new_task(column)["id"]
+        owner.post(f"/tasks/{task}/task_comments", json={"text": "Said"})
+        owner.post(f"/projects/{project}/timesheets", json={"task_id": task, "duration": 1000})
+        owner.post(f"/projects/{project}/invoices", json={})
+        owner.post(f"/projects/{project}/files", files={"file": ("a.txt", b"a file")})
+    for path in ACROSS:
+        mine = "assignee" if path == "/tasks" else "user"
+        for query in ({}, {"per_page": 2}, {mine: "me"}, {"project_id": project}):
+            counted.forget()
+            owner.get(path, params=query)
+            found = [each for each in counted.statements if not each.startswith(LOOK_UP)]
+            assert len(found) == 1, (path, query, found)

@@ -32,6 +32,7 @@ LOGINS = frozenset(
         # of pages
         "calendar",
         "invitations",
+        "invoices",
         "login",
         "logout",
         "new",
@@ -40,6 +41,7 @@ LOGINS = frozenset(
         "settings",
         "start",
         "static",
+        "tasks",
         "time",
         "welcome",
     }

@@ -11,8 +11,8 @@ from workhook.http.operations import Handler, Operation
 from workhook.web.account import settings, tokens
 from workhook.web.activity import activity
 from workhook.web.audit import entries as audit_entries
+from workhook.web.billing import all_invoices, drafts, invoices, lines, money, services, subscriptions
 from workhook.web.billing import credits as task_credits
-from workhook.web.billing import drafts, invoices, lines, money, services, subscriptions
 from workhook.web.billing import settings as billing_settings
 from workhook.web.board import board, columns, selection
 from workhook.web.calendar import calendar
@@ -24,7 +24,7 @@ from workhook.web.files import files
 from workhook.web.frame import assets, live
 from workhook.web.home import my_work, owner
 from workhook.web.hooks import app_hooks, deliveries, hooks, receiver, trying
-from workhook.web.listing import listing
+from workhook.web.listing import all_tasks, listing
 from workhook.web.organization import apps, installations
 from workhook.web.organization import general as organization
 from workhook.web.organization import trash as deleted_projects
@@ -72,6 +72,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *trying.places,
     *deliveries.places,
     *listing.places,
+    *all_tasks.places,
+    *all_invoices.places,
     *calendar.places,
     *calendar_feeds.routes,
     *calendar_feeds.places,

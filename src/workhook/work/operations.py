@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from workhook.http.operations import Operation
+from workhook.work.across import api as across
 from workhook.work.activity import api as activity
 from workhook.work.billing import api as billing
 from workhook.work.budgets import api as budgets
@@ -28,7 +29,7 @@ from workhook.work.timesheets import api as timesheets
 from workhook.work.timesheets import reports as timesheet_reports
 
 _APIS = (
-    projects, trash, members, quota, clients, columns, tasks, activity, files, comments, search, services,
+    across, projects, trash, members, quota, clients, columns, tasks, activity, files, comments, search, services,
     service_checkouts, task_credits, billing, budgets, rates, invoices, payments, credit_notes, timesheets,
     timesheet_reports,
 )  # fmt: skip

@@ -1241,6 +1241,12 @@ CREATE INDEX ix_billing_logos_account_id ON billing_logos (account_id)
 
 CREATE INDEX ix_billing_logos_blob ON billing_logos (blob)
 
+CREATE INDEX ix_task_comments_created_at ON task_comments (repository_id, created_at, id)
+
+CREATE INDEX ix_file_comments_created_at ON file_comments (repository_id, created_at, id)
+
+CREATE INDEX ix_file_comment_replies_created_at ON file_comment_replies (repository_id, created_at, id)
+
 CREATE TABLE project_rates (
 	repository_id BIGINT NOT NULL,
 	user_id BIGINT NOT NULL,

@@ -93,9 +93,10 @@ def day_of(at_ms: int | None) -> str:
     return "" if at_ms is None else to_seconds_text(at_ms)[:10]
 
 
-def sort_links(visit: Visit) -> Mapping[str, tuple[str, str]]:
-    """By what can be sorted by: the query that sorts by it, or turns the order around, and the `aria-sort` of now."""
-    now = visit.query("sort")
+def sort_links(visit: Visit, otherwise: str = "") -> Mapping[str, tuple[str, str]]:
+    """By what can be sorted by: the query that sorts by it, or turns the order around, and the `aria-sort` of now.
+    `otherwise`: the order where the address names none."""
+    now = visit.query("sort") or otherwise
     links = {}
     for name in SORTS:
         turned = f"-{name}" if now == name else name

@@ -154,7 +154,8 @@ def file_comment_to_response(comment: FileComment, links: Links, *, to_client: b
 def _table(name: str, *parts: Any) -> sa.Table:
     user_id = sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False)
     index = sa.Index(f"ix_{name}_repository_id", "repository_id")
-    return sa.Table(name, metadata, in_project(), *parts, user_id, index, sqlite_autoincrement=True)
+    in_time = sa.Index(f"ix_{name}_created_at", "repository_id", "created_at", "id")
+    return sa.Table(name, metadata, in_project(), *parts, user_id, index, in_time, sqlite_autoincrement=True)
 
 
 def _comments_on(noun: str, record: type[Record]) -> sa.Table:

@@ -213,13 +213,18 @@ async def _fetch(reader: Reader, statement: sa.Select[Any], actor: Actor, file_i
 
 
 def file_of(row: Row, repository: Repository) -> File:
-    """It has no link yet."""
+    """The file of a row of `files_with_people`. It has no link yet."""
+    return file_in(row, FileProject(repository.project_id, repository.title))
+
+
+def file_in(row: Row, project: FileProject) -> File:
+    """`file_of` where no more is known of the project."""
     folder_id = row["folder_id"]
     return _read_file(
         row,
         file_link="",
         user=person_of_row(row),
-        project=FileProject(repository.project_id, repository.title),
+        project=project,
         folder=None if folder_id is None else FileFolder(folder_id, row["folder_title"]),
     )
 

@@ -72,17 +72,17 @@ _columns = [
     *selected(Invoice, invoices),
     *person_columns(membership_of(invoices.c.repository_id, _people), _people),
 ]
-_invoices = with_parties(
+invoices_with_people = with_parties(
     sa.select(*_columns).join_from(invoices, _people, _people.c.id == invoices.c.user_id, isouter=True),
     invoices.c.account_id,
     invoices.c.repository_id,
 )
 
-_weight = length(*(invoices.c[name] for name in ("items", "recurring_items", "buyer", "seller", *TEXTS)))
+weight = length(*(invoices.c[name] for name in ("items", "recurring_items", "buyer", "seller", *TEXTS)))
 
 # --- reads ------------------------------------------------------------------------------------------------------
 
-_one = with_access(_invoices.where(invoices.c.id == sa.bindparam("id")), invoices.c.repository_id)
+_one = with_access(invoices_with_people.where(invoices.c.id == sa.bindparam("id")), invoices.c.repository_id)
 by_id = _one.add_columns(projects.c.avatar.label("project_avatar"))
 locked = _one.with_for_update(of=invoices)
 _named = projects.alias("named")
@@ -190,7 +190,7 @@ async def list_invoices(
         query = query.where(invoices.c.id < behind if newest else invoices.c.id > behind)
         params["after"] = after
     query = query.order_by(invoices.c.id.desc() if newest else invoices.c.id).limit(big("limit"))
-    bound = bounded(_invoices, query, invoices.c.id, _weight, newest=newest)
+    bound = bounded(invoices_with_people, query, invoices.c.id, weight, newest=newest)
     return await fetch(reader, bound, params, invoice_of)
 
 
@@ -238,7 +238,7 @@ async def insert_invoice(tx: Transaction, repository: Repository, invoice: Invoi
 
 
 def invoice_of(row: Row) -> Invoice:
-    """Of a row of `_invoices`. The parties of a draft are those of the settings."""
+    """Of a row of `invoices_with_people`. The parties of a draft are those of the settings."""
     user = person_of_row(row) if row["user_id"] is not None else None
     if row["status"] != "draft":
         return _read(row, **NOT_COMPUTED, user=user, buyer_shown=row["buyer"], seller_shown=row["seller"])

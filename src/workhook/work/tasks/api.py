@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from workhook.core.records import to_response
@@ -14,7 +16,7 @@ from workhook.identity.context import Write
 from workhook.work.access import find_access
 from workhook.work.columns.schemas import CursorInteger
 from workhook.work.schemas import Done
-from workhook.work.tasks import actions, assignees, bulk, column_tasks, listing, queries
+from workhook.work.tasks import actions, assignees, bulk, column_filters, column_tasks, listing, queries
 from workhook.work.tasks.bulk import TasksBulk, TasksBulkAnswer
 from workhook.work.tasks.schemas import (
     ColumnTasksQuery,
@@ -36,12 +38,29 @@ def _answer(task: Task) -> TaskAnswer:
 
 @routes.get("/columns/{id}/tasks")
 async def list_column_tasks(call: Call, column_id: str, query: ColumnTasksQuery) -> Listed[TasksAnswer]:
-    """List the tasks of a column, in their order."""
+    """List the tasks of a column, in their order.
+
+    With filters a page may be short, or empty, and not be the last: `Link` leads on.
+    """
     after = lists.after(query, tuple[CursorInteger, CursorInteger])
+    if filters := listing.params_of(query):
+        return await _list_filtered(call, column_id, query, filters, after)
     read = await column_tasks.read_column(call.database, actor_of(call), column_id, after=after, limit=query.limit + 1)
     actions.require_project(read.access, query.project_id)
     rows, headers = lists.page(call, read.rows, query, column_tasks.sort_key, cut=read.cut)
     return Listed(TasksAnswer(await column_tasks.to_responses(call.database, read, rows)), headers)
+
+
+async def _list_filtered(
+    call: Call, column_id: str, query: ColumnTasksQuery, filters: Mapping[str, object], after: tuple[int, int] | None
+) -> Listed[TasksAnswer]:
+    found = await column_filters.read_filtered(
+        call.database, actor_of(call), column_id, filters, after=after, limit=query.limit + 1
+    )
+    actions.require_project(found.access, query.project_id)
+    page, headers = lists.page(call, found.tasks, query, lambda pair: pair[1], cut=found.cut, last_seen=found.last_seen)
+    seen = await assignees.as_seen(call.database, found.access, [task for task, _ in page])
+    return Listed(TasksAnswer([to_response(task) for task in seen]), headers)
 
 
 @routes.post("/columns/{id}/tasks")

@@ -22,17 +22,25 @@ from workhook.work.clients.schemas import clients
 from workhook.work.people import PersonShape, membership_of, person_columns, person_of_row
 from workhook.work.tasks.schemas import Assignees, Task
 
-on_team = sa.or_(
-    accounts.c.id == projects.c.account_id,
-    sa.exists().where(
-        memberships.c.organization_id == projects.c.account_id,
-        memberships.c.user_id == accounts.c.id,
-        sa.or_(memberships.c.role == "owner", projects.c.private.is_(sa.false())),
-    ),
-    sa.exists().where(
-        collaborators.c.repository_id == projects.c.repository_id, collaborators.c.user_id == accounts.c.id
-    ),
-)
+
+def is_on_team(person: sa.FromClause) -> sa.ColumnElement[bool]:
+    """Whether a person is of the team of the project: of a statement that selects accounts and projects."""
+    return sa.or_(
+        person.c.id == projects.c.account_id,
+        sa.exists()
+        .where(
+            memberships.c.organization_id == projects.c.account_id,
+            memberships.c.user_id == person.c.id,
+            sa.or_(memberships.c.role == "owner", projects.c.private.is_(sa.false())),
+        )
+        .correlate(projects, person),
+        sa.exists()
+        .where(collaborators.c.repository_id == projects.c.repository_id, collaborators.c.user_id == person.c.id)
+        .correlate(projects, person),
+    )
+
+
+on_team = is_on_team(accounts)
 is_client_there = sa.exists().where(
     clients.c.repository_id == projects.c.repository_id, clients.c.user_id == accounts.c.id
 )

@@ -31,8 +31,8 @@ from workhook.work.tasks.schemas import (
     EARLIER_THAN_ALL,
     LATER_THAN_ALL,
     Task,
+    TaskFilters,
     TaskProjectShape,
-    TasksQuery,
     every_column,
     task_assignees,
     task_of,
@@ -56,11 +56,12 @@ def on_page(sized: sa.Subquery) -> sa.ColumnElement[bool]:
     return sized.c.weight_before < sa.literal_column(str(PAGE_CHARS), sa.BigInteger)
 
 
-def _conditions(some: sa.CTE, dialect: str) -> Mapping[str, Callable[[], sa.ColumnElement[bool]]]:
+def conditions_of(some: sa.CTE, dialect: str) -> Mapping[str, Callable[[], sa.ColumnElement[bool]]]:
+    """The condition of each filter, about tasks that were read before, with the columns of `ASKED`."""
     return {
         "priority": lambda: some.c.priority == sa.bindparam("priority"),
         # Asked of each that is looked at, by its key: EXISTS may become a join with all that the person has.
-        "assignee": lambda: _assigned(some).is_not(None),
+        "assignee": lambda: is_assigned(some).is_not(None),
         "label": lambda: _has_label(some, dialect),
         "deadline_before": lambda: some.c.deadline < big("deadline_before"),
         "deadline_after": lambda: some.c.deadline > big("deadline_after"),
@@ -69,7 +70,7 @@ def _conditions(some: sa.CTE, dialect: str) -> Mapping[str, Callable[[], sa.Colu
     }
 
 
-def _assigned(some: sa.FromClause) -> sa.ColumnElement[int | None]:
+def is_assigned(some: sa.FromClause) -> sa.ColumnElement[int | None]:
     person = sa.select(accounts.c.id).where(accounts.c.login_key == sa.bindparam("assignee")).scalar_subquery()
     return (
         sa.select(task_assignees.c.user_id)
@@ -93,10 +94,11 @@ def _has_words(some: sa.CTE, dialect: str) -> sa.ColumnElement[bool]:
     return matches(tasks.c.id, some.c.title, some.c.description)
 
 
-def _sort_key(sort: str) -> sa.ColumnElement[int | str]:
+def sort_key(sort: str, row: sa.FromClause = tasks) -> sa.ColumnElement[int | str]:
     """Tasks without a deadline come last, whichever way it goes. Each has an index."""
-    column = tasks.c[sort.removeprefix("-")]
-    if column is not tasks.c.deadline:
+    name = sort.removeprefix("-")
+    column: sa.ColumnElement[int | str] = row.c[name]
+    if name != "deadline":
         return column
     last = EARLIER_THAN_ALL if sort.startswith("-") else LATER_THAN_ALL
     return sa.func.coalesce(column, sa.literal_column(str(last), sa.BigInteger))
@@ -127,7 +129,7 @@ FIRSTS = Firsts(sqlite_rows=1_000, postgresql_rows=200, characters=30_000)
 _ALL_LOOKED_AT = Bound(big("most"))
 
 # What a filter asks of a task, besides its id.
-_ASKED: Mapping[str, Sequence[str]] = {
+ASKED: Mapping[str, Sequence[str]] = {
     "priority": ["priority"],
     "label": ["labels"],
     "deadline_before": ["deadline"],
@@ -141,7 +143,7 @@ def _walk(sort: str, *, continues: bool) -> sa.Select[Any]:
     """The tasks of the project in order, behind a key if it `continues`.
 
     SQLite finds no pair with an expression by an index: the bound names the key alone, too."""
-    key, falling = _sort_key(sort), sort.startswith("-")
+    key, falling = sort_key(sort), sort.startswith("-")
     walk = (
         sa.select(tasks.c.id, key.label("sort_key"))
         .where(tasks.c.repository_id == big("repository_id"), tasks.c.deleted_at.is_(None))
@@ -163,7 +165,7 @@ def _looked_at(walk: sa.Select[Any], filters: frozenset[str], falling: bool, bou
     if bound.characters is not None:
         counted.append((sa.func.sum(seen.c.size).over(order_by=order) - seen.c.size).label("before"))
     numbered = sa.select(seen, *counted).cte("numbered")
-    conditions = _conditions(numbered, dialect)
+    conditions = conditions_of(numbered, dialect)
     fits: sa.ColumnElement[bool] = sa.and_(*(conditions[name]() for name in sorted(filters)))
     last: sa.ColumnElement[bool] = numbered.c.place == bound.rows
     if bound.characters is not None:
@@ -190,7 +192,7 @@ def _looked_at(walk: sa.Select[Any], filters: frozenset[str], falling: bool, bou
 
 
 def _asked_columns(filters: frozenset[str], bound: Bound, dialect: str) -> list[sa.ColumnElement[Any]]:
-    names = sorted({name for each in filters for name in _ASKED.get(each, ())})
+    names = sorted({name for each in filters for name in ASKED.get(each, ())})
     columns: list[sa.ColumnElement[Any]] = [tasks.c[name] for name in names]
     if "q" in filters and dialect == "sqlite":
         columns.append(number_of(tasks.c.id).label("number"))
@@ -234,7 +236,7 @@ def _statement(
     return PerDialect(sqlite=sqlite, postgresql=postgresql)
 
 
-def params_of(query: TasksQuery) -> dict[str, object]:
+def params_of(query: TaskFilters) -> dict[str, object]:
     """The filters that are given, as the statements take them."""
     names = ("priority", "assignee", "label", "deadline_before", "deadline_after", "finished", "q")
     params = {name: value for name in names if (value := getattr(query, name)) is not UNSET}
@@ -254,15 +256,21 @@ class TaskPage(NamedTuple):
     last_seen: Key | None = None
 
 
+async def may_ask(reader: Reader, access: Access, filters: Mapping[str, object]) -> bool:
+    """Whether the caller sees the person that tasks are filtered by: a client does not see everybody."""
+    if not access.is_client or "assignee" not in filters:
+        return True
+    name = str(filters["assignee"])
+    return name in (await assignees.find_people(reader, access, [name])).by_name
+
+
 async def list_tasks(
     reader: Reader, access: Access, filters: Mapping[str, object], *, sort: str, after: Key | None, limit: int
 ) -> TaskPage:
     """The tasks that fit every filter of `params_of`; `after` is the key to start behind. A client finds nothing by the
     name of a person whom it does not see."""
-    if access.is_client and "assignee" in filters:
-        name = str(filters["assignee"])
-        if name not in (await assignees.find_people(reader, access, [name])).by_name:
-            return TaskPage([])
+    if not await may_ask(reader, access, filters):
+        return TaskPage([])
     params: dict[str, object] = {
         **filters,
         "repository_id": access.repository.id,

@@ -87,17 +87,13 @@ class OfProjectQuery(msgspec.Struct):
     project_id: OfProject | UnsetType = UNSET
 
 
-class ColumnTasksQuery(ListQuery):
-    project_id: OfProject | UnsetType = UNSET
-
-
 Sort = Literal[
     "created_at", "-created_at", "updated_at", "-updated_at", "deadline", "-deadline", "title", "-title"
 ]  # fmt: skip
 
 
-class TasksQuery(ListQuery):
-    """Filters of a project's tasks; each that is given narrows the list."""
+class TaskFilters(ListQuery):
+    """Filters of tasks; each that is given narrows the list."""
 
     priority: Priority | UnsetType = UNSET
     assignee: Annotated[str, Meta(description="A username.")] | UnsetType = UNSET
@@ -106,6 +102,17 @@ class TasksQuery(ListQuery):
     deadline_after: DayOrMoment | UnsetType = UNSET
     finished: Annotated[bool, Meta(description="Whether the task is completed.")] | UnsetType = UNSET
     q: Annotated[str, Meta(max_length=255, description="Words in the title and the description.")] | UnsetType = UNSET
+
+
+class ColumnTasksQuery(TaskFilters):
+    """Filters of a column's tasks; each that is given narrows the list."""
+
+    project_id: OfProject | UnsetType = UNSET
+
+
+class TasksQuery(TaskFilters):
+    """Filters of a project's tasks; each that is given narrows the list."""
+
     sort: (
         Annotated[Sort, Meta(description="`-` means descending. Tasks without a deadline come last. Default: by id.")]
         | UnsetType
@@ -211,7 +218,6 @@ CONTENT = stored_names(Task, without=("id", "user_id", "created_at", "updated_at
 _read_task = row_reader(Task)
 _before = task_buckets.alias("before")
 _neighbours = tasks.alias("neighbours")
-_people = accounts.alias("people")  # not the owner of the project, whom the statement may join
 
 bucket_index: sa.ColumnElement[int] = (
     sa.select(sa.func.count())
@@ -227,12 +233,12 @@ _buckets_before = (
     .scalar_subquery()
 )
 
-assignees = (
-    sa.select(json_rows(*person_columns(membership_of(tasks.c.repository_id, _people), _people)))
-    .where(task_assignees.c.task_id == tasks.c.id, _people.c.id == task_assignees.c.user_id)
-    .scalar_subquery()
-    .label("task_assignees")
+people = accounts.alias("people")  # not the owner of the project, whom the statement may join
+people_assigned = sa.select(json_rows(*person_columns(membership_of(tasks.c.repository_id, people), people))).where(
+    task_assignees.c.task_id == tasks.c.id, people.c.id == task_assignees.c.user_id
 )
+"""The `people` of a task, as JSON for `people_of`."""
+assignees = people_assigned.scalar_subquery().label("task_assignees")
 
 weight: sa.ColumnElement[int] = sa.cast(
     sum(
@@ -249,12 +255,12 @@ task_columns: list[sa.Label[Any]] = [*selected(Task, tasks, "task_"), assignees]
 with_column = tasks.join(columns, columns.c.id == tasks.c.column_id).outerjoin(
     task_buckets, task_buckets.c.id == tasks.c.bucket_id
 )
-every_column = [
-    *task_columns,
+position_columns: list[sa.Label[Any]] = [
     (_buckets_before + bucket_index).label("task_position"),
     columns.c.id.label("column_id"),
     columns.c.title.label("column_title"),
 ]
+every_column = [*task_columns, *position_columns]
 """What `task_of` reads, from `with_column`."""
 
 

@@ -1,0 +1,69 @@
+"""`/invoices`: the invoices of all projects that the visitor sees, the newest first. Clients see no drafts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple, get_args
+
+import msgspec
+
+from workhook.core.clock import now_ms
+from workhook.http import lists, parameters
+from workhook.http.calls import Answer
+from workhook.web.billing.invoices import ROWS
+from workhook.web.frame import paging
+from workhook.web.frame.choices import project_options
+from workhook.web.frame.places import Places, Visit
+from workhook.work.across import invoices
+from workhook.work.across.schemas import AllInvoicesQuery, PlacedInvoice
+from workhook.work.invoices.books import Status
+from workhook.work.projects.listing import find_visible
+
+PATH = "/invoices"
+_NAMES = frozenset(each.encode_name for each in msgspec.structs.fields(AllInvoicesQuery)) - {"per_page"}
+STATUSES: Sequence[str] = get_args(Status)
+
+places = Places("all_invoices")
+
+
+class InvoiceLine(NamedTuple):
+    """An invoice, and the address of its project."""
+
+    invoice: PlacedInvoice
+    base: str
+
+
+@places.get(PATH)
+async def all_invoices(visit: Visit) -> Answer:
+    """Show the invoices of all projects."""
+    given = defaultdict(str, paging.given(visit))
+    fields = {name: [value] for name, value in given.items() if name in _NAMES}
+    query = parameters.gather(AllInvoicesQuery, fields, {"per_page": ROWS})
+    reader, actor, now = visit.database, visit.actor, now_ms()
+    after = lists.after(query, tuple[str])
+    found, options = await asyncio.gather(
+        invoices.list_all_invoices(reader, actor, query, now=now, after=after, newest=True), project_options(visit)
+    )
+    page, headers = lists.page(
+        visit.call, found.rows, query, lambda pair: pair[1], cut=found.cut, last_seen=found.last_seen
+    )
+    listed = [invoice for invoice, _ in page]
+    projects = await find_visible(reader, actor, {each.project.id for each in listed})
+    return visit.page(
+        "billing/all.html",
+        lines=[
+            InvoiceLine(each, f"/{projects[each.project.id].full_name}/billing")
+            for each in listed
+            if each.project.id in projects
+        ],
+        more=paging.next_page(headers),
+        given=given,
+        filtered=bool(set(given) & (_NAMES - {"cursor"})),
+        first=paging.with_query(visit, cursor=None),
+        projects=options,
+        statuses=STATUSES,
+        now=now,
+        is_guest=bool(options) and all(each.is_guest for each in options),
+    )

@@ -1,0 +1,93 @@
+"""`/tasks`: the tasks of all projects that the visitor sees, as a table. What is open comes first, by its deadline."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from workhook.core import json
+from workhook.core.clock import now_ms
+from workhook.http import lists, parameters
+from workhook.http.calls import Answer
+from workhook.web.frame import paging
+from workhook.web.frame.choices import ProjectOption, project_options
+from workhook.web.frame.places import Places, Visit
+from workhook.web.listing.view import ROWS, TaskRow, day_of, sort_links
+from workhook.work.across import tasks
+from workhook.work.across.api import tasks_cursor
+from workhook.work.across.places import ME
+from workhook.work.across.schemas import AllTasksQuery
+from workhook.work.projects.listing import find_visible
+from workhook.work.tasks.deadlines import urgency
+from workhook.work.tasks.schemas import Task
+
+PATH = "/tasks"
+_ALL = "all"
+_NAMES = frozenset(each.encode_name for each in msgspec.structs.fields(AllTasksQuery)) - {"per_page"}
+
+places = Places("all_tasks")
+
+
+class PlacedTask(NamedTuple):
+    """A line of the list, and the address and title of its project."""
+
+    row: TaskRow
+    base: str
+    project: str
+
+
+def _query_of(visit: Visit) -> AllTasksQuery:
+    """The filters of the address; without any, what is open, by its deadline. Raises `Invalid`."""
+    given = {"finished": "false", "sort": "deadline", **paging.given(visit)}
+    if given["finished"] == _ALL:
+        del given["finished"]
+    return parameters.gather(
+        AllTasksQuery, {name: [value] for name, value in given.items() if name in _NAMES}, {"per_page": ROWS}
+    )
+
+
+@places.get(PATH)
+async def all_tasks(visit: Visit) -> Answer:
+    """Show the tasks of all projects as a table."""
+    query, given = _query_of(visit), defaultdict(str, paging.given(visit))
+    reader, actor = visit.database, visit.actor
+    # What is in the archive is in the way of what there is to do, unless somebody asks for it.
+    found, options = await asyncio.gather(
+        tasks.list_all_tasks(reader, actor, query, after=tasks_cursor(query), archived="project_id" in given),
+        project_options(visit),
+    )
+    page, headers = lists.page(
+        visit.call, found.rows, query, lambda pair: pair[1], cut=found.cut, last_seen=found.last_seen
+    )
+    return visit.page(
+        "listing/all.html",
+        rows=await _placed(visit, [task for task, _ in page]),
+        more=paging.next_page(headers),
+        given=given,
+        filtered=bool(set(given) & (_NAMES - {"sort", "cursor"})),
+        first=paging.with_query(visit, cursor=None),
+        sorts=sort_links(visit, otherwise="deadline"),
+        projects=options,
+        me_word=ME,
+        is_guest=_is_guest(options),
+    )
+
+
+def _is_guest(options: Sequence[ProjectOption]) -> bool:
+    return bool(options) and all(each.is_guest for each in options)
+
+
+async def _placed(visit: Visit, listed: Sequence[Task]) -> list[PlacedTask]:
+    projects = await find_visible(visit.database, visit.actor, {each.project.id for each in listed})
+    now = now_ms()
+    found = []
+    for task in listed:
+        if project := projects.get(task.project.id):  # else it was lost meanwhile
+            late = urgency(task.deadline, is_completed=task.completed_at is not None, now=now) == "bad"
+            row = TaskRow(task, json.decode(task.labels), day_of(task.deadline), late, may_edit=False)
+            found.append(PlacedTask(row, f"/{project.full_name}", project.title))
+    return found

@@ -1,0 +1,1 @@
+"""Lists of what the caller sees in all projects together."""
