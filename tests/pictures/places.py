@@ -166,6 +166,8 @@ UNPICTURED = {
             f"{_PROJECT}/billing/{{invoice_id}}/edit",
             f"{_PROJECT}/billing/{{invoice_id}}/lines/{{number}}",
             f"{_PROJECT}/billing/subscriptions/new",
+            "/inbox",
+            "/settings/notifications",
             "/{owner}/-/services/new",
             "/{owner}/settings/apps",
             "/{owner}/settings/installations",

@@ -73,6 +73,7 @@ _REASONS = {
     "audit_log": "What others try and fail to do must not use up an organization's rows; it goes with its retention.",
     _OF_A_RECORD: "They are parts of a record that is counted, and there are only so many for each.",
     "mentions": "They are parts of comments, which are counted, and each names so many people at most.",
+    "notifications notification_settings": "They are a person's, who has so many at most.",
     "invoice_numbers credit_note_numbers": "There is one for each account.",
     "import_links": "There is one for each imported record, which is counted.",
     "event_keys": "There is one for each event at most, for a day.",
