@@ -171,6 +171,8 @@ UNPICTURED = {
             f"{_PROJECT}/settings/billing",
             "/settings/billing",
             "/{owner}/settings/billing",
+            "/inbox",
+            "/settings/notifications",
             "/{owner}/-/services/new",
             "/{owner}/settings/apps",
             "/{owner}/settings/installations",

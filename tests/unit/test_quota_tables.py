@@ -17,7 +17,7 @@ GOING_ON = {
     "create_payment", "refund_payment", "create_credit_note",
     "void_invoice", "pause_timesheet", "resume_timesheet", "finish_timesheet", "organization_invitations_create",
     "repository_deliveries_redeliver", "repository_deliveries_redeliver_many", "organization_deliveries_redeliver",
-    "organization_deliveries_redeliver_many",
+    "organization_deliveries_redeliver_many", "read_notification", "read_notifications",
 }  # fmt: skip
 
 

@@ -44,6 +44,11 @@ def _member(scene: Scene) -> tuple[str, str]:
 
 TABLE: dict[str, Row] = {
     "GET /me": (ALL, _nothing, {}),
+    "GET /me/notifications": (ALL, _nothing, {}),
+    "POST /me/notifications/{}/read": ((200, 404, 404, 404), Scene.notification, {}),
+    "POST /me/notifications/read": (ALL, _nothing, {}),
+    "GET /me/notification_settings": (ALL, _nothing, {}),
+    "PATCH /me/notification_settings": (ALL, _nothing, {"payment": {"inbox": False}}),
     "GET /organizations/{}/members": ((200, 200, 404, 404), lambda scene: scene.organization, {}),
     "GET /organizations/{}/usage": ((200, 403, 404, 404), lambda scene: scene.organization, {}),
     "GET /organizations/{}/billing": ((200, 403, 404, 404), lambda scene: scene.organization, {}),

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 from typing import Any
 
+import sqlalchemy as sa
+
 from tests.work.studio import Caller, JsonObject
+from workhook.http.calls import Services
+from workhook.identity.context import Write
+from workhook.identity.queries import repositories, repository_of
+from workhook.identity.tables import projects
+from workhook.work.notifications.telling import tell_of_invoice
 
 _numbers = itertools.count(1)
+_project = repositories.where(projects.c.id == sa.bindparam("project_id"))
+
+
+async def _tell(services: Services, project_id: str, invoice_id: str) -> None:
+    row = await services.database.fetch_one(_project, {"project_id": project_id, "user_id": 0})
+    assert row is not None
+    async with services.database.transaction() as tx:
+        tell_of_invoice(Write(tx, None, services.base), repository_of(row, 0), invoice_id, "sent")
 
 
 class Scene:
@@ -110,6 +126,12 @@ class Scene:
     def payment(self) -> str:
         """Of a part of an invoice."""
         return str(self._made("payment", f"/invoices/{self.invoice('send')}/payments", json={"amount": 1}))
+
+    def notification(self) -> int:
+        """One of the owner, of an invoice that Workhook issued by itself."""
+        self.owner.server.run(partial(_tell, project_id=self.project_id, invoice_id=self.invoice("send")))
+        newest = self.owner.get("/me/notifications", params={"per_page": 1})["notifications"]
+        return int(newest[0]["id"])
 
     def invoice_to_credit(self) -> str:
         """Of an account that has made a credit note before."""

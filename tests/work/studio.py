@@ -88,7 +88,7 @@ class Caller:
     """One person with a token. `path` is what follows `/api/v1`."""
 
     def __init__(self, server: Server, token: str | None) -> None:
-        self.token = token
+        self.server, self.token = server, token
         self.http = server.client(token)
 
     @property

@@ -27,6 +27,7 @@ from workhook.hooks.tables import hooks, lanes
 from workhook.http.calls import Services
 from workhook.identity import audit
 from workhook.identity import queries as identity_queries
+from workhook.identity.notifications.telling import owners_and_admins, telling
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.identity.tokens.personal import lock_living
@@ -79,6 +80,7 @@ _lock_ownership = _lock_right(
 _lock_admin = _lock_right(
     collaborators, collaborators.c.repository_id == big("repository_id"), collaborators.c.role == "admin"
 )
+_tell = telling("hook_disabled", sa.select(accounts).where(owners_and_admins), {"hook_id": big("hook_id")})
 _lock_account = sa.select(accounts.c.login).where(accounts.c.id == big("id")).with_for_update()
 
 
@@ -201,8 +203,15 @@ async def _deactivate(tx: Transaction, seen: Hook, reason: str, base: str) -> bo
     draft = owner.draft("hook", "deactivated", payload, hook.installation_id)
     event = await outbox.append(tx, draft, to_hooks=False)
     await fan_out_about(tx, event, hook.app_id)
+    if hook.app_id is None:  # else only the app sees it
+        tx.defer(_tell, [_told(owner, hook, reason)])
     tx.signal(HOOK, {hook.id})
     return True
+
+
+def _told(owner: HookOwner, hook: Hook, reason: str) -> dict[str, object]:
+    place = {"account_id": owner.account.id, "repository_id": hook.repository_id, "hook_id": hook.id}
+    return {**place, "actor_id": None, "detail": reason, "now": now_ms()}
 
 
 async def send_ping(tx: Transaction, actor: Actor | None, owner: HookOwner, hook: Hook, base: str) -> None:

@@ -58,6 +58,7 @@ TAGS: Mapping[str, str] = {
     "Projects": "A project is also a repository: the webhook API knows it as `owner/name`.",
     "Trash": "What was deleted and can still be restored.",
     "Members": "People who are in a project.",
+    "Notifications": "What the caller is told of, and chooses to be told of.",
     "Clients": "People from outside, who see only their own projects.",
     "Columns": "The columns of a project's board.",
     "Tasks": "Tasks sit in the columns of a project.",

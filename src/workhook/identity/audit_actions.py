@@ -110,6 +110,12 @@ _NAMED = {
         "place_people_remove", "place_collaborators_remove",
     ),
     "member.update": ("place_people_change_role", "place_collaborators_change_role"),
+    "notification.mark_read": (
+        "read_notification", "read_notifications", "place_inbox_read_one", "place_inbox_read_all",
+    ),
+    "notification_setting.edit": (
+        "edit_notification_settings", "place_notification_settings_edit_notification_settings",
+    ),
     "oauth_app.create": ("place_apps_oauth_create",),
     "oauth_app.create_secret": ("place_apps_oauth_add_secret",),
     "oauth_app.delete": ("place_apps_oauth_delete",),

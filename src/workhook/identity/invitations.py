@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Forbidden, Invalid
+from workhook.identity.notifications.of_invitations import tell_invited
 from workhook.identity.queries import account_columns, repository_columns, repository_of, role_columns
 from workhook.identity.schemas import Account, Repository, account_of
 from workhook.identity.tables import accounts, collaborators, invitations, memberships, projects
@@ -106,7 +107,8 @@ _inviter_is_enabled = (
     .where(_enabled.c.id == invitations.c.inviter_id, _enabled.c.disabled_at.is_(None))
     .correlate_except(_enabled)
 )
-_holds = sa.and_(invitations.c.expires_at > big("now"), _inviter_is_enabled, still_may_invite)
+holds = sa.and_(invitations.c.expires_at > big("now"), _inviter_is_enabled, still_may_invite)
+"""Whether the invitation can still be accepted, at the parameter `now`."""
 _own = ("id", "repository_id", "email", "role", "created_at", "expires_at")
 _columns: list[sa.ColumnElement[Any]] = [
     *(invitations.c[name].label(f"invitation_{name}") for name in _own),
@@ -121,7 +123,7 @@ _people = invitations.join(_inviter, _inviter.c.id == invitations.c.inviter_id).
 to_organizations = (
     sa.select(*_columns, *account_columns("owner_"))
     .select_from(_people.join(accounts, accounts.c.id == invitations.c.account_id))
-    .where(invitations.c.repository_id.is_(None), _holds)
+    .where(invitations.c.repository_id.is_(None), holds)
 )
 to_repositories = (
     sa.select(*_columns, *repository_columns(), *role_columns)
@@ -130,7 +132,7 @@ to_repositories = (
             accounts, accounts.c.id == projects.c.account_id
         )
     )
-    .where(projects.c.deleted_at.is_(None), _holds)
+    .where(projects.c.deleted_at.is_(None), holds)
 )
 is_client = invitations.c.role == CLIENT
 _to_organizations, _to_repositories = to_organizations, to_repositories.where(sa.not_(is_client))
@@ -172,14 +174,14 @@ _write = (
 # The inviter's account is locked by who takes a right of theirs away, too: both look again once they have it.
 _lock = sa.select(accounts.c.id).where(accounts.c.id == big("inviter_id")).with_for_update(key_share=True)
 _waiting = sa.select(sa.func.count()).where(
-    invitations.c.place == sa.bindparam("place"), invitations.c.invitee != sa.bindparam("invitee"), _holds
+    invitations.c.place == sa.bindparam("place"), invitations.c.invitee != sa.bindparam("invitee"), holds
 )
 _room = sa.select(
     may_invite(big("account_id"), big("repository_id"), big("inviter_id")).label("may_invite"),
     _waiting.scalar_subquery().label("others"),
 )
 _delete = sa.delete(invitations).where(invitations.c.id == big("id"))
-take_statement = _delete.where(_holds).returning(invitations.c.role)
+take_statement = _delete.where(holds).returning(invitations.c.role)
 _of_place = sa.delete(invitations).where(invitations.c.place == sa.bindparam("place"))
 _withdraw = _of_place.where(invitations.c.invitee == sa.bindparam("invitee"))
 _withdraw_all = _of_place.where(for_invited)
@@ -222,6 +224,8 @@ async def invite(
         raise _too_many(repository.full_name if repository else account.login, field)
     row = await tx.fetch_one(_write, {**values, **times})
     assert row is not None
+    if role != CLIENT:  # for whom the link is all there is
+        tell_invited(tx, values, row["id"], now)
     return Invitation(row["id"], account, repository, invitee, email, role, inviter, now, times["expires_at"], is_known)
 
 

@@ -31,6 +31,7 @@ LOGINS = frozenset(
         "zen",
         # of pages
         "calendar",
+        "inbox",
         "invitations",
         "invoices",
         "login",

@@ -8,6 +8,7 @@ from dataclasses import replace
 from workhook.http.calls import Answer, Call
 from workhook.http.messages import prefers_page
 from workhook.http.operations import Handler, Operation
+from workhook.web.account import notifications as notification_settings
 from workhook.web.account import settings, tokens
 from workhook.web.activity import activity
 from workhook.web.audit import entries as audit_entries
@@ -24,6 +25,7 @@ from workhook.web.files import files
 from workhook.web.frame import assets, live
 from workhook.web.home import my_work, owner
 from workhook.web.hooks import app_hooks, deliveries, hooks, receiver, trying
+from workhook.web.inbox import inbox
 from workhook.web.listing import all_tasks, listing
 from workhook.web.organization import apps, installations
 from workhook.web.organization import general as organization
@@ -43,6 +45,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *settings.routes,
     *settings.places,
     *tokens.places,
+    *notification_settings.places,
+    *inbox.places,
     *oidc.routes,
     *links.routes,
     *links.places,

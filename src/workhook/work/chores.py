@@ -21,6 +21,8 @@ from workhook.identity.tokens import issue as tokens
 from workhook.work.checkouts import billing
 from workhook.work.credits import ledger
 from workhook.work.files import trash as files_trash
+from workhook.work.notifications import deadlines
+from workhook.work.notifications import pruning as notifications
 from workhook.work.projects import trash as projects_trash
 from workhook.work.tasks import trash as tasks_trash
 from workhook.work.timesheets import sums
@@ -108,5 +110,7 @@ CHORES: tuple[Chore, ...] = (
     Chore("deleted_projects", HOUR_S, projects_trash.purge),
     Chore("expired_task_credits", MINUTE_S, ledger.expire_credits),
     Chore("timesheet_sums", sums.EVERY_S, sums.add_changes),
+    Chore("deadlines", MINUTE_S, deadlines.tell_of_deadlines),
+    Chore("notifications", HOUR_S, notifications.prune),
     Chore("service_checkout_periods", billing.EVERY_S, billing.begin_due_periods),
 )

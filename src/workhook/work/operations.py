@@ -17,6 +17,7 @@ from workhook.work.files import api as files
 from workhook.work.imports.plan import import_links as _import_links  # noqa: F401  # a table, without routes
 from workhook.work.invoices import api as invoices
 from workhook.work.members import api as members
+from workhook.work.notifications import api as notifications
 from workhook.work.payments import api as payments
 from workhook.work.projects import api as projects
 from workhook.work.projects import trash
@@ -29,8 +30,8 @@ from workhook.work.timesheets import api as timesheets
 from workhook.work.timesheets import reports as timesheet_reports
 
 _APIS = (
-    across, projects, trash, members, quota, clients, columns, tasks, activity, files, comments, search, services,
-    service_checkouts, task_credits, billing, budgets, rates, invoices, payments, credit_notes, timesheets,
+    across, projects, trash, members, notifications, quota, clients, columns, tasks, activity, files, comments, search,
+    services, service_checkouts, task_credits, billing, budgets, rates, invoices, payments, credit_notes, timesheets,
     timesheet_reports,
 )  # fmt: skip
 OPERATIONS: tuple[Operation, ...] = tuple(operation for api in _APIS for operation in api.routes)

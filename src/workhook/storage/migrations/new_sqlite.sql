@@ -500,7 +500,7 @@ CREATE TABLE tasks (
 	completed_at BIGINT,
 	deleted_at BIGINT,
 	created_at BIGINT NOT NULL,
-	updated_at BIGINT NOT NULL,
+	updated_at BIGINT NOT NULL, deadline_told BIGINT,
 	CONSTRAINT pk_tasks PRIMARY KEY (id),
 	CONSTRAINT fk_tasks_bucket_id FOREIGN KEY(bucket_id) REFERENCES task_buckets (id) ON DELETE SET NULL,
 	CONSTRAINT fk_tasks_column_id FOREIGN KEY(column_id) REFERENCES columns (id) ON DELETE SET NULL,
@@ -1246,6 +1246,71 @@ CREATE INDEX ix_task_comments_created_at ON task_comments (repository_id, create
 CREATE INDEX ix_file_comments_created_at ON file_comments (repository_id, created_at, id)
 
 CREATE INDEX ix_file_comment_replies_created_at ON file_comment_replies (repository_id, created_at, id)
+
+CREATE TABLE notifications (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	user_id BIGINT NOT NULL,
+	kind TEXT NOT NULL,
+	actor_id BIGINT,
+	account_id BIGINT NOT NULL,
+	repository_id BIGINT,
+	task_id TEXT,
+	task_comment_id BIGINT,
+	file_comment_id BIGINT,
+	file_comment_reply_id BIGINT,
+	invoice_id TEXT,
+	hook_id INTEGER,
+	payment_id TEXT,
+	invitation_id BIGINT,
+	detail TEXT,
+	created_at BIGINT NOT NULL,
+	read_at BIGINT,
+	CONSTRAINT fk_notifications_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE,
+	CONSTRAINT fk_notifications_actor_id FOREIGN KEY(actor_id) REFERENCES accounts (id),
+	CONSTRAINT fk_notifications_account_id FOREIGN KEY(account_id) REFERENCES accounts (id) ON DELETE CASCADE,
+	CONSTRAINT fk_notifications_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
+	CONSTRAINT fk_notifications_task_id FOREIGN KEY(task_id) REFERENCES tasks (id) ON DELETE CASCADE,
+	CONSTRAINT fk_notifications_task_comment_id FOREIGN KEY(task_comment_id) REFERENCES task_comments (id) ON DELETE CASCADE,
+	CONSTRAINT fk_notifications_file_comment_id FOREIGN KEY(file_comment_id) REFERENCES file_comments (id) ON DELETE CASCADE,
+	CONSTRAINT fk_notifications_file_comment_reply_id FOREIGN KEY(file_comment_reply_id) REFERENCES file_comment_replies (id) ON DELETE CASCADE,
+	CONSTRAINT fk_notifications_invoice_id FOREIGN KEY(invoice_id) REFERENCES invoices (id) ON DELETE CASCADE,
+	CONSTRAINT fk_notifications_hook_id FOREIGN KEY(hook_id) REFERENCES hooks (id) ON DELETE CASCADE,
+	CONSTRAINT fk_notifications_invitation_id FOREIGN KEY(invitation_id) REFERENCES invitations (id) ON DELETE CASCADE
+)
+
+CREATE INDEX ix_notifications_user_id ON notifications (user_id, id)
+
+CREATE INDEX ix_notifications_account_id ON notifications (account_id)
+
+CREATE INDEX ix_notifications_created_at ON notifications (created_at)
+
+CREATE INDEX ix_notifications_unread ON notifications (user_id, id) WHERE read_at IS NULL
+
+CREATE INDEX ix_notifications_repository_id ON notifications (repository_id) WHERE repository_id IS NOT NULL
+
+CREATE INDEX ix_notifications_task_id ON notifications (task_id) WHERE task_id IS NOT NULL
+
+CREATE INDEX ix_notifications_task_comment_id ON notifications (task_comment_id) WHERE task_comment_id IS NOT NULL
+
+CREATE INDEX ix_notifications_file_comment_id ON notifications (file_comment_id) WHERE file_comment_id IS NOT NULL
+
+CREATE INDEX ix_notifications_file_comment_reply_id ON notifications (file_comment_reply_id) WHERE file_comment_reply_id IS NOT NULL
+
+CREATE INDEX ix_notifications_invoice_id ON notifications (invoice_id) WHERE invoice_id IS NOT NULL
+
+CREATE INDEX ix_notifications_hook_id ON notifications (hook_id) WHERE hook_id IS NOT NULL
+
+CREATE UNIQUE INDEX ix_notifications_invitation_id ON notifications (invitation_id, user_id) WHERE invitation_id IS NOT NULL
+
+CREATE TABLE notification_settings (
+	user_id BIGINT NOT NULL,
+	kind TEXT NOT NULL,
+	inbox BOOLEAN NOT NULL,
+	CONSTRAINT pk_notification_settings PRIMARY KEY (user_id, kind),
+	CONSTRAINT fk_notification_settings_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE
+)
+
+CREATE INDEX ix_tasks_deadline_untold ON tasks (deadline) WHERE completed_at IS NULL AND deleted_at IS NULL AND coalesce(deadline_told, -1) <> deadline
 
 CREATE TABLE project_rates (
 	repository_id BIGINT NOT NULL,

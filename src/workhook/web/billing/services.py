@@ -78,7 +78,7 @@ def _address(visit: Visit, *more: str) -> str:
 
 async def _page(visit: Visit, owner: Owner, template: str, *, status: int = 200, **context: Any) -> Answer:
     if status != 200:  # the answer to a form: the header was not read yet
-        await visit.load_timer()
+        await visit.load_frame()
     return visit.page(
         template,
         status=status,

@@ -96,7 +96,7 @@ async def billing_page(
 ) -> Answer:
     """A page of a project's billing. `current`: the part of it that the page belongs to."""
     if status != 200:  # the answer to a form: the header was not read yet
-        await visit.load_timer()
+        await visit.load_frame()
     sees_services = not access.is_client and await is_in_account(visit, access.repository.owner)
     return visit.page(
         template,

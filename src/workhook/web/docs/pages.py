@@ -58,5 +58,5 @@ async def show(call: Call, template: str, **context: Any) -> Answer:
     if session is None:
         return render.page(template, session=None, **context)
     visit = visit_of(call, session)
-    await visit.load_timer()
+    await visit.load_frame()
     return visit.page(template, **context)

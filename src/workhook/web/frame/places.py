@@ -13,6 +13,7 @@ there. Others are led to the sign-in page.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -44,6 +45,7 @@ from workhook.web.frame.sessions import (
     signed_in,
 )
 from workhook.work.access import Access, find_access
+from workhook.work.notifications.queries import count_unread
 from workhook.work.timesheets.queries import RunningTimer, find_timer
 
 T = TypeVar("T")
@@ -89,12 +91,16 @@ class Visit:
     actor: Actor
     fields: dict[str, str] = field(default_factory=dict)
     timer: RunningTimer | None = None
+    unread: int = 0
     live: str | None = None
     """Where the page listens to its project."""
 
-    async def load_timer(self) -> None:
-        """What the header shows of the visitor's timer. It is there already where a page is asked for by GET."""
-        self.timer = await find_timer(self.database, self.actor.user.id)
+    async def load_frame(self) -> None:
+        """What the header shows: the visitor's timer, and how much of their inbox is unread. It is there already where
+        a page is asked for by GET."""
+        self.timer, self.unread = await asyncio.gather(
+            find_timer(self.database, self.actor.user.id), count_unread(self.database, self.actor)
+        )
 
     @property
     def database(self) -> Database:
@@ -218,6 +224,7 @@ class Visit:
             path=self.call.request.scope["path"],
             note=note,
             timer=self.timer,
+            unread=self.unread,
             live=self.live,
             form_action=(),
             **context,
@@ -288,7 +295,7 @@ def _handler(function: Callable[[Visit], Awaitable[Any]], reads_form: bool) -> C
                 return sign_in_redirect(call)
             visit = visit_of(call, session)
             if call.operation.head:  # a stream is no page
-                await visit.load_timer()
+                await visit.load_frame()
             return await _confirmed(function, visit)
         try:
             if session is None:  # not to the sign-in page, which could not lead back to what was sent

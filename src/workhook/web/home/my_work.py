@@ -47,7 +47,7 @@ async def my_work(visit: Visit) -> Answer:
             list_assigned(reader, user, TASKS_MAX + 1),
             list_due(reader, user, INVOICES_MAX + 1),
             list_mentions(reader, user, MENTIONS_MAX),
-            visit.load_timer(),
+            visit.load_frame(),
         ),
         timesheets.find_running(reader, user),
         list_newest(reader, visit.actor, limit=PROJECTS_MAX + 1),

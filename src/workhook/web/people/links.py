@@ -58,7 +58,7 @@ async def page_invitation(call: Call) -> Answer:
     if session is None:
         return _for_strangers(call, invitation, AccountForm())
     visit = visit_of(call, session)
-    await visit.load_timer()
+    await visit.load_frame()
     return await _for_visitor(visit, invitation)
 
 

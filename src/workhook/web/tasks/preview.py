@@ -25,7 +25,7 @@ async def preview(visit: Visit) -> Answer:
     key, here = visit.fields.get("preview", ""), address(visit)
     name = "description" if key == DESCRIPTION else "text"
     people = await choices.list_people(visit.database, access)
-    await visit.load_timer()
+    await visit.load_frame()
     return visit.page(
         "tasks/preview.html",
         access=access,

@@ -82,7 +82,7 @@ async def edit_task(visit: Visit) -> Answer:
     try:
         before, after = await visit.change(change, retry=BUSY)
     except Changed:
-        await visit.load_timer()
+        await visit.load_frame()
         return await _show(visit, status=409, conflict=name)
     if _value(before, name) == _value(after, name):
         return visit.done(address(visit))

@@ -49,7 +49,7 @@ async def add_entry(visit: Visit) -> Answer:
     except Invalid as problem:
         access = await visit.access()
         access.hide_from_clients()
-        await visit.load_timer()
+        await visit.load_frame()
         form = form_again(visit, problem)
         usual = await find_usual(visit.database, access)
         return await week_page(visit, access, query_of(_back(visit)), usual, form, status=problem.status)
@@ -117,7 +117,7 @@ async def edit_entry(visit: Visit) -> Answer:
         )
         await visit.change(lambda write: api.edit_timesheet(write, timesheet.id, edit))
     except Invalid as problem:
-        await visit.load_timer()
+        await visit.load_frame()
         form = form_again(visit, problem)
         return await _entry_page(
             visit, timesheet, access, form, visit.fields.get("return_to", ""), status=problem.status

@@ -122,7 +122,7 @@ async def add_own_entry(visit: Visit) -> Answer:
     try:
         return await _create(visit, spent(visit), gettext("The time was added."))
     except Invalid as problem:
-        await visit.load_timer()
+        await visit.load_frame()
         wanted = query_of(own_page(visit.fields.get("return_to")))
         return await _page(visit, wanted.get("week", ""), form_again(visit, problem), status=problem.status)
 

@@ -40,7 +40,7 @@ from workhook.work.invoices.parties import DEFAULT_LANGUAGE, Party
 from workhook.work.rates import people
 from workhook.work.record_events import differences, record_audit
 from workhook.work.schemas import if_set
-from workhook.work.timesheets.budgets import Budget, find_used, mark_of
+from workhook.work.timesheets.budgets import HoursOrMoney, find_used, mark_of
 
 _DOING = "see and change its billing settings"
 _STORED_AS = {"tax": "tax_millionths", "hourly_rate": "hourly_rate_minor"}
@@ -172,7 +172,7 @@ async def _with_budget(
         raise Invalid(faults=[Fault(field="budget", message=message)])
     if (time_ms, minor) == (billing.budget_ms, billing.budget_minor):
         return billing
-    percent = Budget(time_ms, minor).percent(await find_used(tx, repository_id))
+    percent = HoursOrMoney(time_ms, minor).percent(await find_used(tx, repository_id))
     return msgspec.structs.replace(
         billing,
         budget=budget_shape(time_ms, minor),

@@ -19,7 +19,7 @@ from workhook.work.access import find_access
 from workhook.work.billing.schemas import BudgetShape, budget_shape, project_billing
 from workhook.work.invoices.schemas import invoices
 from workhook.work.timesheets import budgets, rules
-from workhook.work.timesheets.budgets import Budget, Spent
+from workhook.work.timesheets.budgets import HoursOrMoney, TimeAndMoney
 from workhook.work.timesheets.schemas import timesheets
 from workhook.work.timesheets.sums import Grain, timesheet_changes, timesheet_sums, worth_of
 
@@ -54,16 +54,18 @@ async def get_project_budget(call: Call, project_id: str) -> BudgetAnswer:
 class BudgetStanding(msgspec.Struct, frozen=True):
     """A budget, and what was spent and billed."""
 
-    budget: Budget
-    used: Spent
-    billed: Spent
+    budget: HoursOrMoney
+    used: TimeAndMoney
+    billed: TimeAndMoney
 
 
 async def find_standing(reader: Reader, repository_id: int) -> BudgetStanding:
     row = await reader.fetch_one(_standing, {"repository_id": repository_id})
     assert row is not None, "sums are one row"
-    used, billed = (Spent(int(row[f"{name}_ms"] or 0), int(row[f"{name}_minor"] or 0)) for name in ("used", "billed"))
-    return BudgetStanding(Budget(row["budget_ms"], row["budget_minor"]), used, billed)
+    used, billed = (
+        TimeAndMoney(int(row[f"{name}_ms"] or 0), int(row[f"{name}_minor"] or 0)) for name in ("used", "billed")
+    )
+    return BudgetStanding(HoursOrMoney(row["budget_ms"], row["budget_minor"]), used, billed)
 
 
 def standing_to_response(standing: BudgetStanding) -> BudgetAnswer:

@@ -32,6 +32,7 @@ from workhook.work.checkouts.schemas import BoughtService, Checkout, service_che
 from workhook.work.credits import ledger
 from workhook.work.invoices import drafting, issued
 from workhook.work.invoices.rules import Item
+from workhook.work.notifications.telling import tell_of_invoice
 from workhook.work.pages import bounded, fetch, length
 from workhook.work.services.schemas import ServicePrice, prices_of_text, service_prices, services
 
@@ -208,6 +209,8 @@ async def begin_period(write: Write, checkout: Checkout, state: State) -> Checko
         credit_id = await writer.grant(credits_minor, description)
     period = {"service_checkout_id": checkout.id, "number": state.periods, "started_at": started_at}
     await write.tx.execute(_insert_period, {**period, "invoice_id": invoice_id, "credit_id": credit_id})
+    if invoice_id is not None:  # here, so that it goes along with the end
+        tell_of_invoice(write, checkout.repository, invoice_id, "sent")
     return begun
 
 

@@ -16,6 +16,7 @@ from workhook.work.access import Access, find_with_access
 from workhook.work.invoices import drafting
 from workhook.work.invoices.books import ISSUED
 from workhook.work.invoices.schemas import Invoice, invoice_to_response
+from workhook.work.notifications.telling import TOLD_ACTIONS, tell_of_invoice
 from workhook.work.record_events import Changes, differences, publish_event
 
 _DOING = "change invoices"
@@ -73,4 +74,6 @@ async def change_invoice(
     record = invoice_to_response(after, write.now)
     changes = {**differences(invoice_to_response(before, write.now), record), **(more_changes or {})}
     await publish_event(write, access.repository, "invoice", action, record, changes=changes, beside=beside)
+    if action in TOLD_ACTIONS:
+        tell_of_invoice(write, access.repository, after.id, action)
     return after

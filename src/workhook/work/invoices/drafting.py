@@ -261,7 +261,8 @@ async def is_taken(tx: Transaction, account_id: int, number: str) -> bool:
 async def issue(
     write: Write, repository: Repository, *, service_checkout_id: str, items: Sequence[Item], currency: str
 ) -> str:
-    """An issued invoice with `items` as its recurring ones; its id. Its only event is `invoice created`.
+    """An issued invoice with `items` as its recurring ones; its id. Its only event is `invoice created`; the
+    caller tells people of it.
 
     From here to the end of the transaction nobody else in the account gets a number.
     """

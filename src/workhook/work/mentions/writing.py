@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql.expression import Executable
 
 from workhook.identity.context import Write
+from workhook.identity.notifications.telling import telling
 from workhook.identity.tables import accounts, projects
 from workhook.storage.dialects import any_of, upsert
 from workhook.storage.metadata import big
@@ -58,12 +59,19 @@ def _add(place: str, *, private: bool) -> Executable:
     return upsert(mentions).from_select([*_COLUMNS, place], named, include_defaults=False).on_conflict_do_nothing()
 
 
+def _tell(place: str, *, private: bool) -> Executable:
+    """Those who are named now and were not before: it stands before `_add`, whose rows it must not see."""
+    named_before = sa.exists().where(mentions.c[place] == big("comment_id"), mentions.c.user_id == accounts.c.id)
+    return telling("mention", _named(place, private=private).where(sa.not_(named_before)), {place: big("comment_id")})
+
+
 def _remove(place: str, *, private: bool) -> Executable:
     named = _named(place, private=private)
     return sa.delete(mentions).where(mentions.c[place] == big("comment_id"), mentions.c.user_id.not_in(named))
 
 
 _ADD = {(place, private): _add(place, private=private) for place in PLACES for private in (True, False)}
+_TELL = {(place, private): _tell(place, private=private) for place in PLACES for private in (True, False)}
 _REMOVE = {(place, private): _remove(place, private=private) for place in PLACES for private in (True, False)}
 
 
@@ -82,8 +90,8 @@ async def store_mentions(
 ) -> None:
     """Make the rows of a comment those of `after`. `place`: a name of `PLACES`.
 
-    The comment is stored or locked, and no change of it is deferred yet. The writes here are, so that they cost no
-    round trip; only an edit that replaces names has one more.
+    Who is named now and was not before is told. The comment is stored or locked, and no change of it is deferred yet.
+    The writes here are, so that they cost no round trip; only an edit that replaces names has one more.
     """
     params = {"repository_id": access.repository.id, "comment_id": comment_id, "logins": sorted(after.logins)}
     were, are = set(before.logins), set(after.logins)
@@ -94,5 +102,8 @@ async def store_mentions(
     if loses and gains:
         await write.tx.flush()
     if gains:
-        more = {"author_id": write.actor.user.id, "now": write.now}
+        author_id = write.actor.user.id
+        more = {"author_id": author_id, "now": write.now}
+        told = {"actor_id": author_id, "account_id": access.repository.owner.id, "detail": None}
+        write.tx.defer(_TELL[place, after.private], [{**params, **told, "now": write.now}])
         write.tx.defer(_ADD[place, after.private], [{**params, **more}])

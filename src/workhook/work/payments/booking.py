@@ -21,6 +21,7 @@ from workhook.work.invoices.books import Books
 from workhook.work.invoices.changing import change_invoice, find_invoice, require_issued
 from workhook.work.invoices.schemas import Invoice, payments_of
 from workhook.work.invoices.shapes import Booked, booked_of, booked_text
+from workhook.work.notifications.telling import tell_of_payment
 from workhook.work.payments.of_invoices import OfInvoices
 from workhook.work.payments.schemas import (
     BookedOn,
@@ -141,7 +142,9 @@ async def _book(write: Write, access: Access, invoice: Invoice, payment: Payment
         "payments": booked_text([*booked_of(invoice.payments), entry]),
         **settled(invoice, after, payment.paid_at),
     }
-    return await change_invoice(write, access, invoice, action, values, beside={"payment": to_response(payment)})
+    changed = await change_invoice(write, access, invoice, action, values, beside={"payment": to_response(payment)})
+    tell_of_payment(write, access.repository, invoice.id, payment.id)
+    return changed
 
 
 def settled(invoice: Invoice, after: Books, at_ms: int) -> dict[str, object]:

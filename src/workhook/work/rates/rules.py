@@ -19,7 +19,7 @@ BudgetMark = Literal[0, 80, 100]
 """The percentage of a budget that was told last."""
 
 
-class Terms(msgspec.Struct, frozen=True):
+class TimeTerms(msgspec.Struct, frozen=True):
     """`rate_minor`: of an hour, None if nobody says one; `source`: who says it. `has_budget`: the project's budget is
     not used up yet, as far as was told."""
 

@@ -15,7 +15,7 @@ from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.work.billing.schemas import account_billing, project_billing
 from workhook.work.invoices.rules import DEFAULT_CURRENCY
-from workhook.work.rates.rules import RateSource, Rounding, Terms
+from workhook.work.rates.rules import RateSource, Rounding, TimeTerms
 from workhook.work.rates.schemas import member_rates, project_rates
 
 NO_RATE: RateSource = "none"
@@ -96,10 +96,10 @@ def with_terms(statement: sa.Select[Any], user_id: sa.ColumnElement[Any]) -> sa.
     )
 
 
-def terms_of(row: Row) -> Terms:
+def terms_of(row: Row) -> TimeTerms:
     rate, source = None, NO_RATE
     for each in _PLACES:
         if (rate := row[each.name]) is not None:
             source = each.source
             break
-    return Terms(rate, source, bool(row["billable_there"]), bool(row["has_budget"]))
+    return TimeTerms(rate, source, bool(row["billable_there"]), bool(row["has_budget"]))

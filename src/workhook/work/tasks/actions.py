@@ -18,6 +18,7 @@ from workhook.storage import Reader, Transaction
 from workhook.work import others
 from workhook.work.access import Access
 from workhook.work.invoices import issued
+from workhook.work.notifications.telling import tell_assigned
 from workhook.work.record_events import RecordEvent, differences, publish_event, publish_events
 from workhook.work.schemas import if_set
 from workhook.work.tasks import assignees, queries
@@ -55,6 +56,7 @@ async def create_task(write: Write, column_id: str, create: TaskCreate) -> Task:
     task = msgspec.structs.replace(task, position=position.position)
     await queries.insert_task(write.tx, access.repository.id, task, position)
     await publish_event(write, access.repository, "task", "created", to_response(task))
+    tell_assigned(write, access.repository, None, task)
     return await assignees.one_as_seen(write.tx, access, task)
 
 
@@ -76,6 +78,7 @@ async def edit_task(write: Write, found: AccessedTask, edit: TaskEdit) -> Task:
         await publish_events(write, [edit_event(access, before, after)])
         if isinstance(found, MovableTask) and not found.stays:
             await _run_timers(write, access, found.target, after.id)
+        tell_assigned(write, access.repository, before, after)
     return await assignees.one_as_seen(write.tx, access, after)
 
 

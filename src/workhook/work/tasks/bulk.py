@@ -16,6 +16,7 @@ from workhook.identity.context import Write
 from workhook.work import others
 from workhook.work.access import Access
 from workhook.work.invoices import issued
+from workhook.work.notifications.telling import tell_all_assigned
 from workhook.work.pages import PAGE_CHARS
 from workhook.work.record_events import RecordEvent, publish_events
 from workhook.work.schemas import if_set
@@ -292,6 +293,7 @@ class _Run:
             for each in changes
         ]
         await publish_events(self.change, events + [self._event(each, "deleted") for each in gone])
+        tell_all_assigned(self.change, [(each.before, each.after) for each in changes])
         await self._run_timers()
 
     async def answers(self) -> list[Task | None]:

@@ -183,6 +183,7 @@ tasks = sa.Table(
     sa.Column("bucket_id", sa.BigInteger, sa.ForeignKey("task_buckets.id", ondelete="SET NULL")),
     sa.Column("rank", sa.BigInteger),
     sa.Column("deleted_at", sa.BigInteger),
+    sa.Column("deadline_told", sa.BigInteger),  # the deadline that people were told of (`work.notifications.deadlines`)
     *table_columns(Task, user_id=sa.ForeignKey("accounts.id")),
     sa.Index("ix_tasks_column_id", "column_id"),
     sa.Index("ix_tasks_bucket_id", "bucket_id", "rank"),
@@ -201,6 +202,14 @@ for _name, _key in {
     "deadline_last": sa.func.coalesce(tasks.c.deadline, sa.literal_column(str(EARLIER_THAN_ALL))),
 }.items():
     partial_index(f"ix_tasks_{_name}", tasks.c.repository_id, _key, tasks.c.id, where=_is_live)
+
+is_untold = sa.and_(
+    tasks.c.completed_at.is_(None),
+    tasks.c.deleted_at.is_(None),
+    sa.func.coalesce(tasks.c.deadline_told, sa.literal_column("-1")) != tasks.c.deadline,
+)
+"""The deadline of an open task of which nobody was told yet."""
+partial_index("ix_tasks_deadline_untold", tasks.c.deadline, where=is_untold)
 
 task_assignees = sa.Table(
     "task_assignees",

@@ -23,7 +23,7 @@ from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.work import csv_tables
 from workhook.work.access import Access, find_access
-from workhook.work.rates.rules import Terms
+from workhook.work.rates.rules import TimeTerms
 from workhook.work.record_events import differences
 from workhook.work.schemas import Done, if_set
 from workhook.work.timesheets import export, queries, rules, timers
@@ -152,7 +152,7 @@ async def edit_timesheet(write: Write, timesheet_id: str, edit: TimesheetEdit) -
     return _answer(after, write.now)
 
 
-def _at_rate(before: Timesheet, after: Timesheet, billable_rate: int | UnsetType | None, terms: Terms) -> Timesheet:
+def _at_rate(before: Timesheet, after: Timesheet, billable_rate: int | UnsetType | None, terms: TimeTerms) -> Timesheet:
     """With its own rate, or that of its place: what has finished keeps that, unless the caller asks for it anew (null)
     where there was none, or another of its own."""
     own_minor = if_set(billable_rate, before.own_rate_minor)

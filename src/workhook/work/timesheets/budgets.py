@@ -32,25 +32,25 @@ MARKS: tuple[BudgetMark, ...] = (80, 100)
 """The percentages at which an event tells of it."""
 
 
-class Budget(msgspec.Struct, frozen=True):
+class HoursOrMoney(msgspec.Struct, frozen=True):
     """One of both; None: the other one, or no budget at all."""
 
     time_ms: int | None = None
     minor: int | None = None
 
-    def used_by(self, spent: Spent) -> int:
+    def used_by(self, spent: TimeAndMoney) -> int:
         return spent.time_ms if self.minor is None else spent.minor
 
     @property
     def whole(self) -> int | None:
         return self.time_ms if self.minor is None else self.minor
 
-    def percent(self, spent: Spent) -> int | None:
+    def percent(self, spent: TimeAndMoney) -> int | None:
         """Rounded down, so that 100 means that nothing is left."""
         return self.used_by(spent) * 100 // self.whole if self.whole else None
 
 
-class Spent(msgspec.Struct, frozen=True):
+class TimeAndMoney(msgspec.Struct, frozen=True):
     """Time, and what it costs."""
 
     time_ms: int = 0
@@ -96,11 +96,11 @@ _mark = (
 )
 
 
-async def find_used(reader: Reader, repository_id: int) -> Spent:
+async def find_used(reader: Reader, repository_id: int) -> TimeAndMoney:
     """All finished billable time of the project."""
     row = await reader.fetch_one(used, {"repository_id": repository_id})
     assert row is not None, "a sum is one row"
-    return Spent(int(row["used_ms"] or 0), int(row["used_minor"] or 0))
+    return TimeAndMoney(int(row["used_ms"] or 0), int(row["used_minor"] or 0))
 
 
 class BudgetReachedShape(msgspec.Struct):
@@ -120,7 +120,7 @@ async def tell_of_budgets(write: Write, places: Iterable[Repository]) -> None:
         row = await write.tx.fetch_one(_locked, {"repository_id": repository.id})
         if row is None or (row["budget_mark"] or 0) >= MARKS[-1]:
             continue
-        budget = Budget(row["budget_ms"], row["budget_minor"])
+        budget = HoursOrMoney(row["budget_ms"], row["budget_minor"])
         percent = budget.percent(await find_used(write.tx, repository.id))
         reached = [each for each in MARKS if percent is not None and (row["budget_mark"] or 0) < each <= percent]
         if reached:
@@ -138,7 +138,7 @@ def mark_of(percent: int | None) -> BudgetMark:
     return found
 
 
-def _event(project: Project, budget: Budget, mark: BudgetMark) -> RecordEvent:
+def _event(project: Project, budget: HoursOrMoney, mark: BudgetMark) -> RecordEvent:
     told = BudgetReachedShape(
         mark,
         hours=None if budget.time_ms is None else rules.decimal_hours(budget.time_ms),

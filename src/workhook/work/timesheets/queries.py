@@ -26,7 +26,7 @@ from workhook.storage.statements import hot
 from workhook.work.access import Access, find_with_access, with_access
 from workhook.work.pages import LOOKS_AT_MOST, bounded, fetch, length
 from workhook.work.people import membership_of, person_columns, person_of_row
-from workhook.work.rates.rules import Terms
+from workhook.work.rates.rules import TimeTerms
 from workhook.work.rates.terms import terms_of, with_terms
 from workhook.work.schemas import if_set
 from workhook.work.tasks.schemas import tasks
@@ -154,7 +154,7 @@ async def find_timesheet(
 
 async def lock_to_edit(
     tx: Transaction, actor: Actor, timesheet_id: str, task_id: str | None
-) -> tuple[Timesheet, Access, TimesheetTaskShape | None, Terms]:
+) -> tuple[Timesheet, Access, TimesheetTaskShape | None, TimeTerms]:
     """The timesheet, locked, the task `task_id` if it is in the same project, and what counts for the time."""
     row, access = await find_with_access(tx, _to_edit, actor, id=timesheet_id, task_id=task_id)
     return timesheet_of(row, access.repository), access, _wanted_task(row, access), terms_of(row)
@@ -162,7 +162,7 @@ async def lock_to_edit(
 
 async def find_target(
     tx: Transaction, actor: Actor, project_id: str, task_id: str, *, lock_user: bool
-) -> tuple[Access, TimesheetTaskShape | None, Terms]:
+) -> tuple[Access, TimesheetTaskShape | None, TimeTerms]:
     """The project as the caller sees it, the task if it is there, and what counts for the caller's time there.
     `lock_user`: a timer is to start. Raises `NotFound`."""
     statement = _target_locked if lock_user else _target
@@ -170,7 +170,7 @@ async def find_target(
     return access, _wanted_task(row, access), terms_of(row)
 
 
-async def lock_user_for(tx: Transaction, user: Account, task_id: str) -> tuple[TimesheetTaskShape, Terms]:
+async def lock_user_for(tx: Transaction, user: Account, task_id: str) -> tuple[TimesheetTaskShape, TimeTerms]:
     """The task, which is there, and what counts for the user's time on it. The user is locked, who is to start a timer
     on it."""
     row = await tx.fetch_one(_task_and_user, {"task_id": task_id, "user_id": user.id})
@@ -178,7 +178,7 @@ async def lock_user_for(tx: Transaction, user: Account, task_id: str) -> tuple[T
     return TimesheetTaskShape(task_id, row["title"]), terms_of(row)
 
 
-async def find_terms(reader: Reader, timesheet_ids: Sequence[str]) -> dict[str, Terms]:
+async def find_terms(reader: Reader, timesheet_ids: Sequence[str]) -> dict[str, TimeTerms]:
     """What counts for the time of each, by its id."""
     rows = await reader.fetch_all(_terms, {"ids": list(timesheet_ids)})
     return {row["id"]: terms_of(row) for row in rows}

@@ -17,7 +17,7 @@ from workhook.identity.schemas import Repository
 from workhook.storage.metadata import in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
 from workhook.work.people import PersonShape
-from workhook.work.rates.rules import RateSource, Terms
+from workhook.work.rates.rules import RateSource, TimeTerms
 from workhook.work.schemas import if_set
 from workhook.work.timesheets import rules
 from workhook.work.timesheets.durations import duration_ms
@@ -210,7 +210,7 @@ class Timesheet(Record, frozen=True):
         """The rate that somebody said of this time; None: that of its place counts."""
         return self.billable_rate_minor if self.rate_source in (None, "timesheet") else None
 
-    def at_rate(self, own_minor: int | None, terms: Terms) -> Timesheet:
+    def at_rate(self, own_minor: int | None, terms: TimeTerms) -> Timesheet:
         """With its own rate or, without one, with that of its place."""
         rate, source = (own_minor, None) if own_minor is not None else (terms.rate_minor, terms.source)
         return msgspec.structs.replace(self, billable_rate_minor=rate, rate_source=None if rate is None else source)

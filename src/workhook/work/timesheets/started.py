@@ -17,7 +17,7 @@ from workhook.storage import Reader
 from workhook.storage.metadata import big
 from workhook.work.access import Access, is_insider
 from workhook.work.pages import bounded, fetch, length
-from workhook.work.rates.rules import Terms
+from workhook.work.rates.rules import TimeTerms
 from workhook.work.rates.terms import terms_of, with_terms
 from workhook.work.timesheets.queries import CONDITIONS, anywhere, of_project, people, timesheet_of, timesheets_of
 from workhook.work.timesheets.schemas import Timesheet, timesheets
@@ -29,7 +29,7 @@ class Usual(msgspec.Struct, frozen=True):
 
     billable: bool
     own_rate_minor: int | None
-    terms: Terms
+    terms: TimeTerms
 
 
 _me = big("user_id")
@@ -101,7 +101,7 @@ async def find_usual(reader: Reader, access: Access) -> Usual:
     """For what the caller adds or starts next in the project."""
     row = await reader.fetch_one(_usual, {"repository_id": access.repository.id, "user_id": access.user.id})
     if row is None:  # the project was removed for good meanwhile
-        return Usual(False, None, Terms())
+        return Usual(False, None, TimeTerms())
     terms = terms_of(row)
     has_last = row["billable"] is not None
     return Usual(bool(row["billable"]) if has_last else terms.billable, row["own_rate_minor"], terms)

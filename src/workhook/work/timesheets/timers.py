@@ -39,7 +39,7 @@ from workhook.storage.dialects import json_member
 from workhook.storage.metadata import big
 from workhook.work.access import Access
 from workhook.work.people import person_shape
-from workhook.work.rates.rules import Terms
+from workhook.work.rates.rules import TimeTerms
 from workhook.work.record_events import Changes, publish_event
 from workhook.work.timesheets import queries, rules
 from workhook.work.timesheets.queries import everywhere
@@ -196,7 +196,9 @@ async def pause(write: Write, running: Sequence[Timesheet]) -> None:
         await _write_all(write, after, "paused")
 
 
-def new_timesheet(access: Access, task: TimesheetTaskShape, terms: Terms, times: rules.Times, now: int) -> Timesheet:
+def new_timesheet(
+    access: Access, task: TimesheetTaskShape, terms: TimeTerms, times: rules.Times, now: int
+) -> Timesheet:
     """The caller's own, without notes; billable, and at the rate, as the terms of its place say."""
     return Timesheet(
         id=new_id("tms"),

@@ -9,7 +9,7 @@ from workhook.storage.online import add_column, create_index, create_table
 from workhook.storage.table_text import make_table
 
 revision = "0033"
-down_revision = "0031"
+down_revision = "0032"
 
 _TERMS = (
     ("hourly_rate_minor", sa.BigInteger),

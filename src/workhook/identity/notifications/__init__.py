@@ -1,0 +1,1 @@
+"""Notifications: what somebody is told of, each a row in the commit of what it tells."""

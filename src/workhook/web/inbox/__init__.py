@@ -1,0 +1,1 @@
+"""What the visitor was told of."""
