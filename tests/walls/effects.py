@@ -20,6 +20,8 @@ def _told(more: str = "") -> str:
 EFFECTS: dict[str, str] = {
     # told to nobody
     "PATCH /organizations/{}/billing": _noted("~account_billing"),
+    "PUT /organizations/{}/billing/logo": _noted("+billing_logos -billing_logos ~account_billing"),
+    "DELETE /organizations/{}/billing/logo": _noted("-billing_logos ~account_billing"),
     "PATCH /projects/{}/billing": _noted("~project_billing"),
     # told to webhooks
     "POST /repos/{}/{}/hooks/{}/pings": _told("~lanes"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
+from tests.work.paper import png
 from tests.work.studio import Caller, JsonObject
 
 _numbers = itertools.count(1)
@@ -120,6 +121,12 @@ class Scene:
         """It has billing settings, which differ from those before."""
         terms = f"{next(_numbers)} days"
         self.owner.patch(f"/organizations/{self.organization}/billing", json={"payment_terms": terms})
+        return self.organization
+
+    def pictured_organization(self) -> str:
+        """It has a logo on its invoices."""
+        path = f"/organizations/{self.organization}/billing/logo"
+        self.owner.answer("PUT", path, files={"file": ("logo.png", png())})
         return self.organization
 
     def billed_project(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from workhook.http.operations import Operation
 from workhook.work.activity import api as activity
 from workhook.work.billing import api as billing
+from workhook.work.billing import logos
 from workhook.work.checkouts import api as service_checkouts
 from workhook.work.clients import api as clients
 from workhook.work.columns import api as columns
@@ -27,7 +28,7 @@ from workhook.work.timesheets import reports as timesheet_reports
 
 _APIS = (
     projects, trash, members, quota, clients, columns, tasks, activity, files, comments, search, services,
-    service_checkouts, task_credits, billing, invoices, payments, credit_notes, timesheets, timesheet_reports,
+    service_checkouts, task_credits, billing, logos, invoices, payments, credit_notes, timesheets, timesheet_reports,
 )  # fmt: skip
 OPERATIONS: tuple[Operation, ...] = tuple(operation for api in _APIS for operation in api.routes)
 """Every route of the work API."""

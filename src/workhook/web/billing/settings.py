@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+import base64
+from collections.abc import Mapping
 from typing import Any
 
-from workhook.core.errors import Conflict, Invalid
+import msgspec
+
+from workhook.core.errors import Conflict, Invalid, TooLarge
 from workhook.http.calls import Answer
 from workhook.http.currencies import CODES
 from workhook.identity.context import Write
-from workhook.identity.schemas import Account, Organization
+from workhook.identity.schemas import Account
+from workhook.storage.blobs import BlobMissing
 from workhook.web.billing.view import (
     BillingForm,
     ChangedMeanwhile,
@@ -21,13 +24,15 @@ from workhook.web.billing.view import (
     percent_text,
 )
 from workhook.web.frame.places import PercentField, Places, Visit
+from workhook.web.frame.refusals import in_words
+from workhook.web.frame.sessions import check_alive
 from workhook.web.frame.texts import gettext
 from workhook.web.organization.view import entries, owned
 from workhook.web.organization.view import settings_address as organization_address
 from workhook.web.project.view import administered
 from workhook.web.project.view import settings_address as project_address
 from workhook.work.access import Access
-from workhook.work.billing import api, settings
+from workhook.work.billing import api, logos, settings
 from workhook.work.billing.schemas import (
     AccountBilling,
     AccountBillingEdit,
@@ -46,8 +51,6 @@ _CALLED = {f"buyer.{name}": f"buyer_{name}" for name in _BUYER}
 _HERE = "/settings/billing"
 
 places = Places("billing_settings")
-
-Show = Callable[[BillingForm, int], Answer]
 
 
 def values_of(billing: AccountBilling | ProjectBilling) -> dict[str, str]:
@@ -73,36 +76,103 @@ def _names(names: tuple[str, ...]) -> list[str]:
 @places.get("/{owner}/settings/billing")
 async def show_organization(visit: Visit) -> Answer:
     """Show the billing settings of an organization."""
-    organization = await owned(visit)
-    billing = await settings.find_account_billing(visit.database, organization.account.id)
-    return _organization_page(visit, organization, _form(billing), 200)
+    return await _show(visit, await _of_organization(visit))
 
 
 @places.post("/{owner}/settings/billing")
 async def save_organization(visit: Visit) -> Answer:
     """Change the billing settings of an organization."""
-    organization = await owned(visit)
-    show = partial(_organization_page, visit, organization)
-    return await _save_account(visit, organization.account, organization_address(organization.account, "billing"), show)
+    return await _save(visit, await _of_organization(visit))
+
+
+@places.upload("/{owner}/settings/billing/logo")
+async def put_logo(visit: Visit) -> Answer:
+    """Set the logo of an organization's invoices."""
+    return await _put_logo(visit, await _of_organization(visit))
+
+
+@places.post("/{owner}/settings/billing/logo/remove")
+async def remove_logo(visit: Visit) -> Answer:
+    """Remove the logo of an organization's invoices."""
+    return await _remove_logo(visit, await _of_organization(visit))
 
 
 @places.get("/settings/billing")
 async def show_own(visit: Visit) -> Answer:
     """Show the billing settings of the user's own account."""
-    visit.require_recent()
-    billing = await settings.find_account_billing(visit.database, visit.actor.user.id)
-    return _own_page(visit, _form(billing), 200)
+    return await _show(visit, _of_person(visit))
 
 
 @places.post("/settings/billing")
 async def save_own(visit: Visit) -> Answer:
     """Change the billing settings of the user's own account."""
+    return await _save(visit, _of_person(visit))
+
+
+@places.upload("/settings/billing/logo")
+async def put_own_logo(visit: Visit) -> Answer:
+    """Set the logo of the user's own invoices."""
+    return await _put_logo(visit, _of_person(visit))
+
+
+@places.post("/settings/billing/logo/remove")
+async def remove_own_logo(visit: Visit) -> Answer:
+    """Remove the logo of the user's own invoices."""
+    return await _remove_logo(visit, _of_person(visit))
+
+
+class AccountPage(msgspec.Struct, frozen=True):
+    """The page of the settings of an account that the visitor owns. `more`: what its template needs besides."""
+
+    account: Account
+    template: str
+    address: str
+    more: Mapping[str, Any] = {}
+
+
+async def _of_organization(visit: Visit) -> AccountPage:
+    """Raises `NotFound`, `Forbidden`, `ConfirmFirst`."""
+    organization = await owned(visit, "billing")
+    address = organization_address(organization.account, "billing")
+    more = {"place": organization, "entries": entries()}
+    return AccountPage(organization.account, "organization/billing.html", address, more)
+
+
+def _of_person(visit: Visit) -> AccountPage:
+    """Raises `ConfirmFirst`."""
     visit.require_recent(_HERE)
-    return await _save_account(visit, visit.actor.user, _HERE, partial(_own_page, visit))
+    return AccountPage(visit.actor.user, "account/billing.html", _HERE)
 
 
-async def _save_account(visit: Visit, account: Account, address: str, show: Show) -> Answer:
-    """The visitor owns the account."""
+async def _show(
+    visit: Visit, page: AccountPage, form: BillingForm | None = None, *, status: int = 200, logo_fault: str = ""
+) -> Answer:
+    """With `form` as it was sent, or else with what is stored. `logo_fault`: what is wrong with a logo."""
+    billing = await settings.find_account_billing(visit.database, page.account.id)
+    return visit.page(
+        page.template,
+        status=status,
+        logo=await _picture(visit, page.account, billing.logo_id),
+        logo_fault=logo_fault,
+        **_context(form or _form(billing), page.address),
+        **page.more,
+    )
+
+
+async def _picture(visit: Visit, account: Account, logo_id: str | None) -> str | None:
+    """The logo as an address that holds it. None without one, and where its content is gone."""
+    logo = await logos.find_logo(visit.database, account.id, logo_id) if logo_id else None
+    if logo is None:
+        return None
+    try:
+        pieces = [each async for each in await visit.call.services.blobs.read(logo.blob, 0, logo.size)]
+    except BlobMissing:
+        return None
+    return f"data:{logo.content_type};base64,{base64.b64encode(b''.join(pieces)).decode()}"
+
+
+async def _save(visit: Visit, page: AccountPage) -> Answer:
+    account = page.account
 
     async def save(write: Write) -> None:
         _require_fresh(visit, await settings.lock_account_billing(write.tx, account.id))
@@ -113,25 +183,32 @@ async def _save_account(visit: Visit, account: Account, address: str, show: Show
         await visit.change(save)
     except ChangedMeanwhile as problem:
         now = await settings.find_account_billing(visit.database, account.id)
-        return show(changed_form(visit.fields, values_of(now)), problem.status)
+        return await _show(visit, page, changed_form(visit.fields, values_of(now)), status=problem.status)
     except Invalid as problem:
-        return show(form_again(visit, problem, ACCOUNT_FIELDS), problem.status)
-    return visit.done(address, gettext("The billing settings were saved."))
+        return await _show(visit, page, form_again(visit, problem, ACCOUNT_FIELDS), status=problem.status)
+    return visit.done(page.address, gettext("The billing settings were saved."))
+
+
+async def _put_logo(visit: Visit, page: AccountPage) -> Answer:
+    try:
+        logo = await logos.receive_logo(visit.call, admit=visit.admit)
+    except (Invalid, TooLarge) as problem:
+        return await _show(visit, page, status=problem.status, logo_fault=in_words(problem.reasons[0]))
+    async with logo:
+        await check_alive(visit.call, visit.session)
+        await visit.change(lambda write: logo.put(write, page.account))
+    return visit.done(f"{page.address}#logo", gettext("The logo was saved."))
+
+
+async def _remove_logo(visit: Visit, page: AccountPage) -> Answer:
+    await visit.change(lambda write: logos.remove_logo(write, page.account))
+    return visit.done(f"{page.address}#logo", gettext("The logo was removed."))
 
 
 def _require_fresh(visit: Visit, billing: AccountBilling | ProjectBilling) -> None:
     """Raises `ChangedMeanwhile`. The settings are locked."""
     if is_late(visit.fields, values_of(billing)):
         raise ChangedMeanwhile
-
-
-def _organization_page(visit: Visit, organization: Organization, form: BillingForm, status: int) -> Answer:
-    more = _context(form, organization_address(organization.account, "billing"))
-    return visit.page("organization/billing.html", status=status, place=organization, entries=entries(), **more)
-
-
-def _own_page(visit: Visit, form: BillingForm, status: int) -> Answer:
-    return visit.page("account/billing.html", status=status, **_context(form, _HERE))
 
 
 def _context(form: BillingForm, address: str) -> Mapping[str, Any]:
