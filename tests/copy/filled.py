@@ -19,6 +19,7 @@ from tests.harness.world import World, add_user
 from tests.walls.dump import Dump, Reader
 from tests.walls.world import build_walls
 from tests.web.browser import Browser, add_link, add_person
+from tests.work.paper import png
 from tests.work.trello import encoded, make_export
 from workhook.http.calls import Services
 from workhook.identity.tokens.lookup import find_actor
@@ -179,6 +180,7 @@ def _number(server: Server, world: World) -> None:
         made = client.post(f"/api/v1/projects/{world.project_id}/invoices", json={"invoice_items": lines})
         client.post(f"/api/v1/invoices/{made.json()['invoice']['id']}/send").raise_for_status()
         client.patch(settings, json={"number_format": None}).raise_for_status()
+        client.put(f"{settings}/logo", files={"file": ("logo.png", png())}).raise_for_status()
 
 
 def _command(server: Server, *words: str) -> Any:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.recorded.things import CALLBACK, FULL, Things
+from tests.work.paper import png
 
 WORK = "/api/v1"
 NOTHING_TO_SEND: dict[str, Any] = {}
@@ -125,6 +126,7 @@ _OTHERWISE: dict[str, dict[str, Any]] = {
     "POST /api/v1/projects/{id}/files": {
         "files": {"file": ("b.txt", b"another file", "text/plain")}, "data": {"title": "B"},
     },
+    "PUT /api/v1/organizations/{login}/billing/logo": {"files": {"file": ("logo.png", png(), "image/png")}},
     "GET /api/v1/search": {"params": {"q": "task"}},
     "GET /api/v1/reports/timesheets": {"params": {"group_by": "task"}},
     "GET /orgs/{org}/audit-log": {"params": {"per_page": "5", "order": "asc"}},

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import httpx
 import pytest
 
 from tests.harness.server import Server
 from tests.web.browser import forms
 from tests.web.studio import HOSTILE, Studio, csrf_of, open_studio, page_of, send, text_of
+from tests.work.paper import png
 
 pytestmark = pytest.mark.one_database
 
@@ -101,6 +103,25 @@ def test_what_somebody_else_changed_is_shown_and_nothing_saved(studio: Studio, h
     assert studio.call("GET", f"/organizations/{login}/billing")["billing"]["legal_name"] == "Acme SE"
     again = send(studio.owner, here, **{**ACCOUNT, "was": was_of(answer.text)})
     assert again.status_code == 303
+
+
+def test_a_logo_is_put_shown_and_removed(studio: Studio, here: str) -> None:
+    def put(content: bytes) -> httpx.Response:
+        fields = {"csrf": csrf_of(studio.owner)}
+        headers = {"Origin": "null", "Sec-Fetch-Site": "same-origin"}
+        files = {"file": ("logo.png", content, "image/png")}
+        return studio.owner.client.post(f"{here}/logo", data=fields, files=files, headers=headers)
+
+    refused = put(b"GIF89a")
+    assert refused.status_code == 422
+    assert "The logo must be a PNG or a JPEG" in text_of(refused.text)
+    assert put(b"\x89PNG\r\n\x1a\n" + b"\0" * 2**20).status_code == 413
+    assert "data:image/png" not in page_of(studio.owner, here)
+    saved = put(png())
+    assert (saved.status_code, saved.headers["location"]) == (303, f"{here}#logo")
+    assert 'src="data:image/png;base64,' in page_of(studio.owner, here)
+    assert send(studio.owner, f"{here}/logo/remove").status_code == 303
+    assert "data:image/png" not in page_of(studio.owner, here)
 
 
 def test_it_is_for_owners_and_admins_alone(studio: Studio, here: str) -> None:

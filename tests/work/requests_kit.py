@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tests.work.paper import png
 from tests.work.scene import Scene
 
 # Answers to owner, member, client and stranger; nobody, without a token, always gets 401.
@@ -37,6 +38,10 @@ def _upload(scene: Scene) -> dict[str, Any]:
     return {"files": {"file": ("a.txt", b"a file")}}
 
 
+def _logo(scene: Scene) -> dict[str, Any]:
+    return {"files": {"file": ("logo.png", png())}}
+
+
 def _member(scene: Scene) -> tuple[str, str]:
     scene.owner.post(f"{scene.project_path}/members", json={"username": scene.somebody})
     return scene.project_id, scene.somebody
@@ -55,6 +60,8 @@ TABLE: dict[str, Row] = {
     "PATCH /organizations/{}/billing": (OWNERS_HIDDEN, Scene.billed_organization, {"payment_terms": "Soon"}),
     "GET /organizations/{}/members/{}": (OWNERS_HIDDEN, Scene.priced_member, {}),
     "PATCH /organizations/{}/members/{}": (OWNERS_HIDDEN, Scene.priced_member, {"hourly_rate": 1}),
+    "PUT /organizations/{}/billing/logo": (OWNERS_HIDDEN, Scene.pictured_organization, _logo),
+    "DELETE /organizations/{}/billing/logo": (OWNERS_HIDDEN, Scene.pictured_organization, {}),
     "GET /projects": (ALL, _nothing, {}),
     "POST /projects": (ALL, _nothing, {"title": "New"}),
     "GET /projects/{}": (INSIDE, _project, {}),

@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from tests.work.paper import png
 from tests.work.studio import Caller, JsonObject
 from workhook.http.calls import Services
 from workhook.identity.context import Write
@@ -154,6 +155,12 @@ class Scene:
         path = f"/organizations/{self.organization}/members/{self.somebody}"
         self.owner.patch(path, json={"hourly_rate": next(_numbers) + 1})
         return self.organization, self.somebody
+
+    def pictured_organization(self) -> str:
+        """It has a logo on its invoices."""
+        path = f"/organizations/{self.organization}/billing/logo"
+        self.owner.answer("PUT", path, files={"file": ("logo.png", png())})
+        return self.organization
 
     def billed_project(self) -> str:
         """It has billing settings, which differ from those before."""

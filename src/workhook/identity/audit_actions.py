@@ -125,7 +125,9 @@ _NAMED = {
     "oauth_token.issue": ("oauth_access_token",),
     "oauth_token.revoke": ("oauth_token_delete",),
     "organization_billing.edit": (
-        "place_billing_settings_save_organization", "place_billing_settings_save_own",
+        "put_organization_logo", "delete_organization_logo", "place_billing_settings_save_organization",
+        "place_billing_settings_save_own", "place_billing_settings_put_logo", "place_billing_settings_put_own_logo",
+        "place_billing_settings_remove_logo", "place_billing_settings_remove_own_logo",
     ),
     "organization.edit": ("place_organization_save_settings",),
     "organization.get": ("organization_get_by_number",),

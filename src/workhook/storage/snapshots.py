@@ -30,7 +30,7 @@ CONNECT_TIMEOUT_S = 10.0
 BUSY_TIMEOUT_S = 30.0
 PAGES, ROWS = "pages of the database copied", "rows of the database copied"
 
-_FILES = "SELECT blob, size, sha256 FROM files ORDER BY blob"
+_FILES = "SELECT blob, size, sha256 FROM files UNION ALL SELECT blob, size, sha256 FROM billing_logos ORDER BY blob"
 _REVISION = "SELECT version_num FROM alembic_version"
 # Those of the search fill tables that only SQLite has. What the others would write is copied.
 _TRIGGERS = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND substr(name, 1, 7) <> 'search_'"

@@ -6,6 +6,7 @@ from workhook.http.operations import Operation
 from workhook.work.across import api as across
 from workhook.work.activity import api as activity
 from workhook.work.billing import api as billing
+from workhook.work.billing import logos
 from workhook.work.budgets import api as budgets
 from workhook.work.checkouts import api as service_checkouts
 from workhook.work.clients import api as clients
@@ -31,8 +32,8 @@ from workhook.work.timesheets import reports as timesheet_reports
 
 _APIS = (
     across, projects, trash, members, notifications, quota, clients, columns, tasks, activity, files, comments, search,
-    services, service_checkouts, task_credits, billing, budgets, rates, invoices, payments, credit_notes, timesheets,
-    timesheet_reports,
+    services, service_checkouts, task_credits, billing, logos, budgets, rates, invoices, payments, credit_notes,
+    timesheets, timesheet_reports,
 )  # fmt: skip
 OPERATIONS: tuple[Operation, ...] = tuple(operation for api in _APIS for operation in api.routes)
 """Every route of the work API."""

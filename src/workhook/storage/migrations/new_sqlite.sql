@@ -1230,6 +1230,7 @@ CREATE TABLE billing_logos (
 	id TEXT NOT NULL,
 	content_type TEXT NOT NULL,
 	size BIGINT NOT NULL,
+	sha256 TEXT NOT NULL,
 	blob TEXT NOT NULL,
 	is_issued BOOLEAN NOT NULL,
 	created_at BIGINT NOT NULL,

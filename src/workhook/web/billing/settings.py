@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+import base64
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from workhook.core.clock import HOUR_MS
-from workhook.core.errors import Conflict, Fault, Invalid
-from workhook.http import parameters
+from workhook.core.errors import Conflict, Invalid, TooLarge
 from workhook.http.calls import Answer
 from workhook.http.currencies import CODES
 from workhook.identity.context import Write
-from workhook.identity.schemas import Account, Organization
-from workhook.storage import Reader
+from workhook.identity.schemas import Account
+from workhook.storage.blobs import BlobMissing
+from workhook.web.billing.rates import BUYER, TEAM_MAX, account_edit, find_members, project_edit, rate_field, rates_of
 from workhook.web.billing.view import (
     BillingForm,
     ChangedMeanwhile,
@@ -23,24 +25,24 @@ from workhook.web.billing.view import (
     is_late,
     percent_text,
 )
-from workhook.web.frame.formats import read_amount, typed_amount
+from workhook.web.frame.formats import typed_amount
 from workhook.web.frame.places import AmountField, PercentField, Places, Visit
+from workhook.web.frame.refusals import in_words
+from workhook.web.frame.sessions import check_alive
 from workhook.web.frame.texts import gettext
 from workhook.web.organization.view import entries, owned
 from workhook.web.organization.view import settings_address as organization_address
 from workhook.web.project.view import administered
 from workhook.web.project.view import settings_address as project_address
 from workhook.work.access import Access
-from workhook.work.billing import api, settings
+from workhook.work.billing import api, logos, settings
 from workhook.work.billing.schemas import (
     AccountBilling,
-    AccountBillingEdit,
     ProjectBilling,
-    ProjectBillingEdit,
 )
 from workhook.work.invoices.numbering import DEFAULT_FORMAT
 from workhook.work.rates import people
-from workhook.work.rates.api import MemberRateEdit, change_member_rate
+from workhook.work.rates.api import change_member_rate
 from workhook.work.rates.people import MemberTerms
 
 TIME = ("hourly_rate", "billable", "round_minutes", "round_mode")
@@ -48,21 +50,16 @@ DEFAULTS = ("currency", "tax", "tax_category", "payment_days", "language", *TIME
 ACCOUNT_FIELDS = (
     "legal_name", "address", "vat_id", "email", "iban", "bic", "payment_terms", "number_format", *DEFAULTS,
 )  # fmt: skip
-_BUYER = ("name", "address", "vat_id", "email")
 _BUDGET = ("budget_hours", "budget_amount")
-PROJECT_FIELDS = (*(f"buyer_{name}" for name in _BUYER), *DEFAULTS, *_BUDGET)
-_CALLED = {f"buyer.{name}": f"buyer_{name}" for name in _BUYER} | {
+PROJECT_FIELDS = (*(f"buyer_{name}" for name in BUYER), *DEFAULTS, *_BUDGET)
+_CALLED = {f"buyer.{name}": f"buyer_{name}" for name in BUYER} | {
     "budget": "budget_hours",
     "budget.hours": "budget_hours",
     "budget.amount": "budget_amount",
 }
-TEAM_MAX = 200
-"""A form has a field for each of so many members. Who has more sets rates with the API."""
 _HERE = "/settings/billing"
 
 places = Places("billing_settings")
-
-Show = Callable[[BillingForm, int], Answer]
 
 
 def values_of(billing: AccountBilling | ProjectBilling) -> dict[str, str]:
@@ -79,12 +76,8 @@ def values_of(billing: AccountBilling | ProjectBilling) -> dict[str, str]:
     return {name: "" if value is None else str(value) for name, value in values.items()}
 
 
-def rate_field(login: str) -> str:
-    return f"rate-{login}"
-
-
 def _form(billing: AccountBilling | ProjectBilling, members: Sequence[MemberTerms] = ()) -> BillingForm:
-    values = {**values_of(billing), **_rates(members)}
+    values = {**values_of(billing), **rates_of(members)}
     return BillingForm(values, was=digest(values))
 
 
@@ -99,116 +92,147 @@ def _names(names: tuple[str, ...]) -> list[str]:
 @places.get("/{owner}/settings/billing")
 async def show_organization(visit: Visit) -> Answer:
     """Show the billing settings of an organization."""
-    organization = await owned(visit)
-    billing = await settings.find_account_billing(visit.database, organization.account.id)
-    members = await _members(visit.database, organization.account)
-    return _organization_page(visit, organization, members, _form(billing, members), 200)
+    return await _show(visit, await _of_organization(visit))
 
 
 @places.post("/{owner}/settings/billing")
 async def save_organization(visit: Visit) -> Answer:
     """Change the billing settings of an organization."""
-    organization = await owned(visit)
-    members = await _members(visit.database, organization.account)
-    show = partial(_organization_page, visit, organization, members)
-    address = organization_address(organization.account, "billing")
-    return await _save_account(visit, organization.account, address, show, members)
+    return await _save(visit, await _of_organization(visit))
+
+
+@places.upload("/{owner}/settings/billing/logo")
+async def put_logo(visit: Visit) -> Answer:
+    """Set the logo of an organization's invoices."""
+    return await _put_logo(visit, await _of_organization(visit))
+
+
+@places.post("/{owner}/settings/billing/logo/remove")
+async def remove_logo(visit: Visit) -> Answer:
+    """Remove the logo of an organization's invoices."""
+    return await _remove_logo(visit, await _of_organization(visit))
 
 
 @places.get("/settings/billing")
 async def show_own(visit: Visit) -> Answer:
     """Show the billing settings of the user's own account."""
-    visit.require_recent()
-    billing = await settings.find_account_billing(visit.database, visit.actor.user.id)
-    return _own_page(visit, _form(billing), 200)
+    return await _show(visit, _of_person(visit))
 
 
 @places.post("/settings/billing")
 async def save_own(visit: Visit) -> Answer:
     """Change the billing settings of the user's own account."""
+    return await _save(visit, _of_person(visit))
+
+
+@places.upload("/settings/billing/logo")
+async def put_own_logo(visit: Visit) -> Answer:
+    """Set the logo of the user's own invoices."""
+    return await _put_logo(visit, _of_person(visit))
+
+
+@places.post("/settings/billing/logo/remove")
+async def remove_own_logo(visit: Visit) -> Answer:
+    """Remove the logo of the user's own invoices."""
+    return await _remove_logo(visit, _of_person(visit))
+
+
+class AccountPage(msgspec.Struct, frozen=True):
+    """The page of the settings of an account that the visitor owns. `members`: those whose rates it has. `more`: what
+    its template needs besides."""
+
+    account: Account
+    template: str
+    address: str
+    members: Sequence[MemberTerms] = ()
+    more: Mapping[str, Any] = {}
+
+
+async def _of_organization(visit: Visit) -> AccountPage:
+    """Raises `NotFound`, `Forbidden`, `ConfirmFirst`."""
+    organization = await owned(visit, "billing")
+    address = organization_address(organization.account, "billing")
+    members = await find_members(visit.database, organization.account)
+    more = {"place": organization, "entries": entries(), "members": members, "rate_field": rate_field}
+    return AccountPage(organization.account, "organization/billing.html", address, members, more)
+
+
+def _of_person(visit: Visit) -> AccountPage:
+    """Raises `ConfirmFirst`."""
     visit.require_recent(_HERE)
-    return await _save_account(visit, visit.actor.user, _HERE, partial(_own_page, visit))
+    return AccountPage(visit.actor.user, "account/billing.html", _HERE)
 
 
-async def _save_account(
-    visit: Visit, account: Account, address: str, show: Show, members: Sequence[MemberTerms] = ()
+async def _show(
+    visit: Visit, page: AccountPage, form: BillingForm | None = None, *, status: int = 200, logo_fault: str = ""
 ) -> Answer:
-    """The visitor owns the account. `members`: those whose rates the form has."""
+    """With `form` as it was sent, or else with what is stored. `logo_fault`: what is wrong with a logo."""
+    billing = await settings.find_account_billing(visit.database, page.account.id)
+    return visit.page(
+        page.template,
+        status=status,
+        logo=await _picture(visit, page.account, billing.logo_id),
+        logo_fault=logo_fault,
+        **_context(form or _form(billing, page.members), page.address),
+        **page.more,
+    )
+
+
+async def _picture(visit: Visit, account: Account, logo_id: str | None) -> str | None:
+    """The logo as an address that holds it. None without one, and where its content is gone."""
+    logo = await logos.find_logo(visit.database, account.id, logo_id) if logo_id else None
+    if logo is None:
+        return None
+    try:
+        pieces = [each async for each in await visit.call.services.blobs.read(logo.blob, 0, logo.size)]
+    except BlobMissing:
+        return None
+    return f"data:{logo.content_type};base64,{base64.b64encode(b''.join(pieces)).decode()}"
+
+
+async def _save(visit: Visit, page: AccountPage) -> Answer:
+    account, members = page.account, page.members
 
     async def save(write: Write) -> None:
         now = await settings.lock_account_billing(write.tx, account.id)
-        _require_fresh(visit, now, await _members(write.tx, account) if members else ())
+        _require_fresh(visit, now, await find_members(write.tx, account) if members else ())
         await api.change_account_billing(write, account, edit)
         for login, rate in rates.items():
             await change_member_rate(write, account, login, rate)
 
-    names = [*ACCOUNT_FIELDS, *(rate_field(each.login) for each in members)]
     try:
-        edit, rates = _account_edit(visit, members)
+        edit, rates = account_edit(visit, members, _names(ACCOUNT_FIELDS))
         await visit.change(save)
     except ChangedMeanwhile as problem:
         now = await settings.find_account_billing(visit.database, account.id)
-        values = {**values_of(now), **_rates(await _members(visit.database, account))}
-        return show(changed_form(visit.fields, values), problem.status)
+        values = {**values_of(now), **rates_of(await find_members(visit.database, account) if members else ())}
+        return await _show(visit, page, changed_form(visit.fields, values), status=problem.status)
     except Invalid as problem:
-        return show(form_again(visit, problem, names), problem.status)
-    return visit.done(address, gettext("The billing settings were saved."))
+        names = [*ACCOUNT_FIELDS, *(rate_field(each.login) for each in members)]
+        return await _show(visit, page, form_again(visit, problem, names), status=problem.status)
+    return visit.done(page.address, gettext("The billing settings were saved."))
 
 
-async def _members(reader: Reader, account: Account) -> Sequence[MemberTerms]:
-    """Those for whom the form has fields."""
-    found = await people.find_members(reader, account.id, limit=TEAM_MAX + 1)
-    return found if len(found) <= TEAM_MAX else ()
-
-
-def _rates(members: Sequence[MemberTerms]) -> dict[str, str]:
-    """The values of the fields of rates."""
-    return {rate_field(each.login): typed_amount(each.rate_minor) for each in members}
-
-
-def _account_edit(visit: Visit, members: Sequence[MemberTerms]) -> tuple[AccountBillingEdit, dict[str, MemberRateEdit]]:
-    """The settings, and the rates of members by their logins. Raises `Invalid` with all that is wrong."""
-    faults, rates = list[Fault](), dict[str, MemberRateEdit]()
-    for login in (each.login for each in members if rate_field(each.login) in visit.fields):
-        field = rate_field(login)
-        try:
-            typed = float(read_amount(visit.fields[field])) if visit.fields[field].strip() else None
-            rates[login] = parameters.gather(MemberRateEdit, {}, {"hourly_rate": typed})
-        except ValueError as error:
-            faults.append(Fault(field=field, message=str(error)))
-        except Invalid as problem:
-            faults += [Fault(field=field, message=each.message) for each in problem.faults]
+async def _put_logo(visit: Visit, page: AccountPage) -> Answer:
     try:
-        edit = visit.form(AccountBillingEdit, *_names(ACCOUNT_FIELDS))
-    except Invalid as problem:
-        raise Invalid(faults=[*faults, *problem.faults]) from None
-    if faults:
-        raise Invalid(faults=faults)
-    return edit, rates
+        logo = await logos.receive_logo(visit.call, admit=visit.admit)
+    except (Invalid, TooLarge) as problem:
+        return await _show(visit, page, status=problem.status, logo_fault=in_words(problem.reasons[0]))
+    async with logo:
+        await check_alive(visit.call, visit.session)
+        await visit.change(lambda write: logo.put(write, page.account))
+    return visit.done(f"{page.address}#logo", gettext("The logo was saved."))
+
+
+async def _remove_logo(visit: Visit, page: AccountPage) -> Answer:
+    await visit.change(lambda write: logos.remove_logo(write, page.account))
+    return visit.done(f"{page.address}#logo", gettext("The logo was removed."))
 
 
 def _require_fresh(visit: Visit, billing: AccountBilling | ProjectBilling, members: Sequence[MemberTerms] = ()) -> None:
     """Raises `ChangedMeanwhile`. The settings are locked."""
-    if is_late(visit.fields, {**values_of(billing), **_rates(members)}):
+    if is_late(visit.fields, {**values_of(billing), **rates_of(members)}):
         raise ChangedMeanwhile
-
-
-def _organization_page(
-    visit: Visit, organization: Organization, members: Sequence[MemberTerms], form: BillingForm, status: int
-) -> Answer:
-    return visit.page(
-        "organization/billing.html",
-        status=status,
-        place=organization,
-        entries=entries(),
-        members=members,
-        rate_field=rate_field,
-        **_context(form, organization_address(organization.account, "billing")),
-    )
-
-
-def _own_page(visit: Visit, form: BillingForm, status: int) -> Answer:
-    return visit.page("account/billing.html", status=status, **_context(form, _HERE))
 
 
 def _context(form: BillingForm, address: str) -> Mapping[str, Any]:
@@ -237,7 +261,7 @@ async def save_project(visit: Visit) -> Answer:
 
     called = dict(_CALLED)
     try:
-        edit = _project_edit(visit, called)
+        edit = project_edit(visit, _names(DEFAULTS), called)
         await visit.change(save)
     except ChangedMeanwhile as problem:
         now = await settings.find_project_billing(visit.database, access.repository.id)
@@ -246,35 +270,6 @@ async def save_project(visit: Visit) -> Answer:
         form = form_again(visit, problem, (*PROJECT_FIELDS, *called.values()), called=called)
         return await _project_page(visit, access, form, problem.status)
     return visit.done(f"{project_address(visit)}/billing", gettext("The billing settings were saved."))
-
-
-def _project_edit(visit: Visit, called: dict[str, str]) -> ProjectBillingEdit:
-    """`called`: gets the names of the fields of rates, by those of the API. Raises `Invalid`."""
-    fields, faults = visit.fields, list[Fault]()
-
-    def amount(name: str) -> float | None:
-        try:
-            return float(read_amount(typed)) if (typed := fields.get(name, "").strip()) else None
-        except ValueError as error:
-            faults.append(Fault(field=name, message=str(error)))
-            return None
-
-    more: dict[str, object] = {"buyer": {name: fields.get(f"buyer_{name}", "").strip() or None for name in _BUYER}}
-    hours, money = amount("budget_hours"), amount("budget_amount")
-    more["budget"] = None if hours is None and money is None else {"hours": hours, "amount": money}
-    if "has_rates" in fields:
-        logins = [each.removeprefix("rate-") for each in fields if each.startswith("rate-")]
-        rates = [(login, typed) for login in logins if (typed := amount(rate_field(login))) is not None]
-        more["rates"] = [{"username": login, "hourly_rate": typed} for login, typed in rates]
-        for index, (login, _) in enumerate(rates):
-            called |= {f"rates[{index}].{name}": rate_field(login) for name in ("username", "hourly_rate")}
-    try:
-        edit = visit.form(ProjectBillingEdit, *_names(DEFAULTS), **more)
-    except Invalid as problem:
-        raise Invalid(faults=[*faults, *problem.faults]) from None
-    if faults:
-        raise Invalid(faults=faults)
-    return edit
 
 
 async def _project_page(visit: Visit, access: Access, form: BillingForm, status: int) -> Answer:

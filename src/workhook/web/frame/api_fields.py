@@ -162,6 +162,7 @@ _MUST_BE = {
     "such as INV-{number:05} or {year}-{number:04}; no other braces": text(
         "The format needs the number once, such as INV-{number:05}, and has no other braces but those of the year."
     ),
+    "a PNG or a JPEG": text("The logo must be a PNG or a JPEG"),
     "a currency of ISO 4217, such as EUR": text("%(field)s must be a currency, such as EUR"),
     "1 to %(most)s of A-Z a-z 0-9 . _ - without .git at the end": text(
         "The address must have 1 to %(most)s letters (a to z), digits, dots, hyphens and underscores, and not end "

@@ -239,6 +239,7 @@ billing_logos = sa.Table(
     sa.Column("id", sa.Text, primary_key=True),
     sa.Column("content_type", sa.Text, nullable=False),
     sa.Column("size", sa.BigInteger, nullable=False),
+    sa.Column("sha256", sa.Text, nullable=False),
     sa.Column("blob", sa.Text, nullable=False),
     sa.Column("is_issued", sa.Boolean, nullable=False),
     sa.Column("created_at", sa.BigInteger, nullable=False),

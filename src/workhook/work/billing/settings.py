@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 import sqlalchemy as sa
+from msgspec.structs import replace
 
 from workhook.core.clock import DAY_MS
 from workhook.identity.tables import accounts, projects
@@ -18,6 +19,7 @@ from workhook.work.billing.schemas import (
     AccountBilling,
     ProjectBilling,
     account_billing,
+    billing_logos,
     budget_shape,
     project_billing,
 )
@@ -82,7 +84,7 @@ def save_project_billing(tx: Transaction, repository_id: int, billing: ProjectBi
 def _project_of(row: Row) -> ProjectBilling:
     rates = people.rates_of_text(row["people_rates"])
     billing = _read_project(row, buyer=Party(), budget=None, rates=rates)
-    return msgspec.structs.replace(
+    return replace(
         billing,
         buyer=Party(billing.buyer_name, billing.buyer_address, billing.buyer_vat_id, billing.buyer_email),
         budget=budget_shape(billing.budget_ms, billing.budget_minor),
@@ -147,6 +149,7 @@ def with_settings(
     return with_parties(statement, account_id, repository_id).add_columns(*_DEFAULT_COLUMNS)
 
 
+_keep_logo = sa.update(billing_logos).where(billing_logos.c.id == sa.bindparam("logo_id")).values(is_issued=sa.true())
 _for_invoice = with_settings(
     sa.select(projects.c.id).where(projects.c.repository_id == big("repository_id")),
     projects.c.account_id,
@@ -158,6 +161,16 @@ async def find_settings(reader: Reader, repository_id: int) -> InvoiceSettings:
     """As they are now, for an invoice of the project. A project that is gone has none."""
     row = await reader.fetch_one(_for_invoice, {"repository_id": repository_id})
     return InvoiceSettings() if row is None else settings_of_row(row)
+
+
+async def find_settings_to_issue(tx: Transaction, repository_id: int) -> InvoiceSettings:
+    """As `find_settings`. The logo is on an invoice from now on, so that its row stays; one that somebody removes
+    meanwhile is left out."""
+    settings = await find_settings(tx, repository_id)
+    seller = settings.seller
+    if seller.logo is None or await tx.execute(_keep_logo, {"logo_id": seller.logo}):
+        return settings
+    return replace(settings, seller=replace(seller, logo=None))
 
 
 def settings_of_row(row: Row) -> InvoiceSettings:

@@ -20,6 +20,7 @@ from workhook.work.credit_notes.schemas import CreditNoteAnswer, CreditNoteCreat
 from workhook.work.invoices import drafting
 from workhook.work.invoices.changing import find_invoice, lock_invoice, visible
 from workhook.work.invoices.documents import PDF, pdf_answer
+from workhook.work.invoices.printing import logo_of
 
 routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
 
@@ -63,11 +64,13 @@ async def get_credit_note_pdf(call: Call, credit_note_id: str) -> Answer:
     row, access = await find_with_access(call.database, crediting.rows.by_id, actor_of(call), id=credit_note_id)
     note, repository = crediting.rows.of_row(row), access.repository
     row, access = await find_with_access(call.database, drafting.by_id, actor_of(call), id=note.invoice.id)
+    invoice = visible(row, access)
     return await pdf_answer(
         call,
         repository,
         note.id,
-        printed_note(note, visible(row, access), repository),
+        printed_note(note, invoice, repository),
+        logo_id=logo_of(invoice),
         avatar=row["project_avatar"],
         timestamp_s=note.issued // 1000,
         file_name=f"Credit-note-{note.credit_note_number}.pdf",

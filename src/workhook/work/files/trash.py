@@ -13,6 +13,7 @@ from workhook.storage import Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.storage.sweeping import in_batches
+from workhook.work.billing.schemas import billing_logos
 from workhook.work.files.schemas import files
 
 KEPT_MS = 30 * DAY_MS
@@ -35,7 +36,9 @@ _purge = (
     sa.delete(files).where(files.c.id.in_(_old), files.c.deleted_at < big("before")).returning(files.c.blob)
 )
 _first_account_at = sa.select(accounts.c.created_at).order_by(accounts.c.id).limit(1)
-_blobs_in_use = sa.select(files.c.blob).where(any_of(files.c.blob, "blobs"))
+_blobs_in_use = sa.union_all(
+    *(sa.select(table.c.blob).where(any_of(table.c.blob, "blobs")) for table in (files, billing_logos))
+)
 
 
 async def purge(services: Services, now: int) -> int:
@@ -64,8 +67,8 @@ async def _purge_files(services: Services, before: int) -> int:
 
 
 async def _purge_blobs(services: Services, before: int) -> None:
-    """Remove blobs of no file. What is older than the database was stored under another one: a server that is started
-    with an empty database by mistake must not take the files of the right one for its own leftovers."""
+    """Remove blobs of no file and no logo. What is older than the database was stored under another one: a server that
+    is started with an empty database by mistake must not take the files of the right one for its own leftovers."""
     first = await services.database.fetch_one(_first_account_at)
     if first is None:  # nobody can have uploaded anything
         return

@@ -19,7 +19,7 @@ from workhook.identity.context import Write
 from workhook.work.access import Access, find_access, find_with_access
 from workhook.work.billing.settings import (
     InvoiceSettings,
-    find_settings,
+    find_settings_to_issue,
     issued_values,
     lacking_vat_id,
     settings_of_row,
@@ -171,7 +171,7 @@ async def send_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
         message = "invoice_items: the invoice has no lines; add some before it is sent"
         raise Invalid(faults=[Fault(field="invoice_items", code="empty", message=message)])
     await issued.lock_project(write.tx, access.repository.id)
-    settings = await find_settings(write.tx, access.repository.id)
+    settings = await find_settings_to_issue(write.tx, access.repository.id)
     _require_vat_ids(invoice, settings, access)
     values = {"status": Books(invoice.total_minor).status, "issued": write.now}
     values |= issued_values(settings, invoice.due, write.now)
@@ -234,11 +234,12 @@ async def void_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
 async def get_invoice_pdf(call: Call, invoice_id: str) -> Answer:
     """Get an invoice as a PDF.
 
-    A draft is marked as one. The logo is the project's `avatar` if that is a PNG, JPEG or SVG among the project's
-    files. It must not be private, and must be drawn within two seconds. Otherwise the initials of the account that
-    bills stand in its place. An organization's invoices are printed one after the other; 503 `pdf_unavailable`: too
-    many wait already, or it took too long. Emoji are left out. If no font of the server has some characters, they are
-    printed as boxes. `X-Missing-Characters` then names the first of them, such as `U+6F22`.
+    A draft is marked as one. The logo is that of the billing settings, or else the project's `avatar` if that is a
+    PNG, JPEG or SVG among the project's files. It must not be private, and must be drawn within two seconds. Otherwise
+    the initials of the account that bills stand in its place. An organization's invoices are printed one after the
+    other; 503 `pdf_unavailable`: too many wait already, or it took too long. Emoji are left out. If no font of the
+    server has some characters, they are printed as boxes. `X-Missing-Characters` then names the first of them, such as
+    `U+6F22`.
     """
     row, access = await find_with_access(call.database, drafting.by_id, actor_of(call), id=invoice_id)
     invoice, repository = visible(row, access), access.repository
@@ -247,6 +248,7 @@ async def get_invoice_pdf(call: Call, invoice_id: str) -> Answer:
         repository,
         invoice.id,
         printing.printed(invoice, repository),
+        logo_id=printing.logo_of(invoice),
         avatar=row["project_avatar"],
         timestamp_s=printing.timestamp_s(invoice),
         file_name=printing.file_name(invoice),

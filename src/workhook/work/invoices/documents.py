@@ -6,7 +6,9 @@ from functools import partial
 
 from workhook.http.calls import Answer, Call
 from workhook.identity.schemas import Repository
+from workhook.work.billing.logos import find_logo
 from workhook.work.invoices import drafting, pdf
+from workhook.work.invoices.drafting import LogoFile
 from workhook.work.invoices.printing import Printed
 
 PDF = "application/pdf"
@@ -18,13 +20,16 @@ async def pdf_answer(
     document_id: str,
     document: Printed,
     *,
+    logo_id: str | None,
     avatar: str | None,
     timestamp_s: int,
     file_name: str,
 ) -> Answer:
-    """`avatar`: of the project. Raises `Unavailable`."""
-    file = None
-    if file_id := pdf.file_id_of(avatar, (call.base, call.base_for_others)):
+    """`logo_id`: of the seller; without one, `avatar` of the project may be the logo. Raises `Unavailable`."""
+    file: LogoFile | None = None
+    if logo_id is not None and (found := await find_logo(call.database, repository.owner.id, logo_id)):
+        file = LogoFile(found.content_type, found.size, found.blob)
+    elif file_id := pdf.file_id_of(avatar, (call.base, call.base_for_others)):
         file = await drafting.find_logo(call.database, repository.id, file_id)
     job = pdf.PdfJob(
         account_id=repository.owner.id,

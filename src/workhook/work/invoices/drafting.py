@@ -22,7 +22,7 @@ from workhook.storage.record_rows import row_reader, selected, stored_names, val
 from workhook.work.access import Access, with_access
 from workhook.work.billing.settings import (
     buyer_of_row,
-    find_settings,
+    find_settings_to_issue,
     issued_values,
     seller_of_row,
     with_parties,
@@ -266,7 +266,7 @@ async def issue(
 
     From here to the end of the transaction nobody else in the account gets a number.
     """
-    settings = await find_settings(write.tx, repository.id)
+    settings = await find_settings_to_issue(write.tx, repository.id)
     rate = settings.rate if settings.lacks_vat_id is None else TaxRate()
     sums = rules.sums_of_items(items, rate, Discount())
     invoice = msgspec.structs.replace(

@@ -216,6 +216,12 @@ def parties_of(invoice: Invoice) -> tuple[Party | None, Seller | None]:
     return party_of(buyer) if buyer else None, seller_of(seller) if seller else None
 
 
+def logo_of(invoice: Invoice) -> str | None:
+    """The id of its seller's."""
+    _, seller = parties_of(invoice)
+    return seller.logo if seller else None
+
+
 def seller_text(invoice: Invoice, repository: Repository) -> str:
     """Name and address of who bills: as the invoice has it written, or else as the party has it."""
     if invoice.bill_from:

@@ -38,7 +38,8 @@ def upgrade() -> None:
     )
     make_table(
         "billing_logos",
-        "account_id bigint, id text, content_type text, size bigint, blob text, is_issued boolean, created_at bigint",
+        "account_id bigint, id text, content_type text, size bigint, sha256 text, blob text,"
+        " is_issued boolean, created_at bigint",
         foreign=["account_id > accounts.id CASCADE"],
         create=create_table,
     )

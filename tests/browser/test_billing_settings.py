@@ -1,0 +1,74 @@
+"""Billing settings in a browser, on a telephone and a desk: who bills, who pays, and both on an invoice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from playwright.async_api import expect
+
+from tests.browser.checks import accessible, fits, picture
+from tests.browser.people import Team
+from tests.browser.visits import Scheme, Visits
+from tests.harness.server import Server
+from tests.work.paper import png
+
+LONG = "W" * 60
+IBAN = "DE89 3704 0044 0532 0130 00"
+
+
+async def test_who_bills_is_said_with_a_logo(
+    visit: Visits, team: Team, width: int, scheme: Scheme, tmp_path: Path
+) -> None:
+    page = await visit(f"/{team.world.organization}/settings", team.owner, width=width, scheme=scheme)
+    await page.get_by_role("link", name="Billing", exact=True).click()
+    visit.expect_trouble("status of 422")
+    await page.get_by_label("Name on invoices").fill(LONG)
+    await page.get_by_label("Address", exact=True).fill("Lindenstr. 1\n10969 Berlin")
+    await page.get_by_label("IBAN").fill("DE89 3704 0044 0532 0130 01")
+    await page.get_by_label("Days until an invoice is due").fill("14")
+    await page.get_by_role("button", name="Save", exact=True).click()
+    await expect(page.get_by_text("The check digits of the IBAN are wrong")).to_be_visible()
+    await expect(page.get_by_label("IBAN")).to_have_attribute("aria-invalid", "true")
+    await accessible(page)
+    await fits(page)
+    await picture(page, "billing-settings-refused")
+    await page.get_by_label("IBAN").fill(IBAN)
+    await page.get_by_role("button", name="Save", exact=True).click()
+    await expect(page.get_by_text("The billing settings were saved.")).to_be_visible()
+    file = tmp_path / "logo.png"
+    file.write_bytes(png(40, 20))
+    await page.locator("#file").set_input_files(file)
+    await page.get_by_role("button", name="Save the logo").click()
+    await expect(page.get_by_role("img", name="The logo on invoices")).to_be_visible()
+    await accessible(page)
+    await fits(page)
+    await picture(page, "billing-settings")
+
+
+async def test_who_pays_is_said_and_both_stand_on_the_invoice(
+    visit: Visits, server: Server, team: Team, width: int, scheme: Scheme
+) -> None:
+    items = [{"description": "Design", "qty": 1, "unit_price": 100}]
+    with server.client(team.owner.token) as api:
+        seller = {"legal_name": "Acme GmbH", "address": "Lindenstr. 1", "vat_id": "DE123456789", "iban": IBAN}
+        account = f"/api/v1/organizations/{team.world.organization}/billing"
+        api.patch(account, json={**seller, "bic": "COBADEFFXXX"}).raise_for_status()
+        invoices = f"/api/v1/projects/{team.world.project_id}/invoices"
+        made = api.post(invoices, json={"invoice_items": items}).raise_for_status().json()["invoice"]["id"]
+    page = await visit(f"/{team.world.full_name}/settings", team.owner, width=width, scheme=scheme)
+    await page.get_by_role("link", name="Billing settings").click()
+    await page.get_by_label("Name", exact=True).fill("Client AG")
+    await page.get_by_label("Address", exact=True).fill("Ring 2\n1010 Wien")
+    await page.get_by_label("VAT id").fill("ATU12345678")
+    await page.get_by_label("Kind of tax").select_option("Reverse charge")
+    await accessible(page)
+    await fits(page)
+    await picture(page, "project-billing")
+    await page.get_by_role("button", name="Save", exact=True).click()
+    await expect(page.get_by_text("The billing settings were saved.")).to_be_visible()
+    await page.goto(f"{server.url}/{team.world.full_name}/billing/{made}")
+    for shown in ("Acme GmbH", "Client AG", "DE123456789", "ATU12345678", IBAN):
+        await expect(page.get_by_text(shown).first).to_be_visible()
+    await accessible(page)
+    await fits(page)
+    await picture(page, "invoice-parties")

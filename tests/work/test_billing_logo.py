@@ -1,0 +1,121 @@
+"""The logo of an organization's invoices: what is taken, where it is printed, and when its content goes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from tests.harness.server import Server
+from tests.work.paper import LINE, images_of, png, read
+from tests.work.studio import Studio
+from workhook.core.clock import DAY_MS, now_ms
+from workhook.http.calls import Services
+from workhook.work.billing.schemas import billing_logos
+from workhook.work.files import trash
+
+JPEG = bytes.fromhex("ffd8ffe000104a46494600010100000100010000") + b"\0" * 40
+SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
+
+
+@pytest.fixture
+def settings(studio: Studio) -> str:
+    return f"/organizations/{studio.world.organization}/billing"
+
+
+def put(studio: Studio, settings: str, content: bytes, **more: Any) -> Any:
+    answer = studio.owner.answer("PUT", f"{settings}/logo", files={"file": ("x", content)}, **more)
+    return answer["billing"]["logo"]
+
+
+def draw(studio: Studio, *steps: str) -> str:
+    invoice_id: str = studio.owner.post(f"{studio.project}/invoices", json={"invoice_items": [LINE]})["invoice"]["id"]
+    for step in steps:
+        studio.owner.post(f"/invoices/{invoice_id}/{step}")
+    return invoice_id
+
+
+def logos(studio: Studio) -> dict[str, str]:
+    """The blobs of all that are stored, by id."""
+
+    async def find(services: Services) -> dict[str, str]:
+        rows = await services.database.fetch_all(sa.select(billing_logos.c.id, billing_logos.c.blob), {})
+        return {row["id"]: row["blob"] for row in rows}
+
+    found: dict[str, str] = studio.server.run(find)
+    return found
+
+
+def test_it_is_printed_and_can_be_removed(studio: Studio, settings: str) -> None:
+    logo = put(studio, settings, png())
+    assert logo.startswith("lgo_")
+    assert studio.owner.get(settings)["billing"]["logo"] == logo
+    draft = draw(studio)
+    assert studio.owner.get(f"/invoices/{draft}")["invoice"]["seller"]["logo"] == logo
+    assert images_of(read(studio, draft)) == 1
+    studio.owner.delete(f"{settings}/logo")
+    studio.owner.delete(f"{settings}/logo")
+    assert studio.owner.get(settings)["billing"]["logo"] is None
+    assert images_of(read(studio, draft)) == 0
+    assert logo not in logos(studio)
+
+
+def test_an_invoice_that_was_sent_keeps_its_logo(studio: Studio, settings: str) -> None:
+    first = put(studio, settings, png())
+    sent = draw(studio, "send")
+    second = put(studio, settings, png(8, 8))
+    assert {first, second} <= logos(studio).keys()
+    studio.owner.delete(f"{settings}/logo")
+    assert first in logos(studio)
+    assert second not in logos(studio)
+    assert studio.owner.get(f"/invoices/{sent}")["invoice"]["seller"]["logo"] == first
+    assert images_of(read(studio, sent)) == 1
+    body = {"reason": "Late", "total": 1}
+    note = studio.owner.post(f"/invoices/{sent}/credit_notes", json=body)["credit_note"]
+    assert note["seller"]["logo"] == first
+    assert studio.owner.call("GET", f"/credit_notes/{note['id']}/pdf").status_code == 200
+
+
+@pytest.mark.parametrize("content", [SVG, b"", b"GIF89a", b"%PDF-1.7", b"\x89PN"])
+def test_other_kinds_are_refused_whatever_they_call_themselves(studio: Studio, settings: str, content: bytes) -> None:
+    files = {"file": ("logo.png", content, "image/png")}
+    error = studio.owner.refused(422, "PUT", f"{settings}/logo", files=files)
+    assert "must be a PNG or a JPEG" in error["errors"][0]["message"]
+    assert studio.owner.get(settings)["billing"]["logo"] is None
+
+
+def test_what_is_sent_besides_and_too_much_is_refused(studio: Studio, settings: str) -> None:
+    path, files = f"{settings}/logo", {"file": ("x", png())}
+    assert studio.owner.faults("PUT", path, files=files, data={"title": "X"}) == {"title": "unknown"}
+    assert studio.owner.faults("PUT", path, files={"other": ("x", png())}) != {}
+    studio.owner.refused(415, "PUT", path, json={})
+    error = studio.owner.refused(413, "PUT", path, files={"file": ("x", png() + b"\0" * 2**20)})
+    assert "1 MiB" in error["message"]
+
+
+def test_a_jpeg_that_cannot_be_drawn_leaves_the_initials(studio: Studio, settings: str) -> None:
+    assert put(studio, settings, JPEG)
+    assert images_of(read(studio, draw(studio))) == 0
+
+
+def test_it_is_for_owners_alone(studio: Studio, settings: str) -> None:
+    files = {"file": ("x", png())}
+    for method, more in (("PUT", {"files": files}), ("DELETE", {})):
+        studio.member.refused(403, method, f"{settings}/logo", **more)
+        for caller in (studio.client, studio.stranger):
+            caller.refused(404, method, f"{settings}/logo", **more)
+
+
+def test_contents_without_a_row_are_swept_and_others_stay(studio: Studio, settings: str, server: Server) -> None:
+    first = put(studio, settings, png())
+    gone = logos(studio)[first]
+    second = put(studio, settings, png(8, 8))
+    kept = logos(studio)[second]
+
+    async def sweep(services: Services) -> tuple[bool, bool]:
+        await trash.purge(services, now_ms() + 2 * DAY_MS)
+        return await services.blobs.exists(gone), await services.blobs.exists(kept)
+
+    assert server.run(sweep) == (False, True)
+    assert images_of(read(studio, draw(studio))) == 1
