@@ -17,9 +17,7 @@ from tests.plans.rows import NO_LISTS, PAGING, Row
 from tests.plans.scene import OPERATIONS, Scene, filled_scene, judge_all, look
 from workhook.hooks import health
 from workhook.http.operations import Operation
-from workhook.work.across import comments, files, invoices
-from workhook.work.across import tasks as across_tasks
-from workhook.work.across import timesheets as across_timesheets
+from workhook.work.across import walks
 from workhook.work.search import api as search
 from workhook.work.tasks import column_filters, listing
 from workhook.work.timesheets import queries as timesheets_queries
@@ -66,16 +64,7 @@ def test_no_row_is_about_what_is_not_there() -> None:
 def scene(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     # So that what is filled in is much more than a page looks at.
     with pytest.MonkeyPatch.context() as patch:
-        for module in (
-            listing,
-            timesheets_queries,
-            across_tasks,
-            across_timesheets,
-            comments,
-            files,
-            invoices,
-            column_filters,
-        ):
+        for module in (listing, timesheets_queries, walks, column_filters):
             patch.setattr(module, "LOOKS_AT_MOST", 100)
         patch.setattr(listing, "FIRSTS", listing.Firsts(sqlite_rows=100, postgresql_rows=30, characters=10_000))
         bounds = search.SearchLimits(FOUND, rows=30, characters=10_000, matches=30, rows_of_project=100)

@@ -29,6 +29,9 @@ RECONNECT_MAX_S = 5.0
 LISTEN_CHECK_S = 15.0
 CHANNEL = "workhook"
 _LISTEN_ERRORS = (*DRIVER_ERRORS, Unavailable)
+# Compiling a statement costs more than to run it. PostgreSQL does it by what it expects to read, not by what a limit
+# leaves of that. A pooler need not take this.
+_SETTINGS = {"jit": "off"}
 GATHER_S = 0.01
 NOTIFY_IDS = 500  # ids in one NOTIFY: its payload is at most 8,000 bytes
 CLOCK_LOOKS = 3
@@ -91,6 +94,7 @@ class PostgresDatabase(Database):
                 statement_cache_size=512 if session_url is None else 0,
                 max_cacheable_statement_size=0,  # however long
                 max_inactive_connection_lifetime=300,
+                server_settings=_SETTINGS if session_url is None else None,
                 # No code changes a session's state, so nothing has to be reset: this saves a round trip.
                 reset=_keep,
                 init=dialects.notice_silence,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple, get_args
 
 import msgspec
@@ -14,10 +15,11 @@ from workhook.http import lists, parameters
 from workhook.http.calls import Answer
 from workhook.web.billing.invoices import ROWS
 from workhook.web.frame import paging
-from workhook.web.frame.choices import project_options
+from workhook.web.frame.across import fill_page, project_options
 from workhook.web.frame.places import Places, Visit
 from workhook.work.across import invoices
 from workhook.work.across.schemas import AllInvoicesQuery, PlacedInvoice
+from workhook.work.across.walks import AcrossPage
 from workhook.work.invoices.books import Status
 from workhook.work.projects.listing import find_visible
 
@@ -41,16 +43,15 @@ async def all_invoices(visit: Visit) -> Answer:
     given = defaultdict(str, paging.given(visit))
     fields = {name: [value] for name, value in given.items() if name in _NAMES}
     query = parameters.gather(AllInvoicesQuery, fields, {"per_page": ROWS})
-    reader, actor, now = visit.database, visit.actor, now_ms()
-    after = lists.after(query, tuple[str])
+    now, after = now_ms(), lists.after(query, tuple[str])
     found, options = await asyncio.gather(
-        invoices.list_all_invoices(reader, actor, query, now=now, after=after, newest=True), project_options(visit)
+        fill_page(partial(_find, visit, query, now), after, ROWS + 1), project_options(visit)
     )
     page, headers = lists.page(
         visit.call, found.rows, query, lambda pair: pair[1], cut=found.cut, last_seen=found.last_seen
     )
     listed = [invoice for invoice, _ in page]
-    projects = await find_visible(reader, actor, {each.project.id for each in listed})
+    projects = await find_visible(visit.database, visit.actor, {each.project.id for each in listed})
     return visit.page(
         "billing/all.html",
         lines=[
@@ -67,3 +68,9 @@ async def all_invoices(visit: Visit) -> Answer:
         now=now,
         is_guest=bool(options) and all(each.is_guest for each in options),
     )
+
+
+async def _find(
+    visit: Visit, query: AllInvoicesQuery, now: int, after: Sequence[object] | None
+) -> AcrossPage[PlacedInvoice]:
+    return await invoices.list_all_invoices(visit.database, visit.actor, query, now=now, after=after, newest=True)

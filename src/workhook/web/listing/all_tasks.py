@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -14,13 +15,14 @@ from workhook.core.clock import now_ms
 from workhook.http import lists, parameters
 from workhook.http.calls import Answer
 from workhook.web.frame import paging
-from workhook.web.frame.choices import ProjectOption, project_options
+from workhook.web.frame.across import ProjectOption, fill_page, project_options
 from workhook.web.frame.places import Places, Visit
 from workhook.web.listing.view import ROWS, TaskRow, day_of, sort_links
 from workhook.work.across import tasks
 from workhook.work.across.api import tasks_cursor
 from workhook.work.across.places import ME
 from workhook.work.across.schemas import AllTasksQuery
+from workhook.work.across.walks import AcrossPage
 from workhook.work.projects.listing import find_visible
 from workhook.work.tasks.deadlines import urgency
 from workhook.work.tasks.schemas import Task
@@ -54,12 +56,9 @@ def _query_of(visit: Visit) -> AllTasksQuery:
 async def all_tasks(visit: Visit) -> Answer:
     """Show the tasks of all projects as a table."""
     query, given = _query_of(visit), defaultdict(str, paging.given(visit))
-    reader, actor = visit.database, visit.actor
     # What is in the archive is in the way of what there is to do, unless somebody asks for it.
-    found, options = await asyncio.gather(
-        tasks.list_all_tasks(reader, actor, query, after=tasks_cursor(query), archived="project_id" in given),
-        project_options(visit),
-    )
+    ask = partial(_find, visit, query, archived="project_id" in given)
+    found, options = await asyncio.gather(fill_page(ask, tasks_cursor(query), ROWS + 1), project_options(visit))
     page, headers = lists.page(
         visit.call, found.rows, query, lambda pair: pair[1], cut=found.cut, last_seen=found.last_seen
     )
@@ -75,6 +74,12 @@ async def all_tasks(visit: Visit) -> Answer:
         me_word=ME,
         is_guest=_is_guest(options),
     )
+
+
+async def _find(
+    visit: Visit, query: AllTasksQuery, after: Sequence[object] | None, *, archived: bool
+) -> AcrossPage[Task]:
+    return await tasks.list_all_tasks(visit.database, visit.actor, query, after=after, archived=archived)
 
 
 def _is_guest(options: Sequence[ProjectOption]) -> bool:

@@ -37,7 +37,7 @@ from workhook.work.comments.schemas import (
     task_comments,
 )
 from workhook.work.files.schemas import files
-from workhook.work.pages import LOOKS_AT_MOST, length, per_dialect
+from workhook.work.pages import length, per_dialect
 from workhook.work.people import membership_of, person_columns, person_of_row
 from workhook.work.schemas import if_set
 from workhook.work.tasks.schemas import tasks
@@ -187,7 +187,7 @@ async def list_comments(
     given: dict[str, object] = walks.after_params(_KEY, after)
     if (user := if_set(query.user)) is not None:
         given["user"] = username_key(user, actor)
-    params |= {**given, "limit": query.limit + 1, "most": LOOKS_AT_MOST}
+    params |= {**given, "limit": query.limit + 1, "most": walks.LOOKS_AT_MOST // len(KINDS)}
     rows = await reader.fetch_all(_statement(choice, frozenset(given)), params)
     return walks.read_page(rows, _KEY, lambda row: _comment_of(row, actor))
 

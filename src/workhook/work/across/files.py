@@ -26,7 +26,7 @@ from workhook.work.across.schemas import AllFilesQuery
 from workhook.work.across.walks import AcrossPage, Condition, Walk
 from workhook.work.files.actions import file_in, files_with_people
 from workhook.work.files.schemas import File, FileProject, files, folders
-from workhook.work.pages import LOOKS_AT_MOST, length, per_dialect
+from workhook.work.pages import length, per_dialect
 from workhook.work.schemas import if_set
 
 _KEY = ("id",)
@@ -80,7 +80,7 @@ async def list_all_files(
         given["folder"] = folder
     if (user := if_set(query.user)) is not None:
         given["user"] = username_key(user, actor)
-    params |= {**given, "limit": query.limit + 1, "most": LOOKS_AT_MOST}
+    params |= {**given, "limit": query.limit + 1, "most": walks.LOOKS_AT_MOST}
 
     def make(row: Row) -> File:
         return file_in(row, FileProject(*read_place(row, actor)))

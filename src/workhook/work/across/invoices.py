@@ -27,7 +27,7 @@ from workhook.work.across.schemas import AllInvoicesQuery, PlacedInvoice, Record
 from workhook.work.across.walks import AcrossPage, Condition, Walk
 from workhook.work.invoices.drafting import invoice_of, invoices_with_people, weight
 from workhook.work.invoices.schemas import IS_OPEN, invoices
-from workhook.work.pages import LOOKS_AT_MOST, per_dialect
+from workhook.work.pages import per_dialect
 from workhook.work.schemas import if_set
 
 _KEY = ("id",)
@@ -105,7 +105,7 @@ async def list_all_invoices(
         given["status"] = status
     if (user := if_set(query.user)) is not None:
         given["user"] = username_key(user, actor)
-    params |= {**given, "limit": query.limit + 1, "most": LOOKS_AT_MOST, "now": now}
+    params |= {**given, "limit": query.limit + 1, "most": walks.LOOKS_AT_MOST, "now": now}
 
     def make(row: Row) -> PlacedInvoice:
         place = RecordPlace(*read_place(row, actor))

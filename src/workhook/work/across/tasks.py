@@ -26,7 +26,7 @@ from workhook.work.across.places import (
 )
 from workhook.work.across.schemas import AllTasksQuery
 from workhook.work.across.walks import AcrossPage, Walk
-from workhook.work.pages import LOOKS_AT_MOST, per_dialect
+from workhook.work.pages import per_dialect
 from workhook.work.search.match import task_matches
 from workhook.work.tasks import listing
 from workhook.work.tasks.assignees import is_on_team
@@ -132,7 +132,7 @@ async def list_all_tasks(
     if not isinstance(query.assignee, UnsetType):
         filters["assignee"] = username_key(query.assignee, actor)
     sort = "id" if isinstance(query.sort, UnsetType) else query.sort
-    params |= {**filters, "limit": query.limit + 1, "most": LOOKS_AT_MOST, **walks.after_params(_KEY, after)}
+    params |= {**filters, "limit": query.limit + 1, "most": walks.LOOKS_AT_MOST, **walks.after_params(_KEY, after)}
 
     def make(row: Row) -> Task:
         return task_of(row, TaskProjectShape(*read_place(row, actor)))

@@ -25,7 +25,7 @@ from workhook.work.across.places import (
 )
 from workhook.work.across.schemas import AllTimesheetsQuery, RunningQuery
 from workhook.work.across.walks import AcrossPage, Condition, Walk
-from workhook.work.pages import LOOKS_AT_MOST, length, per_dialect
+from workhook.work.pages import length, per_dialect
 from workhook.work.tasks.schemas import tasks
 from workhook.work.timesheets import queries
 from workhook.work.timesheets.queries import CONDITIONS, people, timesheets_of
@@ -102,7 +102,7 @@ async def _list(
     key = _STARTED if runs else _ID
     if not isinstance(query.user, UnsetType):
         filters["user"] = username_key(query.user, actor)
-    params |= {**filters, "limit": query.limit + 1, "most": LOOKS_AT_MOST, **walks.after_params(key, after)}
+    params |= {**filters, "limit": query.limit + 1, "most": walks.LOOKS_AT_MOST, **walks.after_params(key, after)}
 
     def make(row: Row) -> Timesheet:
         read_place(row, actor)

@@ -22,13 +22,16 @@ from workhook.work.pages import PAGE_CHARS
 T = TypeVar("T")
 Condition = sa.ColumnElement[bool]
 
+LOOKS_AT_MOST = 10_000
+"""Rows that a page looks at, of all projects together, so that it takes less than 100 ms."""
+
 A_FEW = 20
 """Of each project a page with filters looks at so many at least."""
 
 A_PAGE = 101
 """Of each project a page without filters looks at so many at least, so that a page of a hundred is full."""
 
-UNFILTERED = 4
+UNFILTERED = 2
 """Rows that need no look are cheaper: so many times as many are taken."""
 
 # More than any page has. In a plan for all values a limit that is not known counts as a tenth of the rows.
