@@ -300,6 +300,7 @@ def _everything(studio: Studio, scene: Scene, shop: Shop) -> tuple[dict[str, Cal
         "/clients/{}": lambda: f"/clients/{client}",
         "/services/{}": lambda: f"/services/{service['id']}",
         "/service_checkouts/{}": lambda: f"/service_checkouts/{checkout['id']}",
+        "/organizations/{}/billing/logo": lambda: f"/organizations/{studio.world.organization}/billing/logo",
         "/projects/{}": lambda: studio.project,
     }
     return paths, [sent, issued]

@@ -24,6 +24,7 @@ LOOK_UP = "SELECT tokens.id AS token_id"
 # What takes more, and why. The numbers do not grow with the rows. Each write has one for the audit log.
 MORE = {
     "GET /search": 3,  # the newest, then the index of words for kinds of which that was not enough, then the texts
+    "PUT /organizations/{}/billing/logo": 5,  # the settings are locked; the new logo, and the one before
     "POST /projects": 7,  # chooses an owner and a name that is free, makes its creator an admin
     "POST /projects/{}/restore": 6,  # a name that is free, in the account and for good
     "POST /projects/{}/clients": 6,  # holds the address; invites an account with a login that is free

@@ -102,6 +102,9 @@ MORE = {
     "DELETE /orgs/{}/oauth-apps/{}/tokens": 15,
     "DELETE /orgs/{}/oauth-apps/{}": 17,
     # As in `test_query_counts`.
+    # The row of the settings is locked; the row of the logo before goes.
+    "PUT /organizations/{}/billing/logo": 6,
+    "DELETE /organizations/{}/billing/logo": 5,
     "POST /projects": 8,
     "PATCH /projects/{}": 5,  # the name is taken, or not, before the event shows it
     "DELETE /projects/{}": 7,

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from workhook.core.errors import Fault, Invalid
 from workhook.core.ids import new_id
+from workhook.http import parameters
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import WORK_API
@@ -29,7 +30,7 @@ from workhook.work.access import find_owned
 from workhook.work.billing import settings
 from workhook.work.billing.api import account_answer
 from workhook.work.billing.schemas import AccountBilling, AccountBillingAnswer, billing_logos
-from workhook.work.files.upload import FILE_FIELD, FORM, Admit, admit_all, read_form
+from workhook.work.files.upload import FILE_FIELD, FORM, Admit, admit_all, parameters_of, read_form
 from workhook.work.record_events import record_audit
 from workhook.work.schemas import Done
 
@@ -47,10 +48,8 @@ _BODY: Mapping[str, Any] = {
 _insert = insert_into(
     billing_logos, "account_id", "id", "content_type", "size", "sha256", "blob", "is_issued", "created_at"
 )
-_delete = (
-    sa.delete(billing_logos)
-    .where(billing_logos.c.id == sa.bindparam("logo_id"), billing_logos.c.is_issued.is_(sa.false()))
-    .returning(billing_logos.c.blob)
+_delete = sa.delete(billing_logos).where(
+    billing_logos.c.id == sa.bindparam("logo_id"), billing_logos.c.is_issued.is_(sa.false())
 )
 _find = sa.select(billing_logos.c.content_type, billing_logos.c.size, billing_logos.c.blob).where(
     billing_logos.c.id == sa.bindparam("logo_id"), billing_logos.c.account_id == big("account_id")
@@ -119,8 +118,8 @@ async def receive_logo(call: Call, *, admit: Admit = admit_all) -> NewLogo:
         sniffed = _Sniffed(incoming)
         form = await read_form(call, sniffed, limit=LOGO_MAX_BYTES, admit=admit)
         await call.body_came()
-        kind, faults = sniffed.content_type, [*form.faults]
-        faults += [Fault(field=name, code="unknown", message=f"there is no parameter {name}") for name in form.fields]
+        kind, given = sniffed.content_type, parameters_of(call.query, form)
+        faults = [*form.faults, *parameters.unknown(given)]
         if not faults and kind is None:
             faults = [Fault(field=FILE_FIELD, message=f"{FILE_FIELD} must be a PNG or a JPEG")]
         if faults or kind is None:
@@ -177,7 +176,7 @@ async def remove_logo(write: Write, account: Account) -> None:
 async def _change(write: Write, account: Account, before: AccountBilling, logo_id: str | None) -> AccountBilling:
     """With another logo or none. The row of the one before goes unless an invoice has it; its content is swept."""
     if before.logo_id is not None:
-        await write.tx.fetch_one(_delete, {"logo_id": before.logo_id})
+        await write.tx.execute(_delete, {"logo_id": before.logo_id})
     after = msgspec.structs.replace(before, logo_id=logo_id)
     settings.save_account_billing(write.tx, account.id, after)
     changes = {"logo": {"from": before.logo_id, "to": logo_id}}

@@ -1,6 +1,6 @@
 """Invoices in the database, what the parameters of one make of it, and those that Workhook issues by itself.
 
-Locks are taken in this order: the invoice, the account's counter of numbers, timesheets by id.
+Locks are taken in this order: the invoice, the account's logo, its counter of numbers, timesheets by id.
 """
 
 from __future__ import annotations
