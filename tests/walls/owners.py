@@ -127,6 +127,9 @@ OWNERS: dict[str, Rule] = {
     "memberships": _columns("organization_id", "user_id"),
     # Whom a comment names, and who has written it: the row is about them, too.
     "mentions": _through(_repository, also=("user_id", "author_id")),
+    # Whom it tells, and of whose doing: the row is about them, too.
+    "notifications": _through(_repository, also=("account_id", "user_id", "actor_id")),
+    "notification_settings": _columns("user_id"),
     "passwords": _columns("user_id"),
     "probe": _nobody,
     "projects": _columns("account_id"),

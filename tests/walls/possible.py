@@ -16,7 +16,10 @@ _numbers = itertools.count(1)
 
 # Lists of all that somebody sees: the question is what they hold. The PDF takes a process of its own, and is read like
 # its invoice, or its credit note.
-_LISTS = {"GET /me", "GET /projects", "GET /trash", "GET /search", "GET /services", "GET /reports/timesheets"}
+_LISTS = {
+    "GET /me", "GET /me/notifications", "GET /me/notification_settings", "GET /projects", "GET /trash",
+    "GET /search", "GET /services", "GET /reports/timesheets",
+}  # fmt: skip
 _LEFT_OUT = _LISTS | {"GET /invoices/{}/pdf", "GET /credit_notes/{}/pdf"}
 _OF_ISSUED = {
     "GET /invoices/{}", "GET /invoices/{}/payments", "GET /invoices/{}/credit_notes", "GET /payments/{}",

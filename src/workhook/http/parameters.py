@@ -40,6 +40,7 @@ from workhook.http.wire_types import (
     with_plus,
     with_wire_type,
 )
+from workhook.http.words_of_types import between, wanted
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -235,7 +236,7 @@ class _Field:
     nullable: bool
     many: bool
     json: bool  # an object or a list of objects: in a query it is written as JSON
-    item: type[msgspec.Struct] | None  # of a list of structs, which are read by the same rules
+    item: type[msgspec.Struct] | None  # of a list of structs, or the struct itself: read by the same rules
     read: Read | None
     whole: bool  # an integer
     steps: tuple[Callable[[str], str], ...]
@@ -266,14 +267,14 @@ class _Field:
         if self.read is not None:
             return self.read.value(raw, strict=strict)
         if self.item is not None:
-            return _items(self.item, self.kind, raw, path)
+            return _items(self.item, self.kind, raw, path) if self.many else _object(self.item, raw, path)
         if self.whole:
-            raw = _integer(raw, _wanted(inspect.type_info(self.kind)))
+            raw = _integer(raw, wanted(inspect.type_info(self.kind)))
         try:
             # From a query msgspec would make nothing of the text "null".
             value = msgspec.convert(raw, self.kind if strict else self.kind_but_null, strict=strict)
         except msgspec.ValidationError:
-            raise ValueError(_wanted(inspect.type_info(self.kind))) from None
+            raise ValueError(wanted(inspect.type_info(self.kind))) from None
         if isinstance(value, str):
             for rule in self.rules:
                 if complaint := rule(value):
@@ -311,7 +312,7 @@ def _items(item: type[msgspec.Struct], kind: Any, raw: object, path: str) -> lis
     limits = next((note for note in _notes(kind) if isinstance(note, Meta)), None)
     low, high = (limits.min_length, limits.max_length) if limits else (None, None)
     if len(raw) < (low or 0) or (high is not None and len(raw) > high):
-        raise ValueError(_between("a list", low, high, " objects"))
+        raise ValueError(between("a list", low, high, " objects"))
     found, faults = [], []
     for index, each in enumerate(raw):
         value, wrong = _gather(item, {}, each, f"{path}[{index}].")
@@ -320,6 +321,16 @@ def _items(item: type[msgspec.Struct], kind: Any, raw: object, path: str) -> lis
     if faults:
         raise Invalid(faults=faults)
     return [each for each in found if each is not None]
+
+
+def _object(shape: type[msgspec.Struct], raw: object, path: str) -> msgspec.Struct:
+    """A struct with each of its faults: `mention.inbox`."""
+    if not isinstance(raw, dict):
+        raise ValueError("an object")
+    value, faults = _gather(shape, {}, raw, f"{path}.")
+    if value is None:
+        raise Invalid(faults=faults)
+    return value
 
 
 @cache
@@ -332,7 +343,7 @@ def _field(info: msgspec.structs.FieldInfo) -> _Field:
     notes = _notes(Union[tuple(options)])  # noqa: UP007  # made of a list
     plain = [_plain(option) for option in options]
     items = [get_args(each)[0] for each in plain if get_origin(each) is list]
-    structs = [each for each in items if isinstance(each, type) and issubclass(each, msgspec.Struct)]
+    structs = [each for each in (*items, *plain) if isinstance(each, type) and issubclass(each, msgspec.Struct)]
     return _Field(
         name=info.name,
         kind=Union[tuple(options)],  # noqa: UP007  # made of a list
@@ -359,40 +370,3 @@ def _options(kind: Any) -> tuple[Any, ...]:
 
 def _plain(option: Any) -> Any:
     return get_args(option)[0] if get_origin(option) is Annotated else option
-
-
-def _wanted(kind: inspect.Type) -> str:
-    """A type in the words of an error."""
-    match kind:
-        case inspect.Metadata():
-            return _wanted(kind.type)
-        case inspect.UnionType():
-            return " or ".join(_wanted(each) for each in kind.types)
-        case inspect.StrType():
-            return _between("text", kind.min_length, kind.max_length, " characters")
-        case inspect.IntType():
-            return _between("a whole number", kind.ge, kind.le)
-        case inspect.FloatType():
-            return _between("a number", kind.ge, kind.le)
-        case inspect.LiteralType():
-            return "one of " + ", ".join(map(str, kind.values)) if len(kind.values) > 1 else f'"{kind.values[0]}"'
-        case inspect.ListType() | inspect.VarTupleType():
-            return f"a list of {_wanted(kind.item_type)}{', at least one,' if kind.min_length else ''}"
-        case inspect.BoolType():
-            return "true or false"
-        case inspect.NoneType():
-            return "null"
-        case inspect.DictType():
-            return _between(
-                f"an object whose values are each {_wanted(kind.value_type)}", None, kind.max_length, " keys"
-            )
-        case _:
-            return "an object"
-
-
-def _between(what: str, low: float | None, high: float | None, unit: str = "") -> str:
-    if low is not None and high is not None:
-        return f"{what} of {low} to {high}{unit}" if unit else f"{what} from {low} to {high}"
-    if high is not None:
-        return f"{what} of at most {high}{unit}"
-    return what if low is None else f"{what} of at least {low}{unit}"
