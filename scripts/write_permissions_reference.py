@@ -154,7 +154,8 @@ def _taken(rule: Rule) -> str:
 
 
 def _work(operations: list[Operation]) -> str:
-    mine = [each for each in operations if each.area is WORK_API]
+    own = [each for each in operations if str(each.access).startswith("notifications.")]
+    mine = [each for each in operations if each.area is WORK_API and each not in own]
     reading = sorted({each.tag for each in mine})
     page = "\n## Work management\nEvery kind of token. Roles: above.\n\n| operations | scope | permission |\n"
     page += "| --- | --- | --- |\n"
@@ -164,7 +165,11 @@ def _work(operations: list[Operation]) -> str:
         assert all((each.access == name) == ((each.method == "GET") == (name == "work.read")) for each in mine)
         scopes = " or ".join(f"`{scope}`" for scope in SCOPES if expand(frozenset({scope})) & set(rule.scopes))
         page += f"| {what} | {scopes} | `{'='.join(rule.permission)}` |\n"
-    return page + f"\nResources: {', '.join(reading)}.\n"
+    page += f"\nResources: {', '.join(reading)}.\n\n"
+    kinds = _taken(RULES["notifications.read"])
+    return (
+        page + f"{', '.join(sorted({each.tag for each in own}))}: the same scopes; only tokens of the kinds {kinds}.\n"
+    )
 
 
 if __name__ == "__main__":

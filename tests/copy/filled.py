@@ -169,6 +169,8 @@ def _mention(server: Server, world: World) -> None:
         column = make(f"/projects/{world.project_id}/columns", title="To do")["column"]["id"]
         task = make(f"/columns/{column}/tasks", title="Copy")["task"]["id"]
         make(f"/tasks/{task}/task_comments", text=f"@{login} {UNICODE}")
+        chosen = {"payment": {"inbox": False}}
+        client.patch("/api/v1/me/notification_settings", json=chosen).raise_for_status()
 
 
 def _number(server: Server, world: World) -> None:

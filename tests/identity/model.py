@@ -311,8 +311,17 @@ _OF_ORGANIZATION = {
 }
 
 
+# What a person is told of, in whatever organization.
+_OF_ONESELF = {
+    "GET /me/notifications", "POST /me/notifications/{}/read", "POST /me/notifications/read",
+    "GET /me/notification_settings", "PATCH /me/notification_settings",
+}  # fmt: skip
+
+
 def need_of_work(key: str) -> Need:
     level = "read" if key.startswith("GET ") else "write"
+    if key in _OF_ONESELF:
+        return Need("work", WORK_SCOPES[level], kinds=frozenset({"classic", "oauth"}))
     return Need("work", WORK_SCOPES[level], ("work", level))
 
 
@@ -321,6 +330,8 @@ def of_work(key: str, by: Credential) -> str:
     need = need_of_work(key)
     if by.kind in ("nobody", "bad", "app", "client"):
         return "401"
+    if by.kind not in need.kinds:
+        return "403"
     if by.kind in CONFINED:
         if not by.has(need.permission):
             return "403"

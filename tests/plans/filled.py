@@ -266,6 +266,17 @@ MENTIONS = (
 )
 """Comments name one person thousands of times, and thousands once."""
 
+_NOTIFICATION = {
+    "repository_id": IN_PROJECT, "account_id": "{organization}", "actor_id": "{often}", "kind": "'assignment'",
+    "created_at": AT,
+}  # fmt: skip
+NOTIFICATIONS = (
+    Fill("notifications", {**_NOTIFICATION, "user_id": OF_OFTEN, "task_id": text_id("tsk")}),
+    Fill("notifications", {**_NOTIFICATION, "user_id": "{often}", "task_id": text_id("tsk"), "read_at": AT}),
+    Fill("notifications", {**_NOTIFICATION, "user_id": "i + 1000000", "task_id": text_id("tsk")}),
+)
+"""One person is told thousands of times, and thousands once."""
+
 FEEDS = (
     Fill(
         "calendar_feeds",

@@ -91,6 +91,8 @@ _INVOICES = (
     Row("list_invoices", {"overdue": "true"}),
     Row("list_invoices", {"overdue": "false"}),
     Row("list_invoices", {"status": "sent", "overdue": "true"}),
+    # Of somebody who was told of little; `test_plans_of_pages` asks for who was told of much.
+    *(Row("list_notifications", query, finds=0) for query in ({}, {"unread": "true"}, {"unread": "false"})),
     Row("list_payments"),
     Row("list_credit_notes"),
 )

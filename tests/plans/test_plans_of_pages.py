@@ -33,6 +33,7 @@ from workhook.work.invoices.drafting import list_invoices
 from workhook.work.invoices.due import list_due
 from workhook.work.invoices.schemas import InvoiceList
 from workhook.work.mentions import queries as mentions
+from workhook.work.notifications import queries as notifications
 from workhook.work.projects.listing import list_newest
 from workhook.work.tasks import assigned
 from workhook.work.timesheets import started
@@ -65,10 +66,21 @@ def _actor() -> Actor:
     return Actor(OFTEN, 0, "session", frozenset(SCOPES))
 
 
+def _inbox(unread: bool | None) -> Ask:
+    return lambda reader: notifications.list_notifications(
+        reader,  # type: ignore[arg-type]
+        _actor(),
+        unread=unread,
+        before=2**53,
+        limit=PER_PAGE,
+    )
+
+
 ASKS: dict[str, Ask] = {
     "assigned": lambda reader: assigned.list_assigned(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
     "to pay": lambda reader: list_due(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
     "mentions": lambda reader: mentions.list_mentions(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
+    **{f"inbox, unread {unread}": _inbox(unread) for unread in (None, True, False)},
     "running": lambda reader: find_running(reader, OFTEN),  # type: ignore[arg-type]
     "own time": lambda reader: started.list_own_started(
         reader,  # type: ignore[arg-type]
@@ -156,10 +168,11 @@ def scene(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Itera
         patch.setattr(assigned, "LOOKS_AT_MOST", LOOKED_AT)
         patch.setattr(due, "LOOKS_AT_MOST", LOOKED_AT)
         patch.setattr(mentions, "LOOKS_AT_MOST", LOOKED_AT)
+        patch.setattr(notifications, "LOOKS_AT_MOST", LOOKED_AT)
         patch.setattr(due, "TASKS_MAX", PER_PAGE)
         patch.setattr(due_invoices, "OPEN_MAX", LOOKED_AT)
         patch.setattr(editors, "LOOKS_AT_MOST", LOOKED_AT)
-        fills = (*filled.PEOPLE, *filled.WORK, *filled.FEEDS, *filled.FILTERS, *filled.MENTIONS)
+        fills = (*filled.PEOPLE, *filled.WORK, *filled.FEEDS, *filled.FILTERS, *filled.MENTIONS, *filled.NOTIFICATIONS)
         with filled_scene(backend, tmp_path_factory.mktemp("pages"), fills) as scene:
             yield scene
 
@@ -172,7 +185,11 @@ def test_a_block_of_a_page_looks_at_little_more_than_it_shows(scene: Scene, name
     verdicts = scene.judge.judge(*asked)
     # Each task that is looked at is found by its key, with its project.
     # Each event and each mention that is looked at is found by its key, too.
-    bound = BOUND + 20 * LOOKED_AT if name in ("assigned", "mentions", "who changed comments") else BOUND
+    bound = (
+        BOUND + 20 * LOOKED_AT
+        if name in ("assigned", "mentions", "who changed comments") or name.startswith("inbox")
+        else BOUND
+    )
     assert [f"{each.work}\n{each.plan}" for each in verdicts if each.work > bound] == []
 
 

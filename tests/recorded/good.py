@@ -127,6 +127,7 @@ _OTHERWISE: dict[str, dict[str, Any]] = {
         "files": {"file": ("b.txt", b"another file", "text/plain")}, "data": {"title": "B"},
     },
     "PUT /api/v1/organizations/{login}/billing/logo": {"files": {"file": ("logo.png", png(), "image/png")}},
+    "PATCH /api/v1/me/notification_settings": {"json": {"payment": {"inbox": False}}},
     "GET /api/v1/search": {"params": {"q": "task"}},
     "GET /api/v1/reports/timesheets": {"params": {"group_by": "task"}},
     "GET /orgs/{org}/audit-log": {"params": {"per_page": "5", "order": "asc"}},
@@ -138,6 +139,7 @@ _BY = {
     "GET /user/repository_invitations": "pat",
     "PATCH /user/repository_invitations/{invitation_id}": "pat",
     "DELETE /user/repository_invitations/{invitation_id}": "pat",
+    f"POST {WORK}/me/notifications/{{notification_id}}/read": "pat",
     "GET /installation/repositories": "installation",
     "DELETE /installation/token": "installation",
     "GET /user/installations": "app_user",
@@ -159,6 +161,7 @@ _BEFORE: dict[str, tuple[tuple[str, str], ...]] = {
 }
 
 _RECORDS: dict[str, Callable[[Things], Any]] = {
+    "notifications": Things.notification,
     "projects": lambda things: things.project_id,
     "columns": Things.column,
     "tasks": Things.task,

@@ -216,6 +216,12 @@ class Things:
         body = {"permission": "push"}
         return int(self.succeed("PUT", "/repos/acme/website/collaborators/pat", json=body)["id"])
 
+    def notification(self) -> int:
+        """Of an invitation, for who is invited."""
+        self.work_invitation()
+        listed = self.succeed("GET", "/api/v1/me/notifications", "pat")
+        return int(listed["notifications"][0]["id"])
+
     def invitation(self) -> int:
         return int(self.post("/orgs/acme/invitations", email=f"new-{next(self.numbers)}@example.com")["id"])
 

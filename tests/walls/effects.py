@@ -93,6 +93,9 @@ EFFECTS: dict[str, str] = {
     "PUT /repos/{}/{}/collaborators/{}": _told("+collaborators"),
     "DELETE /repos/{}/{}/collaborators/{}": _told("-collaborators"),
     "PATCH /user/repository_invitations/{}": _told("+collaborators -invitations"),
+    "POST /me/notifications/{}/read": "~notifications",
+    "POST /me/notifications/read": "~notifications",
+    "PATCH /me/notification_settings": "+notification_settings",
     # noted in the audit log
     "POST /orgs/{}/invitations": _noted("+invitations"),
     "DELETE /orgs/{}/invitations/{}": _noted("-invitations"),

@@ -18,7 +18,8 @@ _numbers = itertools.count(1)
 # its invoice, or its credit note.
 _ACROSS = {"GET /tasks", "GET /timesheets", "GET /timesheets/running", "GET /invoices", "GET /files", "GET /comments"}
 _LISTS = {
-    "GET /me", "GET /projects", "GET /trash", "GET /search", "GET /services", "GET /reports/timesheets", *_ACROSS,
+    "GET /me", "GET /me/notifications", "GET /me/notification_settings", "GET /projects", "GET /trash", "GET /search",
+    "GET /services", "GET /reports/timesheets", *_ACROSS,
 }  # fmt: skip
 _LEFT_OUT = _LISTS | {"GET /invoices/{}/pdf", "GET /credit_notes/{}/pdf"}
 _OF_ISSUED = {

@@ -67,7 +67,7 @@ class MarkedScene(Scene):
         """One of everything, in each state."""
         for make in (
             self.task_comment, self.deleted_task, self.file, self.deleted_file, self.folder, self.timesheet,
-            self.paused, self.service, self.checkout, self.credit, self.invoice, self.client,
+            self.paused, self.notification, self.service, self.checkout, self.credit, self.invoice, self.client,
         ):  # fmt: skip
             make()
         self.reply(self.file_comment())

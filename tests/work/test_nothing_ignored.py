@@ -169,7 +169,8 @@ def test_the_items_of_a_list_take_nothing_unknown_either(studio: Studio, scene: 
         path = operation.path.replace("{id}", studio.project_id).replace("{invoice_id}", scene.invoice())
         path = path.replace("{login}", studio.world.organization)
         inside = {UNKNOWN: json.encode(1).decode()}
-        is_list, place = (False, field) if field in OBJECTS else (True, f"{field}[0]")
+        is_object = field in OBJECTS or operation.name == "edit_notification_settings"
+        is_list, place = (False, field) if is_object else (True, f"{field}[0]")
         faults = studio.owner.faults(operation.method, path, json={field: [inside] if is_list else inside})
         assert faults[f"{place}.{UNKNOWN}"] == "unknown"
 

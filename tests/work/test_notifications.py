@@ -17,7 +17,8 @@ from workhook.hooks.queries import find_hook
 from workhook.hooks.records import HookOwner
 from workhook.http.calls import Services
 from workhook.identity.notifications.schemas import notifications
-from workhook.identity.queries import find_repository
+from workhook.identity.queries import find_account, find_repository
+from workhook.identity.tokens.issue import FINE_GRAINED, issue
 from workhook.storage.metadata import big
 from workhook.work.chores import CHORES, run_once
 from workhook.work.notifications import pruning
@@ -351,15 +352,23 @@ def test_a_kind_that_is_not_wanted_is_not_told_of(studio: Studio) -> None:
     studio.task(assignees=[studio.member.login])
     assert len(inbox(studio.member)) == 2
     fault = studio.member.faults("PATCH", "/me/notification_settings", json={"mention": {"inbox": "often"}})
-    assert list(fault) == ["mention"]
+    assert list(fault) == ["mention.inbox"]
 
 
-def test_a_token_of_one_project_lists_nothing_of_another(studio: Studio) -> None:
-    other = studio.owner.post("/projects", json={"title": "Other", "organization": studio.world.organization})
-    column_id = studio.column(project=f"/projects/{other['project']['id']}")
-    studio.task(title="Here", assignees=[studio.member.login])
-    studio.task(column_id, title="There", assignees=[studio.member.login])
-    assert told(studio.member) == [("assignment", "There"), ("assignment", "Here")]
+def test_a_token_that_is_confined_has_no_inbox(studio: Studio) -> None:
+    async def make(services: Services) -> str:
+        place = await find_account(services.database, studio.world.organization)
+        owner = await find_account(services.database, studio.owner.login)
+        assert place is not None and owner is not None  # noqa: PT018
+        async with services.database.transaction() as tx:
+            issued = await issue(tx, FINE_GRAINED, owner.id, permissions={"work": "write"}, account_id=place.id)
+        return issued.token
+
+    confined = Caller(studio.server, studio.server.run(make))
+    assert confined.get("/me")["user"]["login"] == studio.owner.login
+    confined.refused(403, "GET", "/me/notifications")
+    confined.refused(403, "PATCH", "/me/notification_settings", json={"mention": {"inbox": False}})
+    confined.http.close()
 
 
 # --- bounds -----------------------------------------------------------------------------------------------------------

@@ -55,6 +55,7 @@ class Rule:
 
 _READ_HOOKS, _WRITE_HOOKS = ("repository_hooks", "read"), ("repository_hooks", "write")
 _PERSONAL = frozenset({CLASSIC.name, FINE_GRAINED.name})
+_UNCONFINED = frozenset({CLASSIC.name, OAUTH.name})
 _CLASSIC = frozenset({CLASSIC.name})  # what no app does for a user: no page of consent tells of it
 
 RULES = {
@@ -83,6 +84,9 @@ RULES = {
     # work management; roles are each resource's own (`work.access`)
     "work.read": Rule("user", ("work:read",), ("work", "read")),
     "work.write": Rule("user", ("work",), ("work", "write")),
+    # What a person is told of spans organizations, so that no token that is confined to one shows or changes it.
+    "notifications.read": Rule("user", ("work:read",), kinds=_UNCONFINED),
+    "notifications.write": Rule("user", ("work",), kinds=_UNCONFINED),
     # members, collaborators and invitations. Who reads or removes somebody else has to be an owner or admin; anybody
     # can remove themselves (`work.invitations`).
     "organization.people": Rule("organization", ("admin:org",), role="owner", kinds=_CLASSIC),

@@ -51,6 +51,7 @@ notifications = sa.Table(
 )
 _c = notifications.c
 partial_index("ix_notifications_unread", _c.user_id, _c.id, where=_c.read_at.is_(None))
+partial_index("ix_notifications_read", _c.user_id, _c.id, where=_c.read_at.is_not(None))
 for _name in ("repository_id", *_ABOUT):
     partial_index(f"ix_notifications_{_name}", _c[_name], where=_c[_name].is_not(None))
 # An invitation that is renewed is told of once.

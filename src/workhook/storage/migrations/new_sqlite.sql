@@ -1287,6 +1287,8 @@ CREATE INDEX ix_notifications_created_at ON notifications (created_at)
 
 CREATE INDEX ix_notifications_unread ON notifications (user_id, id) WHERE read_at IS NULL
 
+CREATE INDEX ix_notifications_read ON notifications (user_id, id) WHERE read_at IS NOT NULL
+
 CREATE INDEX ix_notifications_repository_id ON notifications (repository_id) WHERE repository_id IS NOT NULL
 
 CREATE INDEX ix_notifications_task_id ON notifications (task_id) WHERE task_id IS NOT NULL

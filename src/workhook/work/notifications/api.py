@@ -17,13 +17,14 @@ from workhook.http.wire_types import Time, to_amount
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.notifications.schemas import Kind
+from workhook.work.access import RANKS
 from workhook.work.notifications import queries
 from workhook.work.notifications.queries import Notification
 from workhook.work.notifications.settings import choose, find_settings
 from workhook.work.people import PersonShape
 from workhook.work.schemas import Done
 
-routes = Routes(WORK_API, "Notifications", read="work.read", write="work.write")
+routes = Routes(WORK_API, "Notifications", read="notifications.read", write="notifications.write")
 ID_MAX = 2**53 - 1
 
 
@@ -149,6 +150,7 @@ async def list_notifications(call: Call, query: NotificationsQuery) -> Listed[No
 @routes.post("/me/notifications/{notification_id}/read")
 async def read_notification(write: Write, notification_id: int) -> Done:
     """Mark a notification as read."""
+    _rests_on_oneself(write)
     if not await queries.mark_read(write.tx, write.actor, notification_id, write.now):
         raise NotFound()
     return Done()
@@ -157,6 +159,7 @@ async def read_notification(write: Write, notification_id: int) -> Done:
 @routes.post("/me/notifications/read")
 async def read_notifications(write: Write, wanted: ReadAll) -> Done:
     """Mark all notifications as read."""
+    _rests_on_oneself(write)
     upto = ID_MAX if isinstance(wanted.upto, UnsetType) else wanted.upto
     await queries.mark_all_read(write.tx, write.actor, write.now, upto)
     return Done()
@@ -182,6 +185,11 @@ async def edit_notification_settings(write: Write, edit: NotificationSettingsEdi
     if wanted:
         await choose(write.tx, user_id, wanted)
     return _answer({**before, **wanted})
+
+
+def _rests_on_oneself(write: Write) -> None:
+    """The same may be asked again under its `Idempotency-Key`, whatever place the caller has lost."""
+    write.actor.request.rests_on(write.actor.user.id, None, RANKS["owner"])
 
 
 def _answer(chosen: dict[Kind, bool]) -> NotificationSettingsAnswer:

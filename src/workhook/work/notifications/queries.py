@@ -17,7 +17,6 @@ from workhook.identity.invitations import for_invited, holds, invited, may_invit
 from workhook.identity.notifications.schemas import Kind, notifications
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts, invitations, projects
-from workhook.identity.tokens.lookup import reach_params, within_reach
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big
 from workhook.work.access import is_client, is_insider
@@ -31,8 +30,10 @@ from workhook.work.tasks.schemas import tasks
 
 QUOTED, _LOOKED_AT = 200, 1_000
 """Characters of a comment that are shown, and those that are read for them, with their markup."""
-COUNTED_MAX = 100
-"""Unread ones are counted so far: whoever has more has many."""
+LOOKS_AT_MOST = 1_000
+"""As many as a person has (`pruning`), whether they still see them or not."""
+COUNTED_MAX, COUNTS_AMONG = 100, 200
+"""Unread ones are counted so far, among the newest: whoever has more has many."""
 
 
 Subject = Literal["task", "file", "invoice", "invitation", "webhook"]
@@ -72,28 +73,35 @@ _actors = accounts.alias("actors")
 _owners = accounts.alias("owners")
 _file_comment_id = sa.func.coalesce(_c.file_comment_id, file_comment_replies.c.file_comment_id)
 _task_id = sa.func.coalesce(_c.task_id, task_comments.c.task_id)
-_from = (
-    notifications.join(_owners, _owners.c.id == _c.account_id)
-    .outerjoin(projects, projects.c.repository_id == _c.repository_id)
-    .outerjoin(task_comments, task_comments.c.id == _c.task_comment_id)
-    .outerjoin(file_comment_replies, file_comment_replies.c.id == _c.file_comment_reply_id)
-    .outerjoin(file_comments, file_comments.c.id == _file_comment_id)
-    .outerjoin(files, files.c.id == file_comments.c.file_id)
-    .outerjoin(tasks, tasks.c.id == _task_id)
-    .outerjoin(invitations, invitations.c.id == _c.invitation_id)
-)
+_picked = notifications.alias("picked")
+_own = _c.user_id == _person
+_is_unread = _c.read_at.is_(None)
+
+
+def _newest(*further: sa.ColumnElement[bool]) -> sa.Join:
+    """Some of a person's, found by an index, with what says whether they are seen: that is joined to these alone."""
+    some = sa.select(_picked.c.id).where(_picked.c.user_id == _person, *further)
+    newest = some.order_by(_picked.c.id.desc()).limit(big("looks_at")).subquery("newest")
+    return (
+        newest.join(notifications, _c.id == newest.c.id)
+        .join(_owners, _owners.c.id == _c.account_id)
+        .outerjoin(projects, projects.c.repository_id == _c.repository_id)
+        .outerjoin(task_comments, task_comments.c.id == _c.task_comment_id)
+        .outerjoin(file_comment_replies, file_comment_replies.c.id == _c.file_comment_reply_id)
+        .outerjoin(file_comments, file_comments.c.id == _file_comment_id)
+        .outerjoin(files, files.c.id == file_comments.c.file_id)
+        .outerjoin(tasks, tasks.c.id == _task_id)
+        .outerjoin(invitations, invitations.c.id == _c.invitation_id)
+    )
+
+
 _hidden_from_clients = sa.or_(
     *(
         sa.func.coalesce(each.c.private, sa.false())
         for each in (task_comments, file_comments, file_comment_replies, files)
     )
 )
-_in_reach = sa.or_(
-    sa.and_(_c.repository_id.is_(None), within_reach(_c.account_id, None)),
-    within_reach(_c.account_id, _c.repository_id),
-)
 _is_seen = sa.and_(
-    _in_reach,
     projects.c.deleted_at.is_(None),
     tasks.c.deleted_at.is_(None),
     files.c.deleted_at.is_(None),
@@ -103,8 +111,6 @@ _is_seen = sa.and_(
         else_=sa.or_(is_insider(_person), sa.and_(is_client, sa.not_(_hidden_from_clients))),
     ),
 )
-_own = _c.user_id == _person
-_is_unread = _c.read_at.is_(None)
 
 
 def _beginning(column: sa.ColumnElement[str]) -> sa.ColumnElement[str]:
@@ -115,38 +121,46 @@ _PLAIN = (
     "id", "kind", "created_at", "read_at", "detail", "task_comment_id", "file_comment_id", "file_comment_reply_id",
     "hook_id", "invitation_id",
 )  # fmt: skip
-_listed = (
-    sa.select(
-        *(_c[name] for name in _PLAIN),
-        *person_columns(NOBODY_ELSE, _actors, "actor_"),
-        _owners.c.login.label("owner_login"),
-        *(projects.c[name].label(f"project_{name}") for name in ("id", "name", "title")),
-        tasks.c.id.label("task_id"),
-        tasks.c.title.label("task_title"),
-        files.c.id.label("file_id"),
-        files.c.title.label("file_title"),
-        invoices.c.id.label("invoice_id"),
-        invoices.c.invoice_number,
-        *(payments.c[name].label(f"payment_{name}") for name in ("id", "kind", "amount_minor", "currency")),
-        invitations.c.role.label("invitation_role"),
-        _beginning(sa.func.coalesce(task_comments.c.text, file_comments.c.text)).label("comment_text"),
-        _beginning(file_comment_replies.c.plain_body).label("reply_text"),
+
+
+def _listing(*further: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    return (
+        sa.select(
+            *(_c[name] for name in _PLAIN),
+            *person_columns(NOBODY_ELSE, _actors, "actor_"),
+            _owners.c.login.label("owner_login"),
+            *(projects.c[name].label(f"project_{name}") for name in ("id", "name", "title")),
+            tasks.c.id.label("task_id"),
+            tasks.c.title.label("task_title"),
+            files.c.id.label("file_id"),
+            files.c.title.label("file_title"),
+            invoices.c.id.label("invoice_id"),
+            invoices.c.invoice_number,
+            *(payments.c[name].label(f"payment_{name}") for name in ("id", "kind", "amount_minor", "currency")),
+            invitations.c.role.label("invitation_role"),
+            _beginning(sa.func.coalesce(task_comments.c.text, file_comments.c.text)).label("comment_text"),
+            _beginning(file_comment_replies.c.plain_body).label("reply_text"),
+        )
+        .select_from(
+            _newest(_picked.c.id < big("before"), *further)
+            .outerjoin(_actors, _actors.c.id == _c.actor_id)
+            .outerjoin(invoices, invoices.c.id == _c.invoice_id)
+            .outerjoin(payments, payments.c.id == _c.payment_id)
+        )
+        .where(_is_seen)
+        .order_by(_c.id.desc())
+        .limit(big("limit"))
     )
-    .select_from(
-        _from.outerjoin(_actors, _actors.c.id == _c.actor_id)
-        .outerjoin(invoices, invoices.c.id == _c.invoice_id)
-        .outerjoin(payments, payments.c.id == _c.payment_id)
-    )
-    .where(_own, _is_seen, _c.id < big("before"))
-    .order_by(_c.id.desc())
-    .limit(big("limit"))
-)
-_unread, _read = _listed.where(_is_unread), _listed.where(_c.read_at.is_not(None))
-_seen_unread = sa.select(_c.id).select_from(_from).where(_own, _is_unread, _is_seen)
+
+
+_picked_unread = _picked.c.read_at.is_(None)
+_listed, _unread = _listing(), _listing(_picked_unread)
+_read = _listing(_picked.c.read_at.is_not(None))
+_seen_unread = sa.select(_c.id).select_from(_newest(_picked_unread)).where(_is_seen)
 _count = sa.select(sa.func.count().label("number")).select_from(
     _seen_unread.limit(sa.literal_column(str(COUNTED_MAX))).subquery("unread")
 )
-_one = sa.select(_c.id).select_from(_from).where(_own, _is_seen, _c.id == big("id"))
+_one = sa.select(_c.id).select_from(_newest(_picked.c.id == big("id"))).where(_is_seen)
 _read_one = (
     sa.update(notifications).where(_own, _c.id == big("id"), _is_unread).values(read_at=big("now")).returning(_c.id)
 )
@@ -160,13 +174,13 @@ async def list_notifications(
 ) -> list[Notification]:
     """The newest first, with ids below `before`; `unread`: only those, or only the others."""
     statement = _listed if unread is None else _unread if unread else _read
-    params = {**_params(actor), "before": before, "limit": limit}
+    params = {**_params(actor), "before": before, "limit": limit, "looks_at": LOOKS_AT_MOST}
     return [_notification_of(row) for row in await reader.fetch_all(statement, params)]
 
 
 async def count_unread(reader: Reader, actor: Actor) -> int:
     """`COUNTED_MAX` at most."""
-    row = await reader.fetch_one(_count, _params(actor))
+    row = await reader.fetch_one(_count, {**_params(actor), "looks_at": COUNTS_AMONG})
     assert row is not None, "it is an aggregate"
     number: int = row["number"]
     return number
@@ -174,7 +188,7 @@ async def count_unread(reader: Reader, actor: Actor) -> int:
 
 async def mark_read(tx: Transaction, actor: Actor, notification_id: int, now: int) -> bool:
     """Answers whether the person has such a notification, read before or not."""
-    params = {**_params(actor), "id": notification_id}
+    params = {**_params(actor), "id": notification_id, "looks_at": 1}
     if await tx.fetch_one(_one, params) is None:
         return False
     await tx.fetch_all(_read_one, {"user_id": actor.user.id, "id": notification_id, "now": now})
@@ -187,7 +201,7 @@ async def mark_all_read(tx: Transaction, actor: Actor, now: int, upto: int) -> i
 
 
 def _params(actor: Actor) -> dict[str, object]:
-    return {"user_id": actor.user.id, "now": now_ms(), **invited(actor.user), **reach_params(actor)}
+    return {"user_id": actor.user.id, "now": now_ms(), **invited(actor.user)}
 
 
 def _notification_of(row: Row) -> Notification:

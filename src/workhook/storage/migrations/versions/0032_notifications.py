@@ -40,6 +40,7 @@ def upgrade() -> None:
     create_index("ix_notifications_account_id", "notifications", ["account_id"])
     create_index("ix_notifications_created_at", "notifications", ["created_at"])
     create_index("ix_notifications_unread", "notifications", ["user_id", "id"], where="read_at IS NULL")
+    create_index("ix_notifications_read", "notifications", ["user_id", "id"], where="read_at IS NOT NULL")
     for name in (
         "repository_id", "task_id", "task_comment_id", "file_comment_id", "file_comment_reply_id", "invoice_id",
         "hook_id",
