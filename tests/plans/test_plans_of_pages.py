@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
 from typing import Any, Literal
 
 import pytest
@@ -71,8 +72,8 @@ ASKS: dict[str, Ask] = {
     "to pay": lambda reader: list_due(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
     "mentions": lambda reader: mentions.list_mentions(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
     **{
-        f"inbox, unread {unread}": lambda reader, unread=unread: notifications.list_notifications(
-            reader, _actor(), unread=unread, before=2**53, limit=PER_PAGE
+        f"inbox, unread {unread}": partial(
+            notifications.list_notifications, actor=_actor(), unread=unread, before=2**53, limit=PER_PAGE
         )
         for unread in (None, True, False)
     },
