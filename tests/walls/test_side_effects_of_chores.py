@@ -23,9 +23,12 @@ EFFECTS: dict[str, str] = {
     # In this world they have nothing to do, and change nothing.
     "deleted_projects": "",
     "expired_task_credits": "",
+    "deadlines": "",
+    "notifications": "-notifications",
     "timesheet_sums": "",  # what it writes is left out of all comparisons: `dump.SUMMED`
     "service_checkout_periods": (
-        "+dispatches +events +invoices +service_checkout_periods +task_credits ~invoice_numbers ~service_checkouts"
+        "+dispatches +events +invoices +notifications +service_checkout_periods +task_credits ~invoice_numbers"
+        " ~service_checkouts"
     ),
     "redeliveries": "",  # what was asked for is done already
     "deliveries": "-deliveries -dispatches -events",

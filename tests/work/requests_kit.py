@@ -51,7 +51,7 @@ TABLE: dict[str, Row] = {
     "GET /me": (ALL, _nothing, {}),
     "GET /me/notifications": (ALL, _nothing, {}),
     "POST /me/notifications/{}/read": ((200, 404, 404, 404), Scene.notification, {}),
-    "POST /me/notifications/read": (ALL, _nothing, {}),
+    "POST /me/notifications/read": (ALL, Scene.notification, {}),
     "GET /me/notification_settings": (ALL, _nothing, {}),
     "PATCH /me/notification_settings": (ALL, _nothing, {"payment": {"inbox": False}}),
     "GET /organizations/{}/members": ((200, 200, 404, 404), lambda scene: scene.organization, {}),
