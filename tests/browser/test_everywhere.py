@@ -37,9 +37,9 @@ def fill(server: Server, studio: Studio, receiver: Receiver) -> None:
     plant(server, studio)
     column = studio.call("GET", f"{studio.project}/columns")["columns"][0]["id"]
     task = studio.add_task(column, "Billed")
-    spent = studio.call("POST", f"{studio.project}/timesheets", task_id=task, duration=3600, billable=True)[
-        "timesheet"
-    ]["id"]
+    spent = studio.call(
+        "POST", f"{studio.project}/timesheets", task_id=task, duration=3600, billable=True, billable_rate=80
+    )["timesheet"]["id"]
     studio.call("POST", f"{studio.project}/invoices", timesheet_ids=[spent])
     hooks = f"{studio.team.world.repo_path}/hooks"
     hook = studio.api.post(hooks, json={"config": {"url": receiver.url, "content_type": "json"}})

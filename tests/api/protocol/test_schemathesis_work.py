@@ -70,7 +70,7 @@ class Things:
     def __init__(self, studio: Studio) -> None:
         self._owner, self._organization = studio.owner, studio.world.organization
         self._member = studio.member.login
-        self._scenes = {method: self._scene() for method in ("GET", "POST", "PATCH", "DELETE")}
+        self._scenes = {method: self._scene() for method in ("GET", "POST", "PUT", "PATCH", "DELETE")}
 
     def _scene(self) -> Scene:
         made = self._owner.post("/projects", json={"title": "Website", "organization": self._organization})
