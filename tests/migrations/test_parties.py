@@ -8,24 +8,20 @@ from typing import Any
 import sqlalchemy as sa
 
 from tests.harness.databases import Databases
-from tests.migrations.upgrade_kit import migrate_to, on_database
+from tests.migrations.upgrade_kit import insert, migrate_to, on_database
 
 _TIMES = {"created_at": 1, "updated_at": 9}
 
 
-def _insert(connection: Any, table: str, **row: object) -> None:
-    connection.execute(sa.insert(sa.table(table, *map(sa.column, row))), [row])
-
-
 def _fill(connection: Any) -> None:
-    _insert(connection, "accounts", id=1, kind="user", login="octo", login_key="octo", **_TIMES)
+    insert(connection, "accounts", id=1, kind="user", login="octo", login_key="octo", **_TIMES)
     place = {"repository_id": 1, "id": "prj_1", "account_id": 1, "name": "x", "name_key": "x", "title": "X"}
-    _insert(connection, "projects", **place, private=False, archive=False, **_TIMES)
-    _insert(connection, "invoice_numbers", account_id=1, last=7)
+    insert(connection, "projects", **place, private=False, archive=False, **_TIMES)
+    insert(connection, "invoice_numbers", account_id=1, last=7)
     for status in ("draft", "sent"):
         values = {"amount_minor": 0, "total_minor": 0, "items": "[]", "recurring_items": "[]", "currency": "EUR"}
         ids = {"id": f"inv_{status}", "repository_id": 1, "account_id": 1}
-        _insert(connection, "invoices", **ids, status=status, **values, **_TIMES)
+        insert(connection, "invoices", **ids, status=status, **values, **_TIMES)
 
 
 def test_invoices_that_were_there_have_no_parties(backend: Databases, tmp_path: Path) -> None:

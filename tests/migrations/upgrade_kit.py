@@ -21,6 +21,11 @@ def migrate_to(connection: Any, revision: str) -> None:
     command.upgrade(config, revision)
 
 
+def insert(connection: Any, table: str, **row: object) -> None:
+    """A row in the table as it is at the revision, whatever columns this version knows."""
+    connection.execute(sa.insert(sa.table(table, *map(sa.column, row))), [row])
+
+
 def on_database(settings: dict[str, Any], work: Callable[[Any], None]) -> None:
     known = load(settings, {})
     if known.sqlite_path is not None:
