@@ -157,6 +157,7 @@ async def test_on_a_phone_the_days_up_to_today_are_in_sight(visit: Visits, serve
     page = await visit(f"/{team.world.full_name}/time", team.owner, width=360)
     await page.get_by_text("Add time that was spent", exact=True).click()
     await page.get_by_role("button", name="Add the time").click()
+    await expect(page.get_by_text("The time was added.")).to_be_visible()
     await page.reload()
     await expect(page.locator("th.today")).to_be_in_viewport(ratio=0.9)
     seen = await page.evaluate(

@@ -153,7 +153,7 @@ def _filters(server: Server, world: World) -> None:
 
 
 def _mention(server: Server, world: World) -> None:
-    """In a comment on a task, of a member by the owner."""
+    """In a comment on a task, of a member by the owner; and what an hour of the member costs."""
 
     async def add(services: Services) -> str:
         actor = await find_actor(services.database, await add_user(services, world, member="member"))
@@ -171,6 +171,10 @@ def _mention(server: Server, world: World) -> None:
         make(f"/tasks/{task}/task_comments", text=f"@{login} {UNICODE}")
         chosen = {"payment": {"inbox": False}}
         client.patch("/api/v1/me/notification_settings", json=chosen).raise_for_status()
+        rates = {"rates": [{"username": login, "hourly_rate": 80}]}
+        client.patch(f"/api/v1/projects/{world.project_id}/billing", json=rates).raise_for_status()
+        member = f"/api/v1/organizations/{world.organization}/members/{login}"
+        client.patch(member, json={"hourly_rate": 70}).raise_for_status()
 
 
 def _number(server: Server, world: World) -> None:

@@ -132,8 +132,8 @@ OWNERS: dict[str, Rule] = {
     # Whose rate it is: the row is about them, too.
     "member_rates": _columns("account_id", "user_id"),
     "mentions": _through(_repository, also=("user_id", "author_id")),
-    # Whom it tells, and of whose doing: the row is about them, too.
-    "notifications": _through(_repository, also=("account_id", "user_id", "actor_id")),
+    # Of the place that tells, as invitations are: whoever is told has done nothing.
+    "notifications": _through(_repository, also=("account_id",)),
     "notification_settings": _columns("user_id"),
     "passwords": _columns("user_id"),
     "probe": _nobody,

@@ -19,8 +19,10 @@ from tests.walls.walk import ask, callers, in_turn, requests, said
 from tests.walls.world import Walls
 from tests.work.listener import Listener
 
-# Who ends an app of their own ends it for all its customers: what it made, and what it was allowed.
+# Who ends an app of their own ends it for all its customers: what it made, and what it was allowed. Who has read what
+# they are told of has read it wherever it is from.
 REACHES = {
+    "POST /me/notifications/read": ("notifications",),
     "DELETE /orgs/{}/oauth-apps/{}/tokens": ("grants", "tokens", "hooks", "audit_log"),
     "DELETE /orgs/{}/oauth-apps/{}": ("hooks", "lanes"),
 }

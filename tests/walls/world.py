@@ -80,7 +80,8 @@ class MarkedScene(Scene):
         party = {"name": f"{self.word} buyer", "address": f"{self.word} street"}
         rates = [{"username": self.owner.get("/me")["user"]["username"], "hourly_rate": 75}]
         self.owner.patch(f"{self.project_path}/billing", json={"buyer": party, "rates": rates, "budget": {"hours": 9}})
-        settings = {"legal_name": self.word, "address": f"{self.word} road", "payment_terms": f"{self.word} soon"}
+        word = OPEN if self.word == SHUT else self.word  # it stands on every invoice of the organization
+        settings = {"legal_name": word, "address": f"{word} road", "payment_terms": f"{word} soon"}
         self.owner.patch(f"/organizations/{self.organization}/billing", json=settings)
         self.invoice("send")
         self.owner.post(

@@ -152,7 +152,7 @@ class Scene:
     def priced_member(self) -> tuple[str, str]:
         """The organization, and a member of it who has a rate."""
         path = f"/organizations/{self.organization}/members/{self.somebody}"
-        self.owner.patch(path, json={"hourly_rate": next(_numbers) + 1})
+        self.owner.patch(path, json={"hourly_rate": 2})
         return self.organization, self.somebody
 
     def pictured_organization(self) -> str:

@@ -81,6 +81,7 @@ class Scene:
             "notes": None,
             "billable": chance.random() < 0.5,
             "billable_rate_minor": chance.choice([None, 0, 8000, 3333]),
+            "rate_source": None,
             "invoice_id": chance.choice([None, None, chosen.invoice_id]),
             "created_at": start,
             "updated_at": start,

@@ -28,6 +28,8 @@ SAID = {
     "audit_log.read": ["audit log"],
     "work.read": ["see"],
     "work.write": ["change", "delete", "private"],
+    "notifications.read": ["notifications"],
+    "notifications.write": ["notifications", "mark them as read"],
 }
 # Likewise of what a token sees that has no scope and no permission.
 SAID_WITHOUT = {
@@ -41,6 +43,7 @@ SAID_WITHOUT = {
 # And of work management by what its operations are about: what is seen, and what more is told of changing it.
 READ_OF_WORK = {
     "Activity": ["activity"],
+    "Billing": ["billing settings"],
     "Clients": ["who is in"],
     "Columns": ["tasks"],
     "File comments": ["comments"],

@@ -20,13 +20,14 @@ SCOPE_WORDS: Mapping[str, str] = {
     "admin:org": text("See the audit log of organizations that you own"),
     "work": text(
         "See, create, change and delete projects, tasks, files, comments, timesheets, services, checkouts, task "
-        "credits and invoices; see activity, what was deleted, and who is in projects and in your organizations; add "
-        "and remove people and clients of projects, and make projects private or open to the whole organization; all "
-        "as far as you can"
+        "credits, invoices and billing settings; see activity, what was deleted, and who is in projects and in your "
+        "organizations; see your notifications and mark them as read; add and remove people and clients of projects, "
+        "and make projects private or open to the whole organization; all as far as you can"
     ),
     "work:read": text(
-        "See projects, tasks, files, comments, timesheets, services, checkouts, task credits, invoices, activity, what "
-        "was deleted, and who is in projects and in your organizations, as far as you can"
+        "See projects, tasks, files, comments, timesheets, services, checkouts, task credits, invoices, billing "
+        "settings, activity, what was deleted, your notifications, and who is in projects and in your organizations, "
+        "as far as you can"
     ),
 }
 PERMISSION_WORDS: Mapping[str, str] = {
@@ -37,14 +38,14 @@ PERMISSION_WORDS: Mapping[str, str] = {
         "Create, change and delete the organization's webhooks, publish events of it, see its audit log"
     ),
     "work:read": text(
-        "See projects, tasks, files, comments, timesheets, services, checkouts, task credits, invoices, activity, what "
-        "was deleted, and who is in projects and in the organizations"
+        "See projects, tasks, files, comments, timesheets, services, checkouts, task credits, invoices, billing "
+        "settings, activity, what was deleted, and who is in projects and in the organizations"
     ),
     "work:write": text(
         "See, create, change and delete projects, tasks, files, comments, timesheets, services, checkouts, task "
-        "credits and invoices; see activity, what was deleted, and who is in projects and in the organizations; for a "
-        "user who lets it act also add and remove people and clients of projects, and make projects private or open "
-        "to the whole organization"
+        "credits, invoices and billing settings; see activity, what was deleted, and who is in projects and in the "
+        "organizations; for a user who lets it act also add and remove people and clients of projects, and make "
+        "projects private or open to the whole organization"
     ),
 }
 
