@@ -49,12 +49,13 @@ class Likeness:
         )
 
     def _depends_on_others(self, table: str, row: Row) -> bool:
-        """Refusals are counted together, as the minutes have it. Somebody of another tenant can be invited only where
-        there is the other tenant."""
+        """Refusals are counted together, as the minutes have it. Somebody of another tenant can be invited, and told of
+        it, only where there is the other tenant."""
         if table == "audit_log":
             strange = row["action"] == "invitation.create" and row["target"] not in dict(self._names)
             return bool(row["status"]) or strange
-        return table == "invitations" and row["user_id"] is not None and str(row["user_id"]) not in self.ids
+        is_about_one = table in ("invitations", "notifications") and row["user_id"] is not None
+        return is_about_one and str(row["user_id"]) not in self.ids
 
     def _row(self, row: Row) -> dict[str, Any]:
         return {name: self._value(name, value) for name, value in row.items() if name not in _LEFT_OUT}
