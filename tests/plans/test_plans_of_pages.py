@@ -24,6 +24,7 @@ from workhook.work.access import Access
 from workhook.work.activity import editors
 from workhook.work.activity.editors import find_last_edits
 from workhook.work.board_filters.filters import find_filters
+from workhook.work.budgets import api as budgets
 from workhook.work.credits.ledger import list_newest_entries
 from workhook.work.feeds import feeds
 from workhook.work.feeds import queries as due
@@ -154,6 +155,7 @@ BILLING: dict[str, Ask] = {
     "earlier entries of the ledger": _entries("crd_000002000"),
 }
 
+
 PRESETS: dict[str, Ask] = {
     "what a new invoice begins with": lambda reader: presets.find_presets(reader, _access()),  # type: ignore[arg-type]
     "the currency of a price": lambda reader: presets.find_price_currency(reader, filled.OTHER_ORGANIZATION_ID),  # type: ignore[arg-type]
@@ -220,6 +222,18 @@ def test_what_a_form_begins_with_is_found_at_once(scene: Scene, name: str) -> No
     for asked in reader.asked:
         verdicts = scene.judge.judge(*asked)
         assert [f"{each.work}\n{each.plan}" for each in verdicts if each.work > bound] == []
+
+
+def test_what_is_used_of_a_budget_looks_at_no_timesheets_but_paused_ones_and_those_of_drafts(scene: Scene) -> None:
+    """What was noted and not summed up yet is looked at, too: here that is everything."""
+    reader = Asking()
+    with pytest.raises(AssertionError, match="one row"):
+        asyncio.run(budgets.find_standing(reader, filled.OTHER_REPOSITORY_ID))  # type: ignore[arg-type]
+    for verdict in scene.judge.judge(*reader.asked[0]):
+        assert "ix_timesheets_paused" in verdict.plan
+        assert "ix_timesheets_repository_id" not in verdict.plan
+        assert "SCAN timesheets" not in verdict.plan
+        assert "Seq Scan timesheets" not in verdict.plan
 
 
 PERIOD_MS = 4 * MINUTE_MS

@@ -210,3 +210,11 @@ def test_rates_of_a_project_name_its_members_alone(rates: Rates) -> None:
     found = rates.owner.get(f"{rates.studio.project}/billing")["billing"]["rates"]
     assert found == [{"username": rates.login, "hourly_rate": 1}]
     assert rates.studio.client.refused(404, "GET", f"{rates.studio.project}/billing")
+
+
+def test_rates_as_they_were_shown_can_be_sent_back_when_somebody_has_left(rates: Rates) -> None:
+    rates.of_project(rates=[{"username": rates.login, "hourly_rate": 1}])
+    rates.owner.http.delete(f"/api/v3/orgs/{rates.studio.world.organization}/members/{rates.login}").raise_for_status()
+    shown = rates.owner.get(f"{rates.studio.project}/billing")["billing"]
+    rates.of_project(rates=shown["rates"], hourly_rate=2)
+    assert rates.owner.get(f"{rates.studio.project}/billing")["billing"] == {**shown, "hourly_rate": 2}

@@ -1315,6 +1315,8 @@ CREATE TABLE notification_settings (
 
 CREATE INDEX ix_tasks_deadline_untold ON tasks (deadline) WHERE completed_at IS NULL AND deleted_at IS NULL AND coalesce(deadline_told, -1) <> deadline
 
+CREATE INDEX ix_timesheets_paused ON timesheets (repository_id) WHERE NOT finished AND NOT is_active AND billable
+
 CREATE TABLE project_rates (
 	repository_id BIGINT NOT NULL,
 	user_id BIGINT NOT NULL,

@@ -21,7 +21,6 @@ from workhook.work.invoices.schemas import invoices
 from workhook.work.timesheets import budgets, rules
 from workhook.work.timesheets.budgets import HoursOrMoney, TimeAndMoney
 from workhook.work.timesheets.schemas import timesheets
-from workhook.work.timesheets.sums import Grain, timesheet_changes, timesheet_sums, worth_of
 
 
 class BudgetAnswer(msgspec.Struct):
@@ -81,28 +80,19 @@ def standing_to_response(standing: BudgetStanding) -> BudgetAnswer:
     )
 
 
-# What is on an invoice, less what drafts have claimed.
-def _invoiced(table: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.Select[tuple[int, int]]:
-    return budgets.billable_parts(table, table.c.invoiced, *conditions)
-
-
+# SQLite goes through an outer join from left to right, and else through all timesheets that there are.
 _claimed = (
-    sa.select(-timesheets.c.duration_ms, -sa.func.coalesce(worth_of(timesheets.c.duration_ms), sa.literal_column("0")))
-    .join_from(invoices, timesheets, timesheets.c.invoice_id == invoices.c.id)
-    .where(
-        invoices.c.repository_id == big("repository_id"),
-        invoices.c.status == sa.literal_column("'draft'"),
-        timesheets.c.billable,
+    sa.select(*budgets.TAKEN_OFF)
+    .join_from(
+        invoices,
+        timesheets,
+        sa.and_(timesheets.c.invoice_id == invoices.c.id, timesheets.c.billable),
+        isouter=True,
     )
+    .where(invoices.c.repository_id == big("repository_id"), invoices.c.status == sa.literal_column("'draft'"))
 )
-_every = sa.union_all(
-    _invoiced(timesheet_sums, timesheet_sums.c.grain == sa.literal_column(f"{Grain.USER_BLOCKS:d}")),
-    _invoiced(timesheet_changes),
-    _claimed,
-).subquery("billed")
-_billed = sa.select(
-    sa.func.sum(_every.c.duration_ms).label("billed_ms"), sa.func.sum(_every.c.amount_minor).label("billed_minor")
-).subquery("billed_sums")
+# What is on an invoice, less what drafts have claimed.
+_billed = budgets.summed("billed", lambda table: table.c.invoiced, less=_claimed).subquery("billed_sums")
 _used = budgets.used.subquery("used_sums")
 # Of one moment.
 _standing = (

@@ -34,10 +34,14 @@ def rates_of_text(text: str) -> tuple[PersonRateShape, ...]:
 
 
 _here = project_rates.c.repository_id == big("repository_id")
+_has_rate = sa.exists().where(
+    project_rates.c.repository_id == projects.c.repository_id, project_rates.c.user_id == accounts.c.id
+)
+# Who has left keeps a rate until it is taken away: what is shown can be sent back.
 _on_team = (
     sa.select(accounts.c.id, accounts.c.login, accounts.c.login_key)
     .select_from(accounts.join(projects, projects.c.repository_id == big("repository_id")))
-    .where(accounts.c.kind == "user", any_of(accounts.c.login_key, "keys"), on_team)
+    .where(accounts.c.kind == "user", any_of(accounts.c.login_key, "keys"), sa.or_(on_team, _has_rate))
 )
 _team = (
     sa.select(accounts.c.login, accounts.c.name)

@@ -6,8 +6,8 @@ is counted when.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any
 
 import msgspec
 import sqlalchemy as sa
@@ -25,7 +25,7 @@ from workhook.work.projects.schemas import Project, project_from
 from workhook.work.rates.rules import BudgetMark
 from workhook.work.record_events import RecordEvent, publish_events
 from workhook.work.timesheets import rules
-from workhook.work.timesheets.schemas import timesheets
+from workhook.work.timesheets.schemas import IS_PAUSED, timesheets
 from workhook.work.timesheets.sums import Grain, timesheet_changes, timesheet_sums, worth_of
 
 MARKS: tuple[BudgetMark, ...] = (80, 100)
@@ -57,29 +57,35 @@ class TimeAndMoney(msgspec.Struct, frozen=True):
     minor: int = 0
 
 
-def billable_parts(table: sa.Table, *conditions: sa.ColumnElement[bool]) -> sa.Select[tuple[int, int]]:
-    """Rows of the sums, or of what was noted since, that the parameter `repository_id` has of billable time."""
-    here = sa.select(table.c.duration_ms, table.c.amount_minor).where(table.c.repository_id == big("repository_id"))
-    return here.where(table.c.billable, *conditions)
+TAKEN_OFF = (
+    -timesheets.c.duration_ms,
+    -sa.func.coalesce(worth_of(timesheets.c.duration_ms), sa.literal_column("0")),
+)
+"""What takes a timesheet off the sums again."""
+
+
+def summed(
+    name: str, *conditions: Callable[[sa.Table], sa.ColumnElement[bool]], less: sa.Select[Any]
+) -> sa.Select[Any]:
+    """`NAME_ms` and `NAME_minor`: the billable time of the project of the parameter `repository_id`, of which the sums
+    know, less what `less` selects as `TAKEN_OFF`."""
+    here = []
+    for table in (timesheet_sums, timesheet_changes):
+        part = sa.select(table.c.duration_ms, table.c.amount_minor).where(
+            table.c.repository_id == big("repository_id"), table.c.billable, *(each(table) for each in conditions)
+        )
+        if table is timesheet_sums:
+            part = part.where(table.c.grain == sa.literal_column(f"{Grain.USER_BLOCKS:d}"))
+        here.append(part)
+    every = sa.union_all(*here, less).subquery(name)
+    return sa.select(
+        sa.func.sum(every.c.duration_ms).label(f"{name}_ms"), sa.func.sum(every.c.amount_minor).label(f"{name}_minor")
+    )
 
 
 # Time of paused timers is in the sums, and not finished.
-_paused = sa.select(
-    -timesheets.c.duration_ms, -sa.func.coalesce(worth_of(timesheets.c.duration_ms), sa.literal_column("0"))
-).where(
-    timesheets.c.repository_id == big("repository_id"),
-    timesheets.c.finished.is_(sa.false()),
-    timesheets.c.is_active.is_(sa.false()),
-    timesheets.c.billable,
-)
-_every = sa.union_all(
-    billable_parts(timesheet_sums, timesheet_sums.c.grain == sa.literal_column(f"{Grain.USER_BLOCKS:d}")),
-    billable_parts(timesheet_changes),
-    _paused,
-).subquery("spent")
-used = sa.select(
-    sa.func.sum(_every.c.duration_ms).label("used_ms"), sa.func.sum(_every.c.amount_minor).label("used_minor")
-)
+_paused = sa.select(*TAKEN_OFF).where(timesheets.c.repository_id == big("repository_id"), sa.text(IS_PAUSED))
+used = summed("used", less=_paused)
 """All finished billable time of the project of the parameter `repository_id`."""
 _locked = (
     sa.select(
@@ -131,11 +137,8 @@ async def tell_of_budgets(write: Write, places: Iterable[Repository]) -> None:
 
 def mark_of(percent: int | None) -> BudgetMark:
     """What was told already of a budget that begins so."""
-    found: BudgetMark = 0
-    for each in MARKS:
-        if percent is not None and each <= percent:
-            found = each
-    return found
+    told: list[BudgetMark] = [0, *(each for each in MARKS if percent is not None and each <= percent)]
+    return told[-1]
 
 
 def _event(project: Project, budget: HoursOrMoney, mark: BudgetMark) -> RecordEvent:

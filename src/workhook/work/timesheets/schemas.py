@@ -216,6 +216,9 @@ class Timesheet(Record, frozen=True):
         return msgspec.structs.replace(self, billable_rate_minor=rate, rate_source=None if rate is None else source)
 
 
+IS_PAUSED = "NOT finished AND NOT is_active AND billable"
+"""Billable time that is not finished, and does not run. An index is of those, which a database finds by these words."""
+
 # Time that was spent outlives its task, whatever becomes of what was deleted. While a timer runs, `duration_ms` is what
 # was counted before `running_since`.
 timesheets = sa.Table(
@@ -236,6 +239,7 @@ timesheets = sa.Table(
     # bound for the condition that has the same sign and value, and no bound is so.
     partial_index("ix_timesheets_own", "user_id", "start_time", where=sa.text("start_time > -1")),
     partial_index("ix_timesheets_active", "repository_id", "start_time", where=sa.text("is_active")),
+    partial_index("ix_timesheets_paused", "repository_id", where=sa.text(IS_PAUSED)),
     partial_index("uq_timesheets_running", "user_id", where=sa.text("is_active"), unique=True),
 )
 

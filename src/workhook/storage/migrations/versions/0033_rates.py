@@ -22,6 +22,9 @@ _BUDGET = ("budget_ms", "budget_minor", "budget_mark")
 
 def upgrade() -> None:
     add_column("timesheets", sa.Column("rate_source", sa.Text))
+    create_index(
+        "ix_timesheets_paused", "timesheets", ["repository_id"], where="NOT finished AND NOT is_active AND billable"
+    )
     for table in ("account_billing", "project_billing"):
         for name, kind in _TERMS:
             add_column(table, sa.Column(name, kind))
