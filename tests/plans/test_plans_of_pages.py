@@ -32,7 +32,7 @@ from workhook.work.invoices import due as due_invoices
 from workhook.work.invoices import presets
 from workhook.work.invoices.drafting import list_invoices
 from workhook.work.invoices.due import list_due
-from workhook.work.invoices.schemas import InvoiceList
+from workhook.work.invoices.inputs import InvoiceList
 from workhook.work.mentions import queries as mentions
 from workhook.work.notifications import queries as notifications
 from workhook.work.projects.listing import list_newest

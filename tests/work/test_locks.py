@@ -27,7 +27,7 @@ from workhook.work.columns import api as columns
 from workhook.work.columns.api import ColumnCreate
 from workhook.work.invoices import api as invoices
 from workhook.work.invoices.drafting import lock_times
-from workhook.work.invoices.schemas import InvoiceCreate, InvoiceEdit, InvoiceItemInput
+from workhook.work.invoices.inputs import InvoiceCreate, InvoiceEdit, InvoiceItemInput
 from workhook.work.projects import api as projects
 from workhook.work.projects.api import ProjectCreate, ProjectEdit
 from workhook.work.services import api as offers

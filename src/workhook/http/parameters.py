@@ -159,7 +159,14 @@ def _gather(
 ) -> tuple[T | None, list[Fault]]:
     """`path` is what the names of the faults begin with: `invoice_items[0].`."""
     fields = _fields(shape)
-    faults = unknown((name for name in dict.fromkeys([*body, *query]) if name not in fields), path)
+    remedies: Mapping[str, str] = getattr(shape, "REMEDIES", {})
+    given = dict.fromkeys([*body, *query])
+    faults = [
+        Fault(field=path + name, message=f"{path}{name} cannot be written: {remedies[name]}")
+        for name in given
+        if name in remedies
+    ]
+    faults += unknown((name for name in given if name not in fields and name not in remedies), path)
     values: dict[str, Any] = {}
     for name, field in fields.items():
         if not field.several and len(query.get(name, ())) > 1:

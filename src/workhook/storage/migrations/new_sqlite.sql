@@ -287,7 +287,7 @@ CREATE TABLE invoices (
 	items TEXT NOT NULL,
 	recurring_items TEXT NOT NULL,
 	created_at BIGINT NOT NULL,
-	updated_at BIGINT NOT NULL, paid_minor BIGINT, credited_minor BIGINT, discount_millionths BIGINT, discount_minor BIGINT, payments TEXT, credit_notes TEXT, taxes TEXT, tax_category TEXT, buyer TEXT, seller TEXT, language TEXT,
+	updated_at BIGINT NOT NULL, paid_minor BIGINT, credited_minor BIGINT, discount_millionths BIGINT, discount_minor BIGINT, payments TEXT, credit_notes TEXT, taxes TEXT, tax_category TEXT, buyer TEXT, seller TEXT, language TEXT, group_by TEXT,
 	CONSTRAINT pk_invoices PRIMARY KEY (id),
 	CONSTRAINT fk_invoices_account_id FOREIGN KEY(account_id) REFERENCES accounts (id),
 	CONSTRAINT fk_invoices_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
@@ -1339,4 +1339,4 @@ CREATE TABLE member_rates (
 
 CREATE INDEX ix_member_rates_user ON member_rates (user_id)
 
-INSERT INTO "alembic_version" VALUES('0033')
+INSERT INTO "alembic_version" VALUES('0037')

@@ -29,7 +29,8 @@ from workhook.web.frame.texts import gettext
 from workhook.work.access import Access
 from workhook.work.billing.settings import find_settings
 from workhook.work.invoices import api, changing, presets
-from workhook.work.invoices.schemas import Invoice, InvoiceCreate, InvoiceEdit, language_of
+from workhook.work.invoices.inputs import InvoiceCreate, InvoiceEdit
+from workhook.work.invoices.schemas import Invoice, language_of
 
 S = TypeVar("S", bound=InvoiceCreate)
 

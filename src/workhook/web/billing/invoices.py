@@ -15,7 +15,7 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.invoices import api, drafting
 from workhook.work.invoices.due import open_sums
-from workhook.work.invoices.schemas import InvoiceList
+from workhook.work.invoices.inputs import InvoiceList
 
 places = Places("billing")
 ROWS = 50

@@ -13,10 +13,10 @@ from workhook.http.calls import Answer
 from workhook.identity.context import Write
 from workhook.web.billing.money import show_invoice
 from workhook.web.billing.view import (
-    UNDO_MAX_CHARS,
     BillingForm,
     ChangedMeanwhile,
     billing_page,
+    can_be_undone,
     changed_form,
     form_again,
     invoice_address,
@@ -30,9 +30,10 @@ from workhook.web.frame.places import AmountField, NumberField, PercentField, Pl
 from workhook.web.frame.texts import gettext
 from workhook.work.access import Access
 from workhook.work.invoices import api, changing, drafting, rules
+from workhook.work.invoices.inputs import ITEMS_MAX, InvoiceEdit, InvoiceItemInput
 from workhook.work.invoices.planning import input_of_item
 from workhook.work.invoices.rules import Item
-from workhook.work.invoices.schemas import ITEMS_MAX, Invoice, InvoiceEdit, InvoiceItemInput
+from workhook.work.invoices.schemas import Invoice
 
 places = Places("billing")
 
@@ -97,18 +98,21 @@ def _find(items: Sequence[Item], index: int, was: str) -> int:
 
 
 async def _write_lines(write: Write, invoice: Invoice, items: Sequence[Item | InvoiceItemInput]) -> None:
-    """Raises what `edit_invoice` does."""
+    """What is written by hand, of these; lines of time stay as they are. Raises what `edit_invoice` does."""
     if len(items) > ITEMS_MAX:
         raise Conflict(f"An invoice has at most {ITEMS_MAX} lines. Make another one.", code="too_many_items")
-    given = [input_of_item(each) if isinstance(each, Item) else each for each in items]
+    by_hand = [each for each in items if not (isinstance(each, Item) and each.kind == "time")]
+    given = [input_of_item(each) if isinstance(each, Item) else each for each in by_hand]
     await api.edit_invoice(write, invoice.id, InvoiceEdit(invoice_items=given))
 
 
-async def _write_times(write: Write, access: Access, invoice: Invoice, *, added: str = "", released: str = "") -> None:
-    """Claim a timesheet, or release one with its line: among lines that look the same, no other is taken for its."""
+async def _write_times(
+    write: Write, access: Access, invoice: Invoice, *, added: Sequence[str] = (), released: Sequence[str] = ()
+) -> None:
+    """Claim timesheets, or release them with their line: among lines that look the same, no other is taken for it."""
     claimed = await drafting.lock_times(write.tx, access.repository.id, [], invoice.id)
-    kept = [each.id for each in claimed if each.id != released]
-    await api.edit_invoice(write, invoice.id, InvoiceEdit(timesheet_ids=[*kept, added] if added else kept))
+    kept = [each.id for each in claimed if each.id not in released]
+    await api.edit_invoice(write, invoice.id, InvoiceEdit(timesheet_ids=[*kept, *added]))
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/lines")
@@ -133,6 +137,15 @@ async def add_line(visit: Visit) -> Answer:
     return visit.done(f"{invoice_address(visit)}#lines", gettext("The line was added."))
 
 
+@places.post("/{owner}/{project}/billing/{invoice_id}/grouping")
+async def group_time(visit: Visit) -> Answer:
+    """Say what has one line of the time on a draft: each entry, or a task, a person or a day."""
+    _, invoice = await invoice_at(visit)
+    edit = visit.form(InvoiceEdit, "group_by")
+    await visit.change(lambda write: api.edit_invoice(write, invoice.id, edit))
+    return visit.done(f"{invoice_address(visit)}#lines", gettext("The lines of time were made anew."))
+
+
 @places.post("/{owner}/{project}/billing/{invoice_id}/times")
 async def add_time(visit: Visit) -> Answer:
     """Put time onto a draft again whose line was removed."""
@@ -140,7 +153,7 @@ async def add_time(visit: Visit) -> Answer:
 
     async def add(write: Write) -> None:
         _, current = await changing.lock_invoice(write, invoice.id)
-        await _write_times(write, access, current, added=visit.fields.get("timesheet_id", ""))
+        await _write_times(write, access, current, added=visit.fields.get("timesheet_ids", "").split())
 
     await visit.change(add)
     return visit.done(f"{invoice_address(visit)}#lines", gettext("The line was added."))
@@ -153,7 +166,7 @@ async def show_line(visit: Visit) -> Answer:
     access.require_member("change invoices")
     access.require_writable()
     items, index = rules.items_of(invoice.items), _number_of(visit)
-    if invoice.status != "draft" or index >= len(items):
+    if invoice.status != "draft" or index >= len(items) or items[index].kind == "time":
         raise NotFound()
     item = items[index]
     return await _line_page(visit, access, invoice, BillingForm(_values_of(item), was=line_digest(item)))
@@ -218,8 +231,8 @@ async def remove_line(visit: Visit) -> Answer:
         items = [*rules.items_of(current.items)]
         place = _find(items, index, was)
         gone = items.pop(place)
-        if gone.timesheet_id is not None:
-            await _write_times(write, access, current, released=gone.timesheet_id)
+        if gone.timesheet_ids:
+            await _write_times(write, access, current, released=gone.timesheet_ids)
         else:
             await _write_lines(write, current, items)
         return place, gone
@@ -231,10 +244,10 @@ async def remove_line(visit: Visit) -> Answer:
 
 
 def _undo(visit: Visit, place: int, gone: Item) -> Undo | None:
-    if gone.timesheet_id is not None:
-        return Undo(invoice_address(visit, "times"), {"timesheet_id": gone.timesheet_id})
-    if len(gone.description) > UNDO_MAX_CHARS:
+    if not can_be_undone(gone):
         return None
+    if gone.timesheet_ids:
+        return Undo(invoice_address(visit, "times"), {"timesheet_ids": " ".join(gone.timesheet_ids)})
     values = {**_values_of(gone), "position": str(place)}
     if gone.discount_minor is not None:
         values["discount_amount"] = typed_amount(gone.discount_minor)

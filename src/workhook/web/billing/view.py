@@ -26,7 +26,7 @@ from workhook.work.invoices.schemas import Invoice
 from workhook.work.invoices.shapes import percent_of
 
 UNDO_MAX_CHARS = 500
-"""The longest description of a line whose removal can be undone: what undoes it travels in a cookie."""
+"""The longest texts of a line whose removal can be undone: what undoes it travels in a cookie."""
 
 
 class ChangedMeanwhile(Conflict):
@@ -147,7 +147,7 @@ async def show_invoice(
         status=status,
         invoice=invoice,
         address=f"/{access.repository.full_name}/billing/{invoice.id}",
-        items=[(each, line_digest(each)) for each in rules.items_of(invoice.items)],
+        items=[(each, line_digest(each), can_be_undone(each)) for each in rules.items_of(invoice.items)],
         recurring=rules.items_of(invoice.recurring_items),
         nets=sum(each.amount_minor for each in every),
         taxes=[(percent_of(each.millionths).normalize(), each) for each in invoice.tax_rows],
@@ -156,7 +156,6 @@ async def show_invoice(
         money=money,
         books=invoice.books,
         line=line or BillingForm({"qty": "1"}),
-        undo_max=UNDO_MAX_CHARS,
         pictures=printing.pictures_in(invoice, access.repository) if invoice.status == "draft" else "",
         seller=seller,
         buyer=buyer,
@@ -167,9 +166,19 @@ async def show_invoice(
     )
 
 
+def can_be_undone(item: Item) -> bool:
+    """The removal of the line."""
+    return len(" ".join(item.timesheet_ids) or item.description) <= UNDO_MAX_CHARS
+
+
 def line_digest(item: Item) -> str:
     """Of a line: by it a form says which one it was made for."""
-    shown = {"description": item.description, "qty": f"{item.qty:f}", "unit_price": str(item.unit_price_minor)}
+    shown = {
+        "timesheet_ids": " ".join(item.timesheet_ids),
+        "description": item.description,
+        "qty": f"{item.qty:f}",
+        "unit_price": str(item.unit_price_minor),
+    }
     rest = (item.discount_millionths, item.discount_minor, item.tax_millionths, item.tax_category)
     return digest({**shown, "rest": str(rest)})
 

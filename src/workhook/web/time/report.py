@@ -33,7 +33,7 @@ from workhook.work import csv_tables
 from workhook.work.access import Access
 from workhook.work.invoices import api as invoices
 from workhook.work.invoices import presets
-from workhook.work.invoices.schemas import TIMESHEETS_MAX, InvoiceCreate
+from workhook.work.invoices.inputs import TIMESHEETS_MAX, InvoiceCreate
 from workhook.work.timesheets import started
 from workhook.work.timesheets.report_groups import Spent
 from workhook.work.timesheets.reports import zone_of
@@ -131,6 +131,7 @@ async def make_invoice(visit: Visit) -> Answer:
     rate = begun.rate
     blank = InvoiceCreate(timesheet_ids=list(ids), currency=begun.currency)
     blank.tax, blank.tax_category = rate.millionths, rate.category
+    blank.group_by = visit.form(InvoiceCreate, "group_by").group_by
     wanted = msgspec.structs.replace(blank, **begun.texts)
     project_id = access.repository.project_id
     invoice = await visit.change(lambda write: invoices.draft_invoice(write, project_id, wanted))

@@ -12,7 +12,8 @@ from workhook.http.lists import ListQuery
 from workhook.work.across.places import OrganizationLogin, ProjectIds
 from workhook.work.comments.schemas import CommentedFile, CommentedTask
 from workhook.work.files.schemas import FileQuery
-from workhook.work.invoices.schemas import Invoice, InvoiceList
+from workhook.work.invoices.inputs import InvoiceList
+from workhook.work.invoices.schemas import Invoice
 from workhook.work.people import PersonShape
 from workhook.work.tasks.schemas import TasksQuery
 from workhook.work.timesheets.schemas import TimesheetsQuery

@@ -18,9 +18,9 @@ from workhook.storage.record_rows import table_columns
 from workhook.work.billing.bank import Bic, Iban, VatId
 from workhook.work.clients.schemas import Email
 from workhook.work.invoices.arithmetic import Category, TaxRate
+from workhook.work.invoices.inputs import Percent
 from workhook.work.invoices.numbering import NumberFormatText
 from workhook.work.invoices.parties import Language, Party
-from workhook.work.invoices.schemas import Percent
 from workhook.work.invoices.shapes import percent_to_response
 from workhook.work.rates.rules import RoundMinutes, RoundMode
 from workhook.work.schemas import MoneyAboveZero

@@ -23,8 +23,8 @@ from workhook.http.parameters import Prepared
 from workhook.http.wire_types import Minor
 from workhook.storage.metadata import in_project, metadata
 from workhook.storage.record_rows import table_columns
+from workhook.work.invoices.inputs import InvoiceItemInput
 from workhook.work.invoices.parties import BuyerText, Language, SellerText
-from workhook.work.invoices.schemas import InvoiceItemInput
 from workhook.work.invoices.shapes import ItemsText, TaxesText
 from workhook.work.payments.schemas import BookedOn
 from workhook.work.people import PersonShape

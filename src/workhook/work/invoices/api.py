@@ -29,17 +29,9 @@ from workhook.work.invoices.arithmetic import TaxRate
 from workhook.work.invoices.books import Books
 from workhook.work.invoices.changing import change_invoice, find_invoice, lock_invoice, require_issued, visible
 from workhook.work.invoices.documents import PDF, pdf_answer
+from workhook.work.invoices.inputs import InvoiceCreate, InvoiceEdit, InvoiceList
 from workhook.work.invoices.parties import party_text
-from workhook.work.invoices.schemas import (
-    Invoice,
-    InvoiceAnswer,
-    InvoiceCreate,
-    InvoiceEdit,
-    InvoiceList,
-    InvoicesAnswer,
-    blank_invoice,
-    invoice_to_response,
-)
+from workhook.work.invoices.schemas import Invoice, InvoiceAnswer, InvoicesAnswer, blank_invoice, invoice_to_response
 from workhook.work.payments import booking
 from workhook.work.payments.schemas import PaymentDetails
 from workhook.work.record_events import publish_event

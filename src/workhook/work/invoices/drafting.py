@@ -33,17 +33,11 @@ from workhook.work.invoices import rules
 from workhook.work.invoices.arithmetic import Discount, TaxRate, rows_text
 from workhook.work.invoices.books import Books
 from workhook.work.invoices.counters import count_one
+from workhook.work.invoices.inputs import InvoiceList
 from workhook.work.invoices.parties import party_text
-from workhook.work.invoices.rules import InvoicedTime, Item
-from workhook.work.invoices.schemas import (
-    IS_OPEN,
-    NOT_COMPUTED,
-    Invoice,
-    InvoiceList,
-    blank_invoice,
-    invoice_to_response,
-    invoices,
-)
+from workhook.work.invoices.rules import Item
+from workhook.work.invoices.schemas import IS_OPEN, NOT_COMPUTED, Invoice, blank_invoice, invoice_to_response, invoices
+from workhook.work.invoices.time_lines import InvoicedTime
 from workhook.work.pages import bounded, fetch, length
 from workhook.work.people import membership_of, person_columns, person_of_row
 from workhook.work.record_events import publish_event
@@ -118,8 +112,10 @@ _times = (
     sa.select(
         *selected(InvoicedTime, timesheets),
         sa.func.coalesce(tasks.c.title, sa.literal("Work")).label("title"),  # time outlives its task
+        sa.func.coalesce(_people.c.name, _people.c.login).label("person"),
     )
     .join_from(timesheets, tasks, tasks.c.id == timesheets.c.task_id, isouter=True)
+    .join(_people, _people.c.id == timesheets.c.user_id, isouter=True)
     .where(
         timesheets.c.repository_id == big("repository_id"),
         sa.or_(any_of(timesheets.c.id, "timesheet_ids"), timesheets.c.invoice_id == sa.bindparam("invoice_id")),
@@ -199,7 +195,9 @@ async def lock_times(
 ) -> list[InvoicedTime]:
     """These timesheets of the project and those that the invoice has claimed."""
     params = {"repository_id": repository_id, "timesheet_ids": timesheet_ids, "invoice_id": invoice_id}
-    return [_read_time(row, title=row["title"]) for row in await tx.fetch_all(_times, params)]
+    return [
+        _read_time(row, title=row["title"], person=row["person"] or "") for row in await tx.fetch_all(_times, params)
+    ]
 
 
 async def claim(tx: Transaction, repository_id: int, timesheet_ids: Sequence[str], invoice_id: str) -> None:

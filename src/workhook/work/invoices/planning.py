@@ -12,10 +12,12 @@ from workhook.core.errors import Fault, Invalid, shown
 from workhook.http.wire_types import AMOUNT_MAX_MINOR
 from workhook.identity.schemas import Repository
 from workhook.storage import Transaction
-from workhook.work.invoices import arithmetic, counters, drafting, rules
+from workhook.work.invoices import arithmetic, counters, drafting, rules, time_lines
 from workhook.work.invoices.drafting import TEXTS
-from workhook.work.invoices.rules import InvoicedTime, Item
-from workhook.work.invoices.schemas import Invoice, InvoiceCreate, InvoiceItemInput
+from workhook.work.invoices.inputs import InvoiceCreate, InvoiceItemInput
+from workhook.work.invoices.rules import Item
+from workhook.work.invoices.schemas import Invoice
+from workhook.work.invoices.time_lines import GroupBy, InvoicedTime
 from workhook.work.rates.rules import Rounding
 from workhook.work.rates.terms import find_rounding
 from workhook.work.schemas import if_set
@@ -63,29 +65,60 @@ async def plan_change(
         given = [item_of_input(each) for each in wanted.invoice_items]
         for index, each in enumerate(given):
             faults += rules.item_faults(each, f"invoice_items[{index}].")
-        items = rules.replaced(items, given)
-    ids, before = [], []
-    if not isinstance(wanted.timesheet_ids, UnsetType):
-        asked = list(dict.fromkeys(wanted.timesheet_ids))
-        times = {each.id: each for each in await drafting.lock_times(tx, repository.id, asked, invoice.id)}
-        faults += _time_faults(wanted.timesheet_ids, times, invoice.id)
-        before = sorted(each.id for each in times.values() if each.invoice_id == invoice.id)
-        ids = sorted(asked)
-        added = [times[each] for each in asked if each in times and each not in set(before)]
-        faults += _rate_faults(wanted.timesheet_ids, added)
-        rounding = await find_rounding(tx, repository.id) if added else Rounding()
-        items = rules.with_times(items, set(before) - set(asked), added, rounding)
-    values["items"] = rules.items_text(items)
+        items = [*given, *(each for each in items if each.kind == "time")]
+    claims = await _plan_time(tx, repository, invoice, wanted, items)
+    faults += claims.faults
+    values["items"] = rules.items_text(claims.items)
+    values["group_by"] = claims.group_by
     if not faults:
-        faults += _amounts(invoice, values, items)
-    faults += _length_faults(invoice, values, items)
+        faults += _amounts(invoice, values, claims.items)
+    faults += _length_faults(invoice, values, claims.items)
     if faults:
         raise Invalid(faults=faults)
-    return InvoiceChange(values, ids, before)
+    return InvoiceChange(values, claims.ids, claims.before)
+
+
+class _Claims(msgspec.Struct, frozen=True):
+    """The lines of a draft with those of its time. `ids` and `before`: of the timesheets that it claims now, and that
+    it claimed; none if nothing was said of them."""
+
+    items: Sequence[Item]
+    group_by: GroupBy | None
+    ids: list[str] = []
+    before: list[str] = []
+    faults: list[Fault] = []
+
+
+async def _plan_time(
+    tx: Transaction, repository: Repository, invoice: Invoice, wanted: InvoiceCreate, items: Sequence[Item]
+) -> _Claims:
+    """Locks the timesheets that are asked for, and those that the invoice has."""
+    group_by = invoice.group_by if isinstance(wanted.group_by, UnsetType) else wanted.group_by
+    is_regrouped = group_by != invoice.group_by
+    if isinstance(wanted.timesheet_ids, UnsetType) and not is_regrouped:
+        return _Claims(items, group_by)
+    given = [] if isinstance(wanted.timesheet_ids, UnsetType) else wanted.timesheet_ids
+    times = {each.id: each for each in await drafting.lock_times(tx, repository.id, given, invoice.id)}
+    before = sorted(each.id for each in times.values() if each.invoice_id == invoice.id)
+    asked = before if isinstance(wanted.timesheet_ids, UnsetType) else list(dict.fromkeys(given))
+    known = set(before)
+    added = [times[each] for each in asked if each in times and each not in known]
+    faults = [*_time_faults(asked, times, invoice.id), *_rate_faults(asked, added)]
+    rounding = await find_rounding(tx, repository.id) if asked else Rounding()
+    if group_by is None and not is_regrouped:
+        items = time_lines.with_entries(items, known - set(asked), added, rounding)
+    elif is_regrouped or known != set(asked):
+        in_order = sorted((times[each] for each in asked if each in times), key=_order)
+        items = time_lines.with_times(items, in_order, group_by, rounding)
+    return _Claims(items, group_by, sorted(asked), before, faults)
+
+
+def _order(time: InvoicedTime) -> tuple[int, str]:
+    return time.start_time, time.id
 
 
 def item_of_input(given: InvoiceItemInput) -> Item:
-    """Without a timesheet."""
+    """Of a line that is written by hand."""
     return Item(
         given.description,
         given.qty,
@@ -98,7 +131,7 @@ def item_of_input(given: InvoiceItemInput) -> Item:
 
 
 def input_of_item(item: Item) -> InvoiceItemInput:
-    """What `item_of_input` makes the same line of, but for its timesheet."""
+    """What `item_of_input` makes the same line of."""
 
     def given(value: V | None) -> V | UnsetType:
         return UNSET if value is None else value
@@ -181,7 +214,7 @@ def _time_faults(asked: Sequence[str], times: Mapping[str, InvoicedTime], invoic
     return [
         Fault(field=f"timesheet_ids[{index}]", message=f"timesheet_ids[{index}] ({shown(each)}): {wrong}")
         for index, each in enumerate(asked)
-        if (wrong := rules.complaint(times.get(each), invoice_id))
+        if (wrong := time_lines.complaint(times.get(each), invoice_id))
     ]
 
 

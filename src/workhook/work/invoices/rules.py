@@ -6,16 +6,14 @@ minor unit, less its discount. `arithmetic` makes the sums of an invoice of thos
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
-from typing import Annotated
+from collections.abc import Iterable
+from decimal import Decimal, InvalidOperation
+from typing import Literal
 
 import msgspec
 
 from workhook.core import json
-from workhook.core.clock import HOUR_MS, to_millis_text
 from workhook.core.errors import Fault
-from workhook.core.records import COMPUTED, Record, Stored
 from workhook.work.invoices.arithmetic import (
     MILLION,
     Category,
@@ -27,7 +25,6 @@ from workhook.work.invoices.arithmetic import (
     rate_fault,
     sums_of,
 )
-from workhook.work.rates.rules import Rounding
 from workhook.work.timesheets.rules import amount_minor as worth_of
 
 DEFAULT_CURRENCY = "USD"
@@ -38,26 +35,29 @@ NUMBER_MAX_CHARS = 64
 PRINTED_MAX_CHARS = 100_000
 """The longest that an invoice's texts may be, all together. The worst text of that length (each character of another
 script) takes 5 s to print on the machine where it was measured; 1,000 lines of 100 letters take 1 s."""
-NOTES_MAX_CHARS = 300
-"""How much of the notes of a timesheet its line has: a thousand lines have to be printed."""
 
 
 class Item(msgspec.Struct, frozen=True):
     """A line of an invoice. `qty` has at most six decimals.
 
-    `timesheet_id`: whose time it is; `duration_ms` is that time then, which hours of six decimals are not exactly.
+    `timesheet_ids`: whose time it is; `duration_ms` is that time then, which hours of six decimals are not exactly.
     Without a rate of tax of its own it has its invoice's.
     """
 
     description: str
     qty: Decimal
     unit_price_minor: int
-    timesheet_id: str | None = None
+    timesheet_ids: tuple[str, ...] = ()
     duration_ms: int | None = None
     discount_millionths: int | None = None
     discount_minor: int | None = None
     tax_millionths: int | None = None
     tax_category: Category | None = None
+
+    @property
+    def kind(self) -> Literal["item", "time"]:
+        """Written by hand, or made of time."""
+        return "time" if self.timesheet_ids else "item"
 
     @property
     def gross_minor(self) -> int:
@@ -81,13 +81,20 @@ def items_text(items: Iterable[Item]) -> str:
 
 
 def _item_row(item: Item) -> tuple[object, ...]:
-    row = (item.description, f"{item.qty:f}", item.unit_price_minor, item.timesheet_id, item.duration_ms)
+    ids = item.timesheet_ids[0] if len(item.timesheet_ids) == 1 else item.timesheet_ids or None
+    row = (item.description, f"{item.qty:f}", item.unit_price_minor, ids, item.duration_ms)
     more = (item.discount_millionths, item.discount_minor, item.tax_millionths, item.tax_category)
     return row if more == (None, None, None, None) else (*row, *more)
 
 
 def items_of(text: str) -> tuple[Item, ...]:
-    return tuple(Item(each[0], Decimal(each[1]), *each[2:]) for each in json.decode(text))
+    return tuple(Item(each[0], Decimal(each[1]), each[2], _ids_of(each[3]), *each[4:]) for each in json.decode(text))
+
+
+def _ids_of(value: str | list[str] | None) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (value,)
+    return tuple(value or ())
 
 
 def sums_of_items(items: Iterable[Item], rate: TaxRate, discount: Discount) -> Sums:
@@ -152,60 +159,3 @@ def _decimal(raw: object, wanted: str) -> Decimal:
     if not found.is_finite() or abs(found.adjusted()) > 20:
         raise ValueError(wanted)
     return found
-
-
-class InvoicedTime(Record, frozen=True):
-    """A timesheet as an item of an invoice is made from it. `title` is the task's."""
-
-    id: str
-    title: Annotated[str, COMPUTED]
-    start_time: int
-    duration_ms: int
-    rate_minor: Annotated[int | None, Stored("billable_rate_minor")]
-    billable: bool
-    finished: bool
-    invoice_id: str | None
-    notes: str | None = None
-
-
-def complaint(time: InvoicedTime | None, invoice_id: str | None) -> str | None:
-    """Why the time cannot be on the invoice (None: a new one), or None."""
-    if time is None:
-        return "the project has no such timesheet"
-    if time.invoice_id is not None and time.invoice_id != invoice_id:
-        return "it is on another invoice"
-    if not time.finished:
-        return "it is not finished"
-    return None if time.billable else "it is not billable"
-
-
-def item_of(time: InvoicedTime, rounding: Rounding) -> Item:
-    """Its hours, rounded, at its rate, and what was noted."""
-    duration_ms = rounding.of(time.duration_ms)
-    hours = (Decimal(duration_ms) / HOUR_MS).quantize(Decimal(1).scaleb(-QTY_DECIMALS), ROUND_HALF_UP)
-    description = f"{time.title} ({to_millis_text(time.start_time)[:10]})"
-    if notes := (time.notes or "").strip():
-        is_short = len(notes) <= NOTES_MAX_CHARS
-        description += ": " + (notes if is_short else notes[: NOTES_MAX_CHARS - 1].rstrip() + "\u2026")
-    return Item(description, hours.normalize(), time.rate_minor or 0, time.id, duration_ms)
-
-
-def replaced(items: Sequence[Item], given: Iterable[Item]) -> list[Item]:
-    """`given`, of which those that are like an item that was there before go on being of its timesheet."""
-    known: dict[tuple[object, ...], list[Item]] = {}
-    for each in items:
-        known.setdefault(_looks(each), []).append(each)
-    return [same.pop(0) if (same := known.get(_looks(each))) else each for each in given]
-
-
-def _looks(item: Item) -> tuple[object, ...]:
-    return tuple(getattr(item, each) for each in item.__struct_fields__ if each not in ("timesheet_id", "duration_ms"))
-
-
-def with_times(
-    items: Sequence[Item], released: Iterable[str], added: Iterable[InvoicedTime], rounding: Rounding
-) -> list[Item]:
-    """Without the items of timesheets that were `released`, and with those of timesheets that were `added`."""
-    gone = set(released)
-    kept = (each for each in items if each.timesheet_id not in gone)
-    return [*kept, *(item_of(each, rounding) for each in added)]

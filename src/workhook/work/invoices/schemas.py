@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Annotated, Any
 
 import msgspec
 import sqlalchemy as sa
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta
 
 from workhook.core.ids import new_id
 from workhook.core.records import (
@@ -24,10 +23,7 @@ from workhook.core.records import (
     resource_id,
     to_response,
 )
-from workhook.http.currencies import Currency
-from workhook.http.lists import ListQuery
-from workhook.http.parameters import DayOrMoment, LongText, Money, Prepared, Read
-from workhook.http.wire_types import WIRE_TYPE, Minor, wire_number
+from workhook.http.wire_types import Minor
 from workhook.identity.schemas import Account
 from workhook.storage.metadata import in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
@@ -39,96 +35,14 @@ from workhook.work.invoices.shapes import (
     Booked,
     BookedText,
     ItemsText,
+    RecurringText,
     TaxesText,
     booked_of,
     booked_text,
     percent_to_response,
 )
+from workhook.work.invoices.time_lines import GroupBy
 from workhook.work.people import PersonShape, person_shape
-
-ITEMS_MAX = 1000
-TIMESHEETS_MAX = 1000
-
-Qty = Annotated[
-    Decimal,
-    wire_number("More than 0, with at most six decimals.", exclusiveMinimum=0, maximum=rules.QTY_MAX),
-    Read(rules.read_qty, (int, float)),
-]
-Percent = Annotated[
-    int,
-    wire_number("Percent, with at most four decimals.", minimum=0, maximum=100),
-    Read(rules.read_percent, (int, float)),
-]
-"""Millionths."""
-InvoiceNumber = Annotated[
-    str,
-    Meta(
-        extra_json_schema={WIRE_TYPE: ["string", "number"]},
-        description="1 to 64 characters, or a number; unique in the organization. Default: the organization's next "
-        "number, given when the invoice is sent.",
-    ),
-    Read(rules.read_number, (str, int, float)),
-]
-
-
-class InvoiceItemInput(msgspec.Struct):
-    """A line."""
-
-    description: Annotated[str, Meta(min_length=1, max_length=4000), Prepared(str.strip)]
-    qty: Qty
-    unit_price: Money
-    discount: Annotated[Percent, Meta(description="Percent.")] | UnsetType | None = UNSET
-    discount_amount: Annotated[Money, Meta(description="At most the line.")] | UnsetType | None = UNSET
-    tax: Annotated[Percent, Meta(description="Percent. Default: the invoice's.")] | UnsetType | None = UNSET
-    tax_category: Category | UnsetType | None = UNSET
-
-
-_Items = Annotated[list[InvoiceItemInput], Meta(max_length=ITEMS_MAX)]
-_TimesheetIds = Annotated[
-    list[str],
-    Meta(max_length=TIMESHEETS_MAX, description="Finished, billable timesheets on no invoice; they become items."),
-]
-
-
-class InvoiceCreate(msgspec.Struct):
-    """A draft. What is absent comes from the billing settings of the project, or else of its organization: `currency`,
-    `tax` and `tax_category` together, `payment_terms`, `language`. Without a currency there it is that of the project's
-    last invoice, otherwise USD. Without `due` it is due `payment_days` after it is sent."""
-
-    bill_to: LongText | UnsetType | None = UNSET
-    bill_from: LongText | UnsetType | None = UNSET
-    address: LongText | UnsetType | None = UNSET
-    tax: Percent | UnsetType | None = UNSET
-    tax_category: (
-        Annotated[Category, Meta(description="All but `standard` have 0 percent. Default: it follows from `tax`.")]
-        | UnsetType
-        | None
-    ) = UNSET
-    discount: Annotated[Percent, Meta(description="Percent of the sum of the lines.")] | UnsetType | None = UNSET
-    discount_amount: (
-        Annotated[Money, Meta(description="Instead of a percentage; at most the sum of the lines.")] | UnsetType | None
-    ) = UNSET
-    payment_terms: LongText | UnsetType | None = UNSET
-    due: DayOrMoment | UnsetType | None = UNSET
-    payment_method: LongText | UnsetType | None = UNSET
-    invoice_number: InvoiceNumber | UnsetType | None = UNSET
-    currency: Currency | UnsetType = UNSET
-    credit_type: bool | UnsetType | None = UNSET
-    language: Annotated[Language, Meta(description="Of its PDF.")] | UnsetType = UNSET
-    invoice_items: _Items | UnsetType = UNSET
-    timesheet_ids: _TimesheetIds | UnsetType = UNSET
-
-
-class InvoiceEdit(InvoiceCreate):
-    """Fields that are absent stay as they are. `invoice_items` and `timesheet_ids` replace the earlier ones. After the
-    invoice is sent, its lines, timesheets, tax, currency and number cannot be changed."""
-
-
-class InvoiceList(ListQuery):
-    """Filters."""
-
-    status: Status | UnsetType = UNSET
-    overdue: Annotated[bool, Meta(description="Only sent invoices that are due in the past.")] | UnsetType = UNSET
 
 
 class Invoice(Record, frozen=True):
@@ -201,7 +115,12 @@ class Invoice(Record, frozen=True):
     credit_type: Annotated[str | None, Meta(description="`true` or `false`.")]
     items: Annotated[ItemsText, JsonName("invoice_items")]
     recurring_items: Annotated[
-        ItemsText, JsonName("recurring_invoice_items"), Meta(description="What a service checkout bills.")
+        RecurringText, JsonName("recurring_invoice_items"), Meta(description="What a service checkout bills.")
+    ]
+    group_by: Annotated[
+        GroupBy | None,
+        Meta(description="What has one line of time, at each rate; null: each timesheet."),
+        EventSchema({"description": "what has one line of time, at each rate; null: each timesheet"}),
     ]
     payments_shown: Annotated[BookedText, COMPUTED, JsonName("payments")]
     credit_notes_shown: Annotated[BookedText, COMPUTED, JsonName("credit_notes")]
@@ -269,11 +188,10 @@ IS_OPEN = "status IN ('sent', 'partially_paid')"
 """Something is due. An index is of those, which a database finds by these words."""
 
 # `items` and `recurring_items` are JSON: `[[description, quantity in decimal, unit price in minor units, the timesheet
-# that the item was made from, its time in milliseconds, discount in millionths, discount in minor units, rate of tax in
-# millionths, category], …]`, null where there is none; the last four are often left out. `taxes` is `[[rate in
-# millionths, category, base, tax], …]`. `payments` and
-# `credit_notes` are JSON: `[[id, minor units, milliseconds], …]`. `buyer` and `seller` are JSON, too (`parties`).
-# `credit_type` is `true` or `false`.
+# that the line was made of or a list of several, its time in milliseconds, discount in millionths, discount in minor
+# units, rate of tax in millionths, category], …]`, null where there is none; the last four are often left out. `taxes`
+# is `[[rate in millionths, category, base, tax], …]`. `payments` and `credit_notes` are JSON: `[[id, minor units,
+# milliseconds], …]`. `buyer` and `seller` are JSON, too (`parties`). `credit_type` is `true` or `false`.
 invoices = sa.Table(
     "invoices",
     metadata,
@@ -376,6 +294,7 @@ def blank_invoice(currency: str, user: Account | None, now: int) -> Invoice:
         credit_type=None,
         items=rules.items_text(()),
         recurring_items=rules.items_text(()),
+        group_by=None,
         user=person_shape(user) if user else None,
         created_at=now,
         updated_at=now,

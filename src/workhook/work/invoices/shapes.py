@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from workhook.core.clock import to_millis_text
 from workhook.core.records import MOMENT, EventSchema, JsonForm
 from workhook.http.wire_types import to_amount
 from workhook.work.invoices import rules
 from workhook.work.invoices.arithmetic import Category, rows_of
+from workhook.work.invoices.rules import Item
 
 _NUMBER = EventSchema({"type": "number"})
 
@@ -37,9 +39,19 @@ _MAYBE = EventSchema(optional=True)
 class InvoiceItemShape(msgspec.Struct, omit_defaults=True):
     """A line. What it does not say of discount and tax is not shown."""
 
+    kind: Annotated[
+        Literal["item", "time", "service"],
+        Meta(description="Written by hand, made of time, or of a service checkout."),
+        EventSchema({"description": "written by hand, made of time, or of a service checkout"}),
+    ]
     description: str
     qty: Annotated[int | float, _NUMBER]
     unit_price: int | float
+    timesheet_ids: Annotated[
+        list[str],
+        Meta(description="Whose time it is."),
+        EventSchema({"description": "whose time it is"}),
+    ]
     discount: Annotated[int | float | None, _MAYBE_PERCENT] = None
     discount_amount: Annotated[int | float | None, _MAYBE] = None
     tax: Annotated[int | float | None, _MAYBE_PERCENT] = None
@@ -47,21 +59,29 @@ class InvoiceItemShape(msgspec.Struct, omit_defaults=True):
 
 
 def _items_to_response(text: str) -> list[InvoiceItemShape]:
-    return [
-        InvoiceItemShape(
-            each.description,
-            to_number(each.qty),
-            to_amount(each.unit_price_minor),
-            None if each.discount_millionths is None else percent_to_response(each.discount_millionths),
-            None if each.discount_minor is None else to_amount(each.discount_minor),
-            None if each.tax_millionths is None else percent_to_response(each.tax_millionths),
-            each.tax_category,
-        )
-        for each in rules.items_of(text)
-    ]
+    return [_item_to_response(each, each.kind) for each in rules.items_of(text)]
+
+
+def _recurring_to_response(text: str) -> list[InvoiceItemShape]:
+    return [_item_to_response(each, "service") for each in rules.items_of(text)]
+
+
+def _item_to_response(each: Item, kind: Literal["item", "time", "service"]) -> InvoiceItemShape:
+    return InvoiceItemShape(
+        kind,
+        each.description,
+        to_number(each.qty),
+        to_amount(each.unit_price_minor),
+        list(each.timesheet_ids),
+        None if each.discount_millionths is None else percent_to_response(each.discount_millionths),
+        None if each.discount_minor is None else to_amount(each.discount_minor),
+        None if each.tax_millionths is None else percent_to_response(each.tax_millionths),
+        each.tax_category,
+    )
 
 
 ItemsText = Annotated[str, JsonForm(list[InvoiceItemShape], _items_to_response)]
+RecurringText = Annotated[str, JsonForm(list[InvoiceItemShape], _recurring_to_response)]
 
 
 class TaxShape(msgspec.Struct):

@@ -1,0 +1,108 @@
+"""What lines an invoice has of the time that is on it: one for each entry, or one for each group and rate. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Annotated, Literal
+
+from workhook.core.clock import HOUR_MS, to_millis_text
+from workhook.core.records import COMPUTED, Record, Stored
+from workhook.work.invoices.rules import QTY_DECIMALS, Item
+from workhook.work.rates.rules import Rounding
+
+NOTES_MAX_CHARS = 300
+"""How much of its notes or tasks a line has: a thousand lines have to be printed."""
+
+GroupBy = Literal["task", "person", "day"]
+
+
+class InvoicedTime(Record, frozen=True):
+    """A timesheet as a line is made from it. `title` is the task's, `person` the name of whose time it is."""
+
+    id: str
+    title: Annotated[str, COMPUTED]
+    person: Annotated[str, COMPUTED]
+    task_id: str | None
+    user_id: int | None
+    start_time: int
+    duration_ms: int
+    rate_minor: Annotated[int | None, Stored("billable_rate_minor")]
+    billable: bool
+    finished: bool
+    invoice_id: str | None
+    notes: str | None = None
+
+    @property
+    def day(self) -> str:
+        """In UTC, as all times are."""
+        return to_millis_text(self.start_time)[:10]
+
+
+def complaint(time: InvoicedTime | None, invoice_id: str | None) -> str | None:
+    """Why the time cannot be on the invoice (None: a new one), or None."""
+    if time is None:
+        return "the project has no such timesheet"
+    if time.invoice_id is not None and time.invoice_id != invoice_id:
+        return "it is on another invoice"
+    if not time.finished:
+        return "it is not finished"
+    return None if time.billable else "it is not billable"
+
+
+def lines_of(times: Iterable[InvoicedTime], group_by: GroupBy | None, rounding: Rounding) -> list[Item]:
+    """In the order of the times; those of a group stand where its first one is. Each entry is rounded by itself."""
+    groups: dict[tuple[object, ...], list[InvoicedTime]] = {}
+    for each in times:
+        groups.setdefault((_group_of(each, group_by), each.rate_minor or 0), []).append(each)
+    return [_line_of(each, group_by, rounding) for each in groups.values()]
+
+
+def with_times(
+    items: Sequence[Item], times: Iterable[InvoicedTime], group_by: GroupBy | None, rounding: Rounding
+) -> list[Item]:
+    """The lines that were written by hand, and behind them those of the times."""
+    return [*(each for each in items if each.kind == "item"), *lines_of(times, group_by, rounding)]
+
+
+def with_entries(
+    items: Sequence[Item], released: Collection[str], added: Iterable[InvoicedTime], rounding: Rounding
+) -> list[Item]:
+    """Where each entry has a line: without those of what was released, and with those of what was added. The others
+    stay as they are, although the rounding may be another one now."""
+    kept = (each for each in items if not set(each.timesheet_ids) & set(released))
+    return [*kept, *lines_of(added, None, rounding)]
+
+
+def _group_of(time: InvoicedTime, group_by: GroupBy | None) -> object:
+    if group_by == "task":
+        return time.task_id, time.title
+    if group_by == "person":
+        return time.user_id
+    return time.day if group_by == "day" else time.id
+
+
+def _line_of(times: Sequence[InvoicedTime], group_by: GroupBy | None, rounding: Rounding) -> Item:
+    """Of times at one rate."""
+    duration_ms = sum(rounding.of(each.duration_ms) for each in times)
+    hours = (Decimal(duration_ms) / HOUR_MS).quantize(Decimal(1).scaleb(-QTY_DECIMALS), ROUND_HALF_UP)
+    ids = tuple(each.id for each in times)
+    return Item(_words_of(times, group_by), hours.normalize(), times[0].rate_minor or 0, ids, duration_ms)
+
+
+def _words_of(times: Sequence[InvoicedTime], group_by: GroupBy | None) -> str:
+    """What was done and when, and what was noted of it. A day names its tasks instead of notes."""
+    first = times[0]
+    if group_by == "day":
+        return _with_more(first.day, (each.title for each in times))
+    name = first.person if group_by == "person" else first.title
+    begun, ended = min(each.day for each in times), max(each.day for each in times)
+    span = begun if begun == ended else f"{begun} \u2013 {ended}"
+    return _with_more(f"{name} ({span})", (each.notes for each in times))
+
+
+def _with_more(words: str, parts: Iterable[str | None]) -> str:
+    more = "; ".join(dict.fromkeys(text for each in parts if (text := (each or "").strip())))
+    if not more:
+        return words
+    return f"{words}: " + (more if len(more) <= NOTES_MAX_CHARS else more[: NOTES_MAX_CHARS - 1].rstrip() + "\u2026")
