@@ -8,19 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workhook.core.clock import parse_rfc3339
 from workhook.work.invoices import rules
 from workhook.work.invoices.arithmetic import Discount, TaxRate, part_of, shared, sums_of
 from workhook.work.invoices.printing import initials_of
-from workhook.work.invoices.rules import InvoicedTime, Item, items_of, items_text
-from workhook.work.rates.rules import Rounding, RoundMode
-from workhook.work.timesheets import rules as timesheets
+from workhook.work.invoices.rules import Item, items_of, items_text
 
 QUANTITIES = st.integers(1, rules.QTY_MAX * 10**6).map(lambda millionths: Decimal(millionths).scaleb(-6))
 PERCENTS = st.none() | st.integers(0, 10**6)
-ITEMS = st.builds(
-    Item, st.text(), QUANTITIES, st.integers(0, 10**13), st.none() | st.text(), st.none(), PERCENTS, st.none(), PERCENTS
-)
+IDS = st.lists(st.text(), max_size=3).map(tuple)
+ITEMS = st.builds(Item, st.text(), QUANTITIES, st.integers(0, 10**13), IDS, st.none(), PERCENTS, st.none(), PERCENTS)
 
 
 @given(QUANTITIES, st.integers(0, 10**13))
@@ -41,6 +37,12 @@ def test_an_invoice_is_the_sum_of_its_lines(items: list[Item]) -> None:
 @given(st.lists(ITEMS, max_size=5))
 def test_items_are_stored_exactly(items: list[Item]) -> None:
     assert items_of(items_text(items)) == tuple(items)
+
+
+def test_lines_of_before_there_were_groups_are_read() -> None:
+    text = '[["Logo", "1.5", 8000, "tms_1", 5400000], ["Hosting", "1", 1000, null, null]]'
+    assert [each.timesheet_ids for each in items_of(text)] == [("tms_1",), ()]
+    assert items_text(items_of(text)).replace(" ", "") == text.replace(" ", "")
 
 
 @pytest.mark.parametrize(
@@ -107,83 +109,6 @@ def test_numbers_of_callers(raw: object, text: str) -> None:
 def test_what_is_no_number(raw: object) -> None:
     with pytest.raises(ValueError, match="a number, or text"):
         rules.read_number(raw)
-
-
-# --- time --------------------------------------------------------------------------------------------------------
-
-
-EXACT = Rounding()
-
-
-def time(name: str = "tms_1", **more: object) -> InvoicedTime:
-    known = {"duration_ms": 5_405_000, "rate_minor": 8000, "billable": True, "finished": True, "invoice_id": None}
-    start = parse_rfc3339("2026-11-20T09:00:00Z")
-    return InvoicedTime(**{"id": name, "title": "Logo", "start_time": start, **known, **more})  # type: ignore[arg-type]  # of tests
-
-
-def test_time_is_hours_at_a_rate() -> None:
-    assert rules.item_of(time(), EXACT) == Item("Logo (2026-11-20)", Decimal("1.501389"), 8000, "tms_1", 5_405_000)
-    assert rules.item_of(time(rate_minor=None, duration_ms=0), EXACT) == Item(
-        "Logo (2026-11-20)", Decimal(0), 0, "tms_1", 0
-    )
-
-
-def test_a_line_of_time_says_what_was_noted() -> None:
-    assert rules.item_of(time(notes=" Two drafts\n"), EXACT).description == "Logo (2026-11-20): Two drafts"
-    long = rules.item_of(time(notes="a" * 301), EXACT).description
-    assert long == f"Logo (2026-11-20): {'a' * 299}\u2026"
-    assert rules.item_of(time(notes="  "), EXACT).description == "Logo (2026-11-20)"
-
-
-@given(st.integers(0, 10**9), st.integers(0, 10**6))
-def test_time_on_an_invoice_is_worth_what_it_is_worth_in_reports(duration_ms: int, rate_minor: int) -> None:
-    assert rules.item_of(
-        time(duration_ms=duration_ms, rate_minor=rate_minor), EXACT
-    ).amount_minor == timesheets.amount_minor(duration_ms, rate_minor)
-
-
-def test_a_tie_of_time_that_hours_of_six_decimals_would_miss() -> None:
-    item = rules.item_of(time(duration_ms=50 * 60_000, rate_minor=8703), EXACT)
-    assert (item.qty, item.amount_minor) == (Decimal("0.833333"), 7253)
-
-
-@pytest.mark.parametrize(
-    ("minutes", "mode", "hours"),
-    [(0, "up", "1.501389"), (15, "up", "1.75"), (15, "nearest", "1.5"), (1, "nearest", "1.5"), (6, "up", "1.6")],
-)
-def test_time_is_rounded_an_entry_at_a_time(minutes: int, mode: RoundMode, hours: str) -> None:
-    item = rules.item_of(time(), Rounding(minutes, mode))
-    assert item.qty == Decimal(hours)
-    assert item.amount_minor == 12_011 if not minutes else item.qty * 8000
-
-
-def test_half_of_a_step_is_rounded_up_and_nothing_stays_nothing() -> None:
-    assert [Rounding(6, "nearest").of(each * 60_000) for each in (0, 2, 3, 8, 9)] == [0, 0, 360_000, 360_000, 720_000]
-    assert [Rounding(6).of(each) for each in (0, 1, 360_000, 360_001)] == [0, 360_000, 360_000, 720_000]
-
-
-@pytest.mark.parametrize(
-    ("found", "wrong"),
-    [
-        (None, "the project has no such timesheet"),
-        (time(invoice_id="inv_2"), "it is on another invoice"),
-        (time(finished=False), "it is not finished"),
-        (time(billable=False), "it is not billable"),
-        (time(), None),
-        (time(invoice_id="inv_1"), None),
-    ],
-)
-def test_time_that_cannot_be_invoiced(found: InvoicedTime | None, wrong: str | None) -> None:
-    assert rules.complaint(found, "inv_1") == wrong
-
-
-def test_lines_that_come_back_as_they_were_go_on_being_of_their_time() -> None:
-    one, two = Item("Logo", Decimal(1), 8000, "tms_1"), Item("Logo", Decimal(1), 8000, "tms_2")
-    given = [Item("Logo", Decimal("1.0"), 8000)] * 3 + [Item("Logo", Decimal(2), 8000)]
-    found = rules.replaced([one, two], given)
-    assert [each.timesheet_id for each in found] == ["tms_1", "tms_2", None, None]
-    assert rules.with_times(found, ["tms_1"], [time("tms_3")], EXACT)[-1].timesheet_id == "tms_3"
-    assert len(rules.with_times(found, ["tms_1"], [], EXACT)) == 3
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from tests.harness.server import Server
 from tests.web.browser import Browser, Form, forms
 from tests.web.places_kit import add_in, signed_in
 from tests.web.studio import HOSTILE, Studio, open_studio, page_of, send, text_of, undo
+from tests.work.paper import as_shown
 
 
 @pytest.fixture
@@ -123,7 +124,9 @@ def test_a_draft_is_made_with_lines_changed_and_deleted(studio: Studio) -> None:
     form = line_form(studio.member, path, 1)
     answer = studio.member.post(form.action, {**form.fields, "description": "Drawing", "qty": "2", "unit_price": "9"})
     assert answer.status_code == 303, answer.text
-    assert invoice_of(studio, path)["invoice_items"] == [{"description": "Drawing", "qty": 2, "unit_price": 9}]
+    assert invoice_of(studio, path)["invoice_items"] == as_shown(
+        [{"description": "Drawing", "qty": 2, "unit_price": 9}]
+    )
     answer = studio.member.fill(f"{path}/edit", bill_to="Acme Ltd.", currency="EUR", tax="")
     assert answer.status_code == 303, answer.text
     invoice = invoice_of(studio, path)
@@ -296,11 +299,15 @@ def test_money_is_typed_as_people_write_it(studio: Studio, language: str, typed:
     path = made_draft(studio)
     studio.member.client.cookies.set("workhook_language", language)
     assert send(studio.member, f"{path}/lines", description="x", qty="0,5", unit_price=typed).status_code == 303
-    assert invoice_of(studio, path)["invoice_items"] == [{"description": "x", "qty": 0.5, "unit_price": price}]
+    assert invoice_of(studio, path)["invoice_items"] == as_shown(
+        [{"description": "x", "qty": 0.5, "unit_price": price}]
+    )
     form = line_form(studio.member, path, 1)
     assert (form.fields["unit_price"], form.fields["qty"]) == (shown, "0,5" if language == "de" else "0.5")
     assert studio.member.post(form.action, {**form.fields, "description": "y"}).status_code == 303
-    assert invoice_of(studio, path)["invoice_items"] == [{"description": "y", "qty": 0.5, "unit_price": price}]
+    assert invoice_of(studio, path)["invoice_items"] == as_shown(
+        [{"description": "y", "qty": 0.5, "unit_price": price}]
+    )
 
 
 def test_a_removed_line_comes_back_where_it_was(studio: Studio) -> None:
@@ -441,3 +448,30 @@ def test_a_client_makes_and_changes_no_invoice(studio: Studio) -> None:
     for action in ("edit", "lines", "delete"):
         fields = {"description": "x", "qty": "1", "unit_price": "1"}
         assert send(studio.client, f"{path}/{action}", **fields).status_code == 403, action
+
+
+def test_time_on_a_draft_is_arranged_by_task_and_can_be_taken_off(studio: Studio) -> None:
+    task = studio.add_task(studio.add_column("To do"), "Drawn")
+    for day in ("05", "06"):
+        given = {"task_id": task, "start_time": f"2026-01-{day}T09:00:00Z", "duration": 5_400_000}
+        studio.call("POST", f"{studio.project}/timesheets", **given, billable=True, billable_rate=80)
+    period = {"from": "2026-01-05", "to": "2026-01-06"}
+    assert 'name="group_by"' in page_of(studio.member, f"{studio.base}/time/report?from=2026-01-05&to=2026-01-06")
+    answer = send(studio.member, f"{studio.base}/time/report/invoice", **period, group_by="day")
+    path = answer.headers["location"]
+    assert described(studio, path) == ["2026-01-05: Drawn", "2026-01-06: Drawn"]
+    grouping = studio.member.form(path, f"{path}/grouping")
+    assert grouping.fields["group_by"] == "day"
+    assert send(studio.member, f"{path}/grouping", group_by="task").status_code == 303
+    assert described(studio, path) == ["Drawn (2026-01-05 \u2013 2026-01-06)"]
+    page = text_of(page_of(studio.member, path))
+    assert "3:00" in page
+    assert "from time" in page
+    assert "Edit line 1" not in page
+    assert studio.member.get(f"{path}/lines/1").status_code == 404
+    form = next(each.fields for each in forms(studio.member.get(path)) if each.action == f"{path}/lines/1/remove")
+    removed = send(studio.member, f"{path}/lines/1/remove", **form)
+    assert described(studio, path) == []
+    undo(studio.member, removed)
+    assert described(studio, path) == ["Drawn (2026-01-05 \u2013 2026-01-06)"]
+    assert send(studio.member, f"{path}/grouping", group_by="week").status_code == 422

@@ -6,7 +6,7 @@ import functools
 import io
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -64,3 +64,8 @@ def renders(studio: Studio) -> list[psutil.Process]:
             if any("invoices" in part and "render" in part for part in each.cmdline()):
                 found.append(each)
     return found
+
+
+def as_shown(lines: Iterable[dict[str, Any]], *, kind: str = "item") -> list[dict[str, Any]]:
+    """Lines of an invoice or credit note as answers have them, from how they were sent."""
+    return [{"kind": kind, **each, "timesheet_ids": []} for each in lines]

@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from tests.harness.world import World, make_world
+from tests.work.paper import as_shown
 from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.events.tables import events
@@ -56,10 +57,11 @@ async def test_a_sent_invoice_with_one_event(services: Services) -> None:
     assert record["id"] == invoice_id
     assert (record["invoice_number"], record["name"]) == ("INV-00001", "Invoice INV-00001")
     assert (record["status"], record["user"], record["invoice_items"]) == ("sent", None, [])
-    assert record["recurring_invoice_items"] == [
+    lines = [
         {"description": "Design", "qty": 1.5, "unit_price": 100},
         {"description": "Hosting", "qty": 1, "unit_price": 9.99},
     ]
+    assert record["recurring_invoice_items"] == as_shown(lines, kind="service")
     assert (record["amount"], record["tax"], record["total"], record["currency"]) == (159.99, None, 159.99, "EUR")
     assert record["issued"] == record["created_at"]
 

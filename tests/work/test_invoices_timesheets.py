@@ -36,10 +36,11 @@ def test_time_becomes_items(studio: Studio, scene: Scene, draw: Draw) -> None:
     second = scene.timesheet(duration=20 * 60_000, billable_rate=90, **times)
     line = {"description": "Hosting", "qty": 1, "unit_price": 10}
     record = draw(second, first, invoice_items=[line], tax=10)
+    of_time = {"kind": "time", "description": "Task (2026-11-02)"}
     assert record["invoice_items"] == [
-        line,
-        {"description": "Task (2026-11-02)", "qty": 0.333333, "unit_price": 90},
-        {"description": "Task (2026-11-02)", "qty": 1.5, "unit_price": 80.5},
+        {"kind": "item", **line, "timesheet_ids": []},
+        {**of_time, "qty": 0.333333, "unit_price": 90, "timesheet_ids": [second]},
+        {**of_time, "qty": 1.5, "unit_price": 80.5, "timesheet_ids": [first]},
     ]
     assert (record["amount"], record["total"]) == (160.75, 176.83)
     assert invoiced(studio) == {first, second}
@@ -91,16 +92,75 @@ def test_the_claim_is_replaced(studio: Studio, scene: Scene, draw: Draw) -> None
     assert invoiced(studio) == {second, third}
 
 
-def test_items_as_they_were_shown_can_be_sent_back(studio: Studio, scene: Scene, draw: Draw) -> None:
+def test_lines_by_hand_and_lines_of_time_are_replaced_apart(studio: Studio, scene: Scene, draw: Draw) -> None:
     first, second = scene.timesheet(), scene.timesheet(billable_rate=50)
-    record = draw(first, second)
-    where = f"/invoices/{record['id']}"
-    lines = [{"description": "Hosting", "qty": 1, "unit_price": 10}, *record["invoice_items"]]
-    edited = studio.owner.patch(where, json={"invoice_items": lines})["invoice"]
-    assert edited["invoice_items"] == lines
-    assert invoiced(studio) == {first, second}
+    line = {"description": "Hosting", "qty": 1, "unit_price": 10}
+    record = draw(first, second, invoice_items=[line])
+    where, of_time = f"/invoices/{record['id']}", record["invoice_items"][1:]
+    edited = studio.owner.patch(where, json={"invoice_items": [{**line, "qty": 2}]})["invoice"]
+    assert edited["invoice_items"][1:] == of_time
+    assert (edited["invoice_items"][0]["qty"], invoiced(studio)) == (2, {first, second})
     edited = studio.owner.patch(where, json={"timesheet_ids": [second]})["invoice"]
-    assert [each["unit_price"] for each in edited["invoice_items"]] == [10, 50]
+    assert [each["timesheet_ids"] for each in edited["invoice_items"]] == [[], [second]]
+    edited = studio.owner.patch(where, json={"invoice_items": []})["invoice"]
+    assert edited["invoice_items"] == of_time[1:]
+
+
+def test_what_only_answers_have_is_refused_in_a_line(studio: Studio, scene: Scene, draw: Draw) -> None:
+    record = draw(scene.timesheet())
+    body = {"invoice_items": record["invoice_items"]}
+    errors = studio.owner.refused(422, "PATCH", f"/invoices/{record['id']}", json=body)["errors"]
+    assert [each["field"] for each in errors] == ["invoice_items[0].kind", "invoice_items[0].timesheet_ids"]
+    assert "the timesheet_ids of the invoice" in errors[1]["message"]
+
+
+def test_time_is_grouped(studio: Studio, scene: Scene, draw: Draw) -> None:
+    task = scene.task(title="Logo")
+    day, next_day = ({"start_time": f"2026-11-0{n}T09:00:00Z", "end_time": f"2026-11-0{n}T12:00:00Z"} for n in (2, 3))
+    first = scene.timesheet(task_id=task, duration=HOUR_MS, billable_rate=80, notes="Two drafts", **day)
+    second = scene.timesheet(task_id=task, duration=HOUR_MS // 2, billable_rate=80, **next_day)
+    dearer = scene.timesheet(task_id=task, duration=HOUR_MS, billable_rate=95, **next_day)
+    line = {"description": "Hosting", "qty": 1, "unit_price": 10}
+    record = draw(dearer, second, first, invoice_items=[line], group_by="task")
+    where = f"/invoices/{record['id']}"
+    assert (record["group_by"], record["amount"]) == ("task", 225)
+    assert record["invoice_items"][1:] == [
+        {
+            "kind": "time",
+            "description": "Logo (2026-11-02 \u2013 2026-11-03): Two drafts",
+            "qty": 1.5,
+            "unit_price": 80,
+            "timesheet_ids": [first, second],
+        },
+        {
+            "kind": "time",
+            "description": "Logo (2026-11-03)",
+            "qty": 1,
+            "unit_price": 95,
+            "timesheet_ids": [dearer],
+        },
+    ]
+    studio.happened()
+    by_day = studio.owner.patch(where, json={"group_by": "day"})["invoice"]
+    shown = [each["description"] for each in by_day["invoice_items"]]
+    assert shown == ["Hosting", "2026-11-02: Logo", "2026-11-03: Logo", "2026-11-03: Logo"]
+    [event] = studio.happened()
+    assert event.changes["group_by"] == {"from": "task", "to": "day"}
+    assert "timesheet_ids" not in event.changes
+    fewer = studio.owner.patch(where, json={"timesheet_ids": [second, dearer]})["invoice"]
+    assert [each["timesheet_ids"] for each in fewer["invoice_items"]] == [[], [second], [dearer]]
+    single = studio.owner.patch(where, json={"group_by": None})["invoice"]
+    assert (single["group_by"], single["amount"]) == (None, 145)
+    studio.owner.post(f"{where}/send")
+    assert studio.owner.refused(409, "PATCH", where, json={"group_by": "day"})["code"] == "invoice_sent"
+
+
+def test_grouped_time_is_rounded_an_entry_at_a_time(studio: Studio, scene: Scene, draw: Draw) -> None:
+    studio.owner.patch(f"{studio.project}/billing", json={"round_minutes": 15})
+    task = scene.task(title="Logo")
+    entries = [scene.timesheet(task_id=task, duration=20 * 60_000, billable_rate=60) for _ in range(2)]
+    record = draw(*entries, group_by="person")
+    assert [(each["qty"], each["unit_price"]) for each in record["invoice_items"]] == [(1, 60)]
 
 
 def test_time_is_claimed_by_one_of_many(studio: Studio, scene: Scene) -> None:
@@ -117,7 +177,7 @@ def test_amounts_are_those_of_the_timesheets(studio: Studio, scene: Scene, draw:
     timesheet = scene.timesheet(duration=50 * 60_000, billable_rate=87.03)
     record = draw(timesheet)
     assert (record["amount"], record["invoice_items"][0]["qty"]) == (72.53, 0.833333)
-    lines = [*record["invoice_items"], {"description": "Hosting", "qty": 1, "unit_price": 1}]
+    lines = [{"description": "Hosting", "qty": 1, "unit_price": 1}]
     edited = studio.owner.patch(f"/invoices/{record['id']}", json={"invoice_items": lines})["invoice"]
     assert edited["amount"] == 73.53
 

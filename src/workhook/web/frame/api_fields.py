@@ -38,6 +38,7 @@ LABELS: Mapping[str, str] = {
     "feedback": text("What was said about it"),
     "file": text("File"),
     "folder": text("Folder"),
+    "group_by": text("One line for each"),
     "header_style": text("Names of the headers"),
     "homepage_url": text("Home page"),
     "iban": text("IBAN"),

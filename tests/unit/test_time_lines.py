@@ -1,0 +1,166 @@
+"""The lines of an invoice that are made of time."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workhook.core.clock import parse_rfc3339
+from workhook.work.invoices.rules import Item
+from workhook.work.invoices.time_lines import GroupBy, InvoicedTime, complaint, lines_of, with_entries, with_times
+from workhook.work.rates.rules import Rounding, RoundMode
+from workhook.work.timesheets import rules as timesheets
+
+EXACT = Rounding()
+HOUR_MS = 3_600_000
+HOSTING = Item("Hosting", Decimal(1), 1000)
+
+
+def time(name: str = "tms_1", *, day: str = "2026-11-20", **more: Any) -> InvoicedTime:
+    known = {"duration_ms": 5_405_000, "rate_minor": 8000, "billable": True, "finished": True, "invoice_id": None}
+    where = {"title": "Logo", "task_id": "tsk_1", "person": "Olivia", "user_id": 1}
+    start = parse_rfc3339(f"{day}T09:00:00Z")
+    return InvoicedTime(**{"id": name, "start_time": start, **where, **known, **more})
+
+
+def line_of(entry: InvoicedTime, rounding: Rounding = EXACT) -> Item:
+    [line] = lines_of([entry], None, rounding)
+    return line
+
+
+def test_time_is_hours_at_a_rate() -> None:
+    assert line_of(time()) == Item("Logo (2026-11-20)", Decimal("1.501389"), 8000, ("tms_1",), 5_405_000)
+    assert line_of(time(rate_minor=None, duration_ms=0)) == Item("Logo (2026-11-20)", Decimal(0), 0, ("tms_1",), 0)
+
+
+def test_a_line_of_time_says_what_was_noted() -> None:
+    assert line_of(time(notes=" Two drafts\n")).description == "Logo (2026-11-20): Two drafts"
+    long = line_of(time(notes="a" * 301)).description
+    assert long == f"Logo (2026-11-20): {'a' * 299}\u2026"
+    assert line_of(time(notes="  ")).description == "Logo (2026-11-20)"
+
+
+@given(st.integers(0, 10**9), st.integers(0, 10**6))
+def test_time_on_an_invoice_is_worth_what_it_is_worth_in_reports(duration_ms: int, rate_minor: int) -> None:
+    line = line_of(time(duration_ms=duration_ms, rate_minor=rate_minor))
+    assert line.amount_minor == timesheets.amount_minor(duration_ms, rate_minor)
+
+
+def test_a_tie_of_time_that_hours_of_six_decimals_would_miss() -> None:
+    line = line_of(time(duration_ms=50 * 60_000, rate_minor=8703))
+    assert (line.qty, line.amount_minor) == (Decimal("0.833333"), 7253)
+
+
+@pytest.mark.parametrize(
+    ("minutes", "mode", "hours"),
+    [(0, "up", "1.501389"), (15, "up", "1.75"), (15, "nearest", "1.5"), (1, "nearest", "1.5"), (6, "up", "1.6")],
+)
+def test_time_is_rounded_an_entry_at_a_time(minutes: int, mode: RoundMode, hours: str) -> None:
+    rounding = Rounding(minutes, mode)
+    line = line_of(time(), rounding)
+    assert line.qty == Decimal(hours)
+    assert line.amount_minor == 12_011 if not minutes else line.qty * 8000
+    [both] = lines_of([time(), time("tms_2")], "task", rounding)
+    assert both.duration_ms == 2 * (line.duration_ms or 0)
+
+
+def test_half_of_a_step_is_rounded_up_and_nothing_stays_nothing() -> None:
+    assert [Rounding(6, "nearest").of(each * 60_000) for each in (0, 2, 3, 8, 9)] == [0, 0, 360_000, 360_000, 720_000]
+    assert [Rounding(6).of(each) for each in (0, 1, 360_000, 360_001)] == [0, 360_000, 360_000, 720_000]
+
+
+@pytest.mark.parametrize(
+    ("found", "wrong"),
+    [
+        (None, "the project has no such timesheet"),
+        (time(invoice_id="inv_2"), "it is on another invoice"),
+        (time(finished=False), "it is not finished"),
+        (time(billable=False), "it is not billable"),
+        (time(), None),
+        (time(invoice_id="inv_1"), None),
+    ],
+)
+def test_time_that_cannot_be_invoiced(found: InvoicedTime | None, wrong: str | None) -> None:
+    assert complaint(found, "inv_1") == wrong
+
+
+# --- groups -------------------------------------------------------------------------------------------------------
+
+WEEK = [
+    time("tms_1", day="2026-11-16", notes="Two drafts"),
+    time("tms_2", day="2026-11-17", person="Milan", user_id=2, notes="Two drafts"),
+    time("tms_3", day="2026-11-17", title="Site", task_id="tsk_2", notes="Menu"),
+    time("tms_4", day="2026-11-18", rate_minor=9000),
+]
+
+
+@pytest.mark.parametrize(
+    ("group_by", "lines"),
+    [
+        (
+            "task",
+            [
+                ("Logo (2026-11-16 \u2013 2026-11-17): Two drafts", "tms_1 tms_2"),
+                ("Site (2026-11-17): Menu", "tms_3"),
+                ("Logo (2026-11-18)", "tms_4"),
+            ],
+        ),
+        (
+            "person",
+            [
+                ("Olivia (2026-11-16 \u2013 2026-11-17): Two drafts; Menu", "tms_1 tms_3"),
+                ("Milan (2026-11-17): Two drafts", "tms_2"),
+                ("Olivia (2026-11-18)", "tms_4"),
+            ],
+        ),
+        (
+            "day",
+            [
+                ("2026-11-16: Logo", "tms_1"),
+                ("2026-11-17: Logo; Site", "tms_2 tms_3"),
+                ("2026-11-18: Logo", "tms_4"),
+            ],
+        ),
+    ],
+)
+def test_a_group_at_a_rate_is_a_line(group_by: GroupBy, lines: list[tuple[str, str]]) -> None:
+    found = lines_of(WEEK, group_by, EXACT)
+    assert [(each.description, " ".join(each.timesheet_ids)) for each in found] == lines
+    assert [each.unit_price_minor for each in found] == [9000 if "tms_4" in ids else 8000 for _, ids in lines]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 10**8), st.sampled_from([0, 50, 8000]))),
+    st.sampled_from(["task", "person", "day", None]),
+    st.sampled_from([0, 6, 15]),
+)
+def test_groups_have_all_of_the_time_once(
+    entries: list[tuple[int, int, int, int]], group_by: GroupBy | None, minutes: int
+) -> None:
+    times = [
+        time(f"tms_{n}", task_id=f"tsk_{task}", user_id=user, duration_ms=duration_ms, rate_minor=rate_minor)
+        for n, (task, user, duration_ms, rate_minor) in enumerate(entries)
+    ]
+    lines, rounding = lines_of(times, group_by, Rounding(minutes)), Rounding(minutes)
+    assert sorted(each for line in lines for each in line.timesheet_ids) == sorted(each.id for each in times)
+    for rate in (0, 50, 8000):
+        of_rate = [rounding.of(each.duration_ms) for each in times if each.rate_minor == rate]
+        assert sum(each.duration_ms or 0 for each in lines if each.unit_price_minor == rate) == sum(of_rate)
+
+
+def test_lines_by_hand_stay_when_those_of_time_are_made_anew() -> None:
+    items = [HOSTING, *lines_of(WEEK, None, EXACT)]
+    found = with_times(items, WEEK[:2], "task", EXACT)
+    assert [each.kind for each in found] == ["item", "time"]
+    assert found[0] == HOSTING
+
+
+def test_an_entry_that_stays_keeps_its_line() -> None:
+    items = [HOSTING, *lines_of(WEEK, None, EXACT)]
+    found = with_entries(items, ["tms_1"], [time("tms_5")], Rounding(15))
+    assert found[:-1] == [HOSTING, *items[2:]]
+    assert found[-1].qty == Decimal("1.75")
