@@ -13,13 +13,13 @@ from workhook.web.hooks import charts as hook_charts
 from workhook.web.time import charts, periods
 from workhook.web.time.periods import Period
 from workhook.work.timesheets.report_groups import Spent
-from workhook.work.timesheets.reports import zone_of
+from workhook.work.timesheets.report_shapes import zone_of
 
 MONDAY = date(2026, 1, 5)
 
 
 def spent(ms: int, billable_ms: int = 0) -> Spent:
-    return Spent(1, ms, billable_ms, 0)
+    return Spent(1, ms, billable_ms)
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,7 @@ def shown(studio: Studio, record: Any) -> Any:
 
 
 def test_a_draft(studio: Studio, path: str) -> None:
-    body = {
+    body: dict[str, Any] = {
         "bill_to": "Client & Co.\nMain Street 1",
         "bill_from": "Acme",
         "address": "Harbour 2",

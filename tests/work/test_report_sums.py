@@ -23,6 +23,7 @@ from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import memberships
 from workhook.storage import Row, Transaction
 from workhook.storage.metadata import insert_into
+from workhook.work.billing.schemas import account_billing
 from workhook.work.columns import api as columns
 from workhook.work.columns.api import ColumnCreate
 from workhook.work.invoices.schemas import invoices
@@ -30,7 +31,7 @@ from workhook.work.tasks import actions as task_actions
 from workhook.work.tasks.schemas import TaskCreate, tasks
 from workhook.work.timesheets import reports, rules, sums
 from workhook.work.timesheets.report_groups import GroupBy, ReportGroup, Spent
-from workhook.work.timesheets.reports import ReportQuery
+from workhook.work.timesheets.report_shapes import ReportQuery
 from workhook.work.timesheets.schemas import timesheets
 from workhook.work.timesheets.sums import timesheet_changes, timesheet_sums
 
@@ -46,13 +47,15 @@ _insert = insert_into(timesheets, *COLUMNS)
 class Place:
     """A project with two tasks and an invoice."""
 
-    def __init__(self, repository_id: int, project_id: str, task_ids: list[str], invoice_id: str) -> None:
+    def __init__(
+        self, repository_id: int, project_id: str, task_ids: list[str], invoice_id: str, currency: str
+    ) -> None:
         self.repository_id, self.project_id = repository_id, project_id
-        self.task_ids, self.invoice_id = task_ids, invoice_id
+        self.task_ids, self.invoice_id, self.currency = task_ids, invoice_id, currency
 
 
 class Scene:
-    """Two organizations; the owner of the second is a member of the first, too."""
+    """Two organizations with a currency each; the owner of the second is a member of the first, too."""
 
     def __init__(self, services: Services, people: list[Account], places: list[Place]) -> None:
         self.services, self.people, self.places = services, people, places
@@ -91,7 +94,7 @@ class Scene:
         return await self.services.database.fetch_all(sa.select(timesheets).order_by(timesheets.c.id))
 
 
-async def _place(services: Services, world: World, owner: Account) -> Place:
+async def _place(services: Services, world: World, owner: Account, currency: str) -> Place:
     actor = Actor(owner, token_id=0, token_kind="classic", scopes=frozenset())
     found = await find_repository(services.database, world.organization, world.repository)
     assert found is not None
@@ -104,22 +107,24 @@ async def _place(services: Services, world: World, owner: Account) -> Place:
     invoice_id = f"inv_{found.id}"
     await insert_row(
         services, invoices, id=invoice_id, repository_id=found.id, account_id=found.owner.id, user_id=owner.id,
-        invoice_number=invoice_id,
+        invoice_number=invoice_id, currency="JPY",
     )  # fmt: skip
-    return Place(found.id, world.project_id, [each.id for each in made], invoice_id)
+    await insert_row(services, account_billing, account_id=found.owner.id, currency=currency)
+    return Place(found.id, world.project_id, [each.id for each in made], invoice_id, currency)
 
 
 @pytest.fixture
 async def scene(services: Services) -> Scene:
     people, places, organizations = list[Account](), list[Place](), list[int]()
-    for world in (await make_world(services), await make_world(services)):
+    for currency in ("EUR", "CHF"):
+        world = await make_world(services)
         owner = await find_account(services.database, world.owner)
         organization = await find_account(services.database, world.organization)
         assert owner is not None
         assert organization is not None
         people.append(owner)
         organizations.append(organization.id)
-        places.append(await _place(services, world, owner))
+        places.append(await _place(services, world, owner, currency))
     join = insert_into(memberships, "organization_id", "user_id", "role", "created_at")
     values = {"organization_id": organizations[0], "user_id": people[1].id, "role": "member", "created_at": 1}
     async with services.database.transaction() as tx:
@@ -130,13 +135,13 @@ async def scene(services: Services) -> Scene:
 # --- what reports have to say ----------------------------------------------------------------------------------------
 
 
-def _spent(row: Row, now: int) -> Spent:
+def _spent(row: Row, now: int, currency: str) -> Spent:
     times = rules.Times(
         row["start_time"], running_since=row["running_since"], counted_ms=row["duration_ms"], is_active=row["is_active"]
     )
     duration, rate, billable = rules.elapsed_ms(times, now), row["billable_rate_minor"], bool(row["billable"])
     amount = rules.amount_minor(duration, rate) if billable and rate is not None else 0
-    return Spent(1, duration, duration if billable else 0, amount)
+    return Spent(1, duration, duration if billable else 0, ((currency, amount),))
 
 
 def _fits(row: Row, scene: Scene, params: Mapping[str, Any]) -> bool:
@@ -156,6 +161,7 @@ def _expected(scene: Scene, rows: Sequence[Row], person: int, params: Mapping[st
     zone = ZoneInfo(params["timezone"]) if "timezone" in params else UTC
     logins = {each.id: each.login for each in scene.people}
     projects = {each.repository_id: each.project_id for each in scene.places}
+    currencies = {each.repository_id: each.currency for each in scene.places}
     found: dict[Any, Spent] = {}
     for row in rows:
         if row["repository_id"] in seen and _fits(row, scene, params):
@@ -165,7 +171,7 @@ def _expected(scene: Scene, rows: Sequence[Row], person: int, params: Mapping[st
                 "task": (projects[row["repository_id"]], row["task_id"]),
                 "day": datetime.fromtimestamp(row["start_time"] / 1000, zone).date(),
             }[params["group_by"]]
-            found[key] = found.get(key, Spent()).plus(_spent(row, now))
+            found[key] = found.get(key, Spent()).plus(_spent(row, now, currencies[row["repository_id"]]))
     return found
 
 

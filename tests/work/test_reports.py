@@ -11,7 +11,10 @@ from tests.work.timesheets_kit import HOUR, MINUTE, Desk, claim, fill, make_proj
 
 PATH = "/reports/timesheets"
 KEYS = ("user", "task", "project", "day")
-SUMS = {"timesheets", "duration", "formatted_duration", "short_formatted_duration", "billable_duration", "amount"}
+SUMS = {
+    "timesheets", "duration", "formatted_duration", "short_formatted_duration", "billable_duration", "amount",
+    "currency", "amounts",
+}  # fmt: skip
 
 
 def _report(caller: Caller, **params: Any) -> list[JsonObject]:
@@ -150,6 +153,34 @@ def test_amounts_are_rounded_for_each_timesheet(studio: Studio) -> None:
     assert row["amount"] == 744 * 1_000_000 + 0.03
 
 
+def test_money_of_several_currencies_is_not_added_up(scene: Scene) -> None:
+    owner, studio = scene.studio.owner, scene.studio
+    owner.patch(f"/projects/{scene.other}/billing", json={"currency": "CHF"})
+    both = [{"currency": "CHF", "amount": 40}, {"currency": "USD", "amount": 80}]
+    answer = owner.get(PATH)
+    mine, theirs = sorted(answer["report"], key=lambda row: row["user"] != scene.me)
+    assert (mine["amount"], mine["currency"], mine["amounts"]) == (None, None, both)
+    assert (mine["timesheets"], mine["duration"]) == (3, 3 * HOUR + 30 * MINUTE)
+    assert (theirs["amount"], theirs["currency"]) == (0, "USD")
+    assert (answer["totals"]["amount"], answer["totals"]["amounts"]) == (None, both)
+    days = owner.get(PATH, params={"group_by": "day"})["report"]
+    assert [(row["day"], row["amount"], row["currency"]) for row in days] == [
+        ("2026-03-01", 80, "USD"),
+        ("2026-03-02", 40, "CHF"),
+        ("2026-03-03", 0, "USD"),
+    ]
+    projects = owner.get(PATH, params={"group_by": "project"})["report"]
+    assert [(row["project"]["title"], row["amount"], row["currency"]) for row in projects] == [
+        ("Website", 80, "USD"),
+        ("Other", 40, "CHF"),
+    ]
+    one = owner.get(PATH, params={"project_id": studio.project_id})["totals"]
+    assert (one["amount"], one["currency"], one["amounts"]) == (80, "USD", [{"currency": "USD", "amount": 80}])
+    table = owner.call("GET", PATH, headers={"Accept": "text/csv"}).text.splitlines()
+    assert table[0].endswith(",amount,currency,amounts")
+    assert any(line.endswith(",,40.00 CHF; 80.00 USD") for line in table)
+
+
 def test_a_running_timer_counts(studio: Studio) -> None:
     desk = Desk(studio, studio.owner)
     timer = desk.new(make_task(studio), billable=True, billable_rate=60)
@@ -184,16 +215,16 @@ def test_as_a_table(scene: Scene) -> None:
         assert response.headers["content-type"] == "text/csv; charset=utf-8"
         assert response.headers["content-disposition"] == f'attachment; filename="timesheets-by-{group_by}.csv"'
         tables[group_by] = response.text
-    sums = "timesheets,duration_ms,hours,billable_duration_ms,billable_hours,amount\r\n"
-    spent = "2,10800000,3.00,3600000,1.00,80.00\r\n"
+    sums = "timesheets,duration_ms,hours,billable_duration_ms,billable_hours,amount,currency,amounts\r\n"
+    spent = "2,10800000,3.00,3600000,1.00,80.00,USD,80.00 USD\r\n"
     project = f"{studio.project_id},Website"
     assert tables["user"] == f"user,{sums}{scene.me['username']},{spent}"
     assert tables["project"] == f"project_id,project,{sums}{project},{spent}"
     assert tables["day"] == f"day,{sums}2026-03-01,{spent}"
     assert tables["task"] == (
         f"project_id,project,task_id,task,{sums}"
-        f"{project},{scene.draw},Draw,1,3600000,1.00,3600000,1.00,80.00\r\n"
-        f"{project},{scene.paint},Paint,1,7200000,2.00,0,0.00,0.00\r\n"
+        f"{project},{scene.draw},Draw,1,3600000,1.00,3600000,1.00,80.00,USD,80.00 USD\r\n"
+        f"{project},{scene.paint},Paint,1,7200000,2.00,0,0.00,0.00,USD,0.00 USD\r\n"
     )
 
 

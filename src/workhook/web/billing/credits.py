@@ -21,7 +21,7 @@ from workhook.web.time.week import open_tasks
 from workhook.work.access import Access, find_with_access
 from workhook.work.credits import api, ledger
 from workhook.work.credits.schemas import TaskCreditCreate
-from workhook.work.timesheets.reports import zone_of
+from workhook.work.timesheets.report_shapes import zone_of
 
 places = Places("credits")
 

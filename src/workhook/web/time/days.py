@@ -15,7 +15,7 @@ from workhook.web.frame import cookies
 from workhook.web.frame.dates import span_name
 from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import gettext
-from workhook.work.timesheets.reports import zone_of
+from workhook.work.timesheets.report_shapes import zone_of
 
 COOKIE = "workhook_timezone"
 DAYS = 7

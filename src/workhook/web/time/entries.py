@@ -22,7 +22,7 @@ from workhook.web.time.week import open_tasks, week_page
 from workhook.work.access import Access
 from workhook.work.activity.editors import find_last_edits
 from workhook.work.timesheets import api, queries
-from workhook.work.timesheets.reports import zone_of
+from workhook.work.timesheets.report_shapes import zone_of
 from workhook.work.timesheets.schemas import Timesheet, TimesheetCreate, TimesheetEdit
 from workhook.work.timesheets.started import find_usual
 

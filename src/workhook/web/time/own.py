@@ -25,7 +25,7 @@ from workhook.web.time.week import ENTRIES_MAX
 from workhook.work.tasks import actions
 from workhook.work.tasks.assigned import AssignedTask, list_assigned
 from workhook.work.timesheets import api, queries, started
-from workhook.work.timesheets.reports import zone_of
+from workhook.work.timesheets.report_shapes import zone_of
 from workhook.work.timesheets.schemas import Timesheet, TimesheetCreate
 
 TASKS_MAX = 100

@@ -36,7 +36,7 @@ from workhook.work.invoices import presets
 from workhook.work.invoices.inputs import TIMESHEETS_MAX, InvoiceCreate
 from workhook.work.timesheets import started
 from workhook.work.timesheets.report_groups import Spent
-from workhook.work.timesheets.reports import zone_of
+from workhook.work.timesheets.report_shapes import zone_of
 
 ROWS_SHOWN = 500
 
@@ -58,6 +58,7 @@ async def report(visit: Visit) -> Answer:
 
 async def _page(visit: Visit, access: Access, chosen: Chosen, lines: Sequence[ReportLine], left: Spent) -> Answer:
     period, given, base = chosen.period, chosen.given, f"/{access.repository.full_name}/time"
+    total = total_of(lines)
     days = {each.group.day: each.spent for each in lines if each.group.day}
 
     def link(**changes: str) -> str:
@@ -79,10 +80,10 @@ async def _page(visit: Visit, access: Access, chosen: Chosen, lines: Sequence[Re
         period_names=[(name, gettext(label)) for name, label in periods.NAMES.items()],
         days="" if period is None else span_name(period.first, period.last),
         people=await logins_of(visit.database, access),
-        currency=await presets.find_currency(visit.database, access),
+        currency=total.currency or await presets.find_currency(visit.database, access),
         lines=lines[:ROWS_SHOWN],
         more=len(lines) - ROWS_SHOWN,
-        total=total_of(lines),
+        total=total,
         left=left,
         columns=charts.columns(period, days) if period and days else None,
         bars=[] if days else charts.rows([(each.label, each.spent) for each in lines]),

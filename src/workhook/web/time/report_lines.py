@@ -27,7 +27,8 @@ from workhook.work import csv_tables
 from workhook.work.access import Access
 from workhook.work.timesheets import report_groups
 from workhook.work.timesheets.report_groups import GroupBy, ReportGroup, Spent
-from workhook.work.timesheets.reports import ROWS_MAX, ReportQuery, sum_up, zone_of
+from workhook.work.timesheets.report_shapes import ReportQuery, zone_of
+from workhook.work.timesheets.reports import ROWS_MAX, sum_up
 
 By = Literal["day", "user", "task", "billable"]
 _ANSWERS = {"true": True, "false": False}
@@ -104,16 +105,17 @@ async def find_lines(visit: Visit, query: ReportQuery, by: By) -> list[ReportLin
         parts = [msgspec.structs.replace(query, billable=each) for each in answers]
         found = await asyncio.gather(*(_sum_up(visit, each) for each in parts))
         return [ReportLine(each, billable) for billable, groups in zip(answers, found, strict=True) for each in groups]
-    groups = await _sum_up(visit, query)
-    if len(groups) > ROWS_MAX:
+    try:
+        groups = await _sum_up(visit, query)
+    except Invalid:
         message = gettext("The report has too many rows. Choose a shorter period, or one person.")
-        raise Invalid(faults=[Fault(field="by", message=message)])
+        raise Invalid(faults=[Fault(field="by", message=message)]) from None
     lines = [ReportLine(each) for each in groups]
     return lines if by == "day" else sorted(lines, key=lambda each: -each.spent.duration_ms)
 
 
 async def _sum_up(visit: Visit, query: ReportQuery) -> Sequence[ReportGroup]:
-    return await sum_up(visit.database, visit.actor, query, now=now_ms(), limit=ROWS_MAX + 1)
+    return await sum_up(visit.database, visit.actor, query, now=now_ms(), limit=ROWS_MAX)
 
 
 async def billable_left(visit: Visit, query: ReportQuery) -> Spent:

@@ -22,7 +22,7 @@ from workhook.work.budgets.api import find_standing
 from workhook.work.tasks import listing
 from workhook.work.tasks.schemas import Task
 from workhook.work.timesheets import started
-from workhook.work.timesheets.reports import zone_of
+from workhook.work.timesheets.report_shapes import zone_of
 from workhook.work.timesheets.started import Usual, find_usual
 
 ENTRIES_MAX = 500

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
@@ -19,15 +18,38 @@ GroupBy = Literal["user", "task", "project", "day"]
 
 
 class Spent(msgspec.Struct, frozen=True):
-    """Sums over timesheets. Each one's amount is rounded by itself, as on an invoice."""
+    """Sums over timesheets. Each one's amount is rounded by itself, as on an invoice.
+
+    `amounts`: minor units of each currency, by its code. What is 0 stands there only if nothing else does.
+    """
 
     timesheets: int = 0
     duration_ms: int = 0
     billable_ms: int = 0
-    amount_minor: int = 0
+    amounts: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def currency(self) -> str | None:
+        """None where there are several, or none."""
+        return self.amounts[0][0] if len(self.amounts) == 1 else None
+
+    @property
+    def amount_minor(self) -> int | None:
+        """None where there are several currencies: they have no sum."""
+        return None if len(self.amounts) > 1 else sum(minor for _, minor in self.amounts)
 
     def plus(self, other: Spent) -> Spent:
-        return Spent(*map(operator.add, msgspec.structs.astuple(self), msgspec.structs.astuple(other)))
+        summed: dict[str, int] = {}
+        for currency, minor in (*self.amounts, *other.amounts):
+            summed[currency] = summed.get(currency, 0) + minor
+        known = sorted(summed.items())
+        amounts = tuple(each for each in known if each[1]) or tuple(known[:1])
+        return Spent(
+            self.timesheets + other.timesheets,
+            self.duration_ms + other.duration_ms,
+            self.billable_ms + other.billable_ms,
+            amounts,
+        )
 
 
 class ReportGroup(msgspec.Struct, frozen=True):
@@ -46,7 +68,16 @@ _KEYS: dict[GroupBy, tuple[str, ...]] = {
     "project": ("project_id", "project"),
     "day": ("day",),
 }
-SUM_COLUMNS = ("timesheets", "duration_ms", "hours", "billable_duration_ms", "billable_hours", "amount")
+SUM_COLUMNS = (
+    "timesheets",
+    "duration_ms",
+    "hours",
+    "billable_duration_ms",
+    "billable_hours",
+    "amount",
+    "currency",
+    "amounts",
+)
 
 
 def table(groups: Sequence[ReportGroup], group_by: GroupBy) -> bytes:
@@ -74,5 +105,7 @@ def sum_cells(spent: Spent) -> list[csv_tables.Cell]:
         Decimal(rules.hours_text(spent.duration_ms)),
         spent.billable_ms,
         Decimal(rules.hours_text(spent.billable_ms)),
-        Decimal(rules.two_decimals(spent.amount_minor)),
+        None if (minor := spent.amount_minor) is None else Decimal(rules.two_decimals(minor)),
+        spent.currency,
+        "; ".join(f"{rules.two_decimals(minor)} {currency}" for currency, minor in spent.amounts),
     ]

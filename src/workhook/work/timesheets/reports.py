@@ -1,27 +1,23 @@
-"""`/reports/timesheets`: what was spent, by user, task, project or day.
+"""`/reports/timesheets`: what was spent, by user, task, project or day, and what it costs in each currency.
 
 A report is over everything that the caller sees as an owner or a member.
 """
 
 from __future__ import annotations
 
-import zoneinfo
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache, reduce
-from typing import Annotated, Any, cast
+from typing import Any
 
 import msgspec
 import sqlalchemy as sa
-from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import WORK_API
-from workhook.http.parameters import DAY_OR_MOMENT, Checked, Read
-from workhook.http.wire_types import read_day_or_moment, to_amount
 from workhook.identity.authenticator import actor_of
 from workhook.identity.queries import by_membership_in
 from workhook.identity.schemas import Actor
@@ -31,144 +27,19 @@ from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.work import csv_tables
 from workhook.work.access import find_access, is_insider
+from workhook.work.billing.schemas import account_billing, project_billing
 from workhook.work.clients.schemas import clients
-from workhook.work.people import NOBODY_ELSE, PersonShape, person_columns, person_of_row
+from workhook.work.invoices.rules import DEFAULT_CURRENCY
+from workhook.work.invoices.schemas import invoices
+from workhook.work.people import NOBODY_ELSE, person_columns, person_of_row
 from workhook.work.schemas import if_set
 from workhook.work.tasks.schemas import tasks
-from workhook.work.timesheets import report_groups, rules
+from workhook.work.timesheets import report_groups
 from workhook.work.timesheets.queries import filters_of, people
 from workhook.work.timesheets.report_groups import GroupBy, ReportGroup, Spent
-from workhook.work.timesheets.schemas import (
-    ShortDurationShape,
-    TimesheetProjectShape,
-    TimesheetTaskShape,
-    short_duration,
-)
+from workhook.work.timesheets.report_shapes import ReportAnswer, ReportQuery, row_to_response, totals_to_response
+from workhook.work.timesheets.schemas import TimesheetProjectShape, TimesheetTaskShape
 from workhook.work.timesheets.sums import ALWAYS, SUMS, UNITS, Grain, cover, report_parts
-
-
-def zone_of(name: str) -> tzinfo:
-    """The zone of an IANA name. Raises `ValueError`."""
-    if name == "UTC":  # also where no data of zones is installed
-        return UTC
-    try:
-        return zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, OSError) as error:
-        raise ValueError(name) from error
-
-
-def _not_a_zone(name: str) -> str | None:
-    try:
-        zone_of(name)
-    except ValueError:
-        return "the name of a time zone, such as Europe/Vienna"
-    return None
-
-
-def _read_bound(raw: object) -> int | date:
-    """A bare date stays one: which moment it is depends on the time zone."""
-    moment = read_day_or_moment(raw)
-    try:
-        return date.fromisoformat(str(raw).strip())
-    except ValueError:
-        return moment
-
-
-Bound = Annotated[int, Meta(extra_json_schema=DAY_OR_MOMENT), Read(_read_bound)]
-_TIME = "RFC 3339, or a date, which means its midnight in `timezone`."
-From = Annotated[Bound, Meta(description=f"Only timesheets that started at this time or later: {_TIME}")]
-To = Annotated[Bound, Meta(description=f"Only timesheets that started before this time: {_TIME}")]
-
-
-class ReportQuery(msgspec.Struct):
-    """What a report takes. `from` is inclusive, `to` is not."""
-
-    group_by: Annotated[GroupBy, Meta(description="Default: `user`.")] | UnsetType = UNSET
-    project_id: str | UnsetType = UNSET
-    user: Annotated[str, Meta(description="Username.")] | UnsetType = UNSET
-    to: To | UnsetType = UNSET
-    billable: bool | UnsetType = UNSET
-    invoiced: bool | UnsetType = UNSET
-    timezone: (
-        Annotated[str, Meta(max_length=64, description="IANA name. Default: `UTC`."), Checked(_not_a_zone)] | UnsetType
-    ) = UNSET
-    from_: From | UnsetType = msgspec.field(name="from", default=UNSET)
-
-    @property
-    def zone(self) -> tzinfo:
-        return zone_of(if_set(self.timezone) or "UTC")
-
-    @property
-    def since_ms(self) -> int | None:
-        return self._moment(self.from_)
-
-    @property
-    def to_ms(self) -> int | None:
-        return self._moment(self.to)
-
-    def _moment(self, bound: object) -> int | None:
-        if isinstance(bound, date):
-            midnight = datetime(bound.year, bound.month, bound.day, tzinfo=self.zone)
-            return round(midnight.timestamp()) * 1000
-        return None if bound is UNSET else cast("int", bound)
-
-
-class ReportRowShape(msgspec.Struct):
-    """A row of the report. Fields by which the report is not grouped are null. A task comes with its project."""
-
-    user: PersonShape | None
-    task: TimesheetTaskShape | None
-    project: TimesheetProjectShape | None
-    day: Annotated[str, Meta(extra_json_schema={"format": "date"})] | None
-    timesheets: Annotated[int, Meta(ge=0, description="How many there are.")]
-    duration: Annotated[int, Meta(ge=0, description="Milliseconds; a running timer counts until now.")]
-    formatted_duration: str
-    short_formatted_duration: ShortDurationShape
-    billable_duration: Annotated[int, Meta(ge=0, description="Billable milliseconds.")]
-    amount: Annotated[
-        float,
-        Meta(
-            ge=0, description="Amount of the billable timesheets that have a rate. Each timesheet is rounded by itself."
-        ),
-    ]
-
-
-class ReportTotalsShape(msgspec.Struct):
-    """The sums of all rows."""
-
-    timesheets: int
-    duration: Annotated[int, Meta(ge=0, description="Milliseconds.")]
-    formatted_duration: str
-    short_formatted_duration: ShortDurationShape
-    billable_duration: Annotated[int, Meta(ge=0, description="Milliseconds.")]
-    amount: Annotated[float, Meta(ge=0)]
-
-
-class ReportAnswer(msgspec.Struct):
-    report: list[ReportRowShape]
-    totals: ReportTotalsShape
-    success: bool = True
-
-
-def row_to_response(group: ReportGroup) -> ReportRowShape:
-    day = group.day.isoformat() if group.day else None
-    return ReportRowShape(user=group.user, task=group.task, project=group.project, day=day, **_sum_fields(group.spent))
-
-
-def totals_to_response(spent: Spent) -> ReportTotalsShape:
-    return ReportTotalsShape(**_sum_fields(spent))
-
-
-def _sum_fields(spent: Spent) -> dict[str, Any]:
-    return {
-        "timesheets": spent.timesheets,
-        "duration": spent.duration_ms,
-        "formatted_duration": rules.formatted(spent.duration_ms),
-        "short_formatted_duration": short_duration(spent.duration_ms),
-        "billable_duration": spent.billable_ms,
-        "amount": to_amount(spent.amount_minor),
-    }
-
 
 _user_id = big("user_id")
 # The projects first: each part is found by an index, and only what lies in them is looked at.
@@ -200,6 +71,31 @@ _roles = sa.select(
 )
 _PROJECT_COLUMNS = (projects.c.id.label("project_id"), projects.c.title.label("project_title"))
 
+# What an invoice of each project would be in.
+_invoiced = projects.alias("invoiced")
+_last_invoice = (
+    sa.select(invoices.c.currency)
+    .where(invoices.c.repository_id == _invoiced.c.repository_id)
+    .order_by(invoices.c.id.desc())
+    .limit(1)
+    .correlate(_invoiced)
+    .scalar_subquery()
+)
+_currencies = (
+    sa.select(
+        _invoiced.c.repository_id,
+        sa.func.coalesce(
+            project_billing.c.currency,
+            account_billing.c.currency,
+            _last_invoice,
+            sa.literal_column(f"'{DEFAULT_CURRENCY}'", sa.Text),
+        ).label("currency"),
+    )
+    .select_from(_invoiced)
+    .outerjoin(project_billing, project_billing.c.repository_id == _invoiced.c.repository_id)
+    .outerjoin(account_billing, account_billing.c.account_id == _invoiced.c.account_id)
+)
+
 _FILTERS = ("user", "billable", "invoiced", "project_id")
 _GROUP_KEYS: dict[GroupBy, tuple[str, ...]] = {
     "user": ("user_id",),
@@ -214,22 +110,29 @@ def _sums(group_by: GroupBy, grains: tuple[Grain, ...], unit_ms: int, names: fro
     """`unit_ms`: what a day is put together of."""
     there = _one_visible if "project_id" in names else _every_visible
     places = sa.select(there.cte("there").c.repository_id)
-    keys = _GROUP_KEYS[group_by]
+    keys = tuple(dict.fromkeys((*_GROUP_KEYS[group_by], "repository_id")))
     found = report_parts(grains, keys, unit_ms, places, names - {"project_id"}).subquery("found")
-    by = [found.c[each] for each in keys]
     # What was taken off again leaves a group of nothing.
-    summed = (
-        sa.select(*by, *(sa.func.sum(found.c[each]).label(each) for each in SUMS))
-        .group_by(*by)
-        .having(sa.func.sum(found.c.timesheets) > 0)
-        .subquery("summed")
+    of_projects = _added_up(found, keys).having(sa.func.sum(found.c.timesheets) > 0).cte("of_projects")
+    counted = sa.select(of_projects.c.repository_id).scalar_subquery()
+    priced = _currencies.where(_invoiced.c.repository_id.in_(counted)).cte("priced")
+    with_currency = (
+        sa.select(of_projects, priced.c.currency)
+        .join_from(of_projects, priced, priced.c.repository_id == of_projects.c.repository_id)
+        .subquery("with_currency")
     )
+    summed = _added_up(with_currency, (*_GROUP_KEYS[group_by], "currency")).subquery("summed")
     return _named(group_by, summed).limit(big("limit"))
+
+
+def _added_up(parts: sa.Subquery, keys: Sequence[str]) -> sa.Select[Any]:
+    by = [parts.c[each] for each in keys]
+    return sa.select(*by, *(sa.func.sum(parts.c[each]).label(each) for each in SUMS)).group_by(*by)
 
 
 def _named(group_by: GroupBy, summed: sa.Subquery) -> sa.Select[Any]:
     """With what a report shows of a group, in its order."""
-    counted = [summed.c[each] for each in SUMS]
+    counted = [*(summed.c[each] for each in SUMS), summed.c.currency]
     if group_by == "day":
         return sa.select(summed.c.bucket, *counted).order_by(summed.c.bucket)
     if group_by == "user":
@@ -265,9 +168,9 @@ async def _is_outside(reader: Reader, user_id: int) -> bool:
 
 
 async def sum_up(reader: Reader, actor: Actor, query: ReportQuery, *, now: int, limit: int) -> Sequence[ReportGroup]:
-    """One group for each user (by login), task, project (by id) or day; `limit` of them at most.
+    """One group for each user (by login), task, project (by id) or day.
 
-    Raises `storage.slow.QueryTooSlow`.
+    Raises `Invalid` for more than `limit` of them (each in one currency), and `storage.slow.QueryTooSlow`.
     """
     group_by: GroupBy = if_set(query.group_by) or "user"
     filters = filters_of(query, _FILTERS)
@@ -281,17 +184,32 @@ async def sum_up(reader: Reader, actor: Actor, query: ReportQuery, *, now: int, 
         **reach_params(actor),
         "user_id": actor.user.id,
         "now": now,
-        "limit": limit * (DAY_MS // unit_ms) if group_by == "day" else limit,
+        "limit": (most := limit * (DAY_MS // unit_ms) if group_by == "day" else limit) + 1,
     }
     rows = await reader.fetch_slow(_sums(group_by, grains, unit_ms, frozenset(filters)), params)
-    if group_by == "day":
-        return _days(rows, unit_ms, zone)[:limit]
-    return [_group_of(row, group_by) for row in rows]
+    groups = _days(rows, unit_ms, zone) if group_by == "day" else _folded(rows, group_by)
+    if len(rows) > most or len(groups) > limit:
+        message = f"the report has more than {limit} rows; narrow it down with from, to, user or project_id"
+        raise Invalid(faults=[Fault(field="group_by", message=message)])
+    return groups
 
 
 def _spent_of(row: Row) -> Spent:
     """PostgreSQL adds up to `numeric`."""
-    return Spent(*(int(row[name]) for name in Spent.__struct_fields__))
+    amounts = ((row["currency"], int(row["amount_minor"])),)
+    return Spent(int(row["timesheets"]), int(row["duration_ms"]), int(row["billable_ms"]), amounts)
+
+
+def _folded(rows: Sequence[Row], group_by: GroupBy) -> list[ReportGroup]:
+    """Somebody has a row for each currency, one after the other. A task or project has one currency."""
+    groups: list[ReportGroup] = []
+    for row in rows:
+        group = _group_of(row, group_by)
+        if groups and group.user is not None and group.user == groups[-1].user:
+            groups[-1] = msgspec.structs.replace(group, spent=groups[-1].spent.plus(group.spent))
+        else:
+            groups.append(group)
+    return groups
 
 
 def _group_of(row: Row, group_by: GroupBy) -> ReportGroup:
@@ -330,12 +248,9 @@ async def report_timesheets(call: Call, query: ReportQuery) -> Answer:
     actor, project_id = actor_of(call), if_set(query.project_id)
     if project_id is not None:
         (await find_access(call.database, actor, project_id)).hide_from_clients()
-    groups = await sum_up(call.database, actor, query, now=now_ms(), limit=ROWS_MAX + 1)
+    groups = await sum_up(call.database, actor, query, now=now_ms(), limit=ROWS_MAX)
     if not groups and project_id is None and await _is_outside(call.database, actor.user.id):
         raise NotFound()
-    if len(groups) > ROWS_MAX:
-        message = f"the report has more than {ROWS_MAX} rows; narrow it down with from, to, user or project_id"
-        raise Invalid(faults=[Fault(field="group_by", message=message)])
     if csv_tables.wants_csv(call.header("accept")):
         group_by: GroupBy = if_set(query.group_by) or "user"
         body = report_groups.table(groups, group_by)

@@ -1,0 +1,164 @@
+"""What a report of timesheets takes, and how it is answered."""
+
+from __future__ import annotations
+
+import zoneinfo
+from datetime import UTC, date, datetime, tzinfo
+from typing import Annotated, Any, cast
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from workhook.http.parameters import DAY_OR_MOMENT, Checked, Read
+from workhook.http.wire_types import read_day_or_moment, to_amount
+from workhook.work.people import PersonShape
+from workhook.work.schemas import if_set
+from workhook.work.timesheets import rules
+from workhook.work.timesheets.report_groups import GroupBy, ReportGroup, Spent
+from workhook.work.timesheets.schemas import (
+    ShortDurationShape,
+    TimesheetProjectShape,
+    TimesheetTaskShape,
+    short_duration,
+)
+
+
+def zone_of(name: str) -> tzinfo:
+    """The zone of an IANA name. Raises `ValueError`."""
+    if name == "UTC":  # also where no data of zones is installed
+        return UTC
+    try:
+        return zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, OSError) as error:
+        raise ValueError(name) from error
+
+
+def _not_a_zone(name: str) -> str | None:
+    try:
+        zone_of(name)
+    except ValueError:
+        return "the name of a time zone, such as Europe/Vienna"
+    return None
+
+
+def _read_bound(raw: object) -> int | date:
+    """A bare date stays one: which moment it is depends on the time zone."""
+    moment = read_day_or_moment(raw)
+    try:
+        return date.fromisoformat(str(raw).strip())
+    except ValueError:
+        return moment
+
+
+Bound = Annotated[int, Meta(extra_json_schema=DAY_OR_MOMENT), Read(_read_bound)]
+_TIME = "RFC 3339, or a date, which means its midnight in `timezone`."
+From = Annotated[Bound, Meta(description=f"Only timesheets that started at this time or later: {_TIME}")]
+To = Annotated[Bound, Meta(description=f"Only timesheets that started before this time: {_TIME}")]
+
+
+class ReportQuery(msgspec.Struct):
+    """What a report takes. `from` is inclusive, `to` is not."""
+
+    group_by: Annotated[GroupBy, Meta(description="Default: `user`.")] | UnsetType = UNSET
+    project_id: str | UnsetType = UNSET
+    user: Annotated[str, Meta(description="Username.")] | UnsetType = UNSET
+    to: To | UnsetType = UNSET
+    billable: bool | UnsetType = UNSET
+    invoiced: bool | UnsetType = UNSET
+    timezone: (
+        Annotated[str, Meta(max_length=64, description="IANA name. Default: `UTC`."), Checked(_not_a_zone)] | UnsetType
+    ) = UNSET
+    from_: From | UnsetType = msgspec.field(name="from", default=UNSET)
+
+    @property
+    def zone(self) -> tzinfo:
+        return zone_of(if_set(self.timezone) or "UTC")
+
+    @property
+    def since_ms(self) -> int | None:
+        return self._moment(self.from_)
+
+    @property
+    def to_ms(self) -> int | None:
+        return self._moment(self.to)
+
+    def _moment(self, bound: object) -> int | None:
+        if isinstance(bound, date):
+            midnight = datetime(bound.year, bound.month, bound.day, tzinfo=self.zone)
+            return round(midnight.timestamp()) * 1000
+        return None if bound is UNSET else cast("int", bound)
+
+
+_OF_AMOUNT = "Of `amount`: that of the billing settings of the project, or else of its organization."
+_EACH_CURRENCY = "What is to be paid in each currency, by its code."
+
+
+class AmountShape(msgspec.Struct):
+    """An amount of money in a currency."""
+
+    currency: str
+    amount: Annotated[float, Meta(ge=0)]
+
+
+class ReportRowShape(msgspec.Struct):
+    """A row of the report. Fields by which the report is not grouped are null. A task comes with its project."""
+
+    user: PersonShape | None
+    task: TimesheetTaskShape | None
+    project: TimesheetProjectShape | None
+    day: Annotated[str, Meta(extra_json_schema={"format": "date"})] | None
+    timesheets: Annotated[int, Meta(ge=0, description="How many there are.")]
+    duration: Annotated[int, Meta(ge=0, description="Milliseconds; a running timer counts until now.")]
+    formatted_duration: str
+    short_formatted_duration: ShortDurationShape
+    billable_duration: Annotated[int, Meta(ge=0, description="Billable milliseconds.")]
+    amount: Annotated[
+        float | None,
+        Meta(
+            description="Amount of the billable timesheets that have a rate, each rounded by itself. Null where there "
+            "are several currencies."
+        ),
+    ]
+    currency: Annotated[str | None, Meta(description=_OF_AMOUNT)]
+    amounts: Annotated[list[AmountShape], Meta(description=_EACH_CURRENCY)]
+
+
+class ReportTotalsShape(msgspec.Struct):
+    """The sums of all rows."""
+
+    timesheets: int
+    duration: Annotated[int, Meta(ge=0, description="Milliseconds.")]
+    formatted_duration: str
+    short_formatted_duration: ShortDurationShape
+    billable_duration: Annotated[int, Meta(ge=0, description="Milliseconds.")]
+    amount: Annotated[float | None, Meta(description="Null where there are several currencies.")]
+    currency: Annotated[str | None, Meta(description=_OF_AMOUNT)]
+    amounts: Annotated[list[AmountShape], Meta(description=_EACH_CURRENCY)]
+
+
+class ReportAnswer(msgspec.Struct):
+    report: list[ReportRowShape]
+    totals: ReportTotalsShape
+    success: bool = True
+
+
+def row_to_response(group: ReportGroup) -> ReportRowShape:
+    day = group.day.isoformat() if group.day else None
+    return ReportRowShape(user=group.user, task=group.task, project=group.project, day=day, **_sum_fields(group.spent))
+
+
+def totals_to_response(spent: Spent) -> ReportTotalsShape:
+    return ReportTotalsShape(**_sum_fields(spent))
+
+
+def _sum_fields(spent: Spent) -> dict[str, Any]:
+    return {
+        "timesheets": spent.timesheets,
+        "duration": spent.duration_ms,
+        "formatted_duration": rules.formatted(spent.duration_ms),
+        "short_formatted_duration": short_duration(spent.duration_ms),
+        "billable_duration": spent.billable_ms,
+        "amount": None if spent.amount_minor is None else to_amount(spent.amount_minor),
+        "currency": spent.currency,
+        "amounts": [AmountShape(currency, to_amount(minor)) for currency, minor in spent.amounts],
+    }
