@@ -53,6 +53,7 @@ _FOR_SCOPES = {
     "admin:org": "the organization's audit log; with a classic token also people, OAuth apps, apps and installations",
     "work": "work management",
     "work:read": "reading in work management",
+    "site_admin": "people and organizations of the server, for its administrators; with a classic token",
 }
 _FOR_PERMISSIONS = {
     "repository_hooks": "webhooks of repositories, and publishing events",

@@ -25,6 +25,7 @@ from workhook.web import operations as web_operations
 from workhook.web.docs import api_search
 from workhook.web.frame import render
 from workhook.work import operations as work_operations
+from workhook.work.administration import api as administration
 from workhook.work.invitations import organization, repository
 
 
@@ -42,6 +43,7 @@ def operations(services: Callable[[], Services], checks: Callable[[], dict[str, 
         *work_operations.OPERATIONS,
         *organization.routes,
         *repository.routes,
+        *administration.routes,
         *web_operations.OPERATIONS,
         *oauth_api.routes,
         *applications.routes,

@@ -14,7 +14,7 @@ from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Flag, Option
 from workhook.core import errors
 from workhook.http import parameters
-from workhook.identity import actions, audit, policy
+from workhook.identity import actions, administrators, audit, policy
 from workhook.identity import context as identity_context
 from workhook.identity import queries as identity_queries
 from workhook.identity.signin import sessions
@@ -79,6 +79,7 @@ async def setup(
         made = _Made()
         place, user = await _accounts(tx, made, organization, owner, email)
         await _make_owner(tx, made, place, user)
+        await administrators.appoint_first(tx, user)
         base = base_address(context.settings)
         repository = await _project(tx, place, user, project, base) if project else None
         token = await _token(tx, made, user, always=new_token)
@@ -109,6 +110,7 @@ async def first_start(services: Services, base: str) -> FirstStart | None:
             user = await _owner(tx, made, FIRST_OWNER, f"{FIRST_OWNER}@localhost")
             place = await _organization(tx, made, FIRST_ORGANIZATION)
             await _make_owner(tx, made, place, user)
+            await administrators.appoint_first(tx, user)
             repository = await _project(tx, place, user, FIRST_PROJECT, base)
             token = await _first_token(tx, made, user)
             await made.record(tx, place, user)

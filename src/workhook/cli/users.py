@@ -8,8 +8,9 @@ from typing import Annotated
 from workhook.cli import queries
 from workhook.cli.common import Context, base_address, command, find_enabled_user, find_user, format_time, new_app
 from workhook.cli.error_messages import CliError, Misuse
-from workhook.cli.options import Argument, Option
-from workhook.identity import actions, audit
+from workhook.cli.options import Argument, Flag, Option
+from workhook.core.errors import Invalid
+from workhook.identity import actions, administrators, audit
 from workhook.identity.signin import identities, passwords, sessions
 
 app = new_app("People who can sign in, have tokens and be in organizations.")
@@ -95,6 +96,24 @@ async def enable(context: Context, *, login: _Login) -> None:
         changed = await actions.enable(tx, user)
     data = {"login": user.login, "disabled_at": None, "changed": changed}
     context.answer(data, f"{user.login} is enabled" if changed else f"{user.login} was not disabled")
+
+
+@command(app, "admin")
+async def admin(context: Context, *, login: _Login, remove: Annotated[bool, Flag("Take it back.")] = False) -> None:
+    """Make a user an administrator of the server, or take that back.
+
+    An administrator adds people and organizations, locks people out and removes accounts, in the web app and by the
+    API. They see no more of an organization than before. The last one cannot be taken back.
+    """
+    async with context.transaction() as tx:
+        user = await find_user(tx, login) if remove else await find_enabled_user(tx, login)
+        try:
+            changed = await (administrators.dismiss(tx, user) if remove else administrators.appoint(tx, user))
+        except Invalid as error:
+            raise CliError(f"{error.faults[0].message}.", "workhook user admin LOGIN") from error
+    state = "no administrator" if remove else "an administrator"
+    data = {"login": user.login, "administrator": not remove, "changed": changed}
+    context.answer(data, f"{user.login} is {state}{'' if changed else ', as before'}")
 
 
 @command(app, "sign-in-link")

@@ -303,8 +303,8 @@ class Disabled(NamedTuple):
     changed: bool
 
 
-async def disable(tx: Transaction, user: Account, *, base: str) -> Disabled:
-    """`base`: see `removal.Loss`. Raises `LastOwner`."""
+async def disable(tx: Transaction, user: Account, *, base: str, actor: Actor | None = None) -> Disabled:
+    """`actor`: who does it, for the audit log. `base`: see `removal.Loss`. Raises `LastOwner`."""
     since = await queries.disabled_at(tx, user.id)
     if since is not None:
         return Disabled(since, changed=False)
@@ -318,16 +318,16 @@ async def disable(tx: Transaction, user: Account, *, base: str) -> Disabled:
     await _sign_out(tx, user)
     await removal.rights_lost(tx, None, user_id=user.id, base=base)
     forget_after_commit(tx)
-    await audit.record(tx, None, "user.disable", user.login, account_id=user.id)
+    await audit.record(tx, actor, "user.disable", user.login, account_id=user.id)
     return Disabled(now, changed=True)
 
 
-async def enable(tx: Transaction, user: Account) -> bool:
+async def enable(tx: Transaction, user: Account, *, actor: Actor | None = None) -> bool:
     """Answers whether the user was disabled."""
     if not await tx.execute(_enable, {"user_id": user.id}):
         return False
     await _sign_out(tx, user)  # who was signing in while the user was disabled has a session that never was good
-    await audit.record(tx, None, "user.enable", user.login, account_id=user.id)
+    await audit.record(tx, actor, "user.enable", user.login, account_id=user.id)
     return True
 
 

@@ -20,7 +20,10 @@ from workhook.identity.tokens.lookup import allows, check_reach, check_whole_acc
 
 SCOPES = (
     "repo", "admin:repo_hook", "write:repo_hook", "read:repo_hook", "admin:org_hook", "admin:org", "work", "work:read",
+    "site_admin",
 )  # fmt: skip
+OAUTH_SCOPES = tuple(each for each in SCOPES if each != "site_admin")
+"""What an app can ask a person for: no app administers the server."""
 _IMPLIED = {
     "repo": {"read:repo_hook", "write:repo_hook", "admin:repo_hook"},
     "admin:repo_hook": {"write:repo_hook", "read:repo_hook"},
@@ -103,6 +106,8 @@ RULES = {
         "organization", ("admin:org", "admin:org_hook"), ("organization_hooks", "write"), "owner", whole=True
     ),
     "installations.write": Rule("user", ("admin:org",), kinds=_CLASSIC),  # the path names no organization
+    # the server; that the caller administers it is asked by the operation
+    "site_admin": Rule("user", ("site_admin",), kinds=_CLASSIC),
     # tokens
     "tokens": Rule("user", kinds=_CLASSIC),
     "app": Rule("app"),

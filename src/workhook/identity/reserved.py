@@ -10,6 +10,7 @@ from __future__ import annotations
 LOGINS = frozenset(
     {
         # of the API and of what runs the server
+        "admin",
         "api",
         "app",
         "applications",

@@ -126,7 +126,7 @@ class AccountShape(msgspec.Struct):
     url: Url
     html_url: Url
     type: Annotated[str, Meta(description="`User` or `Organization`.")]
-    site_admin: Annotated[bool, Meta(description="Always false.")]
+    site_admin: Annotated[bool, Meta(description="False, except for administrators in `/admin/users`.")]
     username: Annotated[str, Meta(description="The same as `login`.")]
 
 

@@ -134,6 +134,13 @@ tokens = sa.Table(
 )
 sa.Index("ix_tokens_ended", sa.func.coalesce(tokens.c.revoked_at, tokens.c.expires_at))
 
+administrators = sa.Table(
+    "administrators",
+    metadata,
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("created_at", Millis, nullable=False),
+)
+
 audit_log = sa.Table(
     "audit_log",
     metadata,

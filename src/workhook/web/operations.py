@@ -11,6 +11,7 @@ from workhook.http.operations import Handler, Operation
 from workhook.web.account import notifications as notification_settings
 from workhook.web.account import settings, tokens
 from workhook.web.activity import activity
+from workhook.web.administration import users as administration
 from workhook.web.audit import entries as audit_entries
 from workhook.web.billing import all_invoices, drafts, invoices, lines, money, services, subscriptions
 from workhook.web.billing import credits as task_credits
@@ -45,6 +46,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *settings.routes,
     *settings.places,
     *tokens.places,
+    *administration.places,
     *notification_settings.places,
     *inbox.places,
     *oidc.routes,

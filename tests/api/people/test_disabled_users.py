@@ -140,3 +140,11 @@ def test_the_last_owner_is_not_disabled(cli: Cli) -> None:
     for words in (("user", "disable", "nobody"), ("user", "enable", "nobody")):
         assert "there is no user nobody." in cli.refused(*words)
     assert "acme is an organization, not a user." in cli.refused("user", "disable", "acme")
+
+
+def test_a_user_becomes_an_administrator(cli: Cli) -> None:
+    assert cli.json("user", "admin", "octo") == {"login": "octo", "administrator": True, "changed": False}
+    assert "last administrator" in cli.refused("user", "admin", "octo", "--remove")
+    assert cli.json("user", "admin", "ada") == {"login": "ada", "administrator": True, "changed": True}
+    assert cli.text("user", "admin", "octo", "--remove") == "octo is no administrator\n"
+    assert cli.text("user", "admin", "octo", "--remove") == "octo is no administrator, as before\n"

@@ -26,7 +26,7 @@ from workhook.identity.apps.schemas import App
 from workhook.identity.authenticator import caller_of
 from workhook.identity.oauth import codes, grants
 from workhook.identity.oauth.grants import Refusal, TokenAnswer, requested
-from workhook.identity.policy import SCOPES
+from workhook.identity.policy import OAUTH_SCOPES
 from workhook.storage import Transaction
 
 BODY_MAX_BYTES = 64 * 1024
@@ -306,7 +306,7 @@ async def oauth_metadata(call: Call) -> ServerMetadata:
         authorization_endpoint=f"{base}/login/oauth/authorize",
         token_endpoint=f"{base}/login/oauth/access_token",
         device_authorization_endpoint=f"{base}/login/device/code",
-        scopes_supported=list(SCOPES),
+        scopes_supported=list(OAUTH_SCOPES),
         response_types_supported=["code"],
         response_modes_supported=["query"],
         grant_types_supported=["authorization_code", "refresh_token", DEVICE_GRANT],

@@ -21,7 +21,7 @@ from workhook.http.wire_types import Url
 from workhook.identity import audit, removal
 from workhook.identity.apps.queries import lock_app
 from workhook.identity.apps.schemas import App
-from workhook.identity.policy import SCOPES, expand
+from workhook.identity.policy import OAUTH_SCOPES, expand
 from workhook.identity.tables import accounts, apps, authorization_codes, device_codes, grants, refresh_tokens, tokens
 from workhook.identity.tokens.issue import APP_USER, OAUTH, REFRESH_PREFIX, digest_of, issue, revoke, revoke_of
 from workhook.storage import Reader, Row, Transaction
@@ -35,7 +35,7 @@ _SEPARATORS = re.compile(r"[\s,]+")
 def requested(text: str | None) -> frozenset[str]:
     """The scopes that a text names, separated by spaces or commas: without unknown ones, and without those that
     another one of them includes."""
-    known = set(_SEPARATORS.split(text or "")) & set(SCOPES)
+    known = set(_SEPARATORS.split(text or "")) & set(OAUTH_SCOPES)
     return _strongest(known)
 
 

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, MINUTE_MS, now_ms
 from workhook.core.secrecy import Secretive
+from workhook.identity import administrators
 from workhook.identity.queries import account_columns
 from workhook.identity.schemas import Account, account_of
 from workhook.identity.tables import accounts, audit_log, sessions, sign_in_links
@@ -34,6 +35,7 @@ _find = (
         sessions.c.id.label("session_id"),
         sessions.c.created_at.label("session_created_at"),
         sessions.c.seen_at.label("session_seen_at"),
+        administrators.is_one.label("is_administrator"),
         *account_columns("user_"),
     )
     .join_from(sessions, accounts, accounts.c.id == sessions.c.user_id)
@@ -74,6 +76,7 @@ class ActiveSession(NamedTuple):
     user: Account
     created_at: int
     seen_at: int
+    is_administrator: bool
 
 
 async def is_first_user(reader: Reader, user_id: int) -> bool:
@@ -106,7 +109,13 @@ async def find(reader: Reader, secret: str) -> ActiveSession | None:
     row = await reader.fetch_one(_find, {"digest": digest_of(secret), "now": now_ms()})
     if row is None:
         return None
-    return ActiveSession(row["session_id"], account_of(row, "user_"), row["session_created_at"], row["session_seen_at"])
+    return ActiveSession(
+        row["session_id"],
+        account_of(row, "user_"),
+        row["session_created_at"],
+        row["session_seen_at"],
+        bool(row["is_administrator"]),
+    )
 
 
 async def is_alive(reader: Reader, session_id: int) -> bool:

@@ -1339,4 +1339,11 @@ CREATE TABLE member_rates (
 
 CREATE INDEX ix_member_rates_user ON member_rates (user_id)
 
-INSERT INTO "alembic_version" VALUES('0037')
+CREATE TABLE administrators (
+	user_id BIGINT NOT NULL,
+	created_at BIGINT NOT NULL,
+	CONSTRAINT pk_administrators PRIMARY KEY (user_id),
+	CONSTRAINT fk_administrators_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE
+)
+
+INSERT INTO "alembic_version" VALUES('0038')

@@ -36,6 +36,7 @@ _SCOPE_WORDS = {
     "admin:org": text("Members, invitations and apps of organizations that you own, and their audit log"),
     "work": text("Projects, tasks, files, time, billing and all other work, as far as you can"),
     "work:read": text("See all that, and change nothing"),
+    "site_admin": text("People and organizations of the server, while you administer it"),
 }
 
 
@@ -109,5 +110,9 @@ def _form(visit: Visit, given: TokenForm, faults: list[str]) -> Answer:
         given=given,
         faults=faults,
         lifetimes=[(days, gettext(label)) for days, label in _LIFETIMES.items()],
-        scopes=[(scope, gettext(words)) for scope, words in _SCOPE_WORDS.items()],
+        scopes=[
+            (scope, gettext(words))
+            for scope, words in _SCOPE_WORDS.items()
+            if scope != "site_admin" or visit.session.is_administrator
+        ],
     )

@@ -35,12 +35,14 @@ RECENT_MS = HOUR_MS
 
 class Session(NamedTuple):
     """`csrf`: what every form of this session carries in its field of that name. `began_at`: when the user showed who
-    they are, in milliseconds since the epoch: each time begins another session (`renew_session`)."""
+    they are, in milliseconds since the epoch: each time begins another session (`renew_session`). `is_administrator`:
+    the user administers the server."""
 
     id: int
     user: Account
     csrf: str
     began_at: int
+    is_administrator: bool = False
 
     @property
     def is_recent(self) -> bool:
@@ -60,7 +62,7 @@ async def signed_in(call: Call) -> Session | None:
         await sessions.note_seen(call.database, found)
     except Problem as problem:
         log.warning("session_use_not_noted", session_id=found.id, reason=problem.message)
-    session = Session(found.id, found.user, cookies.csrf_of(secret), found.created_at)
+    session = Session(found.id, found.user, cookies.csrf_of(secret), found.created_at, found.is_administrator)
     _seen.set(session)
     _place.set(_place_of(call))
     return session

@@ -1,0 +1,74 @@
+"""Who administers the server: adds people and organizations, locks people out, and removes their accounts.
+
+An administrator sees nothing more of an organization than other people do. The last one who is not disabled stays.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from workhook.core.clock import now_ms
+from workhook.core.errors import Fault, Invalid
+from workhook.identity import audit
+from workhook.identity.schemas import Account, Actor
+from workhook.identity.tables import accounts, administrators
+from workhook.storage import Reader, Transaction
+from workhook.storage.dialects import upsert
+from workhook.storage.metadata import big
+from workhook.storage.record_rows import assigned
+
+is_one = sa.exists().where(administrators.c.user_id == accounts.c.id).correlate(accounts)
+"""Whether the account of the statement administers the server."""
+
+_one = sa.select(administrators.c.user_id).where(administrators.c.user_id == big("user_id"))
+_appoint = (
+    upsert(administrators)
+    .values(assigned(("user_id", "created_at")))
+    .on_conflict_do_nothing(index_elements=["user_id"])
+)
+_dismiss = sa.delete(administrators).where(administrators.c.user_id == big("user_id"))
+# Held until the transaction ends, in this order: of two who go at the same time, the second sees that the first has.
+_lock = sa.select(administrators.c.user_id).order_by(administrators.c.user_id).with_for_update()
+_others = (
+    sa.select(administrators.c.user_id)
+    .join_from(administrators, accounts, accounts.c.id == administrators.c.user_id)
+    .where(administrators.c.user_id != big("user_id"), accounts.c.disabled_at.is_(None))
+    .limit(sa.literal_column("1"))
+)
+_any = sa.select(administrators.c.user_id).limit(sa.literal_column("1"))
+
+
+async def is_administrator(reader: Reader, user_id: int) -> bool:
+    return await reader.fetch_one(_one, {"user_id": user_id}) is not None
+
+
+async def appoint(tx: Transaction, user: Account, *, actor: Actor | None = None) -> bool:
+    """Answers whether the user was none before."""
+    if not await tx.execute(_appoint, {"user_id": user.id, "created_at": now_ms()}):
+        return False
+    await audit.record(tx, actor, "administrator.add", user.login, account_id=user.id)
+    return True
+
+
+async def appoint_first(tx: Transaction, user: Account) -> None:
+    """The user, if nobody administers the server yet."""
+    if await tx.fetch_one(_any) is None:
+        await appoint(tx, user)
+
+
+async def dismiss(tx: Transaction, user: Account, *, actor: Actor | None = None) -> bool:
+    """Answers whether the user was one. Raises `Invalid` for the last who is not disabled."""
+    await keep_one(tx, user)
+    if not await tx.execute(_dismiss, {"user_id": user.id}):
+        return False
+    await audit.record(tx, actor, "administrator.remove", user.login, account_id=user.id)
+    return True
+
+
+async def keep_one(tx: Transaction, user: Account) -> None:
+    """Before the user goes: raises `Invalid` if they are the last administrator who is not disabled. Nobody else
+    becomes less until the transaction ends."""
+    known = {row["user_id"] for row in await tx.fetch_all(_lock)}
+    if user.id in known and await tx.fetch_one(_others, {"user_id": user.id}) is None:
+        message = f"{user.login} is the last administrator who is not disabled; make somebody else one first"
+        raise Invalid(faults=[Fault(field="login", message=message)])

@@ -1,0 +1,144 @@
+"""`/settings/administration`: people and organizations of the server, for its administrators."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from workhook.core.errors import Invalid, NotFound
+from workhook.http.calls import Answer
+from workhook.identity import audit
+from workhook.identity.context import Write
+from workhook.identity.signin import sessions
+from workhook.storage.pages import Page
+from workhook.web.frame.forms import PageForm
+from workhook.web.frame.names import called
+from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.texts import gettext
+from workhook.work.administration import actions
+from workhook.work.administration.api import require_administrator
+from workhook.work.administration.schemas import OrganizationCreate, UserCreate
+from workhook.work.schemas import if_set
+
+places = Places("administration")
+
+HERE = "/settings/administration"
+PER_PAGE = 50
+LINK_MINUTES = 7 * 24 * 60
+_USER_FIELDS = ("login", "email", "name")
+_PLACE_FIELDS = ("login", "admin", "profile_name")
+
+
+class Forms(msgspec.Struct):
+    """The forms of the page, as they were sent."""
+
+    user: PageForm = msgspec.field(default_factory=PageForm)
+    organization: PageForm = msgspec.field(default_factory=PageForm)
+    faults: list[str] = []
+
+
+@places.get("/settings/administration")
+async def show_administration(visit: Visit) -> Answer:
+    """Show who has an account, and forms for more people and organizations."""
+    return await _page(visit, Forms())
+
+
+async def _page(visit: Visit, forms: Forms, status: int = 200) -> Answer:
+    await require_administrator(visit.database, visit.actor)
+    visit.require_recent(HERE)
+    if status != 200:  # the answer to a form: the header was not read yet
+        await visit.load_frame()
+    number = visit.call.query_integer("page", 1, low=1, high=10_000)
+    found, total = await actions.list_users(visit.database, Page(PER_PAGE, (number - 1) * PER_PAGE))
+    return visit.page(
+        "account/administration.html",
+        status=status,
+        users=found,
+        total=total,
+        number=number,
+        more=number * PER_PAGE < total,
+        forms=forms,
+    )
+
+
+@places.post("/settings/administration/users")
+async def add_user(visit: Visit) -> Answer:
+    """Add a person, and make a link with which they choose a password."""
+    visit.require_recent(HERE)
+
+    async def add(write: Write) -> tuple[str, str]:
+        await require_administrator(write.tx, write.actor)
+        wanted = visit.form(UserCreate, *_USER_FIELDS)
+        made = (await actions.add_user(write, wanted.login, wanted.email, if_set(wanted.name))).account
+        link = await sessions.create_link(write.tx, made.id, sessions.SET_PASSWORD, minutes=LINK_MINUTES)
+        await audit.record(write.tx, write.actor, "user.link_create", made.login, account_id=made.id)
+        return made.login, link.path
+
+    try:
+        login, path = await visit.change(add)
+    except Invalid as problem:
+        forms = Forms(user=_refused(visit, problem, _USER_FIELDS))
+        return await _page(visit, forms, problem.status)
+    url = f"{visit.call.base_for_others.removesuffix(visit.call.prefix)}{path}"
+    return visit.page("account/administration_link.html", has_secret=True, login=login, url=url, back=HERE)
+
+
+def _refused(visit: Visit, problem: Invalid, names: tuple[str, ...]) -> PageForm:
+    form = PageForm(visit.fields)
+    form.refuse(problem, names)
+    return form
+
+
+@places.post("/settings/administration/organizations")
+async def add_organization(visit: Visit) -> Answer:
+    """Add an organization."""
+    visit.require_recent(HERE)
+
+    async def add(write: Write) -> str:
+        await require_administrator(write.tx, write.actor)
+        wanted = visit.form(OrganizationCreate, *_PLACE_FIELDS)
+        name = if_set(wanted.profile_name)
+        return called(await actions.add_organization(write, wanted.login, wanted.admin, name))
+
+    try:
+        name = await visit.change(add)
+    except Invalid as problem:
+        forms = Forms(organization=_refused(visit, problem, _PLACE_FIELDS))
+        return await _page(visit, forms, problem.status)
+    return visit.done(HERE, gettext("The organization %(name)s was added.") % {"name": name})
+
+
+@places.post("/settings/administration/users/{login}/disable")
+async def disable_user(visit: Visit) -> Answer:
+    """Lock a person out."""
+    return await _change(visit, actions.disable, gettext("%(login)s is locked out."))
+
+
+@places.post("/settings/administration/users/{login}/enable")
+async def enable_user(visit: Visit) -> Answer:
+    """Let a person in again."""
+    return await _change(visit, actions.enable, gettext("%(login)s can sign in again."))
+
+
+@places.post("/settings/administration/users/{login}/delete")
+async def delete_user(visit: Visit) -> Answer:
+    """Remove a person's account."""
+    return await _change(visit, actions.remove_user, gettext("The account of %(login)s was removed."))
+
+
+async def _change(visit: Visit, act: Callable[[Write, str], Awaitable[object]], said: str) -> Answer:
+    visit.require_recent(HERE)
+    login = visit.path("login")
+
+    async def change(write: Write) -> None:
+        await require_administrator(write.tx, write.actor)
+        await act(write, login)
+
+    if login == visit.actor.user.login:  # who locked themself out could not undo it
+        raise NotFound()
+    try:
+        await visit.change(change)
+    except Invalid as problem:
+        return await _page(visit, Forms(faults=problem.reasons), problem.status)
+    return visit.done(HERE, said % {"login": login})

@@ -1,0 +1,186 @@
+"""Accounts of the server: read, locked out, and removed with everything that was theirs alone.
+
+What happens to a person in an organization is told there as if Workhook did it: events name no administrator, who may
+be in another organization. The audit log does.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from workhook.core.clock import now_ms
+from workhook.core.errors import Fault, Invalid, NotFound
+from workhook.identity import actions, administrators, audit, tables
+from workhook.identity.context import Write
+from workhook.identity.notifications.schemas import notification_settings, notifications
+from workhook.identity.queries import account_columns, find_account, find_account_by_id, find_repository_by_id, key_of
+from workhook.identity.schemas import Account, account_of
+from workhook.identity.tables import accounts, apps, collaborators, memberships, projects
+from workhook.identity.tokens.issue import forget_after_commit
+from workhook.storage import Reader, Row, Transaction
+from workhook.storage.metadata import big
+from workhook.storage.pages import Page, listed, read_page
+from workhook.work.administration.schemas import UserOfServer
+from workhook.work.board_filters.schemas import board_filters
+from workhook.work.clients.api import end_clients_of
+from workhook.work.feeds.schemas import calendar_feeds
+from workhook.work.members.admin_actions import remove_collaborator, remove_member
+
+FORMER = "Former member"
+"""What somebody is called whose account was removed; their work stays, and is theirs."""
+FORMER_KIND = "former"
+NAMED_MAX = 5
+
+_user_id = big("user_id")
+_users = sa.select(*account_columns(), accounts.c.disabled_at, administrators.is_one.label("is_administrator")).where(
+    accounts.c.kind == "user"
+)
+_all = listed(_users, accounts.c.id)
+_one = _users.where(accounts.c.login_key == sa.bindparam("login_key"))
+_locked = _one.with_for_update(of=accounts)
+
+_organizations = sa.select(memberships.c.organization_id).where(memberships.c.user_id == _user_id)
+_places = sa.select(collaborators.c.repository_id).where(collaborators.c.user_id == _user_id)
+_projects = (
+    sa.select(projects.c.title.label("called"))
+    .where(projects.c.account_id == _user_id)
+    .order_by(projects.c.repository_id)
+    .limit(sa.literal_column(str(NAMED_MAX)))
+)
+_apps = (
+    sa.select(apps.c.name.label("called"))
+    .where(apps.c.account_id == _user_id)
+    .order_by(apps.c.id)
+    .limit(sa.literal_column(str(NAMED_MAX)))
+)
+# What is nobody else's. The rest of what they made stays, and refers to the account.
+_OWN = tuple(
+    sa.delete(table).where(table.c.user_id == _user_id)
+    for table in (
+        tables.tokens, tables.passwords, tables.identities, tables.grants, tables.administrators, notifications,
+        notification_settings, calendar_feeds, board_filters,
+    )
+)  # fmt: skip
+_become_former = (
+    sa.update(accounts)
+    .where(accounts.c.id == _user_id)
+    .values(
+        kind=FORMER_KIND,
+        login=sa.bindparam("login"),
+        login_key=sa.bindparam("login"),
+        name=FORMER,
+        email=sa.null(),
+        avatar=sa.null(),
+        updated_at=big("now"),
+    )
+)
+
+
+async def list_users(reader: Reader, page: Page) -> tuple[list[UserOfServer], int]:
+    """Oldest first, and how many there are."""
+    rows, total = await read_page(reader, _all, {}, page)
+    return [_user_of(row) for row in rows], total
+
+
+def _user_of(row: Row) -> UserOfServer:
+    return UserOfServer(account_of(row), bool(row["is_administrator"]), row["disabled_at"])
+
+
+async def lock_user(tx: Transaction, login: str) -> UserOfServer:
+    """Nobody else changes the account until the transaction ends. Raises `NotFound`."""
+    row = await tx.fetch_one(_locked, {"login_key": key_of(login)})
+    if row is None:
+        raise NotFound()
+    return _user_of(row)
+
+
+async def add_user(write: Write, login: str, email: str, name: str | None) -> UserOfServer:
+    """Raises `Invalid`."""
+    user = await actions.create_account(write.tx, "user", login, name=name, email=email)
+    await audit.record(write.tx, write.actor, "user.create", user.login, account_id=user.id)
+    return UserOfServer(user)
+
+
+async def add_organization(write: Write, login: str, owner: str, name: str | None) -> Account:
+    """Raises `Invalid`."""
+    faults = await actions.faults_of_login(write.tx, login)
+    who = await find_account(write.tx, owner)
+    if who is None or who.kind != "user":
+        faults.append(Fault(field="admin", message=f"admin {owner} is no user of this server"))
+    if faults or who is None:
+        raise Invalid(faults=faults)
+    place = await actions.create_account(write.tx, "organization", login, name=name or login, email=None)
+    await actions.set_member(write.tx, place, who, "owner", actor=write.actor, base=write.base)
+    await audit.record(
+        write.tx, write.actor, "organization.create", place.login, account_id=place.id, detail={"owner": who.login}
+    )
+    return place
+
+
+async def disable(write: Write, login: str) -> UserOfServer:
+    """Raises `NotFound`, `Invalid` for the last owner of an organization, and for the last administrator."""
+    user = await lock_user(write.tx, login)
+    if user.disabled_at is not None:
+        return user
+    if user.is_administrator:
+        await administrators.keep_one(write.tx, user.account)
+    done = await actions.disable(write.tx, user.account, base=write.base, actor=write.actor)
+    return UserOfServer(user.account, user.is_administrator, done.at)
+
+
+async def enable(write: Write, login: str) -> UserOfServer:
+    """Raises `NotFound`."""
+    user = await lock_user(write.tx, login)
+    await actions.enable(write.tx, user.account, actor=write.actor)
+    return UserOfServer(user.account, user.is_administrator)
+
+
+async def remove_user(write: Write, login: str) -> None:
+    """The account is nobody's any more: it keeps what was made with it, under another name.
+
+    Raises `NotFound`; `Invalid` for the last owner of an organization, the last administrator, and for who has projects
+    or apps of their own.
+    """
+    user = await lock_user(write.tx, login)
+    account = user.account
+    await _require_nothing_own(write.tx, account)
+    if user.is_administrator:
+        await administrators.keep_one(write.tx, account)
+    await actions.disable(write.tx, account, base=write.base, actor=write.actor)
+    params = {"user_id": account.id}
+    by_itself = write.by_itself()
+    for row in await write.tx.fetch_all(_organizations, params):
+        place = await find_account_by_id(write.tx, row["organization_id"])
+        assert place is not None, "a membership refers to it"
+        await remove_member(by_itself, place, account)
+    for row in await write.tx.fetch_all(_places, params):
+        repository = await find_repository_by_id(write.tx, row["repository_id"])
+        if repository is not None:  # None: it is in the trash, where nobody is told of anything
+            await remove_collaborator(by_itself, repository, account)
+    await end_clients_of(by_itself, account)
+    for statement in _OWN:
+        await write.tx.execute(statement, params)
+    former = await _free_login(write.tx, account)
+    await write.tx.execute(_become_former, {**params, "login": former, "now": max(now_ms(), account.updated_at + 1)})
+    forget_after_commit(write.tx)
+    await audit.record(write.tx, write.actor, "user.delete", account.login, account_id=account.id)
+
+
+async def _require_nothing_own(tx: Transaction, account: Account) -> None:
+    """Raises `Invalid`."""
+    for statement, what, remedy in (
+        (_projects, "projects", "move them to an organization or delete them for good"),
+        (_apps, "apps", "delete them"),
+    ):
+        if found := await tx.fetch_all(statement, {"user_id": account.id}):
+            named = ", ".join(row["called"] for row in found)
+            message = f"{account.login} has {what} of their own ({named}): {remedy} first"
+            raise Invalid(faults=[Fault(field="login", code=f"has_{what}", message=message)])
+
+
+async def _free_login(tx: Transaction, account: Account) -> str:
+    """`former-7`, or with a number behind it where somebody has that already."""
+    login, number = f"former-{account.id}", 2
+    while await find_account(tx, login) is not None:
+        login, number = f"former-{account.id}-{number}", number + 1
+    return login
