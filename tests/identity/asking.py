@@ -76,8 +76,8 @@ def webhook_request(site: Site, operation: Operation, by: Credential, *, fresh: 
 def nowhere_in_webhooks(site: Site, operation: Operation, by: Credential) -> Request:
     """The first thing that the path names is not there."""
     names = _names(site, operation, by, fresh=False)
-    first = re.findall(r"\{(\w+)\}", operation.path)[0]
-    wrong: dict[str, Any] = {first: NOWHERE.get(first, 999_999_999)}
+    named = re.findall(r"\{(\w+)\}", operation.path)[:1]
+    wrong: dict[str, Any] = {first: NOWHERE.get(first, 999_999_999) for first in named}
     return Request(operation.method, operation.path.format(**{**names, **wrong}), _body(site, operation))
 
 
@@ -123,6 +123,8 @@ def _body(site: Site, operation: Operation) -> dict[str, Any]:
         "/events": {"event": "fork", "payload": {}},
         "/dispatches": {"event_type": "x"},
         "/user/memberships/orgs/{org}": {"state": "active"},
+        "/admin/users": {"login": f"new-{number}", "email": "new@example.com"},
+        "/admin/organizations": {"login": f"place-{number}", "admin": site.here.owner},
         "/graphql": {"query": "{viewer{login}}"},
         "/user/tokens": {"note": "New"},
         "/oauth-apps": {"name": f"Reader {number}", "callback_urls": ["http://127.0.0.1:9/back"]},

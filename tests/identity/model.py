@@ -45,7 +45,7 @@ class Need:
     """What an operation asks. `scopes`: every one of which one alone is enough; () asks for none. `whole`: it is about
     the organization as a whole, which chosen repositories do not give."""
 
-    target: str  # open, work, repository, organization, user, app, client
+    target: str  # open, work, repository, organization, user, administrator, app, client
     scopes: tuple[str, ...] = ()
     permission: tuple[str, str] | None = None
     role: str = ""
@@ -156,6 +156,18 @@ WEBHOOKS: dict[str, Need] = {
     f"GET {_ORGANIZATION}/audit-log": Need(
         "organization", ("admin:org", "admin:org_hook"), _ORG_WRITE, "owner", whole=True
     ),
+    # the server
+    **dict.fromkeys(
+        (
+            "GET /admin/users",
+            "POST /admin/users",
+            "DELETE /admin/users/{}",
+            "POST /admin/users/{}/disable",
+            "POST /admin/users/{}/enable",
+            "POST /admin/organizations",
+        ),
+        Need("administrator", ("site_admin",), kinds=frozenset({"classic"})),
+    ),
     # personal tokens
     **dict.fromkeys(("GET /user/tokens", "POST /user/tokens"), Need("user", kinds=frozenset({"classic"}))),
     **dict.fromkeys(
@@ -212,6 +224,8 @@ def of_webhooks(key: str, by: Credential) -> str:
         return "401"
     if by.kind not in need.kinds:
         return "403"
+    if need.target == "administrator":  # which nobody of the cast is
+        return "404" if by.scopes & set(need.scopes) else "403"
     if need.target == "user":
         return _of_user(key, need, by)
     return _of_place(need, by)

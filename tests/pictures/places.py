@@ -173,6 +173,7 @@ UNPICTURED = {
             "/{owner}/settings/billing",
             "/inbox",
             "/settings/notifications",
+            "/settings/administration",
             "/{owner}/-/services/new",
             "/{owner}/settings/apps",
             "/{owner}/settings/installations",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -13,8 +14,10 @@ from tests.identity.model import HERE, OTHER_REPOSITORY, Credential
 from tests.walls.spares import Asked
 from tests.walls.world import Walls
 from workhook.http.calls import Services
+from workhook.identity import administrators
 from workhook.identity.apps.queries import find_client
 from workhook.identity.oauth.grants import allow
+from workhook.identity.queries import find_account
 from workhook.identity.tokens.issue import OAUTH, issue
 
 Good = Callable[[Walls], Asked]
@@ -144,7 +147,50 @@ def _redeliver(walls: Walls, place: str) -> Asked:
     )
 
 
+def _administered(method: str, ending: str, *before: str) -> Good:
+    """By an owner of A, who administers the server besides, about somebody who was added for it."""
+
+    def good(walls: Walls) -> Asked:
+        login = _added(walls)
+        for each in before:
+            walls.site.owners["classic"].post(f"/admin/users/{login}/{each}")
+        return _owner(walls, method, f"/admin/users/{login}{ending}")
+
+    return good
+
+
+def _added(walls: Walls) -> str:
+    """The login of somebody new, whom an owner of A has added as an administrator of the server."""
+
+    async def appoint(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            owner = await find_account(tx, walls.site.here.owner)
+            assert owner is not None
+            await administrators.appoint(tx, owner)
+
+    walls.server.run(appoint)
+    login = f"new-{uuid.uuid4().hex[:8]}"
+    made = walls.site.owners["classic"].post("/admin/users", json={"login": login, "email": f"{login}@example.com"})
+    assert made.status_code == 201, made.text
+    return login
+
+
+def _add_user(walls: Walls) -> Asked:
+    login = f"{_added(walls)}-2"
+    return _owner(walls, "POST", "/admin/users", json={"login": login, "email": f"{login}@example.com"})
+
+
+def _add_organization(walls: Walls) -> Asked:
+    login = _added(walls)
+    return _owner(walls, "POST", "/admin/organizations", json={"login": f"{login}-org", "admin": login})
+
+
 GOOD: dict[str, Good] = {
+    "POST /admin/users": _add_user,
+    "POST /admin/organizations": _add_organization,
+    "POST /admin/users/{}/disable": _administered("POST", "/disable"),
+    "POST /admin/users/{}/enable": _administered("POST", "/enable", "disable"),
+    "DELETE /admin/users/{}": _administered("DELETE", ""),
     "POST /projects": _project,
     "PATCH /repos/{}/{}/hooks/{}": _edited("repository"),
     "PATCH /orgs/{}/hooks/{}": _edited("organization"),

@@ -136,6 +136,7 @@ OWNERS: dict[str, Rule] = {
     "notifications": _through(_repository, also=("account_id",)),
     "notification_settings": _columns("user_id"),
     "passwords": _columns("user_id"),
+    "administrators": _columns("user_id"),
     "probe": _nobody,
     "project_billing": _of_repository,
     "project_rates": _through(_repository, also=("user_id",)),

@@ -49,7 +49,7 @@ def test_a_person_and_an_organization_are_added(studio: Studio) -> None:
     assert "<img" not in page[page.index("<main") :]
     answer = studio.owner.fill(HERE, f"{HERE}/organizations", login=place, admin=ada)
     assert answer.status_code == 303
-    assert place in text_of(page_of(studio.owner, HERE))
+    assert place in page_of(studio.owner, HERE)
     wrong = studio.owner.fill(HERE, f"{HERE}/users", login=ada, email="nobody")
     assert wrong.status_code == 422
     assert f'value="{ada}"' in wrong.text
@@ -65,7 +65,7 @@ def test_somebody_is_locked_out_let_in_and_removed(studio: Studio) -> None:
     assert studio.member.get("/").status_code == 303, "the session has ended"
     assert send(studio.owner, f"{at}/enable").headers["location"] == HERE
     assert send(studio.owner, f"{at}/delete").headers["location"] == HERE
-    assert f"The account of {login} was removed." in text_of(page_of(studio.owner, HERE))
+    assert f"The account of {login} was removed." in page_of(studio.owner, HERE)
     own = f"{HERE}/users/{studio.team.owner.login}/disable"
     assert send(studio.owner, own).status_code == 404
 

@@ -75,7 +75,8 @@ def account(server: Server, login: str) -> Account | None:
     async def run(services: Services) -> Account | None:
         return await queries.find_account(services.database, login)
 
-    return server.run(run)
+    found: Account | None = server.run(run)
+    return found
 
 
 def new_login(studio: Studio, name: str) -> str:

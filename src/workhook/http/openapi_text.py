@@ -77,6 +77,7 @@ TAGS: Mapping[str, str] = {
     "repository webhooks": "Webhooks of one repository, their deliveries, and publishing events of it.",
     "organization webhooks": "Webhooks that get the events of every repository of an organization, and its own.",
     "people": "Who is in an organization or a repository: inviting, accepting, removing, leaving.",
+    "administration": "The server's people and organizations, for those who administer it.",
     "tokens": "Tokens that act for the caller: personal ones, and those of apps. A token is shown once.",
     "apps": "Apps that act for themselves: where they are installed, and the tokens that they make with their key.",
     "app management": "Owners of an organization register OAuth apps and apps here, and install apps.",

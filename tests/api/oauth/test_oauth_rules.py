@@ -185,9 +185,9 @@ def test_a_grant_covers_what_was_allowed_and_what_that_includes() -> None:
 
 
 def test_every_scope_and_permission_has_words() -> None:
-    from workhook.identity.policy import PERMISSIONS, SCOPES
+    from workhook.identity.policy import OAUTH_SCOPES, PERMISSIONS
 
-    assert set(SCOPE_WORDS) == set(SCOPES)
+    assert set(SCOPE_WORDS) == set(OAUTH_SCOPES)
     assert set(PERMISSION_WORDS) == {f"{name}:{level}" for name in PERMISSIONS for level in ("read", "write")}
 
 

@@ -22,7 +22,7 @@ from workhook.storage.metadata import big
 from workhook.storage.pages import Page, listed, read_page
 from workhook.work.administration.schemas import UserOfServer
 from workhook.work.board_filters.schemas import board_filters
-from workhook.work.clients.api import end_clients_of
+from workhook.work.clients.ending import end_clients_of
 from workhook.work.feeds.schemas import calendar_feeds
 from workhook.work.members.admin_actions import remove_collaborator, remove_member
 

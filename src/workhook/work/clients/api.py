@@ -27,7 +27,7 @@ from workhook.identity import removal, reserved
 from workhook.identity.actions import create_account, lock_address
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.identity.queries import find_account, find_repository_by_id, key_of
+from workhook.identity.queries import find_account, key_of
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.storage import Reader, Row, Transaction
@@ -100,13 +100,6 @@ _own_locked = with_access(
     _each.where(clients.c.repository_id == big("repository_id"), clients.c.user_id == big("user_id")),
     clients.c.repository_id,
 ).with_for_update(of=clients)
-_of_account = (
-    _each.add_columns(clients.c.repository_id, projects.c.account_id)
-    .join(projects, projects.c.repository_id == clients.c.repository_id)
-    .where(clients.c.user_id == big("user_id"))
-    .order_by(clients.c.id)
-    .with_for_update(of=clients)
-)
 _own = sa.select(clients.c.id).where(
     clients.c.repository_id == big("repository_id"), clients.c.user_id == big("user_id")
 )
@@ -340,16 +333,6 @@ async def end_client(write: Write, access: Access, client: Client) -> None:
         write.tx, here.owner.id, here.id, user_id=client.user_id, actor=write.actor, base=write.base
     )
     await publish_audited(write, here, "client", "removed", to_response(client), client.id)
-
-
-async def end_clients_of(write: Write, user: Account) -> None:
-    """Take every project away from somebody whose account goes."""
-    for row in await write.tx.fetch_all(_of_account, {"user_id": user.id}):
-        here = await find_repository_by_id(write.tx, row["repository_id"])
-        await write.tx.execute(_delete, {"id": row["client_id"]})
-        await removal.rights_lost(write.tx, row["account_id"], row["repository_id"], user_id=user.id, base=write.base)
-        if here is not None:  # None: the project is in the trash, where nobody is told of anything
-            await publish_audited(write, here, "client", "removed", to_response(_client_of(row)), row["client_id"])
 
 
 def _require_person(actor: Actor, access: Access, doing: str) -> None:
