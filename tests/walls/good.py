@@ -18,7 +18,7 @@ from workhook.identity import administrators
 from workhook.identity.apps.queries import find_client
 from workhook.identity.oauth.grants import allow
 from workhook.identity.queries import find_account
-from workhook.identity.tokens.issue import OAUTH, issue
+from workhook.identity.tokens.issue import CLASSIC, OAUTH, issue
 
 Good = Callable[[Walls], Asked]
 
@@ -147,42 +147,56 @@ def _redeliver(walls: Walls, place: str) -> Asked:
     )
 
 
+class _Administrator:
+    """An owner of A, who administers the server besides."""
+
+    def __init__(self, walls: Walls) -> None:
+        async def appoint(services: Services) -> str:
+            async with services.database.transaction() as tx:
+                owner = await find_account(tx, walls.site.here.owner)
+                assert owner is not None
+                await administrators.appoint(tx, owner)
+                return (await issue(tx, CLASSIC, owner.id, scopes=("site_admin",))).token
+
+        token: str = walls.server.run(appoint)
+        self.walls, self.token = walls, token
+        self.by = Credential("an administrator", "classic", "owner", f"Bearer {token}", frozenset({"site_admin"}))
+
+    def add(self) -> str:
+        """The login of somebody new."""
+        login = f"new-{uuid.uuid4().hex[:8]}"
+        self.post("/admin/users", {"login": login, "email": f"{login}@example.com"})
+        return login
+
+    def post(self, path: str, body: dict[str, str] | None = None) -> None:
+        with self.walls.server.client(self.token) as http:
+            made = http.post(path, json=body)
+        assert made.is_success, made.text
+
+
 def _administered(method: str, ending: str, *before: str) -> Good:
-    """By an owner of A, who administers the server besides, about somebody who was added for it."""
+    """About somebody who was added for it."""
 
     def good(walls: Walls) -> Asked:
-        login = _added(walls)
+        administrator = _Administrator(walls)
+        login = administrator.add()
         for each in before:
-            walls.site.owners["classic"].post(f"/admin/users/{login}/{each}")
-        return _owner(walls, method, f"/admin/users/{login}{ending}")
+            administrator.post(f"/admin/users/{login}/{each}")
+        return Asked(Request(method, f"/admin/users/{login}{ending}"), administrator.by)
 
     return good
 
 
-def _added(walls: Walls) -> str:
-    """The login of somebody new, whom an owner of A has added as an administrator of the server."""
-
-    async def appoint(services: Services) -> None:
-        async with services.database.transaction() as tx:
-            owner = await find_account(tx, walls.site.here.owner)
-            assert owner is not None
-            await administrators.appoint(tx, owner)
-
-    walls.server.run(appoint)
-    login = f"new-{uuid.uuid4().hex[:8]}"
-    made = walls.site.owners["classic"].post("/admin/users", json={"login": login, "email": f"{login}@example.com"})
-    assert made.status_code == 201, made.text
-    return login
-
-
 def _add_user(walls: Walls) -> Asked:
-    login = f"{_added(walls)}-2"
-    return _owner(walls, "POST", "/admin/users", json={"login": login, "email": f"{login}@example.com"})
+    login = f"new-{uuid.uuid4().hex[:8]}"
+    body = {"login": login, "email": f"{login}@example.com"}
+    return Asked(Request("POST", "/admin/users", {"json": body}), _Administrator(walls).by)
 
 
 def _add_organization(walls: Walls) -> Asked:
-    login = _added(walls)
-    return _owner(walls, "POST", "/admin/organizations", json={"login": f"{login}-org", "admin": login})
+    administrator = _Administrator(walls)
+    body = {"login": f"place-{uuid.uuid4().hex[:8]}", "admin": administrator.add()}
+    return Asked(Request("POST", "/admin/organizations", {"json": body}), administrator.by)
 
 
 GOOD: dict[str, Good] = {
