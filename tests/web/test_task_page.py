@@ -161,6 +161,43 @@ def test_a_task_is_moved_copied_deleted_and_restored(place: Place) -> None:
     shown(owner, path)
 
 
+def test_time_has_an_estimate_and_a_rate(place: Place, server: Server) -> None:
+    world, path, owner = place
+    edit(owner, path, "estimate", "5")
+    page = shown(owner, path)
+    assert "0:00 of 5:00" in page
+    assert 'value="5:00"' in page
+    assert 'title="Estimate"' in shown(owner, f"/{world.full_name}")
+    edit(owner, path, "estimate", "1h 30m")
+    undo(owner, path)
+    assert "0:00 of 5:00" in shown(owner, path)
+    edit(owner, path, "hourly_rate", "1,095.50")
+    edit(owner, path, "billable", "true")
+    page = shown(owner, path)
+    assert 'value="1095.50"' in page
+    assert '<option value="true" selected>' in page
+    for wrong in ("soon", "0"):
+        assert edit(owner, path, "estimate", wrong).status_code == 422
+    assert edit(owner, path, "hourly_rate", "much").status_code == 422
+    copy = owner.fill_csrf(f"{path}/duplicate").headers["location"]
+    assert 'value="1095.50"' in shown(owner, copy)
+    token = server.run(lambda services: add_user(services, world, member="member"))
+    with Browser.of(server, login_of(server, token)) as member:
+        page = shown(member, path)
+        assert "1,095.50" in page
+        assert 'name="hourly_rate"' not in page
+        assert edit(member, path, "hourly_rate", "1").status_code == 403
+        copy = member.fill_csrf(f"{path}/duplicate").headers["location"]
+        page = shown(member, copy)
+        assert "0:00 of 5:00" in page
+        assert "1,095.50" not in page
+    for name in ("estimate", "hourly_rate", "billable"):
+        edit(owner, path, name, "")
+    page = shown(owner, path)
+    assert "of 5:00" not in page
+    assert 'value="1095.50"' not in page
+
+
 def test_a_timer_runs_in_the_header_of_every_page(place: Place) -> None:
     world, path, owner = place
     owner.fill_csrf(f"{path}/timer")

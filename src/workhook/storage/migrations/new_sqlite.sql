@@ -500,7 +500,7 @@ CREATE TABLE tasks (
 	completed_at BIGINT,
 	deleted_at BIGINT,
 	created_at BIGINT NOT NULL,
-	updated_at BIGINT NOT NULL, deadline_told BIGINT,
+	updated_at BIGINT NOT NULL, deadline_told BIGINT, hourly_rate_minor BIGINT, billable BOOLEAN, estimate_ms BIGINT,
 	CONSTRAINT pk_tasks PRIMARY KEY (id),
 	CONSTRAINT fk_tasks_bucket_id FOREIGN KEY(bucket_id) REFERENCES task_buckets (id) ON DELETE SET NULL,
 	CONSTRAINT fk_tasks_column_id FOREIGN KEY(column_id) REFERENCES columns (id) ON DELETE SET NULL,
@@ -1339,4 +1339,4 @@ CREATE TABLE member_rates (
 
 CREATE INDEX ix_member_rates_user ON member_rates (user_id)
 
-INSERT INTO "alembic_version" VALUES('0033')
+INSERT INTO "alembic_version" VALUES('0034')

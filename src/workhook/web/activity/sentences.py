@@ -158,6 +158,9 @@ _FIELDS: Mapping[str, str] = {
     "cover_url": text("cover"),
     "fields": text("fields"),
     "sections": text("checklists"),
+    "estimate": text("estimate"),
+    "hourly_rate": text("rate"),
+    "billable": text("billing"),
 }
 
 

@@ -30,7 +30,8 @@ TICKED, ITEM = "complete", ("complete", "incomplete")
 
 class BoardCard(msgspec.Struct, frozen=True):
     """A task on the board. `labels`: each with its colour. `state`: how urgent it is.
-    `ticked` of `items` of its checklists are done. `runs`: a timer of somebody does."""
+    `ticked` of `items` of its checklists are done. `runs`: a timer of somebody does.
+    `estimate_ms`: None also for clients."""
 
     id: str
     title: str
@@ -46,6 +47,7 @@ class BoardCard(msgspec.Struct, frozen=True):
     ticked: int
     items: int
     runs: bool
+    estimate_ms: int | None
 
 
 class BoardColumn(msgspec.Struct, frozen=True):
@@ -118,6 +120,7 @@ def _card(task: Any, comments: Mapping[str, int], running: set[str], now: int) -
         ticked=ticks.count(TICKED),
         items=len(ticks),
         runs=task.id in running,
+        estimate_ms=task.estimate,
     )
 
 

@@ -221,7 +221,7 @@ class _Run:
         content = {name: getattr(operation, name) for name in _CONTENT}
         edit = TaskEdit(title=operation.title, column_id=operation.column_id, **content)
         people = self._people(access, operation, task.assignees)
-        self.current[task_id] = actions.edited(task, edit, people, self.change.now)
+        self.current[task_id] = actions.edited(access, task, edit, people, self.change.now)
         if operation.moves:
             self._move(number, operation, self.current[task_id])
 

@@ -13,6 +13,7 @@ from workhook.work.csv_tables import Cell, rows
 from workhook.work.tasks import assignees, listing
 from workhook.work.tasks.listing import Key
 from workhook.work.tasks.schemas import Task
+from workhook.work.timesheets.rules import hours_text, two_decimals
 
 _COLUMNS = (
     "id",
@@ -22,6 +23,9 @@ _COLUMNS = (
     "deadline",
     "assignees",
     "labels",
+    "estimate_hours",
+    "hourly_rate",
+    "billable",
     "completed_at",
     "created_at",
     "updated_at",
@@ -43,6 +47,9 @@ def _cells(task: Task) -> tuple[Cell, ...]:
         _moment(task.deadline),
         "\n".join(person.login for person in task.assignees),
         "\n".join(json.decode(task.labels)),
+        None if task.estimate_ms is None else hours_text(task.estimate_ms),
+        None if task.hourly_rate_minor is None else two_decimals(task.hourly_rate_minor),
+        task.billable,
         _moment(task.completed_at),
         to_millis_text(task.created_at),
         to_millis_text(task.updated_at),
