@@ -76,7 +76,14 @@ def new_task() -> Payload:
     empty: Payload = dict.fromkeys(unset)
     project, column = {"id": record_id("prj"), "title": "Website"}, {"id": record_id("col"), "title": "Doing"}
     lists: Payload = {"fields": {}, "sections": {}, "assignees": [], "labels": []}
-    base: Payload = {"id": record_id("tsk"), "title": "Ship it", "position": 0, "project": project, "column": column}
+    base: Payload = {
+        "id": record_id("tsk"),
+        "number": 1,
+        "title": "Ship it",
+        "position": 0,
+        "project": project,
+        "column": column,
+    }
     return {**base, **empty, **lists, **TIMES}
 
 

@@ -198,6 +198,23 @@ def test_time_has_an_estimate_and_a_rate(place: Place, server: Server) -> None:
     assert 'value="1095.50"' not in page
 
 
+def test_a_task_is_found_by_its_number(place: Place, server: Server) -> None:
+    world, path, owner = place
+    base = f"/{world.full_name}"
+    assert '<span class="quiet numbers task-number">#1</span>' in shown(owner, path)
+    assert "#1</span>" in shown(owner, base)
+    assert "#1</span>" in shown(owner, "/search?q=evil")
+    answer = owner.get(f"{base}/tasks/1")
+    assert (answer.status_code, answer.headers["location"]) == (303, path)
+    for none in ("0", "2", "9" * 30):
+        assert owner.get(f"{base}/tasks/{none}").status_code == 404
+    other = server.world()
+    with Browser.of(server, other.owner) as stranger:
+        assert stranger.get(f"{base}/tasks/1").status_code == 404
+    owner.fill_csrf(f"{path}/delete")
+    assert owner.get(f"{base}/tasks/1").status_code == 404
+
+
 def test_a_timer_runs_in_the_header_of_every_page(place: Place) -> None:
     world, path, owner = place
     owner.fill_csrf(f"{path}/timer")

@@ -30,6 +30,7 @@ def test_a_task_is_made_and_shown(studio: Studio) -> None:
     assert assignee["username"] == assignee["login"] == studio.world.owner
     assert made == {
         "id": made["id"],
+        "number": 1,
         "title": "Paint the door",
         "description": "Both sides.\nTwice.",
         "cover_url": "https://example.com/door.png",

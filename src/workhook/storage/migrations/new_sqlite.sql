@@ -500,7 +500,7 @@ CREATE TABLE tasks (
 	completed_at BIGINT,
 	deleted_at BIGINT,
 	created_at BIGINT NOT NULL,
-	updated_at BIGINT NOT NULL, deadline_told BIGINT, hourly_rate_minor BIGINT, billable BOOLEAN, estimate_ms BIGINT,
+	updated_at BIGINT NOT NULL, deadline_told BIGINT, hourly_rate_minor BIGINT, billable BOOLEAN, estimate_ms BIGINT, number BIGINT DEFAULT 0 NOT NULL,
 	CONSTRAINT pk_tasks PRIMARY KEY (id),
 	CONSTRAINT fk_tasks_bucket_id FOREIGN KEY(bucket_id) REFERENCES task_buckets (id) ON DELETE SET NULL,
 	CONSTRAINT fk_tasks_column_id FOREIGN KEY(column_id) REFERENCES columns (id) ON DELETE SET NULL,
@@ -1338,5 +1338,14 @@ CREATE TABLE member_rates (
 )
 
 CREATE INDEX ix_member_rates_user ON member_rates (user_id)
+
+CREATE TABLE task_numbers (
+	repository_id BIGINT NOT NULL,
+	last BIGINT NOT NULL,
+	CONSTRAINT pk_task_numbers PRIMARY KEY (repository_id),
+	CONSTRAINT fk_task_numbers_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE
+)
+
+CREATE UNIQUE INDEX uq_tasks_number ON tasks (repository_id, number) WHERE number > 0
 
 INSERT INTO "alembic_version" VALUES('0034')

@@ -34,6 +34,7 @@ class BoardCard(msgspec.Struct, frozen=True):
     `estimate_ms`: None also for clients."""
 
     id: str
+    number: int
     title: str
     labels: Sequence[tuple[str, int]]
     more_labels: int
@@ -107,6 +108,7 @@ def _card(task: Any, comments: Mapping[str, int], running: set[str], now: int) -
     labels, people = task.labels, task.assignees
     return BoardCard(
         id=task.id,
+        number=task.number,
         title=task.title,
         labels=[(label, hue(label)) for label in labels[:LABELS_SHOWN]],
         more_labels=max(0, len(labels) - LABELS_SHOWN),

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from msgspec import UNSET
 
 from workhook.core import json
-from workhook.core.errors import Conflict, Fault, Invalid, Malformed
+from workhook.core.errors import Conflict, Fault, Invalid, Malformed, NotFound
 from workhook.http.calls import Answer
 from workhook.http.endpoints import Retry
 from workhook.identity.context import Write
@@ -19,6 +19,7 @@ from workhook.web.frame.texts import gettext
 from workhook.web.tasks.fields import digest, read_edit, typed_value, value_of
 from workhook.web.tasks.view import DONE, OPEN, read_task
 from workhook.work.tasks import actions, assignees, queries
+from workhook.work.tasks.numbers import NUMBER_DIGITS, find_numbered
 from workhook.work.tasks.queries import AccessedTask
 from workhook.work.tasks.schemas import TERMS, Task, TaskCreate, TaskEdit
 
@@ -34,8 +35,19 @@ class Changed(Conflict):
 
 @places.get("/{owner}/{project}/tasks/{task_id}")
 async def task(visit: Visit) -> Answer:
-    """Show a task."""
+    """Show a task. By its number, which is short to write, it is found, too."""
+    number = visit.path("task_id")
+    if number.isascii() and number.isdigit():
+        return await _find_numbered(visit, int(number[: NUMBER_DIGITS + 1]))
     return await _show(visit)
+
+
+async def _find_numbered(visit: Visit, number: int) -> Answer:
+    access = await visit.access()
+    found = await find_numbered(visit.database, access.repository.id, [number])
+    if number not in found:
+        raise NotFound()
+    return visit.done(f"/{access.repository.full_name}/tasks/{found[number]}")
 
 
 async def _show(visit: Visit, *, status: int = 200, conflict: str = "") -> Answer:

@@ -22,6 +22,7 @@ from workhook.work.notifications.telling import tell_assigned
 from workhook.work.record_events import RecordEvent, differences, publish_event, publish_events
 from workhook.work.schemas import if_set
 from workhook.work.tasks import assignees, queries
+from workhook.work.tasks.numbers import take_numbers
 from workhook.work.tasks.ordering.column_order import drop_if_empty, find_insert_position
 from workhook.work.tasks.queries import AccessedTask, LockedColumn, MovableTask
 from workhook.work.tasks.schemas import CONTENT, TERMS, Assignees, Task, TaskContent, TaskCreate, TaskEdit
@@ -53,7 +54,8 @@ async def create_task(write: Write, column_id: str, create: TaskCreate) -> Task:
     access.require_writable()
     task = new_task(access, target, create, await _people(write.tx, access, create), write.now)
     position = await find_insert_position(write.tx, target.column.id, target.buckets, if_set(create.position))
-    task = msgspec.structs.replace(task, position=position.position)
+    number = await take_numbers(write.tx, access.repository.id)
+    task = msgspec.structs.replace(task, number=number, position=position.position)
     await queries.insert_task(write.tx, access.repository.id, task, position)
     await publish_event(write, access.repository, "task", "created", to_response(task))
     tell_assigned(write, access.repository, None, task)
@@ -144,9 +146,10 @@ def new_task(access: Access, target: LockedColumn, create: TaskCreate, people: A
 
 
 def blank_task(access: Access, target: LockedColumn, task_id: str, title: str, now: int) -> Task:
-    """A task of which nothing is known but its title."""
+    """A task of which nothing is known but its title; `number` 0: it has none yet."""
     return Task(
         id=task_id,
+        number=0,
         title=title,
         description=None,
         cover_url=None,

@@ -17,6 +17,7 @@ from workhook.work.timesheets.rules import hours_text, two_decimals
 
 _COLUMNS = (
     "id",
+    "number",
     "title",
     "column",
     "priority",
@@ -41,6 +42,7 @@ def _cells(task: Task) -> tuple[Cell, ...]:
     """Names of people and labels stand in one cell, one a line."""
     return (
         task.id,
+        task.number,
         task.title,
         task.column.title,
         task.priority,

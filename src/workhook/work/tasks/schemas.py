@@ -172,6 +172,10 @@ class Task(Record, frozen=True):
     """A task. `position` is its place in the column, from 0."""
 
     id: Annotated[str, resource_id("tsk")]
+    number: Annotated[
+        int,
+        Meta(ge=1, description="In its project, from 1 in the order of creation. It stays, and is no other task's."),
+    ]
     title: str
     description: str | None
     cover_url: Annotated[str | None, LINK]
@@ -248,6 +252,7 @@ tasks = sa.Table(
     sa.Index("ix_tasks_bucket_id", "bucket_id", "rank"),
     sa.Index("ix_tasks_repository_id", "repository_id", "id"),
 )
+partial_index("uq_tasks_number", tasks.c.repository_id, tasks.c.number, where=sa.text("number > 0"), unique=True)
 _is_deleted, _is_live = tasks.c.deleted_at.is_not(None), tasks.c.deleted_at.is_(None)
 # What the trash holds, and what is to be removed from it.
 partial_index("ix_tasks_deleted_at", tasks.c.deleted_at, where=_is_deleted)
@@ -270,6 +275,20 @@ is_untold = sa.and_(
 """The deadline of an open task of which nobody was told yet."""
 partial_index("ix_tasks_deadline_untold", tasks.c.deadline, where=is_untold)
 
+# The last number that a task of the project was given.
+task_numbers = sa.Table(
+    "task_numbers",
+    metadata,
+    sa.Column(
+        "repository_id",
+        sa.BigInteger,
+        sa.ForeignKey("projects.repository_id", ondelete="CASCADE"),
+        primary_key=True,
+        autoincrement=False,
+    ),
+    sa.Column("last", sa.BigInteger, nullable=False),
+)
+
 task_assignees = sa.Table(
     "task_assignees",
     metadata,
@@ -281,7 +300,7 @@ task_assignees = sa.Table(
 
 # --- rows -------------------------------------------------------------------------------------------------------------
 
-CONTENT = stored_names(Task, without=("id", "user_id", "created_at", "updated_at"))
+CONTENT = stored_names(Task, without=("id", "number", "user_id", "created_at", "updated_at"))
 
 _read_task = row_reader(Task)
 _before = task_buckets.alias("before")
