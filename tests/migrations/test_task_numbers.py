@@ -39,6 +39,11 @@ def _fill(connection: Any) -> None:
         _task(connection, f"{number:05}", 1 if number % 13 else 2, **deleted)
 
 
+def _refuse(connection: Any) -> None:
+    for each in _REFUSE:
+        connection.execute(sa.text(each))
+
+
 def _numbers(connection: Any) -> dict[int, list[int]]:
     """By project, in the order of the tasks' ids."""
     found: dict[int, list[int]] = {}
@@ -68,7 +73,7 @@ def test_an_interruption_and_tasks_made_meanwhile_leave_no_gap(backend: Database
         pytest.skip("a file is migrated in one transaction, before a server starts")
     settings = {"data": str(tmp_path), **backend.empty(tmp_path)}
     on_database(settings, _fill)
-    on_database(settings, lambda connection: [connection.execute(sa.text(each)) for each in _REFUSE])
+    on_database(settings, _refuse)
     with pytest.raises(sa.exc.DBAPIError, match="interrupted"):
         on_database(settings, lambda connection: migrate_to(connection, "0034"))
 

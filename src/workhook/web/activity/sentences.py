@@ -126,6 +126,12 @@ _AMONG_ITSELF: Mapping[str, str] = {
     _CHANGED: text("%(who)s changed the %(fields)s."),
 }
 """On the page of the task itself, which need not name it in every line."""
+_MENTIONED: Mapping[str, str] = {
+    "task": text("%(who)s mentioned the task in the description of “%(what)s”."),
+    "task_comment": text("%(who)s mentioned the task in a comment on “%(what)s”."),
+    "file_comment": text("%(who)s mentioned the task in a comment on the file “%(what)s”."),
+    "file_comment_reply": text("%(who)s mentioned the task in an answer to a comment on a file."),
+}
 _OTHER = text("%(who)s: %(event)s %(action)s")
 _PUBLISHED = text("published by %(who)s: %(event)s")
 
@@ -211,6 +217,17 @@ def sentence(
     template = _template(event, action, payload)
     said = _AMONG_ITSELF.get(template, template) if among_itself else template
     return Markup(gettext(said)) % facts  # noqa: S704  # facts are escaped
+
+
+def mention_sentence(place: ProjectNames, who: str | None, event: str, payload: Any) -> Markup:
+    """On the page of a task, as HTML: a text named it, which is what the event is about."""
+    from markupsafe import Markup
+
+    facts = {
+        "who": Markup("<strong>{}</strong>").format(who or "Workhook"),
+        "what": _what(place, event, None, payload),
+    }
+    return Markup(gettext(_MENTIONED[event])) % facts  # noqa: S704  # facts are escaped
 
 
 def _template(event: str, action: str | None, payload: Any) -> str:

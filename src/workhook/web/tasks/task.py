@@ -12,7 +12,7 @@ from workhook.http.calls import Answer
 from workhook.http.endpoints import Retry
 from workhook.identity.context import Write
 from workhook.web.frame.flash import Undo
-from workhook.web.frame.markdown import Prose
+from workhook.web.frame.markdown import Prose, find_named_tasks
 from workhook.web.frame.names import Names
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
@@ -57,6 +57,8 @@ async def _show(visit: Visit, *, status: int = 200, conflict: str = "") -> Answe
     shown = await read_task(visit.database, visit.actor, access, visit.path("task_id"), after)
     yours = visit.fields.get(conflict, "") if conflict else ""
     logins = [each.login for each in shown.people]
+    texts = [shown.task.description, *(each.text for each in shown.comments)]
+    tasks = await find_named_tasks(visit.database, access, texts)
     return visit.page(
         "tasks/task.html",
         status=status,
@@ -68,7 +70,7 @@ async def _show(visit: Visit, *, status: int = 200, conflict: str = "") -> Answe
         here=address(visit),
         people=Names(shown.people).by_login,
         names=shown.names,
-        prose=Prose(logins, visit.actor.user.login),
+        prose=Prose(logins, visit.actor.user.login, tasks),
         link=f"{visit.call.base_for_others.removesuffix(visit.call.prefix)}{address(visit)}",
     )
 
