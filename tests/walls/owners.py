@@ -98,6 +98,7 @@ OWNERS: dict[str, Rule] = {
     "clients": _of_repository,
     # Whoever is put into a project: the row is about them, too.
     "collaborators": _through(_repository, also=("user_id",)),
+    "closing_commits": _through(("task_id", "tasks")),
     "columns": _of_repository,
     "receivers": _through(("hook_id", "hooks")),
     "redeliveries": _through(("hook_id", "hooks")),

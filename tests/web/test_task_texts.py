@@ -180,6 +180,21 @@ def test_the_history_tells_who_mentioned_the_task_and_where(studio: Studio) -> N
     assert "mentioned" not in "".join(told(page_of(studio.member, f"{studio.base}/tasks/{other}/history")))
 
 
+def test_the_history_names_the_commit_that_completed_the_task(studio: Studio) -> None:
+    column = studio.add_column("To do")
+    done = studio.add_column("Done", finished=True)
+    task = studio.add_task(column, "Logo")
+    said = {"id": "abcdef0123", "message": f"Draw {HOSTILE}\n\nCloses #1"}
+    body = {"event": "push", "payload": {"ref": "refs/heads/main", "commits": [said]}}
+    assert studio.api.post(f"{studio.team.world.repo_path}/events", json=body).status_code == 202
+    page = page_of(studio.member, f"{studio.base}/tasks/{task}/history")
+    assert told(page)[0].startswith("Octo finished the task with the commit abcdef0 “Draw ")
+    assert "<code>abcdef0</code>" in page
+    assert HOSTILE not in page
+    assert studio.call("GET", f"/tasks/{task}")["task"]["column"]["id"] == done
+    assert "with the commit" in text_of(page_of(studio.member, f"{studio.base}/activity"))
+
+
 def test_the_history_has_pages(studio: Studio) -> None:
     path = new_task(studio)
     task = path.rpartition("/")[2]

@@ -1346,6 +1346,13 @@ CREATE TABLE task_numbers (
 	CONSTRAINT fk_task_numbers_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE
 )
 
+CREATE TABLE closing_commits (
+	task_id TEXT NOT NULL,
+	commit_id TEXT NOT NULL,
+	CONSTRAINT pk_closing_commits PRIMARY KEY (task_id, commit_id),
+	CONSTRAINT fk_closing_commits_task_id FOREIGN KEY(task_id) REFERENCES tasks (id) ON DELETE CASCADE
+)
+
 CREATE UNIQUE INDEX uq_tasks_number ON tasks (repository_id, number) WHERE number > 0
 
 INSERT INTO "alembic_version" VALUES('0034')

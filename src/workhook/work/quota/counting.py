@@ -74,6 +74,7 @@ _REASONS = {
     _OF_A_RECORD: "They are parts of a record that is counted, and there are only so many for each.",
     "mentions": "They are parts of comments, which are counted, and each names so many people at most.",
     "account_billing invoice_numbers credit_note_numbers": "There is one for each account.",
+    "closing_commits": "There is one for each task that a published event closes, which is counted.",
     "project_billing task_numbers": "There is one for each project, which is counted.",
     "project_rates member_rates": "There is one for each person in a place at most.",
     "invoice_year_numbers": "There is one for each account and year at most.",

@@ -25,7 +25,7 @@ from workhook.work.tasks import assignees, queries
 from workhook.work.tasks.numbers import take_numbers
 from workhook.work.tasks.ordering.column_order import drop_if_empty, find_insert_position
 from workhook.work.tasks.queries import AccessedTask, LockedColumn, MovableTask
-from workhook.work.tasks.schemas import CONTENT, TERMS, Assignees, Task, TaskContent, TaskCreate, TaskEdit
+from workhook.work.tasks.schemas import CONTENT, TERMS, Assignees, CommitShape, Task, TaskContent, TaskCreate, TaskEdit
 from workhook.work.timesheets import timers
 
 
@@ -62,9 +62,9 @@ async def create_task(write: Write, column_id: str, create: TaskCreate) -> Task:
     return await assignees.one_as_seen(write.tx, access, task)
 
 
-async def edit_task(write: Write, found: AccessedTask, edit: TaskEdit) -> Task:
-    """The task after the change, as the caller sees it. `found` is what `lock_task` gave. Raises `Forbidden`,
-    `Conflict`, `Invalid`.
+async def edit_task(write: Write, found: AccessedTask, edit: TaskEdit, *, commit: CommitShape | None = None) -> Task:
+    """The task after the change, as the caller sees it. `found` is what `lock_task` gave. `commit`: whose message asked
+    for the change; its event names it. Raises `Forbidden`, `Conflict`, `Invalid`.
 
     An edit that changes nothing writes nothing and has no event.
     """
@@ -77,7 +77,10 @@ async def edit_task(write: Write, found: AccessedTask, edit: TaskEdit) -> Task:
         queries.update_task(write.tx, after)
     if after is not before:
         await queries.set_assignees(write.tx, before, after)
-        await publish_events(write, [edit_event(access, before, after)])
+        event = edit_event(access, before, after)
+        if commit is not None:
+            event = msgspec.structs.replace(event, beside={"commit": commit})
+        await publish_events(write, [event])
         if isinstance(found, MovableTask) and not found.stays:
             await _run_timers(write, access, found.target, after.id)
         tell_assigned(write, access.repository, before, after)

@@ -214,6 +214,13 @@ TERMS = {"hourly_rate": "hourly_rate_minor", "billable": "billable", "estimate":
 """What a task says of its time, which clients do not see: the names of its fields in JSON, and in the record."""
 
 
+class CommitShape(msgspec.Struct):
+    """The commit whose message has completed a task. `message`: its first line."""
+
+    id: Annotated[str, Meta(description="Its hash.")]
+    message: str
+
+
 class TaskAnswer(msgspec.Struct):
     task: Wire[Task]
     success: bool = True
@@ -287,6 +294,14 @@ task_numbers = sa.Table(
         autoincrement=False,
     ),
     sa.Column("last", sa.BigInteger, nullable=False),
+)
+
+# The commits that have closed a task, when they were pushed: each does so once.
+closing_commits = sa.Table(
+    "closing_commits",
+    metadata,
+    sa.Column("task_id", sa.Text, sa.ForeignKey("tasks.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("commit_id", sa.Text, primary_key=True),
 )
 
 task_assignees = sa.Table(

@@ -1,4 +1,4 @@
-"""What a task says of its time, and its number in its project.
+"""What a task says of its time, its number in its project, and which commits have closed it.
 
 Tasks that were there are numbered in the order of their ids, which is that of their creation, also those in the trash.
 On PostgreSQL others write meanwhile: servers of the version before make tasks without a number, and a trigger gives
@@ -35,6 +35,13 @@ def upgrade() -> None:
         "repository_id bigint, last bigint",
         key="repository_id",
         foreign=["repository_id > projects.repository_id CASCADE"],
+        create=create_table,
+    )
+    make_table(
+        "closing_commits",
+        "task_id text, commit_id text",
+        key="task_id, commit_id",
+        foreign=["task_id > tasks.id CASCADE"],
         create=create_table,
     )
     if op.get_bind().dialect.name == "sqlite":
