@@ -8,6 +8,9 @@ import pytest
 
 from tests.work.studio import Caller, JsonObject, Studio
 from tests.work.test_positions import at_once
+from workhook.http.calls import Services
+from workhook.identity.queries import find_account
+from workhook.identity.tokens.issue import FINE_GRAINED, issue
 
 
 class Pushes:
@@ -132,6 +135,34 @@ def test_who_may_not_push_completes_nothing(pushes: Pushes) -> None:
     for caller, status in ((studio.client, 404), (studio.stranger, 404), (studio.add(role="read"), 403)):
         assert pushes.push(said, by=caller).status_code in (status, 403, 404)
     assert not pushes.is_done(task)
+
+
+def test_a_token_that_may_publish_but_not_write_tasks_completes_nothing(pushes: Pushes) -> None:
+    task, studio = pushes.task(), pushes.studio
+    writer = studio.add(role="write")
+    said = commit("a", "closes #1", f"{writer.login}@example.com")
+
+    def confined(**permissions: str) -> Caller:
+        async def make(services: Services) -> str:
+            place = await find_account(services.database, studio.world.organization)
+            owner = await find_account(services.database, studio.owner.login)
+            assert place is not None and owner is not None  # noqa: PT018
+            async with services.database.transaction() as tx:
+                issued = await issue(tx, FINE_GRAINED, owner.id, permissions=permissions, account_id=place.id)
+            return issued.token
+
+        return Caller(studio.server, studio.server.run(make))
+
+    hooks_alone = confined(repository_hooks="write")
+    assert pushes.push(said, by=hooks_alone).status_code == 202
+    hooks_alone.http.close()
+    assert not pushes.is_done(task)
+    both = confined(repository_hooks="write", work="write")
+    studio.happened()
+    assert pushes.push({**said, "id": "b" * 40}, by=both).status_code == 202
+    both.http.close()
+    assert pushes.is_done(task)
+    assert studio.happened()[0].payload["sender"]["login"] == writer.login
 
 
 def test_a_board_without_finished_tasks_completes_none(studio: Studio) -> None:
