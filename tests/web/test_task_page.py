@@ -191,6 +191,10 @@ def test_time_has_an_estimate_and_a_rate(place: Place, server: Server) -> None:
         page = shown(member, copy)
         assert "0:00 of 5:00" in page
         assert "1,095.50" not in page
+    token = server.run(lambda services: add_client(services, world))
+    with Browser.of(server, login_of(server, token)) as client:
+        for rate in ("1095.50", "1", ""):
+            assert edit(client, path, "hourly_rate", rate, was="x").status_code == 404
     for name in ("estimate", "hourly_rate", "billable"):
         edit(owner, path, name, "")
     page = shown(owner, path)

@@ -82,6 +82,8 @@ async def edit_task(visit: Visit) -> Answer:
     access = await visit.access()
     if name not in FIELDS or name not in visit.fields:
         raise Malformed("Problems parsing the form")
+    if name in TERMS:
+        access.hide_from_clients()  # who sees no rate learns by no answer whether it was the right one
     edit = read_edit(visit, name, access.repository.project_id)
     if getattr(edit, name) is UNSET:
         raise Invalid(faults=[Fault(field=name, code="missing", message=f"{name} must not be empty")])
