@@ -40,7 +40,7 @@ from workhook.work.payments.schemas import Payment
 from workhook.work.people import PersonShape
 from workhook.work.projects.schemas import Project
 from workhook.work.services.schemas import Service
-from workhook.work.tasks.schemas import Task
+from workhook.work.tasks.schemas import CommitShape, Task
 from workhook.work.timesheets.budgets import BudgetReachedShape
 from workhook.work.timesheets.schemas import TimesheetShape
 
@@ -48,6 +48,7 @@ RECORDS: dict[str, type[msgspec.Struct]] = {
     "budget": BudgetReachedShape,
     "client": Client,
     "column": Column,
+    "commit": CommitShape,
     "credit_note": CreditNote,
     "file": File,
     "file_comment": FileComment,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -16,10 +17,12 @@ from workhook.core.own_address import OwnAddress
 from workhook.core.vault import Vault, open_vault
 from workhook.events import outbox
 from workhook.hooks.fan_out import fan_out
+from workhook.hooks.push_followers import PushFollower, push_followers
 from workhook.hooks.removal import forget_app, forget_repository, rights_lost, uninstalled
 from workhook.http.calls import Call, Place, Services, Standing
 from workhook.identity import audit, removal
 from workhook.identity.removal import Loss
+from workhook.identity.schemas import Actor, Repository
 from workhook.storage import Database, Transaction
 from workhook.storage.blobs import FOLDER, Blobs, FolderBlobs
 from workhook.storage.dialects import upsert
@@ -48,6 +51,7 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
     removal.losses.subscribe(_finish_timers)
     removal.losses.subscribe(rights_lost)
     removal.installations.subscribe(uninstalled)
+    push_followers.subscribe(_CLOSING)
     database = await _open_database(settings, serving=serving)
     blobs = open_blobs(settings.data, settings.files_url)
     closing: list[Callable[[], Awaitable[None]]] = []
@@ -128,6 +132,23 @@ async def _finish_timers(tx: Transaction, loss: Loss) -> None:
     from workhook.work.timesheets.timers import rights_lost
 
     await rights_lost(tx, loss)
+
+
+def _closes_something(payload: Mapping[str, Any], repository: Repository) -> bool:
+    from workhook.work.pushes.closing import closes_something
+
+    return closes_something(payload, repository)
+
+
+async def _close_tasks(
+    tx: Transaction, repository: Repository, payload: Mapping[str, Any], pusher: Actor | None, base: str
+) -> None:
+    from workhook.work.pushes.closing import close_tasks
+
+    await close_tasks(tx, repository, payload, pusher, base)
+
+
+_CLOSING = PushFollower(_closes_something, _close_tasks)
 
 
 async def _standing(call: Call, rights: Mapping[Place, int]) -> Standing:

@@ -72,7 +72,9 @@ def fill(folder: Path) -> Filled:
             until(lambda: reader.dump()["timesheet_sums"])
             worker.kill()
             _spend(client, world.project_id)
-            body = {"event": "push", "payload": {"mark": Filled.waiting}, "id": "a-key"}
+            commits = [{"id": "c0ffee", "message": f"Closes #{_to_close(client, world.project_id)}"}]
+            pushed = {"mark": Filled.waiting, "ref": "refs/heads/main", "commits": commits}
+            body = {"event": "push", "payload": pushed, "id": "a-key"}
             sent = client.post(f"{world.repo_path}/events", json=body)
             assert sent.status_code == 202, sent.text
             assert client.get("/readyz").status_code == 200
@@ -86,6 +88,16 @@ def fill(folder: Path) -> Filled:
         server.close()
         receiver.close()
     return filled
+
+
+def _to_close(client: httpx.Client, project_id: str) -> int:
+    """The number of a task that a commit can close."""
+    paths = [f"/api/v1/projects/{project_id}/columns"]
+    for more in ({"finished": True}, {}):
+        made = client.post(paths[0], json={"title": "Closing", **more}).raise_for_status().json()
+        paths.append(f"/api/v1/columns/{made['column']['id']}/tasks")
+    task = client.post(paths[-1], json={"title": "To close"}).raise_for_status().json()["task"]
+    return int(task["number"])
 
 
 def _spend(client: httpx.Client, project_id: str) -> None:

@@ -87,7 +87,7 @@ WORK = (
     Fill(
         "tasks",
         {
-            "id": text_id("tsk"), "repository_id": IN_PROJECT,
+            "id": text_id("tsk"), "number": "100000 + i", "repository_id": IN_PROJECT,
             "column_id": text_id("col", f"({K} / {COLUMN_TASKS} * 2 + i % 2)"),
             "bucket_id": f"({K} / {BUCKET_TASKS} * 2 + i % 2) + 1000", "rank": "i",
             "title": f"CASE WHEN {RARE} THEN 'seldom' ELSE 'common' END || ' w' || (i * 7919 % {2 * ROWS})",

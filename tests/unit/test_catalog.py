@@ -72,10 +72,18 @@ def around(name: str, action: str, record: Payload, **more: object) -> Payload:
 
 def new_task() -> Payload:
     """A task with nothing set that may be unset."""
-    empty: Payload = dict.fromkeys(("description", "cover_url", "priority", "deadline", "completed_at"))
+    unset = ("description", "cover_url", "priority", "deadline", "hourly_rate", "billable", "estimate", "completed_at")
+    empty: Payload = dict.fromkeys(unset)
     project, column = {"id": record_id("prj"), "title": "Website"}, {"id": record_id("col"), "title": "Doing"}
     lists: Payload = {"fields": {}, "sections": {}, "assignees": [], "labels": []}
-    base: Payload = {"id": record_id("tsk"), "title": "Ship it", "position": 0, "project": project, "column": column}
+    base: Payload = {
+        "id": record_id("tsk"),
+        "number": 1,
+        "title": "Ship it",
+        "position": 0,
+        "project": project,
+        "column": column,
+    }
     return {**base, **empty, **lists, **TIMES}
 
 

@@ -16,6 +16,8 @@ from workhook.work.mentions.parsing import (
     logins_in_markdown,
     logins_in_markup,
     naming_pieces,
+    numbers_in_markdown,
+    numbers_in_markup,
     plain_words,
 )
 
@@ -116,3 +118,63 @@ def test_a_text_names_so_many_at_most() -> None:
 )
 def test_a_quotation_is_without_markup(text: str, words: str) -> None:
     assert plain_words(text) == words
+
+
+# --- numbers of tasks -------------------------------------------------------------------------------------------------
+
+TASKS = {12: "/acme/website/tasks/tsk_twelve", 3: "/acme/website/tasks/tsk_three"}
+_LINKED = re.compile(r'<a class="task-link" href="/acme/website/tasks/tsk_[a-z]+">#([0-9]+)</a>')
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("#12, (#3) and **#12**!", {12, 3}),
+        ("#12", {12}),
+        ("- [ ] #12\n\n| #3 |\n| --- |\n| #99 |", {12, 3, 99}),
+        ("# #12\n\n> fixes: #3.", {12, 3}),
+        ("`#12`", set()),
+        ("```\n#12\n```", set()),
+        ("    #12", set()),
+        ("[#12](https://example.com) https://example.com/#12 <https://example.com/a#3>", set()),
+        ("#012 #0 #1234567890 ##12 a#12 /#12 .#12 #12a #12-a #12_ # 12", set()),
+        ("acme/website#12", set()),
+        ("\\#12", {12}),
+        ("", set()),
+    ],
+)
+def test_a_comment_names_tasks(text: str, numbers: set[int]) -> None:
+    assert numbers_in_markdown(text) == numbers
+    html = str(Prose(PEOPLE, tasks=TASKS)(text))
+    assert {int(each) for each in _LINKED.findall(html)} == numbers & TASKS.keys()
+    assert html.count("task-link") == len(_LINKED.findall(html))
+    assert "task-link" not in Prose(PEOPLE)(text)
+
+
+@pytest.mark.parametrize(
+    ("body", "numbers"),
+    [
+        ("#12 &amp; <b>#3</b>", {12, 3}),
+        ("<code>#12</code><pre>#3</pre>", set()),
+        ('<a href="https://example.com/#12">#12</a> #3', {3}),
+        ("&#12; &#3;", set()),
+        ("@ada #12", {12}),
+    ],
+)
+def test_a_reply_names_tasks(body: str, numbers: set[int]) -> None:
+    cleaned = clean(body)
+    assert numbers_in_markup(cleaned) == numbers
+    html = str(Prose(PEOPLE, tasks=TASKS).reply(cleaned))
+    assert {int(each) for each in _LINKED.findall(html)} == numbers
+    assert re.sub(r"<span[^>]*>(@[^<]+)</span>", r"\1", _LINKED.sub(r"#\1", html)) == cleaned
+
+
+@given(st.lists(st.sampled_from([*"<>&\"'`*[]() \na#", "#12", "#3", "#4", "@ada", "&#12;", *_TAGS])))
+def test_pages_link_the_tasks_that_a_text_names(parts: list[str]) -> None:
+    text = "".join(parts)
+    prose = Prose(PEOPLE, tasks=TASKS)
+    assert {int(each) for each in _LINKED.findall(str(prose(text)))} == numbers_in_markdown(text) & TASKS.keys()
+    cleaned = clean(text)
+    assert {int(each) for each in _LINKED.findall(str(prose.reply(cleaned)))} == numbers_in_markup(
+        cleaned
+    ) & TASKS.keys()

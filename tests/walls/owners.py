@@ -98,6 +98,7 @@ OWNERS: dict[str, Rule] = {
     "clients": _of_repository,
     # Whoever is put into a project: the row is about them, too.
     "collaborators": _through(_repository, also=("user_id",)),
+    "closing_commits": _through(("task_id", "tasks")),
     "columns": _of_repository,
     "receivers": _through(("hook_id", "hooks")),
     "redeliveries": _through(("hook_id", "hooks")),
@@ -151,6 +152,7 @@ OWNERS: dict[str, Rule] = {
     "sign_in_failures": _of_failures,
     "sign_in_links": _columns("user_id"),
     "task_assignees": _through(("task_id", "tasks"), also=("user_id",)),
+    "task_numbers": _of_repository,
     "task_buckets": _through(("column_id", "columns")),
     "task_comments": _of_repository,
     "task_credits": _of_repository,

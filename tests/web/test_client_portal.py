@@ -52,6 +52,8 @@ def plant(server: Server, studio: Studio) -> tuple[str, dict[str, str]]:
     studio.call("POST", f"/file_comments/{comment_id}/comments", body=word("private reply"), private=True)
     studio.call("POST", f"{studio.project}/timesheets", task_id=task, duration=60, notes=word("notes on time"))
     studio.call("POST", f"{studio.project}/timesheets", task_id=task)  # runs
+    studio.call("PATCH", f"/tasks/{task}", hourly_rate="6431.20", estimate="87:13")
+    hidden |= {"rate of a task": "6431", "estimate of a task": "87:13"}
     studio.call("POST", f"{studio.project}/invoices", bill_to=word("draft of an invoice"))
     studio.call("POST", f"{studio.project}/task_credits", amount=1, notes=word("credits"))
     owner = {"organization": studio.team.world.organization}

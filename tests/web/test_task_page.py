@@ -161,6 +161,64 @@ def test_a_task_is_moved_copied_deleted_and_restored(place: Place) -> None:
     shown(owner, path)
 
 
+def test_time_has_an_estimate_and_a_rate(place: Place, server: Server) -> None:
+    world, path, owner = place
+    edit(owner, path, "estimate", "5")
+    page = shown(owner, path)
+    assert "0:00 of 5:00" in page
+    assert 'value="5:00"' in page
+    assert 'title="Estimate"' in shown(owner, f"/{world.full_name}")
+    edit(owner, path, "estimate", "1h 30m")
+    undo(owner, path)
+    assert "0:00 of 5:00" in shown(owner, path)
+    edit(owner, path, "hourly_rate", "1,095.50")
+    edit(owner, path, "billable", "true")
+    page = shown(owner, path)
+    assert 'value="1095.50"' in page
+    assert '<option value="true" selected>' in page
+    for wrong in ("soon", "0"):
+        assert edit(owner, path, "estimate", wrong).status_code == 422
+    assert edit(owner, path, "hourly_rate", "much").status_code == 422
+    copy = owner.fill_csrf(f"{path}/duplicate").headers["location"]
+    assert 'value="1095.50"' in shown(owner, copy)
+    token = server.run(lambda services: add_user(services, world, member="member"))
+    with Browser.of(server, login_of(server, token)) as member:
+        page = shown(member, path)
+        assert "1,095.50" in page
+        assert 'name="hourly_rate"' not in page
+        assert edit(member, path, "hourly_rate", "1").status_code == 403
+        copy = member.fill_csrf(f"{path}/duplicate").headers["location"]
+        page = shown(member, copy)
+        assert "0:00 of 5:00" in page
+        assert "1,095.50" not in page
+    token = server.run(lambda services: add_client(services, world))
+    with Browser.of(server, login_of(server, token)) as client:
+        for rate in ("1095.50", "1", ""):
+            assert edit(client, path, "hourly_rate", rate, was="x").status_code == 404
+    for name in ("estimate", "hourly_rate", "billable"):
+        edit(owner, path, name, "")
+    page = shown(owner, path)
+    assert "of 5:00" not in page
+    assert 'value="1095.50"' not in page
+
+
+def test_a_task_is_found_by_its_number(place: Place, server: Server) -> None:
+    world, path, owner = place
+    base = f"/{world.full_name}"
+    assert '<span class="quiet numbers task-number">#1</span>' in shown(owner, path)
+    assert "#1</span>" in shown(owner, base)
+    assert "#1</span>" in shown(owner, "/search?q=evil")
+    answer = owner.get(f"{base}/tasks/1")
+    assert (answer.status_code, answer.headers["location"]) == (303, path)
+    for none in ("0", "2", "9" * 30):
+        assert owner.get(f"{base}/tasks/{none}").status_code == 404
+    other = server.world()
+    with Browser.of(server, other.owner) as stranger:
+        assert stranger.get(f"{base}/tasks/1").status_code == 404
+    owner.fill_csrf(f"{path}/delete")
+    assert owner.get(f"{base}/tasks/1").status_code == 404
+
+
 def test_a_timer_runs_in_the_header_of_every_page(place: Place) -> None:
     world, path, owner = place
     owner.fill_csrf(f"{path}/timer")

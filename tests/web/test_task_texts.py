@@ -128,6 +128,73 @@ def test_the_history_tells_what_happened_to_the_task_alone(studio: Studio) -> No
     assert f'src="{path}/history"' in page_of(studio.owner, path)
 
 
+def test_numbers_of_tasks_are_links_where_texts_are_shown(studio: Studio) -> None:
+    column = studio.add_column("To do")
+    tasks = [studio.add_task(column, f"Task {number}") for number in range(1, 4)]
+    studio.call("DELETE", f"/tasks/{tasks[2]}")
+    path = f"{studio.base}/tasks/{tasks[0]}"
+    studio.call("PATCH", f"/tasks/{tasks[0]}", description="After #2, `#2`, not #3, not #99.")
+    send(studio.client, f"{path}/comments", text="See #1")
+    link = '<a class="task-link" href="{base}/tasks/{task}">#{number}</a>'
+    two = link.format(base=studio.base, task=tasks[1], number=2)
+    for browser in (studio.owner, studio.member, studio.client):
+        page = page_of(browser, path)
+        assert f"<p>After {two}, <code>#2</code>, not #3, not #99.</p>" in page
+        assert "See " + link.format(base=studio.base, task=tasks[0], number=1) in page
+    assert two in preview(studio.member, path, "new", text="#2")
+    upload = {"file": ("a.txt", b"a", "text/plain")}
+    file = studio.api.post(f"/api/v1{studio.project}/files", files=upload).json()["file"]["id"]
+    remark = studio.call("POST", f"/files/{file}/file_comments", text="On #2")["id"]
+    studio.call("POST", f"/file_comments/{remark}/comments", body="<b>#2</b> <code>#2</code>")
+    page = page_of(studio.owner, f"{studio.base}/files/{file}")
+    assert f"On {two}" in page
+    assert f"<b>{two}</b> <code>#2</code>" in page
+
+
+def test_the_history_tells_who_mentioned_the_task_and_where(studio: Studio) -> None:
+    who, column = "Octo", studio.add_column("To do")
+    task, other = (studio.add_task(column, title) for title in ("Logo", "Icons"))
+    studio.call("PATCH", f"/tasks/{other}", description="Like #1")
+    studio.call("PATCH", f"/tasks/{other}", description="Just like #1")
+    studio.call("PATCH", f"/tasks/{other}", title="Icons of #1")
+    studio.call("PATCH", f"/tasks/{other}", description="`#1` #12")
+    studio.add_task(column, "Third", description="(#1)")
+    said = studio.call("POST", f"/tasks/{other}/task_comments", text="#1?", private=True)["task_comment"]
+    studio.call("PATCH", f"/task_comments/{said['id']}", text="#1!")
+    studio.call("PATCH", f"/tasks/{task}", description="I am #1")
+    upload = {"file": ("a.txt", b"a", "text/plain")}
+    file = studio.api.post(f"/api/v1{studio.project}/files", files=upload).json()["file"]["id"]
+    remark = studio.call("POST", f"/files/{file}/file_comments", text="On #1")["id"]
+    studio.call("POST", f"/file_comments/{remark}/comments", body="<b>#1</b>")
+    page = page_of(studio.member, f"{studio.base}/tasks/{task}/history")
+    assert told(page) == [
+        f"{who} mentioned the task in an answer to a comment on a file.",
+        f"{who} mentioned the task in a comment on the file “a.txt”.",
+        f"{who} changed the description.",
+        f"{who} mentioned the task in a comment on “Icons of #1”.",
+        f"{who} mentioned the task in the description of “Third”.",
+        f"{who} mentioned the task in the description of “Icons”.",
+        f"{who} made the task.",
+    ]
+    assert f'href="{studio.base}/tasks/{other}#{said["id"]}"' in page
+    assert "mentioned" not in "".join(told(page_of(studio.member, f"{studio.base}/tasks/{other}/history")))
+
+
+def test_the_history_names_the_commit_that_completed_the_task(studio: Studio) -> None:
+    column = studio.add_column("To do")
+    done = studio.add_column("Done", finished=True)
+    task = studio.add_task(column, "Logo")
+    said = {"id": "abcdef0123", "message": f"Draw {HOSTILE}\n\nCloses #1"}
+    body = {"event": "push", "payload": {"ref": "refs/heads/main", "commits": [said]}}
+    assert studio.api.post(f"{studio.team.world.repo_path}/events", json=body).status_code == 202
+    page = page_of(studio.member, f"{studio.base}/tasks/{task}/history")
+    assert told(page)[0].startswith("Octo finished the task with the commit abcdef0 “Draw ")
+    assert "<code>abcdef0</code>" in page
+    assert HOSTILE not in page
+    assert studio.call("GET", f"/tasks/{task}")["task"]["column"]["id"] == done
+    assert "with the commit" in text_of(page_of(studio.member, f"{studio.base}/activity"))
+
+
 def test_the_history_has_pages(studio: Studio) -> None:
     path = new_task(studio)
     task = path.rpartition("/")[2]

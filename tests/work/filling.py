@@ -24,15 +24,18 @@ _MORE = (
     " SELECT 'col_' || n, 100000 + n, 'Column', n, false, false, 1, 1 FROM generate_series(1, 1000) AS n",
     "INSERT INTO task_buckets (id, column_id, rank, size)"
     " SELECT 1000000 + n, 'col_' || n, 0, 0 FROM generate_series(1, 1000) AS n",
-    "INSERT INTO tasks (id, repository_id, column_id, bucket_id, rank, title, fields, sections, labels, user_id,"
-    " created_at, updated_at) SELECT 'tsk_' || n || '_' || m, 100000 + n, 'col_' || n, 1000000 + n, m << 16, 'Task',"
+    "INSERT INTO tasks (number, id, repository_id, column_id, bucket_id, rank, title, fields, sections, labels,"
+    " user_id, created_at, updated_at)"
+    " SELECT m, 'tsk_' || n || '_' || m, 100000 + n, 'col_' || n, 1000000 + n, m << 16, 'Task',"
     " '{}', '{}', '[]', 100000 + n, 1, 1 FROM generate_series(1, 1000) AS n, generate_series(1, 40) AS m",
     # A few columns have most of the tasks.
     "INSERT INTO task_buckets (id, column_id, rank, size)"
     " SELECT 5000000 + n, 'col_' || n % 8 + 1, n, 0 FROM generate_series(1, 1000) AS n",
-    "INSERT INTO tasks (id, repository_id, column_id, bucket_id, rank, title, fields, sections, labels, user_id,"
-    " created_at, updated_at) SELECT 'tsk_big_' || n || '_' || m, 100001 + n % 8, 'col_' || n % 8 + 1, 5000000 + n,"
+    "INSERT INTO tasks (number, id, repository_id, column_id, bucket_id, rank, title, fields, sections, labels,"
+    " user_id, created_at, updated_at)"
+    " SELECT n * 50 + m, 'tsk_big_' || n || '_' || m, 100001 + n % 8, 'col_' || n % 8 + 1, 5000000 + n,"
     " m << 16, 'Task', '{}', '{}', '[]', 100001, 1, 1 FROM generate_series(1, 1000) AS n, generate_series(1, 50) AS m",
+    "INSERT INTO task_numbers SELECT repository_id, max(number) FROM tasks WHERE repository_id > 100000 GROUP BY 1",
     "INSERT INTO hooks (id, account_id, repository_id, active, events, config, version, created_at, updated_at)"
     " SELECT n, 1, 100000 + n, true, '[\"*\"]', '{}', 1, 1, 1 FROM generate_series(1, 1000) AS n",
     "INSERT INTO events (id, account_id, repository_id, name, action, payload, size, created_at)"

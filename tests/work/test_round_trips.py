@@ -29,7 +29,6 @@ NOTIFY = "pg_notify"
 TRIES = 3  # refusals are noted a moment later, and so is the use of a token
 
 FEWER = {
-    "POST /columns/{}/tasks": 3,
     "POST /repos/{}/{}/events": 3,  # who and where; the event; NOTIFY
     "POST /repos/{}/{}/dispatches": 3,
 }
@@ -110,7 +109,7 @@ MORE = {
     "DELETE /projects/{}": 7,
     "POST /projects/{}/restore": 7,
     "POST /projects/{}/clients": 7,
-    "POST /tasks/bulk": 5,  # who has a place in the same bucket, for any number of tasks
+    "POST /tasks/bulk": 6,  # who has a place in the same bucket, and the numbers, for any number of tasks
     "POST /service_checkouts/{}/complete": 12,
     "DELETE /task_credits/{}": 6,
     "POST /invoices/{}/send": 7,

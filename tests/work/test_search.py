@@ -9,7 +9,8 @@ import pytest
 from tests.work.studio import Caller, JsonObject, Studio
 
 KEYS = {
-    "type", "id", "title", "excerpt", "project", "task", "file", "file_comment_id", "created_at", "updated_at",
+    "type", "id", "number", "title", "excerpt", "project", "task", "file", "file_comment_id", "created_at",
+    "updated_at",
 }  # fmt: skip
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 

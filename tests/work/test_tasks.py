@@ -30,6 +30,7 @@ def test_a_task_is_made_and_shown(studio: Studio) -> None:
     assert assignee["username"] == assignee["login"] == studio.world.owner
     assert made == {
         "id": made["id"],
+        "number": 1,
         "title": "Paint the door",
         "description": "Both sides.\nTwice.",
         "cover_url": "https://example.com/door.png",
@@ -42,6 +43,9 @@ def test_a_task_is_made_and_shown(studio: Studio) -> None:
         "column": {"id": column_id, "title": "To do"},
         "assignees": [assignee],
         "labels": ["home", "weekend"],
+        "hourly_rate": None,
+        "billable": None,
+        "estimate": None,
         "completed_at": None,
         "created_at": made["created_at"],
         "updated_at": made["created_at"],
@@ -61,6 +65,9 @@ def test_a_bare_task_has_every_field(studio: Studio) -> None:
         "cover_url",
         "priority",
         "deadline",
+        "hourly_rate",
+        "billable",
+        "estimate",
         "completed_at",
     }
     assert (made["fields"], made["sections"], made["assignees"], made["labels"]) == ({}, {}, [], [])

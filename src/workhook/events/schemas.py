@@ -148,7 +148,7 @@ RESOURCES: dict[str, Schema] = {**json.decode(RESOURCES_FILE.read_bytes()), "hoo
 it is unset. The key is the name of the event, which is also the name of the record in its payload; or it is the name of
 a record that events carry beside it."""
 
-_BESIDE = {"invoice": ("payment", "credit_note"), "project": ("budget",)}
+_BESIDE = {"invoice": ("payment", "credit_note"), "project": ("budget",), "task": ("commit",)}
 """What an event carries besides where it tells of one."""
 
 

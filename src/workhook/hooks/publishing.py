@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -12,13 +12,14 @@ import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.core.clock import DAY_MS, now_ms
-from workhook.core.errors import Fault, Forbidden, Invalid, shown
+from workhook.core.errors import Fault, Forbidden, Invalid, Unavailable, shown
 from workhook.events import outbox
 from workhook.events.catalog import known, publishable
 from workhook.events.tables import event_keys
 from workhook.hooks.bodies import check_types
 from workhook.hooks.commit import NewEvent, committer_of
 from workhook.hooks.fan_out import insert_dispatches, reached
+from workhook.hooks.push_followers import PUSH, PushFollower, push_followers
 from workhook.hooks.records import Hook, HookOwner, HookViewer, Published
 from workhook.identity import audit
 from workhook.identity.apps.app_schemas import app_repository_shape
@@ -34,6 +35,9 @@ _named = (event_keys.c.scope == sa.bindparam("scope"), event_keys.c.key == sa.bi
 _key = sa.select(event_keys.c.digest, event_keys.c.event_id, event_keys.c.created_at).where(*_named)
 _insert_key = insert_into(event_keys, "scope", "key", "digest", "event_id", "created_at")
 _forget_key = sa.delete(event_keys).where(*_named, event_keys.c.created_at < big("before"))
+
+
+BUSY_TRIES = 20
 
 
 class Publication(msgspec.Struct, frozen=True):
@@ -92,14 +96,45 @@ async def publish(
     Raises `Invalid` when another event was published under the `id`.
     """
     draft = _draft(publication, owner, actor, base)
-    if publication.id is None and not outbox.is_watched():
+    followers = _followers(owner, draft)
+    if publication.id is None and not outbox.is_watched() and not followers:
         return await _publish_gathered(database, draft, actor, owner.viewer)
-    step = partial(_publish, owner=owner, publication=publication, draft=draft)
-    try:
-        return await database.in_transaction(step)
-    except UniqueViolation:
-        # Another request with this id was faster; its commit is visible now.
-        return await database.in_transaction(step)
+
+    async def step(tx: Transaction) -> Published:
+        follow = partial(_follow, tx, followers, owner, draft, actor, base)
+        return await _publish(tx, owner=owner, publication=publication, draft=draft, follow=follow)
+
+    for _ in range(BUSY_TRIES):
+        try:
+            return await database.in_transaction(step)
+        except UniqueViolation:
+            # Another request with this id was faster; its commit is visible now.
+            continue
+        except Unavailable as problem:
+            if problem.code != "busy":
+                raise
+    return await database.in_transaction(step)
+
+
+def _followers(owner: HookOwner, draft: outbox.Draft) -> Sequence[PushFollower]:
+    repository = owner.repository
+    if draft.name != PUSH or repository is None:
+        return ()
+    return [each for each in push_followers if each.concerns(draft.payload, repository)]
+
+
+async def _follow(
+    tx: Transaction,
+    followers: Sequence[PushFollower],
+    owner: HookOwner,
+    draft: outbox.Draft,
+    actor: Actor | None,
+    base: str,
+) -> None:
+    assert owner.repository is not None or not followers
+    for each in followers:
+        if owner.repository is not None:
+            await each.follow(tx, owner.repository, draft.payload, actor, base)
 
 
 async def send_alone(
@@ -124,7 +159,14 @@ async def _publish_gathered(
     return Published(str(committed.event_id), seen)
 
 
-async def _publish(tx: Transaction, owner: HookOwner, publication: Publication, draft: outbox.Draft) -> Published:
+async def _publish(
+    tx: Transaction,
+    *,
+    owner: HookOwner,
+    publication: Publication,
+    draft: outbox.Draft,
+    follow: Callable[[], Awaitable[None]],
+) -> Published:
     scope = f"r{owner.repository_id}" if owner.repository else f"o{owner.account.id}"
     key = {"scope": scope, "key": publication.id}
     digest = b""
@@ -137,6 +179,7 @@ async def _publish(tx: Transaction, owner: HookOwner, publication: Publication, 
             if bytes(earlier["digest"]) != digest:
                 raise Invalid(faults=[_fault("id", "Another event was published under this id within 24 hours")])
             return Published(publication.id, 0)
+    await follow()
     event = await outbox.append(tx, draft)
     if publication.id is not None:
         await tx.execute(_insert_key, {**key, "digest": digest, "event_id": event.id, "created_at": now_ms()})
@@ -145,7 +188,7 @@ async def _publish(tx: Transaction, owner: HookOwner, publication: Publication, 
 
 
 def _draft(publication: Publication, owner: HookOwner, actor: Actor | None, base: str) -> outbox.Draft:
-    around = _around(owner, base, actor.user if actor else None, of_push=publication.event == "push")
+    around = _around(owner, base, actor.user if actor else None, of_push=publication.event == PUSH)
     payload = _completed(publication, around)
     what = (owner.account.id, owner.repository_id, publication.event, publication.action, payload)
     if actor is None:

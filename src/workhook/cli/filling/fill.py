@@ -24,6 +24,7 @@ from workhook.work.columns.schemas import columns
 from workhook.work.comments.schemas import file_comments
 from workhook.work.files.schemas import folders
 from workhook.work.services.schemas import services
+from workhook.work.tasks.schemas import task_numbers
 
 CHUNK = 10_000
 MORE_HOOKS = 200  # of the last repository; they wait for events that never come
@@ -162,6 +163,8 @@ class BaseRows:
         first = self.params["first_repository"] = row["repository_id"]
         outside = self._outside()
         role = {"repository_id": first, "role": "write", **self._created}
+        last = {"last": self._counts.tasks}
+        await self._insert(task_numbers, ({"repository_id": first + index, **last} for index in range(total)))
         await self._insert(collaborators, ({**role, "user_id": each} for each in outside[:10]))
         numbers = [(each - self.params["first_person"], each) for each in outside[10:]]
         await self._insert(

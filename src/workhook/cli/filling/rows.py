@@ -82,6 +82,7 @@ insert_tasks = sql.rows(
     tasks,
     {
         "id": _task_id(N),
+        "number": N,  # not dense: each number is one of all tasks
         "repository_id": _task_repository(N),
         "column_id": sql.column_at(_column(_bucket(N))),
         "bucket_id": sa.case((_deleted, sa.null()), else_=whole(BUCKETS_FROM) + _bucket(N)),

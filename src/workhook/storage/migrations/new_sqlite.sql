@@ -500,7 +500,7 @@ CREATE TABLE tasks (
 	completed_at BIGINT,
 	deleted_at BIGINT,
 	created_at BIGINT NOT NULL,
-	updated_at BIGINT NOT NULL, deadline_told BIGINT,
+	updated_at BIGINT NOT NULL, deadline_told BIGINT, hourly_rate_minor BIGINT, billable BOOLEAN, estimate_ms BIGINT, number BIGINT DEFAULT 0 NOT NULL,
 	CONSTRAINT pk_tasks PRIMARY KEY (id),
 	CONSTRAINT fk_tasks_bucket_id FOREIGN KEY(bucket_id) REFERENCES task_buckets (id) ON DELETE SET NULL,
 	CONSTRAINT fk_tasks_column_id FOREIGN KEY(column_id) REFERENCES columns (id) ON DELETE SET NULL,
@@ -1338,6 +1338,22 @@ CREATE TABLE member_rates (
 )
 
 CREATE INDEX ix_member_rates_user ON member_rates (user_id)
+
+CREATE TABLE task_numbers (
+	repository_id BIGINT NOT NULL,
+	last BIGINT NOT NULL,
+	CONSTRAINT pk_task_numbers PRIMARY KEY (repository_id),
+	CONSTRAINT fk_task_numbers_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE
+)
+
+CREATE TABLE closing_commits (
+	task_id TEXT NOT NULL,
+	commit_id TEXT NOT NULL,
+	CONSTRAINT pk_closing_commits PRIMARY KEY (task_id, commit_id),
+	CONSTRAINT fk_closing_commits_task_id FOREIGN KEY(task_id) REFERENCES tasks (id) ON DELETE CASCADE
+)
+
+CREATE UNIQUE INDEX uq_tasks_number ON tasks (repository_id, number) WHERE number > 0
 
 CREATE TABLE administrators (
 	user_id BIGINT NOT NULL,

@@ -109,6 +109,7 @@ _RESTORED: Mapping[str, str] = {
 }
 _ACROSS = text("%(who)s moved “%(what)s” from %(from)s to %(to)s.")
 _FINISHED_BY = text("%(who)s finished “%(what)s”: it came from %(from)s to %(to)s.")
+_CLOSED_BY = text("%(who)s finished “%(what)s” with the commit %(commit)s “%(message)s”.")
 _CHANGED = text("%(who)s changed the %(fields)s of “%(what)s”.")
 _AMONG_ITSELF: Mapping[str, str] = {
     _SENTENCES["task"]["created"]: text("%(who)s made the task."),
@@ -123,9 +124,17 @@ _AMONG_ITSELF: Mapping[str, str] = {
     _RESTORED["task"]: text("%(who)s restored the task."),
     _ACROSS: text("%(who)s moved the task from %(from)s to %(to)s."),
     _FINISHED_BY: text("%(who)s finished the task: it came from %(from)s to %(to)s."),
+    _CLOSED_BY: text("%(who)s finished the task with the commit %(commit)s “%(message)s”."),
     _CHANGED: text("%(who)s changed the %(fields)s."),
 }
 """On the page of the task itself, which need not name it in every line."""
+_MENTIONED: Mapping[str, str] = {
+    "task": text("%(who)s mentioned the task in the description of “%(what)s”."),
+    "task_comment": text("%(who)s mentioned the task in a comment on “%(what)s”."),
+    "file_comment": text("%(who)s mentioned the task in a comment on the file “%(what)s”."),
+    "file_comment_reply": text("%(who)s mentioned the task in an answer to a comment on a file."),
+}
+_COMMIT_CHARS = 7  # as Git shortens the hash of a commit
 _OTHER = text("%(who)s: %(event)s %(action)s")
 _PUBLISHED = text("published by %(who)s: %(event)s")
 
@@ -158,6 +167,9 @@ _FIELDS: Mapping[str, str] = {
     "cover_url": text("cover"),
     "fields": text("fields"),
     "sections": text("checklists"),
+    "estimate": text("estimate"),
+    "hourly_rate": text("rate"),
+    "billable": text("billing"),
 }
 
 
@@ -202,6 +214,8 @@ def sentence(
         "to": bold.format(found_in(payload, event, "column", "title")),
         "from": bold.format(place.columns.get(found_in(payload, "changes", "column_id", "from"), "…")),
         "fields": ", ".join(gettext(_FIELDS[name]) for name in _changed(payload)),
+        "commit": Markup("<code>{}</code>").format(found_in(payload, "commit", "id")[:_COMMIT_CHARS]),
+        "message": Markup("<bdi>{}</bdi>").format(found_in(payload, "commit", "message")),
         "event": event,
         "action": action or "",
     }
@@ -210,8 +224,21 @@ def sentence(
     return Markup(gettext(said)) % facts  # noqa: S704  # facts are escaped
 
 
+def mention_sentence(place: ProjectNames, who: str | None, event: str, payload: Any) -> Markup:
+    """On the page of a task, as HTML: a text named it, which is what the event is about."""
+    from markupsafe import Markup
+
+    facts = {
+        "who": Markup("<strong>{}</strong>").format(who or "Workhook"),
+        "what": _what(place, event, None, payload),
+    }
+    return Markup(gettext(_MENTIONED[event])) % facts  # noqa: S704  # facts are escaped
+
+
 def _template(event: str, action: str | None, payload: Any) -> str:
     moved = bool(found_in(payload, "changes", "column_id", "from"))
+    if event == "task" and action == "completed" and found_in(payload, "commit", "id"):
+        return _CLOSED_BY
     if event == "task" and moved and action in ("moved", "reopened"):
         return _ACROSS
     if event == "task" and moved and action == "completed":

@@ -30,9 +30,11 @@ TICKED, ITEM = "complete", ("complete", "incomplete")
 
 class BoardCard(msgspec.Struct, frozen=True):
     """A task on the board. `labels`: each with its colour. `state`: how urgent it is.
-    `ticked` of `items` of its checklists are done. `runs`: a timer of somebody does."""
+    `ticked` of `items` of its checklists are done. `runs`: a timer of somebody does.
+    `estimate_ms`: None also for clients."""
 
     id: str
+    number: int
     title: str
     labels: Sequence[tuple[str, int]]
     more_labels: int
@@ -46,6 +48,7 @@ class BoardCard(msgspec.Struct, frozen=True):
     ticked: int
     items: int
     runs: bool
+    estimate_ms: int | None
 
 
 class BoardColumn(msgspec.Struct, frozen=True):
@@ -105,6 +108,7 @@ def _card(task: Any, comments: Mapping[str, int], running: set[str], now: int) -
     labels, people = task.labels, task.assignees
     return BoardCard(
         id=task.id,
+        number=task.number,
         title=task.title,
         labels=[(label, hue(label)) for label in labels[:LABELS_SHOWN]],
         more_labels=max(0, len(labels) - LABELS_SHOWN),
@@ -118,6 +122,7 @@ def _card(task: Any, comments: Mapping[str, int], running: set[str], now: int) -
         ticked=ticks.count(TICKED),
         items=len(ticks),
         runs=task.id in running,
+        estimate_ms=task.estimate,
     )
 
 

@@ -11,7 +11,7 @@ from workhook.identity.context import Write
 from workhook.web.files import view
 from workhook.web.frame import paging
 from workhook.web.frame.flash import Undo
-from workhook.web.frame.markdown import Prose
+from workhook.web.frame.markdown import Prose, find_named_tasks
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.sessions import check_alive
 from workhook.web.frame.texts import gettext
@@ -61,9 +61,12 @@ async def file(visit: Visit) -> Answer:
     access, found = await view.file_of_path(visit)
     kind = view.kind_of(found)
     people = await choices.list_people(visit.database, access)
+    comments = await view.read_comments(visit, found)
+    texts = [text for each in comments.shown for text in (each.text, *(reply.body for reply in each.comments))]
+    tasks = await find_named_tasks(visit.database, access, texts)
     return visit.page(
         "files/file.html",
-        prose=Prose([each.login for each in people], visit.actor.user.login),
+        prose=Prose([each.login for each in people], visit.actor.user.login, tasks),
         people=people,
         has_secret=True,  # the signed link
         access=access,
@@ -73,7 +76,7 @@ async def file(visit: Visit) -> Answer:
         icon_of=view.icon_of,
         text=await view.read_text(visit.call, found) if kind == "text" else None,
         is_cut=found.size > view.TEXT_BYTES,
-        comments=await view.read_comments(visit, found),
+        comments=comments,
         may_write=access.may_write,
         writable=view.writable,
         folders=await view.read_folders(visit, access),

@@ -28,10 +28,11 @@ _ANCHORS = {"task_comment": "comment", "file_comment": "comment", "file_comment_
 
 
 class Hit(msgspec.Struct, frozen=True):
-    """Something that was found, and where: `base` is the address of its project."""
+    """Something that was found, and where: `base` is the address of its project, `number` that of the task in it."""
 
     kind: str
     address: str
+    number: int | None
     title: Sequence[Part]
     excerpt: Sequence[Part]
     base: str
@@ -106,6 +107,7 @@ def _hit(result: SearchResult, project: Project, words: str) -> Hit:
     return Hit(
         kind=result.type,
         address=f"{place}#{_ANCHORS[result.type]}-{result.id}" if result.type in _ANCHORS else place,
+        number=result.number,
         title=marked(result.title, words),
         excerpt=marked(without_signs(result.excerpt or ""), words),
         base=base,

@@ -9,14 +9,15 @@ import msgspec
 from workhook.http.calls import Answer
 from workhook.storage import Row
 from workhook.web.activity.activity import ActivityEntry
-from workhook.web.activity.sentences import ProjectNames, found_in, sentence
+from workhook.web.activity.sentences import ProjectNames, found_in, mention_sentence, sentence
 from workhook.web.frame.names import called
 from workhook.web.frame.places import Places, Visit
 from workhook.web.tasks.task import address
-from workhook.work.activity.task_history import read_task_history
+from workhook.work.activity.task_history import mentions_task, read_task_history
 from workhook.work.columns import api as columns
 from workhook.work.people import person_of_row
 from workhook.work.tasks.actions import get_task
+from workhook.work.tasks.schemas import Task
 
 places = Places("task_history")
 ROWS = 30
@@ -32,22 +33,27 @@ async def task_history(visit: Visit) -> Answer:
     found = await read_task_history(visit.database, access, task, before=before, limit=ROWS)
     titles = {each.id: each.title for each in await columns.list_all(visit.database, access.repository.id)}
     place = ProjectNames(f"/{access.repository.full_name}", titles)
-    entries = [_entry(place, row, msgspec.json.decode(row["payload"])) for row in found.rows]
+    entries = [_entry(place, task, row, msgspec.json.decode(row["payload"])) for row in found.rows]
     return visit.page(
         "tasks/history.html",
         access=access,
         task=task,
         here=address(visit),
-        entries=[entry for entry, about in entries if about == task.id],
+        entries=[entry for entry in entries if entry is not None],
         more=found.before,
         is_later=before is not None,
     )
 
 
-def _entry(place: ProjectNames, row: Row, payload: Any) -> tuple[ActivityEntry, str]:
-    """The line, and the id of the task that it is about."""
+def _entry(place: ProjectNames, task: Task, row: Row, payload: Any) -> ActivityEntry | None:
+    """The line of an event; None for one that neither is about the task nor mentions it."""
     event, who = row["name"], person_of_row(row) if row["user_id"] is not None else None
     about = found_in(payload, "task", "id") if event == "task" else found_in(payload, event, "task", "id")
     named, published = called(who) if who else None, bool(row["published"])
-    words = sentence(place, named, event, row["action"], payload, published=published, among_itself=True)
-    return ActivityEntry(row["id"], who, words, event, row["action"], row["created_at"]), about
+    if about == task.id:
+        words = sentence(place, named, event, row["action"], payload, published=published, among_itself=True)
+    elif not published and mentions_task(event, payload, task.number):
+        words = mention_sentence(place, named, event, payload)
+    else:
+        return None
+    return ActivityEntry(row["id"], who, words, event, row["action"], row["created_at"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workhook.core.errors import Forbidden, Malformed
 from workhook.http.calls import Answer
-from workhook.web.frame.markdown import Prose
+from workhook.web.frame.markdown import Prose, find_named_tasks
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import text
 from workhook.web.tasks.task import address
@@ -25,6 +25,7 @@ async def preview(visit: Visit) -> Answer:
     key, here = visit.fields.get("preview", ""), address(visit)
     name = "description" if key == DESCRIPTION else "text"
     people = await choices.list_people(visit.database, access)
+    tasks = await find_named_tasks(visit.database, access, [visit.fields.get(name)])
     await visit.load_frame()
     return visit.page(
         "tasks/preview.html",
@@ -37,7 +38,7 @@ async def preview(visit: Visit) -> Answer:
         text=visit.fields.get(name, ""),
         private="private" in visit.fields,
         was=visit.fields.get("was", ""),
-        prose=Prose([each.login for each in people], visit.actor.user.login),
+        prose=Prose([each.login for each in people], visit.actor.user.login, tasks),
     )
 
 

@@ -7,24 +7,25 @@ from collections.abc import Callable
 from msgspec import UNSET
 
 from workhook.core import json
-from workhook.core.errors import Conflict, Fault, Invalid, Malformed
+from workhook.core.errors import Conflict, Fault, Invalid, Malformed, NotFound
 from workhook.http.calls import Answer
 from workhook.http.endpoints import Retry
 from workhook.identity.context import Write
 from workhook.web.frame.flash import Undo
-from workhook.web.frame.formats import day
-from workhook.web.frame.markdown import Prose
+from workhook.web.frame.markdown import Prose, find_named_tasks
 from workhook.web.frame.names import Names
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.web.tasks.view import DONE, OPEN, digest, read_task
+from workhook.web.tasks.fields import digest, read_edit, typed_value, value_of
+from workhook.web.tasks.view import DONE, OPEN, read_task
 from workhook.work.tasks import actions, assignees, queries
+from workhook.work.tasks.numbers import NUMBER_DIGITS, find_numbered
 from workhook.work.tasks.queries import AccessedTask
-from workhook.work.tasks.schemas import Task, TaskCreate, TaskEdit
+from workhook.work.tasks.schemas import TERMS, Task, TaskCreate, TaskEdit
 
 places = Places("task")
 BUSY = Retry(queries.Busy, 20)
-FIELDS = ("title", "description", "priority", "deadline", "cover_url", "column_id")
+FIELDS = ("title", "description", "priority", "deadline", "cover_url", "column_id", *TERMS)
 TITLE_MAX = 255
 
 
@@ -34,8 +35,19 @@ class Changed(Conflict):
 
 @places.get("/{owner}/{project}/tasks/{task_id}")
 async def task(visit: Visit) -> Answer:
-    """Show a task."""
+    """Show a task. By its number, which is short to write, it is found, too."""
+    number = visit.path("task_id")
+    if number.isascii() and number.isdigit():
+        return await _find_numbered(visit, int(number[: NUMBER_DIGITS + 1]))
     return await _show(visit)
+
+
+async def _find_numbered(visit: Visit, number: int) -> Answer:
+    access = await visit.access()
+    found = await find_numbered(visit.database, access.repository.id, [number])
+    if number not in found:
+        raise NotFound()
+    return visit.done(f"/{access.repository.full_name}/tasks/{found[number]}")
 
 
 async def _show(visit: Visit, *, status: int = 200, conflict: str = "") -> Answer:
@@ -45,6 +57,8 @@ async def _show(visit: Visit, *, status: int = 200, conflict: str = "") -> Answe
     shown = await read_task(visit.database, visit.actor, access, visit.path("task_id"), after)
     yours = visit.fields.get(conflict, "") if conflict else ""
     logins = [each.login for each in shown.people]
+    texts = [shown.task.description, *(each.text for each in shown.comments)]
+    tasks = await find_named_tasks(visit.database, access, texts)
     return visit.page(
         "tasks/task.html",
         status=status,
@@ -56,7 +70,7 @@ async def _show(visit: Visit, *, status: int = 200, conflict: str = "") -> Answe
         here=address(visit),
         people=Names(shown.people).by_login,
         names=shown.names,
-        prose=Prose(logins, visit.actor.user.login),
+        prose=Prose(logins, visit.actor.user.login, tasks),
         link=f"{visit.call.base_for_others.removesuffix(visit.call.prefix)}{address(visit)}",
     )
 
@@ -68,14 +82,16 @@ async def edit_task(visit: Visit) -> Answer:
     access = await visit.access()
     if name not in FIELDS or name not in visit.fields:
         raise Malformed("Problems parsing the form")
-    edit = visit.form(TaskEdit, name, project_id=access.repository.project_id)
+    if name in TERMS:
+        access.hide_from_clients()  # who sees no rate learns by no answer whether it was the right one
+    edit = read_edit(visit, name, access.repository.project_id)
     if getattr(edit, name) is UNSET:
         raise Invalid(faults=[Fault(field=name, code="missing", message=f"{name} must not be empty")])
 
     async def change(write: Write) -> tuple[Task, Task]:
         found = await actions.lock_task(write.tx, write.actor, visit.path("task_id"), edit)
         is_late = visit.fields.get("was", digest(found.task, name)) != digest(found.task, name)
-        if is_late and _value(found.task, name) != getattr(edit, name):
+        if is_late and value_of(found.task, name) != getattr(edit, name):
             raise Changed("Somebody else has changed this meanwhile.", code="changed")
         return found.task, await actions.edit_task(write, found, edit)
 
@@ -84,11 +100,10 @@ async def edit_task(visit: Visit) -> Answer:
     except Changed:
         await visit.load_frame()
         return await _show(visit, status=409, conflict=name)
-    if _value(before, name) == _value(after, name):
+    if value_of(before, name) == value_of(after, name):
         return visit.done(address(visit))
-    old = _value(before, name)
-    text = day(old) if name == "deadline" and isinstance(old, int) else str(old if old is not None else "")
-    undo = Undo(f"{address(visit)}/edit", {"field": name, name: text, "was": digest(after, name)})
+    typed = typed_value(name, value_of(before, name))
+    undo = Undo(f"{address(visit)}/edit", {"field": name, name: typed, "was": digest(after, name)})
     said = gettext("The task was moved.") if name == "column_id" else gettext("Saved.")
     return visit.done(address(visit), said, undo=undo)
 
@@ -165,6 +180,8 @@ async def duplicate_task(visit: Visit) -> Answer:
     found = await actions.get_task(
         visit.database, visit.actor, visit.path("task_id"), project_id=access.repository.project_id
     )
+    may_set = {"hourly_rate": access.repository.role == "admin"}
+    terms = {name: getattr(found, stored) for name, stored in TERMS.items() if may_set.get(name, True)}
     create = TaskCreate(
         title=(gettext("Copy of %(title)s") % {"title": found.title})[:TITLE_MAX],
         description=found.description,
@@ -176,6 +193,7 @@ async def duplicate_task(visit: Visit) -> Answer:
         sections=json.decode(found.sections),
         assignees=[each.login for each in found.assignees],
         labels=json.decode(found.labels),
+        **terms,
     )
     made = await visit.change(lambda write: actions.create_task(write, found.column.id, create), retry=BUSY)
     location = f"/{access.repository.full_name}/tasks/{made.id}"
@@ -205,10 +223,6 @@ async def restore_task(visit: Visit) -> Answer:
     task_id = visit.path("task_id")
     await visit.change(lambda write: actions.restore_task(write, task_id, project_id=project_id), retry=BUSY)
     return visit.done(address(visit))
-
-
-def _value(found: Task, name: str) -> object:
-    return found.column.id if name == "column_id" else getattr(found, name)
 
 
 def address(visit: Visit) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -14,6 +13,7 @@ from workhook.http.lists import Found
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader
 from workhook.web.frame.names import Names
+from workhook.web.tasks.fields import digest
 from workhook.work.access import Access
 from workhook.work.activity.editors import LastEdit, find_last_edits
 from workhook.work.columns import api as columns
@@ -50,7 +50,8 @@ class ChecklistView(msgspec.Struct, frozen=True):
 
 
 class TaskView(msgspec.Struct, frozen=True):
-    """`may_edit`: the visitor may change the task; `may_write`: something in its project."""
+    """`may_edit`: the visitor may change the task, `may_set_rate`: what an hour of it costs, `may_write`: something in
+    its project."""
 
     task: Task
     labels: Sequence[str]
@@ -65,6 +66,7 @@ class TaskView(msgspec.Struct, frozen=True):
     more_timesheets: bool
     may_write: bool
     may_edit: bool
+    may_set_rate: bool
     edits: Mapping[str, LastEdit]
     """Of the comments, by their ids as texts."""
 
@@ -83,6 +85,11 @@ class TaskView(msgspec.Struct, frozen=True):
         writers = [*(each.user for each in self.comments), *(each.user for each, _ in self.timesheets)]
         return Names([*self.people, *self.task.assignees, *writers])
 
+    @property
+    def percent(self) -> int:
+        """Of the estimate, how much was spent."""
+        return min(100, self.spent_ms * 100 // (self.task.estimate_ms or 1))
+
     def digest(self, name: str) -> str:
         return digest(self.task, name)
 
@@ -90,12 +97,6 @@ class TaskView(msgspec.Struct, frozen=True):
         """The user's timer on the task, if it runs or is paused."""
         mine = [each for each, _ in self.timesheets if each.user.id == user_id and not each.times.finished]
         return next((each for each in mine if each.times.is_active), mine[-1] if mine else None)
-
-
-def digest(task: Task, name: str) -> str:
-    """Of the value of a field: a form says by it what its page has shown."""
-    value = task.column.id if name == "column_id" else getattr(task, name)
-    return hashlib.sha256(json.encode(value)).hexdigest()[:32]
 
 
 async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, after: int) -> TaskView:
@@ -123,6 +124,7 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
         more_timesheets=times.cut or len(times) > TIMESHEETS_MAX,
         may_write=access.may_write,
         may_edit=access.may_change(task.user_id),
+        may_set_rate=access.may_write and access.repository.role == "admin",
         edits=await _read_edits(reader, access, comments),
     )
 

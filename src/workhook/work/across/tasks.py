@@ -29,7 +29,7 @@ from workhook.work.across.walks import AcrossPage, Walk
 from workhook.work.pages import per_dialect
 from workhook.work.search.match import task_matches
 from workhook.work.tasks import listing
-from workhook.work.tasks.assignees import is_on_team
+from workhook.work.tasks.assignees import is_on_team, without_terms
 from workhook.work.tasks.schemas import (
     Task,
     TaskProjectShape,
@@ -135,7 +135,8 @@ async def list_all_tasks(
     params |= {**filters, "limit": query.limit + 1, "most": walks.LOOKS_AT_MOST, **walks.after_params(_KEY, after)}
 
     def make(row: Row) -> Task:
-        return task_of(row, TaskProjectShape(*read_place(row, actor)))
+        task = task_of(row, TaskProjectShape(*read_place(row, actor)))
+        return task if row["page_insider"] else without_terms(task)
 
     statement = _statement(choice, frozenset(filters), sort, after is not None)
     return walks.read_page(await reader.fetch_all(statement, params), _KEY, make)

@@ -1,4 +1,4 @@
-"""What happened to one task, read from the events of its project.
+"""What happened to one task, and which texts mentioned it, read from the events of its project.
 
 No index leads from a task to its events, so a page looks at a bounded number of the project's events about tasks and
 comments, the newest first, and tells where it stopped. Nothing older than the task is looked at.
@@ -6,7 +6,7 @@ comments, the newest first, and tells where it stopped. Nothing older than the t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -20,6 +20,7 @@ from workhook.storage.index_ranges import HIGHEST, Alike, index_range
 from workhook.storage.metadata import big
 from workhook.work.access import Access
 from workhook.work.activity.queries import PAGE_BYTES, moments
+from workhook.work.mentions.parsing import numbers_in_markdown, numbers_in_markup
 from workhook.work.pages import per_dialect
 from workhook.work.people import NOBODY_ELSE, person_columns
 from workhook.work.tasks.schemas import Task
@@ -27,7 +28,7 @@ from workhook.work.tasks.schemas import Task
 LOOKS_AT_MOST = 1_000
 """Events that a page looks at. Each has its payload read, which can be long."""
 
-_NAMES = ("task", "task_comment")
+_NAMES = ("task", "task_comment", "file_comment", "file_comment_reply")
 _ZERO = sa.literal_column("0", sa.BigInteger)
 
 
@@ -57,15 +58,15 @@ def _reach(dialect: str) -> sa.Select[Any]:
 
 
 def _about_task(dialect: str) -> sa.Select[Any]:
-    """The events that the page looks at and in which the task's id stands."""
+    """The events that the page looks at and in which the task's id stands, or its number as texts name it."""
     looked_at = _looked_at(dialect)
     row = events.alias("candidate")
-    needle = sa.bindparam("needle", type_=sa.LargeBinary())
+    needles = [sa.bindparam(name, type_=sa.LargeBinary()) for name in ("needle", "reference")]
     find = sa.func.instr if dialect == "sqlite" else sa.func.pg_catalog.position
     found = (
         sa.select(row.c.id, row.c.size)
         .join_from(looked_at, row, row.c.id == looked_at.c.id)
-        .where(find(row.c.payload, needle) > _ZERO)
+        .where(sa.or_(*(find(row.c.payload, each) > _ZERO for each in needles)))
     )
     page = order.page(found, newest_first=True).join(accounts, accounts.c.id == events.c.actor_id, isouter=True)
     return page.add_columns(*person_columns(NOBODY_ELSE))
@@ -75,9 +76,31 @@ _REACH = per_dialect(_reach)
 _ABOUT_TASK = per_dialect(_about_task)
 
 
+_TEXTS: Mapping[str, tuple[str, Callable[[str], set[int]]]] = {
+    "task": ("description", numbers_in_markdown),
+    "task_comment": ("text", numbers_in_markdown),
+    "file_comment": ("text", numbers_in_markdown),
+    "file_comment_reply": ("body", numbers_in_markup),
+}
+"""By the name of an event: the field of its record that is a text, and what finds the numbers in it."""
+
+
+def mentions_task(event: str, payload: Any, number: int) -> bool:
+    """Whether the event is that a text began to name the task with this number. `payload`: of an event that was not
+    published by others."""
+    if event not in _TEXTS or payload.get("action") not in ("created", "edited", "moved", "completed", "reopened"):
+        return False
+    name, numbers_in = _TEXTS[event]
+    change = payload.get("changes", {}).get(name)
+    if payload["action"] != "created" and change is None:
+        return False
+    after, before = payload[event].get(name), change["from"] if change else None
+    return number in numbers_in(after or "") and number not in numbers_in(before or "")
+
+
 class TaskHistory(msgspec.Struct, frozen=True):
-    """`rows` are events about the task, the newest first. `before`: the id below which the next page begins; None at
-    the end."""
+    """`rows` are events in which the task is named, the newest first. `before`: the id below which the next page
+    begins; None at the end."""
 
     rows: Sequence[Row]
     before: int | None
@@ -96,7 +119,8 @@ async def read_task_history(
     }
     reach = await reader.fetch_one(_REACH, params)
     assert reach is not None, "it is an aggregate"
-    more = {"needle": f'"id":"{task.id}"'.encode(), "limit": limit + 1, "bytes_max": PAGE_BYTES}
+    needles = {"needle": f'"id":"{task.id}"'.encode(), "reference": f"#{task.number}".encode()}
+    more = {**needles, "limit": limit + 1, "bytes_max": PAGE_BYTES}
     found = await reader.fetch_all(_ABOUT_TASK, {**params, **more})
     whole = [row for row in found[:limit] if row["payload"] is not None]
     if len(whole) < len(found):

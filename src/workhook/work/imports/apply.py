@@ -46,6 +46,7 @@ from workhook.work.tasks import bulk_queries
 from workhook.work.tasks.actions import blank_task
 from workhook.work.tasks.assignees import find_people
 from workhook.work.tasks.bulk_queries import TaskChange
+from workhook.work.tasks.numbers import take_numbers
 from workhook.work.tasks.ordering.column_order import ColumnOrder, Rank, ranks_in
 from workhook.work.tasks.queries import LockedColumn, lock_column
 from workhook.work.tasks.schemas import Task
@@ -245,7 +246,11 @@ class _Writer:
         for order in orders.values():
             positions |= order.positions(each.id for each in made)
             new_ranks |= order.changed
-        made = [msgspec.structs.replace(each, position=positions[each.id]) for each in made]
+        first = await take_numbers(self._tx, self.access.repository.id, len(made)) if made else 0
+        made = [
+            msgspec.structs.replace(each, number=number, position=positions[each.id])
+            for number, each in enumerate(made, first)
+        ]
         changes = [TaskChange(self.access, None, each, new_ranks[each.id]) for each in made]
         await bulk_queries.write(self._tx, changes, [], orders)
         return made

@@ -1,7 +1,8 @@
-"""Where a text names somebody, as in `@ada`. Pages mark what is stored: both use these functions.
+"""Where a text names somebody, as in `@ada`, or a task of its project, as in `#12`. Pages mark what is stored: both use
+these functions.
 
 Comments are Markdown: CommonMark with tables, struck out text and web addresses as links. Replies are HTML that
-`comments.markup` has cleaned. In either, code and links name nobody.
+`comments.markup` has cleaned. In either, code and links name nobody and nothing.
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ NAMED_MAX = 200
 
 MENTION = re.compile(r"(?<![\w@./-])@([A-Za-z0-9](?:[A-Za-z0-9-]{0,37}[A-Za-z0-9])?)(?![\w@-])")
 """In a piece of text without markup; not within an e-mail address."""
+
+TASK_NUMBER = re.compile(r"(?<![\w#&/.-])#([1-9]\d{0,8})(?![\w-])")
+"""In a piece of text without markup: the number of a task. An entity of HTML such as `&#12;` is none."""
+
+NAME = re.compile(f"{MENTION.pattern}|{TASK_NUMBER.pattern}")
+"""Either: the first group is a login, the second a number."""
 
 _MARKS = "*_~`[]!<|:@"
 _TAG = re.compile(r'(<(/?)([a-z0-9]+)(?:[^<>"]|"[^"]*")*>)')
@@ -65,15 +72,15 @@ def _depth(tokens: list[Token]) -> int:
 
 
 def naming_tokens(children: Sequence[Token]) -> Iterator[tuple[Token, bool]]:
-    """The tokens of one paragraph, each with whether `MENTION` is looked for in it."""
+    """The tokens of one paragraph, each with whether `NAME` is looked for in it."""
     links = 0
     for token in children:
         links += token.nesting if token.type in ("link_open", "link_close") else 0
-        yield token, token.type == "text" and not links and "@" in token.content
+        yield token, token.type == "text" and not links and may_name(token.content)
 
 
 def naming_pieces(body: str) -> Iterator[tuple[str, bool]]:
-    """Cleaned HTML in pieces, which are all of it, each with whether `MENTION` is looked for in it."""
+    """Cleaned HTML in pieces, which are all of it, each with whether `NAME` is looked for in it."""
     inside = at = 0
     for tag in _TAG.finditer(body):
         if tag.start() > at:
@@ -86,16 +93,37 @@ def naming_pieces(body: str) -> Iterator[tuple[str, bool]]:
         yield body[at:], not inside
 
 
+def may_name(text: str) -> bool:
+    return "@" in text or "#" in text
+
+
 def logins_in_markdown(text: str) -> list[str]:
     """The logins that a comment names, in small letters, each once; whether anybody has them is not known here."""
-    tokens = parse_markdown(text) if "@" in text else None
-    children = (each.children for each in tokens or () if each.type == "inline" and each.children)
-    return _logins(token.content for each in children for token, names in naming_tokens(each) if names)
+    return _logins(_naming_texts(text)) if "@" in text else []
 
 
 def logins_in_markup(body: str) -> list[str]:
     """`logins_in_markdown` of a reply."""
     return _logins(piece for piece, names in naming_pieces(body) if names) if "@" in body else []
+
+
+def numbers_in_markdown(text: str) -> set[int]:
+    """The numbers of tasks that a description or comment names; whether there are such tasks is not known here."""
+    return _numbers(_naming_texts(text)) if "#" in text else set()
+
+
+def numbers_in_markup(body: str) -> set[int]:
+    """`numbers_in_markdown` of a reply."""
+    return _numbers(piece for piece, names in naming_pieces(body) if names) if "#" in body else set()
+
+
+def _naming_texts(text: str) -> Iterator[str]:
+    children = (each.children for each in parse_markdown(text) or () if each.type == "inline" and each.children)
+    return (token.content for each in children for token, names in naming_tokens(each) if names)
+
+
+def _numbers(texts: Iterable[str]) -> set[int]:
+    return {int(each[1]) for text in texts for each in TASK_NUMBER.finditer(text)}
 
 
 def _logins(texts: Iterable[str]) -> list[str]:

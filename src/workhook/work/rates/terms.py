@@ -1,7 +1,7 @@
 """What counts for somebody's time in a project: the rate of an hour, whether it is billable, and how it is rounded.
 
-The nearest rate wins: the person's in the project, the project's, the person's in the organization, the organization's.
-Decision 46 tells when a rate is looked up, and when it is fixed.
+The nearest rate wins: the task's, the person's in the project, the project's, the person's in the organization, the
+organization's. Decision 46 tells when a rate is looked up, and when it is fixed.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from workhook.work.rates.rules import RateSource, Rounding, TimeTerms
 from workhook.work.rates.schemas import member_rates, project_rates
 
 NO_RATE: RateSource = "none"
+_OF_TASK: RateSource = "task"
+_TASK_RATE = "task_rate"
 
 
 class _Place(NamedTuple):
@@ -41,7 +43,7 @@ def _where_same(rate: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
     return sa.case((_same_currency, rate))
 
 
-# The nearest first.
+# The nearest first; only that of the task is nearer.
 _PLACES = (
     _Place("project_member", project_rates.c.hourly_rate_minor, "project_member_rate"),
     _Place("project", project_billing.c.hourly_rate_minor, "project_rate"),
@@ -76,8 +78,23 @@ async def find_rounding(reader: Reader, repository_id: int) -> Rounding:
     return Rounding(row["minutes"] or 0, row["mode"] or "up")
 
 
-def with_terms(statement: sa.Select[Any], user_id: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    """With what `terms_of` reads. The statement has `projects`; `user_id`: whose time it is."""
+class TaskTerms(NamedTuple):
+    """What a task says of its time: the rate of an hour in minor units, and whether it is billable; null: nothing."""
+
+    rate: sa.ColumnElement[Any]
+    billable: sa.ColumnElement[Any]
+
+    @classmethod
+    def of(cls, tasks: sa.FromClause) -> TaskTerms:
+        """Of a statement that has this table of tasks, or an alias of it."""
+        return cls(tasks.c.hourly_rate_minor, tasks.c.billable)
+
+
+_NO_TASK = TaskTerms(sa.cast(sa.null(), sa.BigInteger), sa.cast(sa.null(), sa.Boolean))
+
+
+def with_terms(statement: sa.Select[Any], user_id: sa.ColumnElement[Any], task: TaskTerms = _NO_TASK) -> sa.Select[Any]:
+    """With what `terms_of` reads. The statement has `projects`; `user_id`: whose time it is; `task`: on what."""
     joined = (
         _with_settings(statement)
         .outerjoin(
@@ -90,15 +107,16 @@ def with_terms(statement: sa.Select[Any], user_id: sa.ColumnElement[Any]) -> sa.
         )
     )
     return joined.add_columns(
+        task.rate.label(_TASK_RATE),
         *(each.column.label(each.name) for each in _PLACES),
-        _either("billable").label("billable_there"),
+        sa.func.coalesce(task.billable, _either("billable")).label("billable_there"),
         _has_budget.label("has_budget"),
     )
 
 
 def terms_of(row: Row) -> TimeTerms:
-    rate, source = None, NO_RATE
-    for each in _PLACES:
+    rate, source = row[_TASK_RATE], NO_RATE if row[_TASK_RATE] is None else _OF_TASK
+    for each in _PLACES if rate is None else ():
         if (rate := row[each.name]) is not None:
             source = each.source
             break

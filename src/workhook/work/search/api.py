@@ -28,6 +28,7 @@ from workhook.work.access import find_access
 from workhook.work.search.match import are_found, has_words, index_of, matches, number_of, numbers, words_of
 from workhook.work.search.schemas import KINDS, Kind, SearchAnswer, SearchQuery, search_result
 from workhook.work.search.scopes import SCOPES, SearchScope, seen
+from workhook.work.tasks.schemas import tasks
 
 routes = Routes(WORK_API, "Search", read="work.read", write="work.write")
 
@@ -207,6 +208,7 @@ def _page_rows(kind: Kind) -> sa.Select[Any]:
             scope.number.label("number"),
             scope.owner.c.id.label("place_id"),
             scope.owner.c.title,
+            _number_of_task(scope),
             sa.func.substr(scope.text, 1, sa.literal_column(str(TEXT_CHARS))).label("text"),
             scope.comment_id.label("file_comment_id"),
             scope.table.c.created_at,
@@ -217,6 +219,11 @@ def _page_rows(kind: Kind) -> sa.Select[Any]:
         .select_from(scope.joined.join(projects, projects.c.repository_id == scope.table.c.repository_id))
         .where(any_of(scope.table.c.id, _ids(kind)), scope.sees())
     )
+
+
+def _number_of_task(scope: SearchScope) -> sa.Label[Any]:
+    number = scope.owner.c.number if scope.owner is tasks else sa.cast(sa.null(), sa.BigInteger)
+    return number.label("task_number")
 
 
 def _ids(kind: Kind) -> str:

@@ -64,6 +64,10 @@ class SearchResult(msgspec.Struct):
 
     type: Kind
     id: str | int
+    number: Annotated[
+        int | None,
+        Meta(description="Of the task, or of the task that a comment is on, in its project; null for files."),
+    ]
     title: str
     excerpt: Annotated[
         str | None, Meta(description="Plain text around the words that were found; null if there is no text.")
@@ -92,6 +96,7 @@ def search_result(row: Row, words: str) -> SearchResult:
     return SearchResult(
         type=kind,
         id=row["number"] or row["place_id"],
+        number=row["task_number"],
         title=row["title"],
         excerpt=excerpt(row["text"], words),
         project=FoundIn(row["project_id"], row["project_title"]),

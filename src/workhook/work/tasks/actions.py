@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from workhook.core import json
-from workhook.core.errors import NotFound
+from workhook.core.errors import Forbidden, NotFound
 from workhook.core.ids import new_id
 from workhook.core.records import to_response
 from workhook.identity.context import Write
@@ -22,9 +22,10 @@ from workhook.work.notifications.telling import tell_assigned
 from workhook.work.record_events import RecordEvent, differences, publish_event, publish_events
 from workhook.work.schemas import if_set
 from workhook.work.tasks import assignees, queries
+from workhook.work.tasks.numbers import take_numbers
 from workhook.work.tasks.ordering.column_order import drop_if_empty, find_insert_position
 from workhook.work.tasks.queries import AccessedTask, LockedColumn, MovableTask
-from workhook.work.tasks.schemas import CONTENT, Assignees, Task, TaskContent, TaskCreate, TaskEdit
+from workhook.work.tasks.schemas import CONTENT, TERMS, Assignees, CommitShape, Task, TaskContent, TaskCreate, TaskEdit
 from workhook.work.timesheets import timers
 
 
@@ -53,29 +54,33 @@ async def create_task(write: Write, column_id: str, create: TaskCreate) -> Task:
     access.require_writable()
     task = new_task(access, target, create, await _people(write.tx, access, create), write.now)
     position = await find_insert_position(write.tx, target.column.id, target.buckets, if_set(create.position))
-    task = msgspec.structs.replace(task, position=position.position)
+    number = await take_numbers(write.tx, access.repository.id)
+    task = msgspec.structs.replace(task, number=number, position=position.position)
     await queries.insert_task(write.tx, access.repository.id, task, position)
     await publish_event(write, access.repository, "task", "created", to_response(task))
     tell_assigned(write, access.repository, None, task)
     return await assignees.one_as_seen(write.tx, access, task)
 
 
-async def edit_task(write: Write, found: AccessedTask, edit: TaskEdit) -> Task:
-    """The task after the change, as the caller sees it. `found` is what `lock_task` gave. Raises `Forbidden`,
-    `Conflict`, `Invalid`.
+async def edit_task(write: Write, found: AccessedTask, edit: TaskEdit, *, commit: CommitShape | None = None) -> Task:
+    """The task after the change, as the caller sees it. `found` is what `lock_task` gave. `commit`: whose message asked
+    for the change; its event names it. Raises `Forbidden`, `Conflict`, `Invalid`.
 
     An edit that changes nothing writes nothing and has no event.
     """
     access, before = found.access, found.task
     require_changeable(access, before)
-    after = edited(before, edit, await _people(write.tx, access, edit, before.assignees), write.now)
+    after = edited(access, before, edit, await _people(write.tx, access, edit, before.assignees), write.now)
     if isinstance(found, MovableTask):
         after = await _move(write.tx, found, after, edit, write.now)
     elif after is not before:
         queries.update_task(write.tx, after)
     if after is not before:
         await queries.set_assignees(write.tx, before, after)
-        await publish_events(write, [edit_event(access, before, after)])
+        event = edit_event(access, before, after)
+        if commit is not None:
+            event = msgspec.structs.replace(event, beside={"commit": commit})
+        await publish_events(write, [event])
         if isinstance(found, MovableTask) and not found.stays:
             await _run_timers(write, access, found.target, after.id)
         tell_assigned(write, access.repository, before, after)
@@ -139,13 +144,15 @@ def completed_at(target: LockedColumn, before: int | None, now: int) -> int | No
 
 
 def new_task(access: Access, target: LockedColumn, create: TaskCreate, people: Assignees | UnsetType, now: int) -> Task:
-    return _with_content(blank_task(access, target, new_id("tsk"), create.title, now), create, people)
+    """Raises `Forbidden`."""
+    return _with_content(access, blank_task(access, target, new_id("tsk"), create.title, now), create, people)
 
 
 def blank_task(access: Access, target: LockedColumn, task_id: str, title: str, now: int) -> Task:
-    """A task of which nothing is known but its title."""
+    """A task of which nothing is known but its title; `number` 0: it has none yet."""
     return Task(
         id=task_id,
+        number=0,
         title=title,
         description=None,
         cover_url=None,
@@ -158,6 +165,9 @@ def blank_task(access: Access, target: LockedColumn, task_id: str, title: str, n
         column=target.column,
         assignees=(),
         labels="[]",
+        hourly_rate_minor=None,
+        billable=None,
+        estimate_ms=None,
         completed_at=completed_at(target, None, now),
         created_at=now,
         updated_at=now,
@@ -165,9 +175,10 @@ def blank_task(access: Access, target: LockedColumn, task_id: str, title: str, n
     )
 
 
-def edited(before: Task, edit: TaskEdit, people: Assignees | UnsetType, now: int) -> Task:
-    """What the task says after the edit; `before` itself if it says the same. Its place is not looked at."""
-    after = _with_content(before, edit, people)
+def edited(access: Access, before: Task, edit: TaskEdit, people: Assignees | UnsetType, now: int) -> Task:
+    """What the task says after the edit; `before` itself if it says the same. Its place is not looked at. Raises
+    `Forbidden`."""
+    after = _with_content(access, before, edit, people)
     after = msgspec.structs.replace(after, title=if_set(edit.title, before.title))
     return before if after == before else touched(after, now)
 
@@ -206,11 +217,17 @@ async def _run_timers(write: Write, access: Access, target: LockedColumn, task_i
         await timers.start_for(write, access, task_id)
 
 
-_PLAIN_FIELDS = frozenset(TaskContent.__struct_fields__).intersection(CONTENT) - {"fields", "sections", "labels"}
+_PLAIN_FIELDS = frozenset(TaskContent.__struct_fields__).intersection(CONTENT) - {
+    "fields",
+    "sections",
+    "labels",
+    *TERMS,
+}
 
 
-def _with_content(task: Task, content: TaskContent, people: Assignees | UnsetType) -> Task:
+def _with_content(access: Access, task: Task, content: TaskContent, people: Assignees | UnsetType) -> Task:
     plain = {name: value for name in _PLAIN_FIELDS if (value := getattr(content, name)) is not UNSET}
+    plain |= _terms(access, task, content)
     labels = content.labels
     if isinstance(labels, list):
         labels = list(dict.fromkeys(map(str.strip, labels)))
@@ -222,6 +239,20 @@ def _with_content(task: Task, content: TaskContent, people: Assignees | UnsetTyp
         labels=_json_text(labels, task.labels, []),
         assignees=if_set(people, task.assignees),
     )
+
+
+def _terms(access: Access, task: Task, content: TaskContent) -> dict[str, object]:
+    """What the caller says of the task's time. Raises `Forbidden`."""
+    given = {TERMS[name]: value for name in TERMS if (value := getattr(content, name)) is not UNSET}
+    if access.is_client:  # who sees null everywhere may send it back: that clears nothing
+        if any(value is not None for value in given.values()):
+            access.require_member("set hourly_rate, billable or estimate of a task")
+        return {}
+    rate = given.get("hourly_rate_minor", task.hourly_rate_minor)
+    if rate != task.hourly_rate_minor and access.repository.role != "admin":
+        message = f"You need the role admin in the project {access.repository.full_name} to set a task's hourly_rate."
+        raise Forbidden(message, code="missing_role")
+    return given
 
 
 def _json_text(value: object, stored: str, empty: object) -> str:

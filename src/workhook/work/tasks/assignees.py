@@ -95,8 +95,10 @@ def chosen(
 
 
 async def as_seen(reader: Reader, access: Access, tasks: Sequence[Task]) -> list[Task]:
-    """The tasks of one project as the caller may see them: a client sees the team and itself on them."""
+    """The tasks of one project as the caller may see them: a client sees the team and itself on them, and no rates."""
     people = await seen_people(reader, access, [task.assignees for task in tasks])
+    if access.is_client:
+        tasks = [without_terms(task) for task in tasks]
     return [
         task if task.assignees is each else msgspec.structs.replace(task, assignees=each)
         for task, each in zip(tasks, people, strict=True)
@@ -110,6 +112,11 @@ async def seen_people(reader: Reader, access: Access, assigned: Sequence[Assigne
     people = await _find_seen(reader, access, [], [person for each in assigned for person in each])
     seen = {each.id: each for each in people}
     return [tuple(seen[person.id] for person in each if person.id in seen) for each in assigned]
+
+
+def without_terms(task: Task) -> Task:
+    """As a client sees it: nothing of rates, and of the team's time."""
+    return msgspec.structs.replace(task, hourly_rate_minor=None, billable=None, estimate_ms=None)
 
 
 async def one_as_seen(reader: Reader, access: Access, task: Task) -> Task:

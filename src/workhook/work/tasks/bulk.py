@@ -23,6 +23,7 @@ from workhook.work.schemas import if_set
 from workhook.work.tasks import actions, assignees, bulk_queries, queries
 from workhook.work.tasks.assignees import Assignable
 from workhook.work.tasks.bulk_queries import RankedTask, TaskChange
+from workhook.work.tasks.numbers import take_numbers
 from workhook.work.tasks.ordering.column_order import ColumnOrder, ranks_in
 from workhook.work.tasks.queries import LockedColumn
 from workhook.work.tasks.schemas import Assignees, ColumnId, Task, TaskContent, TaskCreate, TaskEdit
@@ -221,7 +222,7 @@ class _Run:
         content = {name: getattr(operation, name) for name in _CONTENT}
         edit = TaskEdit(title=operation.title, column_id=operation.column_id, **content)
         people = self._people(access, operation, task.assignees)
-        self.current[task_id] = actions.edited(task, edit, people, self.change.now)
+        self.current[task_id] = actions.edited(access, task, edit, people, self.change.now)
         if operation.moves:
             self._move(number, operation, self.current[task_id])
 
@@ -278,6 +279,7 @@ class _Run:
         ranks = {task_id: each.rank for task_id, each in self.before.items()}
         for order in self.orders.values():
             ranks |= order.ranks
+        await self._number_new()
         changes = []
         for task_id in dict.fromkeys(self.answered):
             task = self.current[task_id]
@@ -295,6 +297,17 @@ class _Run:
         await publish_events(self.change, events + [self._event(each, "deleted") for each in gone])
         tell_all_assigned(self.change, [(each.before, each.after) for each in changes])
         await self._run_timers()
+
+    async def _number_new(self) -> None:
+        """New tasks get their numbers in the order of the operations, projects in the order of their ids."""
+        new: dict[int, list[str]] = defaultdict(list)
+        for task_id in dict.fromkeys(self.answered):
+            if task_id not in self.before:
+                new[self._access_to(self.current[task_id]).repository.id].append(task_id)
+        for repository_id in sorted(new):
+            first = await take_numbers(self.change.tx, repository_id, len(new[repository_id]))
+            for number, task_id in enumerate(new[repository_id], first):
+                self.current[task_id] = msgspec.structs.replace(self.current[task_id], number=number)
 
     async def answers(self) -> list[Task | None]:
         """The tasks in the order of the operations, as the caller sees them; None for what was deleted."""

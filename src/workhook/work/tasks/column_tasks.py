@@ -27,6 +27,7 @@ from workhook.work.tasks.assignees import seen_people
 from workhook.work.tasks.listing import no_more_than_a_page, on_page
 from workhook.work.tasks.queries import project_of
 from workhook.work.tasks.schemas import (
+    TERMS,
     Task,
     TaskColumnShape,
     assignees,
@@ -149,7 +150,11 @@ async def to_responses(reader: Reader, read: ColumnTasks, rows: Sequence[Any]) -
     """The first of the tasks, as the caller may see them."""
     project = project_of(read.access)
     people = await seen_people(reader, read.access, [people_of(row[-2]) for row in rows])
-    return [
+    forms = [
         _form(row, position, project, read.column, each)
         for position, row, each in zip(count(read.first), rows, people, strict=False)
     ]
+    for form in forms if read.access.is_client else ():
+        for name in TERMS:
+            setattr(form, name, None)
+    return forms

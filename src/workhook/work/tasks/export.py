@@ -13,15 +13,20 @@ from workhook.work.csv_tables import Cell, rows
 from workhook.work.tasks import assignees, listing
 from workhook.work.tasks.listing import Key
 from workhook.work.tasks.schemas import Task
+from workhook.work.timesheets.rules import hours_text, two_decimals
 
 _COLUMNS = (
     "id",
+    "number",
     "title",
     "column",
     "priority",
     "deadline",
     "assignees",
     "labels",
+    "estimate_hours",
+    "hourly_rate",
+    "billable",
     "completed_at",
     "created_at",
     "updated_at",
@@ -37,12 +42,16 @@ def _cells(task: Task) -> tuple[Cell, ...]:
     """Names of people and labels stand in one cell, one a line."""
     return (
         task.id,
+        task.number,
         task.title,
         task.column.title,
         task.priority,
         _moment(task.deadline),
         "\n".join(person.login for person in task.assignees),
         "\n".join(json.decode(task.labels)),
+        None if task.estimate_ms is None else hours_text(task.estimate_ms),
+        None if task.hourly_rate_minor is None else two_decimals(task.hourly_rate_minor),
+        task.billable,
         _moment(task.completed_at),
         to_millis_text(task.created_at),
         to_millis_text(task.updated_at),

@@ -304,6 +304,7 @@ _insert = hot(
         **_place,
         id=sa.bindparam("task_id"),
         repository_id=big("repository_id"),
+        number=big("number"),
         user_id=big("user_id"),
         created_at=big("created_at"),
         updated_at=big("updated_at"),

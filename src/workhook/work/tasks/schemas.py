@@ -18,9 +18,22 @@ import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
-from workhook.core.records import COMPUTED, HIDDEN, LINK, JsonForm, Millis, Record, Wire, resource_id
+from workhook.core.clock import DAY_MS
+from workhook.core.records import (
+    COMPUTED,
+    HIDDEN,
+    LINK,
+    EventSchema,
+    JsonForm,
+    JsonName,
+    Millis,
+    Record,
+    Wire,
+    resource_id,
+)
 from workhook.http.lists import ListQuery
-from workhook.http.parameters import DayOrMoment, LongText, Prepared, Title, WebAddress
+from workhook.http.parameters import DayOrMoment, LongText, Prepared, Read, Title, WebAddress
+from workhook.http.wire_types import WIRE_TYPE
 from workhook.identity.tables import accounts
 from workhook.storage import Row
 from workhook.storage.dialects import json_rows
@@ -28,6 +41,8 @@ from workhook.storage.metadata import in_project, metadata, partial_index
 from workhook.storage.record_rows import row_reader, selected, stored_names, table_columns
 from workhook.work.columns.schemas import columns
 from workhook.work.people import PersonShape, membership_of, person_columns, person_of_values
+from workhook.work.timesheets.rules import RATE_MAX_MINOR, two_decimals
+from workhook.work.timesheets.schemas import read_duration_up_to, read_rate
 
 Level = Literal["low", "medium", "high"]
 Priority = Annotated[
@@ -52,6 +67,27 @@ ColumnId = Annotated[str, Meta(description="A column of the task's project.")]
 OfProject = Annotated[str, Meta(description="The project's id: it must be that of the task.")]
 
 
+TaskRate = Annotated[
+    int,
+    Meta(
+        extra_json_schema={WIRE_TYPE: ["number", "string"], "minimum": 0, "maximum": RATE_MAX_MINOR // 100},
+        description="What an hour of the task costs: an amount with at most two decimals, as a number or a text. Needs "
+        "the role admin. Null: what the project says.",
+    ),
+    Read(read_rate, (int, float, str)),
+]
+Billable = Annotated[bool, Meta(description="Whether time on the task is billable. Null: as the project says.")]
+ESTIMATE_MAX_MS = 3660 * DAY_MS
+Estimate = Annotated[
+    int,
+    Meta(
+        extra_json_schema={WIRE_TYPE: ["integer", "string"], "minimum": 0, "maximum": ESTIMATE_MAX_MS},
+        description="The time that the task may take: milliseconds, or a text such as `1h 30m`, `90m`, `1.5h`, `1:30`, "
+        "`1:30:15` or `PT1H30M`. Null: none.",
+    ),
+    Read(read_duration_up_to(ESTIMATE_MAX_MS), (int, str)),
+]
+
 Assignees = tuple[PersonShape, ...]
 
 
@@ -67,6 +103,9 @@ class TaskContent(msgspec.Struct):
     sections: Sections | UnsetType | None = UNSET
     assignees: Usernames | UnsetType | None = UNSET
     labels: Labels | UnsetType | None = UNSET
+    hourly_rate: TaskRate | UnsetType | None = UNSET
+    billable: Billable | UnsetType | None = UNSET
+    estimate: Estimate | UnsetType | None = UNSET
     project_id: OfProject | UnsetType = UNSET
 
 
@@ -133,6 +172,10 @@ class Task(Record, frozen=True):
     """A task. `position` is its place in the column, from 0."""
 
     id: Annotated[str, resource_id("tsk")]
+    number: Annotated[
+        int,
+        Meta(ge=1, description="In its project, from 1 in the order of creation. It stays, and is no other task's."),
+    ]
     title: str
     description: str | None
     cover_url: Annotated[str | None, LINK]
@@ -145,10 +188,37 @@ class Task(Record, frozen=True):
     column: TaskColumnShape
     assignees: Assignees
     labels: Annotated[str, JsonForm(list[str], json.decode)]
+    hourly_rate_minor: Annotated[
+        Annotated[int, JsonForm(str, two_decimals), EventSchema({"pattern": r"^\d+\.\d\d$"})] | None,
+        JsonName("hourly_rate"),
+        Meta(
+            description="What an hour costs, with two decimals; null: what the project says. Clients see null.",
+            examples=["80.00"],
+        ),
+    ]
+    billable: Annotated[
+        bool | None, Meta(description="Whether its time is billable; null: as the project says. Clients see null.")
+    ]
+    estimate_ms: Annotated[
+        Annotated[int, EventSchema({"description": "milliseconds"})] | None,
+        JsonName("estimate"),
+        Meta(description="The time that it may take, in milliseconds; null: nobody says. Clients see null."),
+    ]
     completed_at: Millis | None
     created_at: Millis
     updated_at: Millis
     user_id: Annotated[int, HIDDEN]  # who made it
+
+
+TERMS = {"hourly_rate": "hourly_rate_minor", "billable": "billable", "estimate": "estimate_ms"}
+"""What a task says of its time, which clients do not see: the names of its fields in JSON, and in the record."""
+
+
+class CommitShape(msgspec.Struct):
+    """The commit whose message has completed a task. `message`: its first line."""
+
+    id: Annotated[str, Meta(description="Its hash.")]
+    message: str
 
 
 class TaskAnswer(msgspec.Struct):
@@ -189,6 +259,7 @@ tasks = sa.Table(
     sa.Index("ix_tasks_bucket_id", "bucket_id", "rank"),
     sa.Index("ix_tasks_repository_id", "repository_id", "id"),
 )
+partial_index("uq_tasks_number", tasks.c.repository_id, tasks.c.number, where=sa.text("number > 0"), unique=True)
 _is_deleted, _is_live = tasks.c.deleted_at.is_not(None), tasks.c.deleted_at.is_(None)
 # What the trash holds, and what is to be removed from it.
 partial_index("ix_tasks_deleted_at", tasks.c.deleted_at, where=_is_deleted)
@@ -211,6 +282,28 @@ is_untold = sa.and_(
 """The deadline of an open task of which nobody was told yet."""
 partial_index("ix_tasks_deadline_untold", tasks.c.deadline, where=is_untold)
 
+# The last number that a task of the project was given.
+task_numbers = sa.Table(
+    "task_numbers",
+    metadata,
+    sa.Column(
+        "repository_id",
+        sa.BigInteger,
+        sa.ForeignKey("projects.repository_id", ondelete="CASCADE"),
+        primary_key=True,
+        autoincrement=False,
+    ),
+    sa.Column("last", sa.BigInteger, nullable=False),
+)
+
+# The commits that have closed a task, when they were pushed: each does so once.
+closing_commits = sa.Table(
+    "closing_commits",
+    metadata,
+    sa.Column("task_id", sa.Text, sa.ForeignKey("tasks.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("commit_id", sa.Text, primary_key=True),
+)
+
 task_assignees = sa.Table(
     "task_assignees",
     metadata,
@@ -222,7 +315,7 @@ task_assignees = sa.Table(
 
 # --- rows -------------------------------------------------------------------------------------------------------------
 
-CONTENT = stored_names(Task, without=("id", "user_id", "created_at", "updated_at"))
+CONTENT = stored_names(Task, without=("id", "number", "user_id", "created_at", "updated_at"))
 
 _read_task = row_reader(Task)
 _before = task_buckets.alias("before")

@@ -27,7 +27,7 @@ from workhook.work.access import Access, find_with_access, with_access
 from workhook.work.pages import LOOKS_AT_MOST, bounded, fetch, length
 from workhook.work.people import membership_of, person_columns, person_of_row
 from workhook.work.rates.rules import TimeTerms
-from workhook.work.rates.terms import terms_of, with_terms
+from workhook.work.rates.terms import TaskTerms, terms_of, with_terms
 from workhook.work.schemas import if_set
 from workhook.work.tasks.schemas import tasks
 from workhook.work.timesheets.rules import Times
@@ -59,8 +59,18 @@ by_id = with_access(of_project, timesheets.c.repository_id).where(timesheets.c.i
 locked = by_id.with_for_update(of=timesheets, key_share=True)
 user_locked = by_id.with_for_update(of=people, key_share=True)
 # For an edit, which may name another task: `wanted_…` are null unless it is there, in whatever project.
+_is_moved = _wanted.c.repository_id == timesheets.c.repository_id
+
+
+def _of_edited(name: str) -> sa.ColumnElement[Any]:
+    """Of the task that the edited time is on afterwards."""
+    return sa.case((_is_moved, _wanted.c[name]), else_=tasks.c[name])
+
+
 _to_edit = with_terms(
-    by_id.outerjoin(_wanted, _is_wanted).add_columns(*_wanted_columns), timesheets.c.user_id
+    by_id.outerjoin(_wanted, _is_wanted).add_columns(*_wanted_columns),
+    timesheets.c.user_id,
+    TaskTerms(_of_edited("hourly_rate_minor"), _of_edited("billable")),
 ).with_for_update(of=timesheets, key_share=True)
 
 # A project with the caller's role in it, a task (of whatever project; null if it is not there) and the caller.
@@ -69,6 +79,7 @@ _target = with_terms(
         sa.select(*_wanted_columns).select_from(people.outerjoin(_wanted, _is_wanted)), projects.c.repository_id
     ),
     people.c.id,
+    TaskTerms.of(_wanted),
 ).where(projects.c.id == sa.bindparam("project_id"), people.c.id == big("user_id"))
 _target_locked = _target.with_for_update(of=people, key_share=True)
 _task_and_user = with_terms(
@@ -78,10 +89,14 @@ _task_and_user = with_terms(
     .where(people.c.id == big("user_id"))
     .with_for_update(of=people, key_share=True),
     people.c.id,
+    TaskTerms.of(tasks),
 )
 _terms = with_terms(
-    sa.select(timesheets.c.id).join(projects, projects.c.repository_id == timesheets.c.repository_id),
+    sa.select(timesheets.c.id)
+    .join(projects, projects.c.repository_id == timesheets.c.repository_id)
+    .outerjoin(tasks, tasks.c.id == timesheets.c.task_id),
     timesheets.c.user_id,
+    TaskTerms.of(tasks),
 ).where(any_of(timesheets.c.id, "ids"))
 
 # Also of projects that were deleted: a timer that was forgotten there runs on, unseen.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import msgspec
@@ -24,7 +25,7 @@ from workhook.work.timesheets.durations import duration_ms
 from workhook.work.timesheets.rules import GIVEN_DURATION_MAX_MS, RATE_MAX_MINOR, Given, Times
 
 
-def _read_rate(raw: object) -> int:
+def read_rate(raw: object) -> int:
     if (minor := read_money(raw)) > RATE_MAX_MINOR:
         raise ValueError(f"a number of at most {RATE_MAX_MINOR // 100}")
     return minor
@@ -33,18 +34,23 @@ def _read_rate(raw: object) -> int:
 Rate = Annotated[
     int,
     wire_number("What an hour costs: an amount with at most two decimals.", minimum=0, maximum=RATE_MAX_MINOR // 100),
-    Read(_read_rate, (int, float)),
+    Read(read_rate, (int, float)),
 ]
 
 
-def _read_duration(raw: object) -> int:
-    wanted = "a whole number of milliseconds, such as 5400000, or a text such as 1h 30m or 1:30"
-    found = None if isinstance(raw, bool) or not isinstance(raw, str | int) else duration_ms(str(raw))
-    if found is None:
-        raise ValueError(wanted)
-    if found > GIVEN_DURATION_MAX_MS:
-        raise ValueError(f"{wanted}, and at most {GIVEN_DURATION_MAX_MS} ({GIVEN_DURATION_MAX_MS // DAY_MS} days)")
-    return found
+def read_duration_up_to(longest_ms: int) -> Callable[[object], int]:
+    """What reads a duration of at most so long, in all its forms."""
+
+    def read(raw: object) -> int:
+        wanted = "a whole number of milliseconds, such as 5400000, or a text such as 1h 30m or 1:30"
+        found = None if isinstance(raw, bool) or not isinstance(raw, str | int) else duration_ms(str(raw))
+        if found is None:
+            raise ValueError(wanted)
+        if found > longest_ms:
+            raise ValueError(f"{wanted}, and at most {longest_ms} ({longest_ms // DAY_MS} days)")
+        return found
+
+    return read
 
 
 Duration = Annotated[
@@ -54,7 +60,7 @@ Duration = Annotated[
         description="Milliseconds, or a text such as `1h 30m`, `90m`, `1.5h`, `1:30`, `1:30:15` or `PT1H30M`; at most "
         "31 days.",
     ),
-    Read(_read_duration, (int, str)),
+    Read(read_duration_up_to(GIVEN_DURATION_MAX_MS), (int, str)),
 ]
 
 

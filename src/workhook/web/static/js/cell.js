@@ -19,6 +19,7 @@ export default class extends Controller {
     if (!event.detail.success) return this.element.reset()
     for (const field of this.element.elements) {
       if (field.tagName === "SELECT") for (const each of field.options) each.defaultSelected = each.selected
+      else if (field.type === "text") field.classList.toggle("none", !(field.defaultValue = field.value))
       else if (field.type === "date") {
         field.defaultValue = field.value
         field.classList.toggle("none", !field.value)

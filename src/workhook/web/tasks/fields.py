@@ -1,0 +1,46 @@
+"""The fields of a task in the forms of its page: how they are typed, and how a page says what it has shown."""
+
+from __future__ import annotations
+
+import hashlib
+
+from msgspec.structs import replace
+
+from workhook.core import json
+from workhook.core.errors import Invalid
+from workhook.web.frame.formats import day, duration, typed_amount
+from workhook.web.frame.places import AmountField, Visit
+from workhook.web.time.days import read_duration
+from workhook.work.tasks.schemas import TERMS, Task, TaskEdit
+
+
+def value_of(task: Task, name: str) -> object:
+    """Of the field that the API calls `name`."""
+    return task.column.id if name == "column_id" else getattr(task, TERMS.get(name, name))
+
+
+def digest(task: Task, name: str) -> str:
+    """Of the value of a field: a form says by it what its page has shown."""
+    return hashlib.sha256(json.encode(value_of(task, name))).hexdigest()[:32]
+
+
+def typed_value(name: str, value: object) -> str:
+    """As a field of a form holds it."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        form = {"deadline": day, "estimate": duration, "hourly_rate": typed_amount}.get(name, str)
+        return form(value)
+    return str(value)
+
+
+def read_edit(visit: Visit, name: str, project_id: str) -> TaskEdit:
+    """The edit that the form of one field asks for. Raises `Invalid`."""
+    if name == "estimate" and (typed := visit.fields[name].strip()):
+        try:
+            return visit.form(TaskEdit, project_id=project_id, estimate=read_duration(typed))
+        except Invalid as problem:
+            raise Invalid(faults=[replace(each, field=name) for each in problem.faults]) from None
+    return visit.form(TaskEdit, AmountField(name) if name == "hourly_rate" else name, project_id=project_id)
