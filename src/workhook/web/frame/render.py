@@ -58,6 +58,11 @@ def html(name: str, **context: object) -> str:
     return _environment().get_template(name).render(context)
 
 
+def plain(name: str, **context: object) -> str:
+    """A template of plain text, in which nothing is escaped."""
+    return _plain_environment().get_template(name).render(context)
+
+
 def problem_page(problem: Problem, request_id: str) -> Answer:
     """What a browser is told instead of what it asked for: to somebody who has signed in, among their places."""
     session = None if problem.code == "signed_out" else sessions.seen()
@@ -108,6 +113,11 @@ def _source(address: str) -> str:
         raise ValueError("the address of a form action needs a scheme")
     host = parts.netloc.rpartition("@")[2]
     return f"{parts.scheme}://{host}" if _HOST.fullmatch(host) else f"{parts.scheme}:"
+
+
+@cache
+def _plain_environment() -> Environment:
+    return _environment().overlay(autoescape=False)
 
 
 @cache
