@@ -53,7 +53,7 @@ class Received:
 
     @property
     def files(self) -> dict[str, bytes]:
-        return {each.get_filename() or "": each.get_payload(decode=True) for each in self.message.iter_attachments()}
+        return {each.get_filename() or "": each.get_content() for each in self.message.iter_attachments()}
 
 
 class MailServer:
@@ -72,7 +72,7 @@ class MailServer:
             context.load_cert_chain(tls / "server.pem")
         options: dict[str, Any] = {"enable_SMTPUTF8": True, "hostname": "localhost", "loop": None}
         if login:
-            options |= {"authenticator": self._authenticate, "auth_required": True, "auth_require_tls": tls is not None}
+            options |= {"authenticator": self._authenticate, "auth_required": True, "auth_require_tls": True}
         if tls is not None and not implicit:
             options["tls_context"] = context
         self._implicit = implicit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from email.errors import HeaderParseError
 from email.headerregistry import Address
 from email.utils import parseaddr
 from typing import Any
@@ -56,7 +57,10 @@ def sender_of(text: str) -> Address:
     name, spec = parseaddr(text)
     if not spec or not spec.isascii() or not text.isprintable():
         raise ValueError("this is no address")
-    address = Address(display_name=name, addr_spec=spec)
+    try:
+        address = Address(display_name=name, addr_spec=spec)
+    except (HeaderParseError, IndexError) as error:
+        raise ValueError("this is no address") from error
     if not address.username or not address.domain:
         raise ValueError("an address has a name and a domain")
     return address

@@ -36,6 +36,7 @@ LOGINS = frozenset(
         "invoices",
         "login",
         "logout",
+        "mail",
         "new",
         "receive",
         "search",

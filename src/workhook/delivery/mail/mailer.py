@@ -18,7 +18,7 @@ from workhook.core.errors import Problem
 from workhook.core.smtp_address import SmtpServer
 from workhook.delivery.mail import metrics, queue
 from workhook.delivery.mail.queue import MailMessage
-from workhook.delivery.mail.smtp import TIMEOUT_S, Outcome, Outgoing, SmtpConnection
+from workhook.delivery.mail.smtp import TIMEOUT_S, MailOutcome, Outgoing, SmtpConnection
 from workhook.storage import Database, Transaction
 
 CONNECTIONS = 4
@@ -111,7 +111,7 @@ class Mailer:
             outgoing = await self._compose(message)
         except Exception as error:  # noqa: BLE001  # it is logged, and tried again
             self._log_failure("mail_not_made", error, message)
-            await self._settle(message, "", Outcome("retry", "The message could not be made; the log says why."))
+            await self._settle(message, "", MailOutcome("retry", "The message could not be made; the log says why."))
             return
         if outgoing is None:
             log.info("mail_dropped", id=message.id, kind=message.kind)
@@ -125,7 +125,7 @@ class Mailer:
             self._trouble = 0
         await self._settle(message, outgoing.address, outcome)
 
-    async def _settle(self, message: MailMessage, address: str, outcome: Outcome) -> None:
+    async def _settle(self, message: MailMessage, address: str, outcome: MailOutcome) -> None:
         entry = {"id": message.id, "kind": message.kind, "attempt": message.attempts}
         pause_ms = queue.pause_after(message.attempts)
         if outcome.result == "sent":

@@ -32,7 +32,7 @@ class Outgoing(Secretive, msgspec.Struct, frozen=True):
     content: bytes
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class MailOutcome(msgspec.Struct, frozen=True):
     """What became of an attempt. `bounced`: the server does not take mail for this address; `refused`: it does not take
     this message; `retry`: it may take it later. `said`: its words, or what happened. `is_trouble`: the server could not
     be used at all, so that other messages would fare the same."""
@@ -54,7 +54,7 @@ class SmtpConnection:
     def is_open(self) -> bool:
         return self._client is not None
 
-    async def send(self, outgoing: Outgoing) -> Outcome:
+    async def send(self, outgoing: Outgoing) -> MailOutcome:
         """Raises nothing but `CancelledError`."""
         was_open = self.is_open
         outcome = await self._try(outgoing)
@@ -64,38 +64,38 @@ class SmtpConnection:
             await self.close()
         return outcome
 
-    async def _try(self, outgoing: Outgoing) -> Outcome:
+    async def _try(self, outgoing: Outgoing) -> MailOutcome:
         try:
             client = await self._connected()
         except (errors.SMTPException, OSError) as error:
             await self.close()
-            return Outcome("retry", in_words(error, self._server), is_trouble=True)
+            return MailOutcome("retry", in_words(error, self._server), is_trouble=True)
         try:
             return await self._talk(client, outgoing)
         except (errors.SMTPException, OSError) as error:
-            return Outcome("retry", in_words(error, self._server), is_trouble=True)
+            return MailOutcome("retry", in_words(error, self._server), is_trouble=True)
 
-    async def _talk(self, client: aiosmtplib.SMTP, outgoing: Outgoing) -> Outcome:
-        options: list[str] = []
+    async def _talk(self, client: aiosmtplib.SMTP, outgoing: Outgoing) -> MailOutcome:
+        options, encoding = list[str](), "ascii"
         if not outgoing.address.isascii():
             if not client.supports_extension("smtputf8"):
-                return Outcome("bounced", "The mail server takes only addresses in ASCII.")
-            options = ["SMTPUTF8", "BODY=8BITMIME"]
+                return MailOutcome("bounced", "The mail server takes only addresses in ASCII.")
+            options, encoding = ["SMTPUTF8", "BODY=8BITMIME"], "utf-8"
         try:
-            await client.mail(outgoing.sender, options=options)
+            await client.mail(outgoing.sender, options=options, encoding=encoding)
         except errors.SMTPServerDisconnected:
             await self.close()
             return _CLOSED_MEANWHILE
         except errors.SMTPSenderRefused as error:  # all messages have this sender
-            return Outcome("retry", _reply(error.code, error.message), is_trouble=True)
+            return MailOutcome("retry", _reply(error.code, error.message), is_trouble=True)
         try:
-            await client.rcpt(outgoing.address)
+            await client.rcpt(outgoing.address, encoding=encoding)
             await client.data(outgoing.content)
         except errors.SMTPRecipientRefused as error:
             return _refusal(error.code, error.message, of_address=True)
         except errors.SMTPDataError as error:
             return _refusal(error.code, error.message, of_address=False)
-        return Outcome("sent")
+        return MailOutcome("sent")
 
     async def check(self) -> None:
         """Connect, encrypt and sign in, and no more. Raises what `in_words` explains."""
@@ -140,19 +140,19 @@ class SmtpConnection:
             client.close()
 
 
-_CLOSED_MEANWHILE = Outcome("retry", "The mail server closed the connection.", is_trouble=True)
+_CLOSED_MEANWHILE = MailOutcome("retry", "The mail server closed the connection.", is_trouble=True)
 
 
-def _refusal(code: int, said: str, *, of_address: bool) -> Outcome:
+def _refusal(code: int, said: str, *, of_address: bool) -> MailOutcome:
     words = _reply(code, said)
     if code < _PERMANENT:
-        return Outcome("retry", words, is_trouble=code == _CLOSING)
+        return MailOutcome("retry", words, is_trouble=code == _CLOSING)
     if not of_address:
-        return Outcome("refused", words)
+        return MailOutcome("refused", words)
     status = _STATUS.match(said)
     # Of its enhanced code (RFC 3463): 1 is the address, 2 the mailbox, 7 a rule of the server that may change.
     concerns_address = status[2] in ("0", "1", "2") if status else code in _OF_ADDRESSES
-    return Outcome("bounced" if concerns_address else "refused", words)
+    return MailOutcome("bounced" if concerns_address else "refused", words)
 
 
 def _reply(code: int, said: str) -> str:

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from workhook.core.errors import Problem
 from workhook.http.calls import Answer, current
 from workhook.http.compression import compressed
+from workhook.identity.mail import switch
 from workhook.web.frame import assets, cookies, dates, formats, navigation, refusals, sessions, texts
 from workhook.web.frame.texts import gettext, text
 
@@ -146,6 +147,7 @@ def _environment() -> Environment:
         places_of=navigation.places_of,
         places_of_organization=navigation.places_of_organization,
         languages=texts.LANGUAGES,
+        sends_mail=switch.is_on,
     )
     environment.filters.update(formats.FILTERS, masked=cookies.masked, said=refusals.in_words, day_name=dates.day_name)
     return environment

@@ -19,8 +19,9 @@ from workhook.web.frame.flash import Undo
 from workhook.web.frame.names import called
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.web.people.made import MadeLink, link_page, made_link, renewed_link
+from workhook.web.people.made import MadeLink, link_of, link_page, renewed_link
 from workhook.work.invitations import organization as api
+from workhook.work.invitations.sending import is_mailed
 from workhook.work.projects.listing import list_newest
 from workhook.work.projects.schemas import Project
 
@@ -89,9 +90,9 @@ async def invite(visit: Visit) -> Answer:
 async def _invite_with_link(visit: Visit, write: Write, place: Organization) -> tuple[str, MadeLink | None]:
     """What there is to say of it, and a link if the form asks for one and an invitation was made."""
     said, made = await _invite(visit, write, place)
-    if made is None or "link" not in visit.fields:
+    if made is None:
         return said, None
-    return said, await made_link(write, made)
+    return said, await link_of(visit, write, made)
 
 
 async def _invite(visit: Visit, write: Write, place: Organization) -> tuple[str, Invitation | None]:
@@ -102,6 +103,8 @@ async def _invite(visit: Visit, write: Write, place: Organization) -> tuple[str,
             api.OrganizationInvitationBody, email=who, role="admin" if role == "admin" else "direct_member"
         )
         made = await api.invite(write, body)
+        if is_mailed(made):
+            return gettext("%(address)s is invited. A link is sent there by e-mail.") % {"address": who}, made
         said = gettext(
             "%(address)s is invited. No e-mail was sent: make a link and send it, unless they have an account here and "
             "find the invitation on their start page."
