@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import uuid
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from tests.harness.waiting import WAIT_S
+from tests.harness.waiting import WAIT_S, until
 from tests.harness.world import KeptServices
 from workhook.core.clock import HOUR_MS, now_ms
 from workhook.core.smtp_address import sender_of, smtp_server
@@ -93,20 +92,23 @@ class Post:
     def deliver(self, is_done: Callable[[list[Row]], bool], *, timeout_s: float = 30.0) -> list[Row]:
         """Run a mailer until the rows are so; answers them. `timeout_s`: how long the mail server may take."""
 
-        async def work(services: Services) -> list[Row]:
+        async def start(services: Services) -> Mailer:
             compose = Composer(services, BASE, sender_of(FROM))
             mailer = Mailer(services.database, smtp_server(self.url), compose, timeout_s=timeout_s)
             mailer.start()
-            try:
-                async with asyncio.timeout(WAIT_S):
-                    while not is_done(rows := list(await services.database.fetch_all(_all, {}))):
-                        await asyncio.sleep(0.02)
-                return rows
-            finally:
-                await mailer.stop(WAIT_S)
+            return mailer
 
-        found: list[Row] = self.run(work)
-        return found
+        def read() -> tuple[list[Row]] | None:  # no rows at all are something, too
+            rows = self.rows()
+            return (rows,) if is_done(rows) else None
+
+        mailer: Mailer = self.run(start)
+        try:
+            found = until(read)
+            assert found is not None
+            return found[0]
+        finally:
+            self.run(lambda _: mailer.stop(WAIT_S))
 
 
 def nothing_waits(rows: list[Row]) -> bool:

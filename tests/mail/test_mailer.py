@@ -19,6 +19,7 @@ from workhook.http.calls import Services
 from workhook.identity import actions
 from workhook.identity.mail.recipients import find_recipient, forget_bounce, note_language
 from workhook.identity.schemas import Account
+from workhook.storage import Row
 from workhook.storage.metadata import big
 
 
@@ -183,7 +184,7 @@ def test_somebody_gets_so_many_in_an_hour(post: Post, mail: MailServer, person: 
     post.queue(person)
     post.queue(other)
 
-    def is_held_back(rows: list[sa.Row]) -> bool:  # type: ignore[type-arg]
+    def is_held_back(rows: list[Row]) -> bool:
         return bool(rows[-1]["sent_at"]) and rows[-2]["attempts"] == 0 and rows[-2]["next_attempt_at"] > now_ms()
 
     rows = post.deliver(is_held_back)
