@@ -25,6 +25,7 @@ from workhook.core.errors import CannotStart
 from workhook.core.smtp_address import sender_of, smtp_server
 from workhook.delivery import retention
 from workhook.delivery.address_policy import AddressPolicy
+from workhook.delivery.mail import metrics as _mail_metrics  # noqa: F401  # alerts watch them everywhere
 from workhook.delivery.mail.queue import forget_old
 from workhook.delivery.send import Sender, SendSettings
 from workhook.delivery.worker import Worker

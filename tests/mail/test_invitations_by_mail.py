@@ -137,3 +137,47 @@ def test_the_settings_offer_mail_and_show_a_refused_address(
     assert "550 5.1.1" not in browser.get("/settings/notifications").text
     studio.owner.post(f"/tasks/{task_id}/task_comments", json={"text": f"@{person.login}"})
     mail.wait_for(person.email)
+
+
+def test_an_own_address_gets_mail_once_it_is_confirmed(studio: Studio, mail: MailServer, browsers: ExitStack) -> None:
+    invited, own = new_address(), new_address()
+    studio.owner.http.post(f"/orgs/{studio.world.organization}/invitations", json={"email": invited})
+    [got] = mail.wait_for(invited)
+    guest = Browser(studio.server)
+    browsers.callback(guest.client.close)
+    login = f"guest-{uuid.uuid4().hex[:6]}"
+    path = link_in(got, studio.server)
+    assert guest.fill(path, path, login=login, email=own, password=PASSWORD, again=PASSWORD).status_code == 303
+
+    page = guest.get("/settings/notifications").text
+    assert 'name="email ' not in page
+    assert own in page
+    assert guest.fill_csrf("/settings/notifications/confirm").status_code == 303
+    [asked] = mail.wait_for(own)
+    link = re.search(re.escape(studio.server.url) + r"(/settings/notifications/confirm/\S+)", asked.text)
+    assert link is not None
+
+    other = signed_in(studio.server, add_in(studio.server, studio.world, "member"))
+    browsers.callback(other.client.close)
+    assert other.get(link[1]).status_code == 404  # it is for one person
+    assert guest.get(f"{link[1]}x").status_code == 404
+    assert own in guest.get(link[1]).text
+    assert guest.fill_csrf(link[1]).status_code == 303
+    assert guest.get("/settings/notifications").text.count('name="email ') == 7
+
+    task_id = studio.task()
+    studio.owner.patch(f"/tasks/{task_id}", json={"assignees": [login]})
+    assert len(mail.wait_for(own, 2)) == 2
+    assert mail.to(invited) == [got]
+
+
+def test_links_to_confirm_an_address_are_few(studio: Studio, mail: MailServer, browsers: ExitStack) -> None:
+    invited, own = new_address(), new_address()
+    studio.owner.http.post(f"/orgs/{studio.world.organization}/invitations", json={"email": invited})
+    path = link_in(mail.wait_for(invited)[0], studio.server)
+    guest = Browser(studio.server)
+    browsers.callback(guest.client.close)
+    login = f"guest-{uuid.uuid4().hex[:6]}"
+    guest.fill(path, path, login=login, email=own, password=PASSWORD, again=PASSWORD)
+    answers = [guest.fill_csrf("/settings/notifications/confirm").status_code for _ in range(6)]
+    assert answers == [303] * 5 + [429]

@@ -7,7 +7,6 @@ message is sent again, with the same Message-ID, unless its outcome was recorded
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import traceback
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -69,7 +68,7 @@ class Mailer:
         while True:
             try:
                 found = await self._begin_some()
-            except Exception as error:  # noqa: BLE001  # it is logged, and tried again
+            except Exception as error:  # noqa: BLE001  # handed to the log
                 self._log_failure("mail_queue_unread", error)
                 found = 0
             if not found:
@@ -97,7 +96,7 @@ class Mailer:
         try:
             async with asyncio.timeout(WORK_S):
                 await self._send(message, connection)
-        except Exception as error:  # noqa: BLE001  # the message is due again when its lease ends
+        except Exception as error:  # noqa: BLE001  # handed to the log; its lease ends
             self._log_failure("mail_failed", error, message)
         finally:
             self._idle.append(connection)
@@ -109,7 +108,7 @@ class Mailer:
             return
         try:
             outgoing = await self._compose(message)
-        except Exception as error:  # noqa: BLE001  # it is logged, and tried again
+        except Exception as error:  # noqa: BLE001  # handed to the log
             self._log_failure("mail_not_made", error, message)
             await self._settle(message, "", MailOutcome("retry", "The message could not be made; the log says why."))
             return
@@ -152,14 +151,13 @@ class Mailer:
                 backlog = await queue.find_backlog(self._database)
                 metrics.WAITING.set(backlog.waiting)
                 metrics.OLDEST.set(backlog.oldest_ms / 1000)
-            except Exception as error:  # noqa: BLE001  # it is logged, and tried again
+            except Exception as error:  # noqa: BLE001  # handed to the log
                 self._log_failure("mail_backlog_unread", error)
             await asyncio.sleep(LOOK_S)
 
     async def _close_idle(self) -> None:
         for each in self._idle:
-            with contextlib.suppress(Exception):
-                await each.close()
+            await each.close()
 
     def _log_failure(self, event: str, error: Exception, message: MailMessage | None = None) -> None:
         """The text of an unknown error may hold an address: only a `Problem` is Workhook's own. Where it was raised

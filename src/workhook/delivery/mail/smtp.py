@@ -18,6 +18,8 @@ from workhook.core.smtp_address import SmtpServer
 
 TIMEOUT_S = 30.0  # for each answer of the server; RFC 5321 (4.5.3.2) waits longer, and would hold a slot for long
 SAID_MAX_CHARS = 500
+TROUBLE = (errors.SMTPException, OSError)
+"""What goes wrong with a mail server; `in_words` explains it."""
 _CLOSING, _PERMANENT = 421, 500
 _STATUS = re.compile(r"\s*([245])\.(\d{1,3})\.\d{1,3}\b")
 _OF_ADDRESSES = frozenset({550, 551, 553})
@@ -67,12 +69,12 @@ class SmtpConnection:
     async def _try(self, outgoing: Outgoing) -> MailOutcome:
         try:
             client = await self._connected()
-        except (errors.SMTPException, OSError) as error:
+        except TROUBLE as error:
             await self.close()
             return MailOutcome("retry", in_words(error, self._server), is_trouble=True)
         try:
             return await self._talk(client, outgoing)
-        except (errors.SMTPException, OSError) as error:
+        except TROUBLE as error:
             return MailOutcome("retry", in_words(error, self._server), is_trouble=True)
 
     async def _talk(self, client: aiosmtplib.SMTP, outgoing: Outgoing) -> MailOutcome:
@@ -134,7 +136,7 @@ class SmtpConnection:
         try:
             if client.is_connected:
                 await client.quit(timeout=1)
-        except (errors.SMTPException, OSError):
+        except TROUBLE:
             pass
         finally:
             client.close()

@@ -11,7 +11,7 @@ from workhook.storage.metadata import BigId, Millis, metadata, partial_index
 
 LinkKind = Literal["invitation_link", "sign_in_link", "password_link"]
 """Messages that hold a link which works once."""
-MailKind = Kind | LinkKind
+MailKind = Kind | LinkKind | Literal["address_link"]
 
 # A message waits as long as it has a next attempt. Afterwards it was sent, or was given up and is kept for a while.
 mail_messages = sa.Table(
@@ -51,6 +51,8 @@ mail_recipients = sa.Table(
     metadata,
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
     sa.Column("language", sa.Text),  # that the pages had for them last
+    # The address that the person has given themself, once they have shown that it is theirs.
+    sa.Column("confirmed", sa.Text),
     # The address that a server refused, when, and what it said. It counts as long as it is the person's address.
     sa.Column("bounced", sa.Text),
     sa.Column("bounced_at", Millis),

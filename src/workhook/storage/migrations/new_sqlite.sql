@@ -1408,6 +1408,7 @@ CREATE INDEX ix_mail_messages_failed_at ON mail_messages (failed_at) WHERE faile
 CREATE TABLE mail_recipients (
 	user_id BIGINT NOT NULL,
 	language TEXT,
+	confirmed TEXT,
 	bounced TEXT,
 	bounced_at BIGINT,
 	bounce TEXT,

@@ -12,12 +12,19 @@ from workhook.core.vault import VaultError
 from workhook.delivery.mail.queue import MailMessage
 from workhook.delivery.mail.smtp import Outgoing
 from workhook.http.calls import Services
+from workhook.identity.mail.confirming import confirm_path
 from workhook.identity.mail.recipients import Recipient, find_recipient
 from workhook.identity.mail.unsubscribing import Subscription, unsubscribe_path
 from workhook.identity.notifications.schemas import KINDS, Kind
 from workhook.identity.queries import find_account_by_id
 from workhook.web.frame.texts import in_language
-from workhook.web.mail.letters import Letter, invitation_letter, notification_letter, own_link_letter
+from workhook.web.mail.letters import (
+    Letter,
+    confirmation_letter,
+    invitation_letter,
+    notification_letter,
+    own_link_letter,
+)
 from workhook.web.mail.writing import Envelope, write_message
 from workhook.work.invoices.mailing import InvoiceFile, print_for
 from workhook.work.notifications.mailing import find_invitation, find_told
@@ -39,6 +46,8 @@ class Composer:
         recipient: Recipient | None = None
         if message.user_id is not None:
             recipient = await find_recipient(self._services.database, message.user_id)
+            if recipient is not None and message.kind == "address_link":
+                return self._ask_to_confirm(message, message.user_id, recipient)
             if recipient is None or not recipient.can_be_mailed:
                 return None
         kind = next((each for each in KINDS if each == message.kind), None)
@@ -76,6 +85,13 @@ class Composer:
         address = recipient.address if recipient else invitation.email
         with in_language((recipient and recipient.language) or message.language):
             return self._written(invitation_letter(invitation, self._base + path), message, address)
+
+    def _ask_to_confirm(self, message: MailMessage, user_id: int, recipient: Recipient) -> Outgoing | None:
+        if recipient.own is None:
+            return None
+        path = confirm_path(self._services.vault, user_id, recipient.own, now_ms())
+        with in_language(message.language):
+            return self._written(confirmation_letter(self._base + path), message, recipient.own)
 
     def _own_link(self, message: MailMessage, recipient: Recipient | None) -> Outgoing | None:
         path, expires_at = self._opened(message), int(message.detail or 0)

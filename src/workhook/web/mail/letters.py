@@ -106,6 +106,17 @@ def own_link_letter(kind: str, link: str, expires_at: int) -> Letter:
     )
 
 
+def confirmation_letter(link: str) -> Letter:
+    """`link`: the whole address."""
+    return Letter(
+        subject=gettext("Confirm your e-mail address"),
+        intro=gettext("Confirm that you want e-mail from Workhook at this address."),
+        button=(gettext("Confirm the address"), link),
+        notes=[gettext("The link is good for a day.")],
+        reason=gettext("You get this e-mail because somebody gave your address. If that was not you, ignore it."),
+    )
+
+
 def trial_letter(base: str) -> Letter:
     """For `workhook mail test`."""
     return Letter(

@@ -51,7 +51,7 @@ def upgrade() -> None:
     create_index("ix_mail_messages_failed_at", "mail_messages", ["failed_at"], where="failed_at IS NOT NULL")
     make_table(
         "mail_recipients",
-        "user_id bigint, language text?, bounced text?, bounced_at bigint?, bounce text?",
+        "user_id bigint, language text?, confirmed text?, bounced text?, bounced_at bigint?, bounce text?",
         key="user_id",
         foreign=["user_id > accounts.id CASCADE"],
         create=create_table,
