@@ -103,6 +103,18 @@ def test_an_invitation_that_was_taken_back_is_not_sent(studio: Studio, mail: Mai
     assert mail.to(address) == []
 
 
+def test_owners_see_to_whom_no_mail_arrives(studio: Studio, mail: MailServer, owner: Browser) -> None:
+    person, address = add_in(studio.server, studio.world, "member"), new_address()
+    mail.rcpt = lambda asked, _: "550 5.1.1 nobody here" if asked in (person.email, address) else "250 OK"
+    people = f"/{studio.world.organization}/people"
+    try:
+        owner.fill_csrf(people, who=address, role="member")
+        studio.task(assignees=[person.login])
+        until(lambda: owner.get(people).text.count("E-mail does not arrive: 550 5.1.1 nobody here") == 2)
+    finally:
+        mail.rcpt = lambda asked, times: "250 OK"
+
+
 def test_somebody_with_an_account_is_told_of_an_invitation(studio: Studio, mail: MailServer) -> None:
     stranger = studio.stranger
     studio.owner.http.put(f"/orgs/{studio.world.organization}/memberships/{stranger.login}", json={})

@@ -11,6 +11,8 @@ from workhook.http.calls import Answer
 from workhook.identity import invitations
 from workhook.identity.context import Write
 from workhook.identity.invitations import Invitation
+from workhook.identity.mail.links import find_unsent
+from workhook.identity.mail.recipients import find_bounces
 from workhook.identity.members import InOrganization, find_member, list_people
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Organization
@@ -52,12 +54,16 @@ async def _page(visit: Visit, place: Organization, form: InviteForm | None = Non
     page = Page(PER_PAGE, (number - 1) * PER_PAGE)
     found, total = await list_people(visit.database, place.account.id, page)
     waiting: list[Invitation] = []
+    bounces: dict[int, str] = {}
+    unsent: dict[int, str] = {}
     projects: list[Project] = []
     if place.role == "owner":
         projects = await list_newest(visit.database, visit.actor, limit=PROJECTS_MAX + 1, account_id=place.account.id)
         waiting, _ = await invitations.list_of_organization(
             visit.database, place.account, visit.actor.user, Page(INVITATIONS_MAX)
         )
+        bounces = await find_bounces(visit.database, [each.account.id for each in found])
+        unsent = await find_unsent(visit.database, [each.id for each in waiting])
     return visit.page(
         "people/people.html",
         status=422 if form else 200,
@@ -67,6 +73,8 @@ async def _page(visit: Visit, place: Organization, form: InviteForm | None = Non
         number=number,
         more=number * PER_PAGE < total,
         waiting=waiting,
+        bounces=bounces,
+        unsent=unsent,
         projects=[each for each in projects[:PROJECTS_MAX] if not each.archive],
         more_projects=len(projects) > PROJECTS_MAX,
         form=form or InviteForm(),
