@@ -21,6 +21,7 @@ from workhook.hooks.push_followers import PushFollower, push_followers
 from workhook.hooks.removal import forget_app, forget_repository, rights_lost, uninstalled
 from workhook.http.calls import Call, Place, Services, Standing
 from workhook.identity import audit, removal
+from workhook.identity.mail import switch as mail_switch
 from workhook.identity.removal import Loss
 from workhook.identity.schemas import Actor, Repository
 from workhook.storage import Database, Transaction
@@ -43,6 +44,7 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
     outbox.subscribe(audit.of_events)  # first: its entry goes along with what the next one asks
     outbox.subscribe(fan_out)
     unwatch = _watch_quotas(settings)
+    stop_mail = mail_switch.turn_on() if settings.smtp_url is not None else lambda: None
     removal.repositories.subscribe(forget_repository)
     removal.apps.subscribe(forget_app)
     # Invitations first: who accepts one has it before anything that follows.
@@ -71,6 +73,7 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
         yield services
     finally:
         unwatch()
+        stop_mail()
         for close in closing:
             await close()
         blobs.close()

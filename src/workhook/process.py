@@ -11,6 +11,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import structlog
 import uvicorn
@@ -21,15 +22,21 @@ from workhook.core import json, log
 from workhook.core.clock import now_ms
 from workhook.core.config import Settings, split_address, unknown_variables
 from workhook.core.errors import CannotStart
+from workhook.core.smtp_address import sender_of, smtp_server
 from workhook.delivery import retention
 from workhook.delivery.address_policy import AddressPolicy
+from workhook.delivery.mail import metrics as _mail_metrics  # noqa: F401  # alerts watch them everywhere
+from workhook.delivery.mail.queue import forget_old
 from workhook.delivery.send import Sender, SendSettings
 from workhook.delivery.worker import Worker
 from workhook.hooks import redelivery
 from workhook.http.calls import Services
 from workhook.http.protocol import REQUESTS_MAX, BoundedProtocol
 from workhook.http.routing import AsgiApp
-from workhook.work.chores import CHORES, Chore, Chores
+from workhook.work.chores import CHORES, HOUR_S, Chore, Chores
+
+if TYPE_CHECKING:
+    from workhook.delivery.mail.mailer import Mailer
 
 SERVER_FILE = "server.json"
 OPEN_FILES = 65_536
@@ -43,6 +50,7 @@ Say = Callable[[str], None]
 
 DELIVERIES = Chore("deliveries", retention.EVERY_S, retention.prune_old)
 REDELIVERIES = Chore("redeliveries", redelivery.EVERY_S, redelivery.resume)
+MAIL = Chore("mail", HOUR_S, forget_old)
 
 
 class Delivery:
@@ -61,8 +69,10 @@ class Delivery:
                 "few_files", concurrency=self._sender.at_once, asked=settings.concurrency, remedy="Raise `ulimit -n`."
             )
         self._worker = Worker(services, self._sender)
-        self._chores = Chores(services, (*CHORES, DELIVERIES, REDELIVERIES))
+        self._chores = Chores(services, (*CHORES, DELIVERIES, REDELIVERIES, MAIL))
         self._drain_s = settings.drain_s
+        self._services = services
+        self._mailer: Mailer | None = None
         self._stopping: asyncio.Task[None] | None = None
 
     @property
@@ -73,6 +83,9 @@ class Delivery:
     async def start(self) -> None:
         await self._worker.start()
         self._chores.start()
+        self._mailer = make_mailer(self._services)
+        if self._mailer is not None:
+            self._mailer.start()
 
     def begin_stop(self) -> asyncio.Task[None]:
         """Start nothing more from now on. The task is done when what was under way has ended, in the drain time."""
@@ -84,9 +97,29 @@ class Delivery:
     async def _stop(self) -> None:
         await self._chores.stop()
         try:
-            await self._worker.stop(self._drain_s)
+            await asyncio.gather(self._worker.stop(self._drain_s), self._stop_mail())
         finally:
             await self._sender.close()
+
+    async def _stop_mail(self) -> None:
+        if self._mailer is not None:
+            await self._mailer.stop(self._drain_s)
+
+
+def make_mailer(services: Services) -> Mailer | None:
+    """What sends e-mail by the settings. None: nothing is sent."""
+    settings, base = services.settings, services.own.base
+    if settings.smtp_url is None or settings.mail_from is None:
+        return None
+    if base is None:
+        logger.warning("mail_not_sent_here", remedy="Set WORKHOOK_BASE_URL: links in e-mail begin with it.")
+        return None
+    # Processes without a mail server do not pay for what makes messages.
+    from workhook.delivery.mail.mailer import Mailer
+    from workhook.web.mail.composing import Composer
+
+    compose = Composer(services, base, sender_of(settings.mail_from))
+    return Mailer(services.database, smtp_server(settings.smtp_url), compose)
 
 
 class _Server(uvicorn.Server):

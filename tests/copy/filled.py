@@ -21,7 +21,10 @@ from tests.walls.world import build_walls
 from tests.web.browser import Browser, add_link, add_person
 from tests.work.paper import png
 from tests.work.trello import encoded, make_export
+from workhook.core.clock import HOUR_MS, now_ms
 from workhook.http.calls import Services
+from workhook.identity.mail.links import queue_own_link
+from workhook.identity.mail.recipients import note_language
 from workhook.identity.tokens.lookup import find_actor
 
 SETTINGS = {"api_rate_limit": 100_000}
@@ -54,6 +57,7 @@ def fill(folder: Path) -> Filled:
         _oauth(server)
         _import(server, walls.beyond.world.organization, folder)
         _receiver(server, walls.beyond.world)
+        _mail(server)
         _calendar(server, walls.beyond.world)
         _filters(server, walls.beyond.world)
         _mention(server, walls.beyond.world)
@@ -149,6 +153,20 @@ def _receiver(server: Server, world: World) -> None:
         [hook] = [each for each in hooks if "/receive/" in each["config"]["url"]]
         client.patch(f"{world.repo_path}/hooks/{hook['id']}", json={"active": False}).raise_for_status()
         client.post(hook["config"]["url"], content=UNICODE.encode()).raise_for_status()
+
+
+def _mail(server: Server) -> None:
+    """A message that waits, with a link; and the language of who gets it."""
+    person = add_person(server)
+
+    async def add(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            note_language(tx, person.id, "de")
+            now = now_ms()
+            ends = {"expires_at": now + HOUR_MS, "now": now}
+            await queue_own_link(tx, services.vault, person.id, "sign_in_link", f"/login/link/{UNICODE}", **ends)
+
+    server.run(add)
 
 
 def _calendar(server: Server, world: World) -> None:

@@ -43,6 +43,7 @@ IDLE = f'workhook_database_connections{{{ONE},state="idle"}}'
 WAITING = f"workhook_database_waiting_transactions{{{ONE}}}"
 QUOTA = f'workhook_quota_organizations{{{ONE},state="full"}}'
 SKIPPED = f'workhook_sweep_skipped_total{{{ONE},kind="file"}}'
+MAIL_AGE = f"workhook_mail_oldest_seconds{{{ONE}}}"
 PERIODS = f"workhook_checkout_periods_failed_total{{{ONE}}}"
 
 
@@ -52,6 +53,10 @@ def trouble(step: str) -> str:
 
 def turned_off(reason: str) -> str:
     return f'workhook_hooks_turned_off_total{{{ONE},reason="{reason}"}}'
+
+
+def given_up(reason: str) -> str:
+    return f'workhook_mail_failed_total{{{ONE},reason="{reason}"}}'
 
 
 def rolled_back(outcome: str) -> str:
@@ -95,6 +100,9 @@ HEALTHY: dict[str, str] = {
     chore("failure"): late("1x20"),
     SKIPPED: steady(0),
     PERIODS: steady(0),
+    MAIL_AGE: steady(20),
+    **{given_up(each): steady(0) for each in ("refused", "tried")},
+    given_up("bounced"): growing(1),
 }
 
 # For each alert what differs when it has to fire, alone. Empty: there is no such series.
@@ -123,4 +131,6 @@ FIRING: dict[str, dict[str, str]] = {
     "WorkhookChoreFails": {chore("success"): steady(4), chore("failure"): growing(1)},
     "WorkhookRowsLeft": {SKIPPED: growing(1)},
     "WorkhookSubscriptionsStand": {PERIODS: growing(1)},
+    "WorkhookMailStands": {MAIL_AGE: steady(2000)},
+    "WorkhookMailGivenUp": {given_up("refused"): late("1x20")},
 }

@@ -147,6 +147,8 @@ UNPICTURED = {
             "/login/confirm",
             "/login/device",
             "/login/link/{token}",
+            "/mail/unsubscribe/{token}",
+            "/settings/notifications/confirm/{token}",
             "/login/oauth/authorize",
             "/settings/password",
             *(f"{site}/secret" for site in _SITES),

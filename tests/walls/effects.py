@@ -163,6 +163,7 @@ EFFECTS: dict[str, str] = {
     "POST /invitations/links/{}": (
         "+accounts +audit_log:3 +dispatches +events +memberships +passwords +sessions -invitations"
     ),
+    "POST /mail/unsubscribe/{}": "+notification_settings",
     "POST /login/link/{}": _noted("+sessions ~sign_in_links"),
     "POST /settings/sessions/{}/end": _noted("-sessions"),
     "POST /settings/sessions/end-others": _noted("-sessions:3"),

@@ -129,6 +129,9 @@ OWNERS: dict[str, Rule] = {
     "key_check": _nobody,
     "lanes": _through(("hook_id", "hooks")),
     "memberships": _columns("organization_id", "user_id"),
+    # Of the place that tells, as notifications are.
+    "mail_messages": _through(_repository, also=("account_id",)),
+    "mail_recipients": _columns("user_id"),
     # Whom a comment names, and who has written it: the row is about them, too.
     # Whose rate it is: the row is about them, too.
     "member_rates": _columns("account_id", "user_id"),

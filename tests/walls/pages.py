@@ -15,6 +15,7 @@ from tests.walls.world import Walls
 from tests.web.browser import PASSWORD, Browser, add_link, add_person, forms
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
+from workhook.identity.mail.unsubscribing import Subscription, unsubscribe_path
 
 Send = Callable[[], httpx.Response]
 BY = Credential("ada, an owner of A and a member of B, in a browser", "session", "ada")
@@ -84,6 +85,15 @@ class Pages:
 
     def link(self) -> Send:
         return self._filled(self._stranger(), add_link(self.server, self.ada))
+
+    def unsubscribe(self) -> Send:
+        """As a mail program does it."""
+
+        async def make(services: Services) -> str:
+            return unsubscribe_path(services.vault, Subscription(self.ada.id, "deadline"))
+
+        path: str = self.server.run(make)
+        return lambda: self._stranger().client.post(path, data={"List-Unsubscribe": "One-Click"})
 
     def invited(self) -> Send:
         place = f"/{self.walls.site.here.organization}/people"
@@ -155,6 +165,7 @@ WRITES: dict[str, Callable[[Pages], Send]] = {
     "POST /login": Pages.login,
     "POST /logout": Pages.logout,
     "POST /login/link/{}": Pages.link,
+    "POST /mail/unsubscribe/{}": Pages.unsubscribe,
     "POST /invitations/links/{}": Pages.invited,
     "POST /settings/sessions/{}/end": Pages.end,
     "POST /settings/sessions/end-others": Pages.end_others,

@@ -50,7 +50,8 @@ def test_the_policy_lets_the_import_map_run(board: tuple[str, dict[str, str]]) -
 def test_nothing_in_a_page_needs_a_hole_in_the_policy(board: tuple[str, dict[str, str]]) -> None:
     _, policy = board
     assert "unsafe" not in " ".join(policy.values())
-    for template in TEMPLATES:
+    letter = "letter.html"  # is no page: a message has its style in itself
+    for template in (each for each in TEMPLATES if each.name != letter):
         text = template.read_text()
         assert not re.search(r"<style|\sstyle=|\son[a-z]+=|javascript:", text), template
         assert not re.findall(r"<script(?![^>]*\ssrc=)(?! type=\"importmap\">)", text), template

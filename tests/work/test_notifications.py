@@ -340,9 +340,9 @@ def test_a_kind_that_is_not_wanted_is_not_told_of(studio: Studio) -> None:
     assert set(chosen) == {
         "mention", "assignment", "deadline", "invoice", "payment", "invitation", "hook_disabled",
     }  # fmt: skip
-    assert all(each == {"inbox": True} for each in chosen.values())
+    assert all(each == {"inbox": True, "email": True} for each in chosen.values())
     answered = studio.member.patch("/me/notification_settings", json={"assignment": {"inbox": False}})
-    assert answered["notification_settings"] == {**chosen, "assignment": {"inbox": False}}
+    assert answered["notification_settings"] == {**chosen, "assignment": {"inbox": False, "email": True}}
     assert studio.member.get("/me/notification_settings") == answered
     task_id = studio.task(assignees=[studio.member.login])
     assert inbox(studio.member) == []

@@ -77,6 +77,21 @@ async def _checks(settings: Settings) -> AsyncIterator[Check]:
             detail = f"{abs(ahead_ms) / 1000:,.1f} s {way} the database's"
             yield Check("clock", False, detail, "Let both hosts set their clocks by the network (NTP).")
     yield server
+    if settings.smtp_url is not None:
+        yield await _mail(settings.smtp_url)
+
+
+async def _mail(url: str) -> Check:
+    """Whether the mail server lets us in."""
+    from workhook.core.smtp_address import smtp_server
+    from workhook.delivery.mail import smtp
+
+    server = smtp_server(url)
+    try:
+        await smtp.SmtpConnection(server, CONNECT_TIMEOUT_S).check()
+    except smtp.TROUBLE as error:
+        return Check("mail", False, smtp.in_words(error, server), "Check WORKHOOK_SMTP_URL: workhook mail test ADDRESS")
+    return Check("mail", True, f"{server.host}:{server.port} answers")
 
 
 def _folder(settings: Settings) -> Check:

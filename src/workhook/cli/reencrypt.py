@@ -12,13 +12,14 @@ from workhook.cli.progress import Progress
 from workhook.core.clock import SECOND_MS, now_ms
 from workhook.core.vault import Vault, VaultError
 from workhook.hooks.tables import hooks
+from workhook.identity.mail.schemas import mail_messages
 from workhook.storage import Database, Row
 from workhook.storage.metadata import big, key_check
 from workhook.storage.statements import PerDialect
 
 log = structlog.get_logger(__name__)
 
-SEALED = {hooks: ("secret", "previous_secret", "password"), key_check: ("sealed",)}
+SEALED = {hooks: ("secret", "previous_secret", "password"), mail_messages: ("sealed",), key_check: ("sealed",)}
 """The encrypted columns by table; each table has an `id`. A test compares this with every column of bytes."""
 
 BATCH = 200  # rows; a transaction locks no more of them at once

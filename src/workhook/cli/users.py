@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from workhook.cli import queries
 from workhook.cli.common import Context, base_address, command, find_enabled_user, find_user, format_time, new_app
 from workhook.cli.error_messages import CliError, Misuse
+from workhook.cli.mail import NOT_SET
 from workhook.cli.options import Argument, Flag, Option
+from workhook.core.clock import now_ms
 from workhook.core.errors import Invalid
 from workhook.identity import actions, administrators, audit
+from workhook.identity.mail import links as mail_links
+from workhook.identity.mail import recipients
 from workhook.identity.signin import identities, passwords, sessions
+
+if TYPE_CHECKING:
+    from workhook.identity.mail.schemas import LinkKind
+    from workhook.storage import Transaction
 
 app = new_app("People who can sign in, have tokens and be in organizations.")
 
 _STANDARD_INPUT = Path("-")
+_MAIL_KINDS: dict[str, LinkKind] = {"sign_in": "sign_in_link", "set_password": "password_link"}
 
 
 @command(app, "add")
@@ -122,12 +131,13 @@ async def sign_in_link(
     *,
     login: Annotated[str, Option("LOGIN", "User whom it signs in.")],
     minutes: Annotated[int, Option("N", "Minutes until it expires.", between=(1, 10080))] = 15,
+    mail: Annotated[bool, Flag("Also send it to the user's e-mail address.")] = False,
 ) -> None:
     """Make a link that signs a user in, once.
 
     It also works for a user without a password, and during a pause after wrong passwords.
     """
-    await _link(context, login, sessions.SIGN_IN, minutes)
+    await _link(context, login, sessions.SIGN_IN, minutes, mail)
 
 
 @command(app, "password-link")
@@ -136,21 +146,44 @@ async def password_link(
     *,
     login: Annotated[str, Option("LOGIN", "User whose password it sets.")],
     minutes: Annotated[int, Option("N", "Minutes until it expires.", between=(1, 10080))] = 60,
+    mail: Annotated[bool, Flag("Also send it to the user's e-mail address.")] = False,
 ) -> None:
     """Make a link with which a user sets a password, once. Setting it signs the user out everywhere else."""
-    await _link(context, login, sessions.SET_PASSWORD, minutes)
+    await _link(context, login, sessions.SET_PASSWORD, minutes, mail)
 
 
-async def _link(context: Context, login: str, purpose: str, minutes: int) -> None:
-    async with context.transaction() as tx:
+async def _link(context: Context, login: str, purpose: str, minutes: int, mail: bool) -> None:
+    if mail and context.settings.smtp_url is None:
+        raise CliError("no mail server is set.", NOT_SET)
+    async with context.services() as services, services.database.transaction() as tx:
         user = await find_enabled_user(tx, login)
+        address = await _address_of(tx, user.id, login) if mail else None
         link = await sessions.create_link(tx, user.id, purpose, minutes=minutes)
         detail = {"purpose": purpose, "minutes": minutes}
         await audit.record(tx, None, "user.link_create", user.login, account_id=user.id, detail=detail)
+        if address is not None:
+            kind = _MAIL_KINDS[purpose]
+            await mail_links.queue_own_link(
+                tx, services.vault, user.id, kind, link.path, expires_at=link.expires_at, now=now_ms()
+            )
     url = f"{base_address(context.settings)}{link.path}"
     expires_at = format_time(link.expires_at)
-    data = {"login": user.login, "url": url, "purpose": purpose, "expires_at": expires_at}
-    context.answer(data, f"{url}\ngood once, for {user.login}, until {expires_at}")
+    data = {"login": user.login, "url": url, "purpose": purpose, "expires_at": expires_at, "mailed_to": address}
+    sent = f"\nthe server sends it to {address}" if address else ""
+    context.answer(data, f"{url}\ngood once, for {user.login}, until {expires_at}{sent}")
+
+
+async def _address_of(tx: Transaction, user_id: int, login: str) -> str:
+    """Raises `CliError`."""
+    recipient = await recipients.find_recipient(tx, user_id)
+    if recipient is None or not recipient.address:
+        raise CliError(f"{login} has no e-mail address.", "Run the command without --mail, and send the link yourself.")
+    if recipient.bounce:
+        raise CliError(
+            f"a mail server refused the address of {login}: {recipient.bounce}",
+            "Run the command without --mail, and send the link yourself.",
+        )
+    return recipient.address
 
 
 @command(app, "set-password")

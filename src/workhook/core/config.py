@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from workhook.core.smtp_address import mail_from, smtp_url
+
 PREFIX = "WORKHOOK_"
 
 N = TypeVar("N", int, float)
@@ -228,6 +230,10 @@ class Settings:
     link_create_users: bool = _setting(
         True, _truth, "Let whoever has a link to an invitation make an account. If not, it is for people who have one."
     )
+    smtp_url: str | None = _setting(
+        None, smtp_url, "Mail server that e-mail is sent through. Default: none, and nothing is sent.", secret=True
+    )
+    mail_from: str | None = _setting(None, mail_from, "Address that e-mail comes from, with a name if you like.")
     api_rate_limit: int = _setting(5000, _whole(0, 10**9), "Requests per hour for each token; 0: no limit.")
     trust_proxy: bool = _setting(
         False, _truth, "Trust the headers X-Forwarded-Proto, -Host and -For. Set it only behind a proxy."
@@ -316,6 +322,8 @@ def _apart(values: Mapping[str, Any]) -> list[str]:
         "oidc_issuer": "oidc_client_id",
         "oidc_client_id": "oidc_issuer",
         "oidc_client_secret": "oidc_issuer",
+        "smtp_url": "mail_from",
+        "mail_from": "smtp_url",
     }
     return [f"{name}: needs {other} too" for name, other in needed.items() if name in values and other not in values]
 

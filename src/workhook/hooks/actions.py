@@ -204,7 +204,7 @@ async def _deactivate(tx: Transaction, seen: Hook, reason: str, base: str) -> bo
     event = await outbox.append(tx, draft, to_hooks=False)
     await fan_out_about(tx, event, hook.app_id)
     if hook.app_id is None:  # else only the app sees it
-        tx.defer(_tell, [_told(owner, hook, reason)])
+        _tell.defer(tx, _told(owner, hook, reason))
     tx.signal(HOOK, {hook.id})
     return True
 

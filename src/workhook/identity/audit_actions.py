@@ -115,6 +115,9 @@ _NAMED = {
     ),
     "notification_setting.edit": (
         "edit_notification_settings", "place_notification_settings_edit_notification_settings",
+        "place_notification_settings_trust_address", "place_notification_settings_ask_to_confirm",
+        "place_notification_settings_show_confirmation", "place_notification_settings_confirm",
+        "page_unsubscribe", "page_unsubscribe_post",
     ),
     "oauth_app.create": ("place_apps_oauth_create",),
     "oauth_app.create_secret": ("place_apps_oauth_add_secret",),

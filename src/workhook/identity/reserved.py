@@ -37,6 +37,7 @@ LOGINS = frozenset(
         "invoices",
         "login",
         "logout",
+        "mail",
         "new",
         "receive",
         "search",

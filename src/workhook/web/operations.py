@@ -28,6 +28,7 @@ from workhook.web.home import my_work, owner
 from workhook.web.hooks import app_hooks, deliveries, hooks, receiver, trying
 from workhook.web.inbox import inbox
 from workhook.web.listing import all_tasks, listing
+from workhook.web.mail import unsubscribing
 from workhook.web.organization import apps, installations
 from workhook.web.organization import general as organization
 from workhook.web.organization import trash as deleted_projects
@@ -49,6 +50,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *administration.places,
     *notification_settings.places,
     *inbox.places,
+    *unsubscribing.routes,
     *oidc.routes,
     *links.routes,
     *links.places,

@@ -26,6 +26,7 @@ def tell_invited(tx: Transaction, invitation: Mapping[str, object], invitation_i
     place = {name: invitation[name] for name in ("account_id", "repository_id")}
     told = {**place, "actor_id": invitation["inviter_id"], "invitation_id": invitation_id, "detail": None, "now": now}
     if invitation["user_id"] is not None:
-        tx.defer(_tell_invited, [{**told, "invitee_id": invitation["user_id"]}])
+        _tell_invited.defer(tx, {**told, "invitee_id": invitation["user_id"]})
     else:
-        tx.defer(_tell_addressed, [{**told, "address": invitation["email"]}])
+        # Whoever has the address gets a link by mail, with or without an account.
+        tx.defer(_tell_addressed.inbox, [{**told, "address": invitation["email"]}])

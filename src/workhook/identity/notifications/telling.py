@@ -1,19 +1,25 @@
-"""How a change tells people of itself: by one statement in its transaction, which the next one takes along.
+"""How a change tells people of itself: by one statement in its transaction, which the next one takes along, and by a
+second one where there is a mail server.
 
-The statement chooses whom it tells. Nobody is told of their own act, or of a kind that they do not want in their inbox.
+The statement chooses whom it tells. Nobody is told of their own act, or of a kind that they do not want there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import Executable
 
+from workhook.identity.mail import switch
+from workhook.identity.mail.recipients import can_be_mailed
+from workhook.identity.mail.schemas import mail_messages
 from workhook.identity.notifications.schemas import Kind, notification_settings, notifications
 from workhook.identity.tables import accounts, collaborators, memberships
-from workhook.storage.dialects import upsert
+from workhook.storage import Transaction
+from workhook.storage.dialects import server_now, upsert
 from workhook.storage.metadata import big
 
 Columns = Mapping[str, sa.ColumnElement[Any]]
@@ -35,15 +41,38 @@ owners_and_admins = accounts.c.id.in_(
 """Who looks after the account of the parameter `account_id`, and the admins of the project `repository_id`, or null."""
 
 
-def wants(kind: Kind, user_id: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
-    """Whether the person has this kind in their inbox."""
+Channel = Literal["inbox", "email"]
+
+
+class Telling(msgspec.Struct, frozen=True):
+    """The statements that tell people of something; both take the same parameters (`telling`)."""
+
+    inbox: Executable
+    email: Executable
+
+    def defer(self, tx: Transaction, params: Mapping[str, Any]) -> None:
+        """Tell with the next statement, or at the commit."""
+        tx.defer(self.inbox, [params])
+        if switch.is_on():
+            tx.defer(self.email, [params])
+
+    async def execute(self, tx: Transaction, params: Mapping[str, Any]) -> None:
+        """Tell now."""
+        await tx.execute(self.inbox, params)
+        if switch.is_on():
+            await tx.execute(self.email, params)
+
+
+def wants(kind: Kind, user_id: sa.ColumnElement[int], channel: Channel) -> sa.ColumnElement[bool]:
+    """Whether the person is told of this kind in that way."""
     chosen = notification_settings.alias("chosen")
-    declined = sa.exists().where(chosen.c.user_id == user_id, chosen.c.kind == kind, chosen.c.inbox.is_(sa.false()))
+    choice = chosen.c.inbox if channel == "inbox" else sa.func.coalesce(chosen.c.email, chosen.c.inbox)
+    declined = sa.exists().where(chosen.c.user_id == user_id, chosen.c.kind == kind, choice.is_(sa.false()))
     return sa.not_(declined)
 
 
-def telling(kind: Kind, people: sa.Select[Any], about: Columns) -> Executable:
-    """An INSERT that tells `people`, a SELECT from `accounts`. `about`: columns that say of what.
+def telling(kind: Kind, people: sa.Select[Any], about: Columns) -> Telling:
+    """How to tell `people`, a SELECT from `accounts`. `about`: columns that say of what.
 
     Parameters: `account_id` and `repository_id` (or null) of where it happened, `actor_id` (null: Workhook itself),
     `now` in milliseconds, `detail` (or null), and those of `people` and `about`.
@@ -58,10 +87,16 @@ def telling(kind: Kind, people: sa.Select[Any], about: Columns) -> Executable:
         "created_at": big("now"),
         **about,
     }
-    told = people.with_only_columns(*columns.values()).where(
-        accounts.c.kind == "user",
-        accounts.c.id != sa.func.coalesce(_ACTOR, sa.literal_column("0")),
-        wants(kind, accounts.c.id),
+    told = people.where(accounts.c.kind == "user", accounts.c.id != sa.func.coalesce(_ACTOR, sa.literal_column("0")))
+    in_inbox = told.with_only_columns(*columns.values()).where(wants(kind, accounts.c.id, "inbox"))
+    queued = {
+        **columns,
+        "recipient": sa.literal_column("'u'", sa.Text) + sa.cast(accounts.c.id, sa.Text),
+        "next_attempt_at": server_now(),
+    }
+    by_mail = told.with_only_columns(*queued.values()).where(wants(kind, accounts.c.id, "email"), can_be_mailed)
+    return Telling(
+        # Only invitations are told of once; nothing else is unique here.
+        upsert(notifications).from_select(list(columns), in_inbox, include_defaults=False).on_conflict_do_nothing(),
+        sa.insert(mail_messages).from_select(list(queued), by_mail, include_defaults=False),
     )
-    # Only invitations are told of once; nothing else is unique here.
-    return upsert(notifications).from_select(list(columns), told, include_defaults=False).on_conflict_do_nothing()

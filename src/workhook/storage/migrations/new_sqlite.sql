@@ -1308,7 +1308,7 @@ CREATE UNIQUE INDEX ix_notifications_invitation_id ON notifications (invitation_
 CREATE TABLE notification_settings (
 	user_id BIGINT NOT NULL,
 	kind TEXT NOT NULL,
-	inbox BOOLEAN NOT NULL,
+	inbox BOOLEAN NOT NULL, email BOOLEAN,
 	CONSTRAINT pk_notification_settings PRIMARY KEY (user_id, kind),
 	CONSTRAINT fk_notification_settings_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE
 )
@@ -1354,6 +1354,83 @@ CREATE TABLE closing_commits (
 )
 
 CREATE UNIQUE INDEX uq_tasks_number ON tasks (repository_id, number) WHERE number > 0
+
+CREATE TABLE mail_messages (
+	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+	user_id BIGINT,
+	kind TEXT NOT NULL,
+	actor_id BIGINT,
+	account_id BIGINT NOT NULL,
+	repository_id BIGINT,
+	task_id TEXT,
+	task_comment_id BIGINT,
+	file_comment_id BIGINT,
+	file_comment_reply_id BIGINT,
+	invoice_id TEXT,
+	hook_id INTEGER,
+	payment_id TEXT,
+	invitation_id BIGINT,
+	detail TEXT,
+	created_at BIGINT NOT NULL,
+	recipient TEXT NOT NULL,
+	language TEXT,
+	sealed BLOB,
+	next_attempt_at BIGINT,
+	attempts BIGINT DEFAULT 0 NOT NULL,
+	sent_at BIGINT,
+	failed_at BIGINT,
+	failure TEXT,
+	CONSTRAINT fk_mail_messages_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE,
+	CONSTRAINT fk_mail_messages_actor_id FOREIGN KEY(actor_id) REFERENCES accounts (id),
+	CONSTRAINT fk_mail_messages_account_id FOREIGN KEY(account_id) REFERENCES accounts (id) ON DELETE CASCADE,
+	CONSTRAINT fk_mail_messages_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
+	CONSTRAINT fk_mail_messages_task_id FOREIGN KEY(task_id) REFERENCES tasks (id) ON DELETE CASCADE,
+	CONSTRAINT fk_mail_messages_task_comment_id FOREIGN KEY(task_comment_id) REFERENCES task_comments (id) ON DELETE CASCADE,
+	CONSTRAINT fk_mail_messages_file_comment_id FOREIGN KEY(file_comment_id) REFERENCES file_comments (id) ON DELETE CASCADE,
+	CONSTRAINT fk_mail_messages_file_comment_reply_id FOREIGN KEY(file_comment_reply_id) REFERENCES file_comment_replies (id) ON DELETE CASCADE,
+	CONSTRAINT fk_mail_messages_invoice_id FOREIGN KEY(invoice_id) REFERENCES invoices (id) ON DELETE CASCADE,
+	CONSTRAINT fk_mail_messages_hook_id FOREIGN KEY(hook_id) REFERENCES hooks (id) ON DELETE CASCADE,
+	CONSTRAINT fk_mail_messages_invitation_id FOREIGN KEY(invitation_id) REFERENCES invitations (id) ON DELETE CASCADE
+)
+
+CREATE INDEX ix_mail_messages_account_id ON mail_messages (account_id)
+
+CREATE INDEX ix_mail_messages_repository_id ON mail_messages (repository_id) WHERE repository_id IS NOT NULL
+
+CREATE INDEX ix_mail_messages_task_id ON mail_messages (task_id) WHERE task_id IS NOT NULL
+
+CREATE INDEX ix_mail_messages_task_comment_id ON mail_messages (task_comment_id) WHERE task_comment_id IS NOT NULL
+
+CREATE INDEX ix_mail_messages_file_comment_id ON mail_messages (file_comment_id) WHERE file_comment_id IS NOT NULL
+
+CREATE INDEX ix_mail_messages_file_comment_reply_id ON mail_messages (file_comment_reply_id) WHERE file_comment_reply_id IS NOT NULL
+
+CREATE INDEX ix_mail_messages_invoice_id ON mail_messages (invoice_id) WHERE invoice_id IS NOT NULL
+
+CREATE INDEX ix_mail_messages_hook_id ON mail_messages (hook_id) WHERE hook_id IS NOT NULL
+
+CREATE INDEX ix_mail_messages_invitation_id ON mail_messages (invitation_id) WHERE invitation_id IS NOT NULL
+
+CREATE INDEX ix_mail_messages_user_id ON mail_messages (user_id) WHERE user_id IS NOT NULL
+
+CREATE INDEX ix_mail_messages_due ON mail_messages (next_attempt_at, id) WHERE next_attempt_at IS NOT NULL
+
+CREATE INDEX ix_mail_messages_sent ON mail_messages (recipient, sent_at) WHERE sent_at IS NOT NULL
+
+CREATE INDEX ix_mail_messages_sent_at ON mail_messages (sent_at) WHERE sent_at IS NOT NULL
+
+CREATE INDEX ix_mail_messages_failed_at ON mail_messages (failed_at) WHERE failed_at IS NOT NULL
+
+CREATE TABLE mail_recipients (
+	user_id BIGINT NOT NULL,
+	language TEXT,
+	confirmed TEXT,
+	bounced TEXT,
+	bounced_at BIGINT,
+	bounce TEXT,
+	CONSTRAINT pk_mail_recipients PRIMARY KEY (user_id),
+	CONSTRAINT fk_mail_recipients_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE
+)
 
 CREATE TABLE administrators (
 	user_id BIGINT NOT NULL,

@@ -1,35 +1,109 @@
-"""What the visitor wants to be told of."""
+"""What the visitor wants to be told of, and how."""
 
 from __future__ import annotations
 
+from workhook.core.clock import now_ms
+from workhook.core.errors import NotFound
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
+from workhook.identity.mail import switch
+from workhook.identity.mail.confirming import PATH, is_confirmed_by, queue_confirmation
+from workhook.identity.mail.recipients import confirm_address, find_recipient, forget_bounce, note_language
 from workhook.identity.notifications.schemas import KINDS
+from workhook.identity.signin import passwords
+from workhook.storage import Reader
 from workhook.web.frame.places import Places, Visit
-from workhook.web.frame.texts import gettext
+from workhook.web.frame.texts import gettext, language, text
 from workhook.web.inbox.sentences import KINDS as WORDS
-from workhook.work.notifications.settings import choose, find_settings
+from workhook.work.notifications.settings import Choice, choose, find_settings
 
 places = Places("notification_settings")
 
-FIELD = "inbox "  # before the kind, in the name of its checkbox
+INBOX, EMAIL = "inbox ", "email "  # before the kind, in the names of its checkboxes
+ADDRESS = "/settings/notifications"
 
 
 @places.get("/settings/notifications")
 async def notification_settings(visit: Visit) -> Answer:
     """Show what the visitor is told of."""
     chosen = await find_settings(visit.database, visit.actor.user.id)
-    kinds = [(f"{FIELD}{kind}", *map(gettext, WORDS[kind]), inbox) for kind, inbox in chosen.items()]
-    return visit.page("account/notifications.html", kinds=kinds)
+    kinds = [(kind, *map(gettext, WORDS[kind]), choice) for kind, choice in chosen.items()]
+    recipient = await find_recipient(visit.database, visit.actor.user.id)
+    return visit.page("account/notifications.html", kinds=kinds, has_mail=switch.is_on(), recipient=recipient)
 
 
 @places.post("/settings/notifications")
 async def edit_notification_settings(visit: Visit) -> Answer:
     """Choose what the visitor is told of."""
-    wanted = {kind: visit.fields.get(f"{FIELD}{kind}") == "on" for kind in KINDS}
+    # The page offers a choice of mail only where some can be sent. Otherwise what was chosen before stays.
+    has_email = "email" in visit.fields
 
     async def save(write: Write) -> None:
-        await choose(write.tx, write.actor.user.id, wanted)
+        user_id = write.actor.user.id
+        before = await find_settings(write.tx, user_id)
+        wanted = {
+            kind: Choice(
+                inbox=visit.fields.get(INBOX + kind) == "on",
+                email=visit.fields.get(EMAIL + kind) == "on" if has_email else before[kind].email,
+            )
+            for kind in KINDS
+        }
+        if has_email:
+            note_language(write.tx, user_id, language())
+        await choose(write.tx, user_id, wanted)
 
     await visit.change(save)
-    return visit.done("/settings/notifications", gettext("Your choice was saved."))
+    return visit.done(ADDRESS, gettext("Your choice was saved."))
+
+
+@places.post("/settings/notifications/address")
+async def trust_address(visit: Visit) -> Answer:
+    """Send to the visitor's address again, which a mail server had refused."""
+
+    async def save(write: Write) -> None:
+        await forget_bounce(write.tx, write.actor.user.id)
+
+    await visit.change(save)
+    return visit.done(ADDRESS, gettext("E-mail is sent to your address again."))
+
+
+@places.post("/settings/notifications/confirm")
+async def ask_to_confirm(visit: Visit) -> Answer:
+    """Send a link to the address that the visitor has given themself, by which they confirm it."""
+
+    async def ask(write: Write) -> None:
+        recipient = await find_recipient(write.tx, write.actor.user.id)
+        if recipient is None or recipient.own is None or not switch.is_on():
+            raise NotFound()
+        await queue_confirmation(write.tx, write.actor.user.id, language=language(), now=write.now)
+
+    await visit.change(ask)
+    return visit.done(ADDRESS, gettext("A link was sent to your address. Follow it to get e-mail there."))
+
+
+@places.get("/settings/notifications/confirm/{token}")
+async def show_confirmation(visit: Visit) -> Answer:
+    """Ask once more whether the address is to be confirmed."""
+    address = await _confirmed_by(visit, visit.database)
+    return visit.page("account/confirm_address.html", address=address, action=f"{PATH}{visit.path('token')}")
+
+
+@places.post("/settings/notifications/confirm/{token}")
+async def confirm(visit: Visit) -> Answer:
+    """Confirm the address to which the link was sent."""
+
+    async def save(write: Write) -> None:
+        await confirm_address(write.tx, write.actor.user.id, await _confirmed_by(visit, write.tx))
+
+    await visit.change(save)
+    return visit.done(ADDRESS, gettext("Your address is confirmed. You get e-mail from now on."))
+
+
+async def _confirmed_by(visit: Visit, reader: Reader) -> str:
+    """The visitor's own address, to which the link was sent. Raises `NotFound`."""
+    user_id, token = visit.actor.user.id, visit.path("token")
+    address = await passwords.find_email(reader, user_id)
+    vault = visit.call.services.vault
+    if not address or not is_confirmed_by(vault, user_id, address, token, now_ms()):
+        raise NotFound(text("This link is not good: it is old, or for another address or person."))
+    return address

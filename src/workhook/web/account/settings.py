@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -14,6 +15,8 @@ from workhook.http.operations import PAGES
 from workhook.http.parameters import Title
 from workhook.identity import actions
 from workhook.identity.context import Write
+from workhook.identity.mail import switch
+from workhook.identity.mail.recipients import note_language
 from workhook.identity.oauth import grants
 from workhook.identity.signin import passwords, sessions
 from workhook.identity.signin.passwords import PasswordCheck, check_password, complete, new_hash, set_password
@@ -95,8 +98,16 @@ async def choose_appearance(visit: Visit) -> Answer:
     language, theme = visit.fields.get("language", ""), visit.fields.get("theme", "")
     if language not in ("", *texts.LANGUAGES) or theme not in ("", *texts.THEMES):
         raise NotFound()
+    if switch.is_on():
+        shown = language or texts.negotiated(visit.call.header("accept-language"))
+        await visit.change(partial(_note_language, language=shown))
     kept = {**_kept(visit.call, texts.COOKIE, language), **_kept(visit.call, texts.THEME_COOKIE, theme)}
     return redirect("/settings", kept)
+
+
+async def _note_language(write: Write, language: str) -> None:
+    """E-mail is written in the language of the pages."""
+    note_language(write.tx, write.actor.user.id, language)
 
 
 def _kept(call: Call, name: str, value: str) -> dict[str, str]:

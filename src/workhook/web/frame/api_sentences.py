@@ -53,6 +53,7 @@ _OF_RIGHTS = {
         text("Only an owner of %(owner)s can %(doing)s."),
         text("You may not invite anybody here any more."),
         text("This invitation is for somebody else."),
+        text("A link was sent to you several times today. Look among spam, or try again tomorrow."),
         text("You are in already. The link stays good for whom it is meant for."),
     ),
 }

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from workhook.core.errors import Problem
 from workhook.http.calls import Answer, current
 from workhook.http.compression import compressed
+from workhook.identity.mail import switch
 from workhook.web.frame import assets, cookies, dates, formats, navigation, refusals, sessions, texts
 from workhook.web.frame.texts import gettext, text
 
@@ -56,6 +57,11 @@ def page(
 def html(name: str, **context: object) -> str:
     """The text of a template: a page, or a part of one."""
     return _environment().get_template(name).render(context)
+
+
+def plain(name: str, **context: object) -> str:
+    """A template of plain text, in which nothing is escaped."""
+    return _plain_environment().get_template(name).render(context)
 
 
 def problem_page(problem: Problem, request_id: str) -> Answer:
@@ -111,6 +117,11 @@ def _source(address: str) -> str:
 
 
 @cache
+def _plain_environment() -> Environment:
+    return _environment().overlay(autoescape=False)
+
+
+@cache
 def _environment() -> Environment:
     # Few processes ever show a page: the others do not pay for the library.
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -136,6 +147,7 @@ def _environment() -> Environment:
         places_of=navigation.places_of,
         places_of_organization=navigation.places_of_organization,
         languages=texts.LANGUAGES,
+        sends_mail=switch.is_on,
     )
     environment.filters.update(formats.FILTERS, masked=cookies.masked, said=refusals.in_words, day_name=dates.day_name)
     return environment

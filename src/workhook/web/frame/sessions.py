@@ -13,11 +13,13 @@ from workhook.core.clock import HOUR_MS, now_ms
 from workhook.core.errors import Forbidden, Malformed, Problem, UnsupportedMediaType
 from workhook.http.calls import Answer, Call
 from workhook.identity import audit
+from workhook.identity.mail import switch
+from workhook.identity.mail.recipients import note_language
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.signin import passwords, sessions
 from workhook.storage import Transaction
 from workhook.web.frame import cookies
-from workhook.web.frame.texts import text
+from workhook.web.frame.texts import language, text
 
 log = structlog.get_logger(__name__)
 
@@ -88,6 +90,8 @@ async def start_session(tx: Transaction, call: Call, user: Account, *, how: str 
     else has put there must not become the user's (session fixation, RFC 9700 and OWASP). `how`: for the audit log.
     """
     headers = await renew_session(tx, call, user)
+    if switch.is_on():
+        note_language(tx, user.id, language())
     await record(tx, call, user, "user.sign_in", {"how": how})
     return headers
 

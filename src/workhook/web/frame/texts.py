@@ -7,7 +7,8 @@ collects them into `locales/LANGUAGE/LC_MESSAGES/workhook.po`; the build makes t
 from __future__ import annotations
 
 import gettext as gnu
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -23,11 +24,14 @@ COOKIE = "workhook_language"
 THEME_COOKIE = "workhook_theme"
 THEMES = ("light", "dark")
 
+_written_in: ContextVar[str | None] = ContextVar("written_in", default=None)
 _known: ContextVar[tuple[Call, str] | None] = ContextVar("known_language", default=None)
 
 
 def language() -> str:
     """The language of the page that is being made."""
+    if (written_in := _written_in.get()) is not None:
+        return written_in
     call = current()
     if call is None:
         return "en"
@@ -36,6 +40,16 @@ def language() -> str:
         known = (call, language_of(call))
         _known.set(known)
     return known[1]
+
+
+@contextmanager
+def in_language(code: str | None) -> Iterator[None]:
+    """For what is written to somebody who asked for no page. A language that the pages do not have is the first."""
+    before = _written_in.set(code if code in LANGUAGES else next(iter(LANGUAGES)))
+    try:
+        yield
+    finally:
+        _written_in.reset(before)
 
 
 def language_of(call: Call) -> str:

@@ -11,31 +11,38 @@ from workhook.identity.invitation_links import InvitationLink
 from workhook.identity.invitations import Invitation
 from workhook.identity.schemas import Account, Repository
 from workhook.web.frame.places import Visit
+from workhook.web.frame.texts import language
 from workhook.work.invitations import links
+from workhook.work.invitations.sending import add_link, is_mailed, send_link
 
 
 class MadeLink(Secretive, msgspec.Struct, frozen=True):
-    """`who`: the login or the address that is invited."""
+    """`who`: the login or the address that is invited. `is_sent`: the link goes there by mail."""
 
     who: str
     role: str
     is_bound: bool
+    is_sent: bool
     link: InvitationLink
 
 
-async def made_link(write: Write, invitation: Invitation) -> MadeLink:
-    """To an invitation that was made in this transaction."""
-    return _made(invitation, await links.add_link(write, invitation))
+async def link_of(visit: Visit, write: Write, invitation: Invitation) -> MadeLink | None:
+    """To an invitation that was made in this transaction; it is sent by mail if it can be. None: the form does not ask
+    to see it."""
+    if "link" not in visit.fields:
+        await send_link(write, invitation, language())
+        return None
+    return _made(invitation, await add_link(write, invitation, language()))
 
 
 async def renewed_link(write: Write, invitation: Invitation) -> MadeLink:
     """In place of an earlier one."""
-    return _made(invitation, await links.renew_link(write, invitation))
+    return _made(invitation, await links.renew_link(write, invitation, language()))
 
 
 def _made(invitation: Invitation, link: InvitationLink) -> MadeLink:
     who = invitation.invitee.login if invitation.invitee else invitation.email or ""
-    return MadeLink(who, invitation.role, invitation.invitee is not None, link)
+    return MadeLink(who, invitation.role, invitation.invitee is not None, is_mailed(invitation), link)
 
 
 def link_page(visit: Visit, place: Account | Repository, made: MadeLink, back: str) -> Answer:

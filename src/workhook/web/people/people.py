@@ -11,6 +11,8 @@ from workhook.http.calls import Answer
 from workhook.identity import invitations
 from workhook.identity.context import Write
 from workhook.identity.invitations import Invitation
+from workhook.identity.mail.links import find_unsent
+from workhook.identity.mail.recipients import find_bounces
 from workhook.identity.members import InOrganization, find_member, list_people
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Organization
@@ -19,8 +21,9 @@ from workhook.web.frame.flash import Undo
 from workhook.web.frame.names import called
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.web.people.made import MadeLink, link_page, made_link, renewed_link
+from workhook.web.people.made import MadeLink, link_of, link_page, renewed_link
 from workhook.work.invitations import organization as api
+from workhook.work.invitations.sending import is_mailed
 from workhook.work.projects.listing import list_newest
 from workhook.work.projects.schemas import Project
 
@@ -51,12 +54,16 @@ async def _page(visit: Visit, place: Organization, form: InviteForm | None = Non
     page = Page(PER_PAGE, (number - 1) * PER_PAGE)
     found, total = await list_people(visit.database, place.account.id, page)
     waiting: list[Invitation] = []
+    bounces: dict[int, str] = {}
+    unsent: dict[int, str] = {}
     projects: list[Project] = []
     if place.role == "owner":
         projects = await list_newest(visit.database, visit.actor, limit=PROJECTS_MAX + 1, account_id=place.account.id)
         waiting, _ = await invitations.list_of_organization(
             visit.database, place.account, visit.actor.user, Page(INVITATIONS_MAX)
         )
+        bounces = await find_bounces(visit.database, [each.account.id for each in found])
+        unsent = await find_unsent(visit.database, [each.id for each in waiting])
     return visit.page(
         "people/people.html",
         status=422 if form else 200,
@@ -66,6 +73,8 @@ async def _page(visit: Visit, place: Organization, form: InviteForm | None = Non
         number=number,
         more=number * PER_PAGE < total,
         waiting=waiting,
+        bounces=bounces,
+        unsent=unsent,
         projects=[each for each in projects[:PROJECTS_MAX] if not each.archive],
         more_projects=len(projects) > PROJECTS_MAX,
         form=form or InviteForm(),
@@ -89,9 +98,9 @@ async def invite(visit: Visit) -> Answer:
 async def _invite_with_link(visit: Visit, write: Write, place: Organization) -> tuple[str, MadeLink | None]:
     """What there is to say of it, and a link if the form asks for one and an invitation was made."""
     said, made = await _invite(visit, write, place)
-    if made is None or "link" not in visit.fields:
+    if made is None:
         return said, None
-    return said, await made_link(write, made)
+    return said, await link_of(visit, write, made)
 
 
 async def _invite(visit: Visit, write: Write, place: Organization) -> tuple[str, Invitation | None]:
@@ -102,6 +111,8 @@ async def _invite(visit: Visit, write: Write, place: Organization) -> tuple[str,
             api.OrganizationInvitationBody, email=who, role="admin" if role == "admin" else "direct_member"
         )
         made = await api.invite(write, body)
+        if is_mailed(made):
+            return gettext("%(address)s is invited. A link is sent there by e-mail.") % {"address": who}, made
         said = gettext(
             "%(address)s is invited. No e-mail was sent: make a link and send it, unless they have an account here and "
             "find the invitation on their start page."

@@ -14,12 +14,13 @@ from workhook.identity.queries import find_account, key_of
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.web.people.made import MadeLink, link_page, made_link, renewed_link
+from workhook.web.people.made import MadeLink, link_of, link_page, renewed_link
 from workhook.web.project.view import administered, refused, settings_address, settings_page
 from workhook.work.access import Access
 from workhook.work.invitations import links
 from workhook.work.invitations import repository as api
 from workhook.work.invitations.organization import end_invitation, find_user
+from workhook.work.invitations.sending import is_mailed
 from workhook.work.members.admin_actions import is_collaborator
 
 places = Places("collaborators")
@@ -50,13 +51,15 @@ async def _add_with_link(
     if "@" in who:
         role = api.ROLES[body.permission]
         address = visit.form(links.InvitedByAddress, email=who)
-        made: Invitation | None = await links.invite_by_address(write, access.repository, address, role)
+        made = await links.invite_by_address(write, access.repository, address, role)
+        if is_mailed(made):
+            said = gettext("%(address)s is invited. A link is sent there by e-mail.")
+            return said % {"address": who}, await link_of(visit, write, made)
         said = gettext("%(address)s is invited. The invitation waits on the start page of whoever has this address.")
-        text = said % {"address": who}
-    else:
-        text = await _add(write, access, who, body)
-        made = await _pending(write, access, who)
-    return text, await made_link(write, made) if made is not None and "link" in visit.fields else None
+        return said % {"address": who}, await link_of(visit, write, made)
+    text = await _add(write, access, who, body)
+    pending = await _pending(write, access, who)
+    return text, await link_of(visit, write, pending) if pending is not None else None
 
 
 async def _pending(write: Write, access: Access, login: str) -> Invitation | None:

@@ -13,7 +13,7 @@ from workhook.web.frame import cookies
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.web.people.made import MadeLink, link_page, made_link
+from workhook.web.people.made import MadeLink, link_of, link_page
 from workhook.web.project.view import administered, refused, settings_address, settings_page
 from workhook.work.access import Access, require_not_archived
 from workhook.work.clients.api import ClientCreate, end_client, invite_client, lock_client, put_back
@@ -93,7 +93,7 @@ async def invite_client_by_link(visit: Visit) -> Answer:
 async def _invite(visit: Visit, write: Write, access: Access, address: links.InvitedByAddress) -> MadeLink | None:
     """The link, if the form asks for one."""
     made = await links.invite_by_address(write, access.repository, address, CLIENT)
-    return await made_link(write, made) if "link" in visit.fields else None
+    return await link_of(visit, write, made)
 
 
 @places.post("/{owner}/{project}/settings/clients/{client_id}/remove")

@@ -11,7 +11,7 @@ from workhook.core.errors import Conflict, Fault, Forbidden, NotFound
 from workhook.http.parameters import Title
 from workhook.identity import actions, invitations
 from workhook.identity.context import Write
-from workhook.identity.invitation_links import InvitationLink, find_by_link, make_link, take_by_link
+from workhook.identity.invitation_links import InvitationLink, find_by_link, take_by_link
 from workhook.identity.invitations import BY_EMAIL, CLIENT, Invitation
 from workhook.identity.queries import find_member_role
 from workhook.identity.schemas import Account, Repository
@@ -19,6 +19,7 @@ from workhook.identity.signin import passwords
 from workhook.storage import Reader, Transaction
 from workhook.work.clients.api import is_client, put_in
 from workhook.work.clients.schemas import Email
+from workhook.work.invitations.sending import add_link
 from workhook.work.members.admin_actions import is_collaborator, set_collaborator, set_member
 from workhook.work.record_events import record_audit
 
@@ -51,21 +52,13 @@ async def invite_by_address(write: Write, repository: Repository, address: Invit
     return made
 
 
-async def add_link(write: Write, invitation: Invitation) -> InvitationLink:
-    """A link to an invitation that was made in this transaction."""
-    invitee = invitation.invitee.login if invitation.invitee else BY_EMAIL
-    place = invitation.repository or invitation.account
-    await record_audit(write, place, "invitation.link", invitee, detail={"role": invitation.role})
-    return await make_link(write.tx, invitation)
-
-
-async def renew_link(write: Write, found: Invitation) -> InvitationLink:
+async def renew_link(write: Write, found: Invitation, language: str | None = None) -> InvitationLink:
     """A new link in place of the old one: the caller invites again, to the same."""
     renewed = await invitations.invite(
         write.tx, found.repository or found.account, write.actor.user, found.role, invitee=found.invitee,
         email=found.email,
     )  # fmt: skip
-    return await add_link(write, renewed)
+    return await add_link(write, renewed, language)
 
 
 async def find(reader: Reader, secret: str, viewer: Account | None) -> Invitation:

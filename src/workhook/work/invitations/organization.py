@@ -31,6 +31,7 @@ from workhook.storage import Reader
 from workhook.storage.metadata import big
 from workhook.storage.pages import Page
 from workhook.work.clients.schemas import Email
+from workhook.work.invitations.sending import send_link
 from workhook.work.members.admin_actions import remove_member, set_member
 from workhook.work.record_events import record_audit
 
@@ -111,6 +112,7 @@ async def organization_invitations_create(
 ) -> Created[OrganizationInvitation]:
     """Invite somebody to an organization."""
     made = await invite(write, body)
+    await send_link(write, made)
     base = write.call.base
     return Created(organization_invitation(made, base), f"{base}/orgs/{made.account.login}/invitations")
 

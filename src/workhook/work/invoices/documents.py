@@ -1,14 +1,15 @@
-"""The answer that has a document of an invoice as a PDF: the invoice itself, or a credit note."""
+"""A document of an invoice as a PDF: the invoice itself, or a credit note."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Answer, Call, Services
 from workhook.identity.schemas import Repository
 from workhook.work.billing.logos import find_logo
 from workhook.work.invoices import drafting, pdf
 from workhook.work.invoices.drafting import LogoFile
+from workhook.work.invoices.pdf import Pdf
 from workhook.work.invoices.printing import Printed
 
 PDF = "application/pdf"
@@ -26,11 +27,39 @@ async def pdf_answer(
     file_name: str,
 ) -> Answer:
     """`logo_id`: of the seller; without one, `avatar` of the project may be the logo. Raises `Unavailable`."""
+    made = await make_pdf(
+        call.services,
+        repository,
+        document_id,
+        document,
+        logo_id=logo_id,
+        avatar=avatar,
+        timestamp_s=timestamp_s,
+        bases=(call.base, call.base_for_others),
+    )
+    headers = {"Content-Disposition": f'inline; filename="{file_name}"'}
+    if made.missing is not None:
+        headers["X-Missing-Characters"] = made.missing
+    return Answer(made.content, headers=headers, media_type=PDF)
+
+
+async def make_pdf(
+    services: Services,
+    repository: Repository,
+    document_id: str,
+    document: Printed,
+    *,
+    logo_id: str | None,
+    avatar: str | None,
+    timestamp_s: int,
+    bases: tuple[str, ...],
+) -> Pdf:
+    """As `pdf_answer`. `bases`: what the address of a file of this server may begin with."""
     file: LogoFile | None = None
-    if logo_id is not None and (found := await find_logo(call.database, repository.owner.id, logo_id)):
+    if logo_id is not None and (found := await find_logo(services.database, repository.owner.id, logo_id)):
         file = LogoFile(found.content_type, found.size, found.blob)
-    elif file_id := pdf.file_id_of(avatar, (call.base, call.base_for_others)):
-        file = await drafting.find_logo(call.database, repository.id, file_id)
+    elif file_id := pdf.file_id_of(avatar, bases):
+        file = await drafting.find_logo(services.database, repository.id, file_id)
     job = pdf.PdfJob(
         account_id=repository.owner.id,
         invoice_id=document_id,
@@ -38,8 +67,4 @@ async def pdf_answer(
         timestamp_s=timestamp_s,
         logo=file if pdf.is_logo(file) else None,
     )
-    made = await pdf.printer().make(job, partial(pdf.read_logo, call.services.blobs))
-    headers = {"Content-Disposition": f'inline; filename="{file_name}"'}
-    if made.missing is not None:
-        headers["X-Missing-Characters"] = made.missing
-    return Answer(made.content, headers=headers, media_type=PDF)
+    return await pdf.printer().make(job, partial(pdf.read_logo, services.blobs))

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql.expression import Executable
 
 from workhook.identity.context import Write
-from workhook.identity.notifications.telling import telling
+from workhook.identity.notifications.telling import Telling, telling
 from workhook.identity.tables import accounts, projects
 from workhook.storage.dialects import any_of, upsert
 from workhook.storage.metadata import big
@@ -59,7 +59,7 @@ def _add(place: str, *, private: bool) -> Executable:
     return upsert(mentions).from_select([*_COLUMNS, place], named, include_defaults=False).on_conflict_do_nothing()
 
 
-def _tell(place: str, *, private: bool) -> Executable:
+def _tell(place: str, *, private: bool) -> Telling:
     """Those who are named now and were not before: it stands before `_add`, whose rows it must not see."""
     named_before = sa.exists().where(mentions.c[place] == big("comment_id"), mentions.c.user_id == accounts.c.id)
     return telling("mention", _named(place, private=private).where(sa.not_(named_before)), {place: big("comment_id")})
@@ -105,5 +105,5 @@ async def store_mentions(
         author_id = write.actor.user.id
         more = {"author_id": author_id, "now": write.now}
         told = {"actor_id": author_id, "account_id": access.repository.owner.id, "detail": None}
-        write.tx.defer(_TELL[place, after.private], [{**params, **told, "now": write.now}])
+        _TELL[place, after.private].defer(write.tx, {**params, **told, "now": write.now})
         write.tx.defer(_ADD[place, after.private], [{**params, **more}])

@@ -19,10 +19,10 @@ from workhook.identity.context import Write
 from workhook.identity.notifications.schemas import Kind
 from workhook.work.access import RANKS
 from workhook.work.notifications import queries
-from workhook.work.notifications.queries import Notification
-from workhook.work.notifications.settings import choose, find_settings
+from workhook.work.notifications.reading import Notification
+from workhook.work.notifications.settings import Choice, choose, find_settings
 from workhook.work.people import PersonShape
-from workhook.work.schemas import Done
+from workhook.work.schemas import Done, if_set
 
 routes = Routes(WORK_API, "Notifications", read="notifications.read", write="notifications.write")
 ID_MAX = 2**53 - 1
@@ -96,6 +96,14 @@ class KindSetting(msgspec.Struct):
     """Where a kind is told of."""
 
     inbox: Annotated[bool, Meta(description="In the list of notifications.")]
+    email: Annotated[bool, Meta(description="By e-mail, if the server sends any and the caller has an address.")]
+
+
+class KindSettingEdit(msgspec.Struct):
+    """What is not named stays as it is."""
+
+    inbox: Annotated[bool, Meta(description="In the list of notifications.")] | UnsetType = UNSET
+    email: Annotated[bool, Meta(description="By e-mail.")] | UnsetType = UNSET
 
 
 class NotificationSettings(msgspec.Struct):
@@ -113,13 +121,13 @@ class NotificationSettings(msgspec.Struct):
 class NotificationSettingsEdit(msgspec.Struct):
     """What is not named stays as it is."""
 
-    mention: KindSetting | UnsetType = UNSET
-    assignment: KindSetting | UnsetType = UNSET
-    deadline: KindSetting | UnsetType = UNSET
-    invoice: KindSetting | UnsetType = UNSET
-    payment: KindSetting | UnsetType = UNSET
-    invitation: KindSetting | UnsetType = UNSET
-    hook_disabled: KindSetting | UnsetType = UNSET
+    mention: KindSettingEdit | UnsetType = UNSET
+    assignment: KindSettingEdit | UnsetType = UNSET
+    deadline: KindSettingEdit | UnsetType = UNSET
+    invoice: KindSettingEdit | UnsetType = UNSET
+    payment: KindSettingEdit | UnsetType = UNSET
+    invitation: KindSettingEdit | UnsetType = UNSET
+    hook_disabled: KindSettingEdit | UnsetType = UNSET
 
 
 class NotificationSettingsAnswer(msgspec.Struct):
@@ -181,7 +189,11 @@ async def edit_notification_settings(write: Write, edit: NotificationSettingsEdi
     before = await find_settings(write.tx, user_id)
     write.require_match(_answer(before))
     given = {kind: getattr(edit, kind) for kind in before}
-    wanted = {kind: each.inbox for kind, each in given.items() if not isinstance(each, UnsetType)}
+    wanted = {
+        kind: Choice(if_set(each.inbox, before[kind].inbox), if_set(each.email, before[kind].email))
+        for kind, each in given.items()
+        if not isinstance(each, UnsetType)
+    }
     if wanted:
         await choose(write.tx, user_id, wanted)
     return _answer({**before, **wanted})
@@ -192,9 +204,9 @@ def _rests_on_oneself(write: Write) -> None:
     write.actor.request.rests_on(write.actor.user.id, None, RANKS["owner"])
 
 
-def _answer(chosen: dict[Kind, bool]) -> NotificationSettingsAnswer:
+def _answer(chosen: dict[Kind, Choice]) -> NotificationSettingsAnswer:
     return NotificationSettingsAnswer(
-        NotificationSettings(**{kind: KindSetting(inbox) for kind, inbox in chosen.items()})
+        NotificationSettings(**{kind: KindSetting(each.inbox, each.email) for kind, each in chosen.items()})
     )
 
 

@@ -66,7 +66,7 @@ async def tell_of_deadlines(services: Services, now: int) -> int:
             rows = await tx.fetch_all(_due, {"now": now, "until": now + DAY_MS, "limit": limit})
             if rows:
                 ids = {"ids": [row["id"] for row in rows]}
-                await tx.execute(_tell, {**ids, "actor_id": None, "now": now})
+                await _tell.execute(tx, {**ids, "actor_id": None, "now": now})
                 await tx.execute(_note, ids)
             return len(rows)
 

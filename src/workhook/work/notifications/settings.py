@@ -1,9 +1,10 @@
-"""What somebody wants to be told of in their inbox. Without a choice it is everything."""
+"""What somebody wants to be told of, in their inbox and by mail. Without a choice it is everything."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
 import sqlalchemy as sa
 
 from workhook.identity.notifications.schemas import KINDS, Kind, notification_settings
@@ -12,24 +13,36 @@ from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big
 from workhook.storage.record_rows import assigned
 
-_chosen = sa.select(notification_settings.c.kind, notification_settings.c.inbox).where(
-    notification_settings.c.user_id == big("user_id")
+
+class Choice(msgspec.Struct, frozen=True):
+    """Where somebody is told of a kind."""
+
+    inbox: bool = True
+    email: bool = True
+
+
+_c = notification_settings.c
+_chosen = sa.select(_c.kind, _c.inbox, sa.func.coalesce(_c.email, _c.inbox).label("email")).where(
+    _c.user_id == big("user_id")
 )
 _choose = (
     upsert(notification_settings)
-    .values(assigned(("user_id", "kind", "inbox")))
-    .on_conflict_do_update(index_elements=["user_id", "kind"], set_=assigned(("inbox",)))
+    .values(assigned(("user_id", "kind", "inbox", "email")))
+    .on_conflict_do_update(index_elements=["user_id", "kind"], set_=assigned(("inbox", "email")))
 )
 
 
-async def find_settings(reader: Reader, user_id: int) -> dict[Kind, bool]:
-    """Each kind, and whether the user has it in the inbox."""
-    chosen = {row["kind"]: bool(row["inbox"]) for row in await reader.fetch_all(_chosen, {"user_id": user_id})}
-    return {kind: chosen.get(kind, True) for kind in KINDS}
+async def find_settings(reader: Reader, user_id: int) -> dict[Kind, Choice]:
+    """What the user has chosen of each kind."""
+    rows = await reader.fetch_all(_chosen, {"user_id": user_id})
+    chosen = {row["kind"]: Choice(bool(row["inbox"]), bool(row["email"])) for row in rows}
+    return {kind: chosen.get(kind, Choice()) for kind in KINDS}
 
 
-async def choose(tx: Transaction, user_id: int, wanted: Mapping[Kind, bool]) -> None:
+async def choose(tx: Transaction, user_id: int, wanted: Mapping[Kind, Choice]) -> None:
     """What is not in `wanted` stays as it is."""
-    await tx.execute_many(
-        _choose, [{"user_id": user_id, "kind": each, "inbox": wanted[each]} for each in sorted(wanted)]
-    )
+    rows = [
+        {"user_id": user_id, "kind": each, "inbox": wanted[each].inbox, "email": wanted[each].email}
+        for each in sorted(wanted)
+    ]
+    await tx.execute_many(_choose, rows)

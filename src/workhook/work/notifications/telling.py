@@ -60,7 +60,7 @@ TOLD_ACTIONS = frozenset({"sent", "voided", "credited"})
 def tell_assigned(write: Write, repository: Repository, before: Task | None, after: Task) -> None:
     """Who was put on the task by somebody else. Its row, and those of its people, are written or deferred."""
     if user_ids := _newly_assigned(write, before, after):
-        write.tx.defer(_assigned, [{**_place(write, repository), "user_ids": user_ids, "task_id": after.id}])
+        _assigned.defer(write.tx, {**_place(write, repository), "user_ids": user_ids, "task_id": after.id})
 
 
 def tell_all_assigned(write: Write, changes: Sequence[tuple[Task | None, Task]]) -> None:
@@ -70,20 +70,18 @@ def tell_all_assigned(write: Write, changes: Sequence[tuple[Task | None, Task]])
     }
     if pairs:
         params = {"task_ids": sorted(set(pairs.values())), "pairs": sorted(pairs)}
-        write.tx.defer(
-            _assigned_in_bulk, [{"actor_id": write.actor.user.id, "detail": None, "now": write.now, **params}]
-        )
+        _assigned_in_bulk.defer(write.tx, {"actor_id": write.actor.user.id, "detail": None, "now": write.now, **params})
 
 
 def tell_of_invoice(write: Write, repository: Repository, invoice_id: str, action: str) -> None:
     """That an invoice was `sent`, `voided` or `credited`."""
-    write.tx.defer(_of_invoice, [{**_place(write, repository), "invoice_id": invoice_id, "detail": action}])
+    _of_invoice.defer(write.tx, {**_place(write, repository), "invoice_id": invoice_id, "detail": action})
 
 
 def tell_of_payment(write: Write, repository: Repository, invoice_id: str, payment_id: str) -> None:
     """That a payment or a refund was booked."""
     params = {"invoice_id": invoice_id, "payment_id": payment_id}
-    write.tx.defer(_of_payment, [{**_place(write, repository), **params}])
+    _of_payment.defer(write.tx, {**_place(write, repository), **params})
 
 
 def _newly_assigned(write: Write, before: Task | None, after: Task) -> list[int]:

@@ -80,6 +80,8 @@ _REASONS = {
     "invoice_year_numbers": "There is one for each account and year at most.",
     "billing_logos": "An account has one, and one for each invoice at most, which is counted.",
     "notifications notification_settings": "They are a person's, who has so many at most.",
+    "mail_messages": "They are messages to people, of whom each has so many an hour, and go after some days.",
+    "mail_recipients": "There is one for each person at most.",
     "import_links": "There is one for each imported record, which is counted.",
     "event_keys": "There is one for each event at most, for a day.",
     "dispatches deliveries redeliveries lanes": "Deliveries are never refused; they go with `retention_days`.",

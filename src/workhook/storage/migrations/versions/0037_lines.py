@@ -5,7 +5,7 @@ import sqlalchemy as sa
 from workhook.storage.online import add_column
 
 revision = "0037"
-down_revision = "0034"
+down_revision = "0036"
 
 
 def upgrade() -> None:

@@ -1,0 +1,1 @@
+"""Sends the messages that wait in `mail_messages` to the mail server, beside the deliveries of webhooks."""

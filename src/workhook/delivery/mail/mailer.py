@@ -1,0 +1,171 @@
+"""Takes messages that are due, makes them, and sends them by a few connections.
+
+No transaction is open while a message is made or sent. A process that dies in between leaves a lease that ends: the
+message is sent again, with the same Message-ID, unless its outcome was recorded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import traceback
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import structlog
+
+from workhook.core.errors import Problem
+from workhook.core.smtp_address import SmtpServer
+from workhook.delivery.mail import metrics, queue
+from workhook.delivery.mail.queue import MailMessage
+from workhook.delivery.mail.smtp import TIMEOUT_S, MailOutcome, Outgoing, SmtpConnection
+from workhook.storage import Database, Transaction
+
+CONNECTIONS = 4
+POLL_S = 2.0
+LOOK_S = 15.0  # between looks at what waits, for the metrics
+WORK_S = 240.0  # for one message; less than its lease
+PAUSE_MAX_S = 60.0
+
+log = structlog.get_logger(__name__)
+
+Compose = Callable[[MailMessage], Awaitable[Outgoing | None]]
+"""Makes a message with today's eyes. None: there is nothing to tell any more, or nobody to send it to."""
+
+
+class Mailer:
+    """`compose` makes what `server` is given."""
+
+    def __init__(
+        self, database: Database, server: SmtpServer, compose: Compose, *, timeout_s: float = TIMEOUT_S
+    ) -> None:
+        self._database = database
+        self._compose = compose
+        self._idle = [SmtpConnection(server, timeout_s) for _ in range(CONNECTIONS)]
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._loops: list[asyncio.Task[None]] = []
+        self._freed = asyncio.Event()
+        self._trouble = 0  # attempts since the server could be used last
+
+    def start(self) -> None:
+        self._loops = [
+            asyncio.create_task(self._send_due(), name="mail"),
+            asyncio.create_task(self._look(), name="mail-backlog"),
+        ]
+
+    async def stop(self, drain_s: float) -> None:
+        """Begin nothing more, and let what is under way end within the time. What does not is sent after its lease."""
+        for each in self._loops:
+            each.cancel()
+        await asyncio.gather(*self._loops, return_exceptions=True)
+        if self._under_way:
+            await asyncio.wait(self._under_way, timeout=drain_s)
+        for task in self._under_way:
+            task.cancel()
+        await asyncio.gather(*self._under_way, return_exceptions=True)
+        await self._close_idle()
+
+    async def _send_due(self) -> None:
+        while True:
+            try:
+                found = await self._begin_some()
+            except Exception as error:  # noqa: BLE001  # handed to the log
+                self._log_failure("mail_queue_unread", error)
+                found = 0
+            if not found:
+                await self._close_idle()
+                await asyncio.sleep(POLL_S)
+            elif self._trouble:
+                await asyncio.sleep(min(2.0 ** (self._trouble - 1), PAUSE_MAX_S))
+
+    async def _begin_some(self) -> int:
+        """As many as connections are idle, which it waits for; answers how many."""
+        while not self._idle:
+            self._freed.clear()
+            await self._freed.wait()
+        # A server that could not be used is tried with one message.
+        messages = await queue.take(self._database, 1 if self._trouble else len(self._idle))
+        for each in messages:
+            task = asyncio.create_task(self._handle(each, self._idle.pop()), name="mail-message")
+            self._under_way.add(task)
+            task.add_done_callback(self._under_way.discard)
+        if self._trouble and self._under_way:
+            await asyncio.wait(self._under_way)
+        return len(messages)
+
+    async def _handle(self, message: MailMessage, connection: SmtpConnection) -> None:
+        try:
+            async with asyncio.timeout(WORK_S):
+                await self._send(message, connection)
+        except Exception as error:  # noqa: BLE001  # handed to the log; its lease ends
+            self._log_failure("mail_failed", error, message)
+        finally:
+            self._idle.append(connection)
+            self._freed.set()
+
+    async def _send(self, message: MailMessage, connection: SmtpConnection) -> None:
+        if pause_ms := await queue.hold_back_ms(self._database, message):
+            await self._record(partial(queue.wait, message=message, pause_ms=pause_ms))
+            return
+        try:
+            outgoing = await self._compose(message)
+        except Exception as error:  # noqa: BLE001  # handed to the log
+            self._log_failure("mail_not_made", error, message)
+            await self._settle(message, "", MailOutcome("retry", "The message could not be made; the log says why."))
+            return
+        if outgoing is None:
+            log.info("mail_dropped", id=message.id, kind=message.kind)
+            await self._record(partial(queue.drop, message=message))
+            return
+        outcome = await connection.send(outgoing)
+        if outcome.is_trouble:
+            metrics.TROUBLE.inc()
+            self._trouble += 1
+        elif self._trouble:
+            self._trouble = 0
+        await self._settle(message, outgoing.address, outcome)
+
+    async def _settle(self, message: MailMessage, address: str, outcome: MailOutcome) -> None:
+        entry = {"id": message.id, "kind": message.kind, "attempt": message.attempts}
+        pause_ms = queue.pause_after(message.attempts)
+        if outcome.result == "sent":
+            await self._record(partial(queue.note_sent, message=message))
+            metrics.SENT.inc()
+            log.info("mail_sent", **entry)
+        elif outcome.result == "retry" and pause_ms is not None:
+            await self._record(partial(queue.try_again, message=message, pause_ms=pause_ms, said=outcome.said))
+            metrics.RETRIES.inc()
+            log.warning("mail_put_off", **entry, pause_s=pause_ms // 1000, server=outcome.is_trouble)
+        else:
+            reason = "tried" if outcome.result == "retry" else outcome.result
+            bounced = address if reason == "bounced" else None
+            await self._record(partial(queue.give_up, message=message, said=outcome.said, bounced=bounced))
+            metrics.FAILED.labels(reason).inc()
+            log.warning("mail_given_up", **entry, reason=reason)
+
+    async def _record(self, step: Callable[[Transaction], Awaitable[None]]) -> None:
+        await self._database.in_transaction(step)
+
+    async def _look(self) -> None:
+        while True:
+            try:
+                backlog = await queue.find_backlog(self._database)
+                metrics.WAITING.set(backlog.waiting)
+                metrics.OLDEST.set(backlog.oldest_ms / 1000)
+            except Exception as error:  # noqa: BLE001  # handed to the log
+                self._log_failure("mail_backlog_unread", error)
+            await asyncio.sleep(LOOK_S)
+
+    async def _close_idle(self) -> None:
+        for each in self._idle:
+            await each.close()
+
+    def _log_failure(self, event: str, error: Exception, message: MailMessage | None = None) -> None:
+        """The text of an unknown error may hold an address: only a `Problem` is Workhook's own. Where it was raised
+        tells nothing of anybody."""
+        if isinstance(error, Problem):
+            known = {"reason": error.message}
+        else:
+            frames = traceback.extract_tb(error.__traceback__)[-3:]
+            known = {"error": type(error).__name__, "at": ", ".join(f"{each.name}:{each.lineno}" for each in frames)}
+        where = {"id": message.id, "kind": message.kind} if message is not None else {}
+        log.error(event, **where, **known)

@@ -1,0 +1,176 @@
+"""The messages that wait: taken with a lease by the database's clock, so that several processes share them.
+
+A taken message is due again when its lease ends. Its number of attempts says who has taken it last: an outcome is
+recorded only by that one.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import sqlalchemy as sa
+
+from workhook.core.clock import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+from workhook.core.secrecy import Secretive
+from workhook.http.calls import Services
+from workhook.identity.mail.recipients import note_bounce
+from workhook.identity.mail.schemas import MailKind, mail_messages
+from workhook.storage import Database, Reader, Row, Transaction
+from workhook.storage.dialects import server_now
+from workhook.storage.metadata import big
+from workhook.storage.sweeping import in_batches
+
+LEASE_MS = 5 * MINUTE_MS
+"""Longer than a message is worked on: its PDF is made and the server has answered, or both were given up."""
+FIRST_PAUSE_MS, LAST_PAUSE_MS = MINUTE_MS, 4 * HOUR_MS
+ATTEMPTS_MAX = 20
+"""With these pauses (1, 2, 4, 8 … minutes, then 4 hours) the last attempt is two days after the first."""
+PER_HOUR = 60
+"""Messages to one person in an hour. The others wait."""
+BATCH = 1_000
+SENT_KEPT_MS, FAILED_KEPT_MS = 7 * DAY_MS, 30 * DAY_MS
+
+_c = mail_messages.c
+
+
+class MailMessage(Secretive, msgspec.Struct, frozen=True):
+    """A row that was taken."""
+
+    id: int
+    user_id: int | None
+    kind: MailKind
+    task_id: str | None
+    invoice_id: str | None
+    invitation_id: int | None
+    detail: str | None
+    created_at: int
+    recipient: str
+    language: str | None
+    sealed: bytes | None
+    attempts: int
+
+
+_TAKEN = MailMessage.__struct_fields__
+_first = mail_messages.alias("first")
+_due = (
+    sa.select(_first.c.id)
+    .where(_first.c.next_attempt_at <= server_now())
+    .order_by(_first.c.next_attempt_at, _first.c.id)
+    .limit(big("limit"))
+    .with_for_update(skip_locked=True)
+)
+_take = (
+    sa.update(mail_messages)
+    .where(_c.id.in_(_due))
+    .values(next_attempt_at=server_now() + big("lease_ms"), attempts=_c.attempts + sa.literal_column("1"))
+    .returning(*(_c[name] for name in _TAKEN))
+)
+_is_ours = sa.and_(_c.id == big("id"), _c.attempts == big("taken"), _c.next_attempt_at.is_not(None))
+_failure = sa.bindparam("failure", type_=sa.Text)
+_over = {"next_attempt_at": sa.null(), "sealed": sa.null()}
+_sent = sa.update(mail_messages).where(_is_ours).values(sent_at=server_now(), failure=sa.null(), **_over)
+_give_up = sa.update(mail_messages).where(_is_ours).values(failed_at=server_now(), failure=_failure, **_over)
+_again = (
+    sa.update(mail_messages).where(_is_ours).values(next_attempt_at=server_now() + big("pause_ms"), failure=_failure)
+)
+_wait = (
+    sa.update(mail_messages)
+    .where(_is_ours)
+    .values(next_attempt_at=server_now() + big("pause_ms"), attempts=_c.attempts - sa.literal_column("1"))
+)
+_drop = sa.delete(mail_messages).where(_is_ours)
+_in_hour = (
+    sa.select(sa.func.count().label("number"), (sa.func.min(_c.sent_at) + big("hour_ms") - server_now()).label("left"))
+    .where(_c.recipient == sa.bindparam("recipient", type_=sa.Text), _c.sent_at > server_now() - big("hour_ms"))
+)  # fmt: skip
+_backlog = sa.select(
+    sa.func.count().label("waiting"),
+    (server_now() - sa.func.min(sa.case((_c.next_attempt_at <= server_now(), _c.created_at)))).label("oldest_ms"),
+).where(_c.next_attempt_at.is_not(None))
+_past = mail_messages.alias("past")
+_old = sa.select(_past.c.id).where(
+    sa.or_(_past.c.sent_at < big("sent_before"), _past.c.failed_at < big("failed_before"))
+)
+_forget = sa.delete(mail_messages).where(_c.id.in_(_old.limit(big("limit")).with_for_update(skip_locked=True)))
+
+
+async def take(database: Database, limit: int) -> list[MailMessage]:
+    """Messages that are due, the longest first. They are this process's until the lease ends."""
+    params = {"limit": limit, "lease_ms": LEASE_MS}
+    rows = await database.in_transaction(lambda tx: tx.fetch_all(_take, params))
+    return [_message_of(row) for row in rows]
+
+
+def _message_of(row: Row) -> MailMessage:
+    return MailMessage(**{name: row[name] for name in _TAKEN})
+
+
+def pause_after(attempts: int) -> int | None:
+    """Milliseconds until the next attempt after so many; None: it is given up."""
+    if attempts >= ATTEMPTS_MAX:
+        return None
+    pause_ms: int = min(FIRST_PAUSE_MS * 2 ** (attempts - 1), LAST_PAUSE_MS)
+    return pause_ms
+
+
+async def hold_back_ms(reader: Reader, message: MailMessage) -> int:
+    """How long it has to wait because its recipient got `PER_HOUR` messages within the last hour; 0: it need not."""
+    row = await reader.fetch_one(_in_hour, {"recipient": message.recipient, "hour_ms": HOUR_MS})
+    if row is None or row["number"] < PER_HOUR:
+        return 0
+    left_ms: int = row["left"]
+    return max(left_ms, SECOND_MS)
+
+
+async def note_sent(tx: Transaction, message: MailMessage) -> None:
+    """The server has taken it."""
+    await tx.execute(_sent, _which(message))
+
+
+async def try_again(tx: Transaction, message: MailMessage, pause_ms: int, said: str) -> None:
+    """`said`: why not now."""
+    await tx.execute(_again, {**_which(message), "pause_ms": pause_ms, "failure": said})
+
+
+async def wait(tx: Transaction, message: MailMessage, pause_ms: int) -> None:
+    """It was not tried at all."""
+    await tx.execute(_wait, {**_which(message), "pause_ms": pause_ms})
+
+
+async def give_up(tx: Transaction, message: MailMessage, said: str, bounced: str | None = None) -> None:
+    """It is kept for a while, for people to see. `bounced`: the address that nothing is sent to any more."""
+    done = await tx.execute(_give_up, {**_which(message), "failure": said})
+    if done and bounced is not None and message.user_id is not None:
+        await note_bounce(tx, message.user_id, bounced, said)
+
+
+async def drop(tx: Transaction, message: MailMessage) -> None:
+    """There is nothing to tell any more, or nobody."""
+    await tx.execute(_drop, _which(message))
+
+
+def _which(message: MailMessage) -> dict[str, object]:
+    return {"id": message.id, "taken": message.attempts}
+
+
+class Backlog(msgspec.Struct, frozen=True):
+    """`oldest_ms`: the age of the oldest message that is due, 0 without one."""
+
+    waiting: int
+    oldest_ms: int
+
+
+async def find_backlog(reader: Reader) -> Backlog:
+    """Of the whole database."""
+    row = await reader.fetch_one(_backlog, {})
+    assert row is not None, "it is an aggregate"
+    return Backlog(row["waiting"], max(row["oldest_ms"] or 0, 0))
+
+
+async def forget_old(services: Services, now: int) -> int:
+    """A chore: remove what was sent a week ago, or given up a month ago. Answers how many. Raises `Unavailable`."""
+
+    async def some(limit: int, _: int) -> int:
+        params = {"sent_before": now - SENT_KEPT_MS, "failed_before": now - FAILED_KEPT_MS, "limit": limit}
+        return await services.database.in_transaction(lambda tx: tx.execute(_forget, params))
+
+    return await in_batches("mail", BATCH, some)

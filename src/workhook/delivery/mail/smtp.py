@@ -1,0 +1,208 @@
+"""A connection to the mail server, and what its answers mean for a message."""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+from collections.abc import Mapping
+from functools import cache
+from typing import Literal
+
+import aiosmtplib
+import msgspec
+from aiosmtplib import errors
+
+from workhook.core.secrecy import Secretive
+from workhook.core.smtp_address import SmtpServer
+
+TIMEOUT_S = 30.0  # for each answer of the server; RFC 5321 (4.5.3.2) waits longer, and would hold a slot for long
+SAID_MAX_CHARS = 500
+TROUBLE = (errors.SMTPException, OSError)
+"""What goes wrong with a mail server; `in_words` explains it."""
+_CLOSING, _PERMANENT = 421, 500
+_STATUS = re.compile(r"\s*([245])\.(\d{1,3})\.\d{1,3}\b")
+_OF_ADDRESSES = frozenset({550, 551, 553})
+"""Replies that concern the address, where no enhanced status code says more (RFC 5321, 4.2.3)."""
+
+
+class Outgoing(Secretive, msgspec.Struct, frozen=True):
+    """A message as it is sent. `address` is the recipient's; `sender` gets what other servers say."""
+
+    sender: str
+    address: str
+    content: bytes
+
+
+class MailOutcome(msgspec.Struct, frozen=True):
+    """What became of an attempt. `bounced`: the server does not take mail for this address; `refused`: it does not take
+    this message; `retry`: it may take it later. `said`: its words, or what happened. `is_trouble`: the server could not
+    be used at all, so that other messages would fare the same."""
+
+    result: Literal["sent", "retry", "bounced", "refused"]
+    said: str = ""
+    is_trouble: bool = False
+
+
+class SmtpConnection:
+    """One connection, which is opened with its first message and kept for the next. One message at a time."""
+
+    def __init__(self, server: SmtpServer, timeout_s: float = TIMEOUT_S) -> None:
+        self._server = server
+        self._timeout_s = timeout_s
+        self._client: aiosmtplib.SMTP | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._client is not None
+
+    async def send(self, outgoing: Outgoing) -> MailOutcome:
+        """Raises nothing but `CancelledError`."""
+        was_open = self.is_open
+        outcome = await self._try(outgoing)
+        if was_open and outcome is _CLOSED_MEANWHILE:  # the server ends connections that nobody uses
+            outcome = await self._try(outgoing)
+        if outcome.result != "sent":
+            await self.close()
+        return outcome
+
+    async def _try(self, outgoing: Outgoing) -> MailOutcome:
+        try:
+            client = await self._connected()
+        except TROUBLE as error:
+            await self.close()
+            return MailOutcome("retry", in_words(error, self._server), is_trouble=True)
+        try:
+            return await self._talk(client, outgoing)
+        except TROUBLE as error:
+            return MailOutcome("retry", in_words(error, self._server), is_trouble=True)
+
+    async def _talk(self, client: aiosmtplib.SMTP, outgoing: Outgoing) -> MailOutcome:
+        options, encoding = list[str](), "ascii"
+        if not outgoing.address.isascii():
+            if not client.supports_extension("smtputf8"):
+                return MailOutcome("bounced", "The mail server takes only addresses in ASCII.")
+            options, encoding = ["SMTPUTF8", "BODY=8BITMIME"], "utf-8"
+        try:
+            await client.mail(outgoing.sender, options=options, encoding=encoding)
+        except errors.SMTPServerDisconnected:
+            await self.close()
+            return _CLOSED_MEANWHILE
+        except errors.SMTPSenderRefused as error:  # all messages have this sender
+            return MailOutcome("retry", _reply(error.code, error.message), is_trouble=True)
+        try:
+            await client.rcpt(outgoing.address, encoding=encoding)
+            await client.data(outgoing.content)
+        except errors.SMTPRecipientRefused as error:
+            return _refusal(error.code, error.message, of_address=True)
+        except errors.SMTPDataError as error:
+            return _refusal(error.code, error.message, of_address=False)
+        return MailOutcome("sent")
+
+    async def check(self) -> None:
+        """Connect, encrypt and sign in, and no more. Raises what `in_words` explains."""
+        try:
+            client = await self._connected()
+            await client.noop()
+        finally:
+            await self.close()
+
+    async def _connected(self) -> aiosmtplib.SMTP:
+        if self._client is not None:
+            return self._client
+        server = self._server
+        has_password = server.password is not None
+        client = aiosmtplib.SMTP(
+            hostname=server.host,
+            port=server.port,
+            local_hostname=_own_name(),
+            timeout=self._timeout_s,
+            use_tls=server.implicit_tls,
+            # None: where the server offers it.
+            start_tls=False if server.implicit_tls else True if has_password else None,
+            tls_context=_context(is_checked=server.implicit_tls or has_password),
+        )
+        self._client = client
+        await client.connect()
+        if server.user is not None and server.password is not None:
+            await client.login(server.user, server.password)
+        return client
+
+    async def close(self) -> None:
+        """The next message opens another connection."""
+        client, self._client = self._client, None
+        if client is None:
+            return
+        try:
+            if client.is_connected:
+                await client.quit(timeout=1)
+        except TROUBLE:
+            pass
+        finally:
+            client.close()
+
+
+_CLOSED_MEANWHILE = MailOutcome("retry", "The mail server closed the connection.", is_trouble=True)
+
+
+def _refusal(code: int, said: str, *, of_address: bool) -> MailOutcome:
+    words = _reply(code, said)
+    if code < _PERMANENT:
+        return MailOutcome("retry", words, is_trouble=code == _CLOSING)
+    if not of_address:
+        return MailOutcome("refused", words)
+    status = _STATUS.match(said)
+    # Of its enhanced code (RFC 3463): 1 is the address, 2 the mailbox, 7 a rule of the server that may change.
+    concerns_address = status[2] in ("0", "1", "2") if status else code in _OF_ADDRESSES
+    return MailOutcome("bounced" if concerns_address else "refused", words)
+
+
+def _reply(code: int, said: str) -> str:
+    return f"{code} {' '.join(said.split())}"[:SAID_MAX_CHARS]
+
+
+def in_words(error: Exception, server: SmtpServer) -> str:
+    """What went wrong, for the operator. It names neither the user nor the password."""
+    place = f"{server.host}:{server.port}"
+    if isinstance(error, errors.SMTPAuthenticationError):
+        return f"{place} refuses the user and password: {_reply(error.code, error.message)}"
+    if isinstance(error, errors.SMTPTimeoutError | TimeoutError):
+        return f"{place} did not answer in time."
+    if isinstance(error, errors.SMTPResponseException):
+        return f"{place} answered {_reply(error.code, error.message)}"
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"{place} has a certificate that is not trusted: {cause.verify_message}"
+        if isinstance(cause, ssl.SSLError):
+            return f"{place} does not speak TLS as expected: {cause.reason or 'handshake failed'}"
+        cause = cause.__cause__ or cause.__context__
+    if isinstance(error, errors.SMTPConnectError | OSError):
+        return f"{place} cannot be reached: {' '.join(str(error).split())}"[:SAID_MAX_CHARS]
+    return f"{place}: {' '.join(str(error).split())}"[:SAID_MAX_CHARS]
+
+
+@cache
+def _context(*, is_checked: bool) -> ssl.SSLContext:
+    """Without a password, and where it is the server that offers to encrypt, whoever could show a wrong certificate
+    could as well hide the offer: then encryption is taken without asking who it is (RFC 7435)."""
+    context = ssl.create_default_context()
+    if not is_checked:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+@cache
+def _own_name() -> str:
+    """What the server is greeted with. Looking the full name up could take long."""
+    name = socket.gethostname()
+    return name if name.isascii() and name else "localhost"
+
+
+WORDS: Mapping[str, str] = {
+    "bounced": "The mail server does not take mail for this address.",
+    "refused": "The mail server does not take this message.",
+    "retry": "The mail server did not take the message now.",
+}
+"""What each result but `sent` means."""

@@ -1,0 +1,61 @@
+"""Messages that hold a link which works once. The link is stored encrypted, and only until the message was sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+
+from workhook.core.vault import Vault
+from workhook.identity.mail.schemas import LinkKind, mail_messages
+from workhook.storage import Reader, Transaction
+from workhook.storage.dialects import any_of, server_now
+from workhook.storage.metadata import big
+
+_TEXTS = ("kind", "recipient", "language", "detail")
+_NUMBERS = ("user_id", "actor_id", "account_id", "repository_id", "invitation_id", "created_at")
+_queue = sa.insert(mail_messages).values(
+    {
+        **{name: sa.bindparam(name, type_=sa.Text) for name in _TEXTS},
+        **{name: big(name) for name in _NUMBERS},
+        "sealed": sa.bindparam("sealed", type_=sa.LargeBinary),
+        "next_attempt_at": server_now(),
+    }
+)
+_replace_link = sa.delete(mail_messages).where(
+    mail_messages.c.invitation_id == big("invitation_id"),
+    mail_messages.c.kind == "invitation_link",
+    mail_messages.c.next_attempt_at.is_not(None),
+)
+
+_unsent = sa.select(mail_messages.c.invitation_id, mail_messages.c.failure).where(
+    any_of(mail_messages.c.invitation_id, "invitation_ids"),
+    mail_messages.c.kind == "invitation_link",
+    mail_messages.c.failed_at.is_not(None),
+)
+
+
+async def find_unsent(reader: Reader, invitation_ids: list[int]) -> dict[int, str]:
+    """The invitations whose message was given up, and what the mail server said."""
+    rows = await reader.fetch_all(_unsent, {"invitation_ids": invitation_ids})
+    return {row["invitation_id"]: row["failure"] for row in rows}
+
+
+async def queue_invitation_link(
+    tx: Transaction, vault: Vault, invitation: Mapping[str, int | None], path: str, *, language: str | None, now: int
+) -> None:
+    """`invitation`: `invitation_id`, `account_id`, `repository_id`, `actor_id` (the inviter) and `user_id` (the invited
+    person; None: whoever has the address). A message with an earlier link that still waits is taken back."""
+    await tx.execute(_replace_link, {"invitation_id": invitation["invitation_id"]})
+    recipient = f"i{invitation['invitation_id']}" if invitation["user_id"] is None else f"u{invitation['user_id']}"
+    values = {"kind": "invitation_link", "recipient": recipient, "language": language, "detail": None}
+    await tx.execute(_queue, {**values, **invitation, "sealed": vault.seal(path), "created_at": now})
+
+
+async def queue_own_link(
+    tx: Transaction, vault: Vault, user_id: int, kind: LinkKind, path: str, *, expires_at: int, now: int
+) -> None:
+    """A link for a user's own account. `expires_at`: when it ends, in milliseconds since the epoch."""
+    texts = {"kind": kind, "recipient": f"u{user_id}", "language": None, "detail": str(expires_at)}
+    numbers = {"user_id": user_id, "account_id": user_id, "actor_id": None, "repository_id": None}
+    await tx.execute(_queue, {**texts, **numbers, "invitation_id": None, "sealed": vault.seal(path), "created_at": now})

@@ -1,0 +1,127 @@
+"""What a message says, in the recipient's language. Everything here is plain text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from workhook.core.secrecy import Secretive
+from workhook.identity.invitations import Invitation
+from workhook.web.frame.formats import moment
+from workhook.web.frame.names import called
+from workhook.web.frame.texts import gettext, text
+from workhook.web.inbox.sentences import sentence
+from workhook.work.notifications.api import path_of
+from workhook.work.notifications.reading import Notification
+
+
+class Letter(Secretive, msgspec.Struct, frozen=True):
+    """`button`: what it says, and the address that it leads to. `thread`: what the message is about; messages about the
+    same are shown together. `reason`: why the recipient gets it. `unsubscribe`: the address that ends this kind."""
+
+    subject: str
+    intro: str
+    button: tuple[str, str] | None = None
+    quote: str = ""
+    notes: Sequence[str] = ()
+    reason: str = ""
+    thread: str | None = None
+    unsubscribe: str | None = None
+    settings: str | None = None
+
+
+_BUTTONS: Mapping[str, str] = {
+    "task": text("Open the task"),
+    "file": text("Open the file"),
+    "invoice": text("Open the invoice"),
+    "webhook": text("Open the webhook"),
+    "invitation": text("Answer the invitation"),
+}
+
+
+def notification_letter(told: Notification, base: str, unsubscribe: str, *, has_pdf: bool) -> Letter:
+    """`base`: where this server is reached."""
+    notes = []
+    if told.deadline is not None:
+        notes.append(gettext("Deadline: %(at)s") % {"at": moment(told.deadline)})
+    if has_pdf:
+        notes.append(gettext("The invoice is attached as a PDF."))
+    button = gettext("Open the comment") if told.comment else gettext(_BUTTONS[told.subject])
+    is_discussed = told.subject in ("task", "file", "invoice")
+    return Letter(
+        subject=_subject(told),
+        intro=sentence(told),
+        button=(button, base + path_of(told)),
+        quote=told.words or "",
+        notes=notes,
+        reason=gettext("You get this e-mail because you are told of such things by e-mail."),
+        thread=f"{told.subject}.{told.subject_id}" if is_discussed else None,
+        unsubscribe=base + unsubscribe,
+        settings=f"{base}/settings/notifications",
+    )
+
+
+def _subject(told: Notification) -> str:
+    """All messages about a task have the same, so that mail programs show them together."""
+    if told.subject in ("task", "file"):
+        return f"[{told.project_title}] {told.title}"
+    return sentence(told).rstrip(".")
+
+
+def invitation_letter(invitation: Invitation, link: str) -> Letter:
+    """`link`: the whole address."""
+    place = invitation.repository.title if invitation.repository else called(invitation.account)
+    who = called(invitation.inviter)
+    until = gettext("The link is good until %(at)s.") % {"at": moment(invitation.expires_at)}
+    return Letter(
+        subject=gettext("%(who)s invites you to %(what)s") % {"who": who, "what": place},
+        intro=gettext("%(who)s invites you to %(what)s.") % {"who": who, "what": place},
+        button=(gettext("Look at the invitation"), link),
+        notes=[until, gettext("Whoever has the link can accept with it, once. Do not pass it on.")],
+        reason=gettext("You get this e-mail because somebody gave your address. If you do not know them, ignore it."),
+    )
+
+
+_OWN = {
+    "sign_in_link": (text("Your link to sign in"), text("This link signs you in, once."), text("Sign in")),
+    "password_link": (
+        text("Your link to set a password"),
+        text("With this link you set a new password, once. You are then signed out everywhere else."),
+        text("Set a password"),
+    ),
+}
+
+
+def own_link_letter(kind: str, link: str, expires_at: int) -> Letter:
+    """A link for the recipient's own account. `kind`: `sign_in_link` or `password_link`."""
+    subject, intro, button = map(gettext, _OWN[kind])
+    until = gettext("The link is good until %(at)s.") % {"at": moment(expires_at)}
+    return Letter(
+        subject=subject,
+        intro=intro,
+        button=(button, link),
+        notes=[until, gettext("Whoever has the link can use it. Do not pass it on.")],
+        reason=gettext("You get this e-mail because an administrator made the link for you."),
+    )
+
+
+def confirmation_letter(link: str) -> Letter:
+    """`link`: the whole address."""
+    return Letter(
+        subject=gettext("Confirm your e-mail address"),
+        intro=gettext("Confirm that you want e-mail from Workhook at this address."),
+        button=(gettext("Confirm the address"), link),
+        notes=[gettext("The link is good for a day.")],
+        reason=gettext("You get this e-mail because somebody gave your address. If that was not you, ignore it."),
+    )
+
+
+def trial_letter(base: str) -> Letter:
+    """For `workhook mail test`."""
+    return Letter(
+        subject=gettext("A test of e-mail"),
+        intro=gettext("This Workhook server can send e-mail."),
+        button=(gettext("Open Workhook"), f"{base}/"),
+        reason=gettext("You get this e-mail because an administrator tried it out."),
+    )

@@ -1,0 +1,77 @@
+"""Pages of a server that sends e-mail: the settings with both columns, and the page that ends a kind."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, expect
+
+from tests.browser.checks import accessible, fits
+from tests.browser.people import Team, make_team
+from tests.browser.visits import Visits
+from tests.harness.databases import Databases
+from tests.harness.server import Server, SharedServer
+from tests.mail.server import MailServer
+from workhook.http.calls import Services
+from workhook.identity.mail.unsubscribing import Subscription, unsubscribe_path
+
+
+@pytest.fixture(scope="module")
+def mailing(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    mail, folder = MailServer(), tmp_path_factory.mktemp("mailing")
+    settings = {"smtp_url": mail.url(), "mail_from": "work@studio.example", **backend.new(folder)}
+    server = SharedServer(folder, settings).start()
+    yield server
+    server.close()
+    mail.close()
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def visit(browser: Browser, mailing: Server) -> AsyncIterator[Visits]:
+    visits = Visits(browser, mailing)
+    yield visits
+    await visits.close()
+
+
+@pytest.fixture
+def team(mailing: Server) -> Team:
+    team: Team = mailing.run(make_team)
+    return team
+
+
+async def test_both_columns_are_chosen(visit: Visits, team: Team) -> None:
+    page = await visit("/settings/notifications", team.member, width=360)
+    await fits(page)
+    await accessible(page)
+    box = page.get_by_label("Mentions: by e-mail")
+    await expect(box).to_be_checked()
+    await box.uncheck()
+    await page.get_by_role("button", name="Save").click()
+    await expect(page.get_by_text("Your choice was saved.")).to_be_visible()
+    await expect(page.get_by_label("Mentions: by e-mail")).not_to_be_checked()
+    await expect(page.get_by_label("Mentions: in your inbox")).to_be_checked()
+
+
+async def test_a_kind_is_ended_without_signing_in(visit: Visits, team: Team, mailing: Server) -> None:
+    async def make(services: Services) -> str:
+        return unsubscribe_path(services.vault, Subscription(team.member.id, "assignment"))
+
+    page = await visit(mailing.run(make), width=360)
+    await fits(page)
+    await accessible(page)
+    await page.get_by_role("button", name="Send me no more such e-mail").click()
+    await expect(page.get_by_role("heading", name="You get no more such e-mail")).to_be_visible()
+    await accessible(page)
+
+
+async def test_a_link_is_said_to_be_sent(visit: Visits, team: Team) -> None:
+    page = await visit(f"/{team.world.organization}/people", team.owner, width=360)
+    address = f"{uuid.uuid4().hex[:8]}@guests.example"
+    await page.locator("#who").fill(address)
+    await page.get_by_role("button", name="Invite by link").click()
+    await expect(page.get_by_text(f"It is sent to {address} by e-mail.")).to_be_visible()
+    await fits(page)
+    await accessible(page)

@@ -1,0 +1,39 @@
+"""A server of Workhook beside a mail server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.harness.databases import Databases
+from tests.harness.server import Server, SharedServer
+from tests.mail.server import MailServer
+from tests.work.studio import Studio
+
+FROM = "Acme Studio <work@studio.example>"
+
+
+@pytest.fixture(scope="module")
+def mail() -> Iterator[MailServer]:
+    mail = MailServer()
+    yield mail
+    mail.close()
+
+
+@pytest.fixture(scope="module")
+def mailing(backend: Databases, tmp_path_factory: pytest.TempPathFactory, mail: MailServer) -> Iterator[Server]:
+    """A server that sends through `mail`."""
+    folder = tmp_path_factory.mktemp("mailing")
+    settings = {"smtp_url": mail.url(), "mail_from": FROM, **backend.new(folder)}
+    server = SharedServer(folder, settings).start()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def studio(mailing: Server) -> Iterator[Studio]:
+    """A project of its own for each test."""
+    studio = Studio(mailing, mailing.world())
+    yield studio
+    studio.close()

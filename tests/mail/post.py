@@ -1,0 +1,120 @@
+"""A database with messages to send, and the mailer that sends them in this process."""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import sqlalchemy as sa
+
+from tests.harness.waiting import WAIT_S, until
+from tests.harness.world import KeptServices
+from workhook.core.clock import HOUR_MS, now_ms
+from workhook.core.smtp_address import sender_of, smtp_server
+from workhook.delivery.mail.mailer import Mailer
+from workhook.http.calls import Services
+from workhook.identity import actions
+from workhook.identity.mail.links import queue_own_link
+from workhook.identity.mail.schemas import mail_messages
+from workhook.identity.schemas import Account
+from workhook.storage import Row
+from workhook.storage.metadata import big
+from workhook.web.mail.composing import Composer
+
+BASE = "https://work.studio.example"
+FROM = "work@studio.example"
+
+_numbers = itertools.count(1)
+_c = mail_messages.c
+_all = sa.select(mail_messages).order_by(_c.id)
+_make_due = sa.update(mail_messages).where(_c.next_attempt_at.is_not(None)).values(next_attempt_at=big("at"))
+_set_attempts = sa.update(mail_messages).values(attempts=big("attempts"))
+
+
+class Post:
+    """`url`: of the mail server."""
+
+    def __init__(self, settings: dict[str, Any], url: str) -> None:
+        self.url = url
+        self._kept = KeptServices({**settings, "smtp_url": url, "mail_from": FROM, "base_url": BASE})
+
+    def close(self) -> None:
+        self._kept.close()
+
+    def run(self, work: Any) -> Any:
+        return self._kept.run(work)
+
+    def person(self) -> Account:
+        login = f"reader-{next(_numbers)}-{uuid.uuid4().hex[:6]}"
+
+        async def make(services: Services) -> Account:
+            async with services.database.transaction() as tx:
+                return await actions.create_account(tx, "user", login, name=None, email=f"{login}@example.com")
+
+        person: Account = self.run(make)
+        return person
+
+    def queue(self, person: Account, number: int = 1) -> None:
+        """So many messages to the person."""
+
+        async def add(services: Services) -> None:
+            async with services.database.transaction() as tx:
+                for _ in range(number):
+                    path, now = f"/login/link/{uuid.uuid4().hex}", now_ms()
+                    await queue_own_link(
+                        tx, services.vault, person.id, "sign_in_link", path, expires_at=now + HOUR_MS, now=now
+                    )
+
+        self.run(add)
+
+    def rows(self) -> list[Row]:
+        async def read(services: Services) -> list[Row]:
+            return list(await services.database.fetch_all(_all, {}))
+
+        found: list[Row] = self.run(read)
+        return found
+
+    def make_due(self) -> None:
+        """What waits is due, as if the time had passed."""
+        self._write(_make_due, {"at": 0})
+
+    def set_attempts(self, attempts: int) -> None:
+        self._write(_set_attempts, {"attempts": attempts})
+
+    def _write(self, statement: Any, params: dict[str, object]) -> None:
+        async def write(services: Services) -> None:
+            await services.database.in_transaction(lambda tx: tx.execute(statement, params))
+
+        self.run(write)
+
+    def deliver(self, is_done: Callable[[list[Row]], bool], *, timeout_s: float = 30.0) -> list[Row]:
+        """Run a mailer until the rows are so; answers them. `timeout_s`: how long the mail server may take."""
+
+        async def start(services: Services) -> Mailer:
+            compose = Composer(services, BASE, sender_of(FROM))
+            mailer = Mailer(services.database, smtp_server(self.url), compose, timeout_s=timeout_s)
+            mailer.start()
+            return mailer
+
+        def read() -> tuple[list[Row]] | None:  # no rows at all are something, too
+            rows = self.rows()
+            return (rows,) if is_done(rows) else None
+
+        mailer: Mailer = self.run(start)
+        try:
+            found = until(read)
+            assert found is not None
+            return found[0]
+        finally:
+            self.run(lambda _: mailer.stop(WAIT_S))
+
+
+def nothing_waits(rows: list[Row]) -> bool:
+    return all(row["next_attempt_at"] is None for row in rows)
+
+
+def all_were_tried(rows: list[Row]) -> bool:
+    """And each outcome is recorded."""
+    return all(row["sent_at"] or row["failure"] for row in rows)

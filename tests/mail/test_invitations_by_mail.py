@@ -1,0 +1,195 @@
+"""Invitations by mail: to an address goes a link, to somebody with an account a notification."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.harness.server import Server
+from tests.harness.waiting import until
+from tests.mail.server import MailServer, Received
+from tests.web.browser import PASSWORD, Browser, add_link
+from tests.web.places_kit import add_in, owner_of, signed_in
+from tests.web.studio import text_of
+from tests.work.studio import Studio
+
+
+def new_address() -> str:
+    return f"{uuid.uuid4().hex[:10]}@guests.example"
+
+
+def link_in(got: Received, server: Server) -> str:
+    """Its path."""
+    found = re.search(re.escape(server.url) + r"(/invitations/links/\S+)", got.text)
+    assert found is not None
+    return found[1]
+
+
+@pytest.fixture
+def browsers() -> Iterator[ExitStack]:
+    with ExitStack() as closing:
+        yield closing
+
+
+@pytest.fixture
+def owner(studio: Studio, browsers: ExitStack) -> Browser:
+    browser = Browser(studio.server)
+    browsers.callback(browser.client.close)
+    browser.fill(add_link(studio.server, owner_of(studio.server, studio.world)))
+    return browser
+
+
+def test_who_is_invited_by_an_address_comes_in_by_the_link(
+    studio: Studio, mail: MailServer, browsers: ExitStack
+) -> None:
+    address = new_address()
+    invited = studio.owner.http.post(f"/orgs/{studio.world.organization}/invitations", json={"email": address})
+    assert invited.status_code == 201
+    [got] = mail.wait_for(address)
+    assert got["Subject"] == "Octo invites you to Acme"
+    assert "List-Unsubscribe" not in got.message
+    guest = Browser(studio.server)
+    browsers.callback(guest.client.close)
+    path = link_in(got, studio.server)
+    login = f"guest-{uuid.uuid4().hex[:6]}"
+    joined = guest.fill(path, f"{path}", login=login, password=PASSWORD, again=PASSWORD)
+    assert joined.status_code == 303, joined.text
+    members = studio.owner.http.get(f"/orgs/{studio.world.organization}/members").json()
+    assert login in [each["login"] for each in members]
+
+
+def test_a_page_says_that_the_link_was_sent(studio: Studio, mail: MailServer, owner: Browser) -> None:
+    address = new_address()
+    people = f"/{studio.world.organization}/people"
+    assert "An address gets an e-mail with a link." in text_of(owner.get(people).text)
+    shown = owner.fill_csrf(people, who=address, role="member", link="1")
+    assert f"It is sent to {address} by e-mail." in text_of(shown.text)
+    [got] = mail.wait_for(address)
+    path = link_in(got, studio.server)
+    assert path in shown.text  # the same that can be copied
+
+    other = new_address()
+    done = owner.fill_csrf(people, who=other, role="member")
+    assert done.status_code == 303, done.text
+    assert f"{other} is invited. A link is sent there by e-mail." in owner.get(people).text
+    mail.wait_for(other)
+
+
+def test_a_client_is_invited_in_the_language_of_the_page(studio: Studio, mail: MailServer, owner: Browser) -> None:
+    address = new_address()
+    owner.client.cookies.set("workhook_language", "de")
+    settings = f"/{studio.world.full_name}/settings"
+    owner.fill_csrf(f"{settings}/clients/invite", email=address, link="1")
+    [got] = mail.wait_for(address)
+    assert 'lang="de"' in got.part("html")
+    assert link_in(got, studio.server)
+
+
+def test_an_invitation_that_was_taken_back_is_not_sent(studio: Studio, mail: MailServer) -> None:
+    address, other = new_address(), new_address()
+    organization = studio.world.organization
+    mail.rcpt = lambda asked, times: "451 later" if asked == address else "250 OK"
+    try:
+        made = studio.owner.http.post(f"/orgs/{organization}/invitations", json={"email": address}).json()
+        assert studio.owner.http.delete(f"/orgs/{organization}/invitations/{made['id']}").status_code == 204
+        studio.owner.http.post(f"/orgs/{organization}/invitations", json={"email": other})
+        mail.wait_for(other)
+    finally:
+        mail.rcpt = lambda asked, times: "250 OK"
+    assert mail.to(address) == []
+
+
+def test_owners_see_to_whom_no_mail_arrives(studio: Studio, mail: MailServer, owner: Browser) -> None:
+    person, address = add_in(studio.server, studio.world, "member"), new_address()
+    mail.rcpt = lambda asked, _: "550 5.1.1 nobody here" if asked in (person.email, address) else "250 OK"
+    people = f"/{studio.world.organization}/people"
+    try:
+        owner.fill_csrf(people, who=address, role="member")
+        studio.task(assignees=[person.login])
+        until(lambda: owner.get(people).text.count("E-mail does not arrive: 550 5.1.1 nobody here") == 2)
+    finally:
+        mail.rcpt = lambda asked, times: "250 OK"
+
+
+def test_somebody_with_an_account_is_told_of_an_invitation(studio: Studio, mail: MailServer) -> None:
+    stranger = studio.stranger
+    studio.owner.http.put(f"/orgs/{studio.world.organization}/memberships/{stranger.login}", json={})
+    [got] = mail.wait_for(str(stranger.me["email"]))
+    assert got["Subject"] == f"Octo invites you to {studio.world.organization}"
+    assert "/invitations/links/" not in got.text
+    assert got["List-Unsubscribe"]
+
+
+def test_the_settings_offer_mail_and_show_a_refused_address(
+    studio: Studio, mail: MailServer, browsers: ExitStack
+) -> None:
+    person = add_in(studio.server, studio.world, "member")
+    browser = signed_in(studio.server, person)
+    browsers.callback(browser.client.close)
+    page = browser.get("/settings/notifications").text
+    assert page.count('name="inbox ') == page.count('name="email ') == 7
+    assert person.email in page
+    kinds = ("mention", "assignment", "deadline", "invoice", "payment", "invitation", "hook_disabled")
+    browser.fill_csrf("/settings/notifications", email="1", **{f"email {kind}": "on" for kind in kinds})
+    assert browser.get("/settings/notifications").text.count(" checked") == 7
+
+    mail.rcpt = lambda asked, _: "550 5.1.1 nobody here" if asked == person.email else "250 OK"
+    try:
+        task_id = studio.task()
+        studio.owner.patch(f"/tasks/{task_id}", json={"assignees": [person.login]})
+
+        until(lambda: "550 5.1.1 nobody here" in browser.get("/settings/notifications").text)
+    finally:
+        mail.rcpt = lambda asked, times: "250 OK"
+    assert browser.fill_csrf("/settings/notifications/address").status_code == 303
+    assert "550 5.1.1" not in browser.get("/settings/notifications").text
+    studio.owner.post(f"/tasks/{task_id}/task_comments", json={"text": f"@{person.login}"})
+    mail.wait_for(person.email)
+
+
+def test_an_own_address_gets_mail_once_it_is_confirmed(studio: Studio, mail: MailServer, browsers: ExitStack) -> None:
+    invited, own = new_address(), new_address()
+    studio.owner.http.post(f"/orgs/{studio.world.organization}/invitations", json={"email": invited})
+    [got] = mail.wait_for(invited)
+    guest = Browser(studio.server)
+    browsers.callback(guest.client.close)
+    login = f"guest-{uuid.uuid4().hex[:6]}"
+    path = link_in(got, studio.server)
+    assert guest.fill(path, path, login=login, email=own, password=PASSWORD, again=PASSWORD).status_code == 303
+
+    page = guest.get("/settings/notifications").text
+    assert 'name="email ' not in page
+    assert own in page
+    assert guest.fill_csrf("/settings/notifications/confirm").status_code == 303
+    [asked] = mail.wait_for(own)
+    link = re.search(re.escape(studio.server.url) + r"(/settings/notifications/confirm/\S+)", asked.text)
+    assert link is not None
+
+    other = signed_in(studio.server, add_in(studio.server, studio.world, "member"))
+    browsers.callback(other.client.close)
+    assert other.get(link[1]).status_code == 404  # it is for one person
+    assert guest.get(f"{link[1]}x").status_code == 404
+    assert own in guest.get(link[1]).text
+    assert guest.fill_csrf(link[1]).status_code == 303
+    assert guest.get("/settings/notifications").text.count('name="email ') == 7
+
+    task_id = studio.task()
+    studio.owner.patch(f"/tasks/{task_id}", json={"assignees": [login]})
+    assert len(mail.wait_for(own, 2)) == 2
+    assert mail.to(invited) == [got]
+
+
+def test_links_to_confirm_an_address_are_few(studio: Studio, mail: MailServer, browsers: ExitStack) -> None:
+    invited, own = new_address(), new_address()
+    studio.owner.http.post(f"/orgs/{studio.world.organization}/invitations", json={"email": invited})
+    path = link_in(mail.wait_for(invited)[0], studio.server)
+    guest = Browser(studio.server)
+    browsers.callback(guest.client.close)
+    login = f"guest-{uuid.uuid4().hex[:6]}"
+    guest.fill(path, path, login=login, email=own, password=PASSWORD, again=PASSWORD)
+    answers = [guest.fill_csrf("/settings/notifications/confirm").status_code for _ in range(6)]
+    assert answers == [303] * 5 + [429]

@@ -1,0 +1,43 @@
+"""Invoices and payments by mail: the client has the PDF."""
+
+from __future__ import annotations
+
+import io
+
+from pypdf import PdfReader
+
+from tests.mail.server import MailServer
+from tests.work.paper import LINE
+from tests.work.studio import Studio
+
+
+def send_invoice(studio: Studio) -> str:
+    body = {"invoice_items": [LINE], "currency": "EUR", "bill_to": "Büro Ö"}
+    invoice_id: str = studio.owner.post(f"{studio.project}/invoices", json=body)["invoice"]["id"]
+    studio.owner.post(f"/invoices/{invoice_id}/send")
+    return invoice_id
+
+
+def test_the_client_gets_the_invoice_with_its_pdf(studio: Studio, mail: MailServer) -> None:
+    address = str(studio.client.me["email"])
+    invoice_id = send_invoice(studio)
+    [got] = mail.wait_for(address)
+    number = studio.owner.get(f"/invoices/{invoice_id}")["invoice"]["invoice_number"]
+    assert got["Subject"] == f"Octo sent the invoice {number}"
+    assert "The invoice is attached as a PDF." in got.text
+    [(name, content)] = got.files.items()
+    assert name == f"Invoice-{number}.pdf"
+    assert number in PdfReader(io.BytesIO(content)).pages[0].extract_text()
+    assert f"/{studio.world.full_name}/billing/{invoice_id}" in got.text
+    assert mail.to(str(studio.member.me["email"])) == []  # members have nothing to do with it
+
+
+def test_a_payment_is_told_in_the_same_thread(studio: Studio, mail: MailServer) -> None:
+    address = str(studio.client.me["email"])
+    invoice_id = send_invoice(studio)
+    mail.wait_for(address)
+    studio.owner.post(f"/invoices/{invoice_id}/pay")
+    first, second = mail.wait_for(address, 2)
+    assert "A payment of" in second["Subject"]
+    assert second.files == {}
+    assert first["References"] == second["References"] == f"<invoice.{invoice_id}@studio.example>"

@@ -1,0 +1,248 @@
+"""What becomes of messages: sent, tried again, given up, held back. The mail server is a real one."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from tests.harness.databases import Databases
+from tests.mail.post import BASE, Post, all_were_tried, nothing_waits
+from tests.mail.server import MailServer
+from workhook.core.clock import DAY_MS, HOUR_MS, MINUTE_MS, now_ms
+from workhook.delivery.mail import queue
+from workhook.http.calls import Services
+from workhook.identity import actions
+from workhook.identity.mail.recipients import find_recipient, forget_bounce, note_language
+from workhook.identity.schemas import Account
+from workhook.storage import Row
+from workhook.storage.metadata import big
+
+
+@pytest.fixture
+def mail() -> Iterator[MailServer]:
+    mail = MailServer()
+    yield mail
+    mail.close()
+
+
+@pytest.fixture
+def post(backend: Databases, tmp_path: Path, mail: MailServer) -> Iterator[Post]:
+    folder = tmp_path / "post"
+    post = Post({"data": str(folder), **backend.new(folder)}, mail.url())
+    yield post
+    post.close()
+
+
+@pytest.fixture
+def person(post: Post) -> Account:
+    return post.person()
+
+
+def address(person: Account) -> str:
+    assert person.email is not None
+    return person.email
+
+
+def test_a_message_is_sent_once_and_its_link_forgotten(post: Post, mail: MailServer, person: Account) -> None:
+    post.queue(person)
+    [before] = post.rows()
+    assert b"/login/link/" not in bytes(before["sealed"])
+    [row] = post.deliver(nothing_waits)
+    assert row["sent_at"] is not None
+    assert row["sealed"] is None
+    assert row["attempts"] == 1
+    [got] = mail.to(address(person))
+    assert f"{BASE}/login/link/" in got.text
+    assert got["Message-ID"].startswith(f"<workhook.{row['id']}.")
+    assert "List-Unsubscribe" not in got.message
+
+
+def test_what_the_server_does_not_take_now_is_tried_again(post: Post, mail: MailServer, person: Account) -> None:
+    mail.rcpt = lambda _, times: "451 4.3.0 try later" if times == 1 else "250 OK"
+    mail.data = lambda _, times: "452 4.3.1 disk full" if times == 1 else "250 OK"
+    post.queue(person)
+    [row] = post.deliver(all_were_tried)
+    assert row["failure"] == "451 4.3.0 try later"
+    assert 0 < row["next_attempt_at"] - now_ms() <= queue.FIRST_PAUSE_MS
+    post.make_due()
+    [row] = post.deliver(lambda rows: rows[0]["failure"].startswith("452"))
+    assert queue.FIRST_PAUSE_MS < row["next_attempt_at"] - now_ms() <= 2 * queue.FIRST_PAUSE_MS
+    post.make_due()
+    [row] = post.deliver(nothing_waits)
+    assert row["sent_at"] is not None
+    assert row["failure"] is None
+    assert row["attempts"] == 3
+
+
+def test_pauses_grow_until_it_is_given_up() -> None:
+    pauses = [queue.pause_after(each) for each in range(1, queue.ATTEMPTS_MAX + 1)]
+    assert pauses[:4] == [MINUTE_MS, 2 * MINUTE_MS, 4 * MINUTE_MS, 8 * MINUTE_MS]
+    assert pauses[-1] is None
+    known = [each for each in pauses if each is not None]
+    assert known == sorted(known)
+    assert 1.8 * DAY_MS < sum(known) < 2.2 * DAY_MS
+
+
+def test_the_last_attempt_gives_it_up(post: Post, mail: MailServer, person: Account) -> None:
+    mail.rcpt = lambda _, times: "450 4.2.0 greylisted"
+    post.queue(person)
+    post.set_attempts(queue.ATTEMPTS_MAX - 1)
+    [row] = post.deliver(nothing_waits)
+    assert row["failed_at"] is not None
+    assert row["failure"] == "450 4.2.0 greylisted"
+    assert row["sealed"] is None
+
+
+@pytest.mark.parametrize("said", ["550 5.1.1 no such user", "550 no such user", "552 5.2.2 mailbox full"])
+def test_a_refused_address_gets_no_more_mail(post: Post, mail: MailServer, person: Account, said: str) -> None:
+    mail.rcpt = lambda _, times: said
+    post.queue(person)
+    [row] = post.deliver(nothing_waits)
+    assert (row["failed_at"] is not None, row["failure"]) == (True, said)
+    found = post.run(lambda services: find_recipient(services.database, person.id))
+    assert found.bounce == said
+    assert not found.can_be_mailed
+
+    mail.rcpt = lambda _, times: "250 OK"
+    post.queue(person)
+    assert len(post.deliver(nothing_waits)) == 1  # the second is gone
+    assert mail.to(address(person)) == []
+
+    async def trust(services: Services) -> None:
+        await services.database.in_transaction(partial(forget_bounce, user_id=person.id))
+
+    post.run(trust)
+    post.queue(person)
+    post.deliver(nothing_waits)
+    assert len(mail.to(address(person))) == 1
+
+
+def test_another_address_is_not_refused(post: Post, mail: MailServer, person: Account) -> None:
+    mail.rcpt = lambda asked, _: "550 5.1.1 no such user" if asked == person.email else "250 OK"
+    post.queue(person)
+    post.deliver(nothing_waits)
+
+    async def move(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            await tx.execute(
+                sa.text("UPDATE accounts SET email = 'new@example.com' WHERE id = :id").bindparams(big("id")),
+                {"id": person.id},
+            )
+
+    post.run(move)
+    post.queue(person)
+    post.deliver(nothing_waits)
+    assert len(mail.to("new@example.com")) == 1
+
+
+@pytest.mark.parametrize("step", ["rcpt", "data"])
+def test_a_refused_message_refuses_no_address(post: Post, mail: MailServer, person: Account, step: str) -> None:
+    setattr(mail, step, lambda _, times: "554 5.7.1 looks like spam" if times == 1 else "250 OK")
+    post.queue(person)
+    [row] = post.deliver(nothing_waits)
+    assert row["failure"] == "554 5.7.1 looks like spam"
+    assert row["failed_at"] is not None
+    post.queue(person)
+    post.deliver(nothing_waits)
+    assert len(mail.to(address(person))) == 1
+
+
+def test_a_server_that_is_gone_loses_nothing(post: Post, mail: MailServer, person: Account) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        port = unused.getsockname()[1]
+    good, post.url = post.url, f"smtp://localhost:{port}"
+    post.queue(person, 3)
+    rows = post.deliver(lambda rows: any(row["failure"] for row in rows))
+    assert any("cannot be reached" in (row["failure"] or "") for row in rows)
+    post.url = good
+    post.make_due()
+    assert all(row["sent_at"] for row in post.deliver(nothing_waits))
+    assert len(mail.to(address(person))) == 3
+
+
+def test_a_server_that_hangs_holds_nothing_for_ever(post: Post, mail: MailServer, person: Account) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # it takes connections, and says nothing
+        good, post.url = post.url, f"smtp://localhost:{silent.getsockname()[1]}"
+        post.queue(person)
+        [row] = post.deliver(all_were_tried, timeout_s=0.2)
+    assert "did not answer in time" in row["failure"]
+    post.url = good
+    post.make_due()
+    [row] = post.deliver(nothing_waits)
+    assert row["sent_at"] is not None
+
+
+def test_somebody_gets_so_many_in_an_hour(post: Post, mail: MailServer, person: Account) -> None:
+    other = post.person()
+    post.queue(person, queue.PER_HOUR)
+    post.deliver(nothing_waits)
+    post.queue(person)
+    post.queue(other)
+
+    def is_held_back(rows: list[Row]) -> bool:
+        return bool(rows[-1]["sent_at"]) and rows[-2]["attempts"] == 0 and rows[-2]["next_attempt_at"] > now_ms()
+
+    rows = post.deliver(is_held_back)
+    assert rows[-2]["next_attempt_at"] - now_ms() <= HOUR_MS
+    assert len(mail.to(address(person))) == queue.PER_HOUR
+
+
+def test_nobody_is_written_to_who_was_disabled(post: Post, mail: MailServer, person: Account) -> None:
+    post.queue(person)
+
+    async def disable(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            await actions.disable(tx, person, base=BASE)
+
+    post.run(disable)
+    assert post.deliver(nothing_waits) == []
+    assert mail.received == []
+
+
+def test_it_is_written_in_the_language_of_the_person(post: Post, mail: MailServer, person: Account) -> None:
+    async def choose(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            note_language(tx, person.id, "de")
+
+    post.run(choose)
+    post.queue(person)
+    post.deliver(nothing_waits)
+    [got] = mail.to(address(person))
+    assert 'lang="de"' in got.part("html")
+
+
+def test_what_was_sent_is_forgotten_after_some_days(post: Post, person: Account) -> None:
+    post.queue(person)
+    post.deliver(nothing_waits)
+    assert post.run(lambda services: queue.forget_old(services, now_ms() + queue.SENT_KEPT_MS - MINUTE_MS)) == 0
+    assert post.run(lambda services: queue.forget_old(services, now_ms() + queue.SENT_KEPT_MS + MINUTE_MS)) == 1
+    assert post.rows() == []
+
+
+def test_an_outcome_of_an_earlier_attempt_changes_nothing(post: Post, person: Account) -> None:
+    post.queue(person)
+    [first] = post.run(lambda services: queue.take(services.database, 5))
+    assert post.run(lambda services: queue.take(services.database, 5)) == []  # it is taken
+    post.make_due()  # its lease has ended
+    [second] = post.run(lambda services: queue.take(services.database, 5))
+
+    async def record(services: Services) -> None:
+        await services.database.in_transaction(partial(queue.give_up, message=first, said="late"))
+
+    post.run(record)
+    [row] = post.rows()
+    assert row["failed_at"] is None
+    assert (first.attempts, second.attempts) == (1, 2)
+
+
+def test_what_waits_is_counted(post: Post, person: Account) -> None:
+    post.queue(person, 2)
+    backlog = post.run(lambda services: queue.find_backlog(services.database))
+    assert backlog.waiting == 2
+    post.deliver(nothing_waits)
+    assert post.run(lambda services: queue.find_backlog(services.database)) == queue.Backlog(0, 0)

@@ -1,0 +1,163 @@
+"""Nobody is written to about what they may not see, and nothing of one organization is in mail about another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import sqlalchemy as sa
+
+from tests.harness.server import Server
+from tests.harness.waiting import until
+from tests.mail.server import MailServer
+from tests.work.studio import Caller, Studio
+from workhook.http.calls import Services
+from workhook.identity import actions, queries
+from workhook.identity.mail.schemas import mail_messages
+from workhook.storage.metadata import big
+
+_c = mail_messages.c
+_of_person = sa.select(_c.failure, _c.next_attempt_at).where(_c.recipient == sa.bindparam("recipient"))
+_make_due = sa.update(mail_messages).where(_c.next_attempt_at.is_not(None)).values(next_attempt_at=big("at"))
+
+
+class Held:
+    """What goes to one person waits until it is let go."""
+
+    def __init__(self, server: Server, mail: MailServer) -> None:
+        self._server, self._mail = server, mail
+
+    def hold(self, person: Caller) -> None:
+        address = person.me["email"]
+        self._mail.rcpt = lambda asked, _: "451 later" if asked == address else "250 OK"
+
+    def wait_for(self, person: Caller, number: int) -> None:
+        """So many messages were tried, and wait."""
+
+        async def read(services: Services) -> bool:
+            recipient = f"u{await self._id_of(services, person)}"
+            rows = await services.database.fetch_all(_of_person, {"recipient": recipient})
+            return len([row for row in rows if row["failure"]]) == number
+
+        until(lambda: self._server.run(read))
+
+    def let_go(self) -> None:
+        self._mail.rcpt = lambda asked, _: "250 OK"
+
+        async def write(services: Services) -> None:
+            await services.database.in_transaction(lambda tx: tx.execute(_make_due, {"at": 0}))
+
+        self._server.run(write)
+
+    def nothing_waits(self, person: Caller) -> bool:
+        async def read(services: Services) -> bool:
+            recipient = f"u{await self._id_of(services, person)}"
+            rows = await services.database.fetch_all(_of_person, {"recipient": recipient})
+            return all(row["next_attempt_at"] is None for row in rows)
+
+        return bool(self._server.run(read))
+
+    @staticmethod
+    async def _id_of(services: Services, person: Caller) -> int:
+        account = await queries.find_account(services.database, person.login)
+        assert account is not None
+        return account.id
+
+
+@pytest.fixture
+def held(mailing: Server, mail: MailServer) -> Iterator[Held]:
+    yield Held(mailing, mail)
+    mail.rcpt = lambda asked, _: "250 OK"
+
+
+@pytest.fixture
+def other(mailing: Server) -> Iterator[Studio]:
+    other = Studio(mailing, mailing.world())
+    yield other
+    other.close()
+
+
+def put_into(studio: Studio, person: Caller) -> None:
+    async def put(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            place = await queries.find_account(tx, studio.world.organization)
+            account = await queries.find_account(tx, person.login)
+            assert place is not None
+            assert account is not None
+            await actions.set_member(tx, place, account, "member")
+
+    studio.server.run(put)
+
+
+def assign(studio: Studio, person: Caller, title: str) -> str:
+    return studio.task(title=title, assignees=[person.login])
+
+
+def test_who_leaves_one_organization_is_told_only_of_the_other(
+    studio: Studio, other: Studio, held: Held, mail: MailServer
+) -> None:
+    person = studio.member
+    put_into(other, person)
+    held.hold(person)
+    assign(studio, person, "Of the first")
+    assign(other, person, "Of the second")
+    held.wait_for(person, 2)
+    removed = studio.owner.http.delete(f"/orgs/{studio.world.organization}/members/{person.login}")
+    assert removed.status_code == 204
+    studio.owner.patch(studio.project, json={"private": True})
+    held.let_go()
+    [got] = mail.wait_for(str(person.me["email"]))
+    until(lambda: held.nothing_waits(person))
+    assert mail.to(str(person.me["email"])) == [got]
+    raw = got.message.as_string() + got.text + got.part("html")
+    assert "Of the second" in raw
+    assert other.world.organization in raw
+    for name in (studio.world.organization, studio.project_id, studio.owner.login, "Of the first"):
+        assert name not in raw
+
+
+def test_a_client_is_not_told_of_what_was_hidden_meanwhile(studio: Studio, held: Held, mail: MailServer) -> None:
+    client = studio.client
+    held.hold(client)
+    task_id = studio.task(title="Landing page")
+    text = {"text": f"@{client.login} the budget is tight"}
+    comment = studio.owner.post(f"/tasks/{task_id}/task_comments", json=text)["task_comment"]
+    held.wait_for(client, 1)
+    studio.owner.patch(f"/task_comments/{comment['id']}", json={"private": True})
+    assign(studio, client, "Open")
+    held.wait_for(client, 2)
+    held.let_go()
+    [got] = mail.wait_for(str(client.me["email"]))
+    until(lambda: held.nothing_waits(client))
+    assert "Open" in got["Subject"]
+    assert len(mail.to(str(client.me["email"]))) == 1
+
+
+def test_what_is_deleted_is_not_told_of(studio: Studio, held: Held, mail: MailServer) -> None:
+    person = studio.member
+    held.hold(person)
+    task_id = assign(studio, person, "Gone")
+    held.wait_for(person, 1)
+    studio.owner.delete(f"/tasks/{task_id}")
+    held.let_go()
+    until(lambda: held.nothing_waits(person))
+    assert mail.to(str(person.me["email"])) == []
+
+
+def test_an_end_of_a_kind_holds_for_what_waits(studio: Studio, held: Held, mail: MailServer) -> None:
+    person = studio.member
+    held.hold(person)
+    assign(studio, person, "Waits")
+    held.wait_for(person, 1)
+    person.patch("/me/notification_settings", json={"assignment": {"email": False}})
+    held.let_go()
+    until(lambda: held.nothing_waits(person))
+    assert mail.to(str(person.me["email"])) == []
+
+
+def test_others_do_not_wait_for_who_cannot_be_reached(studio: Studio, held: Held, mail: MailServer) -> None:
+    second = studio.add(member="member")
+    held.hold(studio.member)
+    for each in (studio.member, second):
+        assign(studio, each, "Both")
+    mail.wait_for(str(second.me["email"]))
