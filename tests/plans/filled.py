@@ -113,6 +113,7 @@ WORK = (
         {
             "id": text_id("fil"), "repository_id": IN_PROJECT, "name": "'a.txt'", "user_id": "{often}",
             "folder_id": f"CASE WHEN {RARE} THEN {text_id('fld', '1')} ELSE {text_id('fld', '0')} END",
+            "task_id": f"CASE WHEN {RARE} THEN {text_id('tsk', '2')} WHEN {K} % 2 = 0 THEN {text_id('tsk', '0')} END",
             "title": WORDS, "private": f"NOT {RARE} AND i > 1", "size": "1", "sha256": "'00'",
             "content_type": "'text/plain'", "blob": "'blob' || i",
             "deleted_at": f"CASE WHEN {K} % 10 = 7 THEN {AT} END", **TIMES,

@@ -171,7 +171,12 @@ _ACROSS = (
         *({"overdue": each} for each in ("true", "false")),
         {"user": "rare"},
     ),
-    *_across("list_all_files", {"folder": "fld_000000001"}, {"folder": "fld_000000000"}, {"user": "rare"}),
+    *_across(
+        "list_all_files",
+        *({"folder": each} for each in ("fld_000000001", "fld_000000000")),
+        *({"task_id": each} for each in ("tsk_000000002", "tsk_000000000")),
+        {"user": "rare"},
+    ),
     *_across("list_comments", {"user": "rare"}, {"user": "often"}, kinds=3),
 )
 
@@ -200,6 +205,9 @@ ROWS = (
     Row("list_files", caller="client"),
     Row("list_files", {"folder": "fld_000000001"}),
     Row("list_files", {"folder": "fld_000000000"}),
+    *(Row("list_files", {"task_id": each}) for each in ("tsk_000000000", "tsk_000000002")),
+    Row("list_task_files"),
+    Row("list_task_files", caller="client"),
     Row("list_folders"),
     Row("list_task_comments"),
     Row("list_task_comments", caller="client"),

@@ -131,6 +131,7 @@ def _records(walls: Walls) -> Iterator[Case]:
     files = {"file": ("a.txt", b"a file")}
     at = f"/api/v1{path}/files"
     yield Case("file", lambda to: Request("POST", at, {"files": files, "data": {"folder": to.folder}}))
+    yield Case("file on a task", lambda to: Request("POST", at, {"files": files, "data": {"task_id": to.task}}))
 
 
 def _people(walls: Walls) -> Iterator[Case]:
@@ -174,6 +175,8 @@ def _lists(walls: Walls) -> Iterator[Case]:
         "all time of a task": lambda to: _work("GET", "/timesheets", task_id=to.task),
         "what runs for somebody": lambda to: _work("GET", "/timesheets/running", user=to.login),
         "all invoices of a project": lambda to: _work("GET", "/invoices", project_id=to.project),
+        "files of a task": lambda to: _work("GET", f"{path}/files", task_id=to.task),
+        "all files of a task": lambda to: _work("GET", "/files", task_id=to.task),
         "all files of a folder": lambda to: _work("GET", "/files", folder=to.folder),
         "all comments of a project": lambda to: _work("GET", "/comments", project_id=to.project),
         "search": lambda to: _work("GET", "/search", q=to.word),

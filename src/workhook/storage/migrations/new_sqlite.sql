@@ -438,7 +438,7 @@ CREATE TABLE files (
 	blob TEXT NOT NULL,
 	deleted_at BIGINT,
 	created_at BIGINT NOT NULL,
-	updated_at BIGINT NOT NULL,
+	updated_at BIGINT NOT NULL, task_id TEXT CONSTRAINT fk_files_task_id REFERENCES tasks (id) ON DELETE SET NULL,
 	CONSTRAINT pk_files PRIMARY KEY (id),
 	CONSTRAINT fk_files_folder_id FOREIGN KEY(folder_id) REFERENCES folders (id) ON DELETE SET NULL,
 	CONSTRAINT fk_files_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
@@ -1339,4 +1339,10 @@ CREATE TABLE member_rates (
 
 CREATE INDEX ix_member_rates_user ON member_rates (user_id)
 
-INSERT INTO "alembic_version" VALUES('0033')
+CREATE INDEX ix_files_task_id ON files (task_id) WHERE task_id IS NOT NULL
+
+CREATE INDEX ix_files_on_task ON files (repository_id, task_id, id) WHERE task_id IS NOT NULL
+
+CREATE INDEX ix_files_on_task_open ON files (repository_id, task_id, id) WHERE private IS 0
+
+INSERT INTO "alembic_version" VALUES('0035')

@@ -70,6 +70,7 @@ _OF_WORK = {
         "A column whose cards are finished cannot start a timer"
     ),
     "%(field)s: there is no such column in the task's project": text("The column must be one of this project"),
+    "task_id: there is no such task in the file's project": text("The task must be one of this project"),
     "The folder holds files; delete them first.": text("The folder holds files. Delete them first."),
     "folder must be one of the project": text("The folder must be one of this project"),
     "The tasks have too much text to be changed in one request; change fewer at once.": text(

@@ -11,6 +11,7 @@ from workhook.core.errors import Conflict, Fault, Invalid, Malformed
 from workhook.http.calls import Answer
 from workhook.http.endpoints import Retry
 from workhook.identity.context import Write
+from workhook.web.files.view import icon_of
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.formats import day
 from workhook.web.frame.markdown import Prose
@@ -18,6 +19,7 @@ from workhook.web.frame.names import Names
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.tasks.view import DONE, OPEN, digest, read_task
+from workhook.work.files.receiving import limit_of
 from workhook.work.tasks import actions, assignees, queries
 from workhook.work.tasks.queries import AccessedTask
 from workhook.work.tasks.schemas import Task, TaskCreate, TaskEdit
@@ -57,6 +59,8 @@ async def _show(visit: Visit, *, status: int = 200, conflict: str = "") -> Answe
         people=Names(shown.people).by_login,
         names=shown.names,
         prose=Prose(logins, visit.actor.user.login),
+        icon_of=icon_of,
+        limit=limit_of(visit.call),
         link=f"{visit.call.base_for_others.removesuffix(visit.call.prefix)}{address(visit)}",
     )
 

@@ -20,6 +20,8 @@ from workhook.work.columns import api as columns
 from workhook.work.columns.schemas import Column
 from workhook.work.comments.actions import list_task_comments
 from workhook.work.comments.schemas import TaskComment
+from workhook.work.files.actions import list_files
+from workhook.work.files.schemas import File
 from workhook.work.people import PersonShape
 from workhook.work.tasks import actions, choices
 from workhook.work.tasks.deadlines import urgency
@@ -29,6 +31,7 @@ from workhook.work.timesheets.rules import elapsed_ms
 from workhook.work.timesheets.schemas import Timesheet
 
 COMMENTS_MAX = 200
+FILES_MAX = 100
 TIMESHEETS_MAX = 200
 DONE, OPEN = "complete", "incomplete"
 """What stands behind an item of a checklist, as Trello's exports have it. Other values are shown as they are."""
@@ -61,6 +64,8 @@ class TaskView(msgspec.Struct, frozen=True):
     known_labels: Sequence[str]
     comments: Sequence[TaskComment]
     more_comments: bool
+    files: Sequence[File]
+    more_files: bool
     timesheets: Sequence[tuple[Timesheet, int]]
     more_timesheets: bool
     may_write: bool
@@ -101,11 +106,12 @@ def digest(task: Task, name: str) -> str:
 async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, after: int) -> TaskView:
     """`after`: the id of the comment behind which the comments begin. Raises `NotFound`."""
     task = await actions.get_task(reader, actor, task_id, project_id=access.repository.project_id)
-    found_columns, people, known_labels, comments, times = await asyncio.gather(
+    found_columns, people, known_labels, comments, files, times = await asyncio.gather(
         columns.list_all(reader, access.repository.id),
         choices.list_people(reader, access),
         choices.list_labels(reader, access),
         list_task_comments(reader, actor, task_id, after=after, limit=COMMENTS_MAX + 1),
+        _read_files(reader, access, task_id),
         _read_times(reader, access, task_id),
     )
     now = now_ms()
@@ -119,6 +125,8 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
         known_labels=known_labels,
         comments=comments[:COMMENTS_MAX],
         more_comments=comments.cut or len(comments) > COMMENTS_MAX,
+        files=files[:FILES_MAX],
+        more_files=len(files) > FILES_MAX,
         timesheets=[(each, elapsed_ms(each.times, now)) for each in times[:TIMESHEETS_MAX]],
         more_timesheets=times.cut or len(times) > TIMESHEETS_MAX,
         may_write=access.may_write,
@@ -131,6 +139,13 @@ async def _read_edits(reader: Reader, access: Access, comments: Sequence[TaskCom
     if all(each.updated_at == each.created_at for each in comments):
         return {}
     return await find_last_edits(reader, access.repository.id, "task_comment")
+
+
+async def _read_files(reader: Reader, access: Access, task_id: str) -> list[File]:
+    limit = FILES_MAX + 1
+    return await list_files(
+        reader, access.repository, task_id=task_id, not_private=access.is_client, after="", limit=limit
+    )
 
 
 async def _read_times(reader: Reader, access: Access, task_id: str) -> Found[Timesheet]:
