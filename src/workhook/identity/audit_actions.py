@@ -39,7 +39,12 @@ _NAMED = {
     "event.receive": ("page_receive",),
     "file.create": ("place_files_upload",),
     "file.delete": ("place_files_delete_file",),
-    "file.edit": ("place_file_changes_rename_file", "place_file_changes_change_sight", "place_file_changes_move_files"),
+    "file.edit": (
+        "place_file_changes_rename_file",
+        "place_file_changes_change_sight",
+        "place_file_changes_move_files",
+        "place_file_changes_attach_file",
+    ),
     "file.restore": ("place_files_restore_file",),
     "file_comment.create": ("place_file_comments_comment",),
     "file_comment.delete": ("place_file_comments_delete_comment",),
