@@ -1,4 +1,4 @@
-"""Files that were there before are on no task."""
+"""Files that were there before are on no task, and tasks are no subtasks."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ def _fill(connection: Any) -> None:
     insert(connection, "accounts", id=1, kind="user", login="octo", login_key="octo", **_TIMES)
     place = {"repository_id": 1, "id": "prj_1", "account_id": 1, "name": "x", "name_key": "x", "title": "X"}
     insert(connection, "projects", **place, private=False, archive=False, **_TIMES)
+    texts = {"title": "A", "fields": "{}", "sections": "{}", "labels": "[]"}
+    insert(connection, "tasks", id="tsk_1", repository_id=1, user_id=1, **texts, **_TIMES)
     content = {"name": "a.txt", "size": 1, "content_type": "text/plain", "sha256": "00", "blob": "b", "private": False}
     insert(connection, "files", id="fil_1", repository_id=1, user_id=1, title="A", **content, **_TIMES)
 
@@ -33,8 +35,8 @@ def test_what_was_there_hangs_on_nothing(backend: Databases, tmp_path: Path) -> 
     found: list[Any] = []
 
     def look(connection: Any) -> None:
-        questions = ("SELECT id, task_id FROM files",)
+        questions = ("SELECT id, task_id FROM files", "SELECT id, parent_id FROM tasks")
         found.extend([tuple(row) for row in connection.execute(sa.text(text))] for text in questions)
 
     on_database(settings, look)
-    assert found == [[("fil_1", None)]]
+    assert found == [[("fil_1", None)], [("tsk_1", None)]]

@@ -96,6 +96,7 @@ WORK = (
             "fields": "'{{}}'", "sections": "'{{}}'",
             "labels": f"CASE WHEN {RARE} THEN '[\"often\",\"rare\"]' ELSE '[\"often\"]' END",
             "user_id": "{often}", "completed_at": f"CASE WHEN {RARE} THEN {AT} END",
+            "parent_id": f"CASE WHEN {K} % 8 IN (3, 5, 6) THEN {text_id('tsk', f'({K} - {K} % 8) * 2 + i % 2')} END",
             "deleted_at": f"CASE WHEN {K} % 10 = 7 THEN {AT} END", **TIMES,
         },
     ),

@@ -151,6 +151,7 @@ _ACROSS = (
         *({name: value} for name, value in (*_FILTERS, *_COMMON)),
         {"assignee": "me"},
         {"priority": "medium"},
+        {"parent_id": "tsk_000000000"},
         *({"sort": f"{sign}{each}"} for each in _SORTS for sign in ("", "-")),
         *({"finished": "true", "sort": f"{sign}{each}"} for each in _SORTS for sign in ("", "-")),
     ),
@@ -196,6 +197,11 @@ ROWS = (
     Row("list_column_tasks", {"project_id": "{project}"}),
     *(Row("list_column_tasks", {name: value}, walks=True, bound=_WALK) for name, value in (*_FILTERS, *_COMMON)),
     Row("list_column_tasks", {"priority": "medium"}, walks=True, bound=_WALK),
+    Row("list_column_tasks", {"parent_id": "tsk_000000000"}, walks=True, bound=_WALK),
+    *(
+        Row("list_project_tasks", {"parent_id": "tsk_000000000", **sort})
+        for sort in ({}, *({"sort": f"{sign}{each}"} for each in _SORTS for sign in ("", "-")))
+    ),
     Row("list_project_trash"),
     Row("list_members"),
     Row("list_organization_members"),

@@ -42,6 +42,8 @@ def test_a_task_is_made_and_shown(studio: Studio) -> None:
         "column": {"id": column_id, "title": "To do"},
         "assignees": [assignee],
         "labels": ["home", "weekend"],
+        "parent_id": None,
+        "subtasks": {"total": 0, "completed": 0},
         "completed_at": None,
         "created_at": made["created_at"],
         "updated_at": made["created_at"],
@@ -61,6 +63,7 @@ def test_a_bare_task_has_every_field(studio: Studio) -> None:
         "cover_url",
         "priority",
         "deadline",
+        "parent_id",
         "completed_at",
     }
     assert (made["fields"], made["sections"], made["assignees"], made["labels"]) == ({}, {}, [], [])

@@ -160,11 +160,14 @@ _NAMED = {
     "service_checkout.pause": ("place_subscriptions_pause",),
     "service_checkout.unpause": ("place_subscriptions_resume",),
     "task.bulk": ("change_tasks", "place_selection_change_cards", "place_selection_put_back", "place_columns_move_all"),
-    "task.create": ("place_board_add_task", "place_receiver_add_card", "place_task_duplicate_task"),
+    "task.create": (
+        "place_board_add_task", "place_receiver_add_card", "place_task_duplicate_task", "place_subtasks_add_subtask",
+    ),
     "task.delete": ("place_task_delete_task",),
     "task.edit": (
         "place_board_move_task", "place_list_edit_row", "place_calendar_move_deadline", "place_task_edit_task",
         "place_task_change_labels", "place_task_change_assignees", "place_task_change_checklist",
+        "place_subtasks_tick_subtask",
     ),
     "task.restore": ("place_task_restore_task",),
     "task_comment.create": ("place_task_comments_add_comment",),

@@ -34,7 +34,7 @@ from workhook.web.people import invited, links, people
 from workhook.web.project import collaborators, general, outsiders
 from workhook.web.search import search
 from workhook.web.signin import confirm, consent, installing, login, oidc
-from workhook.web.tasks import comments, history, preview, task, timers
+from workhook.web.tasks import comments, history, preview, subtasks, task, timers
 from workhook.web.time import entries, own, report, week
 from workhook.web.trash import trash
 from workhook.web.welcome import importing, welcome
@@ -102,6 +102,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *outsiders.places,
     *invited.places,
     *task.places,
+    *subtasks.places,
     *comments.places,
     *preview.places,
     *history.places,

@@ -500,7 +500,7 @@ CREATE TABLE tasks (
 	completed_at BIGINT,
 	deleted_at BIGINT,
 	created_at BIGINT NOT NULL,
-	updated_at BIGINT NOT NULL, deadline_told BIGINT,
+	updated_at BIGINT NOT NULL, deadline_told BIGINT, parent_id TEXT CONSTRAINT fk_tasks_parent_id REFERENCES tasks (id) ON DELETE SET NULL,
 	CONSTRAINT pk_tasks PRIMARY KEY (id),
 	CONSTRAINT fk_tasks_bucket_id FOREIGN KEY(bucket_id) REFERENCES task_buckets (id) ON DELETE SET NULL,
 	CONSTRAINT fk_tasks_column_id FOREIGN KEY(column_id) REFERENCES columns (id) ON DELETE SET NULL,
@@ -1342,6 +1342,8 @@ CREATE INDEX ix_member_rates_user ON member_rates (user_id)
 CREATE INDEX ix_files_task_id ON files (task_id) WHERE task_id IS NOT NULL
 
 CREATE INDEX ix_files_on_task ON files (repository_id, task_id, id) WHERE task_id IS NOT NULL
+
+CREATE INDEX ix_tasks_parent_id ON tasks (parent_id, id) WHERE parent_id IS NOT NULL
 
 CREATE INDEX ix_files_on_task_open ON files (repository_id, task_id, id) WHERE private IS 0
 

@@ -160,6 +160,7 @@ _FIELDS: Mapping[str, str] = {
     "cover_url": text("cover"),
     "fields": text("fields"),
     "sections": text("checklists"),
+    "parent_id": text("task above"),
 }
 
 

@@ -19,6 +19,7 @@ from workhook.work.files.queries import count_files
 from workhook.work.people import PersonShape
 from workhook.work.tasks import column_tasks
 from workhook.work.tasks.deadlines import Urgency, end_of, urgency
+from workhook.work.tasks.schemas import SubtaskCounts
 from workhook.work.timesheets.started import list_running
 
 CARDS_MAX = 1000  # of a column
@@ -45,6 +46,7 @@ class BoardCard(msgspec.Struct, frozen=True):
     more_people: int
     comments: int
     files: int
+    subtasks: SubtaskCounts
     ticked: int
     items: int
     runs: bool
@@ -118,6 +120,7 @@ def _card(task: Any, comments: Mapping[str, int], files: Mapping[str, int], runn
         more_people=max(0, len(people) - PEOPLE_SHOWN),
         comments=comments.get(task.id, 0),
         files=files.get(task.id, 0),
+        subtasks=task.subtasks,
         ticked=ticks.count(TICKED),
         items=len(ticks),
         runs=task.id in running,

@@ -57,6 +57,7 @@ LABELS: Mapping[str, str] = {
     "notes": text("Note"),
     "number_format": text("Format of the numbers"),
     "organization": text("Name of your organization"),
+    "parent_id": text("Task above"),
     "paid_at": text("Day"),
     "password": text("Password"),
     "hourly_rate": text("Rate per hour"),

@@ -22,6 +22,7 @@ from workhook.web.tasks.view import DONE, OPEN, digest, read_task
 from workhook.work.files.receiving import limit_of
 from workhook.work.tasks import actions, assignees, queries
 from workhook.work.tasks.queries import AccessedTask
+from workhook.work.tasks.related import find_related
 from workhook.work.tasks.schemas import Task, TaskCreate, TaskEdit
 
 places = Places("task")
@@ -169,6 +170,8 @@ async def duplicate_task(visit: Visit) -> Answer:
     found = await actions.get_task(
         visit.database, visit.actor, visit.path("task_id"), project_id=access.repository.project_id
     )
+    parents = {found.parent_id} if found.parent_id else set[str]()
+    related = await find_related(visit.database, access.repository.id, parents)
     create = TaskCreate(
         title=(gettext("Copy of %(title)s") % {"title": found.title})[:TITLE_MAX],
         description=found.description,
@@ -180,6 +183,7 @@ async def duplicate_task(visit: Visit) -> Answer:
         sections=json.decode(found.sections),
         assignees=[each.login for each in found.assignees],
         labels=json.decode(found.labels),
+        parent_id=found.parent_id if found.parent_id in related else None,
     )
     made = await visit.change(lambda write: actions.create_task(write, found.column.id, create), retry=BUSY)
     location = f"/{access.repository.full_name}/tasks/{made.id}"

@@ -21,10 +21,19 @@ from workhook.work.invoices import issued
 from workhook.work.notifications.telling import tell_assigned
 from workhook.work.record_events import RecordEvent, differences, publish_event, publish_events
 from workhook.work.schemas import if_set
-from workhook.work.tasks import assignees, queries
+from workhook.work.tasks import assignees, queries, relations
 from workhook.work.tasks.ordering.column_order import drop_if_empty, find_insert_position
 from workhook.work.tasks.queries import AccessedTask, LockedColumn, MovableTask
-from workhook.work.tasks.schemas import CONTENT, Assignees, Task, TaskContent, TaskCreate, TaskEdit
+from workhook.work.tasks.relations import RelationChange
+from workhook.work.tasks.schemas import (
+    CONTENT,
+    NO_SUBTASKS,
+    Assignees,
+    Task,
+    TaskContent,
+    TaskCreate,
+    TaskEdit,
+)
 from workhook.work.timesheets import timers
 
 
@@ -52,6 +61,7 @@ async def create_task(write: Write, column_id: str, create: TaskCreate) -> Task:
     require_project(access, create.project_id)
     access.require_writable()
     task = new_task(access, target, create, await _people(write.tx, access, create), write.now)
+    await relations.check(write.tx, [RelationChange(access, None, task)])
     position = await find_insert_position(write.tx, target.column.id, target.buckets, if_set(create.position))
     task = msgspec.structs.replace(task, position=position.position)
     await queries.insert_task(write.tx, access.repository.id, task, position)
@@ -69,6 +79,7 @@ async def edit_task(write: Write, found: AccessedTask, edit: TaskEdit) -> Task:
     access, before = found.access, found.task
     require_changeable(access, before)
     after = edited(before, edit, await _people(write.tx, access, edit, before.assignees), write.now)
+    await relations.check(write.tx, [RelationChange(access, before, after)])
     if isinstance(found, MovableTask):
         after = await _move(write.tx, found, after, edit, write.now)
     elif after is not before:
@@ -158,6 +169,8 @@ def blank_task(access: Access, target: LockedColumn, task_id: str, title: str, n
         column=target.column,
         assignees=(),
         labels="[]",
+        parent_id=None,
+        subtasks=NO_SUBTASKS,
         completed_at=completed_at(target, None, now),
         created_at=now,
         updated_at=now,

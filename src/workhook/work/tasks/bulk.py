@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Annotated, Literal
 
 import msgspec
@@ -20,11 +21,12 @@ from workhook.work.notifications.telling import tell_all_assigned
 from workhook.work.pages import PAGE_CHARS
 from workhook.work.record_events import RecordEvent, publish_events
 from workhook.work.schemas import if_set
-from workhook.work.tasks import actions, assignees, bulk_queries, queries
+from workhook.work.tasks import actions, assignees, bulk_queries, queries, relations
 from workhook.work.tasks.assignees import Assignable
 from workhook.work.tasks.bulk_queries import RankedTask, TaskChange
 from workhook.work.tasks.ordering.column_order import ColumnOrder, ranks_in
 from workhook.work.tasks.queries import LockedColumn
+from workhook.work.tasks.relations import RelationChange
 from workhook.work.tasks.schemas import Assignees, ColumnId, Task, TaskContent, TaskCreate, TaskEdit
 from workhook.work.timesheets import timers
 
@@ -107,6 +109,7 @@ async def change_tasks(write: Write, operations: list[TaskOperation]) -> list[Ta
     for number, operation in enumerate(operations):
         run.do(number, operation)
     await run.require_deletable()
+    await run.check_relations()
     await run.write()
     return await run.answers()
 
@@ -269,6 +272,17 @@ class _Run:
             by_project.setdefault(access.repository.id, (access, {}))[1][task_id] = name
         for access, names in by_project.values():
             await others.require_none_on_tasks(self.change.tx, access, names)
+
+    async def check_relations(self) -> None:
+        """Raises `Invalid` that names the operation which came last to the task."""
+        numbers = {task_id: number for number, task_id in enumerate(self.answered)}
+        changes = [
+            RelationChange(self._access_to(task), before.task if before else None, task, partial(_field, numbers[each]))
+            for each in numbers
+            if each not in self.deleted
+            for task, before in ((self.current[each], self.before.get(each)),)
+        ]
+        await relations.check(self.change.tx, changes, self.deleted)
 
     # --- writing ------------------------------------------------------------------------------------------------------
 

@@ -31,6 +31,8 @@ from workhook.work.tasks.schemas import (
     TaskColumnShape,
     assignees,
     people_of,
+    subtasks,
+    subtasks_of,
     task_assignees,
     task_buckets,
     tasks,
@@ -83,7 +85,14 @@ def _of_page(page: sa.Select[Any], dialect: str) -> sa.ScalarSelect[str]:
     # SQLite goes through an outer join from left to right, and else through all tasks that there are.
     whole = sized.join(tasks, tasks.c.id == sized.c.id, isouter=dialect == "sqlite")
     listed = (
-        sa.select(sized.c.bucket_rank, sized.c.rank, *selected(Task, tasks), _people, sized.c.found)
+        sa.select(
+            sized.c.bucket_rank,
+            sized.c.rank,
+            *selected(Task, tasks),
+            subtasks.label("subtasks"),
+            _people,
+            sized.c.found,
+        )
         .select_from(whole)
         .where(on_page(sized))
         .subquery("listed")
@@ -110,7 +119,7 @@ _next = hot(_with_tasks(_next_page, _buckets_passed.scalar_subquery() + _tasks_p
 
 _KEY = 2  # the sort key of a task in its column: the rank of its bucket, and its own
 # Tuples of a known length are decoded faster than lists.
-_row = GenericAlias(tuple, (int, int, *([Any] * len(stored_names(Task))), str, int))
+_row = GenericAlias(tuple, (int, int, *([Any] * len(stored_names(Task))), int, str, int))
 _decoder: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(GenericAlias(list, (_row,)))
 _form = form_reader(Task, _KEY)
 
@@ -150,6 +159,6 @@ async def to_responses(reader: Reader, read: ColumnTasks, rows: Sequence[Any]) -
     project = project_of(read.access)
     people = await seen_people(reader, read.access, [people_of(row[-2]) for row in rows])
     return [
-        _form(row, position, project, read.column, each)
+        _form(row, position, project, read.column, each, subtasks_of(row[-3]))
         for position, row, each in zip(count(read.first), rows, people, strict=False)
     ]

@@ -26,6 +26,7 @@ _COLUMNS = (
     "created_at",
     "updated_at",
     "description",
+    "parent_id",
 )
 
 
@@ -47,6 +48,7 @@ def _cells(task: Task) -> tuple[Cell, ...]:
         to_millis_text(task.created_at),
         to_millis_text(task.updated_at),
         task.description,
+        task.parent_id,
     )
 
 

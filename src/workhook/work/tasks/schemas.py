@@ -49,6 +49,7 @@ Label = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"\S"), Prepar
 Labels = Annotated[list[Label], Meta(max_length=100)]
 Usernames = Annotated[list[str], Meta(max_length=100, description="Usernames of people who see the project.")]
 ColumnId = Annotated[str, Meta(description="A column of the task's project.")]
+ParentId = Annotated[str, Meta(max_length=64, description="A task of the project, of which this one is a subtask.")]
 OfProject = Annotated[str, Meta(description="The project's id: it must be that of the task.")]
 
 
@@ -67,6 +68,7 @@ class TaskContent(msgspec.Struct):
     sections: Sections | UnsetType | None = UNSET
     assignees: Usernames | UnsetType | None = UNSET
     labels: Labels | UnsetType | None = UNSET
+    parent_id: ParentId | UnsetType | None = UNSET
     project_id: OfProject | UnsetType = UNSET
 
 
@@ -101,6 +103,7 @@ class TaskFilters(ListQuery):
     deadline_before: DayOrMoment | UnsetType = UNSET
     deadline_after: DayOrMoment | UnsetType = UNSET
     finished: Annotated[bool, Meta(description="Whether the task is completed.")] | UnsetType = UNSET
+    parent_id: ParentId | UnsetType = UNSET
     q: Annotated[str, Meta(max_length=255, description="Words in the title and the description.")] | UnsetType = UNSET
 
 
@@ -129,8 +132,15 @@ class TaskColumnShape(msgspec.Struct):
     title: str
 
 
+class SubtaskCounts(msgspec.Struct, frozen=True):
+    """How many subtasks a task has, and how many of them are completed."""
+
+    total: int
+    completed: int
+
+
 class Task(Record, frozen=True):
-    """A task. `position` is its place in the column, from 0."""
+    """A task. `position` is its place in the column, from 0. `parent_id`: the task that it is a subtask of."""
 
     id: Annotated[str, resource_id("tsk")]
     title: str
@@ -145,6 +155,8 @@ class Task(Record, frozen=True):
     column: TaskColumnShape
     assignees: Assignees
     labels: Annotated[str, JsonForm(list[str], json.decode)]
+    parent_id: Annotated[str | None, resource_id("tsk")]
+    subtasks: SubtaskCounts
     completed_at: Millis | None
     created_at: Millis
     updated_at: Millis
@@ -184,11 +196,17 @@ tasks = sa.Table(
     sa.Column("rank", sa.BigInteger),
     sa.Column("deleted_at", sa.BigInteger),
     sa.Column("deadline_told", sa.BigInteger),  # the deadline that people were told of (`work.notifications.deadlines`)
-    *table_columns(Task, user_id=sa.ForeignKey("accounts.id")),
+    # Subtasks of a task that is gone for good are tasks of their own.
+    *table_columns(
+        Task,
+        user_id=sa.ForeignKey("accounts.id"),
+        parent_id=sa.ForeignKey("tasks.id", ondelete="SET NULL"),
+    ),
     sa.Index("ix_tasks_column_id", "column_id"),
     sa.Index("ix_tasks_bucket_id", "bucket_id", "rank"),
     sa.Index("ix_tasks_repository_id", "repository_id", "id"),
 )
+partial_index("ix_tasks_parent_id", tasks.c.parent_id, tasks.c.id, where=tasks.c.parent_id.is_not(None))
 _is_deleted, _is_live = tasks.c.deleted_at.is_not(None), tasks.c.deleted_at.is_(None)
 # What the trash holds, and what is to be removed from it.
 partial_index("ix_tasks_deleted_at", tasks.c.deleted_at, where=_is_deleted)
@@ -249,6 +267,15 @@ people_assigned = sa.select(json_rows(*person_columns(membership_of(tasks.c.repo
 """The `people` of a task, as JSON for `people_of`."""
 assignees = people_assigned.scalar_subquery().label("task_assignees")
 
+_TOTAL = 1 << 32  # what a subtask adds to the number of both; a completed one adds 1 more
+_subtasks = tasks.alias("subtasks")
+subtasks: sa.ColumnElement[int] = (
+    sa.select(sa.func.count() * sa.literal_column(str(_TOTAL), sa.BigInteger) + sa.func.count(_subtasks.c.completed_at))
+    .where(_subtasks.c.parent_id == tasks.c.id, _subtasks.c.deleted_at.is_(None))
+    .scalar_subquery()
+)
+"""The counts of a task's subtasks in one number, for `subtasks_of`: one look at an index for each task of a list."""
+
 weight: sa.ColumnElement[int] = sa.cast(
     sum(
         (sa.func.length(tasks.c[name]) for name in ("fields", "sections", "labels")),
@@ -258,7 +285,10 @@ weight: sa.ColumnElement[int] = sa.cast(
 )
 """The characters of the texts of a task."""
 
-task_columns: list[sa.Label[Any]] = [*selected(Task, tasks, "task_"), assignees]
+related_columns: list[sa.Label[Any]] = [subtasks.label("task_subtasks")]
+"""What belongs to a task but to nobody in particular."""
+
+task_columns: list[sa.Label[Any]] = [*selected(Task, tasks, "task_"), assignees, *related_columns]
 """What `task_at` reads, all of it from the tasks table. Put these first in the SELECT."""
 
 with_column = tasks.join(columns, columns.c.id == tasks.c.column_id).outerjoin(
@@ -281,7 +311,16 @@ def task_of(row: Row, project: TaskProjectShape) -> Task:
 def task_at(row: Row, project: TaskProjectShape, column: TaskColumnShape, position: int) -> Task:
     """The task of a row of `task_columns`, whose column and position are known already."""
     people = people_of(row["task_assignees"])
-    return _read_task(row, position=position, project=project, column=column, assignees=people)
+    subtasks = subtasks_of(row["task_subtasks"])
+    return _read_task(row, position=position, project=project, column=column, assignees=people, subtasks=subtasks)
+
+
+NO_SUBTASKS = SubtaskCounts(0, 0)
+
+
+def subtasks_of(number: int) -> SubtaskCounts:
+    """The counts that `subtasks` selects."""
+    return SubtaskCounts(*divmod(number, _TOTAL)) if number else NO_SUBTASKS
 
 
 def people_of(text: str) -> Assignees:

@@ -1,6 +1,6 @@
-"""Files on tasks.
+"""What hangs on tasks: files and subtasks.
 
-A file of before is on no task.
+A file of before is on no task, and a task of before is no subtask.
 """
 
 from alembic import op
@@ -15,5 +15,7 @@ def upgrade() -> None:
     add_reference("files", "task_id", "tasks", on_delete="SET NULL")
     create_index("ix_files_task_id", "files", ["task_id"], where="task_id IS NOT NULL")
     create_index("ix_files_on_task", "files", ["repository_id", "task_id", "id"], where="task_id IS NOT NULL")
+    add_reference("tasks", "parent_id", "tasks", on_delete="SET NULL")
+    create_index("ix_tasks_parent_id", "tasks", ["parent_id", "id"], where="parent_id IS NOT NULL")
     is_open = "private IS 0" if op.get_bind().dialect.name == "sqlite" else "private IS FALSE"
     create_index("ix_files_on_task_open", "files", ["repository_id", "task_id", "id"], where=is_open)
