@@ -100,6 +100,11 @@ WORK = (
             "deleted_at": f"CASE WHEN {K} % 10 = 7 THEN {AT} END", **TIMES,
         },
     ),
+    Fill(
+        "task_blockers",
+        {"task_id": text_id("tsk", "i + 2"), "blocker_id": text_id("tsk", "i % 2")},
+        rows=200,
+    ),
     Fill("task_assignees", {"task_id": text_id("tsk"), "user_id": OF_OFTEN}),
     Fill(
         "task_comments",

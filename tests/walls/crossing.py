@@ -116,6 +116,7 @@ def _records(walls: Walls) -> Iterator[Case]:
     yield Case(
         "new task below another", lambda to: _work("POST", f"/columns/{column}/tasks", title="New", parent_id=to.task)
     )
+    yield Case("task that waits", lambda to: _work("PATCH", f"/tasks/{task}", blocked_by=[to.task]))
     yield Case("task assigned", lambda to: _work("PATCH", f"/tasks/{task}", assignees=[to.login]))
     yield Case(
         "new task assigned", lambda to: _work("POST", f"/columns/{column}/tasks", title="New", assignees=[to.login])
@@ -126,6 +127,7 @@ def _records(walls: Walls) -> Iterator[Case]:
         {"action": "edit", "id": task, "column_id": "{column}"},
         {"action": "edit", "id": task, "assignees": ["{login}"]},
         {"action": "edit", "id": task, "parent_id": "{task}"},
+        {"action": "edit", "id": task, "blocked_by": ["{task}"]},
     ):
         yield Case("bulk", _named("POST", "/api/v1/tasks/bulk", operations=[operation]))
     yield Case("checkout", lambda to: _work("POST", f"{path}/service_checkouts", service_id=to.service))

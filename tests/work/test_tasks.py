@@ -44,6 +44,8 @@ def test_a_task_is_made_and_shown(studio: Studio) -> None:
         "labels": ["home", "weekend"],
         "parent_id": None,
         "subtasks": {"total": 0, "completed": 0},
+        "blocked_by": [],
+        "blocked": False,
         "completed_at": None,
         "created_at": made["created_at"],
         "updated_at": made["created_at"],

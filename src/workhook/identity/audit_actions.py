@@ -167,7 +167,7 @@ _NAMED = {
     "task.edit": (
         "place_board_move_task", "place_list_edit_row", "place_calendar_move_deadline", "place_task_edit_task",
         "place_task_change_labels", "place_task_change_assignees", "place_task_change_checklist",
-        "place_subtasks_tick_subtask",
+        "place_subtasks_tick_subtask", "place_task_waits_change_blockers",
     ),
     "task.restore": ("place_task_restore_task",),
     "task_comment.create": ("place_task_comments_add_comment",),

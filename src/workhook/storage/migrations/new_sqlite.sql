@@ -1345,6 +1345,16 @@ CREATE INDEX ix_files_on_task ON files (repository_id, task_id, id) WHERE task_i
 
 CREATE INDEX ix_tasks_parent_id ON tasks (parent_id, id) WHERE parent_id IS NOT NULL
 
+CREATE TABLE task_blockers (
+	task_id TEXT NOT NULL,
+	blocker_id TEXT NOT NULL,
+	CONSTRAINT pk_task_blockers PRIMARY KEY (task_id, blocker_id),
+	CONSTRAINT fk_task_blockers_task_id FOREIGN KEY(task_id) REFERENCES tasks (id) ON DELETE CASCADE,
+	CONSTRAINT fk_task_blockers_blocker_id FOREIGN KEY(blocker_id) REFERENCES tasks (id) ON DELETE CASCADE
+)
+
+CREATE INDEX ix_task_blockers_blocker ON task_blockers (blocker_id, task_id)
+
 CREATE INDEX ix_files_on_task_open ON files (repository_id, task_id, id) WHERE private IS 0
 
 INSERT INTO "alembic_version" VALUES('0035')

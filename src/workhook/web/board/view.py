@@ -47,6 +47,7 @@ class BoardCard(msgspec.Struct, frozen=True):
     comments: int
     files: int
     subtasks: SubtaskCounts
+    waits: bool
     ticked: int
     items: int
     runs: bool
@@ -121,6 +122,7 @@ def _card(task: Any, comments: Mapping[str, int], files: Mapping[str, int], runn
         comments=comments.get(task.id, 0),
         files=files.get(task.id, 0),
         subtasks=task.subtasks,
+        waits=task.blocked and task.completed_at is None,
         ticked=ticks.count(TICKED),
         items=len(ticks),
         runs=task.id in running,

@@ -11,6 +11,7 @@ LABELS: Mapping[str, str] = {
     "again": text("The same again"),
     "amount": text("Amount"),
     "assignees": text("Assigned to"),
+    "blocked_by": text("Waits for"),
     "bic": text("BIC"),
     "bill_from": text("From"),
     "bill_to": text("Bill to"),

@@ -79,6 +79,10 @@ _OF_WORK = {
     "%(field)s: a task has at most %(most)s subtasks, those in the trash included": text(
         "A task has at most %(most)s subtasks, those in the trash included"
     ),
+    "%(field)s: a task cannot wait for itself": text("A task cannot wait for itself"),
+    "%(field)s: these tasks would wait for one another: %(names)s": text(
+        "These tasks would wait for one another: %(names)s"
+    ),
     "task_id: there is no such task in the file's project": text("The task must be one of this project"),
     "The folder holds files; delete them first.": text("The folder holds files. Delete them first."),
     "folder must be one of the project": text("The folder must be one of this project"),

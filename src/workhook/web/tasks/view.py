@@ -71,6 +71,8 @@ class TaskView(msgspec.Struct, frozen=True):
     more_subtasks: bool
     parent: RelatedTask | None
     """None also for one in the trash."""
+    blockers: Sequence[RelatedTask]
+    """What the task waits for and is not in the trash."""
     files: Sequence[File]
     more_files: bool
     timesheets: Sequence[tuple[Timesheet, int]]
@@ -126,7 +128,7 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
         asyncio.gather(
             _read_files(reader, access, task_id),
             _read_subtasks(reader, access, task),
-            find_related(reader, access.repository.id, {task.parent_id} if task.parent_id else ()),
+            find_related(reader, access.repository.id, {*task.blocked_by, *filter(None, [task.parent_id])}),
         ),
         _read_times(reader, access, task_id),
     )
@@ -145,6 +147,7 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
         subtasks=subtasks[:SUBTASKS_MAX],
         more_subtasks=len(subtasks) > SUBTASKS_MAX,
         parent=related.get(task.parent_id or ""),
+        blockers=[related[each] for each in task.blocked_by if each in related],
         files=files[:FILES_MAX],
         more_files=len(files) > FILES_MAX,
         timesheets=[(each, elapsed_ms(each.times, now)) for each in times[:TIMESHEETS_MAX]],

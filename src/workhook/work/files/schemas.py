@@ -75,7 +75,7 @@ class File(Record, frozen=True):
     project: FileProject
     private: bool
     folder: FileFolder | None
-    task_id: Annotated[str | None, resource_id("tsk")]
+    task_id: Annotated[str | None, resource_id("tsk", optional=True)]
     size: Annotated[int, EventSchema({"description": "bytes"})]
     content_type: str
     sha256: Annotated[str, EventSchema({"pattern": "^[0-9a-f]{64}$"})]

@@ -61,10 +61,11 @@ async def create_task(write: Write, column_id: str, create: TaskCreate) -> Task:
     require_project(access, create.project_id)
     access.require_writable()
     task = new_task(access, target, create, await _people(write.tx, access, create), write.now)
-    await relations.check(write.tx, [RelationChange(access, None, task)])
+    [task] = await relations.settle(write.tx, [RelationChange(access, None, task)])
     position = await find_insert_position(write.tx, target.column.id, target.buckets, if_set(create.position))
     task = msgspec.structs.replace(task, position=position.position)
     await queries.insert_task(write.tx, access.repository.id, task, position)
+    await relations.write(write.tx, [(None, task)])
     await publish_event(write, access.repository, "task", "created", to_response(task))
     tell_assigned(write, access.repository, None, task)
     return await assignees.one_as_seen(write.tx, access, task)
@@ -79,13 +80,14 @@ async def edit_task(write: Write, found: AccessedTask, edit: TaskEdit) -> Task:
     access, before = found.access, found.task
     require_changeable(access, before)
     after = edited(before, edit, await _people(write.tx, access, edit, before.assignees), write.now)
-    await relations.check(write.tx, [RelationChange(access, before, after)])
+    [after] = await relations.settle(write.tx, [RelationChange(access, before, after)])
     if isinstance(found, MovableTask):
         after = await _move(write.tx, found, after, edit, write.now)
     elif after is not before:
         queries.update_task(write.tx, after)
     if after is not before:
         await queries.set_assignees(write.tx, before, after)
+        await relations.write(write.tx, [(before, after)])
         await publish_events(write, [edit_event(access, before, after)])
         if isinstance(found, MovableTask) and not found.stays:
             await _run_timers(write, access, found.target, after.id)
@@ -171,6 +173,9 @@ def blank_task(access: Access, target: LockedColumn, task_id: str, title: str, n
         labels="[]",
         parent_id=None,
         subtasks=NO_SUBTASKS,
+        blocked_by=(),
+        blocked=False,
+        open_blockers=(),
         completed_at=completed_at(target, None, now),
         created_at=now,
         updated_at=now,
@@ -224,6 +229,7 @@ _PLAIN_FIELDS = frozenset(TaskContent.__struct_fields__).intersection(CONTENT) -
 
 def _with_content(task: Task, content: TaskContent, people: Assignees | UnsetType) -> Task:
     plain = {name: value for name in _PLAIN_FIELDS if (value := getattr(content, name)) is not UNSET}
+    blocked_by = content.blocked_by
     labels = content.labels
     if isinstance(labels, list):
         labels = list(dict.fromkeys(map(str.strip, labels)))
@@ -234,6 +240,7 @@ def _with_content(task: Task, content: TaskContent, people: Assignees | UnsetTyp
         sections=_json_text(content.sections, task.sections, {}),
         labels=_json_text(labels, task.labels, []),
         assignees=if_set(people, task.assignees),
+        blocked_by=task.blocked_by if blocked_by is UNSET else tuple(sorted(set(blocked_by or ()))),
     )
 
 

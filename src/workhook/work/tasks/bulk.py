@@ -109,7 +109,7 @@ async def change_tasks(write: Write, operations: list[TaskOperation]) -> list[Ta
     for number, operation in enumerate(operations):
         run.do(number, operation)
     await run.require_deletable()
-    await run.check_relations()
+    await run.settle_relations()
     await run.write()
     return await run.answers()
 
@@ -273,7 +273,7 @@ class _Run:
         for access, names in by_project.values():
             await others.require_none_on_tasks(self.change.tx, access, names)
 
-    async def check_relations(self) -> None:
+    async def settle_relations(self) -> None:
         """Raises `Invalid` that names the operation which came last to the task."""
         numbers = {task_id: number for number, task_id in enumerate(self.answered)}
         changes = [
@@ -282,7 +282,8 @@ class _Run:
             if each not in self.deleted
             for task, before in ((self.current[each], self.before.get(each)),)
         ]
-        await relations.check(self.change.tx, changes, self.deleted)
+        settled = await relations.settle(self.change.tx, changes, self.deleted)
+        self.current |= {task.id: task for task in settled}
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
@@ -300,6 +301,7 @@ class _Run:
         gone = [self.before[task_id].task for task_id in self.deleted]
         trashed = [actions.touched(each, self.change.now) for each in gone]
         await bulk_queries.write(self.change.tx, changes, trashed, self.orders)
+        await relations.write(self.change.tx, [(each.before, each.after) for each in changes])
         events = [
             actions.edit_event(each.access, each.before, each.after)
             if each.before

@@ -27,13 +27,18 @@ from workhook.work.tasks.assignees import seen_people
 from workhook.work.tasks.listing import no_more_than_a_page, on_page
 from workhook.work.tasks.queries import project_of
 from workhook.work.tasks.schemas import (
+    Assignees,
     Task,
     TaskColumnShape,
+    TaskProjectShape,
     assignees,
+    blockers,
+    blockers_of,
     people_of,
     subtasks,
     subtasks_of,
     task_assignees,
+    task_blockers,
     task_buckets,
     tasks,
     weight,
@@ -69,6 +74,8 @@ _tasks_passed = (
 
 _has_assignees = sa.exists().where(task_assignees.c.task_id == tasks.c.id)
 # SQLite would nest a JSON array in the other, or write it as a text, depending on how it plans: this is a text.
+_has_blockers = sa.exists().where(task_blockers.c.task_id == tasks.c.id)
+_waits = (sa.case((_has_blockers, blockers), else_=sa.literal_column("'[]'")) + "").label("blockers")
 _people = (sa.case((_has_assignees, assignees.element), else_=sa.literal_column("'[]'")) + "").label("people")
 
 
@@ -90,6 +97,7 @@ def _of_page(page: sa.Select[Any], dialect: str) -> sa.ScalarSelect[str]:
             sized.c.rank,
             *selected(Task, tasks),
             subtasks.label("subtasks"),
+            _waits,
             _people,
             sized.c.found,
         )
@@ -119,7 +127,7 @@ _next = hot(_with_tasks(_next_page, _buckets_passed.scalar_subquery() + _tasks_p
 
 _KEY = 2  # the sort key of a task in its column: the rank of its bucket, and its own
 # Tuples of a known length are decoded faster than lists.
-_row = GenericAlias(tuple, (int, int, *([Any] * len(stored_names(Task))), int, str, int))
+_row = GenericAlias(tuple, (int, int, *([Any] * len(stored_names(Task))), int, str, str, int))
 _decoder: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(GenericAlias(list, (_row,)))
 _form = form_reader(Task, _KEY)
 
@@ -159,6 +167,24 @@ async def to_responses(reader: Reader, read: ColumnTasks, rows: Sequence[Any]) -
     project = project_of(read.access)
     people = await seen_people(reader, read.access, [people_of(row[-2]) for row in rows])
     return [
-        _form(row, position, project, read.column, each, subtasks_of(row[-3]))
+        _to_response(row, position, project, read.column, each)
         for position, row, each in zip(count(read.first), rows, people, strict=False)
     ]
+
+
+def _to_response(
+    row: Any, position: int, project: TaskProjectShape, column: TaskColumnShape, people: Assignees
+) -> Wire[Task]:
+    blocked_by, open_blockers = blockers_of(row[-3])
+    subtasks = subtasks_of(row[-4])
+    return _form(
+        row,
+        position=position,
+        project=project,
+        column=column,
+        assignees=people,
+        subtasks=subtasks,
+        blocked_by=blocked_by,
+        blocked=bool(open_blockers),
+        open_blockers=open_blockers,
+    )

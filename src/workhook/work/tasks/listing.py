@@ -37,6 +37,7 @@ from workhook.work.tasks.schemas import (
     task_assignees,
     task_of,
     tasks,
+    waits_for_open,
     weight,
     with_column,
 )
@@ -67,6 +68,7 @@ def conditions_of(some: sa.CTE, dialect: str) -> Mapping[str, Callable[[], sa.Co
         "deadline_after": lambda: some.c.deadline > big("deadline_after"),
         "finished": lambda: some.c.completed_at.is_not(None) == sa.bindparam("finished", type_=sa.Boolean()),
         "parent_id": lambda: some.c.parent_id == sa.bindparam("parent_id"),
+        "blocked": lambda: waits_for_open(some).is_not(None) == sa.bindparam("blocked", type_=sa.Boolean()),
         "q": lambda: _has_words(some, dialect),
     }
 
@@ -247,7 +249,17 @@ def _statement(
 
 def params_of(query: TaskFilters) -> dict[str, object]:
     """The filters that are given, as the statements take them."""
-    names = ("priority", "assignee", "label", "deadline_before", "deadline_after", "finished", "parent_id", "q")
+    names = (
+        "priority",
+        "assignee",
+        "label",
+        "deadline_before",
+        "deadline_after",
+        "finished",
+        "parent_id",
+        "blocked",
+        "q",
+    )
     params = {name: value for name in names if (value := getattr(query, name)) is not UNSET}
     if "assignee" in params:
         params["assignee"] = key_of(str(params["assignee"]))

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
-from workhook.core.records import COMPUTED, HIDDEN, LINK, JsonForm, Millis, Record, Wire, resource_id
+from workhook.core.records import COMPUTED, HIDDEN, LINK, EventSchema, JsonForm, Millis, Record, Wire, resource_id
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import DayOrMoment, LongText, Prepared, Title, WebAddress
 from workhook.identity.tables import accounts
@@ -50,6 +50,11 @@ Labels = Annotated[list[Label], Meta(max_length=100)]
 Usernames = Annotated[list[str], Meta(max_length=100, description="Usernames of people who see the project.")]
 ColumnId = Annotated[str, Meta(description="A column of the task's project.")]
 ParentId = Annotated[str, Meta(max_length=64, description="A task of the project, of which this one is a subtask.")]
+BLOCKERS_MAX = 50
+Blockers = Annotated[
+    list[Annotated[str, Meta(max_length=64)]],
+    Meta(max_length=BLOCKERS_MAX, description="Ids of tasks of the project that this one waits for."),
+]
 OfProject = Annotated[str, Meta(description="The project's id: it must be that of the task.")]
 
 
@@ -69,6 +74,7 @@ class TaskContent(msgspec.Struct):
     assignees: Usernames | UnsetType | None = UNSET
     labels: Labels | UnsetType | None = UNSET
     parent_id: ParentId | UnsetType | None = UNSET
+    blocked_by: Blockers | UnsetType | None = UNSET
     project_id: OfProject | UnsetType = UNSET
 
 
@@ -104,6 +110,9 @@ class TaskFilters(ListQuery):
     deadline_after: DayOrMoment | UnsetType = UNSET
     finished: Annotated[bool, Meta(description="Whether the task is completed.")] | UnsetType = UNSET
     parent_id: ParentId | UnsetType = UNSET
+    blocked: Annotated[bool, Meta(description="Whether the task waits for one that is not completed.")] | UnsetType = (
+        UNSET
+    )
     q: Annotated[str, Meta(max_length=255, description="Words in the title and the description.")] | UnsetType = UNSET
 
 
@@ -140,7 +149,8 @@ class SubtaskCounts(msgspec.Struct, frozen=True):
 
 
 class Task(Record, frozen=True):
-    """A task. `position` is its place in the column, from 0. `parent_id`: the task that it is a subtask of."""
+    """A task. `position` is its place in the column, from 0. `parent_id`: the task that it is a subtask of.
+    `blocked_by`: the tasks that it waits for; `blocked`: whether one of them is open and not in the trash."""
 
     id: Annotated[str, resource_id("tsk")]
     title: str
@@ -155,12 +165,15 @@ class Task(Record, frozen=True):
     column: TaskColumnShape
     assignees: Assignees
     labels: Annotated[str, JsonForm(list[str], json.decode)]
-    parent_id: Annotated[str | None, resource_id("tsk")]
-    subtasks: SubtaskCounts
+    parent_id: Annotated[str | None, resource_id("tsk", optional=True)]
+    subtasks: Annotated[SubtaskCounts, EventSchema(optional=True)]
+    blocked_by: Annotated[tuple[str, ...], EventSchema(optional=True)]
+    blocked: Annotated[bool, COMPUTED, EventSchema(optional=True)]
     completed_at: Millis | None
     created_at: Millis
     updated_at: Millis
     user_id: Annotated[int, HIDDEN]  # who made it
+    open_blockers: Annotated[tuple[str, ...], HIDDEN]  # those of `blocked_by` that block it
 
 
 class TaskAnswer(msgspec.Struct):
@@ -237,6 +250,15 @@ task_assignees = sa.Table(
     sa.Index("ix_task_assignees_user", "user_id", "task_id"),
 )
 
+# What a task waits for.
+task_blockers = sa.Table(
+    "task_blockers",
+    metadata,
+    sa.Column("task_id", sa.Text, sa.ForeignKey("tasks.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("blocker_id", sa.Text, sa.ForeignKey("tasks.id", ondelete="CASCADE"), primary_key=True),
+    sa.Index("ix_task_blockers_blocker", "blocker_id", "task_id"),
+)
+
 
 # --- rows -------------------------------------------------------------------------------------------------------------
 
@@ -285,7 +307,32 @@ weight: sa.ColumnElement[int] = sa.cast(
 )
 """The characters of the texts of a task."""
 
-related_columns: list[sa.Label[Any]] = [subtasks.label("task_subtasks")]
+_blocking = tasks.alias("blocking")
+_blocks = sa.and_(_blocking.c.completed_at.is_(None), _blocking.c.deleted_at.is_(None))
+_waits_for = sa.and_(task_blockers.c.task_id == tasks.c.id, _blocking.c.id == task_blockers.c.blocker_id)
+blockers = (
+    sa.select(
+        json_rows(task_blockers.c.blocker_id, sa.case((_blocks, sa.literal_column("1")), else_=sa.literal_column("0")))
+    )
+    .where(_waits_for)
+    .scalar_subquery()
+)
+"""What a task waits for, as JSON for `blockers_of`."""
+
+
+def waits_for_open(some: sa.FromClause) -> sa.ColumnElement[str | None]:
+    """A task that one of `some` waits for, or null."""
+    return (
+        sa.select(_blocking.c.id)
+        .join_from(task_blockers, _blocking, _blocking.c.id == task_blockers.c.blocker_id)
+        .where(task_blockers.c.task_id == some.c.id, _blocks)
+        .limit(1)
+        .correlate(some)
+        .scalar_subquery()
+    )
+
+
+related_columns: list[sa.Label[Any]] = [subtasks.label("task_subtasks"), blockers.label("task_blockers")]
 """What belongs to a task but to nobody in particular."""
 
 task_columns: list[sa.Label[Any]] = [*selected(Task, tasks, "task_"), assignees, *related_columns]
@@ -311,8 +358,18 @@ def task_of(row: Row, project: TaskProjectShape) -> Task:
 def task_at(row: Row, project: TaskProjectShape, column: TaskColumnShape, position: int) -> Task:
     """The task of a row of `task_columns`, whose column and position are known already."""
     people = people_of(row["task_assignees"])
-    subtasks = subtasks_of(row["task_subtasks"])
-    return _read_task(row, position=position, project=project, column=column, assignees=people, subtasks=subtasks)
+    subtasks, (blocked_by, open_blockers) = subtasks_of(row["task_subtasks"]), blockers_of(row["task_blockers"])
+    return _read_task(
+        row,
+        position=position,
+        project=project,
+        column=column,
+        assignees=people,
+        subtasks=subtasks,
+        blocked_by=blocked_by,
+        blocked=bool(open_blockers),
+        open_blockers=open_blockers,
+    )
 
 
 NO_SUBTASKS = SubtaskCounts(0, 0)
@@ -321,6 +378,14 @@ NO_SUBTASKS = SubtaskCounts(0, 0)
 def subtasks_of(number: int) -> SubtaskCounts:
     """The counts that `subtasks` selects."""
     return SubtaskCounts(*divmod(number, _TOTAL)) if number else NO_SUBTASKS
+
+
+def blockers_of(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """All tasks that `blockers` selects, by their ids, and those of them that block."""
+    if text == "[]":
+        return (), ()
+    found = sorted(json.decode(text))
+    return tuple(each for each, _ in found), tuple(each for each, blocks in found if blocks)
 
 
 def people_of(text: str) -> Assignees:

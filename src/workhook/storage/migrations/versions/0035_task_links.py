@@ -1,11 +1,12 @@
-"""What hangs on tasks: files and subtasks.
+"""What hangs on tasks: files, subtasks, and the tasks that they wait for.
 
-A file of before is on no task, and a task of before is no subtask.
+A file of before is on no task. A task of before is no subtask and waits for nothing.
 """
 
 from alembic import op
 
-from workhook.storage.online import add_reference, create_index
+from workhook.storage.online import add_reference, create_index, create_table
+from workhook.storage.table_text import make_table
 
 revision = "0035"
 down_revision = "0033"
@@ -17,5 +18,13 @@ def upgrade() -> None:
     create_index("ix_files_on_task", "files", ["repository_id", "task_id", "id"], where="task_id IS NOT NULL")
     add_reference("tasks", "parent_id", "tasks", on_delete="SET NULL")
     create_index("ix_tasks_parent_id", "tasks", ["parent_id", "id"], where="parent_id IS NOT NULL")
+    make_table(
+        "task_blockers",
+        "task_id text, blocker_id text",
+        key="task_id, blocker_id",
+        foreign=["task_id > tasks.id CASCADE", "blocker_id > tasks.id CASCADE"],
+        create=create_table,
+    )
+    create_index("ix_task_blockers_blocker", "task_blockers", ["blocker_id", "task_id"])
     is_open = "private IS 0" if op.get_bind().dialect.name == "sqlite" else "private IS FALSE"
     create_index("ix_files_on_task_open", "files", ["repository_id", "task_id", "id"], where=is_open)
