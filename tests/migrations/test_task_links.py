@@ -1,4 +1,4 @@
-"""Files that were there before are on no task, and tasks are no subtasks."""
+"""Files that were there before are on no task. Tasks are no subtasks, wait for nothing and do not repeat."""
 
 from __future__ import annotations
 
@@ -35,8 +35,12 @@ def test_what_was_there_hangs_on_nothing(backend: Databases, tmp_path: Path) -> 
     found: list[Any] = []
 
     def look(connection: Any) -> None:
-        questions = ("SELECT id, task_id FROM files", "SELECT id, parent_id FROM tasks")
+        questions = (
+            "SELECT id, task_id FROM files",
+            "SELECT id, parent_id, repeat, next_id FROM tasks",
+            "SELECT count(*) FROM task_blockers",
+        )
         found.extend([tuple(row) for row in connection.execute(sa.text(text))] for text in questions)
 
     on_database(settings, look)
-    assert found == [[("fil_1", None)], [("tsk_1", None)]]
+    assert found == [[("fil_1", None)], [("tsk_1", None, None, None)], [(0,)]]

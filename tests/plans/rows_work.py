@@ -152,7 +152,7 @@ _ACROSS = (
         {"assignee": "me"},
         {"priority": "medium"},
         {"parent_id": "tsk_000000000"},
-        {"blocked": "true"},
+        *({"blocked": each} for each in ("true", "false")),
         *({"sort": f"{sign}{each}"} for each in _SORTS for sign in ("", "-")),
         *({"finished": "true", "sort": f"{sign}{each}"} for each in _SORTS for sign in ("", "-")),
     ),
@@ -198,7 +198,8 @@ ROWS = (
     Row("list_column_tasks", {"project_id": "{project}"}),
     *(Row("list_column_tasks", {name: value}, walks=True, bound=_WALK) for name, value in (*_FILTERS, *_COMMON)),
     Row("list_column_tasks", {"priority": "medium"}, walks=True, bound=_WALK),
-    *(Row("list_column_tasks", {"blocked": each}, walks=True, bound=_WALK) for each in ("true", "false")),
+    Row("list_column_tasks", {"blocked": "true"}, walks=True, bound=_WALK, sqlite_more=_GONE_THROUGH // 4),
+    Row("list_column_tasks", {"blocked": "false"}, walks=True, bound=_WALK),
     *(Row("list_project_tasks", {"blocked": each}, walks=True, bound=_WALK) for each in ("true", "false")),
     Row("list_column_tasks", {"parent_id": "tsk_000000000"}, walks=True, bound=_WALK),
     *(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.work.studio import Caller, JsonObject, Studio
-from workhook.work.tasks.schemas import BLOCKERS_MAX
+from workhook.work.tasks.field_types import BLOCKERS_MAX
 from workhook.work.tasks.waiting import find_circle
 
 NOT_FOUND = "blocked_by: there is no such task in the task's project"

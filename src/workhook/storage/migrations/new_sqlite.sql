@@ -500,7 +500,7 @@ CREATE TABLE tasks (
 	completed_at BIGINT,
 	deleted_at BIGINT,
 	created_at BIGINT NOT NULL,
-	updated_at BIGINT NOT NULL, deadline_told BIGINT, parent_id TEXT CONSTRAINT fk_tasks_parent_id REFERENCES tasks (id) ON DELETE SET NULL,
+	updated_at BIGINT NOT NULL, deadline_told BIGINT, parent_id TEXT CONSTRAINT fk_tasks_parent_id REFERENCES tasks (id) ON DELETE SET NULL, repeat TEXT, next_id TEXT,
 	CONSTRAINT pk_tasks PRIMARY KEY (id),
 	CONSTRAINT fk_tasks_bucket_id FOREIGN KEY(bucket_id) REFERENCES task_buckets (id) ON DELETE SET NULL,
 	CONSTRAINT fk_tasks_column_id FOREIGN KEY(column_id) REFERENCES columns (id) ON DELETE SET NULL,

@@ -161,6 +161,7 @@ _FIELDS: Mapping[str, str] = {
     "fields": text("fields"),
     "sections": text("checklists"),
     "parent_id": text("task above"),
+    "repeat": text("repetition"),
     "blocked_by": text("tasks that it waits for"),
 }
 

@@ -59,6 +59,7 @@ LABELS: Mapping[str, str] = {
     "number_format": text("Format of the numbers"),
     "organization": text("Name of your organization"),
     "parent_id": text("Task above"),
+    "repeat": text("Repeats"),
     "paid_at": text("Day"),
     "password": text("Password"),
     "hourly_rate": text("Rate per hour"),

@@ -83,6 +83,9 @@ _OF_WORK = {
     "%(field)s: these tasks would wait for one another: %(names)s": text(
         "These tasks would wait for one another: %(names)s"
     ),
+    "%(field)s: there is no next time by this rule; give one that goes on, or null": text(
+        "There is no next time by this rule. Choose one that goes on."
+    ),
     "task_id: there is no such task in the file's project": text("The task must be one of this project"),
     "The folder holds files; delete them first.": text("The folder holds files. Delete them first."),
     "folder must be one of the project": text("The folder must be one of this project"),

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from msgspec import UNSET
 
 from workhook.core import json
+from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Fault, Invalid, Malformed
 from workhook.http.calls import Answer
 from workhook.http.endpoints import Retry
@@ -23,11 +24,12 @@ from workhook.work.files.receiving import limit_of
 from workhook.work.tasks import actions, assignees, queries
 from workhook.work.tasks.queries import AccessedTask
 from workhook.work.tasks.related import find_related
+from workhook.work.tasks.repeating import due_from, next_after
 from workhook.work.tasks.schemas import Task, TaskCreate, TaskEdit
 
 places = Places("task")
 BUSY = Retry(queries.Busy, 20)
-FIELDS = ("title", "description", "priority", "deadline", "cover_url", "column_id")
+FIELDS = ("title", "description", "priority", "deadline", "cover_url", "column_id", "repeat")
 TITLE_MAX = 255
 
 
@@ -172,6 +174,7 @@ async def duplicate_task(visit: Visit) -> Answer:
     )
     parents = {found.parent_id} if found.parent_id else set[str]()
     related = await find_related(visit.database, access.repository.id, parents)
+    may_repeat = found.repeat and next_after(found.repeat, due_from(found.deadline, now_ms())) is not None
     create = TaskCreate(
         title=(gettext("Copy of %(title)s") % {"title": found.title})[:TITLE_MAX],
         description=found.description,
@@ -183,6 +186,7 @@ async def duplicate_task(visit: Visit) -> Answer:
         sections=json.decode(found.sections),
         assignees=[each.login for each in found.assignees],
         labels=json.decode(found.labels),
+        repeat=found.repeat if may_repeat else None,
         parent_id=found.parent_id if found.parent_id in related else None,
     )
     made = await visit.change(lambda write: actions.create_task(write, found.column.id, create), retry=BUSY)

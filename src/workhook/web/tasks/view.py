@@ -27,6 +27,7 @@ from workhook.work.tasks import actions, choices
 from workhook.work.tasks.deadlines import urgency
 from workhook.work.tasks.listing import list_tasks
 from workhook.work.tasks.related import RelatedTask, find_related
+from workhook.work.tasks.repeating import due_from, next_after
 from workhook.work.tasks.schemas import Task
 from workhook.work.timesheets import queries as timesheets
 from workhook.work.timesheets.rules import elapsed_ms
@@ -71,6 +72,8 @@ class TaskView(msgspec.Struct, frozen=True):
     more_subtasks: bool
     parent: RelatedTask | None
     """None also for one in the trash."""
+    next_task: RelatedTask | None
+    """What was made when the task was completed; None also for one in the trash."""
     blockers: Sequence[RelatedTask]
     """What the task waits for and is not in the trash."""
     files: Sequence[File]
@@ -86,6 +89,12 @@ class TaskView(msgspec.Struct, frozen=True):
     def may_tick(self) -> bool:
         """Whether a subtask can be finished and opened again: there are columns for either."""
         return self.may_write and len({completes(each.stage, each.finished) for each in self.columns}) == 2
+
+    @property
+    def next_deadline(self) -> int | None:
+        """When the next task is due that will be made of this one."""
+        task = self.task
+        return next_after(task.repeat, due_from(task.deadline, now_ms())) if task.repeat else None
 
     @property
     def is_late(self) -> bool:
@@ -128,7 +137,9 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
         asyncio.gather(
             _read_files(reader, access, task_id),
             _read_subtasks(reader, access, task),
-            find_related(reader, access.repository.id, {*task.blocked_by, *filter(None, [task.parent_id])}),
+            find_related(
+                reader, access.repository.id, {*task.blocked_by, *filter(None, [task.parent_id, task.next_id])}
+            ),
         ),
         _read_times(reader, access, task_id),
     )
@@ -147,6 +158,7 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
         subtasks=subtasks[:SUBTASKS_MAX],
         more_subtasks=len(subtasks) > SUBTASKS_MAX,
         parent=related.get(task.parent_id or ""),
+        next_task=related.get(task.next_id or ""),
         blockers=[related[each] for each in task.blocked_by if each in related],
         files=files[:FILES_MAX],
         more_files=len(files) > FILES_MAX,

@@ -22,6 +22,7 @@ from workhook.work.notifications.telling import tell_assigned
 from workhook.work.record_events import RecordEvent, differences, publish_event, publish_events
 from workhook.work.schemas import if_set
 from workhook.work.tasks import assignees, queries, relations
+from workhook.work.tasks.next_task import make_next, require_next, with_next
 from workhook.work.tasks.ordering.column_order import drop_if_empty, find_insert_position
 from workhook.work.tasks.queries import AccessedTask, LockedColumn, MovableTask
 from workhook.work.tasks.relations import RelationChange
@@ -82,7 +83,7 @@ async def edit_task(write: Write, found: AccessedTask, edit: TaskEdit) -> Task:
     after = edited(before, edit, await _people(write.tx, access, edit, before.assignees), write.now)
     [after] = await relations.settle(write.tx, [RelationChange(access, before, after)])
     if isinstance(found, MovableTask):
-        after = await _move(write.tx, found, after, edit, write.now)
+        after = await _move(write.tx, found, _with_next(found, after, write.now), edit, write.now)
     elif after is not before:
         queries.update_task(write.tx, after)
     if after is not before:
@@ -91,6 +92,7 @@ async def edit_task(write: Write, found: AccessedTask, edit: TaskEdit) -> Task:
         await publish_events(write, [edit_event(access, before, after)])
         if isinstance(found, MovableTask) and not found.stays:
             await _run_timers(write, access, found.target, after.id)
+            await make_next(write, access, before, after)
         tell_assigned(write, access.repository, before, after)
     return await assignees.one_as_seen(write.tx, access, after)
 
@@ -152,7 +154,9 @@ def completed_at(target: LockedColumn, before: int | None, now: int) -> int | No
 
 
 def new_task(access: Access, target: LockedColumn, create: TaskCreate, people: Assignees | UnsetType, now: int) -> Task:
-    return _with_content(blank_task(access, target, new_id("tsk"), create.title, now), create, people)
+    task = _with_content(blank_task(access, target, new_id("tsk"), create.title, now), create, people)
+    require_next(task, now)
+    return task
 
 
 def blank_task(access: Access, target: LockedColumn, task_id: str, title: str, now: int) -> Task:
@@ -176,6 +180,8 @@ def blank_task(access: Access, target: LockedColumn, task_id: str, title: str, n
         blocked_by=(),
         blocked=False,
         open_blockers=(),
+        repeat=None,
+        next_id=None,
         completed_at=completed_at(target, None, now),
         created_at=now,
         updated_at=now,
@@ -187,6 +193,8 @@ def edited(before: Task, edit: TaskEdit, people: Assignees | UnsetType, now: int
     """What the task says after the edit; `before` itself if it says the same. Its place is not looked at."""
     after = _with_content(before, edit, people)
     after = msgspec.structs.replace(after, title=if_set(edit.title, before.title))
+    if after.repeat != before.repeat:
+        require_next(after, now)
     return before if after == before else touched(after, now)
 
 
@@ -214,6 +222,16 @@ def edit_event(access: Access, before: Task, after: Task) -> RecordEvent:
     elif "column_id" in changes or "position" in changes:
         action = "moved"
     return RecordEvent(access.repository, "task", action, new, changes)
+
+
+def _with_next(found: MovableTask, after: Task, now: int) -> Task:
+    """`after` with the task that comes next, if it is completed by coming to its column."""
+    done = None if found.stays else completed_at(found.target, after.completed_at, now)
+    completed = with_next(found.task, msgspec.structs.replace(after, completed_at=done), now)
+    if completed.next_id == after.next_id:
+        return after
+    after = msgspec.structs.replace(after, next_id=completed.next_id)
+    return after if after.updated_at != found.task.updated_at else touched(after, now)
 
 
 async def _run_timers(write: Write, access: Access, target: LockedColumn, task_id: str) -> None:

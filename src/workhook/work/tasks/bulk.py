@@ -24,10 +24,12 @@ from workhook.work.schemas import if_set
 from workhook.work.tasks import actions, assignees, bulk_queries, queries, relations
 from workhook.work.tasks.assignees import Assignable
 from workhook.work.tasks.bulk_queries import RankedTask, TaskChange
+from workhook.work.tasks.field_types import ColumnId
+from workhook.work.tasks.next_task import make_next, with_next
 from workhook.work.tasks.ordering.column_order import ColumnOrder, ranks_in
 from workhook.work.tasks.queries import LockedColumn
 from workhook.work.tasks.relations import RelationChange
-from workhook.work.tasks.schemas import Assignees, ColumnId, Task, TaskContent, TaskCreate, TaskEdit
+from workhook.work.tasks.schemas import Assignees, Task, TaskContent, TaskCreate, TaskEdit
 from workhook.work.timesheets import timers
 
 OPERATIONS_MAX = 1000
@@ -283,7 +285,9 @@ class _Run:
             for task, before in ((self.current[each], self.before.get(each)),)
         ]
         settled = await relations.settle(self.change.tx, changes, self.deleted)
-        self.current |= {task.id: task for task in settled}
+        for task in settled:
+            ranked = self.before.get(task.id)
+            self.current[task.id] = with_next(ranked.task if ranked else None, task, self.change.now)
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
@@ -309,6 +313,8 @@ class _Run:
             for each in changes
         ]
         await publish_events(self.change, events + [self._event(each, "deleted") for each in gone])
+        for each in changes:
+            await make_next(self.change, each.access, each.before, each.after)
         tell_all_assigned(self.change, [(each.before, each.after) for each in changes])
         await self._run_timers()
 

@@ -27,6 +27,7 @@ _COLUMNS = (
     "updated_at",
     "description",
     "parent_id",
+    "repeat",
 )
 
 
@@ -49,6 +50,7 @@ def _cells(task: Task) -> tuple[Cell, ...]:
         to_millis_text(task.updated_at),
         task.description,
         task.parent_id,
+        task.repeat,
     )
 
 

@@ -20,7 +20,7 @@ from msgspec import UNSET, Meta, UnsetType
 from workhook.core import json
 from workhook.core.records import COMPUTED, HIDDEN, LINK, EventSchema, JsonForm, Millis, Record, Wire, resource_id
 from workhook.http.lists import ListQuery
-from workhook.http.parameters import DayOrMoment, LongText, Prepared, Title, WebAddress
+from workhook.http.parameters import DayOrMoment, LongText, Title, WebAddress
 from workhook.identity.tables import accounts
 from workhook.storage import Row
 from workhook.storage.dialects import json_rows
@@ -28,35 +28,21 @@ from workhook.storage.metadata import in_project, metadata, partial_index
 from workhook.storage.record_rows import row_reader, selected, stored_names, table_columns
 from workhook.work.columns.schemas import columns
 from workhook.work.people import PersonShape, membership_of, person_columns, person_of_values
-
-Level = Literal["low", "medium", "high"]
-Priority = Annotated[
+from workhook.work.tasks.field_types import (
+    Blockers,
+    ColumnId,
+    Label,
+    Labels,
     Level,
-    Meta(
-        description="In any case.",
-        extra_json_schema={"enum": ["Low", "Medium", "High", "low", "medium", "high"]},
-    ),
-    Prepared(str.lower),
-]
-Position = Annotated[
-    int, Meta(ge=0, le=2**53 - 1, description="Place in the column, from 0; past the end means the end.")
-]
-KEYS_MAX = 100
-Texts = Annotated[dict[str, str], Meta(max_length=KEYS_MAX, description="A JSON object with any keys.")]
-Sections = Annotated[dict[str, Texts], Meta(max_length=KEYS_MAX, description="A JSON object: objects by name.")]
-# In a list `Prepared` does not apply: `actions` trims those.
-Label = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"\S"), Prepared(str.strip)]
-Labels = Annotated[list[Label], Meta(max_length=100)]
-Usernames = Annotated[list[str], Meta(max_length=100, description="Usernames of people who see the project.")]
-ColumnId = Annotated[str, Meta(description="A column of the task's project.")]
-ParentId = Annotated[str, Meta(max_length=64, description="A task of the project, of which this one is a subtask.")]
-BLOCKERS_MAX = 50
-Blockers = Annotated[
-    list[Annotated[str, Meta(max_length=64)]],
-    Meta(max_length=BLOCKERS_MAX, description="Ids of tasks of the project that this one waits for."),
-]
-OfProject = Annotated[str, Meta(description="The project's id: it must be that of the task.")]
-
+    OfProject,
+    ParentId,
+    Position,
+    Priority,
+    RepeatRule,
+    Sections,
+    Texts,
+    Usernames,
+)
 
 Assignees = tuple[PersonShape, ...]
 
@@ -75,6 +61,7 @@ class TaskContent(msgspec.Struct):
     labels: Labels | UnsetType | None = UNSET
     parent_id: ParentId | UnsetType | None = UNSET
     blocked_by: Blockers | UnsetType | None = UNSET
+    repeat: RepeatRule | UnsetType | None = UNSET
     project_id: OfProject | UnsetType = UNSET
 
 
@@ -150,7 +137,8 @@ class SubtaskCounts(msgspec.Struct, frozen=True):
 
 class Task(Record, frozen=True):
     """A task. `position` is its place in the column, from 0. `parent_id`: the task that it is a subtask of.
-    `blocked_by`: the tasks that it waits for; `blocked`: whether one of them is open and not in the trash."""
+    `blocked_by`: the tasks that it waits for; `blocked`: whether one of them is open and not in the trash.
+    `repeat`: the rule by which the next task is made when this one is completed."""
 
     id: Annotated[str, resource_id("tsk")]
     title: str
@@ -169,10 +157,12 @@ class Task(Record, frozen=True):
     subtasks: Annotated[SubtaskCounts, EventSchema(optional=True)]
     blocked_by: Annotated[tuple[str, ...], EventSchema(optional=True)]
     blocked: Annotated[bool, COMPUTED, EventSchema(optional=True)]
+    repeat: Annotated[str | None, EventSchema(optional=True)]
     completed_at: Millis | None
     created_at: Millis
     updated_at: Millis
     user_id: Annotated[int, HIDDEN]  # who made it
+    next_id: Annotated[str | None, HIDDEN]  # the task that was made when this one, which repeats, was completed
     open_blockers: Annotated[tuple[str, ...], HIDDEN]  # those of `blocked_by` that block it
 
 
