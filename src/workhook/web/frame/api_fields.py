@@ -199,6 +199,9 @@ _MUST_BE = {
 """What the API says behind "%(field)s must be", and the page's sentence."""
 
 OF_A_FIELD: Mapping[str, str] = {
+    "%(field)s must be a recurrence rule (RRULE of RFC 5545), such as %(more)s": text(
+        "This is no rule for days. Write one like FREQ=WEEKLY;BYDAY=MO or FREQ=MONTHLY;BYMONTHDAY=-1"
+    ),
     "expires_at must be a time such as 2026-11-20T09:00:00Z, with Z or an offset": text(
         "The last day must be a date, such as 2026-11-20"
     ),

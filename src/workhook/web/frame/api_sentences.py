@@ -86,9 +86,6 @@ _OF_WORK = {
     "%(field)s: there is no next time by this rule; give one that goes on, or null": text(
         "There is no next time by this rule. Choose one that goes on."
     ),
-    "%(field)s must be a recurrence rule (RRULE of RFC 5545), such as %(more)s": text(
-        "This is no rule for days. Write one like FREQ=WEEKLY;BYDAY=MO or FREQ=MONTHLY;BYMONTHDAY=-1"
-    ),
     "task_id: there is no such task in the file's project": text("The task must be one of this project"),
     "The folder holds files; delete them first.": text("The folder holds files. Delete them first."),
     "folder must be one of the project": text("The folder must be one of this project"),
