@@ -62,6 +62,15 @@ def fill(server: Server, team: Team) -> dict[str, str]:
             **facts,
         )["id"]
         empty = call(f"/columns/{column}/tasks", title="Logo")["id"]
+        done = call(f"/projects/{team.world.project_id}/columns", title="Finished", finished=True)["id"]
+        for title, place in ((TITLE.strip()[:255], column), ("Colours", done)):
+            call(f"/columns/{place}/tasks", title=title, parent_id=full)
+        blocker = call(f"/columns/{column}/tasks", title=TITLE.strip()[:255])["id"]
+        waits = {"blocked_by": [blocker], "repeat": "FREQ=WEEKLY;INTERVAL=2;BYDAY=MO,TU,WE"}
+        assert api.patch(f"/api/v1/tasks/{full}", json=waits).is_success
+        files = {"file": ("a" * 200 + ".txt", b"a file", "text/plain")}
+        path, on_task = f"/api/v1/projects/{team.world.project_id}/files", {"task_id": full, "private": "true"}
+        assert api.post(path, files=files, data=on_task).is_success
         call(f"/tasks/{full}/task_comments", text="Looks good to me.")
         call(f"/tasks/{full}/task_comments", other, text=f"@{team.owner.login} not yet:\n\n1. the dot\n2. the *gap*")
         call(f"/tasks/{full}/task_comments", text="They pay late, so no extras.", private=True)

@@ -111,6 +111,8 @@ def _spend(client: httpx.Client, project_id: str) -> None:
     task = (
         client.post(f"/api/v1/columns/{column}/tasks", json={"title": "Copy"}).raise_for_status().json()["task"]["id"]
     )
+    waiting = {"title": "Later", "blocked_by": [task], "parent_id": task}
+    client.post(f"/api/v1/columns/{column}/tasks", json=waiting).raise_for_status()
     client.post(f"{projects}/timesheets", json={"task_id": task, "duration": 60_000}).raise_for_status()
 
 

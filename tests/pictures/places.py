@@ -167,6 +167,7 @@ UNPICTURED = {
             f"{_PROJECT}/activity/{{event_id}}",
             f"{_PROJECT}/list/{{task_id}}/people",
             f"{_PROJECT}/tasks/{{task_id}}/history",
+            f"{_PROJECT}/tasks/{{task_id}}/waits",
             f"{_PROJECT}/billing/{{invoice_id}}/edit",
             f"{_PROJECT}/billing/{{invoice_id}}/lines/{{number}}",
             f"{_PROJECT}/billing/subscriptions/new",

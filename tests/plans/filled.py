@@ -96,8 +96,14 @@ WORK = (
             "fields": "'{{}}'", "sections": "'{{}}'",
             "labels": f"CASE WHEN {RARE} THEN '[\"often\",\"rare\"]' ELSE '[\"often\"]' END",
             "user_id": "{often}", "completed_at": f"CASE WHEN {RARE} THEN {AT} END",
+            "parent_id": f"CASE WHEN {K} % 8 IN (3, 5, 6) THEN {text_id('tsk', f'({K} - {K} % 8) * 2 + i % 2')} END",
             "deleted_at": f"CASE WHEN {K} % 10 = 7 THEN {AT} END", **TIMES,
         },
+    ),
+    Fill(
+        "task_blockers",
+        {"task_id": text_id("tsk", "i + 2"), "blocker_id": text_id("tsk", "i % 2")},
+        rows=200,
     ),
     Fill("task_assignees", {"task_id": text_id("tsk"), "user_id": OF_OFTEN}),
     Fill(
@@ -113,6 +119,7 @@ WORK = (
         {
             "id": text_id("fil"), "repository_id": IN_PROJECT, "name": "'a.txt'", "user_id": "{often}",
             "folder_id": f"CASE WHEN {RARE} THEN {text_id('fld', '1')} ELSE {text_id('fld', '0')} END",
+            "task_id": f"CASE WHEN {RARE} THEN {text_id('tsk', '2')} WHEN {K} % 2 = 0 THEN {text_id('tsk', '0')} END",
             "title": WORDS, "private": f"NOT {RARE} AND i > 1", "size": "1", "sha256": "'00'",
             "content_type": "'text/plain'", "blob": "'blob' || i",
             "deleted_at": f"CASE WHEN {K} % 10 = 7 THEN {AT} END", **TIMES,

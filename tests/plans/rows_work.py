@@ -151,6 +151,8 @@ _ACROSS = (
         *({name: value} for name, value in (*_FILTERS, *_COMMON)),
         {"assignee": "me"},
         {"priority": "medium"},
+        {"parent_id": "tsk_000000000"},
+        *({"blocked": each} for each in ("true", "false")),
         *({"sort": f"{sign}{each}"} for each in _SORTS for sign in ("", "-")),
         *({"finished": "true", "sort": f"{sign}{each}"} for each in _SORTS for sign in ("", "-")),
     ),
@@ -171,7 +173,12 @@ _ACROSS = (
         *({"overdue": each} for each in ("true", "false")),
         {"user": "rare"},
     ),
-    *_across("list_all_files", {"folder": "fld_000000001"}, {"folder": "fld_000000000"}, {"user": "rare"}),
+    *_across(
+        "list_all_files",
+        *({"folder": each} for each in ("fld_000000001", "fld_000000000")),
+        *({"task_id": each} for each in ("tsk_000000002", "tsk_000000000")),
+        {"user": "rare"},
+    ),
     *_across("list_comments", {"user": "rare"}, {"user": "often"}, kinds=3),
 )
 
@@ -191,6 +198,14 @@ ROWS = (
     Row("list_column_tasks", {"project_id": "{project}"}),
     *(Row("list_column_tasks", {name: value}, walks=True, bound=_WALK) for name, value in (*_FILTERS, *_COMMON)),
     Row("list_column_tasks", {"priority": "medium"}, walks=True, bound=_WALK),
+    Row("list_column_tasks", {"blocked": "true"}, walks=True, bound=_WALK, sqlite_more=_GONE_THROUGH // 4),
+    Row("list_column_tasks", {"blocked": "false"}, walks=True, bound=_WALK),
+    *(Row("list_project_tasks", {"blocked": each}, walks=True, bound=_WALK) for each in ("true", "false")),
+    Row("list_column_tasks", {"parent_id": "tsk_000000000"}, walks=True, bound=_WALK),
+    *(
+        Row("list_project_tasks", {"parent_id": "tsk_000000000", **sort})
+        for sort in ({}, *({"sort": f"{sign}{each}"} for each in _SORTS for sign in ("", "-")))
+    ),
     Row("list_project_trash"),
     Row("list_members"),
     Row("list_organization_members"),
@@ -200,6 +215,9 @@ ROWS = (
     Row("list_files", caller="client"),
     Row("list_files", {"folder": "fld_000000001"}),
     Row("list_files", {"folder": "fld_000000000"}),
+    *(Row("list_files", {"task_id": each}) for each in ("tsk_000000000", "tsk_000000002")),
+    Row("list_task_files"),
+    Row("list_task_files", caller="client"),
     Row("list_folders"),
     Row("list_task_comments"),
     Row("list_task_comments", caller="client"),

@@ -112,6 +112,11 @@ def _records(walls: Walls) -> Iterator[Case]:
         lambda to: _work("POST", "/services", title="New", organization=to.organization),
     )
     yield Case("task to another column", lambda to: _work("PATCH", f"/tasks/{task}", column_id=to.column))
+    yield Case("task below another", lambda to: _work("PATCH", f"/tasks/{task}", parent_id=to.task))
+    yield Case(
+        "new task below another", lambda to: _work("POST", f"/columns/{column}/tasks", title="New", parent_id=to.task)
+    )
+    yield Case("task that waits", lambda to: _work("PATCH", f"/tasks/{task}", blocked_by=[to.task]))
     yield Case("task assigned", lambda to: _work("PATCH", f"/tasks/{task}", assignees=[to.login]))
     yield Case(
         "new task assigned", lambda to: _work("POST", f"/columns/{column}/tasks", title="New", assignees=[to.login])
@@ -121,6 +126,8 @@ def _records(walls: Walls) -> Iterator[Case]:
         {"action": "edit", "id": "{task}", "title": "New"},
         {"action": "edit", "id": task, "column_id": "{column}"},
         {"action": "edit", "id": task, "assignees": ["{login}"]},
+        {"action": "edit", "id": task, "parent_id": "{task}"},
+        {"action": "edit", "id": task, "blocked_by": ["{task}"]},
     ):
         yield Case("bulk", _named("POST", "/api/v1/tasks/bulk", operations=[operation]))
     yield Case("checkout", lambda to: _work("POST", f"{path}/service_checkouts", service_id=to.service))
@@ -131,6 +138,7 @@ def _records(walls: Walls) -> Iterator[Case]:
     files = {"file": ("a.txt", b"a file")}
     at = f"/api/v1{path}/files"
     yield Case("file", lambda to: Request("POST", at, {"files": files, "data": {"folder": to.folder}}))
+    yield Case("file on a task", lambda to: Request("POST", at, {"files": files, "data": {"task_id": to.task}}))
 
 
 def _people(walls: Walls) -> Iterator[Case]:
@@ -174,6 +182,10 @@ def _lists(walls: Walls) -> Iterator[Case]:
         "all time of a task": lambda to: _work("GET", "/timesheets", task_id=to.task),
         "what runs for somebody": lambda to: _work("GET", "/timesheets/running", user=to.login),
         "all invoices of a project": lambda to: _work("GET", "/invoices", project_id=to.project),
+        "files of a task": lambda to: _work("GET", f"{path}/files", task_id=to.task),
+        "subtasks": lambda to: _work("GET", f"{path}/tasks", parent_id=to.task),
+        "all subtasks": lambda to: _work("GET", "/tasks", parent_id=to.task),
+        "all files of a task": lambda to: _work("GET", "/files", task_id=to.task),
         "all files of a folder": lambda to: _work("GET", "/files", folder=to.folder),
         "all comments of a project": lambda to: _work("GET", "/comments", project_id=to.project),
         "search": lambda to: _work("GET", "/search", q=to.word),

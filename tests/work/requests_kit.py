@@ -101,6 +101,7 @@ TABLE: dict[str, Row] = {
     "DELETE /task_comments/{}": (TEAM_ONLY, Scene.task_comment, {}),
     "GET /projects/{}/files": (INSIDE, _project, {}),
     "POST /projects/{}/files": (INSIDE, _project, _upload),
+    "GET /tasks/{}/files": (INSIDE, Scene.task, {}),
     "GET /files/{}": (INSIDE, Scene.file, {}),
     "GET /files/{}/content": (INSIDE, Scene.file, {}),
     "PATCH /files/{}": (TEAM_ONLY, Scene.file, {"title": "Edited"}),

@@ -37,6 +37,7 @@ def test_an_upload_answers_the_record(studio: Studio) -> None:
         "project": {"id": studio.project_id, "title": "Website"},
         "private": True,
         "folder": {"id": folder["id"], "title": "Plans"},
+        "task_id": None,
         "size": len(HELLO),
         "content_type": "text/plain",
         "sha256": hashlib.sha256(HELLO).hexdigest(),

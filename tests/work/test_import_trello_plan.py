@@ -14,7 +14,7 @@ from workhook.core.clock import parse_rfc3339
 from workhook.work.imports.mapping import PROPERTIES_MAX_BYTES, plan_of
 from workhook.work.imports.plan import Distinct, ImportPlan, PlannedTask, fingerprint, within
 from workhook.work.imports.trello import NotUsable, read_export
-from workhook.work.tasks.schemas import KEYS_MAX
+from workhook.work.tasks.field_types import KEYS_MAX
 
 Object = dict[str, Any]
 

@@ -33,7 +33,7 @@ from workhook.work.projects.api import ProjectCreate, ProjectEdit
 from workhook.work.services import api as offers
 from workhook.work.services.schemas import ServiceCreate, ServicePriceParameters
 from workhook.work.tasks import actions as tasks
-from workhook.work.tasks.schemas import TaskCreate
+from workhook.work.tasks.inputs import TaskCreate
 from workhook.work.timesheets import api as timesheets
 from workhook.work.timesheets.schemas import TimesheetCreate
 

@@ -176,7 +176,7 @@ def test_the_items_of_a_list_take_nothing_unknown_either(studio: Studio, scene: 
 
 
 OBJECTS = {"buyer", "budget"}  # the parameters that are one object
-LISTS = {"assignees", "labels", "timesheet_ids"}  # the parameters that a query has several times
+LISTS = {"assignees", "blocked_by", "labels", "timesheet_ids"}  # the parameters that a query has several times
 
 
 def _query_of(key: str) -> Iterator[str]:

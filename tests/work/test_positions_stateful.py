@@ -31,8 +31,9 @@ from workhook.work.columns import api as columns
 from workhook.work.columns.api import ColumnCreate
 from workhook.work.tasks import actions, bulk, column_tasks, queries
 from workhook.work.tasks.bulk import TaskOperation
+from workhook.work.tasks.inputs import TaskCreate, TaskEdit
 from workhook.work.tasks.ordering import column_order
-from workhook.work.tasks.schemas import TaskCreate, TaskEdit, task_buckets, tasks
+from workhook.work.tasks.schemas import task_buckets, tasks
 
 T = TypeVar("T")
 

@@ -28,7 +28,8 @@ from workhook.work.columns import api as columns
 from workhook.work.columns.api import ColumnCreate
 from workhook.work.invoices.schemas import invoices
 from workhook.work.tasks import actions as task_actions
-from workhook.work.tasks.schemas import TaskCreate, tasks
+from workhook.work.tasks.inputs import TaskCreate
+from workhook.work.tasks.schemas import tasks
 from workhook.work.timesheets import reports, rules, sums
 from workhook.work.timesheets.report_groups import GroupBy, ReportGroup, Spent
 from workhook.work.timesheets.report_shapes import ReportQuery

@@ -27,7 +27,8 @@ from workhook.work.columns import api as columns
 from workhook.work.columns.api import ColumnCreate
 from workhook.work.credits import ledger
 from workhook.work.tasks import actions as task_actions
-from workhook.work.tasks.schemas import TaskCreate, tasks
+from workhook.work.tasks.inputs import TaskCreate
+from workhook.work.tasks.schemas import tasks
 
 assert asgi  # every area's tables are on the metadata once it is imported
 

@@ -46,6 +46,11 @@ def test_a_task_is_made_and_shown(studio: Studio) -> None:
         "hourly_rate": None,
         "billable": None,
         "estimate": None,
+        "parent_id": None,
+        "subtasks": {"total": 0, "completed": 0},
+        "blocked_by": [],
+        "blocked": False,
+        "repeat": None,
         "completed_at": None,
         "created_at": made["created_at"],
         "updated_at": made["created_at"],
@@ -68,6 +73,8 @@ def test_a_bare_task_has_every_field(studio: Studio) -> None:
         "hourly_rate",
         "billable",
         "estimate",
+        "parent_id",
+        "repeat",
         "completed_at",
     }
     assert (made["fields"], made["sections"], made["assignees"], made["labels"]) == ({}, {}, [], [])

@@ -26,7 +26,7 @@ from workhook.storage import Transaction
 from workhook.work.columns import api as columns
 from workhook.work.columns.api import ColumnCreate
 from workhook.work.tasks import actions as tasks
-from workhook.work.tasks.schemas import TaskCreate
+from workhook.work.tasks.inputs import TaskCreate
 from workhook.work.timesheets import api as timesheets
 from workhook.work.timesheets.schemas import TimesheetCreate
 from workhook.work.timesheets.schemas import timesheets as timesheet_rows

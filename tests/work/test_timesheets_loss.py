@@ -35,7 +35,7 @@ from workhook.work.members import admin_actions
 from workhook.work.projects import api as projects
 from workhook.work.projects.api import ProjectEdit
 from workhook.work.tasks import actions as tasks
-from workhook.work.tasks.schemas import TaskCreate
+from workhook.work.tasks.inputs import TaskCreate
 from workhook.work.timesheets import api as timesheets
 from workhook.work.timesheets.schemas import TimesheetCreate
 

@@ -87,7 +87,8 @@ class Samples:
             "to": moments, "deadline_before": moments, "deadline_after": moments, "actor": people, "user": people,
             "assignee": people, "label": [rows.SELDOM_LABEL, rows.LABELS[0]], "q": words,
             "guid": [counts.guid(3), counts.guid(4), counts.guid(counts.dispatches)], "project_id": [project_id],
-            "task_id": [counts.task_id(1)], "folder": [counts.text_id("fld", 1)], "organization": [ORGANIZATIONS[0]],
+            "task_id": [counts.task_id(1)], "parent_id": [counts.task_id(1)],
+            "folder": [counts.text_id("fld", 1)], "organization": [ORGANIZATIONS[0]],
             "timezone": ["Europe/Berlin"], "phrase": self._phrases(late),
         }  # fmt: skip
         self._invoice_id = counts.text_id("inv", books.BOOKED)

@@ -80,9 +80,9 @@ Millis = Annotated[int, JsonForm(str, to_millis_text), MOMENT]
 """Milliseconds since the epoch; `2026-11-20T09:00:00.123Z` in JSON."""
 
 
-def resource_id(prefix: str) -> EventSchema:
-    """The field is an id as `core.ids.new_id(prefix)` makes it."""
-    return EventSchema({"pattern": f"^{prefix}_[0-9a-z]{{26}}$"})
+def resource_id(prefix: str, *, optional: bool = False) -> EventSchema:
+    """The field is an id as `core.ids.new_id(prefix)` makes it. `optional`: see `EventSchema`."""
+    return EventSchema({"pattern": f"^{prefix}_[0-9a-z]{{26}}$"}, optional=optional)
 
 
 class RecordField(msgspec.Struct, frozen=True):

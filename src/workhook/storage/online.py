@@ -31,6 +31,21 @@ def add_column(table: str, column: sa.Column[Any]) -> None:
         op.add_column(table, column, **_unless_there())
 
 
+def add_reference(table: str, column: str, target: str, *, on_delete: str) -> None:
+    """Add a nullable text column that refers to the `id` of the table `target`. PostgreSQL checks no row while it holds
+    locks: it validates the constraint in a step of its own, beside readers and writers."""
+    name, action = f"fk_{table}_{column}", f"REFERENCES {target} (id) ON DELETE {on_delete}"
+    if _is_sqlite():
+        op.execute(f"ALTER TABLE {table} ADD COLUMN {column} TEXT CONSTRAINT {name} {action}")
+        return
+    add_column(table, sa.Column(column, sa.Text))
+    with _gives_way(len({table, target})):
+        op.execute(f"ALTER TABLE {table} DROP CONSTRAINT IF EXISTS {name}")
+        op.execute(f"ALTER TABLE {table} ADD CONSTRAINT {name} FOREIGN KEY ({column}) {action} NOT VALID")
+    with _gives_way(len({table, target})):
+        op.execute(f"ALTER TABLE {table} VALIDATE CONSTRAINT {name}")
+
+
 def create_table(name: str, *parts: Any, **options: Any) -> None:
     keys = [each for part in parts if isinstance(part, sa.ForeignKeyConstraint) for each in part.elements]
     named = {each.target_fullname.partition(".")[0] for each in keys}

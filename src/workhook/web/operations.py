@@ -36,7 +36,7 @@ from workhook.web.people import invited, links, people
 from workhook.web.project import collaborators, general, outsiders
 from workhook.web.search import search
 from workhook.web.signin import confirm, consent, installing, login, oidc
-from workhook.web.tasks import comments, history, preview, task, timers
+from workhook.web.tasks import comments, history, preview, subtasks, task, timers, waits
 from workhook.web.time import entries, own, report, week
 from workhook.web.trash import trash
 from workhook.web.welcome import importing, welcome
@@ -106,6 +106,8 @@ OPERATIONS: tuple[Operation, ...] = (
     *outsiders.places,
     *invited.places,
     *task.places,
+    *subtasks.places,
+    *waits.places,
     *comments.places,
     *preview.places,
     *history.places,

@@ -438,7 +438,7 @@ CREATE TABLE files (
 	blob TEXT NOT NULL,
 	deleted_at BIGINT,
 	created_at BIGINT NOT NULL,
-	updated_at BIGINT NOT NULL,
+	updated_at BIGINT NOT NULL, task_id TEXT CONSTRAINT fk_files_task_id REFERENCES tasks (id) ON DELETE SET NULL,
 	CONSTRAINT pk_files PRIMARY KEY (id),
 	CONSTRAINT fk_files_folder_id FOREIGN KEY(folder_id) REFERENCES folders (id) ON DELETE SET NULL,
 	CONSTRAINT fk_files_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
@@ -500,7 +500,7 @@ CREATE TABLE tasks (
 	completed_at BIGINT,
 	deleted_at BIGINT,
 	created_at BIGINT NOT NULL,
-	updated_at BIGINT NOT NULL, deadline_told BIGINT, hourly_rate_minor BIGINT, billable BOOLEAN, estimate_ms BIGINT, number BIGINT DEFAULT 0 NOT NULL,
+	updated_at BIGINT NOT NULL, deadline_told BIGINT, hourly_rate_minor BIGINT, billable BOOLEAN, estimate_ms BIGINT, number BIGINT DEFAULT 0 NOT NULL, parent_id TEXT CONSTRAINT fk_tasks_parent_id REFERENCES tasks (id) ON DELETE SET NULL, repeat TEXT, next_id TEXT,
 	CONSTRAINT pk_tasks PRIMARY KEY (id),
 	CONSTRAINT fk_tasks_bucket_id FOREIGN KEY(bucket_id) REFERENCES task_buckets (id) ON DELETE SET NULL,
 	CONSTRAINT fk_tasks_column_id FOREIGN KEY(column_id) REFERENCES columns (id) ON DELETE SET NULL,
@@ -1354,6 +1354,24 @@ CREATE TABLE closing_commits (
 )
 
 CREATE UNIQUE INDEX uq_tasks_number ON tasks (repository_id, number) WHERE number > 0
+
+CREATE INDEX ix_files_task_id ON files (task_id) WHERE task_id IS NOT NULL
+
+CREATE INDEX ix_files_on_task ON files (repository_id, task_id, id) WHERE task_id IS NOT NULL
+
+CREATE INDEX ix_tasks_parent_id ON tasks (parent_id, id) WHERE parent_id IS NOT NULL
+
+CREATE TABLE task_blockers (
+	task_id TEXT NOT NULL,
+	blocker_id TEXT NOT NULL,
+	CONSTRAINT pk_task_blockers PRIMARY KEY (task_id, blocker_id),
+	CONSTRAINT fk_task_blockers_task_id FOREIGN KEY(task_id) REFERENCES tasks (id) ON DELETE CASCADE,
+	CONSTRAINT fk_task_blockers_blocker_id FOREIGN KEY(blocker_id) REFERENCES tasks (id) ON DELETE CASCADE
+)
+
+CREATE INDEX ix_task_blockers_blocker ON task_blockers (blocker_id, task_id)
+
+CREATE INDEX ix_files_on_task_open ON files (repository_id, task_id, id) WHERE private IS 0
 
 CREATE TABLE mail_messages (
 	id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,

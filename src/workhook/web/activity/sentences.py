@@ -110,6 +110,8 @@ _RESTORED: Mapping[str, str] = {
 _ACROSS = text("%(who)s moved “%(what)s” from %(from)s to %(to)s.")
 _FINISHED_BY = text("%(who)s finished “%(what)s”: it came from %(from)s to %(to)s.")
 _CLOSED_BY = text("%(who)s finished “%(what)s” with the commit %(commit)s “%(message)s”.")
+_ATTACHED = text("%(who)s attached the file “%(what)s” to a task.")
+_TAKEN_OFF = text("%(who)s took the file “%(what)s” off its task.")
 _CHANGED = text("%(who)s changed the %(fields)s of “%(what)s”.")
 _AMONG_ITSELF: Mapping[str, str] = {
     _SENTENCES["task"]["created"]: text("%(who)s made the task."),
@@ -170,6 +172,9 @@ _FIELDS: Mapping[str, str] = {
     "estimate": text("estimate"),
     "hourly_rate": text("rate"),
     "billable": text("billing"),
+    "parent_id": text("task above"),
+    "repeat": text("repetition"),
+    "blocked_by": text("tasks that it waits for"),
 }
 
 
@@ -245,6 +250,8 @@ def _template(event: str, action: str | None, payload: Any) -> str:
         return _FINISHED_BY
     if event == "task" and action == "edited" and _changed(payload):
         return _CHANGED
+    if event == "file" and action == "edited" and (changed := _change_of(payload, "task_id")) is not None:
+        return _ATTACHED if changed.get("to") else _TAKEN_OFF
     if action == "created" and event in _RESTORED and _was_there(event, payload):
         return _RESTORED[event]
     return _SENTENCES.get(event, {}).get(action or "", _OTHER)
@@ -254,6 +261,12 @@ def _was_there(event: str, payload: Any) -> bool:
     """Whether what was made has been there before: programs are told of what comes out of the trash as of new."""
     made, changed = (found_in(payload, event, name) for name in ("created_at", "updated_at"))
     return made != changed
+
+
+def _change_of(payload: Any, name: str) -> dict[str, Any] | None:
+    changes = payload.get("changes") if isinstance(payload, dict) else None
+    change = changes.get(name) if isinstance(changes, dict) else None
+    return change if isinstance(change, dict) else None
 
 
 def _changed(payload: Any) -> list[str]:

@@ -15,9 +15,11 @@ from workhook.work.access import Access
 from workhook.work.columns import api as columns
 from workhook.work.columns.schemas import Column
 from workhook.work.comments.counts import count_on_tasks
+from workhook.work.files.queries import count_files
 from workhook.work.people import PersonShape
 from workhook.work.tasks import column_tasks
 from workhook.work.tasks.deadlines import Urgency, end_of, urgency
+from workhook.work.tasks.schemas import SubtaskCounts
 from workhook.work.timesheets.started import list_running
 
 CARDS_MAX = 1000  # of a column
@@ -45,6 +47,9 @@ class BoardCard(msgspec.Struct, frozen=True):
     people: Sequence[PersonShape]
     more_people: int
     comments: int
+    files: int
+    subtasks: SubtaskCounts
+    waits: bool
     ticked: int
     items: int
     runs: bool
@@ -80,11 +85,11 @@ async def read_board(reader: Reader, access: Access, filters: Mapping[str, str])
     now = now_ms()
     fitting = [[task for task in tasks if fits(task, filters, now)] for tasks, _ in read]
     ids = [task.id for tasks in fitting for task in tasks]
-    comments = await count_on_tasks(reader, access, ids) if ids else {}
+    comments, files = await asyncio.gather(count_on_tasks(reader, access, ids), count_files(reader, access, ids))
     running = set() if access.is_client else await _running(reader, access)
     return BoardView(
         [
-            BoardColumn(column, [_card(task, comments, running, now) for task in shown], len(tasks), more)
+            BoardColumn(column, [_card(task, comments, files, running, now) for task in shown], len(tasks), more)
             for column, (tasks, more), shown in zip(found, read, fitting, strict=True)
         ]
     )
@@ -102,7 +107,7 @@ async def _running(reader: Reader, access: Access) -> set[str]:
     return {each.task.id for each in await list_running(reader, access, limit=TIMERS_MAX) if each.task is not None}
 
 
-def _card(task: Any, comments: Mapping[str, int], running: set[str], now: int) -> BoardCard:
+def _card(task: Any, comments: Mapping[str, int], files: Mapping[str, int], running: set[str], now: int) -> BoardCard:
     deadline = None if task.deadline is None else parse_rfc3339(task.deadline)
     ticks = [value for items in task.sections.values() for value in items.values() if value in ITEM]
     labels, people = task.labels, task.assignees
@@ -119,6 +124,9 @@ def _card(task: Any, comments: Mapping[str, int], running: set[str], now: int) -
         people=people[:PEOPLE_SHOWN],
         more_people=max(0, len(people) - PEOPLE_SHOWN),
         comments=comments.get(task.id, 0),
+        files=files.get(task.id, 0),
+        subtasks=task.subtasks,
+        waits=task.blocked and task.completed_at is None,
         ticked=ticks.count(TICKED),
         items=len(ticks),
         runs=task.id in running,

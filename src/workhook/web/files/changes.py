@@ -62,6 +62,25 @@ async def change_sight(visit: Visit) -> Answer:
     return visit.done(_back(visit, found.id), text % {"title": before.title}, undo=undo)
 
 
+@places.post("/{owner}/{project}/files/{file_id}/task")
+async def attach_file(visit: Visit) -> Answer:
+    """Attach a file to the task `task_id`, or take it off its task where that is empty."""
+    _, found = await view.find_file(visit)
+    edit = FileEdit(task_id=visit.fields.get("task_id") or None)
+
+    async def change(write: Write) -> File:
+        access, locked = await actions.lock_file(write.tx, write.actor, found.id)
+        await edits.edit_file(write, access, locked, edit, links=links_of(write.call))
+        return locked
+
+    before = await visit.change(change)
+    task_id = edit.task_id or before.task_id
+    address = f"{paging.project_address(visit)}/tasks/{quote(task_id, safe='')}#files" if task_id else ""
+    undo = Undo(f"{files_address(visit)}/{found.id}/task", {"task_id": before.task_id or ""})
+    text = gettext("“%(title)s” is on the task.") if edit.task_id else gettext("“%(title)s” was taken off the task.")
+    return visit.done(address or _back(visit, found.id), text % {"title": before.title}, undo=undo)
+
+
 @places.post("/{owner}/{project}/folders/{folder_id}/rename")
 async def rename_folder(visit: Visit) -> Answer:
     """Give a folder another title."""

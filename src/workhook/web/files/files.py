@@ -51,6 +51,8 @@ async def upload(visit: Visit) -> Answer:
     if not prefers_page(visit.call.header("accept"), otherwise=True):
         return Answer(FileAnswer(made), status=201, headers={"Cache-Control": "no-store"})
     text = gettext("“%(title)s” was uploaded.") % {"title": made.title}
+    if made.task_id:
+        return visit.done(f"{paging.project_address(visit)}/tasks/{made.task_id}#files", text)
     return visit.done(files_address(visit, made.folder.id if made.folder else None), text)
 
 
@@ -80,6 +82,7 @@ async def file(visit: Visit) -> Answer:
         may_write=access.may_write,
         writable=view.writable,
         folders=await view.read_folders(visit, access),
+        task=await view.read_task(visit, found),
     )
 
 

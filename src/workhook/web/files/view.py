@@ -24,6 +24,8 @@ from workhook.work.comments.schemas import FileComment, Reply
 from workhook.work.files import actions, queries
 from workhook.work.files.links import links_of
 from workhook.work.files.schemas import File, Folder
+from workhook.work.tasks.queries import find_task
+from workhook.work.tasks.schemas import Task
 
 FILES_MAX = 100
 COMMENTS_MAX = 100
@@ -97,6 +99,16 @@ async def file_of_path(visit: Visit) -> tuple[Access, File]:
     access, file = await actions.find_file(visit.database, visit.actor, visit.path("file_id"))
     require_place(visit, access)
     return access, file
+
+
+async def read_task(visit: Visit, file: File) -> Task | None:
+    """The task that the file is attached to. None also for one in the trash."""
+    if file.task_id is None:
+        return None
+    try:
+        return (await find_task(visit.database, visit.actor, file.task_id)).task
+    except NotFound:
+        return None
 
 
 def require_place(visit: Visit, access: Access) -> None:

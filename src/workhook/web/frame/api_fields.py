@@ -11,6 +11,7 @@ LABELS: Mapping[str, str] = {
     "again": text("The same again"),
     "amount": text("Amount"),
     "assignees": text("Assigned to"),
+    "blocked_by": text("Waits for"),
     "bic": text("BIC"),
     "billable": text("Billable"),
     "bill_from": text("From"),
@@ -60,6 +61,8 @@ LABELS: Mapping[str, str] = {
     "notes": text("Note"),
     "number_format": text("Format of the numbers"),
     "organization": text("Name of your organization"),
+    "parent_id": text("Task above"),
+    "repeat": text("Repeats"),
     "paid_at": text("Day"),
     "password": text("Password"),
     "hourly_rate": text("Rate per hour"),
@@ -199,6 +202,9 @@ _MUST_BE = {
 """What the API says behind "%(field)s must be", and the page's sentence."""
 
 OF_A_FIELD: Mapping[str, str] = {
+    "%(field)s must be a recurrence rule (RRULE of RFC 5545), such as %(more)s": text(
+        "This is no rule for days. Write one like FREQ=WEEKLY;BYDAY=MO or FREQ=MONTHLY;BYMONTHDAY=-1"
+    ),
     "expires_at must be a time such as 2026-11-20T09:00:00Z, with Z or an offset": text(
         "The last day must be a date, such as 2026-11-20"
     ),

@@ -71,6 +71,23 @@ _OF_WORK = {
         "A column whose cards are finished cannot start a timer"
     ),
     "%(field)s: there is no such column in the task's project": text("The column must be one of this project"),
+    "%(field)s: there is no such task in the task's project": text("The task must be one of this project"),
+    "%(field)s: a task cannot be a subtask of itself": text("A task cannot be a subtask of itself"),
+    "%(field)s: a subtask cannot have subtasks; name the task above it": text("A subtask cannot have subtasks"),
+    "%(field)s: the task has subtasks, perhaps in the trash, so it cannot be one; move them first": text(
+        "The task has subtasks, so it cannot be one"
+    ),
+    "%(field)s: a task has at most %(most)s subtasks, those in the trash included": text(
+        "A task has at most %(most)s subtasks, those in the trash included"
+    ),
+    "%(field)s: a task cannot wait for itself": text("A task cannot wait for itself"),
+    "%(field)s: these tasks would wait for one another: %(names)s": text(
+        "These tasks would wait for one another: %(names)s"
+    ),
+    "%(field)s: there is no next time by this rule; give one that goes on, or null": text(
+        "There is no next time by this rule. Choose one that goes on."
+    ),
+    "task_id: there is no such task in the file's project": text("The task must be one of this project"),
     "The folder holds files; delete them first.": text("The folder holds files. Delete them first."),
     "folder must be one of the project": text("The folder must be one of this project"),
     "The tasks have too much text to be changed in one request; change fewer at once.": text(

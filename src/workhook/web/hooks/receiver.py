@@ -25,7 +25,7 @@ from workhook.web.hooks.site import HookSite
 from workhook.work.access import Access
 from workhook.work.columns.api import ColumnCreate, add_column, list_all
 from workhook.work.tasks.actions import create_task
-from workhook.work.tasks.schemas import TaskCreate
+from workhook.work.tasks.inputs import TaskCreate
 
 routes = Routes(PAGES, "pages", etag=False)
 places = Places("receiver")

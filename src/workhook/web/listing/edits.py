@@ -9,7 +9,8 @@ from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Visit
 from workhook.work.access import Access
 from workhook.work.tasks import actions, queries
-from workhook.work.tasks.schemas import Task, TaskEdit
+from workhook.work.tasks.inputs import TaskEdit
+from workhook.work.tasks.schemas import Task
 
 BUSY = Retry(queries.Busy, 20)
 FIELDS = ("priority", "deadline", "column_id", "position")

@@ -18,7 +18,8 @@ from workhook.work.access import Access
 from workhook.work.columns.schemas import CursorInteger
 from workhook.work.tasks import assignees, listing
 from workhook.work.tasks.deadlines import urgency
-from workhook.work.tasks.schemas import Task, TasksQuery
+from workhook.work.tasks.inputs import TasksQuery
+from workhook.work.tasks.schemas import Task
 
 ROWS = 50
 SORTS = ("title", "deadline", "updated_at")

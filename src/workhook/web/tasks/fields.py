@@ -11,7 +11,8 @@ from workhook.core.errors import Invalid
 from workhook.web.frame.formats import day, duration, typed_amount
 from workhook.web.frame.places import AmountField, Visit
 from workhook.web.time.days import read_duration
-from workhook.work.tasks.schemas import TERMS, Task, TaskEdit
+from workhook.work.tasks.inputs import TaskEdit
+from workhook.work.tasks.schemas import TERMS, Task
 
 
 def value_of(task: Task, name: str) -> object:

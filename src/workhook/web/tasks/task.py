@@ -7,10 +7,12 @@ from collections.abc import Callable
 from msgspec import UNSET
 
 from workhook.core import json
+from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Fault, Invalid, Malformed, NotFound
 from workhook.http.calls import Answer
 from workhook.http.endpoints import Retry
 from workhook.identity.context import Write
+from workhook.web.files.view import icon_of
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.markdown import Prose, find_named_tasks
 from workhook.web.frame.names import Names
@@ -18,14 +20,18 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.tasks.fields import digest, read_edit, typed_value, value_of
 from workhook.web.tasks.view import DONE, OPEN, read_task
+from workhook.work.files.receiving import limit_of
 from workhook.work.tasks import actions, assignees, queries
+from workhook.work.tasks.inputs import TaskCreate, TaskEdit
 from workhook.work.tasks.numbers import NUMBER_DIGITS, find_numbered
 from workhook.work.tasks.queries import AccessedTask
-from workhook.work.tasks.schemas import TERMS, Task, TaskCreate, TaskEdit
+from workhook.work.tasks.related import find_related
+from workhook.work.tasks.repeating import due_from, next_after
+from workhook.work.tasks.schemas import TERMS, Task
 
 places = Places("task")
 BUSY = Retry(queries.Busy, 20)
-FIELDS = ("title", "description", "priority", "deadline", "cover_url", "column_id", *TERMS)
+FIELDS = ("title", "description", "priority", "deadline", "cover_url", "column_id", "repeat", *TERMS)
 TITLE_MAX = 255
 
 
@@ -71,6 +77,8 @@ async def _show(visit: Visit, *, status: int = 200, conflict: str = "") -> Answe
         people=Names(shown.people).by_login,
         names=shown.names,
         prose=Prose(logins, visit.actor.user.login, tasks),
+        icon_of=icon_of,
+        limit=limit_of(visit.call),
         link=f"{visit.call.base_for_others.removesuffix(visit.call.prefix)}{address(visit)}",
     )
 
@@ -182,6 +190,9 @@ async def duplicate_task(visit: Visit) -> Answer:
     )
     may_set = {"hourly_rate": access.repository.role == "admin"}
     terms = {name: getattr(found, stored) for name, stored in TERMS.items() if may_set.get(name, True)}
+    parents = {found.parent_id} if found.parent_id else set[str]()
+    related = await find_related(visit.database, access.repository.id, parents)
+    may_repeat = found.repeat and next_after(found.repeat, due_from(found.deadline, now_ms())) is not None
     create = TaskCreate(
         title=(gettext("Copy of %(title)s") % {"title": found.title})[:TITLE_MAX],
         description=found.description,
@@ -194,6 +205,8 @@ async def duplicate_task(visit: Visit) -> Answer:
         assignees=[each.login for each in found.assignees],
         labels=json.decode(found.labels),
         **terms,
+        repeat=found.repeat if may_repeat else None,
+        parent_id=found.parent_id if found.parent_id in related else None,
     )
     made = await visit.change(lambda write: actions.create_task(write, found.column.id, create), retry=BUSY)
     location = f"/{access.repository.full_name}/tasks/{made.id}"

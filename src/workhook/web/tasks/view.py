@@ -17,18 +17,25 @@ from workhook.web.tasks.fields import digest
 from workhook.work.access import Access
 from workhook.work.activity.editors import LastEdit, find_last_edits
 from workhook.work.columns import api as columns
-from workhook.work.columns.schemas import Column
+from workhook.work.columns.schemas import Column, completes
 from workhook.work.comments.actions import list_task_comments
 from workhook.work.comments.schemas import TaskComment
+from workhook.work.files.actions import list_files
+from workhook.work.files.schemas import File
 from workhook.work.people import PersonShape
 from workhook.work.tasks import actions, choices
 from workhook.work.tasks.deadlines import urgency
+from workhook.work.tasks.listing import list_tasks
+from workhook.work.tasks.related import RelatedTask, find_related
+from workhook.work.tasks.repeating import due_from, next_after
 from workhook.work.tasks.schemas import Task
 from workhook.work.timesheets import queries as timesheets
 from workhook.work.timesheets.rules import elapsed_ms
 from workhook.work.timesheets.schemas import Timesheet
 
 COMMENTS_MAX = 200
+FILES_MAX = 100
+SUBTASKS_MAX = 100
 TIMESHEETS_MAX = 200
 DONE, OPEN = "complete", "incomplete"
 """What stands behind an item of a checklist, as Trello's exports have it. Other values are shown as they are."""
@@ -62,6 +69,16 @@ class TaskView(msgspec.Struct, frozen=True):
     known_labels: Sequence[str]
     comments: Sequence[TaskComment]
     more_comments: bool
+    subtasks: Sequence[Task]
+    more_subtasks: bool
+    parent: RelatedTask | None
+    """None also for one in the trash."""
+    next_task: RelatedTask | None
+    """What was made when the task was completed; None also for one in the trash."""
+    blockers: Sequence[RelatedTask]
+    """What the task waits for and is not in the trash."""
+    files: Sequence[File]
+    more_files: bool
     timesheets: Sequence[tuple[Timesheet, int]]
     more_timesheets: bool
     may_write: bool
@@ -69,6 +86,17 @@ class TaskView(msgspec.Struct, frozen=True):
     may_set_rate: bool
     edits: Mapping[str, LastEdit]
     """Of the comments, by their ids as texts."""
+
+    @property
+    def may_tick(self) -> bool:
+        """Whether a subtask can be finished and opened again: there are columns for either."""
+        return self.may_write and len({completes(each.stage, each.finished) for each in self.columns}) == 2
+
+    @property
+    def next_deadline(self) -> int | None:
+        """When the next task is due that will be made of this one."""
+        task = self.task
+        return next_after(task.repeat, due_from(task.deadline, now_ms())) if task.repeat else None
 
     @property
     def is_late(self) -> bool:
@@ -102,13 +130,21 @@ class TaskView(msgspec.Struct, frozen=True):
 async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, after: int) -> TaskView:
     """`after`: the id of the comment behind which the comments begin. Raises `NotFound`."""
     task = await actions.get_task(reader, actor, task_id, project_id=access.repository.project_id)
-    found_columns, people, known_labels, comments, times = await asyncio.gather(
+    found_columns, people, known_labels, comments, hanging, times = await asyncio.gather(
         columns.list_all(reader, access.repository.id),
         choices.list_people(reader, access),
         choices.list_labels(reader, access),
         list_task_comments(reader, actor, task_id, after=after, limit=COMMENTS_MAX + 1),
+        asyncio.gather(
+            _read_files(reader, access, task_id),
+            _read_subtasks(reader, access, task),
+            find_related(
+                reader, access.repository.id, {*task.blocked_by, *filter(None, [task.parent_id, task.next_id])}
+            ),
+        ),
         _read_times(reader, access, task_id),
     )
+    files, subtasks, related = hanging
     now = now_ms()
     return TaskView(
         task=task,
@@ -120,6 +156,13 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
         known_labels=known_labels,
         comments=comments[:COMMENTS_MAX],
         more_comments=comments.cut or len(comments) > COMMENTS_MAX,
+        subtasks=subtasks[:SUBTASKS_MAX],
+        more_subtasks=len(subtasks) > SUBTASKS_MAX,
+        parent=related.get(task.parent_id or ""),
+        next_task=related.get(task.next_id or ""),
+        blockers=[related[each] for each in task.blocked_by if each in related],
+        files=files[:FILES_MAX],
+        more_files=len(files) > FILES_MAX,
         timesheets=[(each, elapsed_ms(each.times, now)) for each in times[:TIMESHEETS_MAX]],
         more_timesheets=times.cut or len(times) > TIMESHEETS_MAX,
         may_write=access.may_write,
@@ -133,6 +176,20 @@ async def _read_edits(reader: Reader, access: Access, comments: Sequence[TaskCom
     if all(each.updated_at == each.created_at for each in comments):
         return {}
     return await find_last_edits(reader, access.repository.id, "task_comment")
+
+
+async def _read_files(reader: Reader, access: Access, task_id: str) -> list[File]:
+    limit = FILES_MAX + 1
+    return await list_files(
+        reader, access.repository, task_id=task_id, not_private=access.is_client, after="", limit=limit
+    )
+
+
+async def _read_subtasks(reader: Reader, access: Access, task: Task) -> list[Task]:
+    if not task.subtasks.total:
+        return []
+    found = await list_tasks(reader, access, {"parent_id": task.id}, sort="id", after=None, limit=SUBTASKS_MAX + 1)
+    return [each for each, _ in found.tasks]
 
 
 async def _read_times(reader: Reader, access: Access, task_id: str) -> Found[Timesheet]:

@@ -28,8 +28,10 @@ from workhook.work.files.actions import file_in, files_with_people
 from workhook.work.files.schemas import File, FileProject, files, folders
 from workhook.work.pages import length, per_dialect
 from workhook.work.schemas import if_set
+from workhook.work.tasks.schemas import tasks
 
 _KEY = ("id",)
+_of_task = sa.select(tasks.c.repository_id).where(tasks.c.id == sa.bindparam("task_id")).scalar_subquery()
 _of_folder = sa.select(folders.c.repository_id).where(folders.c.id == sa.bindparam("folder")).scalar_subquery()
 
 
@@ -39,10 +41,12 @@ def _seen(row: sa.FromClause) -> Condition:
 
 @lru_cache(maxsize=128)
 def _statement(choice: ProjectChoice, names: frozenset[str]) -> PerDialect:
-    """`names`: those of the parameters `folder`, `user` and `after_id` that are given."""
+    """`names`: those of the parameters `folder`, `task_id`, `user` and `after_id` that are given."""
     narrow: list[Callable[[sa.FromClause], Condition]] = []
     if "folder" in names:
         narrow.append(lambda row: row.c.folder_id == sa.bindparam("folder"))
+    if "task_id" in names:
+        narrow.append(lambda row: row.c.task_id == sa.bindparam("task_id"))
     if "after_id" in names:
         behind = walks.behind(_KEY)
         narrow.append(lambda row: behind({"id": row.c.id}))
@@ -57,7 +61,8 @@ def _statement(choice: ProjectChoice, names: frozenset[str]) -> PerDialect:
     )
 
     def make(dialect: str) -> sa.Select[Any]:
-        narrower = [projects.c.repository_id == _of_folder] if "folder" in names else []
+        places = {"folder": _of_folder, "task_id": _of_task}
+        narrower = [projects.c.repository_id == place for name, place in places.items() if name in names]
         page = walks.page_of(walks.looked_at(walk, visible_projects(choice, *narrower), dialect), _KEY)
         sized = walks.sized(walks.size_of(page, files, length(files.c.title)), _KEY)
         return (
@@ -78,6 +83,8 @@ async def list_all_files(
     given: dict[str, object] = walks.after_params(_KEY, after)
     if (folder := if_set(query.folder)) is not None:
         given["folder"] = folder
+    if (task_id := if_set(query.task_id)) is not None:
+        given["task_id"] = task_id
     if (user := if_set(query.user)) is not None:
         given["user"] = username_key(user, actor)
     params |= {**given, "limit": query.limit + 1, "most": walks.LOOKS_AT_MOST}

@@ -15,7 +15,7 @@ from workhook.work.files.schemas import FileQuery
 from workhook.work.invoices.inputs import InvoiceList
 from workhook.work.invoices.schemas import Invoice
 from workhook.work.people import PersonShape
-from workhook.work.tasks.schemas import TasksQuery
+from workhook.work.tasks.inputs import TasksQuery
 from workhook.work.timesheets.schemas import TimesheetsQuery
 
 _Maker = Annotated[str, Meta(description="Username of who made it, or `me`.")]

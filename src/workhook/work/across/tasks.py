@@ -36,6 +36,7 @@ from workhook.work.tasks.schemas import (
     people,
     people_assigned,
     position_columns,
+    related_columns,
     task_of,
     tasks,
     weight,
@@ -43,6 +44,8 @@ from workhook.work.tasks.schemas import (
 )
 
 _KEY = ("sort_key", "id")
+_parent = tasks.alias("parent")
+_of_parent = sa.select(_parent.c.repository_id).where(_parent.c.id == sa.bindparam("parent_id")).scalar_subquery()
 
 
 def _assignee_fits(some: sa.FromClause) -> sa.ColumnElement[bool]:
@@ -73,6 +76,8 @@ def _walk(filters: frozenset[str], sort: str, *, continues: bool, dialect: str) 
         return lambda some: listing.conditions_of(some, dialect)[name]()
 
     narrow: list[Any] = [lambda row: row.c.deleted_at.is_(None)]
+    if "parent_id" in filters:
+        narrow.append(lambda row: row.c.parent_id == sa.bindparam("parent_id"))
     if continues:
         narrow.append(lambda row: behind(key(row)))
     return Walk(
@@ -81,7 +86,7 @@ def _walk(filters: frozenset[str], sort: str, *, continues: bool, dialect: str) 
         falling=falling,
         narrow=narrow,
         asked=sorted({name for each in filters for name in listing.ASKED.get(each, ())}),
-        fits=[fits(name) for name in sorted(filters)],
+        fits=[fits(name) for name in sorted(filters - {"parent_id"})],
         filtered=bool(filters),
         repeated=twice,
     )
@@ -90,7 +95,8 @@ def _walk(filters: frozenset[str], sort: str, *, continues: bool, dialect: str) 
 @lru_cache(maxsize=512)
 def _statement(choice: ProjectChoice, filters: frozenset[str], sort: str, continues: bool) -> PerDialect:
     def make(dialect: str) -> sa.Select[Any]:
-        visible, falling = visible_projects(choice), sort.startswith("-")
+        narrower = [projects.c.repository_id == _of_parent] if "parent_id" in filters else []
+        visible, falling = visible_projects(choice, *narrower), sort.startswith("-")
         walk = _walk(filters - {"q"}, sort, continues=continues, dialect=dialect)
         if "q" in filters:
             judged = walks.found_by_words(walk, visible, task_matches())
@@ -105,6 +111,7 @@ def _statement(choice: ProjectChoice, filters: frozenset[str], sort: str, contin
             sa.select(
                 *selected(Task, tasks, "task_"),
                 shown,
+                *related_columns,
                 *position_columns,
                 *place_columns,
                 *walks.page_columns(sized, _KEY),

@@ -12,6 +12,7 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.identity import actions, administrators, audit, tables
 from workhook.identity.context import Write
+from workhook.identity.mail.schemas import mail_messages, mail_recipients
 from workhook.identity.notifications.schemas import notification_settings, notifications
 from workhook.identity.queries import account_columns, find_account, find_account_by_id, find_repository_by_id, key_of
 from workhook.identity.schemas import Account, account_of
@@ -58,7 +59,7 @@ _OWN = tuple(
     sa.delete(table).where(table.c.user_id == _user_id)
     for table in (
         tables.tokens, tables.passwords, tables.identities, tables.grants, tables.administrators, notifications,
-        notification_settings, calendar_feeds, board_filters,
+        notification_settings, mail_messages, mail_recipients, calendar_feeds, board_filters,
     )
 )  # fmt: skip
 _become_former = (

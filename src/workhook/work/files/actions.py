@@ -43,6 +43,8 @@ from workhook.work.invoices import issued
 from workhook.work.people import membership_of, person_columns, person_of_row, person_shape
 from workhook.work.quota.counting import UsageMemory, memory_of, takes_file, too_large
 from workhook.work.record_events import publish_event
+from workhook.work.schemas import if_set
+from workhook.work.tasks.schemas import tasks
 
 _people = accounts.alias("people")
 _read_file = row_reader(File)
@@ -68,7 +70,7 @@ _content = (
 )
 
 
-def _list(in_folder: bool, not_private: bool) -> sa.Select[Any]:
+def _list(in_folder: bool, on_task: bool, not_private: bool) -> sa.Select[Any]:
     statement = files_with_people.where(
         files.c.repository_id == big("repository_id"),
         files.c.deleted_at.is_(None),
@@ -76,12 +78,14 @@ def _list(in_folder: bool, not_private: bool) -> sa.Select[Any]:
     )
     if in_folder:
         statement = statement.where(files.c.folder_id == sa.bindparam("folder_id"))
+    if on_task:
+        statement = statement.where(files.c.task_id == sa.bindparam("task_id"))
     if not_private:
         statement = statement.where(files.c.private.is_(sa.false()))
     return statement.order_by(files.c.id).limit(big("limit"))
 
 
-_lists = {which: _list(*which) for which in product((False, True), repeat=2)}
+_lists = {which: _list(*which) for which in product((False, True), repeat=3)}
 _insert = insert_into(files, "repository_id", "folder_id", "user_id", *stored_names(File))
 _set_deleted = sa.update(files).where(_this_file).values(deleted_at=big("deleted_at"), updated_at=big("updated_at"))
 
@@ -93,6 +97,16 @@ _folder = with_access(sa.select(*_folder_columns), folders.c.repository_id).wher
 # Who puts a file into a folder keeps others from deleting it meanwhile, but not from putting files into it.
 _folder_to_fill = _folder.where(projects.c.id == sa.bindparam("project_id")).with_for_update(
     of=folders, read=True, key_share=True
+)
+# Who attaches a file to a task keeps it from being removed for good meanwhile, and nobody from changing it.
+_task_to_hold = (
+    sa.select(tasks.c.id)
+    .where(
+        tasks.c.id == sa.bindparam("task_id"),
+        tasks.c.repository_id == big("repository_id"),
+        tasks.c.deleted_at.is_(None),
+    )
+    .with_for_update(of=tasks, read=True, key_share=True)
 )
 _folder_to_delete = _folder.with_for_update(of=folders)
 _folders = (
@@ -113,11 +127,22 @@ _delete_empty_folder = sa.delete(folders).where(
 
 
 async def list_files(
-    reader: Reader, repository: Repository, *, folder_id: str | None, not_private: bool, after: str, limit: int
+    reader: Reader,
+    repository: Repository,
+    *,
+    folder_id: str | None = None,
+    task_id: str | None = None,
+    not_private: bool,
+    after: str,
+    limit: int,
 ) -> list[File]:
-    """By id, from behind `after`."""
-    params = {"repository_id": repository.id, "folder_id": folder_id, "after": after, "limit": limit}
-    rows = await reader.fetch_all(_lists[folder_id is not None, not_private], params)
+    """By id, from behind `after`; with a folder or a task only those of it."""
+    params: dict[str, object] = {"repository_id": repository.id, "after": after, "limit": limit}
+    if folder_id is not None:
+        params["folder_id"] = folder_id
+    if task_id is not None:
+        params["task_id"] = task_id
+    rows = await reader.fetch_all(_lists[folder_id is not None, task_id is not None, not_private], params)
     return [file_of(row, repository) for row in rows]
 
 
@@ -159,6 +184,7 @@ async def create_file(
     access.require_writable()
     if create.private is True:
         access.require_member("make files private")
+    task_id = await find_task_of(write.tx, access, if_set(create.task_id))
     file = File(
         id=new_id("fil"),
         title=content.name if isinstance(create.title, UnsetType) else create.title,
@@ -167,6 +193,7 @@ async def create_file(
         project=FileProject(access.repository.project_id, access.repository.title),
         private=create.private is True,
         folder=folder,
+        task_id=task_id,
         created_at=write.now,
         updated_at=write.now,
         deleted_at=None,
@@ -247,6 +274,18 @@ async def find_place(
         raise Invalid(faults=[Fault(field="folder", message="folder must be one of the project")])
     folder = _folder_of(row)
     return access_of(row, actor), FileFolder(folder.id, folder.title)
+
+
+async def find_task_of(tx: Transaction, access: Access, task_id: str | None) -> str | None:
+    """The id of the task that a file is attached to, which stays until the transaction ends. Raises `Invalid` unless it
+    is a task of the file's project that is not in the trash."""
+    if task_id is None:
+        return None
+    row = await tx.fetch_one(_task_to_hold, {"task_id": task_id, "repository_id": access.repository.id})
+    if row is None:
+        message = "task_id: there is no such task in the file's project"
+        raise Invalid(faults=[Fault(field="task_id", code="not_found", message=message)])
+    return task_id
 
 
 async def _publish(write: Write, access: Access, action: str, file: File, links: Links) -> Wire[File]:

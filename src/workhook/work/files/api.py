@@ -22,7 +22,7 @@ from workhook.identity import policy
 from workhook.identity.authenticator import actor_of, caller_of
 from workhook.identity.context import Write
 from workhook.storage import Transaction
-from workhook.work.access import find_access
+from workhook.work.access import Access, find_access
 from workhook.work.files import actions, edits
 from workhook.work.files.links import Links, is_signed, links_of
 from workhook.work.files.receiving import receive
@@ -41,7 +41,8 @@ from workhook.work.files.schemas import (
     file_to_response,
 )
 from workhook.work.files.upload import FORM, NAMELESS
-from workhook.work.schemas import Done
+from workhook.work.schemas import Done, if_set
+from workhook.work.tasks.queries import find_task
 
 routes = Routes(WORK_API, "Files", read="work.read", write="work.write")
 _UPLOAD: Mapping[str, Any] = {
@@ -51,6 +52,7 @@ _UPLOAD: Mapping[str, Any] = {
         "file": {"type": "string", "format": "binary", "description": "The file, with its name and its media type."},
         "title": {"type": "string", "minLength": 1, "maxLength": 255},
         "folder": {"type": "string", "maxLength": 64},
+        "task_id": {"type": "string", "maxLength": 64},
         "private": {"anyOf": [{"type": "boolean"}, {"type": "integer", "enum": [0, 1]}]},  # as text, in a form
     },
     "additionalProperties": False,
@@ -79,12 +81,26 @@ def _answer(file: File, links: Links) -> FileAnswer:
 @routes.get("/projects/{id}/files")
 async def list_files(call: Call, project_id: str, query: FileQuery) -> Listed[FilesAnswer]:
     """List the files of a project."""
-    key = lists.after(query, tuple[str])
     access = await find_access(call.database, actor_of(call), project_id)
+    return await _list(call, access, query, folder_id=if_set(query.folder), task_id=if_set(query.task_id))
+
+
+@routes.get("/tasks/{id}/files")
+async def list_task_files(call: Call, task_id: str, query: ListQuery) -> Listed[FilesAnswer]:
+    """List the files that are attached to a task."""
+    found = await find_task(call.database, actor_of(call), task_id)
+    return await _list(call, found.access, query, task_id=task_id)
+
+
+async def _list(
+    call: Call, access: Access, query: ListQuery, *, folder_id: str | None = None, task_id: str | None = None
+) -> Listed[FilesAnswer]:
+    key = lists.after(query, tuple[str])
     found = await actions.list_files(
         call.database,
         access.repository,
-        folder_id=query.folder if isinstance(query.folder, str) else None,
+        folder_id=folder_id,
+        task_id=task_id,
         not_private=access.is_client,
         after=key[0] if key else "",
         limit=query.limit + 1,
@@ -132,7 +148,7 @@ async def get_file(call: Call, file_id: str) -> FileAnswer:
 
 @routes.patch("/files/{id}")
 async def edit_file(write: Write, file_id: str, edit: FileEdit) -> FileAnswer:
-    """Rename a file, move it to another folder, or change whether clients see it.
+    """Rename a file, move it to another folder, attach it to a task, or change whether clients see it.
 
     A client changes only files that it uploaded itself, and not whether they are private. The logo of issued invoices
     cannot be made private (409 `has_invoices`). The name under which a download is saved stays.

@@ -13,7 +13,7 @@ from workhook.core.records import Wire, to_response
 from workhook.identity.context import Write
 from workhook.storage.metadata import big
 from workhook.work.access import Access
-from workhook.work.files.actions import find_place, lock_files
+from workhook.work.files.actions import find_place, find_task_of, lock_files
 from workhook.work.files.links import Links
 from workhook.work.files.schemas import File, FileEdit, Folder, FolderEdit, file_to_response, files, folders
 from workhook.work.invoices import issued
@@ -26,6 +26,7 @@ _update_file = (
     .values(
         title=sa.bindparam("title"),
         folder_id=sa.bindparam("folder_id", type_=sa.Text()),
+        task_id=sa.bindparam("task_id", type_=sa.Text()),
         private=sa.bindparam("private"),
         updated_at=big("updated_at"),
     )
@@ -47,12 +48,16 @@ async def edit_file(write: Write, access: Access, file: File, edit: FileEdit, *,
         folder = None
     elif not isinstance(edit.folder, UnsetType):
         _, folder = await find_place(write.tx, write.actor, access.repository.project_id, edit.folder)
+    task_id = if_set(edit.task_id, file.task_id)
+    if task_id != file.task_id:
+        task_id = await find_task_of(write.tx, access, task_id)
     private = if_set(edit.private, file.private)
     if private != file.private:
         access.require_member("make files private")
     if private and not file.private:
         await issued.require_not_logo(write.tx, access.repository.id, file.id, verb="made private")
-    after = msgspec.structs.replace(file, title=if_set(edit.title, file.title), folder=folder, private=private)
+    title = if_set(edit.title, file.title)
+    after = msgspec.structs.replace(file, title=title, folder=folder, private=private, task_id=task_id)
     [record] = await _write_files(write, access, [(file, after)], links)
     return record
 
@@ -66,8 +71,9 @@ async def _write_files(
         shown = file_to_response(before, links)
         if after != before:
             after = msgspec.structs.replace(after, updated_at=max(write.now, before.updated_at + 1))
-            values = {"file_id": after.id, "title": after.title, "folder_id": after.folder and after.folder.id}
-            rows.append({**values, "private": after.private, "updated_at": after.updated_at})
+            place = {"folder_id": after.folder and after.folder.id, "task_id": after.task_id}
+            content = {"title": after.title, "private": after.private, "updated_at": after.updated_at}
+            rows.append({"file_id": after.id, **place, **content})
             record = file_to_response(after, links)
             changes = differences(shown, record)
             events.append(RecordEvent(access.repository, "file", "edited", record, changes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
@@ -9,7 +10,9 @@ import sqlalchemy as sa
 
 from workhook.identity.schemas import Repository
 from workhook.storage import Reader
+from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
+from workhook.work.access import Access
 from workhook.work.files.actions import file_of, files_with_people, list_folders
 from workhook.work.files.schemas import File, Folder, files
 
@@ -30,6 +33,21 @@ def _listed(in_folder: bool, not_private: bool) -> sa.Select[Any]:
 
 
 _lists = {which: _listed(*which) for which in product((False, True), repeat=2)}
+
+
+_counted = (
+    sa.select(files.c.task_id, sa.func.count().label("files"))
+    .where(any_of(files.c.task_id, "task_ids"), files.c.deleted_at.is_(None))
+    .group_by(files.c.task_id)
+)
+_counted_open = _counted.where(files.c.private.is_(sa.false()))
+
+
+async def count_files(reader: Reader, access: Access, task_ids: Sequence[str]) -> dict[str, int]:
+    """The number of files by the task's id, of tasks that have any; a client's without the private ones. The tasks are
+    of the project of `access`."""
+    rows = await reader.fetch_all(_counted_open if access.is_client else _counted, {"task_ids": task_ids})
+    return {row["task_id"]: row["files"] for row in rows}
 
 
 async def list_folder_files(

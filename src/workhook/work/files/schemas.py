@@ -17,6 +17,7 @@ from workhook.work.files.links import Links
 from workhook.work.people import PersonShape
 
 _FolderId = Annotated[str, Meta(max_length=64, description="Id of a folder of the project.")]
+_TaskId = Annotated[str, Meta(max_length=64, description="Id of a task of the project.")]
 
 
 class FileCreate(msgspec.Struct):
@@ -25,19 +26,22 @@ class FileCreate(msgspec.Struct):
     title: Title | UnsetType = UNSET
     folder: _FolderId | UnsetType | None = UNSET
     private: bool | UnsetType = UNSET
+    task_id: _TaskId | UnsetType | None = UNSET
 
 
 class FileEdit(msgspec.Struct):
-    """Fields that are absent stay as they are. `folder` null: in no folder. `private`: clients do not see the file, and
-    cannot set it."""
+    """Fields that are absent stay as they are. `folder` null: in no folder. `task_id` null: on no task. `private`:
+    clients do not see the file, and cannot set it."""
 
     title: Title | UnsetType = UNSET
     folder: _FolderId | UnsetType | None = UNSET
     private: bool | UnsetType = UNSET
+    task_id: _TaskId | UnsetType | None = UNSET
 
 
 class FileQuery(ListQuery):
     folder: _FolderId | UnsetType = UNSET
+    task_id: _TaskId | UnsetType = UNSET
 
 
 class FolderCreate(msgspec.Struct):
@@ -61,7 +65,8 @@ class FileFolder(msgspec.Struct, frozen=True):
 
 
 class File(Record, frozen=True):
-    """A file. `file_link` leads to the content: it needs no token, and expires. `size` is in bytes."""
+    """A file. `file_link` leads to the content: it needs no token, and expires. `size` is in bytes. `task_id`: the task
+    that the file is attached to."""
 
     id: Annotated[str, resource_id("fil")]
     title: str
@@ -70,6 +75,7 @@ class File(Record, frozen=True):
     project: FileProject
     private: bool
     folder: FileFolder | None
+    task_id: Annotated[str | None, resource_id("tsk", optional=True)]
     size: Annotated[int, EventSchema({"description": "bytes"})]
     content_type: str
     sha256: Annotated[str, EventSchema({"pattern": "^[0-9a-f]{64}$"})]
@@ -137,13 +143,18 @@ files = sa.Table(
     # A folder that is deleted may hold files that were deleted before it.
     sa.Column("folder_id", sa.Text, sa.ForeignKey("folders.id", ondelete="SET NULL")),
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
-    *table_columns(File),
+    # A task that is gone for good leaves its files to the project.
+    *table_columns(File, task_id=sa.ForeignKey("tasks.id", ondelete="SET NULL")),
     sa.Index("ix_files_repository_id", "repository_id", "id"),
     sa.Index("ix_files_folder_id", "folder_id"),
     sa.Index("ix_files_in_folder", "repository_id", "folder_id", "id"),
     sa.Index("ix_files_open", "repository_id", "id", **OPEN),  # what clients see
+    sa.Index("ix_files_on_task_open", "repository_id", "task_id", "id", **OPEN),
     sa.Index("ix_files_blob", "blob", unique=True),
 )
+_is_attached = files.c.task_id.is_not(None)
+partial_index("ix_files_task_id", files.c.task_id, where=_is_attached)
+partial_index("ix_files_on_task", files.c.repository_id, files.c.task_id, files.c.id, where=_is_attached)
 _is_deleted = files.c.deleted_at.is_not(None)
 partial_index("ix_files_trash", files.c.repository_id, files.c.deleted_at, files.c.id, where=_is_deleted)
 partial_index("ix_files_deleted_at", files.c.deleted_at, where=_is_deleted)

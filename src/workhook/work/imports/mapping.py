@@ -31,7 +31,7 @@ from workhook.work.imports.plan import (
     title_of,
     within,
 )
-from workhook.work.tasks.schemas import KEYS_MAX
+from workhook.work.tasks.field_types import KEYS_MAX
 
 T = TypeVar("T")
 

@@ -26,8 +26,9 @@ from workhook.work.columns import api as columns
 from workhook.work.columns.schemas import completes
 from workhook.work.pushes.messages import PushedCommit, closed_by_push
 from workhook.work.tasks import actions
+from workhook.work.tasks.inputs import TaskEdit
 from workhook.work.tasks.numbers import find_numbered
-from workhook.work.tasks.schemas import CommitShape, TaskEdit, closing_commits
+from workhook.work.tasks.schemas import CommitShape, closing_commits
 
 _NEED = ("work", "write")
 _ACCOUNTS_MAX = 5

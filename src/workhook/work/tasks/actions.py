@@ -21,11 +21,14 @@ from workhook.work.invoices import issued
 from workhook.work.notifications.telling import tell_assigned
 from workhook.work.record_events import RecordEvent, differences, publish_event, publish_events
 from workhook.work.schemas import if_set
-from workhook.work.tasks import assignees, queries
+from workhook.work.tasks import assignees, queries, relations
+from workhook.work.tasks.inputs import TaskContent, TaskCreate, TaskEdit
+from workhook.work.tasks.next_task import make_next, require_next, with_next
 from workhook.work.tasks.numbers import take_numbers
 from workhook.work.tasks.ordering.column_order import drop_if_empty, find_insert_position
 from workhook.work.tasks.queries import AccessedTask, LockedColumn, MovableTask
-from workhook.work.tasks.schemas import CONTENT, TERMS, Assignees, CommitShape, Task, TaskContent, TaskCreate, TaskEdit
+from workhook.work.tasks.relations import RelationChange
+from workhook.work.tasks.schemas import CONTENT, NO_SUBTASKS, TERMS, Assignees, CommitShape, Task
 from workhook.work.timesheets import timers
 
 
@@ -53,10 +56,12 @@ async def create_task(write: Write, column_id: str, create: TaskCreate) -> Task:
     require_project(access, create.project_id)
     access.require_writable()
     task = new_task(access, target, create, await _people(write.tx, access, create), write.now)
+    [task] = await relations.settle(write.tx, [RelationChange(access, None, task)])
     position = await find_insert_position(write.tx, target.column.id, target.buckets, if_set(create.position))
     number = await take_numbers(write.tx, access.repository.id)
     task = msgspec.structs.replace(task, number=number, position=position.position)
     await queries.insert_task(write.tx, access.repository.id, task, position)
+    await relations.write(write.tx, [(None, task)])
     await publish_event(write, access.repository, "task", "created", to_response(task))
     tell_assigned(write, access.repository, None, task)
     return await assignees.one_as_seen(write.tx, access, task)
@@ -71,17 +76,20 @@ async def edit_task(write: Write, found: AccessedTask, edit: TaskEdit, *, commit
     access, before = found.access, found.task
     require_changeable(access, before)
     after = edited(access, before, edit, await _people(write.tx, access, edit, before.assignees), write.now)
+    [after] = await relations.settle(write.tx, [RelationChange(access, before, after)])
     if isinstance(found, MovableTask):
-        after = await _move(write.tx, found, after, edit, write.now)
+        after = await _move(write.tx, found, _with_next(found, after, write.now), edit, write.now)
     elif after is not before:
         queries.update_task(write.tx, after)
     if after is not before:
         await queries.set_assignees(write.tx, before, after)
+        await relations.write(write.tx, [(before, after)])
         event = edit_event(access, before, after)
         if commit is not None:
             event = msgspec.structs.replace(event, beside={"commit": commit})
         await publish_events(write, [event])
         if isinstance(found, MovableTask) and not found.stays:
+            await make_next(write, access, before, after)  # before timers: decision 13
             await _run_timers(write, access, found.target, after.id)
         tell_assigned(write, access.repository, before, after)
     return await assignees.one_as_seen(write.tx, access, after)
@@ -145,7 +153,9 @@ def completed_at(target: LockedColumn, before: int | None, now: int) -> int | No
 
 def new_task(access: Access, target: LockedColumn, create: TaskCreate, people: Assignees | UnsetType, now: int) -> Task:
     """Raises `Forbidden`."""
-    return _with_content(access, blank_task(access, target, new_id("tsk"), create.title, now), create, people)
+    task = _with_content(access, blank_task(access, target, new_id("tsk"), create.title, now), create, people)
+    require_next(task, now)
+    return task
 
 
 def blank_task(access: Access, target: LockedColumn, task_id: str, title: str, now: int) -> Task:
@@ -168,6 +178,13 @@ def blank_task(access: Access, target: LockedColumn, task_id: str, title: str, n
         hourly_rate_minor=None,
         billable=None,
         estimate_ms=None,
+        parent_id=None,
+        subtasks=NO_SUBTASKS,
+        blocked_by=(),
+        blocked=False,
+        open_blockers=(),
+        repeat=None,
+        next_id=None,
         completed_at=completed_at(target, None, now),
         created_at=now,
         updated_at=now,
@@ -180,6 +197,8 @@ def edited(access: Access, before: Task, edit: TaskEdit, people: Assignees | Uns
     `Forbidden`."""
     after = _with_content(access, before, edit, people)
     after = msgspec.structs.replace(after, title=if_set(edit.title, before.title))
+    if after.repeat != before.repeat:
+        require_next(after, now)
     return before if after == before else touched(after, now)
 
 
@@ -209,6 +228,16 @@ def edit_event(access: Access, before: Task, after: Task) -> RecordEvent:
     return RecordEvent(access.repository, "task", action, new, changes)
 
 
+def _with_next(found: MovableTask, after: Task, now: int) -> Task:
+    """`after` with the task that comes next, if it is completed by coming to its column."""
+    done = None if found.stays else completed_at(found.target, after.completed_at, now)
+    completed = with_next(found.task, msgspec.structs.replace(after, completed_at=done), now)
+    if completed.next_id == after.next_id:
+        return after
+    after = msgspec.structs.replace(after, next_id=completed.next_id)
+    return after if after.updated_at != found.task.updated_at else touched(after, now)
+
+
 async def _run_timers(write: Write, access: Access, target: LockedColumn, task_id: str) -> None:
     """What the column wants that the task came to."""
     if target.completes:
@@ -228,6 +257,7 @@ _PLAIN_FIELDS = frozenset(TaskContent.__struct_fields__).intersection(CONTENT) -
 def _with_content(access: Access, task: Task, content: TaskContent, people: Assignees | UnsetType) -> Task:
     plain = {name: value for name in _PLAIN_FIELDS if (value := getattr(content, name)) is not UNSET}
     plain |= _terms(access, task, content)
+    blocked_by = content.blocked_by
     labels = content.labels
     if isinstance(labels, list):
         labels = list(dict.fromkeys(map(str.strip, labels)))
@@ -238,6 +268,7 @@ def _with_content(access: Access, task: Task, content: TaskContent, people: Assi
         sections=_json_text(content.sections, task.sections, {}),
         labels=_json_text(labels, task.labels, []),
         assignees=if_set(people, task.assignees),
+        blocked_by=task.blocked_by if blocked_by is UNSET else tuple(sorted(set(blocked_by or ()))),
     )
 
 

@@ -18,16 +18,8 @@ from workhook.work.columns.schemas import CursorInteger
 from workhook.work.schemas import Done
 from workhook.work.tasks import actions, assignees, bulk, column_filters, column_tasks, listing, queries
 from workhook.work.tasks.bulk import TasksBulk, TasksBulkAnswer
-from workhook.work.tasks.schemas import (
-    ColumnTasksQuery,
-    OfProjectQuery,
-    Task,
-    TaskAnswer,
-    TaskCreate,
-    TaskEdit,
-    TasksAnswer,
-    TasksQuery,
-)
+from workhook.work.tasks.inputs import ColumnTasksQuery, OfProjectQuery, TaskCreate, TaskEdit, TasksQuery
+from workhook.work.tasks.schemas import Task, TaskAnswer, TasksAnswer
 
 routes = Routes(WORK_API, "Tasks", read="work.read", write="work.write", retry=Retry(queries.Busy, 20))
 

@@ -17,7 +17,8 @@ from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.work.access import is_client, is_insider, with_access
 from workhook.work.columns.schemas import columns
-from workhook.work.tasks.schemas import LATER_THAN_ALL, Level, task_assignees, tasks
+from workhook.work.tasks.field_types import Level
+from workhook.work.tasks.schemas import LATER_THAN_ALL, task_assignees, tasks
 
 LOOKS_AT_MOST = 4_000
 """Of the newest that were assigned to the person, finished or not."""

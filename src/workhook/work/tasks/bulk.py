@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Annotated, Literal
 
 import msgspec
@@ -20,13 +21,17 @@ from workhook.work.notifications.telling import tell_all_assigned
 from workhook.work.pages import PAGE_CHARS
 from workhook.work.record_events import RecordEvent, publish_events
 from workhook.work.schemas import if_set
-from workhook.work.tasks import actions, assignees, bulk_queries, queries
+from workhook.work.tasks import actions, assignees, bulk_queries, queries, relations
 from workhook.work.tasks.assignees import Assignable
 from workhook.work.tasks.bulk_queries import RankedTask, TaskChange
+from workhook.work.tasks.field_types import ColumnId
+from workhook.work.tasks.inputs import TaskContent, TaskCreate, TaskEdit
+from workhook.work.tasks.next_task import make_next, with_next
 from workhook.work.tasks.numbers import take_numbers
 from workhook.work.tasks.ordering.column_order import ColumnOrder, ranks_in
 from workhook.work.tasks.queries import LockedColumn
-from workhook.work.tasks.schemas import Assignees, ColumnId, Task, TaskContent, TaskCreate, TaskEdit
+from workhook.work.tasks.relations import RelationChange
+from workhook.work.tasks.schemas import Assignees, Task
 from workhook.work.timesheets import timers
 
 OPERATIONS_MAX = 1000
@@ -108,6 +113,7 @@ async def change_tasks(write: Write, operations: list[TaskOperation]) -> list[Ta
     for number, operation in enumerate(operations):
         run.do(number, operation)
     await run.require_deletable()
+    await run.settle_relations()
     await run.write()
     return await run.answers()
 
@@ -271,6 +277,20 @@ class _Run:
         for access, names in by_project.values():
             await others.require_none_on_tasks(self.change.tx, access, names)
 
+    async def settle_relations(self) -> None:
+        """Raises `Invalid` that names the operation which came last to the task."""
+        numbers = {task_id: number for number, task_id in enumerate(self.answered)}
+        changes = [
+            RelationChange(self._access_to(task), before.task if before else None, task, partial(_field, numbers[each]))
+            for each in numbers
+            if each not in self.deleted
+            for task, before in ((self.current[each], self.before.get(each)),)
+        ]
+        settled = await relations.settle(self.change.tx, changes, self.deleted)
+        for task in settled:
+            ranked = self.before.get(task.id)
+            self.current[task.id] = with_next(ranked.task if ranked else None, task, self.change.now)
+
     # --- writing ------------------------------------------------------------------------------------------------------
 
     async def write(self) -> None:
@@ -288,6 +308,7 @@ class _Run:
         gone = [self.before[task_id].task for task_id in self.deleted]
         trashed = [actions.touched(each, self.change.now) for each in gone]
         await bulk_queries.write(self.change.tx, changes, trashed, self.orders)
+        await relations.write(self.change.tx, [(each.before, each.after) for each in changes])
         events = [
             actions.edit_event(each.access, each.before, each.after)
             if each.before
@@ -295,6 +316,8 @@ class _Run:
             for each in changes
         ]
         await publish_events(self.change, events + [self._event(each, "deleted") for each in gone])
+        for each in changes:
+            await make_next(self.change, each.access, each.before, each.after)
         tell_all_assigned(self.change, [(each.before, each.after) for each in changes])
         await self._run_timers()
 

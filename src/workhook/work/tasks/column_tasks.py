@@ -28,11 +28,18 @@ from workhook.work.tasks.listing import no_more_than_a_page, on_page
 from workhook.work.tasks.queries import project_of
 from workhook.work.tasks.schemas import (
     TERMS,
+    Assignees,
     Task,
     TaskColumnShape,
+    TaskProjectShape,
     assignees,
+    blockers,
+    blockers_of,
     people_of,
+    subtasks,
+    subtasks_of,
     task_assignees,
+    task_blockers,
     task_buckets,
     tasks,
     weight,
@@ -68,6 +75,8 @@ _tasks_passed = (
 
 _has_assignees = sa.exists().where(task_assignees.c.task_id == tasks.c.id)
 # SQLite would nest a JSON array in the other, or write it as a text, depending on how it plans: this is a text.
+_has_blockers = sa.exists().where(task_blockers.c.task_id == tasks.c.id)
+_waits = (sa.case((_has_blockers, blockers), else_=sa.literal_column("'[]'")) + "").label("blockers")
 _people = (sa.case((_has_assignees, assignees.element), else_=sa.literal_column("'[]'")) + "").label("people")
 
 
@@ -84,7 +93,15 @@ def _of_page(page: sa.Select[Any], dialect: str) -> sa.ScalarSelect[str]:
     # SQLite goes through an outer join from left to right, and else through all tasks that there are.
     whole = sized.join(tasks, tasks.c.id == sized.c.id, isouter=dialect == "sqlite")
     listed = (
-        sa.select(sized.c.bucket_rank, sized.c.rank, *selected(Task, tasks), _people, sized.c.found)
+        sa.select(
+            sized.c.bucket_rank,
+            sized.c.rank,
+            *selected(Task, tasks),
+            subtasks.label("subtasks"),
+            _waits,
+            _people,
+            sized.c.found,
+        )
         .select_from(whole)
         .where(on_page(sized))
         .subquery("listed")
@@ -111,7 +128,7 @@ _next = hot(_with_tasks(_next_page, _buckets_passed.scalar_subquery() + _tasks_p
 
 _KEY = 2  # the sort key of a task in its column: the rank of its bucket, and its own
 # Tuples of a known length are decoded faster than lists.
-_row = GenericAlias(tuple, (int, int, *([Any] * len(stored_names(Task))), str, int))
+_row = GenericAlias(tuple, (int, int, *([Any] * len(stored_names(Task))), int, str, str, int))
 _decoder: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(GenericAlias(list, (_row,)))
 _form = form_reader(Task, _KEY)
 
@@ -151,10 +168,28 @@ async def to_responses(reader: Reader, read: ColumnTasks, rows: Sequence[Any]) -
     project = project_of(read.access)
     people = await seen_people(reader, read.access, [people_of(row[-2]) for row in rows])
     forms = [
-        _form(row, position, project, read.column, each)
+        _to_response(row, position, project, read.column, each)
         for position, row, each in zip(count(read.first), rows, people, strict=False)
     ]
     for form in forms if read.access.is_client else ():
         for name in TERMS:
             setattr(form, name, None)
     return forms
+
+
+def _to_response(
+    row: Any, position: int, project: TaskProjectShape, column: TaskColumnShape, people: Assignees
+) -> Wire[Task]:
+    blocked_by, open_blockers = blockers_of(row[-3])
+    subtasks = subtasks_of(row[-4])
+    return _form(
+        row,
+        position=position,
+        project=project,
+        column=column,
+        assignees=people,
+        subtasks=subtasks,
+        blocked_by=blocked_by,
+        blocked=bool(open_blockers),
+        open_blockers=open_blockers,
+    )

@@ -31,6 +31,8 @@ _COLUMNS = (
     "created_at",
     "updated_at",
     "description",
+    "parent_id",
+    "repeat",
 )
 
 
@@ -56,6 +58,8 @@ def _cells(task: Task) -> tuple[Cell, ...]:
         to_millis_text(task.created_at),
         to_millis_text(task.updated_at),
         task.description,
+        task.parent_id,
+        task.repeat,
     )
 
 

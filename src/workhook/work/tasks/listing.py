@@ -26,17 +26,18 @@ from workhook.work.access import Access
 from workhook.work.pages import LOOKS_AT_MOST, PAGE_CHARS, length
 from workhook.work.search.match import are_found, matches, number_of, task_matches, words_of
 from workhook.work.tasks import assignees
+from workhook.work.tasks.inputs import TaskFilters
 from workhook.work.tasks.queries import project_of
 from workhook.work.tasks.schemas import (
     EARLIER_THAN_ALL,
     LATER_THAN_ALL,
     Task,
-    TaskFilters,
     TaskProjectShape,
     every_column,
     task_assignees,
     task_of,
     tasks,
+    waits_for_open,
     weight,
     with_column,
 )
@@ -66,6 +67,8 @@ def conditions_of(some: sa.CTE, dialect: str) -> Mapping[str, Callable[[], sa.Co
         "deadline_before": lambda: some.c.deadline < big("deadline_before"),
         "deadline_after": lambda: some.c.deadline > big("deadline_after"),
         "finished": lambda: some.c.completed_at.is_not(None) == sa.bindparam("finished", type_=sa.Boolean()),
+        "parent_id": lambda: some.c.parent_id == sa.bindparam("parent_id"),
+        "blocked": lambda: waits_for_open(some).is_not(None) == sa.bindparam("blocked", type_=sa.Boolean()),
         "q": lambda: _has_words(some, dialect),
     }
 
@@ -135,18 +138,25 @@ ASKED: Mapping[str, Sequence[str]] = {
     "deadline_before": ["deadline"],
     "deadline_after": ["deadline"],
     "finished": ["completed_at"],
+    "parent_id": ["parent_id"],
 }
 _TEXTS = ("title", "description")  # looked through for words on PostgreSQL; SQLite's index knows by the id
 
 
-def _walk(sort: str, *, continues: bool) -> sa.Select[Any]:
-    """The tasks of the project in order, behind a key if it `continues`.
+def _walk(sort: str, *, continues: bool, of_parent: bool) -> sa.Select[Any]:
+    """The tasks of the project, or of a parent, in order, behind a key if it `continues`.
 
     SQLite finds no pair with an expression by an index: the bound names the key alone, too."""
     key, falling = sort_key(sort), sort.startswith("-")
+    place: sa.ColumnElement[bool] = tasks.c.repository_id == big("repository_id")
+    if of_parent:  # they are few: their index finds them, and not that of the order
+        place = sa.and_(
+            tasks.c.parent_id == sa.bindparam("parent_id"),
+            tasks.c.repository_id + sa.literal_column("0") == big("repository_id"),
+        )
     walk = (
         sa.select(tasks.c.id, key.label("sort_key"))
-        .where(tasks.c.repository_id == big("repository_id"), tasks.c.deleted_at.is_(None))
+        .where(place, tasks.c.deleted_at.is_(None))
         .order_by(*_in_order(falling, *([key] if key is tasks.c.id else [key, tasks.c.id])))
     )
     if continues:
@@ -204,7 +214,8 @@ def _asked_columns(filters: frozenset[str], bound: Bound, dialect: str) -> list[
 
 def _select(filters: frozenset[str], sort: str, continues: bool, firsts: Firsts | None, dialect: str) -> sa.Select[Any]:
     """The statement of a list. With `firsts`, words are searched for among these alone; without, by their index."""
-    walk, falling = _walk(sort, continues=continues), sort.startswith("-")
+    walk, falling = _walk(sort, continues=continues, of_parent="parent_id" in filters), sort.startswith("-")
+    filters = filters - {"parent_id"}
     if "q" in filters and firsts is None:
         walk, filters = walk.where(task_matches()), filters - {"q"}
     if filters:
@@ -238,7 +249,17 @@ def _statement(
 
 def params_of(query: TaskFilters) -> dict[str, object]:
     """The filters that are given, as the statements take them."""
-    names = ("priority", "assignee", "label", "deadline_before", "deadline_after", "finished", "q")
+    names = (
+        "priority",
+        "assignee",
+        "label",
+        "deadline_before",
+        "deadline_after",
+        "finished",
+        "parent_id",
+        "blocked",
+        "q",
+    )
     params = {name: value for name in names if (value := getattr(query, name)) is not UNSET}
     if "assignee" in params:
         params["assignee"] = key_of(str(params["assignee"]))

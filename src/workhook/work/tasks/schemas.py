@@ -1,4 +1,4 @@
-"""A task: what a caller may say about one, its record, its tables, and what every statement that reads tasks selects.
+"""A task: its record, its tables, and what every statement that reads tasks selects.
 
 The tasks of a column stand in buckets of some dozens. A bucket has a `rank` among those of its column, and a task one
 in its bucket, both with gaps (`work.tasks.ordering`). A task's position is the sizes of the buckets before its own and
@@ -11,14 +11,13 @@ Triggers (migration 0006) keep `task_buckets.size` true and let `columns.revisio
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 import sqlalchemy as sa
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta
 
 from workhook.core import json
-from workhook.core.clock import DAY_MS
 from workhook.core.records import (
     COMPUTED,
     HIDDEN,
@@ -31,9 +30,6 @@ from workhook.core.records import (
     Wire,
     resource_id,
 )
-from workhook.http.lists import ListQuery
-from workhook.http.parameters import DayOrMoment, LongText, Prepared, Read, Title, WebAddress
-from workhook.http.wire_types import WIRE_TYPE
 from workhook.identity.tables import accounts
 from workhook.storage import Row
 from workhook.storage.dialects import json_rows
@@ -41,121 +37,10 @@ from workhook.storage.metadata import in_project, metadata, partial_index
 from workhook.storage.record_rows import row_reader, selected, stored_names, table_columns
 from workhook.work.columns.schemas import columns
 from workhook.work.people import PersonShape, membership_of, person_columns, person_of_values
-from workhook.work.timesheets.rules import RATE_MAX_MINOR, two_decimals
-from workhook.work.timesheets.schemas import read_duration_up_to, read_rate
-
-Level = Literal["low", "medium", "high"]
-Priority = Annotated[
-    Level,
-    Meta(
-        description="In any case.",
-        extra_json_schema={"enum": ["Low", "Medium", "High", "low", "medium", "high"]},
-    ),
-    Prepared(str.lower),
-]
-Position = Annotated[
-    int, Meta(ge=0, le=2**53 - 1, description="Place in the column, from 0; past the end means the end.")
-]
-KEYS_MAX = 100
-Texts = Annotated[dict[str, str], Meta(max_length=KEYS_MAX, description="A JSON object with any keys.")]
-Sections = Annotated[dict[str, Texts], Meta(max_length=KEYS_MAX, description="A JSON object: objects by name.")]
-# In a list `Prepared` does not apply: `actions` trims those.
-Label = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"\S"), Prepared(str.strip)]
-Labels = Annotated[list[Label], Meta(max_length=100)]
-Usernames = Annotated[list[str], Meta(max_length=100, description="Usernames of people who see the project.")]
-ColumnId = Annotated[str, Meta(description="A column of the task's project.")]
-OfProject = Annotated[str, Meta(description="The project's id: it must be that of the task.")]
-
-
-TaskRate = Annotated[
-    int,
-    Meta(
-        extra_json_schema={WIRE_TYPE: ["number", "string"], "minimum": 0, "maximum": RATE_MAX_MINOR // 100},
-        description="What an hour of the task costs: an amount with at most two decimals, as a number or a text. Needs "
-        "the role admin. Null: what the project says.",
-    ),
-    Read(read_rate, (int, float, str)),
-]
-Billable = Annotated[bool, Meta(description="Whether time on the task is billable. Null: as the project says.")]
-ESTIMATE_MAX_MS = 3660 * DAY_MS
-Estimate = Annotated[
-    int,
-    Meta(
-        extra_json_schema={WIRE_TYPE: ["integer", "string"], "minimum": 0, "maximum": ESTIMATE_MAX_MS},
-        description="The time that the task may take: milliseconds, or a text such as `1h 30m`, `90m`, `1.5h`, `1:30`, "
-        "`1:30:15` or `PT1H30M`. Null: none.",
-    ),
-    Read(read_duration_up_to(ESTIMATE_MAX_MS), (int, str)),
-]
+from workhook.work.tasks.field_types import Level
+from workhook.work.timesheets.rules import two_decimals
 
 Assignees = tuple[PersonShape, ...]
-
-
-class TaskContent(msgspec.Struct):
-    """What a task says, whichever column it is in."""
-
-    description: LongText | UnsetType | None = UNSET
-    priority: Priority | UnsetType | None = UNSET
-    deadline: DayOrMoment | UnsetType | None = UNSET
-    position: Position | UnsetType = UNSET
-    cover_url: WebAddress | UnsetType | None = UNSET
-    fields: Texts | UnsetType | None = UNSET
-    sections: Sections | UnsetType | None = UNSET
-    assignees: Usernames | UnsetType | None = UNSET
-    labels: Labels | UnsetType | None = UNSET
-    hourly_rate: TaskRate | UnsetType | None = UNSET
-    billable: Billable | UnsetType | None = UNSET
-    estimate: Estimate | UnsetType | None = UNSET
-    project_id: OfProject | UnsetType = UNSET
-
-
-class TaskCreate(TaskContent, kw_only=True):
-    """Without `position` the task comes last in its column."""
-
-    title: Title
-
-
-class TaskEdit(TaskContent):
-    """Fields that are absent stay as they are. Without `position` a task that changes its column comes last there."""
-
-    title: Title | UnsetType = UNSET
-    column_id: ColumnId | UnsetType = UNSET
-
-
-class OfProjectQuery(msgspec.Struct):
-    project_id: OfProject | UnsetType = UNSET
-
-
-Sort = Literal[
-    "created_at", "-created_at", "updated_at", "-updated_at", "deadline", "-deadline", "title", "-title"
-]  # fmt: skip
-
-
-class TaskFilters(ListQuery):
-    """Filters of tasks; each that is given narrows the list."""
-
-    priority: Priority | UnsetType = UNSET
-    assignee: Annotated[str, Meta(description="A username.")] | UnsetType = UNSET
-    label: Label | UnsetType = UNSET
-    deadline_before: DayOrMoment | UnsetType = UNSET
-    deadline_after: DayOrMoment | UnsetType = UNSET
-    finished: Annotated[bool, Meta(description="Whether the task is completed.")] | UnsetType = UNSET
-    q: Annotated[str, Meta(max_length=255, description="Words in the title and the description.")] | UnsetType = UNSET
-
-
-class ColumnTasksQuery(TaskFilters):
-    """Filters of a column's tasks; each that is given narrows the list."""
-
-    project_id: OfProject | UnsetType = UNSET
-
-
-class TasksQuery(TaskFilters):
-    """Filters of a project's tasks; each that is given narrows the list."""
-
-    sort: (
-        Annotated[Sort, Meta(description="`-` means descending. Tasks without a deadline come last. Default: by id.")]
-        | UnsetType
-    ) = UNSET
 
 
 class TaskProjectShape(msgspec.Struct):
@@ -168,8 +53,17 @@ class TaskColumnShape(msgspec.Struct):
     title: str
 
 
+class SubtaskCounts(msgspec.Struct, frozen=True):
+    """How many subtasks a task has, and how many of them are completed."""
+
+    total: int
+    completed: int
+
+
 class Task(Record, frozen=True):
-    """A task. `position` is its place in the column, from 0."""
+    """A task. `position` is its place in the column, from 0. `parent_id`: the task that it is a subtask of.
+    `blocked_by`: the tasks that it waits for; `blocked`: whether one of them is open and not in the trash.
+    `repeat`: the rule by which the next task is made when this one is completed."""
 
     id: Annotated[str, resource_id("tsk")]
     number: Annotated[
@@ -204,10 +98,17 @@ class Task(Record, frozen=True):
         JsonName("estimate"),
         Meta(description="The time that it may take, in milliseconds; null: nobody says. Clients see null."),
     ]
+    parent_id: Annotated[str | None, resource_id("tsk", optional=True)]
+    subtasks: Annotated[SubtaskCounts, EventSchema(optional=True)]
+    blocked_by: Annotated[tuple[str, ...], EventSchema(optional=True)]
+    blocked: Annotated[bool, COMPUTED, EventSchema(optional=True)]
+    repeat: Annotated[str | None, EventSchema(optional=True)]
     completed_at: Millis | None
     created_at: Millis
     updated_at: Millis
     user_id: Annotated[int, HIDDEN]  # who made it
+    next_id: Annotated[str | None, HIDDEN]  # the task that was made when this one, which repeats, was completed
+    open_blockers: Annotated[tuple[str, ...], HIDDEN]  # those of `blocked_by` that block it
 
 
 TERMS = {"hourly_rate": "hourly_rate_minor", "billable": "billable", "estimate": "estimate_ms"}
@@ -254,12 +155,18 @@ tasks = sa.Table(
     sa.Column("rank", sa.BigInteger),
     sa.Column("deleted_at", sa.BigInteger),
     sa.Column("deadline_told", sa.BigInteger),  # the deadline that people were told of (`work.notifications.deadlines`)
-    *table_columns(Task, user_id=sa.ForeignKey("accounts.id")),
+    # Subtasks of a task that is gone for good are tasks of their own.
+    *table_columns(
+        Task,
+        user_id=sa.ForeignKey("accounts.id"),
+        parent_id=sa.ForeignKey("tasks.id", ondelete="SET NULL"),
+    ),
     sa.Index("ix_tasks_column_id", "column_id"),
     sa.Index("ix_tasks_bucket_id", "bucket_id", "rank"),
     sa.Index("ix_tasks_repository_id", "repository_id", "id"),
 )
 partial_index("uq_tasks_number", tasks.c.repository_id, tasks.c.number, where=sa.text("number > 0"), unique=True)
+partial_index("ix_tasks_parent_id", tasks.c.parent_id, tasks.c.id, where=tasks.c.parent_id.is_not(None))
 _is_deleted, _is_live = tasks.c.deleted_at.is_not(None), tasks.c.deleted_at.is_(None)
 # What the trash holds, and what is to be removed from it.
 partial_index("ix_tasks_deleted_at", tasks.c.deleted_at, where=_is_deleted)
@@ -312,6 +219,15 @@ task_assignees = sa.Table(
     sa.Index("ix_task_assignees_user", "user_id", "task_id"),
 )
 
+# What a task waits for.
+task_blockers = sa.Table(
+    "task_blockers",
+    metadata,
+    sa.Column("task_id", sa.Text, sa.ForeignKey("tasks.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("blocker_id", sa.Text, sa.ForeignKey("tasks.id", ondelete="CASCADE"), primary_key=True),
+    sa.Index("ix_task_blockers_blocker", "blocker_id", "task_id"),
+)
+
 
 # --- rows -------------------------------------------------------------------------------------------------------------
 
@@ -342,6 +258,15 @@ people_assigned = sa.select(json_rows(*person_columns(membership_of(tasks.c.repo
 """The `people` of a task, as JSON for `people_of`."""
 assignees = people_assigned.scalar_subquery().label("task_assignees")
 
+_TOTAL = 1 << 32  # what a subtask adds to the number of both; a completed one adds 1 more
+_subtasks = tasks.alias("subtasks")
+subtasks: sa.ColumnElement[int] = (
+    sa.select(sa.func.count() * sa.literal_column(str(_TOTAL), sa.BigInteger) + sa.func.count(_subtasks.c.completed_at))
+    .where(_subtasks.c.parent_id == tasks.c.id, _subtasks.c.deleted_at.is_(None))
+    .scalar_subquery()
+)
+"""The counts of a task's subtasks in one number, for `subtasks_of`: one look at an index for each task of a list."""
+
 weight: sa.ColumnElement[int] = sa.cast(
     sum(
         (sa.func.length(tasks.c[name]) for name in ("fields", "sections", "labels")),
@@ -351,7 +276,35 @@ weight: sa.ColumnElement[int] = sa.cast(
 )
 """The characters of the texts of a task."""
 
-task_columns: list[sa.Label[Any]] = [*selected(Task, tasks, "task_"), assignees]
+_blocking = tasks.alias("blocking")
+_blocks = sa.and_(_blocking.c.completed_at.is_(None), _blocking.c.deleted_at.is_(None))
+_waits_for = sa.and_(task_blockers.c.task_id == tasks.c.id, _blocking.c.id == task_blockers.c.blocker_id)
+blockers = (
+    sa.select(
+        json_rows(task_blockers.c.blocker_id, sa.case((_blocks, sa.literal_column("1")), else_=sa.literal_column("0")))
+    )
+    .where(_waits_for)
+    .scalar_subquery()
+)
+"""What a task waits for, as JSON for `blockers_of`."""
+
+
+def waits_for_open(some: sa.FromClause) -> sa.ColumnElement[str | None]:
+    """A task that one of `some` waits for, or null."""
+    return (
+        sa.select(_blocking.c.id)
+        .join_from(task_blockers, _blocking, _blocking.c.id == task_blockers.c.blocker_id)
+        .where(task_blockers.c.task_id == some.c.id, _blocks)
+        .limit(1)
+        .correlate(some)
+        .scalar_subquery()
+    )
+
+
+related_columns: list[sa.Label[Any]] = [subtasks.label("task_subtasks"), blockers.label("task_blockers")]
+"""What belongs to a task but to nobody in particular."""
+
+task_columns: list[sa.Label[Any]] = [*selected(Task, tasks, "task_"), assignees, *related_columns]
 """What `task_at` reads, all of it from the tasks table. Put these first in the SELECT."""
 
 with_column = tasks.join(columns, columns.c.id == tasks.c.column_id).outerjoin(
@@ -374,7 +327,34 @@ def task_of(row: Row, project: TaskProjectShape) -> Task:
 def task_at(row: Row, project: TaskProjectShape, column: TaskColumnShape, position: int) -> Task:
     """The task of a row of `task_columns`, whose column and position are known already."""
     people = people_of(row["task_assignees"])
-    return _read_task(row, position=position, project=project, column=column, assignees=people)
+    subtasks, (blocked_by, open_blockers) = subtasks_of(row["task_subtasks"]), blockers_of(row["task_blockers"])
+    return _read_task(
+        row,
+        position=position,
+        project=project,
+        column=column,
+        assignees=people,
+        subtasks=subtasks,
+        blocked_by=blocked_by,
+        blocked=bool(open_blockers),
+        open_blockers=open_blockers,
+    )
+
+
+NO_SUBTASKS = SubtaskCounts(0, 0)
+
+
+def subtasks_of(number: int) -> SubtaskCounts:
+    """The counts that `subtasks` selects."""
+    return SubtaskCounts(*divmod(number, _TOTAL)) if number else NO_SUBTASKS
+
+
+def blockers_of(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """All tasks that `blockers` selects, by their ids, and those of them that block."""
+    if text == "[]":
+        return (), ()
+    found = sorted(json.decode(text))
+    return tuple(each for each, _ in found), tuple(each for each, blocks in found if blocks)
 
 
 def people_of(text: str) -> Assignees:

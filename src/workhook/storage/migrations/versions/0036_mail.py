@@ -9,7 +9,7 @@ from workhook.storage.online import add_column, create_index, create_table
 from workhook.storage.table_text import make_table
 
 revision = "0036"
-down_revision = "0034"
+down_revision = "0035"
 
 _REFERENCES = (
     "repository_id", "task_id", "task_comment_id", "file_comment_id", "file_comment_reply_id", "invoice_id", "hook_id",

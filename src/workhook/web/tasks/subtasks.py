@@ -1,0 +1,73 @@
+"""The forms of the subtasks on the page of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workhook.core.errors import Malformed, NotFound
+from workhook.http.calls import Answer
+from workhook.http.endpoints import Retry
+from workhook.identity.context import Write
+from workhook.web.frame.places import Places, Visit
+from workhook.web.tasks.task import address
+from workhook.work.access import Access
+from workhook.work.columns import api as columns
+from workhook.work.columns.schemas import Column, completes
+from workhook.work.tasks import actions, queries
+from workhook.work.tasks.inputs import TaskCreate, TaskEdit
+from workhook.work.tasks.schemas import Task
+
+places = Places("subtasks")
+BUSY = Retry(queries.Busy, 20)
+
+
+@places.post("/{owner}/{project}/tasks/{task_id}/subtasks")
+async def add_subtask(visit: Visit) -> Answer:
+    """Add a subtask: in the column of its task, or in the first one where nothing is completed."""
+    access, task = await _read(visit)
+    found = await columns.list_all(visit.database, access.repository.id)
+    column = next((each for each in found if each.id == task.column.id), None)
+    if column is None or is_final(column):
+        column = column_for(found, completed=False) or column
+    if column is None:
+        raise NotFound()
+    column_id = column.id
+    create = visit.form(TaskCreate, "title", parent_id=task.id, project_id=access.repository.project_id)
+    await visit.change(lambda write: actions.create_task(write, column_id, create), retry=BUSY)
+    return visit.done(f"{address(visit)}#subtasks")
+
+
+@places.post("/{owner}/{project}/tasks/{task_id}/subtasks/{subtask_id}/tick")
+async def tick_subtask(visit: Visit) -> Answer:
+    """Finish a subtask, or open it again (`done` is 1 or 0): it moves to the first column that does that."""
+    access, task = await _read(visit)
+    found = await columns.list_all(visit.database, access.repository.id)
+    column = column_for(found, completed=visit.fields.get("done") == "1")
+    if column is None:
+        raise Malformed("Problems parsing the form")
+    edit = TaskEdit(column_id=column.id, project_id=access.repository.project_id)
+
+    async def change(write: Write) -> None:
+        locked = await actions.lock_task(write.tx, write.actor, visit.path("subtask_id"), edit)
+        if locked.task.parent_id != task.id:
+            raise NotFound()
+        await actions.edit_task(write, locked, edit)
+
+    await visit.change(change, retry=BUSY)
+    return visit.done(f"{address(visit)}#subtasks")
+
+
+async def _read(visit: Visit) -> tuple[Access, Task]:
+    access = await visit.access()
+    task_id = visit.path("task_id")
+    return access, await actions.get_task(visit.database, visit.actor, task_id, project_id=access.repository.project_id)
+
+
+def is_final(column: Column) -> bool:
+    """Whether tasks that come to the column are completed."""
+    return completes(column.stage, column.finished)
+
+
+def column_for(found: Sequence[Column], *, completed: bool) -> Column | None:
+    """The first column whose tasks are completed, or are not."""
+    return next((each for each in found if is_final(each) == completed), None)

@@ -1,0 +1,85 @@
+"""What hangs on a task, in a browser: files that are dropped, subtasks, what it waits for. With and without scripts."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import Page, expect
+
+from tests.browser.checks import accessible, fits
+from tests.browser.people import Team
+from tests.browser.visits import Visits
+from tests.harness.server import Server
+
+
+def make(server: Server, team: Team) -> tuple[str, str]:
+    """The addresses of the board, and of a task on it beside another one."""
+    with server.client(team.owner.token) as api:
+        project = f"/api/v1/projects/{team.world.project_id}"
+        todo = api.post(f"{project}/columns", json={"title": "To do"}).json()["column"]["id"]
+        api.post(f"{project}/columns", json={"title": "Done", "finished": True})
+        tasks = f"/api/v1/columns/{todo}/tasks"
+        made = api.post(tasks, json={"title": "Launch"}).json()["task"]["id"]
+        api.post(tasks, json={"title": "Write the texts"})
+    base = f"/{team.world.full_name}"
+    return base, f"{base}/tasks/{made}"
+
+
+async def _ready(page: Page) -> None:
+    await page.wait_for_function("document.documentElement.classList.contains('js')")
+
+
+async def test_files_are_attached_to_a_task(visit: Visits, server: Server, team: Team) -> None:
+    board, task = make(server, team)
+    page = await visit(task, team.member)
+    await _ready(page)
+    await expect(page.locator("#upload-file[multiple]")).to_have_count(1)
+    files = [{"name": f"plan {number}.txt", "mimeType": "text/plain", "buffer": b"x"} for number in (1, 2)]
+    await page.locator("#upload-file").set_input_files(files)  # type: ignore[arg-type]  # as Playwright takes them
+    await expect(page.locator("#files .rows li").filter(has_text="plan")).to_have_count(2)
+    await accessible(page)
+    await fits(page)
+    await page.get_by_role("button", name="Take plan 1.txt off the task").click()
+    await expect(page.get_by_role("button", name="Take plan 1.txt off the task")).to_have_count(0)
+    await page.goto(board)
+    await expect(page.locator(".board-card", has_text="Launch")).to_contain_text("Files: 1")
+
+
+async def test_a_subtask_is_added_by_enter_and_ticked(visit: Visits, server: Server, team: Team) -> None:
+    _, task = make(server, team)
+    page = await visit(task, team.member)
+    await _ready(page)
+    field = page.get_by_label("Add a subtask")
+    for title in ("Pictures", "Texts"):
+        await field.fill(title)
+        await field.press("Enter")
+        await expect(page.locator("#subtasks .items li", has_text=title)).to_have_count(1)
+        await expect(field).to_have_value("")
+    await page.get_by_role("button", name="Done: Pictures").click()
+    await expect(page.get_by_role("button", name="Done: Pictures")).to_have_attribute("aria-pressed", "true")
+    await expect(page.locator("#subtasks .checklist-head")).to_contain_text("1 of 2")
+    await accessible(page)
+    await fits(page)
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+async def test_a_task_is_looked_for_and_waited_for(visit: Visits, server: Server, team: Team, scripts: bool) -> None:
+    _, task = make(server, team)
+    page = await visit(task, team.member, scripts=scripts)
+    if scripts:
+        await _ready(page)
+    await page.get_by_label("Look for a task to wait for").fill("texts")
+    await page.locator("#form-waits button").click()
+    await page.get_by_role("button", name="Write the texts").click()
+    await expect(page.locator("#waits")).to_contain_text("Another task has to be finished first")
+    if scripts:
+        await accessible(page)
+    await fits(page)
+
+
+async def test_a_repetition_is_chosen(visit: Visits, server: Server, team: Team) -> None:
+    _, task = make(server, team)
+    page = await visit(task, team.member)
+    await _ready(page)
+    await page.get_by_label("Repeats", exact=True).select_option("FREQ=DAILY")
+    await expect(page.locator("#repeat-words")).to_contain_text("the next one is made, due on")
+    await fits(page)

@@ -1,0 +1,62 @@
+"""What a task waits for, on its page: looked for, added, taken away; its card shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.harness.server import Server
+from tests.web.studio import HOSTILE, Studio, open_studio, page_of, send, undo
+from tests.web.test_board_page import card
+
+
+@pytest.fixture
+def studio(server: Server) -> Iterator[Studio]:
+    with open_studio(server) as studio:
+        yield studio
+
+
+def _blockers(studio: Studio, task: str) -> list[str]:
+    return list(studio.api.get(f"/api/v1/tasks/{task}").json()["task"]["blocked_by"])
+
+
+def test_a_task_is_found_and_waited_for(studio: Studio) -> None:
+    column = studio.add_column("To do")
+    task, other = studio.add_task(column, "Launch"), studio.add_task(column, f"Texts {HOSTILE}")
+    here = f"{studio.base}/tasks/{task}"
+    assert f'action="{here}/waits"' in page_of(studio.owner, here)
+    found = page_of(studio.owner, f"{here}/waits", q="texts")
+    assert f'value="{other}"' in found
+    assert "<script>alert" not in found
+    assert "No open task" in page_of(studio.owner, f"{here}/waits", q="launch"), "not itself"
+    assert send(studio.owner, f"{here}/waits", add=other).headers["location"] == f"{here}#waits"
+    assert _blockers(studio, task) == [other]
+    assert f'value="{other}"' not in page_of(studio.owner, f"{here}/waits", q="texts")
+    page = page_of(studio.member, here)
+    assert "Another task has to be finished first" in page
+    assert f'href="{studio.base}/tasks/{other}"' in page
+    assert "Waits for another task" in card(page_of(studio.member, studio.base), task)
+    answer = send(studio.owner, f"{here}/waits", remove=other)
+    assert _blockers(studio, task) == []
+    undo(studio.owner, answer)
+    assert _blockers(studio, task) == [other]
+
+
+def test_a_circle_is_refused_in_words(studio: Studio) -> None:
+    column = studio.add_column("To do")
+    task, other = studio.add_task(column, "Launch"), studio.add_task(column, "Texts")
+    send(studio.owner, f"{studio.base}/tasks/{task}/waits", add=other)
+    answer = send(studio.owner, f"{studio.base}/tasks/{other}/waits", add=task)
+    assert answer.status_code == 422
+    assert "These tasks would wait for one another" in answer.text
+
+
+def test_a_client_sees_it_and_changes_its_own(studio: Studio) -> None:
+    column = studio.add_column("To do")
+    task, other = studio.add_task(column, "Launch"), studio.add_task(column, "Texts")
+    send(studio.owner, f"{studio.base}/tasks/{task}/waits", add=other)
+    page = page_of(studio.client, f"{studio.base}/tasks/{task}")
+    assert "Texts" in page
+    assert 'id="form-waits"' not in page
+    assert send(studio.client, f"{studio.base}/tasks/{task}/waits", remove=other).status_code == 403

@@ -1,0 +1,97 @@
+"""Files on tasks: attached when they are uploaded or later, listed by task, and not lost with it."""
+
+from __future__ import annotations
+
+from tests.work.studio import Caller, Studio
+from tests.work.test_files import attempt, upload
+
+NO_TASK = {
+    "field": "task_id",
+    "code": "not_found",
+    "message": "task_id: there is no such task in the file's project",
+}
+
+
+def _task(studio: Studio, title: str = "Logo") -> str:
+    return str(studio.owner.post(f"/columns/{studio.column()}/tasks", params={"title": title})["task"]["id"])
+
+
+def _ids(caller: Caller, path: str, **query: str) -> list[str]:
+    return [each["id"] for each in caller.get(path, params=query)["files"]]
+
+
+def test_a_file_is_attached_when_it_is_uploaded(studio: Studio) -> None:
+    task = _task(studio)
+    studio.happened()
+    file = upload(studio.owner, studio.project, task_id=task)
+    assert file["task_id"] == task
+    (event,) = studio.happened()
+    assert (event.name, event.action, event.record) == ("file", "created", file)
+
+
+def test_a_file_is_attached_later_and_taken_off(studio: Studio) -> None:
+    task, file = _task(studio), upload(studio.owner, studio.project)
+    studio.happened()
+    edited = studio.owner.patch(f"/files/{file['id']}", json={"task_id": task})["file"]
+    assert edited["task_id"] == task
+    (event,) = studio.happened()
+    assert (event.name, event.action) == ("file", "edited")
+    assert event.payload["changes"] == {"task_id": {"from": None, "to": task}}
+    studio.owner.patch(f"/files/{file['id']}", json={"task_id": task, "title": file["title"]})
+    assert studio.happened() == [], "it was there already"
+    assert studio.owner.patch(f"/files/{file['id']}", json={"task_id": None})["file"]["task_id"] is None
+
+
+def test_lists_are_filtered_by_task(studio: Studio) -> None:
+    logo, other = _task(studio), _task(studio, "Other")
+    first, second = (upload(studio.owner, studio.project, task_id=logo)["id"] for _ in range(2))
+    upload(studio.owner, studio.project, task_id=other)
+    upload(studio.owner, studio.project)
+    assert _ids(studio.owner, f"/tasks/{logo}/files") == [first, second]
+    assert _ids(studio.owner, f"{studio.project}/files", task_id=logo) == [first, second]
+    assert _ids(studio.owner, "/files", task_id=logo) == [first, second]
+    page = studio.owner.get(f"/tasks/{logo}/files", params={"per_page": "1"})["files"]
+    assert [each["id"] for each in page] == [first]
+
+
+def test_a_client_sees_of_a_task_what_is_not_private(studio: Studio) -> None:
+    task = _task(studio)
+    upload(studio.owner, studio.project, task_id=task, private="true")
+    shown = upload(studio.owner, studio.project, task_id=task)["id"]
+    own = upload(studio.client, studio.project, task_id=task)["id"]
+    assert _ids(studio.client, f"/tasks/{task}/files") == [shown, own]
+    assert _ids(studio.client, "/files", task_id=task) == [shown, own]
+    studio.client.refused(403, "PATCH", f"/files/{shown}", json={"task_id": None})
+    assert studio.client.patch(f"/files/{own}", json={"task_id": None})["file"]["task_id"] is None
+
+
+def test_only_a_task_of_the_same_project_will_do(studio: Studio) -> None:
+    elsewhere = studio.owner.post("/projects", json={"title": "Elsewhere"})["project"]["id"]
+    column = studio.owner.post(f"/projects/{elsewhere}/columns", json={"title": "To do"})["column"]["id"]
+    theirs = studio.owner.post(f"/columns/{column}/tasks", params={"title": "Theirs"})["task"]["id"]
+    deleted = _task(studio)
+    studio.owner.delete(f"/tasks/{deleted}")
+    file = upload(studio.owner, studio.project)
+    for wrong in (theirs, deleted, "tsk_nothing"):
+        problem = studio.owner.refused(422, "PATCH", f"/files/{file['id']}", json={"task_id": wrong})
+        assert problem["errors"] == [NO_TASK]
+        problem = studio.owner.refused(
+            422, "POST", f"{studio.project}/files", **attempt(studio.owner, "", task_id=wrong)
+        )
+        assert problem["errors"] == [NO_TASK]
+    studio.owner.refused(404, "GET", f"/tasks/{deleted}/files")
+
+
+def test_the_trash_loses_nothing(studio: Studio) -> None:
+    task = _task(studio)
+    file = upload(studio.owner, studio.project, task_id=task)["id"]
+    studio.owner.delete(f"/tasks/{task}")
+    assert studio.owner.get(f"/files/{file}")["file"]["task_id"] == task
+    renamed = studio.owner.patch(f"/files/{file}", json={"title": "Else"})["file"]
+    assert renamed["task_id"] == task, "what is not changed is not looked at"
+    studio.owner.post(f"/tasks/{task}/restore")
+    assert _ids(studio.owner, f"/tasks/{task}/files") == [file]
+    studio.owner.delete(f"/files/{file}")
+    assert _ids(studio.owner, f"/tasks/{task}/files") == []
+    studio.owner.post(f"/files/{file}/restore")
+    assert _ids(studio.owner, f"/tasks/{task}/files") == [file]
