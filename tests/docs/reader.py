@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.deploy.proxies import free_port
 from tests.docs.pages import Program, Shell, checkout, new_machine
 from tests.harness.server import Server
+from tests.harness.waiting import until
 
 TUTORIALS = {"docs/tutorial.md": 2, "docs/tutorial-studio.md": 1}  # how often the receiver is started in each
+MAIL_SERVER = "pipx run aiosmtpd "
 RECEIVER = "SECRET=s3cret python3 examples/receiver.py "
 SETUP = "workhook setup --organization acme --owner octo --email octo@example.com --project Website --json"
 
@@ -60,6 +65,7 @@ class Reader:
         self.shell = Shell(self.folder, self.environment)
         self.running: list[Program] = [self.shell]
         self.receiver: Program | None = None
+        self.mail_server: Program | None = None
         self.substitutes = {"/tmp/": f"{folder}/"}
         self.said = ""  # what the last blocks of the shell printed, newest last
 
@@ -70,8 +76,10 @@ class Reader:
 
     def follow(self, block: str) -> None:
         block = self.replaced(block)
-        if block.startswith("make run "):
+        if re.match(r"(?:WORKHOOK_\w+=\S+ )*make run ", block):
             self._serve(block)
+        elif block.startswith(MAIL_SERVER):
+            self._receive_mail(block)
         elif block.startswith(RECEIVER):
             self._receive(block)
         else:
@@ -79,13 +87,21 @@ class Reader:
             self._remember_token(self.said)
 
     def _serve(self, block: str) -> None:
-        made = re.fullmatch(r'make run ARGS="(.*)"\n', block)
+        made = re.fullmatch(r'((?:WORKHOOK_\w+=\S+ )*)make run ARGS="(.*)"\n', block)
         assert made, block
         # What `make run` does once the environment is there; see the Makefile.
-        server = self.start(f".venv/bin/workhook serve --data ./data {made[1]} --port 0")
+        server = self.start(f"{made[1]}.venv/bin/workhook serve --data ./data {made[2]} --port 0")
         address = server.wait_for("^workhook: listening on ").split()[-1]
         self.substitutes["http://127.0.0.1:8000"] = address
         self._remember_token("".join(server.lines))
+
+    def _receive_mail(self, block: str) -> None:
+        """The program that `pipx` fetches is in the environment of the tests already."""
+        address = f"127.0.0.1:{free_port()}"
+        self.substitutes["127.0.0.1:1025"] = address
+        command = block.replace("pipx run", f"{sys.executable} -u -m").replace("127.0.0.1:1025", address)
+        self.mail_server = self.start(command)
+        until(lambda: _is_open(address))
 
     def _receive(self, block: str) -> None:
         self.receiver = self.start(block.replace("receiver.py 9000", "receiver.py 0"))
@@ -109,3 +125,10 @@ class Reader:
     def close(self) -> None:
         for program in reversed(self.running):
             program.stop()
+
+
+def _is_open(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    with suppress(OSError), socket.create_connection((host, int(port)), timeout=5):
+        return True
+    return False

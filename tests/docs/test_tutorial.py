@@ -42,6 +42,10 @@ def check(reader: Reader, prose: str, block: str) -> None:
     if promised := re.match(r"The receiver prints `([^`]+)`", prose):
         assert reader.receiver is not None
         reader.receiver.wait_for(f"^{promised[1]}")
+    if mailed := re.search(r"The mail server prints `([^`]+)`", prose.replace("\n", " ")):
+        assert reader.mail_server is not None
+        reader.mail_server.wait_for(f"^{mailed[1]}")
+        reader.mail_server.wait_for("^Content-Type: application/pdf")
     if prose.startswith("The receiver prints the push."):
         assert json.loads(reader.said)["queued"] == 1
         assert reader.receiver is not None

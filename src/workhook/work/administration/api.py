@@ -31,7 +31,7 @@ async def require_administrator(reader: Reader, actor: Actor) -> None:
         raise NotFound()
 
 
-@routes.get("/admin/users")
+@routes.get("/admin/users", problems=(404,))
 async def admin_users_list(call: Call, page: Page) -> Paged[list[AdministeredUser]]:
     """List the people who have an account.
 
@@ -42,7 +42,7 @@ async def admin_users_list(call: Call, page: Page) -> Paged[list[AdministeredUse
     return Paged([administered_user(each, call.base) for each in found], total)
 
 
-@routes.post("/admin/users", retry=_TAKEN, resource="User")
+@routes.post("/admin/users", retry=_TAKEN, resource="User", problems=(404,))
 async def admin_users_create(write: Write, wanted: UserCreate) -> Created[AdministeredUser]:
     """Add a person.
 
@@ -89,7 +89,7 @@ async def admin_users_delete(write: Write, username: str) -> None:
     await actions.remove_user(write, username)
 
 
-@routes.post("/admin/organizations", retry=_TAKEN, resource="Organization")
+@routes.post("/admin/organizations", retry=_TAKEN, resource="Organization", problems=(404,))
 async def admin_organizations_create(write: Write, wanted: OrganizationCreate) -> Created[OrganizationProfileShape]:
     """Add an organization.
 
