@@ -80,7 +80,7 @@ def test_setup_makes_what_is_missing_and_nothing_twice(any_cli: Cli) -> None:
     assert [each["user"] for each in issued] == ["octo", "octo"]
     assert set(issued[0]["scopes"]) == {
         "repo", "admin:repo_hook", "write:repo_hook", "read:repo_hook", "admin:org_hook", "admin:org", "work",
-        "work:read",
+        "work:read", "site_admin",
     }  # fmt: skip
 
 

@@ -96,6 +96,10 @@ _JSON |= {
     "POST /user/tokens": {"note": "New", "scopes": ["work"]},
     "PATCH /user/memberships/orgs/{org}": {"state": "active"},
     "PUT /orgs/{org}/memberships/{username}": {"role": "member"},
+    "POST /admin/users": lambda things: {
+        "login": f"added-{next(things.numbers)}", "email": "added@example.com"
+    },
+    "POST /admin/organizations": lambda things: {"login": f"place-{next(things.numbers)}", "admin": "pat"},
     "POST /orgs/{org}/invitations": lambda things: {"email": f"new-{next(things.numbers)}@example.com"},
     "PUT /repos/{owner}/{repo}/collaborators/{username}": {"permission": "push"},
     "PATCH /repos/{owner}/{repo}/invitations/{invitation_id}": {"permissions": "read"},
@@ -227,6 +231,9 @@ _PEOPLE: dict[str, Callable[[Things], Any]] = {
     "DELETE /orgs/{org}/members/{username}": Things.member,
     "PUT /repos/{owner}/{repo}/collaborators/{username}": Things.outside,
     "DELETE /repos/{owner}/{repo}/collaborators/{username}": Things.collaborator,
+    "POST /admin/users/{username}/disable": Things.newcomer,
+    "POST /admin/users/{username}/enable": Things.newcomer,
+    "DELETE /admin/users/{username}": Things.newcomer,
     "GET /repos/{owner}/{repo}/invitations": Things.work_invitation,
     "GET /user/repository_invitations": Things.work_invitation,
 }

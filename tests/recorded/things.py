@@ -190,6 +190,12 @@ class Things:
 
     # --- people --------------------------------------------------------------------------------------------------
 
+    def newcomer(self) -> str:
+        """Somebody whom the administrator has added."""
+        login = f"newcomer-{next(self.numbers)}"
+        self.succeed("POST", "/admin/users", json={"login": login, "email": f"{login}@example.com"})
+        return login
+
     def outside(self) -> str:
         """Pat, who is in nothing then."""
         self.send("DELETE", "/orgs/acme/memberships/pat")

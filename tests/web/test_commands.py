@@ -32,7 +32,7 @@ def test_the_commands_let_people_in(new_server: Callable[..., Server]) -> None:
         assert "owner" in browser.get("/").text
 
         said = json.loads(_run(server, "sign-in-link", "--login", person.login, "--json").stdout)
-        assert set(said) == {"login", "url", "purpose", "expires_at"}
+        assert set(said) == {"login", "url", "purpose", "expires_at", "mailed_to"}
         assert (said["login"], said["purpose"]) == (person.login, "sign_in")
         assert browser.fill(said["url"].removeprefix(server.url)).status_code == 303
         assert person.login in browser.get("/").text

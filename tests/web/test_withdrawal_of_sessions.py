@@ -31,6 +31,7 @@ NOT_OF_A_SESSION = {
     "GET /static/{name}", "GET /login/link/{token}", "POST /login/link/{token}", "POST /login", "GET /login/oidc",
     "GET /login/oidc/callback", "GET /login/continue", "POST /receive/{key}",
     "GET /invitations/links/{token}", "POST /invitations/links/{token}", "GET /calendar/{key}/calendar.ics",
+    "GET /mail/unsubscribe/{token}", "POST /mail/unsubscribe/{token}",
 }  # fmt: skip
 
 

@@ -30,7 +30,7 @@ from workhook.identity.tokens.issue import digest_of
 from workhook.storage import dialects
 from workhook.storage.statements import HOT, Compiler, Statement, joined
 from workhook.work import access
-from workhook.work.tasks import column_tasks, queries
+from workhook.work.tasks import column_tasks, numbers, queries
 from workhook.work.tasks.schemas import CONTENT
 from workhook.work.timesheets import queries as timesheets
 
@@ -55,7 +55,15 @@ async def filled(_shared_folder: Path, tmp_path_factory: pytest.TempPathFactory)
 
 def _params(world: World) -> dict[str, Any]:
     """What a request in the world gives, for all of the statements."""
-    task = {**dict.fromkeys(CONTENT), "title": "A task", "fields": "{}", "sections": "{}", "labels": "[]"}
+    task = {
+        **dict.fromkeys(CONTENT),
+        "title": "A task",
+        "number": 5,
+        "step": 1,
+        "fields": "{}",
+        "sections": "{}",
+        "labels": "[]",
+    }
     event: dict[str, Any] = {
         "account_id": 1, "repository_id": 100_500, "name": "task", "action": "created", "payload": b"{}", "size": 2,
         "created_at": 1, "actor_id": 1, "installation_id": None, "listed": True, "published": False,
@@ -78,7 +86,7 @@ HERE: tuple[Executable, ...] = (
     identity._organization_by_id, access._project, queries._one, queries._locked, queries._to_column, queries._to_move,
     column_tasks._first, column_tasks._next, queries._insert, queries._edit, queries._move, outbox._insert_along,
     fan_out._send, fan_out._reached_by_new, commit._commit_on_postgresql, commit._hand_on_postgresql,
-    delivery._due_dispatches, delivery._payloads, timesheets._running,
+    delivery._due_dispatches, delivery._payloads, timesheets._running, numbers._take,
 )  # fmt: skip
 _PART = (fan_out._send, fan_out._reached_by_new)  # of the statement that inserts the events
 

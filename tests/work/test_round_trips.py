@@ -125,6 +125,12 @@ MORE = {
 
 # What is asked for here is not there, or not for this caller: what that takes is counted.
 REFUSED = {
+    "GET /admin/users",
+    "POST /admin/users",
+    "DELETE /admin/users/{}",
+    "POST /admin/users/{}/disable",
+    "POST /admin/users/{}/enable",
+    "POST /admin/organizations",
     "GET /installation/repositories",
     "GET /user/installations",
     "GET /user/installations/{}/repositories",

@@ -15,7 +15,7 @@ from workhook.core.ids import new_token
 from workhook.events.tables import events
 from workhook.hooks.tables import dispatches, hooks, lanes
 from workhook.identity.policy import SCOPES
-from workhook.identity.tables import accounts, collaborators, invitations, memberships, projects, tokens
+from workhook.identity.tables import accounts, administrators, collaborators, invitations, memberships, projects, tokens
 from workhook.identity.tokens.issue import CLASSIC, digest_of
 from workhook.storage import Database
 from workhook.storage.metadata import big, insert_into
@@ -140,6 +140,7 @@ class BaseRows:
         )  # fmt: skip
         token = {"kind": CLASSIC.name, "digest": digest_of(self.token), "user_id": owner, "scopes": " ".join(SCOPES)}
         await self._insert(tokens, [{**token, **self._created}])
+        await self._insert(administrators, [{"user_id": owner, **self._created}])
 
     def _owner_of(self, index: int) -> int:
         return self.params["acme"] if index < PROJECTS else self.params["globex"]
