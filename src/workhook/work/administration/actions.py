@@ -58,8 +58,8 @@ _apps = (
 _OWN = tuple(
     sa.delete(table).where(table.c.user_id == _user_id)
     for table in (
-        tables.tokens, tables.passwords, tables.identities, tables.grants, tables.administrators, notifications,
-        notification_settings, mail_messages, mail_recipients, calendar_feeds, board_filters,
+        tables.tokens, tables.passwords, tables.identities, tables.grants, tables.administrators, tables.collaborators,
+        notifications, notification_settings, mail_messages, mail_recipients, calendar_feeds, board_filters,
     )
 )  # fmt: skip
 _become_former = (
