@@ -169,3 +169,4 @@ class Mailer:
             known = {"error": type(error).__name__, "at": ", ".join(f"{each.name}:{each.lineno}" for each in frames)}
         where = {"id": message.id, "kind": message.kind} if message is not None else {}
         log.error(event, **where, **known)
+        metrics.ERRORS.inc()

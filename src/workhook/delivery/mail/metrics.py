@@ -15,6 +15,7 @@ RETRIES = Counter("workhook_mail_retries_total", "Failed attempts that will be r
 WAITING = Gauge("workhook_mail_waiting", "Messages that wait to be sent, in the whole database.")
 OLDEST = Gauge("workhook_mail_oldest_seconds", "Age of the oldest message that is due now, or 0.")
 TROUBLE = Counter("workhook_mail_trouble_total", "Times that the mail server could not be used.")
+ERRORS = Counter("workhook_mail_errors_total", "Errors of its own while it sent mail, which the log tells of.")
 
 # A counter that appears with its first event hides that event from `increase()`.
 for _reason in ("bounced", "refused", "tried"):
