@@ -18,7 +18,7 @@ import uvicorn
 
 from workhook.asgi import build_app, build_watch_app
 from workhook.bootstrap import open_services
-from workhook.core import json, log
+from workhook.core import json, log, open_telemetry
 from workhook.core.clock import now_ms
 from workhook.core.config import Settings, split_address, unknown_variables
 from workhook.core.errors import CannotStart
@@ -165,7 +165,7 @@ async def serve(settings: Settings, *, say: Say, work: bool = True, welcome: Wel
     promise to scripts. Raises `CannotStart`, and what `open_services` raises.
     """
     _prepare_process(settings)
-    async with open_services(settings, serving=True) as services:
+    async with _traces("serve"), open_services(settings, serving=True) as services:
         delivery = Delivery(services, beside_api=True) if work else None
         app = build_app(services)
         listening = _listen(settings.host, settings.port, "Choose another --port or --host.")
@@ -203,7 +203,7 @@ async def work(settings: Settings, *, say: Say) -> int:
     """Deliveries only, until SIGTERM or SIGINT. `say` gets where health and metrics are served, if they are, and that
     deliveries have begun. Raises `CannotStart`, and what `open_services` raises."""
     _prepare_process(settings)
-    async with open_services(settings, serving=True) as services:
+    async with _traces("worker"), open_services(settings, serving=True) as services:
         delivery = Delivery(services, beside_api=False)
         async with _watched(services, delivery, say):
             await delivery.start()
@@ -214,6 +214,16 @@ async def work(settings: Settings, *, say: Say) -> int:
             await stopped.wait()
             await delivery.begin_stop()
     return 0
+
+
+@contextlib.asynccontextmanager
+async def _traces(role: str) -> AsyncIterator[None]:
+    """Spans are made meanwhile if the environment asks for them; the last ones are sent at the end."""
+    end = open_telemetry.turn_on(role)
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(end)
 
 
 @contextlib.asynccontextmanager

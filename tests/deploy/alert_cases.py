@@ -44,6 +44,8 @@ WAITING = f"workhook_database_waiting_transactions{{{ONE}}}"
 QUOTA = f'workhook_quota_organizations{{{ONE},state="full"}}'
 SKIPPED = f'workhook_sweep_skipped_total{{{ONE},kind="file"}}'
 MAIL_AGE = f"workhook_mail_oldest_seconds{{{ONE}}}"
+MAIL_ERRORS = f"workhook_mail_errors_total{{{ONE}}}"
+SPANS_LOST = f'workhook_spans_total{{{ONE},outcome="lost"}}'
 PERIODS = f"workhook_checkout_periods_failed_total{{{ONE}}}"
 
 
@@ -101,6 +103,8 @@ HEALTHY: dict[str, str] = {
     SKIPPED: steady(0),
     PERIODS: steady(0),
     MAIL_AGE: steady(20),
+    MAIL_ERRORS: steady(0),
+    SPANS_LOST: steady(0),
     **{given_up(each): steady(0) for each in ("refused", "tried")},
     given_up("bounced"): growing(1),
 }
@@ -133,4 +137,6 @@ FIRING: dict[str, dict[str, str]] = {
     "WorkhookSubscriptionsStand": {PERIODS: growing(1)},
     "WorkhookMailStands": {MAIL_AGE: steady(2000)},
     "WorkhookMailGivenUp": {given_up("refused"): late("1x20")},
+    "WorkhookMailErrors": {MAIL_ERRORS: late("1x20")},
+    "WorkhookSpansLost": {SPANS_LOST: growing(1)},
 }

@@ -28,8 +28,9 @@ OURS = ("server", "worker")
 
 
 def instructions() -> list[tuple[str, str]]:
-    """Name and arguments, with continued lines in one."""
+    """Name and arguments, with continued lines in one, and what the image is made of if nobody asks for more."""
     text = (ROOT / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    text = text.replace("${REQUIREMENTS}", re.findall(r"^ARG REQUIREMENTS=(\w+)$", text, re.MULTILINE)[0])
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
     return [(name, re.sub(r"\s+", " ", rest)) for name, _, rest in (line.partition(" ") for line in lines)]
 

@@ -12,7 +12,7 @@ from workhook.cli import queries
 from workhook.cli.common import Context, command
 from workhook.cli.error_messages import FAILED, explain, no_folder
 from workhook.cli.schema import CONNECT_TIMEOUT_S, key_check, revision
-from workhook.core import errors, log
+from workhook.core import errors, log, open_telemetry
 from workhook.core import vault as core_vault
 from workhook.core.clock import host_ahead_ms, now_ms
 from workhook.core.config import Settings
@@ -79,6 +79,13 @@ async def _checks(settings: Settings) -> AsyncIterator[Check]:
     yield server
     if settings.smtp_url is not None:
         yield await _mail(settings.smtp_url)
+    if (variable := open_telemetry.asked_for()) is not None:
+        yield _traces(variable)
+
+
+def _traces(variable: str) -> Check:
+    wrong = open_telemetry.fault()
+    return Check("traces", wrong is None, variable if wrong is None else "none are sent", wrong or "")
 
 
 async def _mail(url: str) -> Check:

@@ -38,6 +38,7 @@ class Work:
     repository_id: int | None
     size: int
     installation_id: int | None = None  # of the app that caused the event
+    traceparent: str | None = None  # of the request that caused it
     payload: bytes | None = None
     held: int = 0  # bytes counted for a payload that was loaded before its turn
     throttled_at: int | None = None
@@ -47,7 +48,7 @@ class Work:
 
 _work_columns = itemgetter(
     "id", "event_id", "guid", "attempts", "retries", "wanted", "next_attempt_at", "event", "action", "repository_id",
-    "size", "installation_id",
+    "size", "installation_id", "traceparent",
 )  # fmt: skip
 
 

@@ -86,7 +86,7 @@ class Prefetcher:
         event, size = new.event, new.event["size"]
         work = Work(
             new.id, new.event_id, new.guid, 0, 0, 0, event["created_at"], event["name"], event["action"],
-            event["repository_id"], size, event["installation_id"],
+            event["repository_id"], size, event["installation_id"], event["traceparent"],
         )  # fmt: skip
         if not lane.offer(Offered(work, new.before), new.version, self._recorded.__contains__):
             return None

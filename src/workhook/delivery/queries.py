@@ -93,7 +93,7 @@ def _due(dialect: str) -> sa.Select[Any]:
         sa.select(
             *(found[name] for name in _WORK),
             events.c.name.label("event"),
-            *(events.c[name] for name in ("action", "repository_id", "installation_id", "size")),
+            *(events.c[name] for name in ("action", "repository_id", "installation_id", "size", "traceparent")),
             hooks.c.version,
         )
         .select_from(source)

@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 from workhook import __version__
-from workhook.core import json
+from workhook.core import json, tracing
 from workhook.core.secrecy import Secretive
 from workhook.hooks.config_keys import standard_key
 from workhook.hooks.records import installation_shape
@@ -123,8 +123,11 @@ class Signer:
             # The secret of an old webhook may have another form: then it is the key itself.
             self._standard = [_Key(standard_key(each) or each, "sha256") for each in secrets]
 
-    def prepare(self, payload: bytes, *, guid: str, event: str, now_ms: int) -> SignedRequest:
-        """`payload` is the event's JSON; `now_ms` becomes the timestamp of Standard Webhooks."""
+    def prepare(
+        self, payload: bytes, *, guid: str, event: str, now_ms: int, traceparent: str | None = None
+    ) -> SignedRequest:
+        """`payload` is the event's JSON; `now_ms` becomes the timestamp of Standard Webhooks; `traceparent` names the
+        trace that the delivery belongs to."""
         sent = payload if self._installation_id is None else with_installation(payload, self._installation_id)
         body = form_encode(sent) if self._form else sent
         headers = self._template.copy()
@@ -138,6 +141,8 @@ class Signer:
             headers["X-Hub-Signature"] = "sha1=" + sha1.sign(body).hexdigest()
         if self._standard is not None:
             self._add_standard(headers, body, guid, str(now_ms // 1000))
+        if traceparent is not None:
+            headers[tracing.HEADER] = traceparent
         return SignedRequest(headers, body, len(payload))
 
     def _add_standard(self, headers: dict[str, str], body: bytes, guid: str, timestamp: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import msgspec
 import sqlalchemy as sa
 
-from workhook.core import json
+from workhook.core import json, tracing
 from workhook.core.clock import now_ms
 from workhook.events import order
 from workhook.events.tables import events
@@ -64,7 +64,7 @@ UNNUMBERED = 0
 
 COLUMNS = (
     "account_id", "repository_id", "name", "action", "payload", "size", "created_at", "actor_id", "installation_id",
-    "listed", "published",
+    "listed", "published", "traceparent",
 )  # fmt: skip
 _insert = PerDialect(
     sqlite=insert_into(events, *COLUMNS).returning(events.c.id),
@@ -196,7 +196,8 @@ def _values(tx: Transaction, draft: Draft, *, listed: bool) -> dict[str, object]
 
 def _row_of(draft: Draft, payload: bytes, *, listed: bool) -> dict[str, object]:
     what = (draft.account_id, draft.repository_id, draft.name, draft.action, payload, len(payload), now_ms())
-    return dict(zip(COLUMNS, (*what, draft.actor_id, draft.installation_id, listed, draft.published), strict=True))
+    who = (draft.actor_id, draft.installation_id)
+    return dict(zip(COLUMNS, (*what, *who, listed, draft.published, tracing.current()), strict=True))
 
 
 def _event_of(draft: Draft, number: int) -> Event:

@@ -23,6 +23,7 @@ events = sa.Table(
     sa.Column("listed", sa.Boolean, nullable=False, server_default=sa.true()),
     # Whether somebody published it: then its name and its payload say what the publisher wrote.
     sa.Column("published", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("traceparent", sa.Text),  # the trace of the request that did it, as its deliveries name it
     sa.Index("ix_events_created_at", "created_at"),
     sa.Index("ix_events_name", "repository_id", "name", "listed", "id"),
     sqlite_autoincrement=True,

@@ -10,7 +10,7 @@ from typing import Any
 
 import structlog
 
-from workhook.core import json
+from workhook.core import json, tracing
 from workhook.core.errors import Fault, Invalid, Malformed, MethodNotAllowed, NotFound, Problem
 from workhook.core.ids import new_request_id
 from workhook.http import parameters, request_log
@@ -41,6 +41,7 @@ from workhook.http.problems import UnsupportedVersion, render
 
 _HEADERS = {"X-Content-Type-Options": "nosniff"}  # of every answer
 _CHARSET = "; charset=utf-8"
+_SERVER_FAILED = 500
 _FAILED = "The server failed. The request id helps to find out why."
 
 Authenticator = Callable[[Call], Awaitable[None]]  # called again for a call whose body came slowly
@@ -148,6 +149,7 @@ def _handle(
         started = time.perf_counter()
         call = Call(request, operation, services(), new_request_id(), prefix)
         begin(call)
+        span = tracing.begin_request(operation.method, route, request.headers.get(tracing.HEADER))
         try:
             await check(call)
             if operation.area.versioned:
@@ -167,6 +169,8 @@ def _handle(
             response = _refuse(call, Problem(_FAILED), problem_page)
         answered(response.status).inc()
         seconds().observe(time.perf_counter() - started)
+        if span is not None:
+            span.end(response.status, error=str(response.status) if response.status >= _SERVER_FAILED else None)
         return response
 
     return handle

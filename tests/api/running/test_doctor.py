@@ -56,6 +56,14 @@ def test_a_key_that_does_not_fit_is_one_fault_of_the_key(cli: Cli, left: str) ->
     assert cli.run("user", "list").returncode == 1  # as the commands find it
 
 
+def test_traces_that_cannot_be_sent(cli: Cli) -> None:
+    cli.setup()
+    cli.environment["OTEL_EXPORTER_OTLP_ENDPOINT"] = "http://127.0.0.1:4317"
+    assert found(cli) == {}
+    cli.environment["OTEL_EXPORTER_OTLP_PROTOCOL"] = "grpc"
+    assert "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf" in found(cli)["traces"]["advice"]
+
+
 def test_a_key_of_the_settings_is_looked_at_too(cli: Cli) -> None:
     cli.environment["WORKHOOK_SECRET_KEY"] = "the first key"
     cli.setup()

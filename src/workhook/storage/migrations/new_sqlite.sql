@@ -94,7 +94,7 @@ CREATE TABLE events (
 	payload BLOB NOT NULL,
 	size BIGINT NOT NULL,
 	created_at BIGINT NOT NULL
-, actor_id BIGINT, listed BOOLEAN DEFAULT 1 NOT NULL, installation_id BIGINT, published BOOLEAN DEFAULT 0 NOT NULL)
+, actor_id BIGINT, listed BOOLEAN DEFAULT 1 NOT NULL, installation_id BIGINT, published BOOLEAN DEFAULT 0 NOT NULL, traceparent TEXT)
 
 CREATE INDEX ix_events_created_at ON events (created_at)
 
@@ -1457,4 +1457,4 @@ CREATE TABLE administrators (
 	CONSTRAINT fk_administrators_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE
 )
 
-INSERT INTO "alembic_version" VALUES('0038')
+INSERT INTO "alembic_version" VALUES('0043')

@@ -1,0 +1,89 @@
+"""Which trace a change belongs to (W3C Trace Context): from the request that made it to the deliveries of its event.
+
+A request may name a trace in its header `traceparent`; each delivery of what it changed names it again. Where the
+operator has asked for traces (`core.open_telemetry`), requests and deliveries are spans of it. Otherwise the trace is
+only passed on.
+"""
+
+from __future__ import annotations
+
+import re
+from contextvars import ContextVar
+from typing import NamedTuple, Protocol
+
+HEADER = "traceparent"
+
+# Version, trace, span and flags: https://www.w3.org/TR/trace-context/#traceparent-header-field-values. A later version
+# may have more behind a further `-`; `ff` is none, and ids of zeros are none.
+_FORM = re.compile(r"(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+
+_current: ContextVar[str | None] = ContextVar("traceparent", default=None)
+
+
+class Trace(NamedTuple):
+    """Ids in hexadecimal digits: 32 of the trace, 16 of the span that caused what follows; flags from 0 to 255."""
+
+    trace_id: str
+    span_id: str
+    flags: int
+
+    def header(self) -> str:
+        """The value of a `traceparent`."""
+        return f"00-{self.trace_id}-{self.span_id}-{self.flags:02x}"
+
+
+class TraceSpan(Protocol):
+    """Something that takes time, seen from outside. `traceparent` names it to what it causes."""
+
+    traceparent: str
+
+    def end(self, status: int | None, *, error: str | None) -> None:
+        """It is over. `status`: the code of the answer, if there was one; `error`: what kind of failure it was."""
+
+
+class SpanMaker(Protocol):
+    """Makes the spans of this process. `parent` None: a trace begins."""
+
+    def request(self, method: str, route: str, parent: Trace | None) -> TraceSpan:
+        """A request that this server answers."""
+
+    def attempt(self, url: str, facts: dict[str, str | int], parent: Trace | None) -> TraceSpan:
+        """A request that this server sends to a receiver, with what is known about it."""
+
+
+_maker: SpanMaker | None = None
+
+
+def turn_on(maker: SpanMaker | None) -> None:
+    """Let it make the spans of this process from now on; None: nothing does."""
+    global _maker  # one for the process, as the database of its services is
+    _maker = maker
+
+
+def read(header: str | None) -> Trace | None:
+    """The trace that a `traceparent` names; None for none, and for what is none."""
+    found = _FORM.fullmatch(header) if header else None
+    if found is None or (found[5] is not None and found[1] == "00"):
+        return None
+    return Trace(found[2], found[3], int(found[4], 16))
+
+
+def current() -> str | None:
+    """The `traceparent` of what is being answered, for the events that come of it."""
+    return _current.get()
+
+
+def begin_request(method: str, route: str, header: str | None) -> TraceSpan | None:
+    """A request has come, with this `traceparent`. What it changes belongs to its trace."""
+    if _maker is None:
+        if header is not None and (trace := read(header)) is not None:
+            _current.set(trace.header())
+        return None
+    span = _maker.request(method, route, read(header))
+    _current.set(span.traceparent)
+    return span
+
+
+def begin_attempt(url: str, facts: dict[str, str | int], header: str | None) -> TraceSpan | None:
+    """A delivery is sent to `url`, of an event whose request belongs to the trace in `header`."""
+    return None if _maker is None else _maker.attempt(url, facts, read(header))

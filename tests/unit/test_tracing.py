@@ -1,0 +1,93 @@
+"""Which `traceparent` names a trace, and what asks for spans."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workhook.core import open_telemetry, tracing
+from workhook.core.tracing import Trace
+
+TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+
+
+@pytest.mark.parametrize("flags", [0, 1, 3])
+def test_what_is_read_is_written_again(flags: int) -> None:
+    header = f"00-{TRACE}-{SPAN}-{flags:02x}"
+    trace = tracing.read(header)
+    assert trace == Trace(TRACE, SPAN, flags)
+    assert trace.header() == header
+
+
+def test_a_later_version_may_say_more() -> None:
+    assert tracing.read(f"01-{TRACE}-{SPAN}-01-more") == Trace(TRACE, SPAN, 1)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        None,
+        "",
+        "nonsense",
+        f"00-{TRACE}-{SPAN}",
+        f"00-{TRACE}-{SPAN}-01-more",
+        f"00-{TRACE}-{SPAN}-01\n",
+        f"ff-{TRACE}-{SPAN}-01",
+        f"00-{TRACE.upper()}-{SPAN}-01",
+        f"00-{'0' * 32}-{SPAN}-01",
+        f"00-{TRACE}-{'0' * 16}-01",
+        f"00-{TRACE}-{SPAN}-1",
+        f"00-{TRACE[:-1]}-{SPAN}-01",
+        f"00-{TRACE}-{SPAN}-0\N{ARABIC-INDIC DIGIT ONE}",
+    ],
+)
+def test_what_names_no_trace(header: str | None) -> None:
+    assert tracing.read(header) is None
+
+
+@given(st.text())
+def test_anything_may_stand_there(header: str) -> None:
+    trace = tracing.read(header)
+    assert trace is None or header.startswith(tuple(f"{number:02x}-{trace.trace_id}" for number in range(255)))
+
+
+@pytest.mark.parametrize(
+    ("environ", "asked"),
+    [
+        ({}, None),
+        ({"OTEL_SERVICE_NAME": "workhook"}, None),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": ""}, None),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"}, "OTEL_EXPORTER_OTLP_ENDPOINT"),
+        ({"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://c"}, "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_SDK_DISABLED": "True"}, None),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c", "OTEL_TRACES_EXPORTER": "none"}, None),
+    ],
+)
+def test_what_asks_for_traces(environ: dict[str, str], asked: str | None) -> None:
+    assert open_telemetry.asked_for(environ) == asked
+    assert open_telemetry.fault(environ) is None
+
+
+def test_another_protocol_is_told() -> None:
+    environ = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}
+    wrong = open_telemetry.fault(environ)
+    assert wrong is not None
+    assert "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf" in wrong
+
+
+def test_without_the_extra_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    really = builtins.__import__
+
+    def refuse(name: str, *rest: Any, **more: Any) -> Any:
+        if name.startswith("opentelemetry"):
+            raise ImportError(name)
+        return really(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    wrong = open_telemetry.fault({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"})
+    assert wrong is not None
+    assert "`workhook[traces]`" in wrong
