@@ -15,6 +15,7 @@ async def opened(page: Page) -> None:
     await expect(page.get_by_role("heading", name="Samples")).to_be_visible()
 
 
+@pytest.mark.whole
 async def test_an_operation_is_tried_with_a_token(visit: Visits, team: Team) -> None:
     page = await visit("/docs#user_get", team.member)
     await opened(page)
@@ -28,6 +29,7 @@ async def test_an_operation_is_tried_with_a_token(visit: Visits, team: Team) -> 
     await expect(page.locator(".live-responses-table")).to_contain_text(team.member.login)
 
 
+@pytest.mark.whole
 async def test_samples_hold_what_the_operation_needs(visit: Visits) -> None:
     page = await visit("/docs#create_task")
     await opened(page)
@@ -39,6 +41,7 @@ async def test_samples_hold_what_the_operation_needs(visit: Visits) -> None:
         await expect(sample).to_contain_text('"title": "text"')
 
 
+@pytest.mark.whole
 async def test_the_session_of_the_browser_opens_nothing(visit: Visits, team: Team) -> None:
     page = await visit("/docs#user_get", team.owner)
     await opened(page)

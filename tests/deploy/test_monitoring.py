@@ -153,6 +153,7 @@ def test_prometheus_reads_the_alerts_and_the_expressions_of_the_dashboard(promto
     run(promtool, "check", "rules", str(file))
 
 
+@pytest.mark.whole
 def test_each_alert_fires_for_its_own_trouble_and_none_without(promtool: Program, tmp_path: Path) -> None:
     """Prometheus evaluates the rules over made-up samples of six hours."""
     assert set(FIRING) == {rule["alert"] for rule in RULES}

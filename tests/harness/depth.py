@@ -2,7 +2,8 @@
 
 - `usual` (also without it): `make test`, within ten minutes on two cores. What runs on both databases runs on one of
   them, each file on the same. Of the variants of a test that differ little (mark `variants`: the width of a window,
-  the role of who walks through every page) one is taken. What has the mark `whole` is left out.
+  the role of who walks through every page) one is taken. Of very many cases that a test goes through it takes a third
+  (`is_taken`). What has the mark `whole` is left out.
 - `whole`: `.ci/run`. Everything, on both databases.
 - `deep`: `make test-deep`. `whole`, with ten times as much of what has no end, and each test on both databases.
 """
@@ -23,6 +24,12 @@ DEEP = DEPTH == "deep"
 def deep(usual: int, thorough: int) -> int:
     """A number of examples, rounds or events."""
     return thorough if DEEP else usual
+
+
+def is_taken(name: str) -> bool:
+    """Of very many cases that one test goes through: whether this one is among those that are tried. The usual run
+    takes a third of them, always the same."""
+    return DEPTH != "usual" or zlib.crc32(name.encode()) % 3 == 0
 
 
 def usual_database(file: str) -> str:

@@ -146,6 +146,7 @@ UNPICTURED = {
             "/invitations/links/{token}",
             "/login/confirm",
             "/login/device",
+            "/login/forgotten",
             "/login/link/{token}",
             "/mail/unsubscribe/{token}",
             "/settings/notifications/confirm/{token}",

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 import httpx
+import pytest
 
 from tests.identity.asking import Request, is_work, key_of, nowhere_in_work, work_request
 from tests.walls.crossing import Case, Names, cases, names_of, names_of_nothing, without_names
@@ -89,6 +90,7 @@ def _nothing_reaches(walls: Walls) -> Iterator[None]:
     assert {each.headers["x-service-hook-id"] for each in received} == {str(each) for each in walls.hooks[:3]}
 
 
+@pytest.mark.whole
 def test_every_operation(walls: Walls) -> None:
     pages = Pages(walls)
     try:

@@ -238,6 +238,7 @@ class Before:
             until(partial(_hears, stream, "Later"))
 
 
+@pytest.mark.variants("walls", "name")
 @pytest.mark.parametrize(
     ("walls", "name"), [(name != DELETED, name) for name in LOSSES], ids=LOSSES, indirect=["walls"]
 )

@@ -28,7 +28,8 @@ from workhook.storage import Transaction
 NEW = "quite another string of words"
 # Whoever has the link (a calendar's, too), or comes from the provider; everybody's files; a webhook.
 NOT_OF_A_SESSION = {
-    "GET /static/{name}", "GET /login/link/{token}", "POST /login/link/{token}", "POST /login", "GET /login/oidc",
+    "GET /static/{name}", "GET /login/link/{token}", "POST /login/link/{token}", "POST /login", "GET /login/forgotten",
+    "POST /login/forgotten", "GET /login/oidc",
     "GET /login/oidc/callback", "GET /login/continue", "POST /receive/{key}",
     "GET /invitations/links/{token}", "POST /invitations/links/{token}", "GET /calendar/{key}/calendar.ics",
     "GET /mail/unsubscribe/{token}", "POST /mail/unsubscribe/{token}",

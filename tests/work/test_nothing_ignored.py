@@ -81,6 +81,7 @@ def test_an_unknown_parameter_in_the_body_is_refused(studio: Studio, scene: Scen
     assert wrong == [], "\n".join(wrong)
 
 
+@pytest.mark.variants("body")
 @pytest.mark.parametrize("body", [b'{"a"', b"a=b", b"[]", b"null", b"\xff"])
 def test_a_body_that_is_no_json_object_is_refused(studio: Studio, scene: Scene, body: bytes) -> None:
     wrong: list[str] = []

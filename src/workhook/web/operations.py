@@ -35,7 +35,7 @@ from workhook.web.organization import trash as deleted_projects
 from workhook.web.people import invited, links, people
 from workhook.web.project import collaborators, general, outsiders
 from workhook.web.search import search
-from workhook.web.signin import confirm, consent, installing, login, oidc
+from workhook.web.signin import confirm, consent, forgotten, installing, login, oidc
 from workhook.web.tasks import comments, history, preview, subtasks, task, timers, waits
 from workhook.web.time import entries, own, report, week
 from workhook.web.trash import trash
@@ -44,6 +44,7 @@ from workhook.web.welcome import importing, welcome
 OPERATIONS: tuple[Operation, ...] = (
     *assets.routes,
     *login.routes,
+    *forgotten.routes,
     *settings.routes,
     *settings.places,
     *tokens.places,

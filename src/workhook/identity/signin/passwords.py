@@ -296,6 +296,12 @@ async def set_email(tx: Transaction, user_id: int, email: str | None) -> bool:
     return await tx.execute(_set_email, {"user_id": user_id, "email": email}) > 0
 
 
+async def find_named(reader: Reader, login: str) -> tuple[Account, bool] | None:
+    """The user with that login or e-mail address who is not disabled, and whether they have a password."""
+    user, stored, _ = await _find_user(reader, login.strip())
+    return None if user is None else (user, stored is not None)
+
+
 async def _find_user(
     reader: Reader, login: str, known_device: KnownDevice | None = None
 ) -> tuple[Account | None, str | None, int]:

@@ -37,7 +37,10 @@ FIRST_PAUSE_MS = 5 * SECOND_MS
 LONGEST_PAUSE_MS = 15 * MINUTE_MS  # so that nobody can lock another out for good
 COUNTED_MS = DAY_MS  # a count starts anew so long after its first failure
 
+FREE_ASKED = 3  # links that somebody asks for by a name before the first pause
+
 _SIGN_IN, _LINKS = "failed attempts to sign in", "links that are not good"
+_ASKED = "requests for a link"
 
 _failures = sign_in_failures.c
 _is_old = _failures.since <= big("old")
@@ -176,6 +179,16 @@ async def count_link(database: Database, address: str | None) -> None:
     """A link was not good, or what came with a good one was refused. Raises `TooManyRequests` in a pause."""
     key = _key_of_links(address)
     await database.in_transaction(lambda tx: _count_one(tx, key, FREE_BY_ADDRESS, _LINKS))
+
+
+async def count_asked(database: Database, login: str, address: str | None) -> None:
+    """Somebody asks for a link to be mailed to whoever `login` is, or nobody. Raises `TooManyRequests` in a pause."""
+
+    async def count(tx: Transaction) -> None:
+        await _count_one(tx, f"asked:{_digest(login)}", FREE_ASKED, _ASKED)
+        await _count_one(tx, f"asked at:{subscriber(address)}", FREE_BY_ADDRESS, _ASKED)
+
+    await database.in_transaction(count)
 
 
 def _key_of_links(address: str | None) -> str:

@@ -29,6 +29,7 @@ from workhook.web.frame.sessions import (
     start_session,
 )
 from workhook.web.frame.texts import gettext, text
+from workhook.web.signin.forgotten import is_offered
 from workhook.web.welcome.first import first_page
 
 # The same where the password is right and is not looked at: `throttle.Attempt.held`.
@@ -93,6 +94,7 @@ def _login_form(
         login=login[:LOGIN_MAX_CHARS],
         problem=problem,
         oidc=call.services.settings.oidc_issuer is not None,
+        mails=is_offered(call.services.settings),
     )
 
 

@@ -1,0 +1,109 @@
+"""A forgotten password: the link goes to the person's address, and nobody learns who has an account."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from tests.harness.server import Server
+from tests.mail.server import MailServer, Received
+from tests.web.browser import Browser, add_person
+from tests.web.studio import text_of
+from workhook.http.calls import Services
+from workhook.identity import actions, queries
+from workhook.identity.signin import forgotten, throttle
+
+NEW = "quite another string of words"
+
+
+@pytest.fixture
+def browser(mailing: Server) -> Iterator[Browser]:
+    with Browser(mailing) as browser:
+        yield browser
+
+
+def link_in(got: Received, server: Server) -> str:
+    """Its path."""
+    found = re.search(re.escape(server.url) + r"(/login/link/\S+)", got.text)
+    assert found is not None
+    return found[1]
+
+
+def ask(browser: Browser, login: str) -> str:
+    answer = browser.fill("/login/forgotten", login=login)
+    assert answer.status_code == 200, answer.text
+    return text_of(answer.text).replace(login, "")
+
+
+@pytest.mark.parametrize("by", ["login", "email"])
+def test_the_link_sets_a_password(mailing: Server, mail: MailServer, browser: Browser, by: str) -> None:
+    person = add_person(mailing)
+    assert "/login/forgotten" in browser.get("/login").text
+    ask(browser, getattr(person, by))
+    [got] = mail.wait_for(person.email)
+    path = link_in(got, mailing)
+    assert browser.fill(path, path, password=NEW, again=NEW).status_code == 303
+    with Browser(mailing) as other:
+        assert other.sign_in(person).status_code == 422
+        assert other.sign_in(person, NEW).status_code == 303
+
+
+def test_who_has_no_account_gets_the_same_answer(mailing: Server, mail: MailServer, browser: Browser) -> None:
+    person = add_person(mailing)
+    away = add_person(mailing)
+    nowhere = f"{uuid.uuid4().hex[:8]}@people.example"
+
+    async def disable(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            user = await queries.find_account(tx, away.login)
+            assert user is not None
+            await actions.disable(tx, user, base=services.base)
+
+    mailing.run(disable)
+    names = (person.email, person.login, nowhere, "nobody-at-all", away.login, away.email, "a" * 300)
+    assert len({ask(browser, name) for name in names}) == 1
+    mail.wait_for(person.email)
+    assert [mail.to(each) for each in (nowhere, away.email)] == [[], []]
+
+
+def test_a_second_request_sends_no_second_link(mailing: Server, mail: MailServer, browser: Browser) -> None:
+    person = add_person(mailing)
+    ask(browser, person.email)
+    ask(browser, person.login)
+    other = add_person(mailing)
+    ask(browser, other.email)
+    mail.wait_for(other.email)  # messages are sent in the order in which they are due
+    assert len(mail.wait_for(person.email)) == 1
+
+
+def test_after_a_few_requests_there_is_a_pause(mailing: Server, browser: Browser) -> None:
+    name = f"nobody-{uuid.uuid4().hex[:8]}"
+    for _ in range(throttle.FREE_ASKED):
+        ask(browser, name)
+    answer = browser.fill("/login/forgotten", login=name)
+    assert (answer.status_code, "retry-after" in answer.headers) == (429, True)
+    assert "too many requests for a link" in answer.text
+
+
+def test_where_an_identity_provider_lets_people_in_nobody_gets_a_first_password(
+    mailing: Server, mail: MailServer
+) -> None:
+    """It may be the provider that keeps somebody out."""
+    addresses = [add_person(mailing, password=None).email, add_person(mailing).email]
+
+    async def both(services: Services) -> None:
+        for each in addresses:
+            await forgotten.ask(services.database, services.vault, each, "192.0.2.1", without_password=False)
+
+    mailing.run(both)
+    mail.wait_for(addresses[1])
+    assert mail.to(addresses[0]) == []
+
+
+def test_without_a_mail_server_nothing_is_offered(server: Server) -> None:
+    with Browser(server) as browser:
+        assert "/login/forgotten" not in browser.get("/login").text
+        assert browser.get("/login/forgotten").status_code == 404
