@@ -58,6 +58,7 @@ def done(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Done:
     return Done(*_run(*words, **variables), folder / "kept", studio)
 
 
+@pytest.mark.whole
 def test_every_list_is_asked_with_each_of_its_filters(done: Done, backend: Databases) -> None:
     assert done.status == 0, done.said + done.wrong
     told = json.loads(done.said)
@@ -78,6 +79,7 @@ def test_every_list_is_asked_with_each_of_its_filters(done: Done, backend: Datab
         assert found.keys() == {"operation", "query", "status", "times", "p50_ms", "p99_ms", "returned", "slow"}
 
 
+@pytest.mark.whole
 def test_people_get_a_table() -> None:
     status, said, told = _run("--rows", "1000", "--times", "1")
     assert status == 0, told

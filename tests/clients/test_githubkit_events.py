@@ -102,6 +102,7 @@ ADDED = ("repository", "organization", "sender")
 READABLE_MIN = 100
 
 
+@pytest.mark.whole
 def test_what_is_added_to_published_events_is_whole(server: Server, world: World, receiver: Receiver) -> None:
     """Every example that the models read as it is, published without what the server adds."""
     every = [(event, payload) for event, payload in load_examples() if event in CATALOG and _parses(event, payload)]

@@ -16,6 +16,8 @@ from tests.harness.receiver import Receiver
 from tests.harness.server import Server
 from tests.walls.dump import Dump, Reader, numbered
 
+pytestmark = pytest.mark.whole
+
 
 def dump_of(data: Path, settings: dict[str, Any]) -> Dump:
     reader = Reader(Server(data, settings))

@@ -20,6 +20,8 @@ from scripts.check_repository import read_lock, repository_files
 from tests.harness.own_process import OwnProcess
 from workhook import __version__
 
+pytestmark = pytest.mark.whole
+
 ROOT = Path(__file__).parents[2]
 GENERATED = (  # by hatch_build.py
     "web/static/vendor/turbo.js", "web/static/vendor/icons.svg", "web/static/vendor/licenses.txt",

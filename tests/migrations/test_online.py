@@ -110,6 +110,7 @@ class Old:
         assert self.sums() == self.before
 
 
+@pytest.mark.whole
 def test_a_file_of_a_million_rows(tmp_path: Path) -> None:
     old = Old({"data": str(tmp_path)})
     assert old.file is not None
@@ -139,6 +140,7 @@ def _indexes(path: Path) -> set[str]:
     return {name for (name,) in names}
 
 
+@pytest.mark.whole
 async def test_a_million_rows_beside_an_earlier_version(postgresql: Databases, tmp_path: Path) -> None:
     """The first migration is killed when it has come half-way; the second one goes on."""
     old = Old({"data": str(tmp_path), **postgresql.empty(tmp_path)})

@@ -65,6 +65,7 @@ def _two(walls: Walls, operation: Operation) -> Iterator[Asked]:
         yield good(walls)
 
 
+@pytest.mark.whole
 def test_every_write(walls: Walls) -> None:
     wrong: list[str] = []
     _hear_of_everything(walls)

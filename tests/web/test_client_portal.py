@@ -135,6 +135,7 @@ def test_a_client_comes_to_what_is_theirs_and_to_nothing_else(server: Server, st
     assert [each for each in pages if each.startswith(f"/{studio.team.world.organization}/-")] == []
 
 
+@pytest.mark.whole
 def test_the_walk_finds_what_members_see(server: Server, studio: Studio) -> None:
     """So that the words of the other test are really there to be found."""
     _, hidden = plant(server, studio)

@@ -196,6 +196,7 @@ _NAMED = {
     "user.delete": ("admin_users_delete", "place_administration_delete_user"),
     "user.disable": ("admin_users_disable", "place_administration_disable_user"),
     "user.enable": ("admin_users_enable", "place_administration_enable_user"),
+    "user.link_create": ("page_forgotten_post",),
     "user.list": ("admin_users_list",),
     "user.edit": ("place_settings_edit_profile", "place_settings_choose_appearance", "place_welcome_save_names"),
     "user.password_change": ("page_password_post",),
