@@ -12,6 +12,7 @@ from tests.harness.server import Server
 from tests.mail.server import MailServer, Received
 from tests.web.browser import Browser, add_person
 from tests.web.studio import text_of
+from tests.work.test_administration import change
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
 from workhook.identity.signin import forgotten, throttle
@@ -107,3 +108,19 @@ def test_without_a_mail_server_nothing_is_offered(server: Server) -> None:
     with Browser(server) as browser:
         assert "/login/forgotten" not in browser.get("/login").text
         assert browser.get("/login/forgotten").status_code == 404
+
+
+def test_an_administrator_adds_a_person_who_gets_the_link(mailing: Server, mail: MailServer, browser: Browser) -> None:
+    owner = add_person(mailing)
+    change(mailing, owner.login)
+    browser.sign_in(owner)
+    login = f"new-{uuid.uuid4().hex[:8]}"
+    address = f"{login}@people.example"
+    page = "/settings/administration"
+    made = browser.fill(page, f"{page}/users", login=login, email=address, name="New")
+    assert f"It is sent to {address} by e-mail." in text_of(made.text)
+    [got] = mail.wait_for(address)
+    path = link_in(got, mailing)
+    assert path in made.text
+    with Browser(mailing) as other:
+        assert other.fill(path, path, password=NEW, again=NEW).status_code == 303

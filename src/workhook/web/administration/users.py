@@ -10,6 +10,9 @@ from workhook.core.errors import Invalid, NotFound
 from workhook.http.calls import Answer
 from workhook.identity import audit
 from workhook.identity.context import Write
+from workhook.identity.mail import switch
+from workhook.identity.mail.links import queue_own_link
+from workhook.identity.schemas import Account
 from workhook.identity.signin import sessions
 from workhook.storage.pages import Page
 from workhook.web.frame.forms import PageForm
@@ -64,24 +67,32 @@ async def _page(visit: Visit, forms: Forms, status: int = 200) -> Answer:
 
 @places.post("/settings/administration/users")
 async def add_user(visit: Visit) -> Answer:
-    """Add a person, and make a link with which they choose a password."""
+    """Add a person, and make a link with which they choose a password. A mail server sends it to them."""
     visit.require_recent(HERE)
+    vault = visit.call.services.vault
 
-    async def add(write: Write) -> tuple[str, str]:
+    async def add(write: Write) -> tuple[Account, str]:
         await require_administrator(write.tx, write.actor)
         wanted = visit.form(UserCreate, *_USER_FIELDS)
         made = (await actions.add_user(write, wanted.login, wanted.email, if_set(wanted.name))).account
         link = await sessions.create_link(write.tx, made.id, sessions.SET_PASSWORD, minutes=LINK_MINUTES)
         await audit.record(write.tx, write.actor, "user.link_create", made.login, account_id=made.id)
-        return made.login, link.path
+        if switch.is_on():
+            await queue_own_link(
+                write.tx, vault, made.id, "password_link", link.path, expires_at=link.expires_at, now=write.now
+            )
+        return made, link.path
 
     try:
-        login, path = await visit.change(add)
+        made, path = await visit.change(add)
     except Invalid as problem:
         forms = Forms(user=_refused(visit, problem, _USER_FIELDS))
         return await _page(visit, forms, problem.status)
     url = f"{visit.call.base_for_others.removesuffix(visit.call.prefix)}{path}"
-    return visit.page("account/administration_link.html", has_secret=True, login=login, url=url, back=HERE)
+    return visit.page(
+        "account/administration_link.html", has_secret=True, login=made.login, url=url, back=HERE,
+        sent_to=made.email if switch.is_on() else None,
+    )  # fmt: skip
 
 
 def _refused(visit: Visit, problem: Invalid, names: tuple[str, ...]) -> PageForm:
