@@ -140,7 +140,7 @@ CREATE TABLE projects (
 	archive BOOLEAN NOT NULL,
 	created_at BIGINT NOT NULL,
 	updated_at BIGINT NOT NULL,
-	deleted_at BIGINT,
+	deleted_at BIGINT, currency TEXT,
 	CONSTRAINT fk_projects_account_id FOREIGN KEY(account_id) REFERENCES accounts (id),
 	CONSTRAINT uq_projects_account_id_name_key UNIQUE (account_id, name_key),
 	CONSTRAINT uq_projects_id UNIQUE (id)
@@ -1457,4 +1457,4 @@ CREATE TABLE administrators (
 	CONSTRAINT fk_administrators_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE
 )
 
-INSERT INTO "alembic_version" VALUES('0038')
+INSERT INTO "alembic_version" VALUES('0041')

@@ -130,6 +130,8 @@ _MUST_BE = {
     "a number of at least 0 with at most two decimals, and at most %(high)s": text(
         "%(field)s must be a number from 0 to %(high)s with at most two decimals"
     ),
+    "a number of at least 0": text("%(field)s must be a number of at least 0"),
+    "a number of at least 0, and at most %(high)s": text("%(field)s must be a number from 0 to %(high)s"),
     "more than 0": text("%(field)s must be more than 0"),
     "a number, or text of 1 to %(high)s characters": text("%(field)s must have 1 to %(high)s characters"),
     "a whole number of milliseconds, such as 5400000, or a text such as 1h 30m or 1:30": text(

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from workhook.core.clock import DAY_MS
+from workhook.core.iso4217 import DEFAULT_CURRENCY
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import upsert
@@ -33,7 +34,8 @@ _of_project = selected(ProjectBilling, project_billing)
 _ACCOUNT, _PROJECT = account_billing.c.account_id, project_billing.c.repository_id
 
 _account = sa.select(*_of_account).where(big("account_id") == _ACCOUNT)
-_project = sa.select(*_of_project, people.rates_of_project).where(big("repository_id") == _PROJECT)
+_money = sa.select(projects.c.currency).where(projects.c.repository_id == _PROJECT).scalar_subquery().label("money")
+_project = sa.select(*_of_project, people.rates_of_project, _money).where(big("repository_id") == _PROJECT)
 # They make the row or lock the one that is there.
 _lock_account = (
     upsert(account_billing)
@@ -66,7 +68,13 @@ def save_account_billing(tx: Transaction, account_id: int, billing: AccountBilli
     tx.defer(_update_account, [{**values_of(billing), "id": account_id}])
 
 
+async def find_account_currency(reader: Reader, account_id: int) -> str:
+    """Of the rates of its people."""
+    return (await find_account_billing(reader, account_id)).currency or DEFAULT_CURRENCY
+
+
 async def find_project_billing(reader: Reader, repository_id: int) -> ProjectBilling:
+    """A project that has said nothing has no rates and no budget either."""
     row = await reader.fetch_one(_project, {"repository_id": repository_id})
     return _project_of(row) if row else ProjectBilling()
 
@@ -82,12 +90,13 @@ def save_project_billing(tx: Transaction, repository_id: int, billing: ProjectBi
 
 
 def _project_of(row: Row) -> ProjectBilling:
-    rates = people.rates_of_text(row["people_rates"])
-    billing = _read_project(row, buyer=Party(), budget=None, rates=rates)
+    money = row["money"] or DEFAULT_CURRENCY
+    rates = people.rates_of_text(row["people_rates"], money)
+    billing = _read_project(row, buyer=Party(), budget=None, rates=rates, money=money)
     return replace(
         billing,
         buyer=Party(billing.buyer_name, billing.buyer_address, billing.buyer_vat_id, billing.buyer_email),
-        budget=budget_shape(billing.budget_ms, billing.budget_minor),
+        budget=budget_shape(billing.budget_ms, billing.budget_minor, money),
     )
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Fault, Invalid
+from workhook.core.iso4217 import DEFAULT_CURRENCY
 from workhook.http import lists
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Listed, Routes
@@ -83,7 +84,7 @@ async def draft_invoice(write: Write, project_id: str, wanted: InvoiceCreate) ->
 
 def _begun(settings: InvoiceSettings, last_currency: str | None, wanted: InvoiceCreate, write: Write) -> Invoice:
     """A draft that says what the settings say. Of the tax only if the caller speaks of neither rate nor category."""
-    currency = settings.currency or last_currency or rules.DEFAULT_CURRENCY
+    currency = settings.currency or last_currency or DEFAULT_CURRENCY
     speaks_of_tax = not (isinstance(wanted.tax, UnsetType) and isinstance(wanted.tax_category, UnsetType))
     rate = TaxRate() if speaks_of_tax else settings.rate
     return replace(

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.core.errors import Fault, Invalid, shown
-from workhook.http.wire_types import to_amount
+from workhook.http.money import to_amount
 from workhook.identity.queries import key_of
 from workhook.identity.tables import accounts, memberships, projects
 from workhook.storage import Reader, Row, Transaction
@@ -18,6 +18,7 @@ from workhook.storage.metadata import big
 from workhook.work.billing.schemas import PersonRate, PersonRateShape, project_billing
 from workhook.work.rates.schemas import member_rates, project_rates
 from workhook.work.tasks.assignees import on_team
+from workhook.work.timesheets.schemas import rate_minor_of
 
 rates_of_project = (
     sa.select(json_rows(accounts.c.login_key, accounts.c.login, project_rates.c.hourly_rate_minor))
@@ -28,9 +29,9 @@ rates_of_project = (
 """What `rates_of_text` reads, of the row of `project_billing`."""
 
 
-def rates_of_text(text: str) -> tuple[PersonRateShape, ...]:
+def rates_of_text(text: str, currency: str) -> tuple[PersonRateShape, ...]:
     """By username."""
-    return tuple(PersonRateShape(login, to_amount(minor)) for _, login, minor in sorted(json.decode(text)))
+    return tuple(PersonRateShape(login, to_amount(minor, currency)) for _, login, minor in sorted(json.decode(text)))
 
 
 _here = project_rates.c.repository_id == big("repository_id")
@@ -70,7 +71,7 @@ async def find_team(reader: Reader, repository_id: int, *, limit: int) -> list[T
 
 
 async def set_project_rates(
-    tx: Transaction, repository_id: int, rates: Sequence[PersonRate]
+    tx: Transaction, repository_id: int, rates: Sequence[PersonRate], currency: str
 ) -> tuple[PersonRateShape, ...]:
     """These instead of those that were there. Raises `Invalid` that names who is no member of the project, and who is
     there twice."""
@@ -86,7 +87,10 @@ async def set_project_rates(
     if faults:
         raise Invalid(faults=faults)
     await tx.execute(_clear, {"repository_id": repository_id})
-    wanted = {key: each.hourly_rate for key, each in zip(keys, rates, strict=True)}
+    wanted = {
+        key: rate_minor_of(each.hourly_rate, currency, f"rates[{index}].hourly_rate")
+        for index, (key, each) in enumerate(zip(keys, rates, strict=True))
+    }
     tx.defer(
         _insert,
         [
@@ -94,7 +98,7 @@ async def set_project_rates(
             for key in sorted(wanted)
         ],
     )
-    return tuple(PersonRateShape(found[key]["login"], to_amount(wanted[key])) for key in sorted(wanted))
+    return tuple(PersonRateShape(found[key]["login"], to_amount(wanted[key], currency)) for key in sorted(wanted))
 
 
 def _complaint(key: str, before: Sequence[str], found: Mapping[str, object]) -> str | None:
