@@ -79,13 +79,14 @@ async def show_invoice(
     line: BillingForm | None = None,
     kind: str = "",
     form: BillingForm | None = None,
+    missing: Invalid | None = None,
     status: int = 200,
 ) -> Answer:
     """The page of an invoice with its money. `line`: the form for another line, as it was sent; `form`: that of this
-    `kind`."""
+    `kind`; `missing`: what an e-invoice needs and does not have."""
     money = await money_of(visit.database, invoice)
     money.kind, money.form = kind, form or BillingForm()
-    return await show_page(visit, access, invoice, money=money, line=line, status=status)
+    return await show_page(visit, access, invoice, money=money, line=line, missing=missing, status=status)
 
 
 async def _book(
@@ -155,6 +156,16 @@ async def make_credit_note(visit: Visit) -> Answer:
         await credit_notes.create_credit_note(write, visit.path("invoice_id"), wanted)
 
     return await _book(visit, CREDIT, read, book, gettext("The credit note was made."))
+
+
+@places.get("/{owner}/{project}/billing/{invoice_id}/credit_notes/{credit_note_id}/xml", head=False)
+async def credit_note_xml(visit: Visit) -> Answer:
+    """Give a credit note as an e-invoice, as the API does."""
+    access, invoice = await invoice_at(visit)
+    try:
+        return await credit_notes.get_credit_note_xml(visit.call, visit.path("credit_note_id"))
+    except Invalid as problem:
+        return await show_invoice(visit, access, invoice, missing=problem, status=problem.status)
 
 
 @places.get("/{owner}/{project}/billing/{invoice_id}/credit_notes/{credit_note_id}/pdf", head=False)

@@ -15,7 +15,7 @@ from workhook.work.rates import people
 from workhook.work.rates.api import MemberRateEdit
 from workhook.work.rates.people import MemberTerms
 
-BUYER = ("name", "address", "vat_id", "email")
+BUYER = ("name", "address", "country", "vat_id", "email")
 TEAM_MAX = 200
 """A form has a field for each of so many members. Who has more sets rates with the API."""
 

@@ -7,6 +7,22 @@ from collections.abc import Mapping
 from workhook.web.frame.texts import text
 
 OF_AMOUNTS: Mapping[str, str] = {
+    "seller.country: an e-invoice needs it; write country in %(where)s": text(
+        "Your country: the owner of the projects writes it in their billing settings."
+    ),
+    "seller.vat_id: an e-invoice needs it; write vat_id in %(where)s; an invoice that was sent keeps what it was sent "
+    "with: credit it, and send another": text(
+        "Your VAT id: the owner of the projects writes it in their billing settings. This invoice was sent without and "
+        "stays so. Credit it, and send another."
+    ),
+    "buyer.country: an e-invoice needs it; write buyer.country in %(where)s": text(
+        "The client's country: it is written in the billing settings of the project."
+    ),
+    "buyer.name: an e-invoice needs it; write bill_to of the invoice, or buyer.name in %(where)s before it is "
+    "sent": text("The client's name: edit the invoice and write it."),
+    "currency: an e-invoice has amounts with at most two decimals, and this one in %(currency)s has more": text(
+        "An e-invoice has amounts with at most two decimals, and this one in %(currency)s has more"
+    ),
     "%(field)s: an amount in %(currency)s has no decimals": text("An amount in %(currency)s has no decimals"),
     "%(field)s: an amount in %(currency)s has at most %(digits)s decimals": text(
         "An amount in %(currency)s has at most %(digits)s decimals"
@@ -19,11 +35,11 @@ OF_AMOUNTS: Mapping[str, str] = {
         "The invoice has amounts with more decimals than an amount in %(currency)s has, which is %(digits)s. Change "
         "them first."
     ),
-    "currency: %(what)s does not fit %(currency)s, where an amount has no decimals; change the amount first": text(
+    "currency: %(whose)s does not fit %(currency)s, where an amount has no decimals; change the amount first": text(
         "A rate or the budget has decimals, and an amount in %(currency)s has none. Change these amounts first; rates "
         "of tasks and of time that was spent count, too."
     ),
-    "currency: %(what)s does not fit %(currency)s, where an amount has at most %(digits)s decimals; change the amount "
+    "currency: %(whose)s does not fit %(currency)s, where an amount has at most %(digits)s decimals; change the amount "
     "first": text(
         "A rate or the budget has more decimals than an amount in %(currency)s has, which is %(digits)s, or is too "
         "large. Change these amounts first; rates of tasks and of time that was spent count, too."

@@ -22,6 +22,7 @@ LABELS: Mapping[str, str] = {
     "buyer.email": text("E-mail address"),
     "buyer.name": text("Name"),
     "buyer.vat_id": text("VAT id"),
+    "buyer.country": text("Country"),
     "callback_urls": text("Callback addresses"),
     "column_id": text("Column"),
     "content_type": text("Content type"),
@@ -95,6 +96,7 @@ LABELS: Mapping[str, str] = {
     "url": text("Address of the receiver"),
     "username": text("User name (basic authentication)"),
     "vat_id": text("VAT id"),
+    "country": text("Country"),
 }
 """The label that stands at the field on the page."""
 
@@ -160,6 +162,7 @@ _MUST_BE = {
         "The check digits of the IBAN are wrong. Compare it with the bank's."
     ),
     "a BIC of 8 or 11 characters, such as COBADEFFXXX": text("A BIC has 8 or 11 characters, such as COBADEFFXXX."),
+    "a country by its two letters (ISO 3166-1), such as DE": text("Write the country by its two letters, such as DE."),
     "a VAT id with the letters of its country first, such as DE123456789": text(
         "A VAT id has the letters of its country first, such as DE123456789."
     ),

@@ -18,6 +18,7 @@ from workhook.http.wire_types import wire_number
 from workhook.storage.metadata import in_project, metadata
 from workhook.storage.record_rows import table_columns
 from workhook.work.billing.bank import Bic, Iban, VatId
+from workhook.work.billing.countries import Country
 from workhook.work.clients.schemas import Email
 from workhook.work.invoices.arithmetic import Category, TaxRate
 from workhook.work.invoices.inputs import Percent
@@ -125,6 +126,7 @@ class AccountBillingEdit(InvoiceDefaultsEdit):
     address: PartyAddress | UnsetType | None = UNSET
     vat_id: VatId | UnsetType | None = UNSET
     email: Email | UnsetType | None = UNSET
+    country: Country | UnsetType | None = UNSET
     iban: Iban | UnsetType | None = UNSET
     bic: Bic | UnsetType | None = UNSET
     payment_terms: PaymentTerms | UnsetType | None = UNSET
@@ -138,6 +140,7 @@ class BuyerEdit(msgspec.Struct):
     address: PartyAddress | UnsetType | None = UNSET
     vat_id: VatId | UnsetType | None = UNSET
     email: Email | UnsetType | None = UNSET
+    country: Country | UnsetType | None = UNSET
 
 
 class ProjectBillingEdit(InvoiceDefaultsEdit):
@@ -160,6 +163,7 @@ class AccountBilling(Record, frozen=True):
     address: str | None = None
     vat_id: str | None = None
     email: str | None = None
+    country: Annotated[str | None, Meta(description="ISO 3166-1, two letters; an e-invoice needs it.")] = None
     iban: str | None = None
     bic: str | None = None
     currency: Annotated[str | None, Meta(description="USD until it is set.")] = None
@@ -223,6 +227,7 @@ class ProjectBilling(Record, frozen=True):
     buyer_address: Annotated[str | None, HIDDEN] = None
     buyer_vat_id: Annotated[str | None, HIDDEN] = None
     buyer_email: Annotated[str | None, HIDDEN] = None
+    buyer_country: Annotated[str | None, HIDDEN] = None
     # Of its rates and its budget: its own currency, or else that of its account.
     money: Annotated[str, HIDDEN, COMPUTED] = DEFAULT_CURRENCY
 

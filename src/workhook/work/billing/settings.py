@@ -95,7 +95,13 @@ def _project_of(row: Row) -> ProjectBilling:
     billing = _read_project(row, buyer=Party(), budget=None, rates=rates, money=money)
     return replace(
         billing,
-        buyer=Party(billing.buyer_name, billing.buyer_address, billing.buyer_vat_id, billing.buyer_email),
+        buyer=Party(
+            billing.buyer_name,
+            billing.buyer_address,
+            billing.buyer_vat_id,
+            billing.buyer_email,
+            billing.buyer_country,
+        ),
         budget=budget_shape(billing.budget_ms, billing.budget_minor, money),
     )
 
@@ -130,8 +136,8 @@ def _labelled(table: sa.Table, prefix: str, *names: str) -> list[sa.Label[Any]]:
 
 _PARTY_COLUMNS = [
     sa.func.coalesce(account_billing.c.legal_name, _issuer.c.name, _issuer.c.login).label("seller_name"),
-    *_labelled(account_billing, "seller_", "address", "vat_id", "email", "iban", "bic", "logo_id"),
-    *_labelled(project_billing, "", "buyer_name", "buyer_address", "buyer_vat_id", "buyer_email"),
+    *_labelled(account_billing, "seller_", "address", "vat_id", "email", "country", "iban", "bic", "logo_id"),
+    *_labelled(project_billing, "", "buyer_name", "buyer_address", "buyer_vat_id", "buyer_email", "buyer_country"),
 ]
 _DEFAULT_COLUMNS = [
     *_labelled(account_billing, "default_", *_SHARED, "payment_terms"),
@@ -222,6 +228,7 @@ def seller_of_row(row: Row) -> Seller:
         row["seller_address"],
         row["seller_vat_id"],
         row["seller_email"],
+        row["seller_country"],
         row["seller_iban"],
         row["seller_bic"],
         row["seller_logo_id"],
@@ -230,5 +237,6 @@ def seller_of_row(row: Row) -> Seller:
 
 def buyer_of_row(row: Row) -> Party | None:
     """None where the project says nothing of who pays."""
-    buyer = Party(row["buyer_name"], row["buyer_address"], row["buyer_vat_id"], row["buyer_email"])
+    names = ("name", "address", "vat_id", "email", "country")
+    buyer = Party(*(row[f"buyer_{name}"] for name in names))
     return None if buyer == Party() else buyer

@@ -176,7 +176,7 @@ def _with_facts(paper: Paper, text: str, party: Party | None) -> str:
     if party is None:
         return text
     vat_id = f"{paper.say('VAT id')} {party.vat_id}" if party.vat_id else None
-    return "\n".join(each for each in (text, vat_id, party.email) if each)
+    return "\n".join(each for each in (text, party.country, vat_id, party.email) if each)
 
 
 def _notes(paper: Paper, invoice: Invoice) -> list[tuple[str, str]]:
@@ -317,7 +317,7 @@ def timestamp_s(invoice: Invoice) -> int:
     return int((invoice.issued or invoice.created_at) // 1000)
 
 
-def file_name(invoice: Invoice) -> str:
+def file_name(invoice: Invoice, ending: str = "pdf") -> str:
     """ASCII without what file systems do not like."""
     plain = unicodedata.normalize("NFKD", name_of(invoice.invoice_number)).encode("ascii", "ignore").decode()
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", plain).strip("-.") + ".pdf"
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", plain).strip("-.") + f".{ending}"
