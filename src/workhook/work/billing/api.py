@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UnsetType
 
 from workhook.core.errors import Fault, Forbidden, Invalid
-from workhook.core.iso4217 import DEFAULT_CURRENCY
+from workhook.core.iso4217 import DEFAULT_CURRENCY, digits_of
 from workhook.core.records import to_response
 from workhook.http.calls import Call
 from workhook.http.endpoints import Routes
@@ -23,7 +23,12 @@ from workhook.identity.tokens.lookup import check_whole_account
 from workhook.storage import Reader, Transaction
 from workhook.work.access import Access, find_access, find_owned
 from workhook.work.billing import settings
-from workhook.work.billing.currencies import change_account_currency, change_project_currency, too_many_decimals
+from workhook.work.billing.currencies import (
+    change_account_currency,
+    change_project_currency,
+    set_project_currency,
+    too_many_decimals,
+)
 from workhook.work.billing.schemas import (
     AccountBilling,
     AccountBillingAnswer,
@@ -180,6 +185,9 @@ async def _in_currency(
     if isinstance(edit.currency, UnsetType) or edit.currency == before.currency:
         return before
     after = edit.currency or (await settings.find_account_billing(tx, repository.owner.id)).currency
+    if digits_of(after or DEFAULT_CURRENCY) == digits_of(before.money):
+        set_project_currency(tx, repository.id, after)
+        return msgspec.structs.replace(before, money=after or DEFAULT_CURRENCY)
     gone = {
         "hourly_rate_minor": None if not isinstance(edit.hourly_rate, UnsetType) else before.hourly_rate_minor,
         "budget_minor": None if not isinstance(edit.budget, UnsetType) else before.budget_minor,

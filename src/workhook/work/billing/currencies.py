@@ -59,6 +59,13 @@ _set_currency = (
 )
 
 
+_set_one = (
+    sa.update(projects)
+    .where(projects.c.repository_id == big("repository_id"))
+    .values(currency=sa.bindparam("currency", type_=sa.Text))
+)
+
+
 def _misfits(stored: _Stored) -> sa.Select[Any]:
     """One that has more decimals than the new currency, or is more than a rate can be there."""
     wrong = stored.amount % _divisor != sa.literal_column("0")
@@ -73,6 +80,11 @@ def _rescale(stored: _Stored) -> sa.Update:
 
 
 _STATEMENTS = {each: (_misfits(each), _rescale(each)) for each in (*_OF_PROJECT, *_OF_ACCOUNT)}
+
+
+def set_project_currency(tx: Transaction, repository_id: int, after: str | None) -> None:
+    """To one with as many decimals as before."""
+    tx.defer(_set_one, [{"repository_id": repository_id, "currency": after}])
 
 
 async def change_project_currency(tx: Transaction, repository_id: int, before: str, after: str | None) -> None:

@@ -8,7 +8,6 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.errors import NotFound
-from workhook.core.iso4217 import DEFAULT_CURRENCY
 from workhook.http.calls import Call
 from workhook.http.endpoints import Routes
 from workhook.http.money import to_amount
@@ -19,7 +18,6 @@ from workhook.identity.schemas import Account
 from workhook.identity.tokens.lookup import check_whole_account
 from workhook.storage import Reader
 from workhook.work.access import find_owned
-from workhook.work.billing.settings import find_account_currency, lock_account_billing
 from workhook.work.rates import people
 from workhook.work.rates.people import MemberTerms
 from workhook.work.record_events import record_audit
@@ -61,8 +59,7 @@ async def get_organization_member(call: Call, login: str, username: str) -> Orga
     For owners of the organization.
     """
     account = await find_owned(call.database, actor_of(call), login, _DOING)
-    currency = await find_account_currency(call.database, account.id)
-    return _answer(await _find(call.database, account, username), currency)
+    return _answer(await _find(call.database, account, username))
 
 
 @routes.patch("/organizations/{login}/members/{username}")
@@ -76,27 +73,21 @@ async def edit_organization_member(
     """
     account = await find_owned(write.tx, write.actor, login, _DOING)
     check_whole_account(write.actor, account.id)
-    member, currency = await change_member_rate(write, account, username, edit)
-    return _answer(member, currency)
+    return _answer(await change_member_rate(write, account, username, edit))
 
 
-async def change_member_rate(
-    write: Write, account: Account, username: str, edit: MemberRateEdit
-) -> tuple[MemberTerms, str]:
-    """The member afterwards, and the currency of the rate. The caller owns the account. Raises `NotFound`, `Invalid`,
-    `PreconditionFailed`."""
+async def change_member_rate(write: Write, account: Account, username: str, edit: MemberRateEdit) -> MemberTerms:
+    """The member afterwards. The caller owns the account. Raises `NotFound`, `Invalid`, `PreconditionFailed`."""
     before = await _find(write.tx, account, username)
-    # Until the transaction ends it stays the currency, so that the rate has its decimals.
-    currency = (await lock_account_billing(write.tx, account.id)).currency or DEFAULT_CURRENCY
-    write.require_match(_answer(before, currency))
-    rate_minor = given_rate(edit.hourly_rate, currency, "hourly_rate")
+    write.require_match(_answer(before))
+    rate_minor = given_rate(edit.hourly_rate, before.currency, "hourly_rate")
     if isinstance(rate_minor, UnsetType) or rate_minor == before.rate_minor:
-        return before, currency
+        return before
     after = msgspec.structs.replace(before, rate_minor=rate_minor)
     await people.set_member_rate(write.tx, account.id, before.user_id, after.rate_minor)
-    changes = {"hourly_rate": {"from": _amount(before, currency), "to": _amount(after, currency)}}
+    changes = {"hourly_rate": {"from": _amount(before), "to": _amount(after)}}
     await record_audit(write, account, "member.edit_rate", before.login, detail=changes)
-    return after, currency
+    return after
 
 
 async def _find(reader: Reader, account: Account, username: str) -> MemberTerms:
@@ -106,12 +97,12 @@ async def _find(reader: Reader, account: Account, username: str) -> MemberTerms:
     return found
 
 
-def _answer(member: MemberTerms, currency: str) -> OrganizationMemberAnswer:
+def _answer(member: MemberTerms) -> OrganizationMemberAnswer:
     role: Literal["owner", "member"] = "owner" if member.is_owner else "member"
     return OrganizationMemberAnswer(
-        OrganizationMemberShape(member.user_id, member.login, member.login, role, _amount(member, currency))
+        OrganizationMemberShape(member.user_id, member.login, member.login, role, _amount(member))
     )
 
 
-def _amount(member: MemberTerms, currency: str) -> float | None:
-    return None if member.rate_minor is None else to_amount(member.rate_minor, currency)
+def _amount(member: MemberTerms) -> float | None:
+    return None if member.rate_minor is None else to_amount(member.rate_minor, member.currency)

@@ -9,13 +9,14 @@ import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.core.errors import Fault, Invalid, shown
+from workhook.core.iso4217 import DEFAULT_CURRENCY
 from workhook.http.money import to_amount
 from workhook.identity.queries import key_of
 from workhook.identity.tables import accounts, memberships, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, json_rows, upsert
 from workhook.storage.metadata import big
-from workhook.work.billing.schemas import PersonRate, PersonRateShape, project_billing
+from workhook.work.billing.schemas import PersonRate, PersonRateShape, account_billing, project_billing
 from workhook.work.rates.schemas import member_rates, project_rates
 from workhook.work.tasks.assignees import on_team
 from workhook.work.timesheets.schemas import rate_minor_of
@@ -114,8 +115,16 @@ def _fault(index: int, username: str, wrong: str) -> Fault:
 
 # --- an organization --------------------------------------------------------------------------------------------------
 
+_money = (
+    sa.select(account_billing.c.currency)
+    .where(account_billing.c.account_id == memberships.c.organization_id)
+    .scalar_subquery()
+    .label("money")
+)
 _members = (
-    sa.select(accounts.c.id, accounts.c.login, accounts.c.name, memberships.c.role, member_rates.c.hourly_rate_minor)
+    sa.select(
+        accounts.c.id, accounts.c.login, accounts.c.name, memberships.c.role, member_rates.c.hourly_rate_minor, _money
+    )
     .join_from(memberships, accounts, accounts.c.id == memberships.c.user_id)
     .outerjoin(
         member_rates,
@@ -143,13 +152,14 @@ _drop_member = sa.delete(member_rates).where(
 
 
 class MemberTerms(msgspec.Struct, frozen=True):
-    """Somebody in an organization. `rate_minor` None: they have no rate of their own there."""
+    """Somebody in an organization. `rate_minor` None: they have no rate of their own there. `currency`: of a rate."""
 
     user_id: int
     login: str
     name: str | None
     is_owner: bool
     rate_minor: int | None
+    currency: str = DEFAULT_CURRENCY
 
 
 async def find_member(reader: Reader, account_id: int, username: str) -> MemberTerms | None:
@@ -164,7 +174,8 @@ async def find_members(reader: Reader, account_id: int, *, limit: int) -> list[M
 
 
 def _member_of(row: Row) -> MemberTerms:
-    return MemberTerms(row["id"], row["login"], row["name"], row["role"] == "owner", row["hourly_rate_minor"])
+    is_owner, currency = row["role"] == "owner", row["money"] or DEFAULT_CURRENCY
+    return MemberTerms(row["id"], row["login"], row["name"], is_owner, row["hourly_rate_minor"], currency)
 
 
 async def set_member_rate(tx: Transaction, account_id: int, user_id: int, rate_minor: int | None) -> None:
