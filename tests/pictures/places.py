@@ -118,6 +118,8 @@ UNPICTURED = {
             "/calendar/{key}/calendar.ics",
             "/{owner}/audit/entries.jsonl",
             f"{_PROJECT}/billing/{{invoice_id}}/pdf",
+            f"{_PROJECT}/billing/{{invoice_id}}/xml",
+            f"{_PROJECT}/billing/{{invoice_id}}/credit_notes/{{credit_note_id}}/xml",
             f"{_PROJECT}/billing/{{invoice_id}}/credit_notes/{{credit_note_id}}/pdf",
             f"{_PROJECT}/list.csv",
             f"{_PROJECT}/time/report.csv",

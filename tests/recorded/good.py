@@ -161,6 +161,7 @@ _BEFORE: dict[str, tuple[tuple[str, str], ...]] = {
         f"POST {WORK}/invoices/{{invoice_id}}/{each}": (("POST", "/send"),)
         for each in ("pay", "void", "payments", "credit_notes")
     },
+    f"GET {WORK}/invoices/{{invoice_id}}/xml": (("POST", "/send"),),
     f"POST {WORK}/timesheets/{{id}}/resume": (("POST", "/pause"),),
 }
 
@@ -205,6 +206,8 @@ def _kind(path: str) -> str:
 def _work_names(things: Things, key: str) -> dict[str, Any]:
     _, path = key.split()
     names: dict[str, Any] = {}
+    if path.endswith("/xml"):
+        things.name_parties()
     for noun, name in re.findall(r"/(\w+)/\{(\w+)\}", path):
         if noun in ("members", "organizations"):
             names[name] = things.member() if noun == "members" else things.fixed[name]

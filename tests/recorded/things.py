@@ -144,6 +144,12 @@ class Things:
         items = [{"description": "Work", "qty": 2, "unit_price": 10.5}]
         return str(self.made("invoice", f"{self.project}/invoices", json={"invoice_items": items}))
 
+    def name_parties(self) -> None:
+        """As an e-invoice names them."""
+        seller = {"country": "DE", "vat_id": "DE123456789"}
+        self.succeed("PATCH", "/api/v1/organizations/acme/billing", json=seller)
+        self.succeed("PATCH", f"{self.project}/billing", json={"buyer": {"name": "Client AG", "country": "AT"}})
+
     def payment(self) -> str:
         return self._booked("payment", "payments", amount=1)
 

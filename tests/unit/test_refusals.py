@@ -41,6 +41,7 @@ IN_PIECES = {
         if each.startswith(("The invoice is ", "callback_urls: %(address)s must ", "You need the role admin in the"))
     ),
     *(each for each in OF_A_FIELD if " must be " in each),
+    *(each for each in WORDING if " decimals" in each and "%(currency)s" in each),
 }
 
 
@@ -91,7 +92,7 @@ def test_what_a_field_has_to_be_is_said_in_german() -> None:
         "title": "Titel: muss 1 bis 255 Zeichen haben",
         "description": "Beschreibung: darf höchstens 64 KiB Text haben",
         "homepage_url": "Website: muss eine Adresse mit http oder https sein",
-        "price": "price: muss eine Zahl ab 0 mit höchstens zwei Nachkommastellen sein",
+        "price": "price: muss eine Zahl ab 0 sein",
         "number": "Bitte ausfüllen: number",
         "priority": "Priorität: muss eine ganze Zahl von 1 bis 3 sein",
     }

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workhook.http.wire_types import AMOUNT_MAX_MINOR, read_money
+from workhook.http.money import AMOUNT_MAX, minor_of, read_money
 from workhook.web.frame import formats, texts
 
-AMOUNTS = st.integers(0, AMOUNT_MAX_MINOR)
+AMOUNTS = st.integers(0, AMOUNT_MAX)
 
 
 def speak(monkeypatch: pytest.MonkeyPatch, language: str) -> None:
@@ -80,17 +80,44 @@ def test_what_is_no_number(monkeypatch: pytest.MonkeyPatch, language: str, typed
             read(typed)
 
 
+@pytest.mark.parametrize("currency", ["EUR", "JPY", "KWD"])
 @pytest.mark.parametrize("language", ["en", "de"])
-def test_every_amount_comes_back_as_it_was_shown(language: str) -> None:
+def test_every_amount_comes_back_as_it_was_shown(language: str, currency: str) -> None:
     @given(AMOUNTS)
     def holds(minor: int) -> None:
         with pytest.MonkeyPatch.context() as patch:
             speak(patch, language)
-            assert read_money(formats.read_amount(formats.typed_amount(minor))) == minor
-            shown = formats.amount(minor, "EUR").removesuffix(" EUR")
-            assert read_money(formats.read_amount(shown)) == minor
+            for shown in (formats.typed_amount(minor, currency), formats.money(minor, currency)):
+                read = read_money(formats.read_amount(shown, currency))
+                assert minor_of(read, currency, "amount") == minor
+            assert formats.amount(minor, currency) == f"{formats.money(minor, currency)} {currency}"
 
     holds()
+
+
+@pytest.mark.parametrize(
+    ("typed", "currency", "read"),
+    [
+        ("8000", "JPY", "8000"), ("8,000", "JPY", "8000"), ("8000.00", "JPY", "8000"), ("80.0", "EUR", "80.0"),
+        ("1.250", "KWD", "1.250"), ("1.25", "KWD", "1.25"),
+    ],
+)  # fmt: skip
+def test_an_amount_has_the_decimals_of_its_currency(typed: str, currency: str, read: str) -> None:
+    assert formats.read_amount(typed, currency) == read
+
+
+@pytest.mark.parametrize(
+    ("typed", "currency", "words"),
+    [
+        ("8000.5", "JPY", "has decimals, and this currency has none. Write the amount such as 1250."),
+        ("8.000", "JPY", "has decimals, and this currency has none"),
+        ("1.250", "EUR", "has more than two decimals. Write the amount such as 1250.00."),
+        ("1.2345", "KWD", "has more than three decimals. Write the amount such as 1250.000."),
+    ],
+)
+def test_an_amount_with_more_decimals_is_refused(typed: str, currency: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words.replace(".", r"\.")):
+        formats.read_amount(typed, currency)
 
 
 def test_a_percentage_may_have_its_sign() -> None:

@@ -23,7 +23,7 @@ EFFECTS: dict[str, str] = {
     "PATCH /organizations/{}/members/{}": _noted("~member_rates"),
     "PUT /organizations/{}/billing/logo": _noted("+billing_logos -billing_logos ~account_billing"),
     "DELETE /organizations/{}/billing/logo": _noted("-billing_logos ~account_billing"),
-    "PATCH /projects/{}/billing": _noted("~project_billing"),
+    "PATCH /projects/{}/billing": _noted("~project_billing ~projects"),
     # told to webhooks
     "POST /repos/{}/{}/hooks/{}/pings": _told("~lanes"),
     "POST /repos/{}/{}/events": _told(),

@@ -21,7 +21,12 @@ _LISTS = {
     "GET /me", "GET /me/notifications", "GET /me/notification_settings", "GET /projects", "GET /trash", "GET /search",
     "GET /services", "GET /reports/timesheets", *_ACROSS,
 }  # fmt: skip
-_LEFT_OUT = _LISTS | {"GET /invoices/{}/pdf", "GET /credit_notes/{}/pdf"}
+_LEFT_OUT = _LISTS | {
+    "GET /invoices/{}/pdf",
+    "GET /credit_notes/{}/pdf",
+    "GET /invoices/{}/xml",
+    "GET /credit_notes/{}/xml",
+}
 _OF_ISSUED = {
     "GET /invoices/{}", "GET /invoices/{}/payments", "GET /invoices/{}/credit_notes", "GET /payments/{}",
     "GET /credit_notes/{}",

@@ -15,7 +15,7 @@ from tests.work.requests_kit import TABLE
 from tests.work.studio import Caller
 
 # What ends the ground on which the rest is done, and what a running test cannot follow.
-_LEFT_OUT = {"GET /invoices/{}/pdf", "GET /credit_notes/{}/pdf"}
+_LEFT_OUT = {"GET /invoices/{}/pdf", "GET /credit_notes/{}/pdf", "GET /invoices/{}/xml", "GET /credit_notes/{}/xml"}
 _FOREIGN = 0.3  # of the requests, in a world of two
 _OVERLAP = 0.5  # of the steps: about people and an app that are elsewhere, too
 Ids = tuple[Any, ...]

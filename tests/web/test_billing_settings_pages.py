@@ -18,11 +18,13 @@ pytestmark = pytest.mark.one_database
 IBAN = "DE89370400440532013000"
 ACCOUNT = {
     "legal_name": HOSTILE, "address": "Lindenstr. 1\r\n10969 Berlin", "vat_id": "DE 123 456 789", "email": "b@acme.org",
-    "iban": "DE89 3704 0044 0532 0130 00", "bic": "COBADEFFXXX", "currency": "EUR", "tax": "19,0", "tax_category": "",
-    "payment_days": "14", "language": "de", "payment_terms": "14 days net", "number_format": "R{number:04}",
+    "country": "de", "iban": "DE89 3704 0044 0532 0130 00", "bic": "COBADEFFXXX", "currency": "EUR", "tax": "19,0",
+    "tax_category": "", "payment_days": "14", "language": "de", "payment_terms": "14 days net",
+    "number_format": "R{number:04}",
 }  # fmt: skip
 PROJECT = {
     "buyer_name": HOSTILE, "buyer_address": "Ring 2", "buyer_vat_id": "ATU12345678", "buyer_email": "",
+    "buyer_country": "AT",
     "currency": "", "tax": "", "tax_category": "reverse_charge", "payment_days": "", "language": "",
 }  # fmt: skip
 
@@ -57,6 +59,7 @@ def test_an_organization_says_who_bills(studio: Studio, here: str) -> None:
     billing = studio.call("GET", f"/organizations/{here.split('/')[1]}/billing")["billing"]
     assert (billing["legal_name"], billing["vat_id"], billing["iban"]) == (HOSTILE, "DE123456789", IBAN)
     assert (billing["tax"], billing["tax_category"], billing["payment_days"]) == (19, None, 14)
+    assert billing["country"] == "DE"
     assert billing["address"] == "Lindenstr. 1\n10969 Berlin"
     saved(studio, here, dict.fromkeys(ACCOUNT, ""))
     cleared = studio.call("GET", f"/organizations/{here.split('/')[1]}/billing")["billing"]
@@ -74,6 +77,7 @@ def test_an_organization_says_who_bills(studio: Studio, here: str) -> None:
         ("payment_days", "x", "Days until an invoice is due must be a whole number"),
         ("tax", "much", "is not a number"),
         ("email", "nobody", "Enter a whole e-mail address"),
+        ("country", "XX", "Write the country by its two letters, such as DE."),
     ],
 )
 def test_what_is_refused_stands_at_its_field(studio: Studio, here: str, field: str, value: str, said: str) -> None:
@@ -138,7 +142,8 @@ def test_a_project_says_who_pays(studio: Studio, here: str) -> None:
     assert f'href="{path}"' in page_of(studio.owner, f"{studio.base}/settings")
     saved(studio, path, PROJECT)
     billing = studio.call("GET", f"{studio.project}/billing")["billing"]
-    assert billing["buyer"] == {"name": HOSTILE, "address": "Ring 2", "vat_id": "ATU12345678", "email": None}
+    party = {"name": HOSTILE, "address": "Ring 2", "vat_id": "ATU12345678", "email": None, "country": "AT"}
+    assert billing["buyer"] == party
     assert (billing["tax_category"], billing["currency"]) == ("reverse_charge", None)
     wrong = {**PROJECT, "was": was_of(page_of(studio.owner, path)), "buyer_vat_id": "ATU1"}
     answer = send(studio.owner, path, **wrong)

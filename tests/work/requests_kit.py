@@ -164,6 +164,8 @@ TABLE: dict[str, Row] = {
     "POST /invoices/{}/credit_notes": (TEAM_ONLY, Scene.invoice_to_credit, {"reason": "Late"}),
     "GET /credit_notes/{}": (INSIDE, Scene.credit_note, {}),
     "GET /credit_notes/{}/pdf": (INSIDE, Scene.credit_note, {}),
+    "GET /credit_notes/{}/xml": (INSIDE, Scene.e_credit_note, {}),
+    "GET /invoices/{}/xml": (INSIDE, Scene.e_invoice, {}),
     "POST /invoices/{}/void": (TEAM_ONLY, lambda scene: scene.invoice("send"), {}),
     "GET /invoices/{}/pdf": (INSIDE, lambda scene: scene.invoice("send"), {}),
     "GET /projects/{}/timesheets": (TEAM, _project, {}),

@@ -144,6 +144,17 @@ class Scene:
         body = {"total": 1, "reason": "Late"}
         return str(self._made("credit_note", f"/invoices/{self.invoice('send')}/credit_notes", json=body))
 
+    def e_invoice(self) -> str:
+        """It says all that an e-invoice needs."""
+        settings = {"country": "DE", "vat_id": "DE123456789"}
+        self.owner.patch(f"/organizations/{self.organization}/billing", json=settings)
+        self.owner.patch(f"{self.project_path}/billing", json={"buyer": {"name": "Client AG", "country": "AT"}})
+        return self.invoice("send")
+
+    def e_credit_note(self) -> str:
+        path = f"/invoices/{self.e_invoice()}/credit_notes"
+        return str(self._made("credit_note", path, json={"total": 1, "reason": "Late"}))
+
     def billed_organization(self) -> str:
         """It has billing settings, which differ from those before."""
         self.owner.patch(f"/organizations/{self.organization}/billing", json={"payment_terms": "Later"})

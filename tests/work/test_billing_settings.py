@@ -14,16 +14,20 @@ WORK = {"description": "Design", "qty": 1, "unit_price": 100}
 IBAN = "DE89370400440532013000"
 ACCOUNT = {
     "legal_name": "Acme Studio GmbH", "address": "Lindenstr. 1\n10969 Berlin", "vat_id": "DE123456789",
-    "email": "billing@acme.example", "iban": IBAN, "bic": "COBADEFFXXX", "currency": "EUR", "tax": 19,
-    "tax_category": "standard", "payment_days": 14, "payment_terms": "14 days net", "number_format": "R{number:04}",
-    "language": "de", "hourly_rate": 90, "billable": True, "round_minutes": 15, "round_mode": "nearest",
+    "email": "billing@acme.example", "country": "DE", "iban": IBAN, "bic": "COBADEFFXXX", "currency": "EUR",
+    "tax": 19, "tax_category": "standard", "payment_days": 14, "payment_terms": "14 days net",
+    "number_format": "R{number:04}", "language": "de", "hourly_rate": 90, "billable": True, "round_minutes": 15,
+    "round_mode": "nearest",
 }  # fmt: skip
 UNSET_ACCOUNT = dict.fromkeys(ACCOUNT) | {
     "currency": "USD", "number_format": "INV-{number:05}", "language": "en", "billable": False, "round_minutes": 0,
     "round_mode": "up",
 }  # fmt: skip
 PROJECT = {
-    "buyer": {"name": "Client AG", "address": "Ring 2\nWien", "vat_id": "ATU12345678", "email": "ap@client.example"},
+    "buyer": {
+        "name": "Client AG", "address": "Ring 2\nWien", "vat_id": "ATU12345678", "email": "ap@client.example",
+        "country": "AT",
+    },
     "currency": "CHF", "tax": 7.7, "tax_category": "standard", "payment_days": 30, "language": "en",
     "hourly_rate": 80.5, "billable": False, "round_minutes": 6, "round_mode": "up",
     "budget": {"hours": 40.25, "amount": None},
@@ -163,7 +167,7 @@ def test_a_project_says_what_differs(studio: Studio, project: str) -> None:
 def test_parts_of_the_buyer_stay_as_they_are(studio: Studio, project: str) -> None:
     studio.owner.patch(project, json={"buyer": {"name": "Client AG", "email": "a@client.example"}})
     changed = studio.owner.patch(project, json={"buyer": {"email": None, "vat_id": "ATU12345678"}})["billing"]["buyer"]
-    assert changed == {"name": "Client AG", "address": None, "vat_id": "ATU12345678", "email": None}
+    assert changed == {"name": "Client AG", "address": None, "vat_id": "ATU12345678", "email": None, "country": None}
 
 
 def test_faults_of_the_buyer_have_its_name(studio: Studio, project: str) -> None:

@@ -16,12 +16,13 @@ import pytest
 from tests.harness.depth import DEEP, deep
 from tests.work.studio import Studio
 
-CENT = Fraction(1, 100)
+UNITS = {"EUR": Fraction(1, 100), "JPY": Fraction(1), "KWD": Fraction(1, 1000)}
+"""The smallest amount that can be paid in a currency."""
 
 
-def half_up(value: Fraction) -> Fraction:
-    """To the cent."""
-    return floor(value / CENT + Fraction(1, 2)) * CENT
+def half_up(value: Fraction, unit: Fraction) -> Fraction:
+    """To the unit."""
+    return floor(value / unit + Fraction(1, 2)) * unit
 
 
 def exact(number: float) -> Fraction:
@@ -31,6 +32,7 @@ def exact(number: float) -> Fraction:
 
 @dataclass
 class Line:
+    unit: Fraction
     qty: str
     price: str
     discount: str | None = None  # percent
@@ -38,8 +40,8 @@ class Line:
 
     @property
     def amount(self) -> Fraction:
-        gross = half_up(Fraction(self.qty) * Fraction(self.price))
-        return gross - half_up(gross * Fraction(self.discount or 0) / 100)
+        gross = half_up(Fraction(self.qty) * Fraction(self.price), self.unit)
+        return gross - half_up(gross * Fraction(self.discount or 0) / 100, self.unit)
 
     def body(self) -> dict[str, Any]:
         body: dict[str, Any] = {"description": "Work", "qty": float(self.qty), "unit_price": float(self.price)}
@@ -48,21 +50,22 @@ class Line:
 
 
 def total_of(lines: list[Line], percent: str, discount: str | None = None) -> Fraction:
-    """With tax: the discount is shared over the rates so that nobody gets more than a cent too much or too little, and
-    whoever was cut most gets the cent first."""
+    """With tax: the discount is shared over the rates so that nobody gets more than a unit too much or too little, and
+    whoever was cut most gets the unit first."""
+    unit = lines[0].unit
     nets: dict[Fraction, Fraction] = {}
     for each in lines:
         rate = Fraction(each.percent or percent)
         nets[rate] = nets.get(rate, Fraction(0)) + each.amount
     whole = sum(nets.values(), Fraction(0))
-    off = half_up(whole * Fraction(discount or 0) / 100)
+    off = half_up(whole * Fraction(discount or 0) / 100, unit)
     exact = {rate: off * net / whole if whole else Fraction(0) for rate, net in nets.items()}
-    shares = {rate: floor(share / CENT) * CENT for rate, share in exact.items()}
+    shares = {rate: floor(share / unit) * unit for rate, share in exact.items()}
     for rate in sorted(nets, key=lambda rate: (shares[rate] - exact[rate], -rate)):
         if sum(shares.values()) < off:
-            shares[rate] += CENT
+            shares[rate] += unit
     bases = {rate: net - shares[rate] for rate, net in nets.items()}
-    return sum((base + half_up(base * rate / 100) for rate, base in bases.items()), Fraction(0))
+    return sum((base + half_up(base * rate / 100, unit) for rate, base in bases.items()), Fraction(0))
 
 
 @dataclass
@@ -118,11 +121,12 @@ class Model:
 class History:
     """Random steps with one invoice, each checked against the model."""
 
-    def __init__(self, studio: Studio, chance: random.Random) -> None:
-        self.studio, self.chance = studio, chance
+    def __init__(self, studio: Studio, chance: random.Random, currency: str) -> None:
+        self.studio, self.chance, self.unit = studio, chance, UNITS[currency]
         discount = chance.choice((None, "10", "33.3333"))
         self.model = Model([self._line() for _ in range(chance.randint(1, 5))], chance.choice(_PERCENTS), discount)
         body = {"invoice_items": [each.body() for each in self.model.lines], "tax": float(self.model.percent)}
+        body["currency"] = currency
         body |= {} if discount is None else {"discount": float(discount)}
         record = studio.owner.post(f"{studio.project}/invoices", json=body)["invoice"]
         self.path = f"/invoices/{record['id']}"
@@ -132,9 +136,9 @@ class History:
 
     def _line(self) -> Line:
         qty = f"{self.chance.randint(1, 5_000_000)}e-{self.chance.choice((0, 2, 6))}"
-        price = f"{self.chance.randint(0, 20_000) / 100:.2f}"
+        price = f"{float(self.chance.randint(0, 20_000) * self.unit):.3f}"
         own = self.chance.choice((None, None, *_PERCENTS))
-        return Line(f"{float(qty):f}", price, self.chance.choice((None, None, "12.5")), own)
+        return Line(self.unit, f"{float(qty):f}", price, self.chance.choice((None, None, "12.5")), own)
 
     def step(self) -> None:
         self.chance.choice((self.pay, self.pay, self.refund, self.refund, self.credit, self.credit_lines, self.void))()
@@ -159,8 +163,8 @@ class History:
 
     def _some(self, most: Fraction) -> Fraction:
         """Mostly at most `most`, sometimes exactly that, sometimes more."""
-        cents = int(most / CENT)
-        return self.chance.choice((cents, self.chance.randint(1, max(cents, 1)), cents + 1)) * CENT
+        units = int(most / self.unit)
+        return self.chance.choice((units, self.chance.randint(1, max(units, 1)), units + 1)) * self.unit
 
     def pay(self) -> None:
         amount = self._some(self.model.due)
@@ -198,7 +202,7 @@ class History:
         assert exact(note["total"]) == total
         assert sum(exact(each["base"]) + exact(each["tax"]) for each in note["taxes"]) == total
         for each in note["taxes"]:
-            assert abs(exact(each["tax"]) - exact(each["base"]) * exact(each["percent"]) / 100) <= CENT
+            assert abs(exact(each["tax"]) - exact(each["base"]) * exact(each["percent"]) / 100) <= self.unit
 
     def void(self) -> None:
         if self.chance.random() < 0.9:
@@ -211,13 +215,14 @@ class History:
 _PERCENTS = ("0", "19", "20", "7.7", "25.5", "8.1234", "100")
 
 
-@pytest.mark.parametrize("seed", range(deep(4, 40)))
-def test_random_histories_are_those_of_the_model(studio: Studio, seed: int) -> None:
+@pytest.mark.parametrize("currency", UNITS)
+@pytest.mark.parametrize("seed", range(deep(2, 20)))
+def test_random_histories_are_those_of_the_model(studio: Studio, seed: int, currency: str) -> None:
     chance = random.Random(random.SystemRandom().getrandbits(32) if DEEP else seed)
     state = chance.getstate()
     try:
         for _ in range(2):
-            history = History(studio, chance)
+            history = History(studio, chance, currency)
             for _ in range(25):
                 history.step()
     except AssertionError as error:

@@ -54,7 +54,7 @@ async def actor(services: Services, world: World) -> Actor:
 
 async def _choose(services: Services, world: World, actor: Actor, *, granted: int | None = 1000) -> str:
     """The id of a checkout that waits to be completed, with an invoice and credits."""
-    price = ServicePriceParameters(amount=120000, currency="EUR", interval="month", credits=granted)
+    price = ServicePriceParameters(amount=Decimal(1200), currency="EUR", interval="month", credits=granted)
     offer = ServiceCreate(title="Design retainer", service_prices=[price])
     now = now_ms()
     async with services.database.transaction() as tx:
@@ -124,7 +124,7 @@ async def test_a_timer_starts_while_its_users_own_project_is_renamed(
 async def test_an_invoice_frees_its_time_while_another_wants_it(
     services: Services, world: World, actor: Actor, beside: Beside, how: str
 ) -> None:
-    hour = TimesheetCreate(task_id="", duration=3_600_000, billable=True, billable_rate=80)
+    hour = TimesheetCreate(task_id="", duration=3_600_000, billable=True, billable_rate=Decimal(80))
     async with services.database.transaction() as tx:
         column_id = await _column(tx, actor, world.project_id)
         task = await tasks.create_task(Write(tx, actor, BASE), column_id, TaskCreate(title="Draw"))
@@ -156,7 +156,7 @@ async def test_an_invoice_frees_its_time_while_another_wants_it(
 
 async def _drafted(services: Services, world: World, actor: Actor) -> str:
     async with services.database.transaction() as tx:
-        item = InvoiceItemInput(description="Work", qty=Decimal(1), unit_price=100)
+        item = InvoiceItemInput(description="Work", qty=Decimal(1), unit_price=Decimal(100))
         create = InvoiceCreate(invoice_items=[item])
         return _id_in(await invoices.create_invoice(Write(tx, actor, BASE), world.project_id, create))
 

@@ -16,10 +16,13 @@ from workhook.work.invoices.schemas import invoices
 
 WORK = {"description": "Design", "qty": 1, "unit_price": 100}
 IBAN = "DE89370400440532013000"
-BUYER = {"name": "Client AG", "address": "Ring 2\n1010 Wien", "vat_id": "ATU12345678", "email": "ap@client.example"}
+BUYER = {
+    "name": "Client AG", "address": "Ring 2\n1010 Wien", "vat_id": "ATU12345678", "email": "ap@client.example",
+    "country": "AT",
+}  # fmt: skip
 SELLER = {
-    "name": "Acme GmbH", "address": "Lindenstr. 1", "vat_id": "DE123456789", "email": "b@acme.example", "iban": IBAN,
-    "bic": "COBADEFFXXX", "logo": None,
+    "name": "Acme GmbH", "address": "Lindenstr. 1", "vat_id": "DE123456789", "email": "b@acme.example", "country": "DE",
+    "iban": IBAN, "bic": "COBADEFFXXX", "logo": None,
 }  # fmt: skip
 
 
@@ -53,7 +56,7 @@ class Books:
         return [self.send(self.draw())["invoice_number"] for _ in range(count)]
 
 
-_OF_SELLER = ("address", "vat_id", "email", "iban", "bic")
+_OF_SELLER = ("address", "vat_id", "email", "country", "iban", "bic")
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ def test_the_next_service_stands_behind_the_others(studio: Studio, service: dict
 def test_every_wrong_field_is_named_at_once(studio: Studio) -> None:
     bad = {
         "title": "", "limit_pausing": -1, "minimum_months": 1.5, "preview_image": "nowhere", "price": 3,
-        "service_prices": [{"amount": 1.234, "currency": "EUR", "interval": "day"}, {"currency": "XYZ", "id": "prc"}],
+        "service_prices": [{"amount": -1, "currency": "EUR", "interval": "day"}, {"currency": "XYZ", "id": "prc"}],
     }  # fmt: skip
     assert studio.owner.faults("POST", "/services", json=bad) == {
         "title": "invalid",

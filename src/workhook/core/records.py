@@ -39,10 +39,12 @@ class FieldMark(msgspec.Struct, frozen=True):
 
 
 class JsonForm(FieldMark, frozen=True):
-    """JSON has the value as another type, `kind`, which `convert` makes. None stays None."""
+    """JSON has the value as another type, `kind`, which `convert` makes. None stays None. `beside`: the field of the
+    same record that `convert` takes as well, such as the currency of an amount."""
 
     kind: Any
-    convert: Callable[[Any], object]
+    convert: Callable[..., object]
+    beside: str | None = None
 
 
 class Stored(FieldMark, frozen=True):
@@ -160,13 +162,21 @@ def wire_of(record: type[Record]) -> type[msgspec.Struct]:
     return msgspec.defstruct(record.__name__, shown, namespace={"__doc__": record.__doc__}, module=record.__module__)
 
 
-def _json_type(hint: Any) -> tuple[Any, Callable[[Any], object] | None]:
+class _Beside(msgspec.Struct, frozen=True):
+    """What makes a JSON form of a value and of another field of the same record."""
+
+    convert: Callable[[Any, Any], object]
+    field: str
+
+
+def _json_type(hint: Any) -> tuple[Any, Callable[[Any], object] | _Beside | None]:
     """The type that JSON has for a type of a record's field, and what makes the one from the other."""
     if get_origin(hint) is Annotated:
         kind, convert = _json_type(hint.__origin__)
         for each in hint.__metadata__:
             if isinstance(each, JsonForm):
-                kind, convert = each.kind, each.convert
+                kind = each.kind
+                convert = each.convert if each.beside is None else _Beside(each.convert, each.beside)
         rest = tuple(
             each for each in hint.__metadata__ if isinstance(each, EventSchema) or not isinstance(each, FieldMark)
         )
@@ -176,6 +186,7 @@ def _json_type(hint: Any) -> tuple[Any, Callable[[Any], object] | None]:
         convert = next((each for _, each in made if each is not None), None)
         return Union[tuple(kind for kind, _ in made)], convert  # noqa: UP007  # made of a list
     if get_origin(hint) is tuple and (inner := _json_type(get_args(hint)[0]))[1] is not None:
+        assert not isinstance(inner[1], _Beside), "what is in a tuple has no field beside it"
         return list[inner[0]], _for_each(inner[1])  # type: ignore[valid-type]  # a type that was just made
     if isinstance(hint, type) and issubclass(hint, Record):
         return wire_of(hint), to_response
@@ -193,7 +204,7 @@ def to_response(record: R) -> Wire[R]:
 
 @cache
 def _responder(record: type[R]) -> Callable[[R], Wire[R]]:
-    values = converted(record, {each.name: f"record.{each.name}" for each in shown_fields(record)})
+    values = converted(record, {each.name: f"record.{each.name}" for each in fields_of(record)})
     names = {"make": wire_of(record), **values.names}
     respond: Callable[[R], Wire[R]] = compiled(f"lambda record: make({values.text})", names)
     return respond
@@ -207,16 +218,20 @@ class Expression(msgspec.Struct, frozen=True):
 
 
 def converted(record: type[Record], sources: Mapping[str, str]) -> Expression:
-    """The arguments that make a JSON form; `sources`: what the value of each field of it is, in Python."""
-    hints = {each.name: each for each in fields_of(record)}
-    arguments, names = [], {}
-    for name, source in sources.items():
-        if (convert := _json_type(hints[name].hint)[1]) is None:
+    """The arguments that make a JSON form; `sources`: what the value of each field of the record is, in Python."""
+    arguments, names = [], dict[str, object]()
+    for field in shown_fields(record):
+        name, source = field.name, sources[field.name]
+        convert = _json_type(field.hint)[1]
+        if convert is None:
             arguments.append(source)
             continue
-        names[f"convert_{name}"] = convert
-        call = f"convert_{name}({source})"
-        arguments.append(f"None if {source} is None else {call}" if hints[name].nullable else call)
+        if isinstance(convert, _Beside):
+            names[f"convert_{name}"], given = convert.convert, f"{source}, {sources[convert.field]}"
+        else:
+            names[f"convert_{name}"], given = convert, source
+        call = f"convert_{name}({given})"
+        arguments.append(f"None if {source} is None else {call}" if field.nullable else call)
     return Expression(", ".join(arguments), names)
 
 

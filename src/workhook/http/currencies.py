@@ -1,4 +1,4 @@
-"""Currencies as ISO 4217 names them."""
+"""A parameter that is a currency."""
 
 from __future__ import annotations
 
@@ -6,18 +6,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from workhook.core.iso4217 import CODES
 from workhook.http.parameters import Checked, Prepared
-
-# The active codes of countries (ISO 4217, list one), without those of funds, metals and testing.
-_ACTIVE = """
-AED AFN ALL AMD AOA ARS AUD AWG AZN BAM BBD BDT BHD BIF BMD BND BOB BRL BSD BTN BWP BYN BZD CAD CDF CHF CLP CNY COP
-CRC CUP CVE CZK DJF DKK DOP DZD EGP ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GNF GTQ GYD HKD HNL HTG HUF IDR ILS INR
-IQD IRR ISK JMD JOD JPY KES KGS KHR KMF KPW KRW KWD KYD KZT LAK LBP LKR LRD LSL LYD MAD MDL MGA MKD MMK MNT MOP MRU
-MUR MVR MWK MXN MYR MZN NAD NGN NIO NOK NPR NZD OMR PAB PEN PGK PHP PKR PLN PYG QAR RON RSD RUB RWF SAR SBD SCR SDG
-SEK SGD SHP SLE SOS SRD SSP STN SVC SYP SZL THB TJS TMT TND TOP TRY TTD TWD TZS UAH UGX USD UYU UZS VED VES VND VUV
-WST XAF XCD XCG XOF XPF YER ZAR ZMW ZWG
-"""
-CODES = frozenset(_ACTIVE.split())
 
 
 def _upper(text: str) -> str:

@@ -17,6 +17,7 @@ import re
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cache
 from itertools import islice
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
@@ -28,15 +29,14 @@ from msgspec import Meta, UnsetType, inspect
 from workhook.core import json
 from workhook.core.errors import FAULTS_MAX, Fault, Invalid, Problem, shown
 from workhook.http.calls import Call, repeated
+from workhook.http.money import AMOUNT_MAX, read_hundredths, read_money
 from workhook.http.operations import Queries, Query
 from workhook.http.type_words import between, wanted_words
 from workhook.http.wire_types import (
-    AMOUNT_MAX_MINOR,
     WIRE_TYPE,
     has_nul,
     read_day_or_moment,
     read_moment,
-    read_money,
     wire_number,
     with_plus,
     with_wire_type,
@@ -121,11 +121,17 @@ DayOrMoment = Annotated[
 ]
 """Milliseconds since the epoch; a bare date is midnight UTC."""
 Money = Annotated[
-    int,
-    wire_number("An amount with at most two decimals.", minimum=0, maximum=AMOUNT_MAX_MINOR // 100),
+    Decimal,
+    wire_number("An amount with at most the decimals of its currency.", minimum=0, maximum=AMOUNT_MAX),
     Read(read_money, (int, float)),
 ]
-"""Minor units (hundredths), not negative."""
+"""Not negative. `money.minor_of` makes minor units of it."""
+CreditsAmount = Annotated[
+    int,
+    wire_number("With at most two decimals.", minimum=0, maximum=AMOUNT_MAX),
+    Read(read_hundredths, (int, float)),
+]
+"""Hundredths of a credit, not negative."""
 
 
 async def read(call: Call, shape: type[T]) -> T:

@@ -1,10 +1,9 @@
-"""Values that are one thing in JSON and another inside (times, amounts of money), and types that many answers have."""
+"""Values that are one thing in JSON and another inside (times), and types that many answers have."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -33,10 +32,6 @@ def wire_number(description: str, kind: str = "number", **schema: object) -> Met
     return Meta(extra_json_schema={WIRE_TYPE: kind, **schema}, description=description)
 
 
-AMOUNT_MAX_MINOR = 10**13
-"""A hundred thousand millions in hundredths: far from what 64 bits and the numbers of JavaScript hold exactly."""
-
-_MINOR = Decimal("0.01")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 # RFC 3339, 5.6; `datetime.fromisoformat` takes more.
 _MOMENT = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})")
@@ -78,33 +73,6 @@ def _in_range(text: str, wanted: str) -> int:
 
 
 _YEAR_9999 = parse_rfc3339("9999-01-01T00:00:00Z")
-
-
-def read_money(raw: object) -> int:
-    """Minor units; not negative."""
-    wanted = "a number of at least 0 with at most two decimals"
-    if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
-        raise ValueError(wanted)
-    try:
-        amount = Decimal(str(raw).strip())
-    except (InvalidOperation, ValueError):  # the latter: an integer of thousands of digits
-        raise ValueError(wanted) from None
-    if not amount.is_finite() or amount < 0:
-        raise ValueError(wanted)
-    if amount > AMOUNT_MAX_MINOR // 100:  # before anything is calculated, which could be more than a Decimal holds
-        raise ValueError(f"{wanted}, and at most {AMOUNT_MAX_MINOR // 100}")
-    if amount % _MINOR:  # which is exact; a product would be rounded
-        raise ValueError(wanted)
-    return int(amount * 100)
-
-
-def to_amount(minor: int) -> int | float:
-    """Minor units as the number that JSON shows: `12`, `12.5`, `12.05`. Exact up to 15 digits."""
-    return minor // 100 if minor % 100 == 0 else minor / 100
-
-
-Minor = Annotated[int, JsonForm(int | float, to_amount)]
-"""Hundredths in a record, a number with at most two decimals in JSON."""
 
 
 def with_wire_type(schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from workhook.core.iso4217 import DEFAULT_CURRENCY
 from workhook.identity.schemas import Account, Organization, Repository, account_of
 from workhook.identity.tables import accounts, collaborators, memberships, projects, tokens
 from workhook.storage import Reader, Row
@@ -40,7 +41,7 @@ _organization_by_id = hot(_organizations.where(accounts.c.id == big("id")))
 
 def repository_columns(prefix: str = "") -> list[sa.Label[Any]]:
     """Of projects (`prefix` before each name) and of the account that owns them (`owner_`), for `repository_of`."""
-    names = ("repository_id", "id", "name", "title", "private", "archive", "created_at", "updated_at")
+    names = ("repository_id", "id", "name", "title", "private", "archive", "created_at", "updated_at", "currency")
     return [*(projects.c[name].label(prefix + name) for name in names), *account_columns("owner_")]
 
 
@@ -157,6 +158,7 @@ def repository_of(row: Row, user_id: int, prefix: str = "") -> Repository:
         archive=bool(row[prefix + "archive"]),
         created_at=row[prefix + "created_at"],
         updated_at=row[prefix + "updated_at"],
+        currency=row[prefix + "currency"] or DEFAULT_CURRENCY,
         role=_effective_role(owner, private, user_id, row["member_role"], row["collaborator_role"]),
     )
 

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from workhook.core.clock import to_seconds_text
+from workhook.core.iso4217 import DEFAULT_CURRENCY
 from workhook.core.records import Record
 from workhook.http.calls import RequestRecord
 from workhook.http.wire_types import Time, Unserved, Url
@@ -42,7 +43,8 @@ class Organization(msgspec.Struct, frozen=True):
 
 
 class Repository(msgspec.Struct, frozen=True):
-    """A project as the webhook API knows it; `role` is what the caller may do: admin, write, read."""
+    """A project as the webhook API knows it; `role` is what the caller may do: admin, write, read. `currency`: of its
+    rates and its budget."""
 
     id: int
     project_id: str
@@ -53,6 +55,7 @@ class Repository(msgspec.Struct, frozen=True):
     archive: bool
     created_at: int
     updated_at: int
+    currency: str = DEFAULT_CURRENCY
     role: str | None = None
 
     @property

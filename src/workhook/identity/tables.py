@@ -49,6 +49,8 @@ projects = sa.Table(
     sa.Column("archive", sa.Boolean, nullable=False),
     sa.Column("created_at", Millis, nullable=False),
     sa.Column("updated_at", Millis, nullable=False),
+    # Of its money: what its billing settings say, or else its account's; null: USD. `work.billing.currencies` keeps it.
+    sa.Column("currency", sa.Text),
     # Set: the project is gone for everybody. The row stays for its hooks' last deliveries; `name_key` frees the name.
     sa.Column("deleted_at", Millis),
     sa.UniqueConstraint("account_id", "name_key"),

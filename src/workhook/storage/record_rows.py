@@ -21,7 +21,6 @@ from workhook.core.records import (
     compiled,
     converted,
     fields_of,
-    shown_fields,
     wire_of,
 )
 from workhook.storage.metadata import BigId
@@ -89,7 +88,7 @@ def row_reader(record: type[R], start: int = 0) -> Callable[..., R]:
 def form_reader(record: type[R], start: int = 0) -> Callable[..., Wire[R]]:
     """What makes the JSON forms of records of such rows, without the records: for the longest lists."""
     values = _values(record, start)
-    form = converted(record, {each.name: values.get(each.name, each.name) for each in shown_fields(record)})
+    form = converted(record, {each.name: values.get(each.name, each.name) for each in fields_of(record)})
     names = {"make": wire_of(record), **form.names}
     made: Callable[..., Wire[R]] = compiled(f"lambda {_parameters(record)}: make({form.text})", names)
     return made

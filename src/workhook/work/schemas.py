@@ -2,30 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from decimal import Decimal
 from typing import Annotated, TypeVar, overload
 
 import msgspec
 from msgspec import UnsetType
 
+from workhook.http.money import AMOUNT_MAX, read_hundredths, read_money
 from workhook.http.parameters import Read
-from workhook.http.wire_types import AMOUNT_MAX_MINOR, read_money, wire_number
+from workhook.http.wire_types import wire_number
 
 V = TypeVar("V")
+N = TypeVar("N", int, Decimal)
 
 
-def _read_above_zero(raw: object) -> int:
-    amount = read_money(raw)
-    if amount == 0:
-        raise ValueError("more than 0")
-    return amount
+def _above_zero(read: Callable[[object], N]) -> Callable[[object], N]:
+    def read_above_zero(raw: object) -> N:
+        amount = read(raw)
+        if amount == 0:
+            raise ValueError("more than 0")
+        return amount
+
+    return read_above_zero
 
 
 MoneyAboveZero = Annotated[
-    int,
-    wire_number("More than 0, with at most two decimals.", exclusiveMinimum=0, maximum=AMOUNT_MAX_MINOR // 100),
-    Read(_read_above_zero, (int, float)),
+    Decimal,
+    wire_number("More than 0, with at most the decimals of the currency.", exclusiveMinimum=0, maximum=AMOUNT_MAX),
+    Read(_above_zero(read_money), (int, float)),
 ]
-"""Minor units."""
+CreditsAboveZero = Annotated[
+    int,
+    wire_number("More than 0, with at most two decimals.", exclusiveMinimum=0, maximum=AMOUNT_MAX),
+    Read(_above_zero(read_hundredths), (int, float)),
+]
+"""Hundredths of a credit."""
 
 
 @overload

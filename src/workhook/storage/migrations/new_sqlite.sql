@@ -140,7 +140,7 @@ CREATE TABLE projects (
 	archive BOOLEAN NOT NULL,
 	created_at BIGINT NOT NULL,
 	updated_at BIGINT NOT NULL,
-	deleted_at BIGINT,
+	deleted_at BIGINT, currency TEXT,
 	CONSTRAINT fk_projects_account_id FOREIGN KEY(account_id) REFERENCES accounts (id),
 	CONSTRAINT uq_projects_account_id_name_key UNIQUE (account_id, name_key),
 	CONSTRAINT uq_projects_id UNIQUE (id)
@@ -1197,7 +1197,7 @@ CREATE TABLE account_billing (
 	payment_terms TEXT,
 	number_format TEXT,
 	language TEXT,
-	logo_id TEXT, hourly_rate_minor BIGINT, billable BOOLEAN, round_minutes BIGINT, round_mode TEXT,
+	logo_id TEXT, hourly_rate_minor BIGINT, billable BOOLEAN, round_minutes BIGINT, round_mode TEXT, country TEXT,
 	CONSTRAINT pk_account_billing PRIMARY KEY (account_id),
 	CONSTRAINT fk_account_billing_account_id FOREIGN KEY(account_id) REFERENCES accounts (id) ON DELETE CASCADE
 )
@@ -1212,7 +1212,7 @@ CREATE TABLE project_billing (
 	buyer_name TEXT,
 	buyer_address TEXT,
 	buyer_vat_id TEXT,
-	buyer_email TEXT, hourly_rate_minor BIGINT, billable BOOLEAN, round_minutes BIGINT, round_mode TEXT, budget_ms BIGINT, budget_minor BIGINT, budget_mark BIGINT,
+	buyer_email TEXT, hourly_rate_minor BIGINT, billable BOOLEAN, round_minutes BIGINT, round_mode TEXT, budget_ms BIGINT, budget_minor BIGINT, budget_mark BIGINT, buyer_country TEXT,
 	CONSTRAINT pk_project_billing PRIMARY KEY (repository_id),
 	CONSTRAINT fk_project_billing_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE
 )

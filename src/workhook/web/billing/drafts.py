@@ -7,8 +7,8 @@ from typing import TypeVar
 from msgspec import UNSET
 
 from workhook.core.errors import Conflict, Invalid
+from workhook.core.iso4217 import CODES
 from workhook.http.calls import Answer
-from workhook.http.currencies import CODES
 from workhook.identity.context import Write
 from workhook.web.billing.view import (
     BillingForm,

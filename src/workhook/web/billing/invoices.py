@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from workhook.core.clock import now_ms
+from workhook.core.errors import Invalid
 from workhook.http import lists
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
@@ -54,6 +55,16 @@ async def invoice_pdf(visit: Visit) -> Answer:
     """Show an invoice as a PDF, as the API does."""
     _, invoice = await invoice_at(visit)
     return await api.get_invoice_pdf(visit.call, invoice.id)
+
+
+@places.get("/{owner}/{project}/billing/{invoice_id}/xml", head=False)
+async def invoice_xml(visit: Visit) -> Answer:
+    """Give an invoice as an e-invoice, as the API does; where something is missing, its page says what."""
+    access, invoice = await invoice_at(visit)
+    try:
+        return await api.get_invoice_xml(visit.call, invoice.id)
+    except Invalid as problem:
+        return await show_invoice(visit, access, invoice, missing=problem, status=problem.status)
 
 
 async def _set_status(visit: Visit, step: Callable[[Write, str], Awaitable[object]], text: str) -> Answer:

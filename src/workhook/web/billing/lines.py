@@ -41,22 +41,22 @@ FIELDS = ("description", "qty", "unit_price")
 _DIGITS_MAX = 6
 
 
-def _read(visit: Visit) -> InvoiceItemInput:
+def _read(visit: Visit, currency: str) -> InvoiceItemInput:
     """Raises `Invalid`."""
     return visit.form(
         InvoiceItemInput,
         "description",
         NumberField("qty"),
-        AmountField("unit_price"),
+        AmountField("unit_price", currency),
         PercentField("discount"),
         PercentField("tax"),
-        *(AmountField("discount_amount"), "tax_category"),  # what undoes a removal has them
+        *(AmountField("discount_amount", currency), "tax_category"),  # what undoes a removal has them
     )
 
 
-def _values_of(item: Item) -> dict[str, str]:
+def _values_of(item: Item, currency: str) -> dict[str, str]:
     """As the form of a line has them."""
-    amount = typed_amount(item.unit_price_minor)
+    amount = typed_amount(item.unit_price_minor, currency)
     return {
         "description": item.description,
         "qty": number(item.qty),
@@ -66,9 +66,9 @@ def _values_of(item: Item) -> dict[str, str]:
     }
 
 
-def _with_rest(line: InvoiceItemInput, was: Item) -> InvoiceItemInput:
+def _with_rest(line: InvoiceItemInput, was: Item, currency: str) -> InvoiceItemInput:
     """The form's line, with what the form does not show of the line that it changes."""
-    kept = input_of_item(was)
+    kept = input_of_item(was, currency)
     if not line.discount:
         line.discount_amount = kept.discount_amount
     if not line.tax:
@@ -102,7 +102,7 @@ async def _write_lines(write: Write, invoice: Invoice, items: Sequence[Item | In
     if len(items) > ITEMS_MAX:
         raise Conflict(f"An invoice has at most {ITEMS_MAX} lines. Make another one.", code="too_many_items")
     by_hand = [each for each in items if not (isinstance(each, Item) and each.kind == "time")]
-    given = [input_of_item(each) if isinstance(each, Item) else each for each in by_hand]
+    given = [input_of_item(each, invoice.currency) if isinstance(each, Item) else each for each in by_hand]
     await api.edit_invoice(write, invoice.id, InvoiceEdit(invoice_items=given))
 
 
@@ -129,7 +129,7 @@ async def add_line(visit: Visit) -> Answer:
         await _write_lines(write, current, items)
 
     try:
-        line = _read(visit)
+        line = _read(visit, invoice.currency)
         await visit.change(lambda write: add(write, line))
     except (Invalid, Conflict) as problem:
         form = form_again(visit, problem, FIELDS)
@@ -169,7 +169,9 @@ async def show_line(visit: Visit) -> Answer:
     if invoice.status != "draft" or index >= len(items) or items[index].kind == "time":
         raise NotFound()
     item = items[index]
-    return await _line_page(visit, access, invoice, BillingForm(_values_of(item), was=line_digest(item)))
+    return await _line_page(
+        visit, access, invoice, BillingForm(_values_of(item, invoice.currency), was=line_digest(item))
+    )
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/lines/{number}")
@@ -186,18 +188,18 @@ async def save_line(visit: Visit) -> Answer:
         elif current.status == "draft":
             known = rules.items_of(current.items)
             place = _find(known, index, was)
-            items[place] = _with_rest(line, known[place])
+            items[place] = _with_rest(line, known[place], current.currency)
         else:  # the rule says why that cannot be, as it does of any other change
             items[index : index + 1] = [line]
         await _write_lines(write, current, items)
 
     try:
-        line = _read(visit)
+        line = _read(visit, invoice.currency)
         await visit.change(lambda write: save(write, line))
     except ChangedMeanwhile as problem:
         access, invoice = await invoice_at(visit)
         items = rules.items_of(invoice.items)
-        form = changed_form(visit.fields, _values_of(items[index]) if index < len(items) else None)
+        form = changed_form(visit.fields, _values_of(items[index], invoice.currency) if index < len(items) else None)
         form.was = line_digest(items[index]) if index < len(items) else ""
         return await _line_page(visit, access, invoice, form, status=problem.status)
     except (Invalid, Conflict) as problem:
@@ -239,18 +241,20 @@ async def remove_line(visit: Visit) -> Answer:
 
     place, gone = await visit.change(remove)
     return visit.done(
-        f"{invoice_address(visit)}#lines", gettext("The line was removed."), undo=_undo(visit, place, gone)
+        f"{invoice_address(visit)}#lines",
+        gettext("The line was removed."),
+        undo=_undo(visit, place, gone, invoice.currency),
     )
 
 
-def _undo(visit: Visit, place: int, gone: Item) -> Undo | None:
+def _undo(visit: Visit, place: int, gone: Item, currency: str) -> Undo | None:
     if not can_be_undone(gone):
         return None
     if gone.timesheet_ids:
         return Undo(invoice_address(visit, "times"), {"timesheet_ids": " ".join(gone.timesheet_ids)})
-    values = {**_values_of(gone), "position": str(place)}
+    values = {**_values_of(gone, currency), "position": str(place)}
     if gone.discount_minor is not None:
-        values["discount_amount"] = typed_amount(gone.discount_minor)
+        values["discount_amount"] = typed_amount(gone.discount_minor, currency)
     if gone.tax_category is not None:
         values["tax_category"] = gone.tax_category
     return Undo(invoice_address(visit, "lines"), values)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
-from decimal import Decimal
 from typing import TypeVar
 
 import msgspec
 
 from workhook.core.errors import Conflict, Invalid
+from workhook.core.iso4217 import DEFAULT_CURRENCY
 from workhook.http.calls import Answer
+from workhook.http.money import amount_of
 from workhook.identity.context import Write
 from workhook.storage import Reader
 from workhook.web.billing.view import BillingForm, ChangedMeanwhile, form_again, invoice_address, invoice_at
@@ -49,6 +50,7 @@ class Money(msgspec.Struct):
     was: str = ""
     kind: str = ""
     form: BillingForm = msgspec.field(default_factory=BillingForm)
+    currency: str = DEFAULT_CURRENCY
 
     def of(self, kind: str, **values: str) -> BillingForm:
         """The form of this kind, as it was sent or with these values."""
@@ -56,7 +58,7 @@ class Money(msgspec.Struct):
 
     def amount_of(self, kind: str, name: str, minor: int) -> BillingForm:
         """The form of this kind, with an amount in its field."""
-        return self.of(kind, **{name: number(Decimal(minor).scaleb(-2))})
+        return self.of(kind, **{name: number(amount_of(minor, self.currency))})
 
 
 async def money_of(reader: Reader, invoice: Invoice) -> Money:
@@ -66,7 +68,7 @@ async def money_of(reader: Reader, invoice: Invoice) -> Money:
     left = Counter[str]()
     for each in payments:
         left[each.refund_of or each.id] += each.amount_minor
-    return Money(payments, notes, dict(left), balance_of(invoice))
+    return Money(payments, notes, dict(left), balance_of(invoice), currency=invoice.currency)
 
 
 async def show_invoice(
@@ -77,19 +79,21 @@ async def show_invoice(
     line: BillingForm | None = None,
     kind: str = "",
     form: BillingForm | None = None,
+    missing: Invalid | None = None,
     status: int = 200,
 ) -> Answer:
     """The page of an invoice with its money. `line`: the form for another line, as it was sent; `form`: that of this
-    `kind`."""
+    `kind`; `missing`: what an e-invoice needs and does not have."""
     money = await money_of(visit.database, invoice)
     money.kind, money.form = kind, form or BillingForm()
-    return await show_page(visit, access, invoice, money=money, line=line, status=status)
+    return await show_page(visit, access, invoice, money=money, line=line, missing=missing, status=status)
 
 
 async def _book(
-    visit: Visit, kind: str, read: Callable[[], T], book: Callable[[Write, T], Awaitable[object]], text: str
+    visit: Visit, kind: str, read: Callable[[str], T], book: Callable[[Write, T], Awaitable[object]], text: str
 ) -> Answer:
-    """Run a form. One that was made when something else was due is asked for again: it may have been sent twice."""
+    """Run a form; `read` takes the currency of its amounts. One that was made when something else was due is asked for
+    again: it may have been sent twice."""
     access, invoice = await invoice_at(visit)
 
     async def step(write: Write, wanted: T) -> None:
@@ -99,7 +103,7 @@ async def _book(
         await book(write, wanted)
 
     try:
-        wanted = read()
+        wanted = read(invoice.currency)
         await visit.change(lambda write: step(write, wanted))
     except (Invalid, Conflict) as problem:
         access, invoice = await invoice_at(visit)
@@ -118,8 +122,8 @@ def balance_of(invoice: Invoice) -> str:
 async def book_payment(visit: Visit) -> Answer:
     """Book a payment of an invoice."""
 
-    def read() -> PaymentCreate:
-        return visit.form(PaymentCreate, AmountField("amount"), "paid_at", "method", "reference")
+    def read(currency: str) -> PaymentCreate:
+        return visit.form(PaymentCreate, AmountField("amount", currency), "paid_at", "method", "reference")
 
     async def book(write: Write, wanted: PaymentCreate) -> None:
         await api.create_payment(write, visit.path("invoice_id"), wanted)
@@ -132,8 +136,8 @@ async def give_back(visit: Visit) -> Answer:
     """Book that a payment, or a part of it, was given back."""
     payment_id = visit.path("payment_id")
 
-    def read() -> RefundCreate:
-        return visit.form(RefundCreate, AmountField("amount"), "paid_at", "reference")
+    def read(currency: str) -> RefundCreate:
+        return visit.form(RefundCreate, AmountField("amount", currency), "paid_at", "reference")
 
     async def book(write: Write, wanted: RefundCreate) -> None:
         await api.refund_of(write, visit.path("invoice_id"), payment_id, wanted)
@@ -145,13 +149,23 @@ async def give_back(visit: Visit) -> Answer:
 async def make_credit_note(visit: Visit) -> Answer:
     """Credit an invoice, or a part of it."""
 
-    def read() -> CreditNoteCreate:
-        return visit.form(CreditNoteCreate, AmountField("total"), "reason")
+    def read(currency: str) -> CreditNoteCreate:
+        return visit.form(CreditNoteCreate, AmountField("total", currency), "reason")
 
     async def book(write: Write, wanted: CreditNoteCreate) -> None:
         await credit_notes.create_credit_note(write, visit.path("invoice_id"), wanted)
 
     return await _book(visit, CREDIT, read, book, gettext("The credit note was made."))
+
+
+@places.get("/{owner}/{project}/billing/{invoice_id}/credit_notes/{credit_note_id}/xml", head=False)
+async def credit_note_xml(visit: Visit) -> Answer:
+    """Give a credit note as an e-invoice, as the API does."""
+    access, invoice = await invoice_at(visit)
+    try:
+        return await credit_notes.get_credit_note_xml(visit.call, visit.path("credit_note_id"))
+    except Invalid as problem:
+        return await show_invoice(visit, access, invoice, missing=problem, status=problem.status)
 
 
 @places.get("/{owner}/{project}/billing/{invoice_id}/credit_notes/{credit_note_id}/pdf", head=False)

@@ -15,7 +15,7 @@ from workhook.work.rates import people
 from workhook.work.rates.api import MemberRateEdit
 from workhook.work.rates.people import MemberTerms
 
-BUYER = ("name", "address", "vat_id", "email")
+BUYER = ("name", "address", "country", "vat_id", "email")
 TEAM_MAX = 200
 """A form has a field for each of so many members. Who has more sets rates with the API."""
 
@@ -30,20 +30,20 @@ async def find_members(reader: Reader, account: Account) -> Sequence[MemberTerms
     return found if len(found) <= TEAM_MAX else ()
 
 
-def rates_of(members: Sequence[MemberTerms]) -> dict[str, str]:
+def rates_of(members: Sequence[MemberTerms], currency: str) -> dict[str, str]:
     """The values of the fields of rates."""
-    return {rate_field(each.login): typed_amount(each.rate_minor) for each in members}
+    return {rate_field(each.login): typed_amount(each.rate_minor, currency) for each in members}
 
 
 def account_edit(
-    visit: Visit, members: Sequence[MemberTerms], names: Sequence[str]
+    visit: Visit, members: Sequence[MemberTerms], names: Sequence[str], currency: str
 ) -> tuple[AccountBillingEdit, dict[str, MemberRateEdit]]:
     """The settings, and the rates of members by their logins. Raises `Invalid` with all that is wrong."""
     faults, rates = list[Fault](), dict[str, MemberRateEdit]()
     for login in (each.login for each in members if rate_field(each.login) in visit.fields):
         field = rate_field(login)
         try:
-            typed = float(read_amount(visit.fields[field])) if visit.fields[field].strip() else None
+            typed = float(read_amount(visit.fields[field], currency)) if visit.fields[field].strip() else None
             rates[login] = parameters.gather(MemberRateEdit, {}, {"hourly_rate": typed})
         except ValueError as error:
             faults.append(Fault(field=field, message=str(error)))
@@ -58,23 +58,23 @@ def account_edit(
     return edit, rates
 
 
-def project_edit(visit: Visit, names: Sequence[str], called: dict[str, str]) -> ProjectBillingEdit:
+def project_edit(visit: Visit, names: Sequence[str], called: dict[str, str], currency: str) -> ProjectBillingEdit:
     """`called`: gets the names of the fields of rates, by those of the API. Raises `Invalid`."""
     fields, faults = visit.fields, list[Fault]()
 
-    def amount(name: str) -> float | None:
+    def amount(name: str, currency: str | None) -> float | None:
         try:
-            return float(read_amount(typed)) if (typed := fields.get(name, "").strip()) else None
+            return float(read_amount(typed, currency)) if (typed := fields.get(name, "").strip()) else None
         except ValueError as error:
             faults.append(Fault(field=name, message=str(error)))
             return None
 
     more: dict[str, object] = {"buyer": {name: fields.get(f"buyer_{name}", "").strip() or None for name in BUYER}}
-    hours, money = amount("budget_hours"), amount("budget_amount")
+    hours, money = amount("budget_hours", None), amount("budget_amount", currency)
     more["budget"] = None if hours is None and money is None else {"hours": hours, "amount": money}
     if "has_rates" in fields:
         logins = [each.removeprefix("rate-") for each in fields if each.startswith("rate-")]
-        rates = [(login, typed) for login in logins if (typed := amount(rate_field(login))) is not None]
+        rates = [(login, typed) for login in logins if (typed := amount(rate_field(login), currency)) is not None]
         more["rates"] = [{"username": login, "hourly_rate": typed} for login, typed in rates]
         for index, (login, _) in enumerate(rates):
             called |= {f"rates[{index}].{name}": rate_field(login) for name in ("username", "hourly_rate")}

@@ -7,14 +7,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from workhook.core.errors import Conflict, Fault, Invalid, NotFound
+from workhook.core.iso4217 import CODES, DEFAULT_CURRENCY
 from workhook.http.calls import Answer
-from workhook.http.currencies import CODES
 from workhook.identity.context import Write
 from workhook.identity.queries import find_account, find_member_role
 from workhook.web.billing.view import BillingForm, ChangedMeanwhile, changed_form, digest, form_again, is_late
 from workhook.web.frame import paging
 from workhook.web.frame.flash import Undo
-from workhook.web.frame.formats import typed_amount
+from workhook.web.frame.formats import typed_amount, typed_hundredths
 from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.access import Owner
@@ -244,7 +244,10 @@ async def delete_service(visit: Visit) -> Answer:
 
 def _read_price(visit: Visit) -> ServicePriceParameters:
     """Raises `Invalid`."""
-    return visit.form(ServicePriceParameters, AmountField("amount"), "currency", "interval", AmountField("credits"))
+    currency = visit.fields.get("currency") or DEFAULT_CURRENCY
+    return visit.form(
+        ServicePriceParameters, AmountField("amount", currency), "currency", "interval", AmountField("credits")
+    )
 
 
 async def _change_prices(visit: Visit, service_id: str, change: Any) -> None:
@@ -309,5 +312,6 @@ async def remove_price(visit: Visit) -> Answer:
 
 
 def _price_values(price: ServicePrice) -> dict[str, str]:
-    amounts = {"amount": typed_amount(price.amount_minor), "credits": typed_amount(price.credits_minor)}
+    amounts = {"amount": typed_amount(price.amount_minor, price.currency)}
+    amounts["credits"] = typed_hundredths(price.credits_minor)
     return {**amounts, "currency": price.currency, "interval": price.interval}

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import msgspec
 
 from workhook.core.clock import HOUR_MS
 from workhook.core.errors import Conflict, Invalid, TooLarge
+from workhook.core.iso4217 import CODES, DEFAULT_CURRENCY
 from workhook.http.calls import Answer
-from workhook.http.currencies import CODES
+from workhook.http.money import minor_of
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account
 from workhook.storage.blobs import BlobMissing
@@ -25,7 +27,7 @@ from workhook.web.billing.view import (
     is_late,
     percent_text,
 )
-from workhook.web.frame.formats import typed_amount
+from workhook.web.frame.formats import typed_amount, typed_hundredths
 from workhook.web.frame.places import AmountField, PercentField, Places, Visit
 from workhook.web.frame.refusals import in_words
 from workhook.web.frame.sessions import check_alive
@@ -48,7 +50,7 @@ from workhook.work.rates.people import MemberTerms
 TIME = ("hourly_rate", "billable", "round_minutes", "round_mode")
 DEFAULTS = ("currency", "tax", "tax_category", "payment_days", "language", *TIME)
 ACCOUNT_FIELDS = (
-    "legal_name", "address", "vat_id", "email", "iban", "bic", "payment_terms", "number_format", *DEFAULTS,
+    "legal_name", "address", "country", "vat_id", "email", "iban", "bic", "payment_terms", "number_format", *DEFAULTS,
 )  # fmt: skip
 _BUDGET = ("budget_hours", "budget_amount")
 PROJECT_FIELDS = (*(f"buyer_{name}" for name in BUYER), *DEFAULTS, *_BUDGET)
@@ -67,23 +69,35 @@ def values_of(billing: AccountBilling | ProjectBilling) -> dict[str, str]:
     names = ACCOUNT_FIELDS if isinstance(billing, AccountBilling) else PROJECT_FIELDS
     values = {name: getattr(billing, name, None) for name in names}
     values["tax"] = percent_text(billing.tax_millionths)
-    values["hourly_rate"] = typed_amount(billing.hourly_rate_minor)
+    currency = money_of(billing)
+    values["hourly_rate"] = typed_amount(billing.hourly_rate_minor, currency)
     values["billable"] = None if billing.billable is None else str(billing.billable).lower()
     if isinstance(billing, ProjectBilling):
         hours = None if billing.budget_ms is None else billing.budget_ms // (HOUR_MS // 100)
-        values |= {"budget_hours": typed_amount(hours), "budget_amount": typed_amount(billing.budget_minor)}
-        values |= {rate_field(each.username): typed_amount(round(each.hourly_rate * 100)) for each in billing.rates}
+        values |= {"budget_hours": typed_hundredths(hours)}
+        values["budget_amount"] = typed_amount(billing.budget_minor, currency)
+        values |= {rate_field(each.username): _typed_rate(each.hourly_rate, currency) for each in billing.rates}
     return {name: "" if value is None else str(value) for name, value in values.items()}
 
 
+def _typed_rate(rate: float, currency: str) -> str:
+    return typed_amount(minor_of(Decimal(str(rate)), currency, "hourly_rate"), currency)
+
+
+def money_of(billing: AccountBilling | ProjectBilling) -> str:
+    """The currency of rates and budgets."""
+    return billing.money if isinstance(billing, ProjectBilling) else billing.currency or DEFAULT_CURRENCY
+
+
 def _form(billing: AccountBilling | ProjectBilling, members: Sequence[MemberTerms] = ()) -> BillingForm:
-    values = {**values_of(billing), **rates_of(members)}
+    values = {**values_of(billing), **rates_of(members, money_of(billing))}
     return BillingForm(values, was=digest(values))
 
 
-def _names(names: tuple[str, ...]) -> list[str]:
-    kinds = {"tax": PercentField, "hourly_rate": AmountField}
-    return [kinds[name](name) if name in kinds else name for name in names]
+def _names(names: tuple[str, ...], currency: str) -> list[str]:
+    """`currency`: of amounts, as the form says it."""
+    kinds = {"tax": PercentField("tax"), "hourly_rate": AmountField("hourly_rate", currency)}
+    return [kinds.get(name, name) for name in names]
 
 
 # --- an account ------------------------------------------------------------------------------------------------------
@@ -201,11 +215,15 @@ async def _save(visit: Visit, page: AccountPage) -> Answer:
             await change_member_rate(write, account, login, rate)
 
     try:
-        edit, rates = account_edit(visit, members, _names(ACCOUNT_FIELDS))
+        currency = visit.fields.get("currency") or DEFAULT_CURRENCY
+        edit, rates = account_edit(visit, members, _names(ACCOUNT_FIELDS, currency), currency)
         await visit.change(save)
     except ChangedMeanwhile as problem:
         now = await settings.find_account_billing(visit.database, account.id)
-        values = {**values_of(now), **rates_of(await find_members(visit.database, account) if members else ())}
+        values = {
+            **values_of(now),
+            **rates_of(await find_members(visit.database, account) if members else (), money_of(now)),
+        }
         return await _show(visit, page, changed_form(visit.fields, values), status=problem.status)
     except Invalid as problem:
         names = [*ACCOUNT_FIELDS, *(rate_field(each.login) for each in members)]
@@ -231,7 +249,7 @@ async def _remove_logo(visit: Visit, page: AccountPage) -> Answer:
 
 def _require_fresh(visit: Visit, billing: AccountBilling | ProjectBilling, members: Sequence[MemberTerms] = ()) -> None:
     """Raises `ChangedMeanwhile`. The settings are locked."""
-    if is_late(visit.fields, {**values_of(billing), **rates_of(members)}):
+    if is_late(visit.fields, {**values_of(billing), **rates_of(members, money_of(billing))}):
         raise ChangedMeanwhile
 
 
@@ -260,8 +278,10 @@ async def save_project(visit: Visit) -> Answer:
         await api.edit_project_billing(write, access.repository.project_id, edit)
 
     called = dict(_CALLED)
+    owner = await settings.find_account_currency(visit.database, access.repository.owner.id)
+    currency = visit.fields.get("currency") or owner
     try:
-        edit = project_edit(visit, _names(DEFAULTS), called)
+        edit = project_edit(visit, _names(DEFAULTS, currency), called, currency)
         await visit.change(save)
     except ChangedMeanwhile as problem:
         now = await settings.find_project_billing(visit.database, access.repository.id)

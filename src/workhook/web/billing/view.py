@@ -10,7 +10,7 @@ import msgspec
 
 from workhook.core import json
 from workhook.core.clock import now_ms
-from workhook.core.errors import Conflict, Problem
+from workhook.core.errors import Conflict, Invalid, Problem
 from workhook.http.calls import Answer
 from workhook.identity.queries import find_member_role
 from workhook.identity.schemas import Account
@@ -18,6 +18,7 @@ from workhook.web.frame import navigation, paging
 from workhook.web.frame.formats import number
 from workhook.web.frame.forms import PageForm
 from workhook.web.frame.places import Visit
+from workhook.web.frame.refusals import in_words
 from workhook.work.access import Access
 from workhook.work.billing.bank import grouped
 from workhook.work.invoices import changing, printing, rules
@@ -133,10 +134,11 @@ async def show_invoice(
     *,
     money: msgspec.Struct,
     line: BillingForm | None = None,
+    missing: Invalid | None = None,
     status: int = 200,
 ) -> Answer:
     """The page of an invoice. `money`: what its template shows of that; `line`: the form for another line, as it was
-    sent."""
+    sent; `missing`: what an e-invoice needs and does not have."""
     every = [*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items)]
     buyer, seller = printing.parties_of(invoice)
     return await billing_page(
@@ -154,6 +156,7 @@ async def show_invoice(
         percent_text=percent_text,
         shows_taxes=invoice.tax_millionths is not None or any(each.millionths for each in invoice.tax_rows),
         money=money,
+        missing=[] if missing is None else [in_words(each) for each in missing.reasons],
         books=invoice.books,
         line=line or BillingForm({"qty": "1"}),
         pictures=printing.pictures_in(invoice, access.repository) if invoice.status == "draft" else "",

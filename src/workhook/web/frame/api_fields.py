@@ -22,6 +22,7 @@ LABELS: Mapping[str, str] = {
     "buyer.email": text("E-mail address"),
     "buyer.name": text("Name"),
     "buyer.vat_id": text("VAT id"),
+    "buyer.country": text("Country"),
     "callback_urls": text("Callback addresses"),
     "column_id": text("Column"),
     "content_type": text("Content type"),
@@ -95,6 +96,7 @@ LABELS: Mapping[str, str] = {
     "url": text("Address of the receiver"),
     "username": text("User name (basic authentication)"),
     "vat_id": text("VAT id"),
+    "country": text("Country"),
 }
 """The label that stands at the field on the page."""
 
@@ -130,6 +132,8 @@ _MUST_BE = {
     "a number of at least 0 with at most two decimals, and at most %(high)s": text(
         "%(field)s must be a number from 0 to %(high)s with at most two decimals"
     ),
+    "a number of at least 0": text("%(field)s must be a number of at least 0"),
+    "a number of at least 0, and at most %(high)s": text("%(field)s must be a number from 0 to %(high)s"),
     "more than 0": text("%(field)s must be more than 0"),
     "a number, or text of 1 to %(high)s characters": text("%(field)s must have 1 to %(high)s characters"),
     "a whole number of milliseconds, such as 5400000, or a text such as 1h 30m or 1:30": text(
@@ -158,6 +162,7 @@ _MUST_BE = {
         "The check digits of the IBAN are wrong. Compare it with the bank's."
     ),
     "a BIC of 8 or 11 characters, such as COBADEFFXXX": text("A BIC has 8 or 11 characters, such as COBADEFFXXX."),
+    "a country by its two letters (ISO 3166-1), such as DE": text("Write the country by its two letters, such as DE."),
     "a VAT id with the letters of its country first, such as DE123456789": text(
         "A VAT id has the letters of its country first, such as DE123456789."
     ),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from workhook.web.frame.api_amounts import OF_AMOUNTS
 from workhook.web.frame.api_fields import OF_A_FIELD
 from workhook.web.frame.texts import text
 
@@ -72,6 +73,7 @@ _OF_WORK = {
     ),
     "%(field)s: there is no such column in the task's project": text("The column must be one of this project"),
     "%(field)s: there is no such task in the task's project": text("The task must be one of this project"),
+    **OF_AMOUNTS,
     "%(field)s: a task cannot be a subtask of itself": text("A task cannot be a subtask of itself"),
     "%(field)s: a subtask cannot have subtasks; name the task above it": text("A subtask cannot have subtasks"),
     "%(field)s: the task has subtasks, perhaps in the trash, so it cannot be one; move them first": text(

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from workhook.core.clock import now_ms, to_seconds_text
 from workhook.core.errors import shown
+from workhook.core.iso4217 import digits_of
+from workhook.http.money import HUNDREDTH_DIGITS, amount_text
 from workhook.web.frame import names, texts
 from workhook.web.frame.texts import gettext
 from workhook.work.timesheets import rules
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"[^\W_]+")
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 _ADDRESS = re.compile(r"""(https?://[^\s<>"']{1,2000}[^\s<>"'.,;:!?)\]])""")
-AMOUNT_DECIMALS = 2
 _DECIMAL = {"en": (",", "."), "de": (".", ",")}
 
 
@@ -55,23 +56,33 @@ def clock(at_ms: int, zone: tzinfo) -> str:
     return f"{at.hour}:{at.minute:02}"
 
 
-def plain_amount(minor: int) -> str:
-    """As a field of a form holds an amount in hundredths: `1234.50`."""
-    return f"{minor // 100}.{minor % 100:02}"
+def plain_amount(minor: int, currency: str) -> str:
+    """As a field of a form holds an amount in minor units: `1234.50`."""
+    return amount_text(minor, currency)
 
 
-def hundredths(minor: int) -> str:
+def hundredths(value: int) -> str:
     """A number of hundredths as the reader's language writes it: `1,234.50`."""
+    return _in_style(value, HUNDREDTH_DIGITS)
+
+
+def money(minor: int, currency: str) -> str:
+    """An amount in minor units without its currency, as the reader's language writes it: `1,234.50`."""
+    return _in_style(minor, digits_of(currency))
+
+
+def _in_style(value: int, digits: int) -> str:
     thousands, decimal = _DECIMAL[texts.language()]
-    whole, part = divmod(abs(minor), 100)
+    unit: int = 10**digits
+    whole, part = divmod(abs(value), unit)
     number = f"{whole:,}".replace(",", thousands)
-    sign = "\u2212" if minor < 0 else ""
-    return f"{sign}{number}{decimal}{part:02}"
+    sign = "\u2212" if value < 0 else ""
+    return f"{sign}{number}" + (f"{decimal}{part:0{digits}}" if digits else "")
 
 
 def amount(minor: int, currency: str) -> str:
-    """An amount in hundredths, as the reader's language writes it: `1,234.50 EUR`."""
-    return f"{hundredths(minor)} {currency}"
+    """An amount in minor units, as the reader's language writes it: `1,234.50 EUR`, `1,235 JPY`."""
+    return f"{money(minor, currency)} {currency}"
 
 
 def hours(ms: int) -> str:
@@ -84,9 +95,14 @@ def with_mark(number: str) -> str:
     return number.replace(".", _DECIMAL[texts.language()][1])
 
 
-def typed_amount(minor: int | None) -> str:
-    """As a field of a form holds an amount in hundredths, for `read_amount`: `1234.50`; in German `1234,50`."""
-    return "" if minor is None else plain_amount(minor).replace(".", _DECIMAL[texts.language()][1])
+def typed_amount(minor: int | None, currency: str) -> str:
+    """As a field of a form holds an amount in minor units, for `read_amount`: `1234.50`; in German `1234,50`."""
+    return "" if minor is None else with_mark(plain_amount(minor, currency))
+
+
+def typed_hundredths(value: int | None) -> str:
+    """The same of a number of hundredths that is no money."""
+    return "" if value is None else with_mark(f"{Decimal(value).scaleb(-HUNDREDTH_DIGITS):f}")
 
 
 def number(value: Decimal) -> str:
@@ -118,18 +134,29 @@ def read_number(typed: str) -> str:
     raise ValueError(gettext("“%(typed)s” is not a number. Write it such as %(example)s.") % _as_example(typed, "1.5"))
 
 
-def read_amount(typed: str) -> str:
-    """As `read_number`, for an amount of money or credits. More than two decimals are refused: they are a number of
-    thousands that somebody has written as in another language."""
+def read_amount(typed: str, currency: str | None = None) -> str:
+    """As `read_number`, for an amount of money, or without a currency for credits and hours, which have two decimals.
+    More decimals than that are refused: three are a number of thousands that somebody has written as in another
+    language. One or two that are 0 say nothing."""
+    digits = HUNDREDTH_DIGITS if currency is None else digits_of(currency)
+    example = f"{Decimal(1250):.{digits}f}"
     try:
         found = read_number(typed)
     except ValueError:
         message = gettext("“%(typed)s” is not an amount. Write it such as %(example)s.")
-        raise ValueError(message % _as_example(typed, "1250.00")) from None
-    if len(found.partition(".")[2]) > AMOUNT_DECIMALS:
+        raise ValueError(message % _as_example(typed, example)) from None
+    whole, _, part = found.partition(".")
+    if len(part) <= digits:
+        return found
+    if len(part) <= HUNDREDTH_DIGITS and not part[digits:].strip("0"):
+        return f"{whole}.{part[:digits]}" if digits else whole
+    if digits == 0:
+        message = gettext("“%(typed)s” has decimals, and this currency has none. Write the amount such as %(example)s.")
+    elif digits == HUNDREDTH_DIGITS:
         message = gettext("“%(typed)s” has more than two decimals. Write the amount such as %(example)s.")
-        raise ValueError(message % _as_example(typed, "1250.00"))
-    return found
+    else:
+        message = gettext("“%(typed)s” has more than three decimals. Write the amount such as %(example)s.")
+    raise ValueError(message % _as_example(typed, example))
 
 
 def read_percent(typed: str) -> str:
@@ -195,10 +222,12 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "duration": duration,
     "clock": clock,
     "amount": amount,
+    "money": money,
     "hundredths": hundredths,
     "hours": hours,
     "file_size": file_size,
     "typed_amount": typed_amount,
+    "typed_hundredths": typed_hundredths,
     "number": number,
     "task_credits": task_credits,
     "initials": initials,

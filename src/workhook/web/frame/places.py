@@ -59,19 +59,29 @@ STREAM_TYPE = "text/vnd.turbo-stream.html"
 class NumberField(str):
     """Names a field of a form that holds a number as people write it: `visit.form(LineInput, NumberField("qty"))`."""
 
-    read: Callable[[str], str] = staticmethod(formats.read_number)
+    def read(self, typed: str) -> str:
+        return formats.read_number(typed)
 
 
 class AmountField(NumberField):
-    """An amount of money or credits, which has two decimals."""
+    """An amount of money in a currency; of anything else, such as credits, with two decimals."""
 
-    read = staticmethod(formats.read_amount)
+    currency: str | None
+
+    def __new__(cls, name: str, currency: str | None = None) -> AmountField:
+        made = super().__new__(cls, name)
+        made.currency = currency
+        return made
+
+    def read(self, typed: str) -> str:
+        return formats.read_amount(typed, self.currency)
 
 
 class PercentField(NumberField):
     """A percentage, with its sign or without."""
 
-    read = staticmethod(formats.read_percent)
+    def read(self, typed: str) -> str:
+        return formats.read_percent(typed)
 
 
 class ConfirmFirst(Exception):

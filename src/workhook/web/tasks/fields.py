@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from decimal import Decimal
 
 from msgspec.structs import replace
 
 from workhook.core import json
 from workhook.core.errors import Invalid
+from workhook.http.money import minor_or_none
 from workhook.web.frame.formats import day, duration, typed_amount
 from workhook.web.frame.places import AmountField, Visit
 from workhook.web.time.days import read_duration
@@ -20,28 +22,38 @@ def value_of(task: Task, name: str) -> object:
     return task.column.id if name == "column_id" else getattr(task, TERMS.get(name, name))
 
 
+def says(edit: TaskEdit, name: str, task: Task) -> bool:
+    """Whether the task has already what the edit says."""
+    wanted = getattr(edit, name)
+    if isinstance(wanted, Decimal):
+        wanted = minor_or_none(wanted, task.project.currency)
+    return bool(value_of(task, name) == wanted)
+
+
 def digest(task: Task, name: str) -> str:
     """Of the value of a field: a form says by it what its page has shown."""
     return hashlib.sha256(json.encode(value_of(task, name))).hexdigest()[:32]
 
 
-def typed_value(name: str, value: object) -> str:
-    """As a field of a form holds it."""
+def typed_value(name: str, value: object, currency: str) -> str:
+    """As a field of a form holds it. `currency`: of a rate."""
     if value is None:
         return ""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
-        form = {"deadline": day, "estimate": duration, "hourly_rate": typed_amount}.get(name, str)
+        if name == "hourly_rate":
+            return typed_amount(value, currency)
+        form = {"deadline": day, "estimate": duration}.get(name, str)
         return form(value)
     return str(value)
 
 
-def read_edit(visit: Visit, name: str, project_id: str) -> TaskEdit:
+def read_edit(visit: Visit, name: str, project_id: str, currency: str) -> TaskEdit:
     """The edit that the form of one field asks for. Raises `Invalid`."""
     if name == "estimate" and (typed := visit.fields[name].strip()):
         try:
             return visit.form(TaskEdit, project_id=project_id, estimate=read_duration(typed))
         except Invalid as problem:
             raise Invalid(faults=[replace(each, field=name) for each in problem.faults]) from None
-    return visit.form(TaskEdit, AmountField(name) if name == "hourly_rate" else name, project_id=project_id)
+    return visit.form(TaskEdit, AmountField(name, currency) if name == "hourly_rate" else name, project_id=project_id)

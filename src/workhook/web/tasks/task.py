@@ -18,7 +18,7 @@ from workhook.web.frame.markdown import Prose, find_named_tasks
 from workhook.web.frame.names import Names
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.web.tasks.fields import digest, read_edit, typed_value, value_of
+from workhook.web.tasks.fields import digest, read_edit, says, typed_value, value_of
 from workhook.web.tasks.view import DONE, OPEN, read_task
 from workhook.work.files.receiving import limit_of
 from workhook.work.tasks import actions, assignees, queries
@@ -92,14 +92,14 @@ async def edit_task(visit: Visit) -> Answer:
         raise Malformed("Problems parsing the form")
     if name in TERMS:
         access.hide_from_clients()  # who sees no rate learns by no answer whether it was the right one
-    edit = read_edit(visit, name, access.repository.project_id)
+    edit = read_edit(visit, name, access.repository.project_id, access.repository.currency)
     if getattr(edit, name) is UNSET:
         raise Invalid(faults=[Fault(field=name, code="missing", message=f"{name} must not be empty")])
 
     async def change(write: Write) -> tuple[Task, Task]:
         found = await actions.lock_task(write.tx, write.actor, visit.path("task_id"), edit)
         is_late = visit.fields.get("was", digest(found.task, name)) != digest(found.task, name)
-        if is_late and value_of(found.task, name) != getattr(edit, name):
+        if is_late and not says(edit, name, found.task):
             raise Changed("Somebody else has changed this meanwhile.", code="changed")
         return found.task, await actions.edit_task(write, found, edit)
 
@@ -110,7 +110,7 @@ async def edit_task(visit: Visit) -> Answer:
         return await _show(visit, status=409, conflict=name)
     if value_of(before, name) == value_of(after, name):
         return visit.done(address(visit))
-    typed = typed_value(name, value_of(before, name))
+    typed = typed_value(name, value_of(before, name), access.repository.currency)
     undo = Undo(f"{address(visit)}/edit", {"field": name, name: typed, "was": digest(after, name)})
     said = gettext("The task was moved.") if name == "column_id" else gettext("Saved.")
     return visit.done(address(visit), said, undo=undo)

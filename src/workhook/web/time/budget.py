@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
-from workhook.web.frame.formats import hundredths
+from workhook.web.frame.formats import money
 from workhook.web.frame.texts import gettext
 from workhook.work.budgets.api import BudgetStanding
 from workhook.work.timesheets import rules
@@ -21,13 +22,13 @@ class BudgetBar(NamedTuple):
         return self.percent >= 80
 
 
-def bar_of(standing: BudgetStanding) -> BudgetBar | None:
+def bar_of(standing: BudgetStanding, currency: str) -> BudgetBar | None:
     """None where there is no budget."""
     budget, whole, percent = standing.budget, standing.budget.whole, standing.budget.percent(standing.used)
     if whole is None or percent is None:
         return None
     used = budget.used_by(standing.used)
-    write = hundredths if budget.minor is not None else rules.display
+    write = rules.display if budget.minor is None else partial(money, currency=currency)
     message = (
         gettext("%(used)s of %(whole)s used")
         if budget.minor is not None

@@ -44,10 +44,10 @@ async def start_timer(visit: Visit) -> Answer:
 @places.post("/{owner}/{project}/time/entries")
 async def add_entry(visit: Visit) -> Answer:
     """Add time that was spent."""
+    access = await visit.access()
     try:
-        return await _create(visit, spent(visit), gettext("The time was added."))
+        return await _create(visit, spent(visit, access.repository.currency), gettext("The time was added."))
     except Invalid as problem:
-        access = await visit.access()
         access.hide_from_clients()
         await visit.load_frame()
         form = form_again(visit, problem)
@@ -99,7 +99,7 @@ async def _entry_page(
 
 def _rate_hint(timesheet: Timesheet) -> str:
     inherited = None if timesheet.rate_source is None else timesheet.billable_rate_minor
-    return rate_hint(inherited, timesheet.rate_source or "none")
+    return rate_hint(inherited, timesheet.rate_source or "none", timesheet.repository.currency)
 
 
 @places.post("/{owner}/{project}/time/{timesheet_id}/edit")
@@ -111,7 +111,7 @@ async def edit_entry(visit: Visit) -> Answer:
             TimesheetEdit,
             "task_id",
             "notes",
-            AmountField("billable_rate"),
+            AmountField("billable_rate", timesheet.repository.currency),
             billable="billable" in visit.fields,
             **_changed_times(visit, zone_of(zone_name(visit))),
         )
@@ -181,7 +181,7 @@ def _undo(visit: Visit, timesheet: Timesheet) -> Undo | None:
         "duration": str(times.counted_ms),
         "notes": timesheet.notes,
         "billable": "true" if timesheet.billable else "false",
-        "billable_rate": None if rate is None else plain_amount(rate),
+        "billable_rate": None if rate is None else plain_amount(rate, timesheet.repository.currency),
     }
     fields = {name: value for name, value in given.items() if value}
     return Undo(f"{_base(visit)}/restore", {**fields, "return_to": _back(visit)})

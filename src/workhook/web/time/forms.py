@@ -5,7 +5,7 @@ from __future__ import annotations
 from urllib.parse import parse_qsl
 
 from workhook.core.errors import Fault, Invalid, Problem
-from workhook.web.frame.formats import hundredths, typed_amount
+from workhook.web.frame.formats import money, typed_amount
 from workhook.web.frame.forms import PageForm
 from workhook.web.frame.places import AmountField, Visit
 from workhook.web.frame.texts import gettext, text
@@ -26,11 +26,11 @@ def form_again(visit: Visit, problem: Problem) -> PageForm:
     return form
 
 
-def form_like(usual: Usual) -> PageForm:
+def form_like(usual: Usual, currency: str) -> PageForm:
     """A new form: what an hour cost the last time, it costs again."""
     if not usual.billable:
         return PageForm()
-    return PageForm({"billable": "true", "billable_rate": typed_amount(usual.own_rate_minor)})
+    return PageForm({"billable": "true", "billable_rate": typed_amount(usual.own_rate_minor, currency)})
 
 
 RATES_OF = {
@@ -43,12 +43,12 @@ RATES_OF = {
 """Who says what an hour costs, as pages call them."""
 
 
-def rate_hint(rate_minor: int | None, source: str) -> str:
+def rate_hint(rate_minor: int | None, source: str, currency: str) -> str:
     """What counts where the field of the rate is left empty."""
     if rate_minor is None:
         return gettext("In the currency of the invoice")
     whose = gettext(RATES_OF[source])
-    return gettext("Left empty: %(rate)s an hour, %(whose)s") % {"rate": hundredths(rate_minor), "whose": whose}
+    return gettext("Left empty: %(rate)s an hour, %(whose)s") % {"rate": money(rate_minor, currency), "whose": whose}
 
 
 def query_of(return_to: str) -> dict[str, str]:
@@ -56,7 +56,7 @@ def query_of(return_to: str) -> dict[str, str]:
     return dict(parse_qsl(return_to.partition("?")[2]))
 
 
-def spent(visit: Visit) -> TimesheetCreate:
+def spent(visit: Visit, currency: str) -> TimesheetCreate:
     """Time that was spent: from when on in the form's time zone, and how long. Raises `Invalid` with all that is
     wrong."""
     values: dict[str, object] = {
@@ -69,7 +69,7 @@ def spent(visit: Visit) -> TimesheetCreate:
     except Invalid as problem:
         faults += problem.faults
     try:
-        found = visit.form(TimesheetCreate, "task_id", "notes", AmountField("billable_rate"), **values)
+        found = visit.form(TimesheetCreate, "task_id", "notes", AmountField("billable_rate", currency), **values)
     except Invalid as problem:
         raise Invalid(faults=[*faults, *problem.faults]) from None
     if faults:

@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 
 from workhook.core.clock import HOUR_MS, now_ms
 from workhook.core.errors import Invalid
+from workhook.core.iso4217 import DEFAULT_CURRENCY
 from workhook.http.calls import Answer
 from workhook.identity.schemas import Repository
 from workhook.web.frame.forms import PageForm
@@ -120,11 +121,19 @@ async def start_own_timer(visit: Visit) -> Answer:
 async def add_own_entry(visit: Visit) -> Answer:
     """Add time that was spent on a task of whatever project."""
     try:
-        return await _create(visit, spent(visit), gettext("The time was added."))
+        return await _create(visit, spent(visit, await _currency_of(visit)), gettext("The time was added."))
     except Invalid as problem:
         await visit.load_frame()
         wanted = query_of(own_page(visit.fields.get("return_to")))
         return await _page(visit, wanted.get("week", ""), form_again(visit, problem), status=problem.status)
+
+
+async def _currency_of(visit: Visit) -> str:
+    """Of the rates in the project of the chosen task. Raises `NotFound`."""
+    task_id = visit.fields.get("task_id")
+    if not task_id:  # which is refused afterwards
+        return DEFAULT_CURRENCY
+    return (await actions.get_task(visit.database, visit.actor, task_id)).project.currency
 
 
 async def _create(visit: Visit, create: TimesheetCreate, done: str) -> Answer:

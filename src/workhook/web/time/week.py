@@ -39,7 +39,7 @@ async def week(visit: Visit) -> Answer:
     access.hide_from_clients()
     wanted = {each: visit.query(each) for each in ("week", "user", "by")}
     usual = await find_usual(visit.database, access)
-    return await week_page(visit, access, wanted, usual, form_like(usual))
+    return await week_page(visit, access, wanted, usual, form_like(usual, access.repository.currency))
 
 
 async def week_page(
@@ -72,8 +72,8 @@ async def week_page(
         "time/week.html",
         status=status,
         form=form,
-        rate_hint=rate_hint(usual.terms.rate_minor, usual.terms.source),
-        budget=bar_of(budget),
+        rate_hint=rate_hint(usual.terms.rate_minor, usual.terms.source, access.repository.currency),
+        budget=bar_of(budget, access.repository.currency),
         access=access,
         week=shown,
         zone=zone,

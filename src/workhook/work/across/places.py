@@ -149,6 +149,7 @@ place_columns: Sequence[sa.Label[Any]] = (
     projects.c.id.label("place_id"),
     projects.c.title.label("place_title"),
     projects.c.account_id.label("place_account_id"),
+    projects.c.currency.label("place_currency"),
     role_in(memberships, projects, CALLER).label("place_role"),
 )
 """What `read_place` reads, of a statement that selects projects."""

@@ -9,6 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec import UnsetType
 
+from workhook.core.iso4217 import DEFAULT_CURRENCY
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row
@@ -142,7 +143,7 @@ async def list_all_tasks(
     params |= {**filters, "limit": query.limit + 1, "most": walks.LOOKS_AT_MOST, **walks.after_params(_KEY, after)}
 
     def make(row: Row) -> Task:
-        task = task_of(row, TaskProjectShape(*read_place(row, actor)))
+        task = task_of(row, TaskProjectShape.of(*read_place(row, actor), row["place_currency"] or DEFAULT_CURRENCY))
         return task if row["page_insider"] else without_terms(task)
 
     statement = _statement(choice, frozenset(filters), sort, after is not None)

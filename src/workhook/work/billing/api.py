@@ -10,17 +10,25 @@ import msgspec
 from msgspec import UnsetType
 
 from workhook.core.errors import Fault, Forbidden, Invalid
+from workhook.core.iso4217 import DEFAULT_CURRENCY, digits_of
 from workhook.core.records import to_response
 from workhook.http.calls import Call
 from workhook.http.endpoints import Routes
+from workhook.http.money import minor_of, rescaled
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.identity.schemas import Account
+from workhook.identity.schemas import Account, Repository
 from workhook.identity.tokens.lookup import check_whole_account
 from workhook.storage import Reader, Transaction
 from workhook.work.access import Access, find_access, find_owned
 from workhook.work.billing import settings
+from workhook.work.billing.currencies import (
+    change_account_currency,
+    change_project_currency,
+    set_project_currency,
+    too_many_decimals,
+)
 from workhook.work.billing.schemas import (
     AccountBilling,
     AccountBillingAnswer,
@@ -33,7 +41,6 @@ from workhook.work.billing.schemas import (
     ProjectBillingEdit,
     budget_shape,
 )
-from workhook.work.invoices import rules
 from workhook.work.invoices.arithmetic import rate_fault
 from workhook.work.invoices.numbering import DEFAULT_FORMAT
 from workhook.work.invoices.parties import DEFAULT_LANGUAGE, Party
@@ -41,9 +48,11 @@ from workhook.work.rates import people
 from workhook.work.record_events import differences, record_audit
 from workhook.work.schemas import if_set
 from workhook.work.timesheets.budgets import HoursOrMoney, find_used, mark_of
+from workhook.work.timesheets.rules import RATE_MAX_MINOR
+from workhook.work.timesheets.schemas import given_rate
 
 _DOING = "see and change its billing settings"
-_STORED_AS = {"tax": "tax_millionths", "hourly_rate": "hourly_rate_minor"}
+_STORED_AS = {"tax": "tax_millionths"}
 
 routes = Routes(WORK_API, "Billing", read="work.read", write="work.write")
 
@@ -75,8 +84,13 @@ async def change_account_billing(write: Write, account: Account, edit: AccountBi
     """The settings afterwards. The caller owns the account. Raises `Invalid`, `PreconditionFailed`."""
     before = await settings.lock_account_billing(write.tx, account.id)
     write.require_match(account_answer(before))
-    after = msgspec.structs.replace(before, **_given(edit))
+    given = _given(edit)
+    currency = str(given.get("currency", before.currency) or DEFAULT_CURRENCY)
+    given |= _own_rate(before.hourly_rate_minor, before.currency or DEFAULT_CURRENCY, edit, currency)
+    after = msgspec.structs.replace(before, **given)
     _check_rate(after)
+    if after.currency != before.currency:
+        await change_account_currency(write.tx, account.id, before.currency, after.currency)
     if after != before:
         settings.save_account_billing(write.tx, account.id, after)
         changes = differences(to_response(before), to_response(after))
@@ -115,11 +129,14 @@ async def edit_project_billing(write: Write, project_id: str, edit: ProjectBilli
     access.require_writable()
     before = await settings.lock_project_billing(write.tx, repository.id)
     write.require_match(ProjectBillingAnswer(to_response(before)))
-    after = msgspec.structs.replace(before, **_given(edit), **_buyer(before.buyer, edit.buyer))
+    changed = await _in_currency(write.tx, repository, before, edit)
+    given = {**_given(edit), **_buyer(before.buyer, edit.buyer)}
+    given |= _own_rate(changed.hourly_rate_minor, changed.money, edit, changed.money)
+    after = msgspec.structs.replace(changed, **given)
     _check_rate(after)
     after = await _with_budget(write.tx, repository.id, after, edit.budget)
     if not isinstance(edit.rates, UnsetType):
-        rates = await people.set_project_rates(write.tx, repository.id, edit.rates or ())
+        rates = await people.set_project_rates(write.tx, repository.id, edit.rates or (), after.money)
         after = msgspec.structs.replace(after, rates=rates)
     if after != before:
         settings.save_project_billing(write.tx, repository.id, after)
@@ -132,7 +149,7 @@ def account_answer(billing: AccountBilling) -> AccountBillingAnswer:
     """With the defaults that count for what was never set."""
     shown = msgspec.structs.replace(
         billing,
-        currency=billing.currency or rules.DEFAULT_CURRENCY,
+        currency=billing.currency or DEFAULT_CURRENCY,
         number_format=billing.number_format or DEFAULT_FORMAT,
         language=billing.language or DEFAULT_LANGUAGE,
         billable=bool(billing.billable),
@@ -143,11 +160,43 @@ def account_answer(billing: AccountBilling) -> AccountBillingAnswer:
 
 
 def _given(edit: InvoiceDefaultsEdit) -> dict[str, object]:
-    """What the caller spoke of, by the names of the record's fields."""
+    """What the caller spoke of, but for amounts, by the names of the record's fields."""
     values = msgspec.structs.asdict(edit)
-    for name in ("buyer", "budget", "rates"):
+    for name in ("buyer", "budget", "rates", "hourly_rate"):
         values.pop(name, None)
     return {_STORED_AS.get(name, name): value for name, value in values.items() if not isinstance(value, UnsetType)}
+
+
+def _own_rate(minor: int | None, before: str, edit: InvoiceDefaultsEdit, after: str) -> dict[str, object]:
+    """The rate of the settings in the currency that they have `after`. Raises `Invalid`."""
+    rate = given_rate(edit.hourly_rate, after, "hourly_rate")
+    if isinstance(rate, UnsetType):
+        rate = None if minor is None else rescaled(minor, before, after)
+        if (rate is None and minor is not None) or (rate or 0) > RATE_MAX_MINOR:
+            raise too_many_decimals("hourly_rate", after)
+    return {"hourly_rate_minor": rate}
+
+
+async def _in_currency(
+    tx: Transaction, repository: Repository, before: ProjectBilling, edit: ProjectBillingEdit
+) -> ProjectBilling:
+    """The settings as they are in another currency, if the caller says one. What the request replaces is left out.
+    Raises `Invalid`."""
+    if isinstance(edit.currency, UnsetType) or edit.currency == before.currency:
+        return before
+    after = edit.currency or (await settings.find_account_billing(tx, repository.owner.id)).currency
+    if digits_of(after or DEFAULT_CURRENCY) == digits_of(before.money):
+        set_project_currency(tx, repository.id, after)
+        return msgspec.structs.replace(before, money=after or DEFAULT_CURRENCY)
+    gone = {
+        "hourly_rate_minor": None if not isinstance(edit.hourly_rate, UnsetType) else before.hourly_rate_minor,
+        "budget_minor": None if not isinstance(edit.budget, UnsetType) else before.budget_minor,
+    }
+    settings.save_project_billing(tx, repository.id, msgspec.structs.replace(before, **gone))
+    if not isinstance(edit.rates, UnsetType):
+        await people.set_project_rates(tx, repository.id, (), before.money)
+    await change_project_currency(tx, repository.id, before.money, after)
+    return await settings.find_project_billing(tx, repository.id)
 
 
 def _buyer(before: Party, edit: BuyerEdit | UnsetType | None) -> dict[str, object]:
@@ -166,16 +215,17 @@ async def _with_budget(
     """With another budget, of which is told already what is used now. Raises `Invalid`."""
     if isinstance(edit, UnsetType):
         return billing
-    time_ms, minor = (None, None) if edit is None else (if_set(edit.hours), if_set(edit.amount))
-    if edit is not None and (time_ms is None) == (minor is None):
+    time_ms, amount = (None, None) if edit is None else (if_set(edit.hours), if_set(edit.amount))
+    if edit is not None and (time_ms is None) == (amount is None):
         message = "budget: it is of hours or of an amount; say one of both, or null for none"
         raise Invalid(faults=[Fault(field="budget", message=message)])
+    minor = None if amount is None else minor_of(amount, billing.money, "budget.amount")
     if (time_ms, minor) == (billing.budget_ms, billing.budget_minor):
         return billing
     percent = HoursOrMoney(time_ms, minor).percent(await find_used(tx, repository_id))
     return msgspec.structs.replace(
         billing,
-        budget=budget_shape(time_ms, minor),
+        budget=budget_shape(time_ms, minor, billing.money),
         budget_ms=time_ms,
         budget_minor=minor,
         budget_mark=mark_of(percent),

@@ -9,13 +9,16 @@ import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import HOUR_MS
-from workhook.core.records import HIDDEN, JsonForm, JsonName, Record, Wire
+from workhook.core.iso4217 import DEFAULT_CURRENCY
+from workhook.core.records import COMPUTED, HIDDEN, JsonForm, JsonName, Record, Wire
 from workhook.http.currencies import Currency
+from workhook.http.money import read_hundredths, to_amount, to_hundredths
 from workhook.http.parameters import Prepared, Read
-from workhook.http.wire_types import Minor, read_money, to_amount, wire_number
+from workhook.http.wire_types import wire_number
 from workhook.storage.metadata import in_project, metadata
 from workhook.storage.record_rows import table_columns
 from workhook.work.billing.bank import Bic, Iban, VatId
+from workhook.work.billing.countries import Country
 from workhook.work.clients.schemas import Email
 from workhook.work.invoices.arithmetic import Category, TaxRate
 from workhook.work.invoices.inputs import Percent
@@ -58,7 +61,7 @@ def _read_hours(raw: object) -> int:
     """Milliseconds of hours."""
     wanted = f"a number of more than 0 and at most {BUDGET_MAX_HOURS}, with at most two decimals"
     try:
-        hundredths = read_money(raw)
+        hundredths = read_hundredths(raw)
     except ValueError:
         raise ValueError(wanted) from None
     if not 0 < hundredths <= BUDGET_MAX_HOURS * 100:
@@ -87,7 +90,17 @@ class PersonRate(msgspec.Struct):
     hourly_rate: Rate
 
 
-_HourlyRate = Annotated[Minor | None, JsonName("hourly_rate"), Meta(description="What an hour costs.")]
+def _rate_to_response(minor: int, currency: str | None) -> int | float:
+    return to_amount(minor, currency or DEFAULT_CURRENCY)
+
+
+def _form(beside: str) -> JsonForm:
+    return JsonForm(int | float, _rate_to_response, beside=beside)
+
+
+_RATE = Meta(description="What an hour costs.")
+_AccountRate = Annotated[Annotated[int, _form("currency")] | None, JsonName("hourly_rate"), _RATE]
+_ProjectRate = Annotated[Annotated[int, _form("money")] | None, JsonName("hourly_rate"), _RATE]
 
 
 class InvoiceDefaultsEdit(msgspec.Struct):
@@ -113,6 +126,7 @@ class AccountBillingEdit(InvoiceDefaultsEdit):
     address: PartyAddress | UnsetType | None = UNSET
     vat_id: VatId | UnsetType | None = UNSET
     email: Email | UnsetType | None = UNSET
+    country: Country | UnsetType | None = UNSET
     iban: Iban | UnsetType | None = UNSET
     bic: Bic | UnsetType | None = UNSET
     payment_terms: PaymentTerms | UnsetType | None = UNSET
@@ -126,6 +140,7 @@ class BuyerEdit(msgspec.Struct):
     address: PartyAddress | UnsetType | None = UNSET
     vat_id: VatId | UnsetType | None = UNSET
     email: Email | UnsetType | None = UNSET
+    country: Country | UnsetType | None = UNSET
 
 
 class ProjectBillingEdit(InvoiceDefaultsEdit):
@@ -148,6 +163,7 @@ class AccountBilling(Record, frozen=True):
     address: str | None = None
     vat_id: str | None = None
     email: str | None = None
+    country: Annotated[str | None, Meta(description="ISO 3166-1, two letters; an e-invoice needs it.")] = None
     iban: str | None = None
     bic: str | None = None
     currency: Annotated[str | None, Meta(description="USD until it is set.")] = None
@@ -157,7 +173,7 @@ class AccountBilling(Record, frozen=True):
     payment_terms: str | None = None
     number_format: str | None = None
     language: Language | None = None
-    hourly_rate_minor: _HourlyRate = None
+    hourly_rate_minor: _AccountRate = None
     billable: bool | None = None
     round_minutes: RoundMinutes | None = None
     round_mode: RoundMode | None = None
@@ -175,10 +191,10 @@ class BudgetShape(msgspec.Struct, frozen=True):
     amount: Annotated[float, Meta(description="In the currency of the project's invoices.")] | None = None
 
 
-def budget_shape(time_ms: int | None, minor: int | None) -> BudgetShape | None:
+def budget_shape(time_ms: int | None, minor: int | None, currency: str) -> BudgetShape | None:
     if minor is not None:
-        return BudgetShape(amount=to_amount(minor))
-    return None if time_ms is None else BudgetShape(hours=to_amount(time_ms // (HOUR_MS // 100)))
+        return BudgetShape(amount=to_amount(minor, currency))
+    return None if time_ms is None else BudgetShape(hours=to_hundredths(time_ms // (HOUR_MS // 100)))
 
 
 class PersonRateShape(msgspec.Struct, frozen=True):
@@ -198,7 +214,7 @@ class ProjectBilling(Record, frozen=True):
     tax_category: Category | None = None
     payment_days: int | None = None
     language: Language | None = None
-    hourly_rate_minor: _HourlyRate = None
+    hourly_rate_minor: _ProjectRate = None
     billable: bool | None = None
     round_minutes: RoundMinutes | None = None
     round_mode: RoundMode | None = None
@@ -211,6 +227,9 @@ class ProjectBilling(Record, frozen=True):
     buyer_address: Annotated[str | None, HIDDEN] = None
     buyer_vat_id: Annotated[str | None, HIDDEN] = None
     buyer_email: Annotated[str | None, HIDDEN] = None
+    buyer_country: Annotated[str | None, HIDDEN] = None
+    # Of its rates and its budget: its own currency, or else that of its account.
+    money: Annotated[str, HIDDEN, COMPUTED] = DEFAULT_CURRENCY
 
     @property
     def rate(self) -> TaxRate:

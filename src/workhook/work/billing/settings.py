@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from workhook.core.clock import DAY_MS
+from workhook.core.iso4217 import DEFAULT_CURRENCY
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import upsert
@@ -33,7 +34,8 @@ _of_project = selected(ProjectBilling, project_billing)
 _ACCOUNT, _PROJECT = account_billing.c.account_id, project_billing.c.repository_id
 
 _account = sa.select(*_of_account).where(big("account_id") == _ACCOUNT)
-_project = sa.select(*_of_project, people.rates_of_project).where(big("repository_id") == _PROJECT)
+_money = sa.select(projects.c.currency).where(projects.c.repository_id == _PROJECT).scalar_subquery().label("money")
+_project = sa.select(*_of_project, people.rates_of_project, _money).where(big("repository_id") == _PROJECT)
 # They make the row or lock the one that is there.
 _lock_account = (
     upsert(account_billing)
@@ -66,7 +68,13 @@ def save_account_billing(tx: Transaction, account_id: int, billing: AccountBilli
     tx.defer(_update_account, [{**values_of(billing), "id": account_id}])
 
 
+async def find_account_currency(reader: Reader, account_id: int) -> str:
+    """Of the rates of its people."""
+    return (await find_account_billing(reader, account_id)).currency or DEFAULT_CURRENCY
+
+
 async def find_project_billing(reader: Reader, repository_id: int) -> ProjectBilling:
+    """A project that has said nothing has no rates and no budget either."""
     row = await reader.fetch_one(_project, {"repository_id": repository_id})
     return _project_of(row) if row else ProjectBilling()
 
@@ -82,12 +90,19 @@ def save_project_billing(tx: Transaction, repository_id: int, billing: ProjectBi
 
 
 def _project_of(row: Row) -> ProjectBilling:
-    rates = people.rates_of_text(row["people_rates"])
-    billing = _read_project(row, buyer=Party(), budget=None, rates=rates)
+    money = row["money"] or DEFAULT_CURRENCY
+    rates = people.rates_of_text(row["people_rates"], money)
+    billing = _read_project(row, buyer=Party(), budget=None, rates=rates, money=money)
     return replace(
         billing,
-        buyer=Party(billing.buyer_name, billing.buyer_address, billing.buyer_vat_id, billing.buyer_email),
-        budget=budget_shape(billing.budget_ms, billing.budget_minor),
+        buyer=Party(
+            billing.buyer_name,
+            billing.buyer_address,
+            billing.buyer_vat_id,
+            billing.buyer_email,
+            billing.buyer_country,
+        ),
+        budget=budget_shape(billing.budget_ms, billing.budget_minor, money),
     )
 
 
@@ -121,8 +136,8 @@ def _labelled(table: sa.Table, prefix: str, *names: str) -> list[sa.Label[Any]]:
 
 _PARTY_COLUMNS = [
     sa.func.coalesce(account_billing.c.legal_name, _issuer.c.name, _issuer.c.login).label("seller_name"),
-    *_labelled(account_billing, "seller_", "address", "vat_id", "email", "iban", "bic", "logo_id"),
-    *_labelled(project_billing, "", "buyer_name", "buyer_address", "buyer_vat_id", "buyer_email"),
+    *_labelled(account_billing, "seller_", "address", "vat_id", "email", "country", "iban", "bic", "logo_id"),
+    *_labelled(project_billing, "", "buyer_name", "buyer_address", "buyer_vat_id", "buyer_email", "buyer_country"),
 ]
 _DEFAULT_COLUMNS = [
     *_labelled(account_billing, "default_", *_SHARED, "payment_terms"),
@@ -213,6 +228,7 @@ def seller_of_row(row: Row) -> Seller:
         row["seller_address"],
         row["seller_vat_id"],
         row["seller_email"],
+        row["seller_country"],
         row["seller_iban"],
         row["seller_bic"],
         row["seller_logo_id"],
@@ -221,5 +237,6 @@ def seller_of_row(row: Row) -> Seller:
 
 def buyer_of_row(row: Row) -> Party | None:
     """None where the project says nothing of who pays."""
-    buyer = Party(row["buyer_name"], row["buyer_address"], row["buyer_vat_id"], row["buyer_email"])
+    names = ("name", "address", "vat_id", "email", "country")
+    buyer = Party(*(row[f"buyer_{name}"] for name in names))
     return None if buyer == Party() else buyer

@@ -10,8 +10,8 @@ from msgspec import Meta
 
 from workhook.http.calls import Call
 from workhook.http.endpoints import Routes
+from workhook.http.money import to_amount
 from workhook.http.operations import WORK_API
-from workhook.http.wire_types import to_amount
 from workhook.identity.authenticator import actor_of
 from workhook.storage import Reader
 from workhook.storage.metadata import big
@@ -47,7 +47,7 @@ async def get_project_budget(call: Call, project_id: str) -> BudgetAnswer:
     access = await find_access(call.database, actor_of(call), project_id)
     access.hide_from_clients()
     standing = await find_standing(call.database, access.repository.id)
-    return standing_to_response(standing)
+    return standing_to_response(standing, access.repository.currency)
 
 
 class BudgetStanding(msgspec.Struct, frozen=True):
@@ -67,16 +67,20 @@ async def find_standing(reader: Reader, repository_id: int) -> BudgetStanding:
     return BudgetStanding(HoursOrMoney(row["budget_ms"], row["budget_minor"]), used, billed)
 
 
-def standing_to_response(standing: BudgetStanding) -> BudgetAnswer:
+def standing_to_response(standing: BudgetStanding, currency: str) -> BudgetAnswer:
     budget, whole = standing.budget, standing.budget.whole
     used, billed = budget.used_by(standing.used), budget.used_by(standing.billed)
 
     def shown(value: int) -> float:
-        return rules.signed_hours(value) if budget.minor is None else to_amount(value)
+        return rules.signed_hours(value) if budget.minor is None else to_amount(value, currency)
 
     left = None if whole is None else shown(whole - used)
     return BudgetAnswer(
-        budget_shape(budget.time_ms, budget.minor), shown(used), shown(billed), left, budget.percent(standing.used)
+        budget_shape(budget.time_ms, budget.minor, currency),
+        shown(used),
+        shown(billed),
+        left,
+        budget.percent(standing.used),
     )
 
 

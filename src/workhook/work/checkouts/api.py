@@ -18,8 +18,8 @@ from workhook.http import lists, parameters
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
+from workhook.http.money import AMOUNT_MAX_MINOR
 from workhook.http.operations import WORK_API
-from workhook.http.wire_types import AMOUNT_MAX_MINOR
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor

@@ -15,11 +15,12 @@ from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.work.access import find_with_access
 from workhook.work.credit_notes import crediting
-from workhook.work.credit_notes.printing import printed_note
+from workhook.work.credit_notes.printing import e_note, printed_note
 from workhook.work.credit_notes.schemas import CreditNoteAnswer, CreditNoteCreate, CreditNotesAnswer
 from workhook.work.invoices import drafting
 from workhook.work.invoices.changing import find_invoice, lock_invoice, visible
-from workhook.work.invoices.documents import PDF, pdf_answer
+from workhook.work.invoices.cii import XML
+from workhook.work.invoices.documents import PDF, parties_now, pdf_answer, xml_answer
 from workhook.work.invoices.printing import logo_of
 
 routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
@@ -75,3 +76,22 @@ async def get_credit_note_pdf(call: Call, credit_note_id: str) -> Answer:
         timestamp_s=note.issued // 1000,
         file_name=f"Credit-note-{note.credit_note_number}.pdf",
     )
+
+
+@routes.get(
+    "/credit_notes/{credit_note_id}/xml",
+    answers={200: {"type": "string", "format": "binary"}},
+    problems=(409, 422),
+    media_type=XML,
+)
+async def get_credit_note_xml(call: Call, credit_note_id: str) -> Answer:
+    """Get a credit note as an e-invoice: EN 16931, in the syntax of UN/CEFACT (CII).
+
+    It needs what the e-invoice of its invoice needs.
+    """
+    row, access = await find_with_access(call.database, crediting.rows.by_id, actor_of(call), id=credit_note_id)
+    note = crediting.rows.of_row(row)
+    _, invoice = await find_invoice(call.database, actor_of(call), note.invoice.id)
+    settings = await parties_now(call.database, access.repository.id)
+    document = e_note(note, invoice, access.repository, settings)
+    return xml_answer(document, f"Credit-note-{note.credit_note_number}.xml")

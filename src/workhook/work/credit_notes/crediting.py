@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from workhook.core.errors import Conflict, Fault, Invalid
 from workhook.core.ids import new_id
 from workhook.core.records import to_response
-from workhook.http.wire_types import AMOUNT_MAX_MINOR
+from workhook.http.money import AMOUNT_MAX_MINOR, minor_of
 from workhook.identity.context import Write
 from workhook.storage import Transaction
 from workhook.storage.metadata import insert_into
@@ -25,7 +25,7 @@ from workhook.work.invoices.books import Books
 from workhook.work.invoices.changing import change_invoice
 from workhook.work.invoices.counters import ONE, counted
 from workhook.work.invoices.parties import DEFAULT_LANGUAGE
-from workhook.work.invoices.planning import item_of_input
+from workhook.work.invoices.planning import items_of_inputs
 from workhook.work.invoices.rules import Item
 from workhook.work.invoices.schemas import Invoice, invoices, language_of
 from workhook.work.invoices.shapes import Booked, booked_of, booked_text
@@ -90,12 +90,13 @@ async def credit(
 
 def _wanted(invoice: Invoice, wanted: CreditNoteCreate) -> tuple[list[Item], Sums]:
     """The lines, and what they or the total come to. Raises `Conflict`, `Invalid`."""
-    given, total = if_set(wanted.invoice_items), if_set(wanted.total)
+    given, asked = if_set(wanted.invoice_items), if_set(wanted.total)
+    total = None if asked is None else minor_of(asked, invoice.currency, "total")
     if given is not None:
         if total is not None:
             message = "total: the lines say how much is credited; leave out one of both"
             raise Invalid(faults=[Fault(field="total", message=message)])
-        items = [item_of_input(each) for each in given]
+        items = items_of_inputs(given, invoice.currency)
         if faults := [f for n, each in enumerate(items) for f in rules.item_faults(each, f"invoice_items[{n}].")]:
             raise Invalid(faults=faults)
         sums = rules.sums_of_items(items, invoice.rate, Discount())

@@ -1,4 +1,4 @@
-"""What a printed credit note says. Pure."""
+"""What a printed credit note says, and its e-invoice. Pure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from workhook.identity.schemas import Repository
 from workhook.work.credit_notes.schemas import CreditNote
 from workhook.work.invoices import printing, rules
 from workhook.work.invoices.arithmetic import rows_of
+from workhook.work.invoices.einvoice import EInvoice, ecredit_of
+from workhook.work.invoices.parties import Party
 from workhook.work.invoices.printing import Printed
 from workhook.work.invoices.schemas import Invoice
 
@@ -15,6 +17,20 @@ def printed_note(note: CreditNote, invoice: Invoice, repository: Repository) -> 
     return printing.printed_credit(
         invoice,
         repository,
+        number=note.credit_note_number,
+        issued=note.issued,
+        items=rules.items_of(note.items),
+        taxes=rows_of(note.taxes),
+        reason=note.reason,
+    )
+
+
+def e_note(note: CreditNote, invoice: Invoice, repository: Repository, settings: tuple[Party, Party]) -> EInvoice:
+    """The e-invoice of the credit note. Raises `Invalid`."""
+    return ecredit_of(
+        invoice,
+        repository,
+        settings,
         number=note.credit_note_number,
         issued=note.issued,
         items=rules.items_of(note.items),

@@ -19,8 +19,8 @@ from workhook.core.records import (
     Wire,
     resource_id,
 )
+from workhook.http.money import Minor
 from workhook.http.parameters import Prepared
-from workhook.http.wire_types import Minor
 from workhook.storage.metadata import in_project, metadata
 from workhook.storage.record_rows import table_columns
 from workhook.work.invoices.inputs import InvoiceItemInput

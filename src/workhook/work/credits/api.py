@@ -12,8 +12,8 @@ from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
+from workhook.http.money import AMOUNT_MAX_MINOR, to_hundredths
 from workhook.http.operations import WORK_API
-from workhook.http.wire_types import AMOUNT_MAX_MINOR, to_amount
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.work.access import Access, find_access, find_with_access
@@ -80,7 +80,7 @@ async def _spend(writer: LedgerWriter, details: EntryDetails, wanted: TaskCredit
     position, _ = await writer.expire_due(enough_minor=wanted.amount)
     step = rules.spend(position.balance_minor, position.lots, wanted.amount)
     if step is None:
-        have, want = to_amount(position.balance_minor), to_amount(wanted.amount)
+        have, want = to_hundredths(position.balance_minor), to_hundredths(wanted.amount)
         raise Conflict(f"The balance is {have}; {want} cannot be spent.", code="insufficient_credits")
     return await writer.append(position.last_id, step, details)
 
@@ -93,9 +93,9 @@ async def get_task_credit_balance(call: Call, project_id: str) -> TaskCreditBala
     found = await ledger.find_balance(call.database, access.repository.id, now_ms())
     next_ms = found.expires_next
     return TaskCreditBalance(
-        balance=to_amount(found.balance_minor),
-        granted=to_amount(found.granted_minor),
-        used=to_amount(found.used_minor),
+        balance=to_hundredths(found.balance_minor),
+        granted=to_hundredths(found.granted_minor),
+        used=to_hundredths(found.used_minor),
         expires_next=None if next_ms is None else to_millis_text(next_ms),
     )
 

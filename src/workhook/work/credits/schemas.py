@@ -10,19 +10,19 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.errors import Fault
 from workhook.core.records import HIDDEN, EventSchema, JsonName, Millis, Record, Wire, resource_id
+from workhook.http.money import Hundredths
 from workhook.http.parameters import LongText, Moment
-from workhook.http.wire_types import Minor
 from workhook.storage.metadata import in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
 from workhook.work.credits.rules import Kind
 from workhook.work.people import PersonShape
-from workhook.work.schemas import MoneyAboveZero
+from workhook.work.schemas import CreditsAboveZero
 
 
 class TaskCreditCreate(msgspec.Struct):
     """A grant, or a spend if `kind` says so. A spend needs a task; a grant takes none."""
 
-    amount: MoneyAboveZero
+    amount: CreditsAboveZero
     kind: Literal["grant", "spend"] = "grant"
     task_id: Annotated[str, Meta(description="For a spend: the task that it pays for.")] | UnsetType | None = UNSET
     notes: LongText | UnsetType | None = UNSET
@@ -59,12 +59,12 @@ class TaskCredit(Record, frozen=True):
     id: Annotated[str, resource_id("crd")]
     kind: Kind
     amount_minor: Annotated[
-        Minor,
+        Hundredths,
         JsonName("amount"),
         Meta(description="Change of the balance: positive or negative."),
         EventSchema({"description": "signed: what the balance grew by"}),
     ]
-    balance_after_minor: Annotated[Minor, JsonName("balance_after")]
+    balance_after_minor: Annotated[Hundredths, JsonName("balance_after")]
     task: CreditTaskShape | None
     notes: str | None
     user: Annotated[

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Fault, Invalid
+from workhook.core.iso4217 import DEFAULT_CURRENCY
 from workhook.http import lists
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Listed, Routes
@@ -28,7 +29,9 @@ from workhook.work.invoices import drafting, issued, planning, printing, rules
 from workhook.work.invoices.arithmetic import TaxRate
 from workhook.work.invoices.books import Books
 from workhook.work.invoices.changing import change_invoice, find_invoice, lock_invoice, require_issued, visible
-from workhook.work.invoices.documents import PDF, pdf_answer
+from workhook.work.invoices.cii import XML
+from workhook.work.invoices.documents import PDF, parties_now, pdf_answer, xml_answer
+from workhook.work.invoices.einvoice import einvoice_of
 from workhook.work.invoices.inputs import InvoiceCreate, InvoiceEdit, InvoiceList
 from workhook.work.invoices.parties import party_text
 from workhook.work.invoices.schemas import Invoice, InvoiceAnswer, InvoicesAnswer, blank_invoice, invoice_to_response
@@ -83,7 +86,7 @@ async def draft_invoice(write: Write, project_id: str, wanted: InvoiceCreate) ->
 
 def _begun(settings: InvoiceSettings, last_currency: str | None, wanted: InvoiceCreate, write: Write) -> Invoice:
     """A draft that says what the settings say. Of the tax only if the caller speaks of neither rate nor category."""
-    currency = settings.currency or last_currency or rules.DEFAULT_CURRENCY
+    currency = settings.currency or last_currency or DEFAULT_CURRENCY
     speaks_of_tax = not (isinstance(wanted.tax, UnsetType) and isinstance(wanted.tax_category, UnsetType))
     rate = TaxRate() if speaks_of_tax else settings.rate
     return replace(
@@ -245,6 +248,26 @@ async def get_invoice_pdf(call: Call, invoice_id: str) -> Answer:
         timestamp_s=printing.timestamp_s(invoice),
         file_name=printing.file_name(invoice),
     )
+
+
+@routes.get(
+    "/invoices/{invoice_id}/xml",
+    answers={200: {"type": "string", "format": "binary"}},
+    problems=(409, 422),
+    media_type=XML,
+)
+async def get_invoice_xml(call: Call, invoice_id: str) -> Answer:
+    """Get an invoice as an e-invoice: EN 16931, in the syntax of UN/CEFACT (CII).
+
+    Of an invoice that was sent. It needs the country and the VAT id of the seller, and the country and the name of the
+    buyer: 422 names what is missing, and where to write it. A draft is 409 `invoice_draft`, a void one 409
+    `invoice_void`.
+    """
+    access, invoice = await find_invoice(call.database, actor_of(call), invoice_id)
+    require_issued(invoice)
+    settings = await parties_now(call.database, access.repository.id)
+    document = einvoice_of(invoice, access.repository, settings)
+    return xml_answer(document, printing.file_name(invoice, "xml"))
 
 
 def _answer(invoice: Invoice, now: int) -> InvoiceAnswer:

@@ -6,13 +6,29 @@ from functools import partial
 
 from workhook.http.calls import Answer, Call, Services
 from workhook.identity.schemas import Repository
+from workhook.storage import Reader
 from workhook.work.billing.logos import find_logo
-from workhook.work.invoices import drafting, pdf
+from workhook.work.billing.settings import find_settings
+from workhook.work.invoices import cii, drafting, pdf
 from workhook.work.invoices.drafting import LogoFile
+from workhook.work.invoices.einvoice import EInvoice
+from workhook.work.invoices.parties import Party
 from workhook.work.invoices.pdf import Pdf
 from workhook.work.invoices.printing import Printed
 
 PDF = "application/pdf"
+
+
+async def parties_now(reader: Reader, repository_id: int) -> tuple[Party, Party]:
+    """Who bills and who pays, as the settings say now."""
+    settings = await find_settings(reader, repository_id)
+    return settings.seller, settings.buyer or Party()
+
+
+def xml_answer(document: EInvoice, file_name: str) -> Answer:
+    """An e-invoice, to be stored."""
+    headers = {"Content-Disposition": f'attachment; filename="{file_name}"'}
+    return Answer(cii.written(document), headers=headers, media_type=cii.XML)
 
 
 async def pdf_answer(

@@ -196,7 +196,8 @@ async def lock_times(
     """These timesheets of the project and those that the invoice has claimed."""
     params = {"repository_id": repository_id, "timesheet_ids": timesheet_ids, "invoice_id": invoice_id}
     return [
-        _read_time(row, title=row["title"], person=row["person"] or "") for row in await tx.fetch_all(_times, params)
+        _read_time(row, title=row["title"], person=row["person"] or "", rate_lost=False)
+        for row in await tx.fetch_all(_times, params)
     ]
 
 

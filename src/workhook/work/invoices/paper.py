@@ -12,6 +12,7 @@ from decimal import Decimal
 import msgspec
 
 from workhook.core.clock import HOUR_MS, MINUTE_MS, SECOND_MS
+from workhook.http.money import amount_of
 from workhook.work.invoices.parties import Language
 
 REVERSE_CHARGE = "Reverse charge: the recipient of the service owes the tax."
@@ -22,6 +23,9 @@ _GERMAN = {
     "Draft invoice": "Rechnungsentwurf",
     "Credit note": "Rechnungskorrektur",
     "Credit for invoice": "Gutschrift zur Rechnung",
+    "Payable on receipt": "Zahlbar sofort",
+    "Exempt from tax": "Steuerfrei",
+    "Reverse charge": "Steuerschuldnerschaft des Leistungsempfängers",
     "From": "Von",
     "Bill to": "An",
     "Description": "Beschreibung",
@@ -62,12 +66,12 @@ class Paper(msgspec.Struct, frozen=True):
     def say(self, words: str) -> str:
         return _GERMAN[words] if self.language == "de" else words
 
-    def number(self, minor: int) -> str:
-        """Hundredths, such as `1,299.99`."""
-        return self._in_style(f"{Decimal(minor) / 100:,.2f}")
+    def number(self, minor: int, currency: str) -> str:
+        """With all decimals of the currency, such as `1,299.99`."""
+        return self._in_style(f"{amount_of(minor, currency):,f}")
 
     def money(self, minor: int, currency: str) -> str:
-        return f"{self.number(minor)} {currency}"
+        return f"{self.number(minor, currency)} {currency}"
 
     def quantity(self, value: Decimal) -> str:
         return self._in_style(f"{value.normalize():,f}")

@@ -20,6 +20,7 @@ class Party(msgspec.Struct, frozen=True):
     address: str | None = None
     vat_id: str | None = None
     email: str | None = None
+    country: str | None = None  # ISO 3166-1, two letters
 
 
 class Seller(Party, frozen=True):

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from workhook.core.errors import Fault, Invalid, shown
-from workhook.http.wire_types import AMOUNT_MAX_MINOR
+from workhook.core.iso4217 import digits_of
+from workhook.http.money import (
+    AMOUNT_MAX_MINOR,
+    amount_of,
+    decimals,
+    decimals_fault,
+    minor_of,
+    minor_or_none,
+    rescaled,
+)
 from workhook.identity.schemas import Repository
 from workhook.storage import Transaction
 from workhook.work.invoices import arithmetic, counters, drafting, rules, time_lines
@@ -56,17 +66,20 @@ async def plan_change(
     values: dict[str, object] = {
         name: given for name in _AS_GIVEN if not isinstance(given := getattr(wanted, name), UnsetType)
     }
-    values |= _rate_and_discount(wanted)
+    currency = if_set(wanted.currency, invoice.currency)
+    faults = _in_currency(invoice, wanted, currency, values)
+    values |= _rate_and_discount(wanted, currency, faults)
     if not isinstance(wanted.credit_type, UnsetType):
         values["credit_type"] = None if wanted.credit_type is None else str(wanted.credit_type).lower()
-    faults = await _number_faults(tx, repository, invoice, values.get("invoice_number"))
-    items = list(rules.items_of(invoice.items))
+    faults += await _number_faults(tx, repository, invoice, values.get("invoice_number"))
+    items = list(rules.items_of(str(values.get("items", invoice.items))))
     if not isinstance(wanted.invoice_items, UnsetType):
-        given = [item_of_input(each) for each in wanted.invoice_items]
+        faults += money_faults(wanted.invoice_items, currency)
+        given = [] if faults else items_of_inputs(wanted.invoice_items, currency)
         for index, each in enumerate(given):
             faults += rules.item_faults(each, f"invoice_items[{index}].")
         items = [*given, *(each for each in items if each.kind == "time")]
-    claims = await _plan_time(tx, repository, invoice, wanted, items)
+    claims = await _plan_time(tx, repository, invoice, wanted, items, currency)
     faults += claims.faults
     values["items"] = rules.items_text(claims.items)
     values["group_by"] = claims.group_by
@@ -90,7 +103,12 @@ class _Claims(msgspec.Struct, frozen=True):
 
 
 async def _plan_time(
-    tx: Transaction, repository: Repository, invoice: Invoice, wanted: InvoiceCreate, items: Sequence[Item]
+    tx: Transaction,
+    repository: Repository,
+    invoice: Invoice,
+    wanted: InvoiceCreate,
+    items: Sequence[Item],
+    currency: str,
 ) -> _Claims:
     """Locks the timesheets that are asked for, and those that the invoice has."""
     group_by = invoice.group_by if isinstance(wanted.group_by, UnsetType) else wanted.group_by
@@ -98,12 +116,13 @@ async def _plan_time(
     if isinstance(wanted.timesheet_ids, UnsetType) and not is_regrouped:
         return _Claims(items, group_by)
     given = [] if isinstance(wanted.timesheet_ids, UnsetType) else wanted.timesheet_ids
-    times = {each.id: each for each in await drafting.lock_times(tx, repository.id, given, invoice.id)}
+    locked = await drafting.lock_times(tx, repository.id, given, invoice.id)
+    times = {each.id: time_lines.in_currency(each, repository.currency, currency) for each in locked}
     before = sorted(each.id for each in times.values() if each.invoice_id == invoice.id)
     asked = before if isinstance(wanted.timesheet_ids, UnsetType) else list(dict.fromkeys(given))
     known = set(before)
     added = [times[each] for each in asked if each in times and each not in known]
-    faults = [*_time_faults(asked, times, invoice.id), *_rate_faults(asked, added)]
+    faults = [*_time_faults(asked, times, invoice.id), *_rate_faults(asked, added, currency)]
     rounding = await find_rounding(tx, repository.id) if asked else Rounding()
     if group_by is None and not is_regrouped:
         items = time_lines.with_entries(items, known - set(asked), added, rounding)
@@ -117,21 +136,38 @@ def _order(time: InvoicedTime) -> tuple[int, str]:
     return time.start_time, time.id
 
 
-def item_of_input(given: InvoiceItemInput) -> Item:
-    """Of a line that is written by hand."""
+def money_faults(given: Sequence[InvoiceItemInput], currency: str) -> list[Fault]:
+    """The amounts of lines that have more decimals than the currency."""
+    return [
+        decimals_fault(f"invoice_items[{index}].{name}", currency)
+        for index, each in enumerate(given)
+        for name in ("unit_price", "discount_amount")
+        if isinstance(amount := getattr(each, name), Decimal) and minor_or_none(amount, currency) is None
+    ]
+
+
+def items_of_inputs(given: Sequence[InvoiceItemInput], currency: str) -> list[Item]:
+    """Of lines that are written by hand. Raises `Invalid`."""
+    if faults := money_faults(given, currency):
+        raise Invalid(faults=faults)
+    return [_item_of_input(each, currency, f"invoice_items[{index}].") for index, each in enumerate(given)]
+
+
+def _item_of_input(given: InvoiceItemInput, currency: str, path: str) -> Item:
+    discount = if_set(given.discount_amount)
     return Item(
         given.description,
         given.qty,
-        given.unit_price,
+        minor_of(given.unit_price, currency, f"{path}unit_price"),
         discount_millionths=if_set(given.discount),
-        discount_minor=if_set(given.discount_amount),
+        discount_minor=None if discount is None else minor_of(discount, currency, f"{path}discount_amount"),
         tax_millionths=if_set(given.tax),
         tax_category=None if isinstance(given.tax_category, UnsetType) else given.tax_category,
     )
 
 
-def input_of_item(item: Item) -> InvoiceItemInput:
-    """What `item_of_input` makes the same line of."""
+def input_of_item(item: Item, currency: str) -> InvoiceItemInput:
+    """What `items_of_inputs` makes the same line of."""
 
     def given(value: V | None) -> V | UnsetType:
         return UNSET if value is None else value
@@ -139,16 +175,45 @@ def input_of_item(item: Item) -> InvoiceItemInput:
     return InvoiceItemInput(
         item.description,
         item.qty,
-        item.unit_price_minor,
+        amount_of(item.unit_price_minor, currency),
         discount=given(item.discount_millionths),
-        discount_amount=given(item.discount_minor),
+        discount_amount=UNSET if item.discount_minor is None else amount_of(item.discount_minor, currency),
         tax=given(item.tax_millionths),
         tax_category=given(item.tax_category),
     )
 
 
-def _rate_and_discount(wanted: InvoiceCreate) -> dict[str, object]:
-    """What the caller says of them. A percentage takes the place of an amount, and the other way round."""
+def _in_currency(invoice: Invoice, wanted: InvoiceCreate, currency: str, values: dict[str, object]) -> list[Fault]:
+    """Adds to `values` what the draft has already, as amounts of the currency that it gets. What the request replaces
+    is left out."""
+    if invoice.status != "draft" or digits_of(currency) == digits_of(invoice.currency):
+        return []
+    items = list(rules.items_of(invoice.items))
+    if not isinstance(wanted.invoice_items, UnsetType):
+        items = [each for each in items if each.kind == "time"]
+    changed = [rules.in_currency(each, invoice.currency, currency) for each in items]
+    off: int | None = None
+    if invoice.discount_minor is not None and isinstance(wanted.discount_amount, UnsetType):
+        off = rescaled(invoice.discount_minor, invoice.currency, currency)
+        if off is None:
+            return [_loses("discount_amount", currency)]
+        values["discount_minor"] = off
+    kept = [each for each in changed if each is not None]
+    if len(kept) < len(changed):
+        return [_loses("invoice_items", currency)]
+    values["items"] = rules.items_text(kept)
+    return []
+
+
+def _loses(field: str, currency: str) -> Fault:
+    has = decimals(currency)
+    message = f"currency: an amount in {currency} has {has}, and the invoice has one with more; send {field} with it"
+    return Fault(field="currency", code="too_many_decimals", message=message)
+
+
+def _rate_and_discount(wanted: InvoiceCreate, currency: str, faults: list[Fault]) -> dict[str, object]:
+    """What the caller says of them; adds to `faults`. A percentage takes the place of an amount, and the other way
+    round."""
     values: dict[str, object] = {}
     if not isinstance(wanted.tax, UnsetType):
         values["tax_millionths"] = wanted.tax
@@ -156,7 +221,11 @@ def _rate_and_discount(wanted: InvoiceCreate) -> dict[str, object]:
         values["tax_category"] = wanted.tax_category
     if not (isinstance(wanted.discount, UnsetType) and isinstance(wanted.discount_amount, UnsetType)):
         values["discount_millionths"] = if_set(wanted.discount)
-        values["discount_minor"] = if_set(wanted.discount_amount)
+        amount = if_set(wanted.discount_amount)
+        minor = None if amount is None else minor_or_none(amount, currency)
+        if amount is not None and minor is None:
+            faults.append(decimals_fault("discount_amount", currency))
+        values["discount_minor"] = minor
     return values
 
 
@@ -218,15 +287,17 @@ def _time_faults(asked: Sequence[str], times: Mapping[str, InvoicedTime], invoic
     ]
 
 
-def _rate_faults(asked: Sequence[str], added: Sequence[InvoicedTime]) -> list[Fault]:
+def _rate_faults(asked: Sequence[str], added: Sequence[InvoicedTime], currency: str) -> list[Fault]:
     """Time of which nobody said what it costs would be given away unseen."""
-    wrong = "nobody said what an hour of it costs: give it a billable_rate, which can be 0"
-    return [
-        Fault(
-            field=(field := f"timesheet_ids[{asked.index(each.id)}]"),
-            code="no_rate",
-            message=f"{field} ({each.id}): {wrong}",
-        )
-        for each in added
-        if each.billable and each.rate_minor is None
-    ]
+    faults = []
+    for each in added:
+        if not each.billable or (each.rate_minor is not None and not each.rate_lost):
+            continue
+        wrong = "nobody said what an hour of it costs: give it a billable_rate, which can be 0"
+        if each.rate_lost:
+            has = decimals(currency)
+            wrong = f"an amount in {currency} has {has}, and its rate has more; give it another billable_rate"
+        field = f"timesheet_ids[{asked.index(each.id)}]"
+        code = "too_many_decimals" if each.rate_lost else "no_rate"
+        faults.append(Fault(field=field, code=code, message=f"{field} ({each.id}): {wrong}"))
+    return faults

@@ -8,13 +8,13 @@ import asyncio
 import msgspec
 import sqlalchemy as sa
 
+from workhook.core.iso4217 import DEFAULT_CURRENCY
 from workhook.identity.tables import accounts
 from workhook.storage import Reader
 from workhook.storage.metadata import big
 from workhook.work.access import Access
 from workhook.work.billing.settings import InvoiceSettings, find_settings
 from workhook.work.clients.schemas import clients
-from workhook.work.invoices import rules
 from workhook.work.invoices.arithmetic import TaxRate
 from workhook.work.invoices.schemas import invoices
 from workhook.work.services.schemas import service_prices, services
@@ -120,7 +120,7 @@ async def find_currency(reader: Reader, access: Access) -> str:
 async def _find_last_currency(reader: Reader, access: Access) -> str:
     here = {"repository_id": access.repository.id, "account_id": access.repository.owner.id}
     row = await reader.fetch_one(_for_invoice, here)
-    return (row and row["last"]) or rules.DEFAULT_CURRENCY
+    return (row and row["last"]) or DEFAULT_CURRENCY
 
 
 async def find_price_currency(reader: Reader, account_id: int) -> str | None:

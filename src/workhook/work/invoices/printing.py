@@ -95,7 +95,7 @@ def printed(invoice: Invoice, repository: Repository) -> Printed:
         number=invoice.invoice_number,
         mark=_MARKS.get(invoice.status),
         facts=_facts(paper, invoice, repository.title),
-        items=[line_of(paper, each) for each in every],
+        items=[line_of(paper, each, currency) for each in every],
         sums=sums,
         total=paper.money(invoice.total_minor, currency),
         balance=_balance(paper, invoice),
@@ -133,7 +133,7 @@ def printed_credit(
             of_invoice,
             (paper.say("Project"), printable(repository.title)),
         ],
-        items=[line_of(paper, each) for each in items or (whole,)],
+        items=[line_of(paper, each, currency) for each in items or (whole,)],
         sums=[(paper.say("Subtotal"), paper.money(amount, currency)), *tax_lines(paper, taxes, currency)],
         total=paper.money(sum(each.gross for each in taxes), currency),
         balance=[],
@@ -176,7 +176,7 @@ def _with_facts(paper: Paper, text: str, party: Party | None) -> str:
     if party is None:
         return text
     vat_id = f"{paper.say('VAT id')} {party.vat_id}" if party.vat_id else None
-    return "\n".join(each for each in (text, vat_id, party.email) if each)
+    return "\n".join(each for each in (text, party.country, vat_id, party.email) if each)
 
 
 def _notes(paper: Paper, invoice: Invoice) -> list[tuple[str, str]]:
@@ -285,11 +285,11 @@ def _balance(paper: Paper, invoice: Invoice) -> list[tuple[str, str]]:
     return [*shown, (paper.say("Due"), paper.money(books.due, invoice.currency))]
 
 
-def line_of(paper: Paper, item: Item) -> PrintedItem:
+def line_of(paper: Paper, item: Item, currency: str) -> PrintedItem:
     off = item.gross_minor - item.amount_minor
-    less = f"\n{paper.say('Discount')}: {paper.number(off)}" if off else ""
+    less = f"\n{paper.say('Discount')}: {paper.number(off, currency)}" if off else ""
     qty = paper.quantity(item.qty) if item.duration_ms is None else paper.duration(item.duration_ms)
-    prices = (paper.number(item.unit_price_minor), paper.number(item.amount_minor))
+    prices = (paper.number(item.unit_price_minor, currency), paper.number(item.amount_minor, currency))
     return PrintedItem(printable(item.description) + less, qty, *prices)
 
 
@@ -317,7 +317,7 @@ def timestamp_s(invoice: Invoice) -> int:
     return int((invoice.issued or invoice.created_at) // 1000)
 
 
-def file_name(invoice: Invoice) -> str:
+def file_name(invoice: Invoice, ending: str = "pdf") -> str:
     """ASCII without what file systems do not like."""
     plain = unicodedata.normalize("NFKD", name_of(invoice.invoice_number)).encode("ascii", "ignore").decode()
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", plain).strip("-.") + ".pdf"
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", plain).strip("-.") + f".{ending}"

@@ -14,6 +14,7 @@ import msgspec
 
 from workhook.core import json
 from workhook.core.errors import Fault
+from workhook.http.money import rescaled
 from workhook.work.invoices.arithmetic import (
     MILLION,
     Category,
@@ -27,7 +28,6 @@ from workhook.work.invoices.arithmetic import (
 )
 from workhook.work.timesheets.rules import amount_minor as worth_of
 
-DEFAULT_CURRENCY = "USD"
 QTY_DECIMALS = 6
 QTY_MAX = 999_999_999
 TAX_DECIMALS = 4
@@ -73,6 +73,15 @@ class Item(msgspec.Struct, frozen=True):
     @property
     def rate(self) -> TaxRate:
         return TaxRate(self.tax_millionths, self.tax_category)
+
+
+def in_currency(item: Item, before: str, after: str) -> Item | None:
+    """The line with the same amounts in another currency, or None if that has too few decimals for them."""
+    price = rescaled(item.unit_price_minor, before, after)
+    off = None if item.discount_minor is None else rescaled(item.discount_minor, before, after)
+    if price is None or (off is None and item.discount_minor is not None):
+        return None
+    return msgspec.structs.replace(item, unit_price_minor=price, discount_minor=off)
 
 
 def items_text(items: Iterable[Item]) -> str:

@@ -23,7 +23,7 @@ from workhook.core.records import (
     resource_id,
     to_response,
 )
-from workhook.http.wire_types import Minor
+from workhook.http.money import Minor
 from workhook.identity.schemas import Account
 from workhook.storage.metadata import in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns

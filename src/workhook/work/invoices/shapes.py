@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from workhook.core.clock import to_millis_text
 from workhook.core.records import MOMENT, EventSchema, JsonForm
-from workhook.http.wire_types import to_amount
+from workhook.http.money import to_amount
 from workhook.work.invoices import rules
 from workhook.work.invoices.arithmetic import Category, rows_of
 from workhook.work.invoices.rules import Item
@@ -58,30 +58,30 @@ class InvoiceItemShape(msgspec.Struct, omit_defaults=True):
     tax_category: Annotated[Category | None, _MAYBE] = None
 
 
-def _items_to_response(text: str) -> list[InvoiceItemShape]:
-    return [_item_to_response(each, each.kind) for each in rules.items_of(text)]
+def _items_to_response(text: str, currency: str) -> list[InvoiceItemShape]:
+    return [_item_to_response(each, each.kind, currency) for each in rules.items_of(text)]
 
 
-def _recurring_to_response(text: str) -> list[InvoiceItemShape]:
-    return [_item_to_response(each, "service") for each in rules.items_of(text)]
+def _recurring_to_response(text: str, currency: str) -> list[InvoiceItemShape]:
+    return [_item_to_response(each, "service", currency) for each in rules.items_of(text)]
 
 
-def _item_to_response(each: Item, kind: Literal["item", "time", "service"]) -> InvoiceItemShape:
+def _item_to_response(each: Item, kind: Literal["item", "time", "service"], currency: str) -> InvoiceItemShape:
     return InvoiceItemShape(
         kind,
         each.description,
         to_number(each.qty),
-        to_amount(each.unit_price_minor),
+        to_amount(each.unit_price_minor, currency),
         list(each.timesheet_ids),
         None if each.discount_millionths is None else percent_to_response(each.discount_millionths),
-        None if each.discount_minor is None else to_amount(each.discount_minor),
+        None if each.discount_minor is None else to_amount(each.discount_minor, currency),
         None if each.tax_millionths is None else percent_to_response(each.tax_millionths),
         each.tax_category,
     )
 
 
-ItemsText = Annotated[str, JsonForm(list[InvoiceItemShape], _items_to_response)]
-RecurringText = Annotated[str, JsonForm(list[InvoiceItemShape], _recurring_to_response)]
+ItemsText = Annotated[str, JsonForm(list[InvoiceItemShape], _items_to_response, beside="currency")]
+RecurringText = Annotated[str, JsonForm(list[InvoiceItemShape], _recurring_to_response, beside="currency")]
 
 
 class TaxShape(msgspec.Struct):
@@ -93,14 +93,19 @@ class TaxShape(msgspec.Struct):
     tax: int | float
 
 
-def _taxes_to_response(text: str) -> list[TaxShape]:
+def _taxes_to_response(text: str, currency: str) -> list[TaxShape]:
     return [
-        TaxShape(percent_to_response(each.millionths), each.category, to_amount(each.base), to_amount(each.tax))
+        TaxShape(
+            percent_to_response(each.millionths),
+            each.category,
+            to_amount(each.base, currency),
+            to_amount(each.tax, currency),
+        )
         for each in rows_of(text)
     ]
 
 
-TaxesText = Annotated[str, JsonForm(list[TaxShape], _taxes_to_response)]
+TaxesText = Annotated[str, JsonForm(list[TaxShape], _taxes_to_response, beside="currency")]
 
 
 class BookedShape(msgspec.Struct):
@@ -128,8 +133,8 @@ def booked_text(booked: Iterable[Booked]) -> str:
     return msgspec.json.encode(list(booked)).decode()
 
 
-def _booked_to_response(text: str) -> list[BookedShape]:
-    return [BookedShape(e.id, to_amount(e.amount_minor), to_millis_text(e.at_ms)) for e in booked_of(text)]
+def _booked_to_response(text: str, currency: str) -> list[BookedShape]:
+    return [BookedShape(e.id, to_amount(e.amount_minor, currency), to_millis_text(e.at_ms)) for e in booked_of(text)]
 
 
-BookedText = Annotated[str, JsonForm(list[BookedShape], _booked_to_response)]
+BookedText = Annotated[str, JsonForm(list[BookedShape], _booked_to_response, beside="currency")]

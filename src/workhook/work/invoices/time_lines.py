@@ -6,8 +6,11 @@ from collections.abc import Collection, Iterable, Sequence
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Annotated, Literal
 
+import msgspec
+
 from workhook.core.clock import HOUR_MS, to_millis_text
 from workhook.core.records import COMPUTED, Record, Stored
+from workhook.http.money import rescaled
 from workhook.work.invoices.rules import QTY_DECIMALS, Item
 from workhook.work.rates.rules import Rounding
 
@@ -32,11 +35,21 @@ class InvoicedTime(Record, frozen=True):
     finished: bool
     invoice_id: str | None
     notes: str | None = None
+    # The rate is one that the invoice's currency has too few decimals for.
+    rate_lost: Annotated[bool, COMPUTED] = False
 
     @property
     def day(self) -> str:
         """In UTC, as all times are."""
         return to_millis_text(self.start_time)[:10]
+
+
+def in_currency(time: InvoicedTime, before: str, after: str) -> InvoicedTime:
+    """With the same rate in another currency: that of an invoice can be another than that of its project."""
+    if time.rate_minor is None:
+        return time
+    rate = rescaled(time.rate_minor, before, after)
+    return msgspec.structs.replace(time, rate_minor=rate or 0, rate_lost=rate is None)
 
 
 def complaint(time: InvoicedTime | None, invoice_id: str | None) -> str | None:

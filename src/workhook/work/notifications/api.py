@@ -9,11 +9,13 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_millis_text
 from workhook.core.errors import NotFound
+from workhook.core.iso4217 import DEFAULT_CURRENCY
 from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
+from workhook.http.money import to_amount
 from workhook.http.operations import WORK_API
-from workhook.http.wire_types import Time, to_amount
+from workhook.http.wire_types import Time
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.notifications.schemas import Kind
@@ -241,7 +243,7 @@ def _shape(each: Notification, base: str) -> NotificationShape:
         action=each.action,
         text=each.words,
         deadline=None if each.deadline is None else to_millis_text(each.deadline),
-        amount=None if each.amount_minor is None else to_amount(each.amount_minor),
+        amount=None if each.amount_minor is None else to_amount(each.amount_minor, each.currency or DEFAULT_CURRENCY),
         currency=each.currency,
         html_url=base + path_of(each),
     )

@@ -10,7 +10,7 @@ from workhook.core.errors import Conflict, Fault, Invalid, NotFound
 from workhook.core.ids import new_id
 from workhook.core.records import to_response
 from workhook.http.lists import Found
-from workhook.http.wire_types import to_amount
+from workhook.http.money import minor_of, to_amount
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Transaction
@@ -66,7 +66,8 @@ async def pay(write: Write, access: Access, invoice: Invoice, wanted: PaymentDet
     """The locked invoice afterwards, and the payment. Raises `Conflict`, `Invalid`."""
     invoice = begin(write, access, invoice)
     books = invoice.books
-    amount = if_set(wanted.amount) if isinstance(wanted, PaymentCreate) else None
+    asked = if_set(wanted.amount) if isinstance(wanted, PaymentCreate) else None
+    amount = None if asked is None else minor_of(asked, invoice.currency, "amount")
     if amount is None:
         if books.due == 0:
             raise Conflict("Nothing is due on the invoice.", code="nothing_due")
@@ -91,7 +92,8 @@ async def refund(
     row = await write.tx.fetch_one(_given_back, {"payment_id": payment.id})
     assert row is not None, "a sum is always there"
     left = payment.amount_minor + row["sum"]
-    amount = if_set(wanted.amount)
+    asked = if_set(wanted.amount)
+    amount = None if asked is None else minor_of(asked, invoice.currency, "amount")
     if amount is None:
         if left == 0:
             raise Conflict("All of the payment was given back.", code="nothing_left")
@@ -107,7 +109,7 @@ async def refund(
 
 def money_text(minor: int, invoice: Invoice) -> str:
     """As messages name an amount."""
-    return f"{to_amount(minor)} {invoice.currency}"
+    return f"{to_amount(minor, invoice.currency)} {invoice.currency}"
 
 
 def _new(write: Write, invoice: Invoice, kind: str, amount: int, wanted: PaymentDetails | RefundCreate) -> Payment:

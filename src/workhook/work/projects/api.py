@@ -35,6 +35,7 @@ from workhook.storage import Reader, Transaction
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned
 from workhook.work.access import choose_owner, rank_in, require_not_archived
+from workhook.work.billing.schemas import account_billing
 from workhook.work.invoices import issued
 from workhook.work.projects.listing import list_visible
 from workhook.work.projects.schemas import PROJECTS, Project, project_of
@@ -114,8 +115,11 @@ _named = sa.select(projects.c.repository_id).where(
     projects.c.account_id == big("account_id"), projects.c.name_key == sa.bindparam("name_key")
 )
 _CONTENT = ("name", "name_key", "title", "avatar", "private", "archive")
-_insert = insert_into(projects, "id", "account_id", *_CONTENT, "created_at", "updated_at").returning(
-    projects.c.repository_id
+_currency = sa.select(account_billing.c.currency).where(account_billing.c.account_id == big("account_id"))
+_insert = (
+    insert_into(projects, "id", "account_id", *_CONTENT, "created_at", "updated_at")
+    .values(currency=_currency.scalar_subquery())
+    .returning(projects.c.repository_id)
 )
 _update = sa.update(projects).where(projects.c.repository_id == big("id")).values(assigned((*_CONTENT, "updated_at")))
 # The row stays, though nobody sees it: hooks refer to it until their last deliveries are out. The name is free again.

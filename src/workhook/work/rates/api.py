@@ -10,8 +10,8 @@ from msgspec import UNSET, Meta, UnsetType
 from workhook.core.errors import NotFound
 from workhook.http.calls import Call
 from workhook.http.endpoints import Routes
+from workhook.http.money import to_amount
 from workhook.http.operations import WORK_API
-from workhook.http.wire_types import to_amount
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account
@@ -21,7 +21,7 @@ from workhook.work.access import find_owned
 from workhook.work.rates import people
 from workhook.work.rates.people import MemberTerms
 from workhook.work.record_events import record_audit
-from workhook.work.timesheets.schemas import Rate
+from workhook.work.timesheets.schemas import Rate, given_rate
 
 _DOING = "see and change the rates of its members"
 
@@ -77,12 +77,13 @@ async def edit_organization_member(
 
 
 async def change_member_rate(write: Write, account: Account, username: str, edit: MemberRateEdit) -> MemberTerms:
-    """The member afterwards. The caller owns the account. Raises `NotFound`, `PreconditionFailed`."""
+    """The member afterwards. The caller owns the account. Raises `NotFound`, `Invalid`, `PreconditionFailed`."""
     before = await _find(write.tx, account, username)
     write.require_match(_answer(before))
-    if isinstance(edit.hourly_rate, UnsetType) or edit.hourly_rate == before.rate_minor:
+    rate_minor = given_rate(edit.hourly_rate, before.currency, "hourly_rate")
+    if isinstance(rate_minor, UnsetType) or rate_minor == before.rate_minor:
         return before
-    after = msgspec.structs.replace(before, rate_minor=edit.hourly_rate)
+    after = msgspec.structs.replace(before, rate_minor=rate_minor)
     await people.set_member_rate(write.tx, account.id, before.user_id, after.rate_minor)
     changes = {"hourly_rate": {"from": _amount(before), "to": _amount(after)}}
     await record_audit(write, account, "member.edit_rate", before.login, detail=changes)
@@ -104,4 +105,4 @@ def _answer(member: MemberTerms) -> OrganizationMemberAnswer:
 
 
 def _amount(member: MemberTerms) -> float | None:
-    return None if member.rate_minor is None else to_amount(member.rate_minor)
+    return None if member.rate_minor is None else to_amount(member.rate_minor, member.currency)

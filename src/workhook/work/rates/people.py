@@ -9,15 +9,17 @@ import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.core.errors import Fault, Invalid, shown
-from workhook.http.wire_types import to_amount
+from workhook.core.iso4217 import DEFAULT_CURRENCY
+from workhook.http.money import to_amount
 from workhook.identity.queries import key_of
 from workhook.identity.tables import accounts, memberships, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, json_rows, upsert
 from workhook.storage.metadata import big
-from workhook.work.billing.schemas import PersonRate, PersonRateShape, project_billing
+from workhook.work.billing.schemas import PersonRate, PersonRateShape, account_billing, project_billing
 from workhook.work.rates.schemas import member_rates, project_rates
 from workhook.work.tasks.assignees import on_team
+from workhook.work.timesheets.schemas import rate_minor_of
 
 rates_of_project = (
     sa.select(json_rows(accounts.c.login_key, accounts.c.login, project_rates.c.hourly_rate_minor))
@@ -28,9 +30,9 @@ rates_of_project = (
 """What `rates_of_text` reads, of the row of `project_billing`."""
 
 
-def rates_of_text(text: str) -> tuple[PersonRateShape, ...]:
+def rates_of_text(text: str, currency: str) -> tuple[PersonRateShape, ...]:
     """By username."""
-    return tuple(PersonRateShape(login, to_amount(minor)) for _, login, minor in sorted(json.decode(text)))
+    return tuple(PersonRateShape(login, to_amount(minor, currency)) for _, login, minor in sorted(json.decode(text)))
 
 
 _here = project_rates.c.repository_id == big("repository_id")
@@ -70,7 +72,7 @@ async def find_team(reader: Reader, repository_id: int, *, limit: int) -> list[T
 
 
 async def set_project_rates(
-    tx: Transaction, repository_id: int, rates: Sequence[PersonRate]
+    tx: Transaction, repository_id: int, rates: Sequence[PersonRate], currency: str
 ) -> tuple[PersonRateShape, ...]:
     """These instead of those that were there. Raises `Invalid` that names who is no member of the project, and who is
     there twice."""
@@ -86,7 +88,10 @@ async def set_project_rates(
     if faults:
         raise Invalid(faults=faults)
     await tx.execute(_clear, {"repository_id": repository_id})
-    wanted = {key: each.hourly_rate for key, each in zip(keys, rates, strict=True)}
+    wanted = {
+        key: rate_minor_of(each.hourly_rate, currency, f"rates[{index}].hourly_rate")
+        for index, (key, each) in enumerate(zip(keys, rates, strict=True))
+    }
     tx.defer(
         _insert,
         [
@@ -94,7 +99,7 @@ async def set_project_rates(
             for key in sorted(wanted)
         ],
     )
-    return tuple(PersonRateShape(found[key]["login"], to_amount(wanted[key])) for key in sorted(wanted))
+    return tuple(PersonRateShape(found[key]["login"], to_amount(wanted[key], currency)) for key in sorted(wanted))
 
 
 def _complaint(key: str, before: Sequence[str], found: Mapping[str, object]) -> str | None:
@@ -110,8 +115,16 @@ def _fault(index: int, username: str, wrong: str) -> Fault:
 
 # --- an organization --------------------------------------------------------------------------------------------------
 
+_money = (
+    sa.select(account_billing.c.currency)
+    .where(account_billing.c.account_id == memberships.c.organization_id)
+    .scalar_subquery()
+    .label("money")
+)
 _members = (
-    sa.select(accounts.c.id, accounts.c.login, accounts.c.name, memberships.c.role, member_rates.c.hourly_rate_minor)
+    sa.select(
+        accounts.c.id, accounts.c.login, accounts.c.name, memberships.c.role, member_rates.c.hourly_rate_minor, _money
+    )
     .join_from(memberships, accounts, accounts.c.id == memberships.c.user_id)
     .outerjoin(
         member_rates,
@@ -139,13 +152,14 @@ _drop_member = sa.delete(member_rates).where(
 
 
 class MemberTerms(msgspec.Struct, frozen=True):
-    """Somebody in an organization. `rate_minor` None: they have no rate of their own there."""
+    """Somebody in an organization. `rate_minor` None: they have no rate of their own there. `currency`: of a rate."""
 
     user_id: int
     login: str
     name: str | None
     is_owner: bool
     rate_minor: int | None
+    currency: str = DEFAULT_CURRENCY
 
 
 async def find_member(reader: Reader, account_id: int, username: str) -> MemberTerms | None:
@@ -160,7 +174,8 @@ async def find_members(reader: Reader, account_id: int, *, limit: int) -> list[M
 
 
 def _member_of(row: Row) -> MemberTerms:
-    return MemberTerms(row["id"], row["login"], row["name"], row["role"] == "owner", row["hourly_rate_minor"])
+    is_owner, currency = row["role"] == "owner", row["money"] or DEFAULT_CURRENCY
+    return MemberTerms(row["id"], row["login"], row["name"], is_owner, row["hourly_rate_minor"], currency)
 
 
 async def set_member_rate(tx: Transaction, account_id: int, user_id: int, rate_minor: int | None) -> None:

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from workhook.core.iso4217 import DEFAULT_CURRENCY
 from workhook.identity.tables import projects
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.work.billing.schemas import account_billing, project_billing
-from workhook.work.invoices.rules import DEFAULT_CURRENCY
 from workhook.work.rates.rules import RateSource, Rounding, TimeTerms
 from workhook.work.rates.schemas import member_rates, project_rates
 

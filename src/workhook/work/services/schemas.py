@@ -15,8 +15,9 @@ from workhook.core.ids import new_id
 from workhook.core.records import COMPUTED, CURRENCY, HIDDEN, EventSchema, JsonName, Record, Wire, resource_id
 from workhook.http.currencies import Currency
 from workhook.http.lists import ListQuery
-from workhook.http.parameters import LongText, Money, Title, WebAddress
-from workhook.http.wire_types import Minor, Timestamp, Url
+from workhook.http.money import Hundredths, Minor, amount_of, minor_of
+from workhook.http.parameters import CreditsAmount, LongText, Money, Title, WebAddress
+from workhook.http.wire_types import Timestamp, Url
 from workhook.identity.schemas import Account
 from workhook.storage.metadata import Millis, metadata, partial_index
 from workhook.storage.record_rows import table_columns
@@ -36,7 +37,7 @@ class ServicePriceParameters(msgspec.Struct, frozen=True):
     amount: Money
     currency: Currency
     interval: Interval
-    credits: Money | None = None
+    credits: CreditsAmount | None = None
 
 
 Prices = Annotated[
@@ -93,13 +94,13 @@ class ServiceQuery(ListQuery):
 
 
 class ServicePrice(Record, frozen=True):
-    """`amount` is a number with at most two decimals, in every currency; `credits` are task credits."""
+    """`amount` is a number with at most the decimals of its currency; `credits` are task credits."""
 
     id: Annotated[str, resource_id("prc")]
     amount_minor: Annotated[Minor, JsonName("amount")]
     currency: Annotated[str, CURRENCY]
     interval: Interval
-    credits_minor: Annotated[Minor | None, JsonName("credits")]
+    credits_minor: Annotated[Hundredths | None, JsonName("credits")]
 
 
 class Service(Record, frozen=True):
@@ -172,7 +173,7 @@ def prices_of_text(text: str) -> tuple[ServicePrice, ...]:
 def replaced_prices(old: Sequence[ServicePrice], wanted: Sequence[ServicePriceParameters]) -> tuple[ServicePrice, ...]:
     """The prices for `wanted`, in its order.
 
-    A price that says what an old one says is that one: it keeps its id, by which callers know it.
+    A price that says what an old one says is that one: it keeps its id, by which callers know it. Raises `Invalid`.
     """
     free: dict[ServicePriceParameters, deque[ServicePrice]] = defaultdict(deque)
     for price in old:
@@ -180,11 +181,19 @@ def replaced_prices(old: Sequence[ServicePrice], wanted: Sequence[ServicePricePa
     return tuple(
         free[each].popleft()
         if free[each]
-        else ServicePrice(new_id("prc"), each.amount, each.currency, each.interval, each.credits)
-        for each in wanted
+        else ServicePrice(
+            new_id("prc"),
+            minor_of(each.amount, each.currency, f"service_prices[{index}].amount"),
+            each.currency,
+            each.interval,
+            each.credits,
+        )
+        for index, each in enumerate(wanted)
     )
 
 
 def parameters_of(price: ServicePrice) -> ServicePriceParameters:
     """What a caller says to get this price."""
-    return ServicePriceParameters(price.amount_minor, price.currency, price.interval, price.credits_minor)
+    return ServicePriceParameters(
+        amount_of(price.amount_minor, price.currency), price.currency, price.interval, price.credits_minor
+    )

@@ -5,6 +5,8 @@ Whoever can write to a project changes its tasks; a client creates some, and cha
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import msgspec
 from msgspec import UNSET, UnsetType
 
@@ -30,6 +32,7 @@ from workhook.work.tasks.queries import AccessedTask, LockedColumn, MovableTask
 from workhook.work.tasks.relations import RelationChange
 from workhook.work.tasks.schemas import CONTENT, NO_SUBTASKS, TERMS, Assignees, CommitShape, Task
 from workhook.work.timesheets import timers
+from workhook.work.timesheets.schemas import rate_minor_of
 
 
 async def get_task(reader: Reader, actor: Actor, task_id: str, *, project_id: str | UnsetType = UNSET) -> Task:
@@ -273,12 +276,14 @@ def _with_content(access: Access, task: Task, content: TaskContent, people: Assi
 
 
 def _terms(access: Access, task: Task, content: TaskContent) -> dict[str, object]:
-    """What the caller says of the task's time. Raises `Forbidden`."""
+    """What the caller says of the task's time. Raises `Forbidden`, `Invalid`."""
     given = {TERMS[name]: value for name in TERMS if (value := getattr(content, name)) is not UNSET}
     if access.is_client:  # who sees null everywhere may send it back: that clears nothing
         if any(value is not None for value in given.values()):
             access.require_member("set hourly_rate, billable or estimate of a task")
         return {}
+    if isinstance(wanted := content.hourly_rate, Decimal):
+        given["hourly_rate_minor"] = rate_minor_of(wanted, access.repository.currency, "hourly_rate")
     rate = given.get("hourly_rate_minor", task.hourly_rate_minor)
     if rate != task.hourly_rate_minor and access.repository.role != "admin":
         message = f"You need the role admin in the project {access.repository.full_name} to set a task's hourly_rate."

@@ -7,13 +7,14 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from workhook.core import json
 from workhook.core.clock import to_millis_text
 from workhook.http.lists import WHOLE_LIST_MAX
+from workhook.http.money import amount_text
 from workhook.storage import Reader
 from workhook.work.access import Access
 from workhook.work.csv_tables import Cell, rows
 from workhook.work.tasks import assignees, listing
 from workhook.work.tasks.listing import Key
 from workhook.work.tasks.schemas import Task
-from workhook.work.timesheets.rules import hours_text, two_decimals
+from workhook.work.timesheets.rules import hours_text
 
 _COLUMNS = (
     "id",
@@ -52,7 +53,7 @@ def _cells(task: Task) -> tuple[Cell, ...]:
         "\n".join(person.login for person in task.assignees),
         "\n".join(json.decode(task.labels)),
         None if task.estimate_ms is None else hours_text(task.estimate_ms),
-        None if task.hourly_rate_minor is None else two_decimals(task.hourly_rate_minor),
+        None if task.hourly_rate_minor is None else amount_text(task.hourly_rate_minor, task.project.currency),
         task.billable,
         _moment(task.completed_at),
         to_millis_text(task.created_at),

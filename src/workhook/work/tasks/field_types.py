@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Annotated, Literal
 
 from msgspec import Meta
@@ -10,7 +11,7 @@ from workhook.core.clock import DAY_MS
 from workhook.http.parameters import Checked, Prepared, Read
 from workhook.http.wire_types import WIRE_TYPE
 from workhook.work.tasks import repeating
-from workhook.work.timesheets.rules import RATE_MAX_MINOR
+from workhook.work.timesheets.rules import RATE_MAX
 from workhook.work.timesheets.schemas import read_duration_up_to, read_rate
 
 Level = Literal["low", "medium", "high"]
@@ -50,11 +51,11 @@ RepeatRule = Annotated[
 ]
 OfProject = Annotated[str, Meta(description="The project's id: it must be that of the task.")]
 TaskRate = Annotated[
-    int,
+    Decimal,
     Meta(
-        extra_json_schema={WIRE_TYPE: ["number", "string"], "minimum": 0, "maximum": RATE_MAX_MINOR // 100},
-        description="What an hour of the task costs: an amount with at most two decimals, as a number or a text. Needs "
-        "the role admin. Null: what the project says.",
+        extra_json_schema={WIRE_TYPE: ["number", "string"], "minimum": 0, "maximum": RATE_MAX},
+        description="What an hour of the task costs: an amount with at most the decimals of the project's currency, as "
+        "a number or a text. Needs the role admin. Null: what the project says.",
     ),
     Read(read_rate, (int, float, str)),
 ]

@@ -79,7 +79,8 @@ class MovableTask(AccessedTask, frozen=True):
 
 
 def project_of(access: Access) -> TaskProjectShape:
-    return TaskProjectShape(access.repository.project_id, access.repository.title)
+    repository = access.repository
+    return TaskProjectShape.of(repository.project_id, repository.title, repository.currency)
 
 
 def no_such_column(field: str) -> Invalid:

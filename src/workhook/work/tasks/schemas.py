@@ -30,6 +30,7 @@ from workhook.core.records import (
     Wire,
     resource_id,
 )
+from workhook.http.money import amount_text
 from workhook.identity.tables import accounts
 from workhook.storage import Row
 from workhook.storage.dialects import json_rows
@@ -38,14 +39,30 @@ from workhook.storage.record_rows import row_reader, selected, stored_names, tab
 from workhook.work.columns.schemas import columns
 from workhook.work.people import PersonShape, membership_of, person_columns, person_of_values
 from workhook.work.tasks.field_types import Level
-from workhook.work.timesheets.rules import two_decimals
+from workhook.work.timesheets.rules import RATE_PATTERN
 
 Assignees = tuple[PersonShape, ...]
 
 
-class TaskProjectShape(msgspec.Struct):
+class TaskProjectShape(msgspec.Struct, dict=True):
     id: Annotated[str, resource_id("prj")]
     title: str
+
+    @property
+    def currency(self) -> str:
+        """Of the rates of its tasks, which no answer has."""
+        found: str = self.__dict__["money"]
+        return found
+
+    @classmethod
+    def of(cls, project_id: str, title: str, currency: str) -> TaskProjectShape:
+        made = cls(project_id, title)
+        made.__dict__["money"] = currency
+        return made
+
+
+def _rate_text(minor: int, project: TaskProjectShape) -> str:
+    return amount_text(minor, project.currency)
 
 
 class TaskColumnShape(msgspec.Struct):
@@ -83,10 +100,11 @@ class Task(Record, frozen=True):
     assignees: Assignees
     labels: Annotated[str, JsonForm(list[str], json.decode)]
     hourly_rate_minor: Annotated[
-        Annotated[int, JsonForm(str, two_decimals), EventSchema({"pattern": r"^\d+\.\d\d$"})] | None,
+        Annotated[int, JsonForm(str, _rate_text, beside="project"), EventSchema({"pattern": RATE_PATTERN})] | None,
         JsonName("hourly_rate"),
         Meta(
-            description="What an hour costs, with two decimals; null: what the project says. Clients see null.",
+            description="What an hour costs, with the decimals of the project's currency; null: what the project says. "
+            "Clients see null.",
             examples=["80.00"],
         ),
     ]

@@ -18,6 +18,7 @@ from workhook.core.errors import Conflict, Fault, Invalid, NotFound, Preconditio
 from workhook.http import lists
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
+from workhook.http.money import amount_of
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
@@ -36,6 +37,7 @@ from workhook.work.timesheets.schemas import (
     TimesheetsAnswer,
     TimesheetsQuery,
     changed,
+    given_rate,
     given_times,
     timesheet_to_response,
 )
@@ -88,7 +90,7 @@ async def create_timesheet(write: Write, project_id: str, create: TimesheetCreat
         timers.new_timesheet(access, task, terms, times, write.now),
         notes=if_set(create.notes),
         billable=if_set(create.billable, terms.billable),
-    ).at_rate(if_set(create.billable_rate), terms)
+    ).at_rate(given_rate(if_set(create.billable_rate), access.repository.currency, "billable_rate"), terms)
     if runs:
         if not await timers.may_run(write.tx, write.actor.user.id, access.repository.id):
             raise NotFound()  # the right was lost while the user's lock was waited for
@@ -140,7 +142,7 @@ async def edit_timesheet(write: Write, timesheet_id: str, edit: TimesheetEdit) -
         notes=if_set(edit.notes, before.notes),
         billable=if_set(edit.billable, before.billable),
     )
-    after = _at_rate(before, after, edit.billable_rate, terms)
+    after = _at_rate(before, after, given_rate(edit.billable_rate, access.repository.currency, "billable_rate"), terms)
     if after == changed(before, before.times, write.now):
         return _answer(before, write.now)  # it asked for the rate of its place, and there is none
     await queries.update_timesheets(write.tx, [after])
@@ -249,7 +251,7 @@ def _times(task_found: bool, times: Callable[[], Times]) -> Times:
 
 
 def _says_nothing_new(timesheet: Timesheet, edit: TimesheetEdit) -> bool:
-    times = timesheet.times
+    times, own = timesheet.times, timesheet.own_rate_minor
     asks = edit.billable_rate is None and timesheet.billable_rate_minor is None and timesheet.invoice_id is None
     current: dict[str, object] = {
         "task_id": _task_id(timesheet),
@@ -258,7 +260,7 @@ def _says_nothing_new(timesheet: Timesheet, edit: TimesheetEdit) -> bool:
         "duration": times.counted_ms if times.finished else None,
         "notes": timesheet.notes,
         "billable": timesheet.billable,
-        "billable_rate": timesheet.own_rate_minor,
+        "billable_rate": None if own is None else amount_of(own, timesheet.repository.currency),
     }
     return not asks and all(getattr(edit, name) in (UNSET, value) for name, value in current.items())
 

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from msgspec import Meta
 
 from workhook.core.records import to_response
-from workhook.http.wire_types import to_amount
+from workhook.http.money import to_amount
 from workhook.identity.context import Write
 from workhook.identity.schemas import Repository
 from workhook.identity.tables import projects
@@ -145,6 +145,6 @@ def _event(project: Project, budget: HoursOrMoney, mark: BudgetMark) -> RecordEv
     told = BudgetReachedShape(
         mark,
         hours=None if budget.time_ms is None else rules.decimal_hours(budget.time_ms),
-        amount=None if budget.minor is None else to_amount(budget.minor),
+        amount=None if budget.minor is None else to_amount(budget.minor, project.repository.currency),
     )
     return RecordEvent(project.repository, "project", "budget_reached", to_response(project), beside={"budget": told})

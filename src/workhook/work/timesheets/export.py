@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from workhook.core.clock import now_ms, to_millis_text
 from workhook.http.lists import WHOLE_LIST_MAX
+from workhook.http.money import amount_of
 from workhook.storage import Reader
 from workhook.work.access import Access
 from workhook.work.csv_tables import Cell, rows
@@ -20,7 +21,7 @@ _COLUMNS = ("id", "date", "user", "task", *_OF_TIME, "billable", "billable_rate"
 
 def _cells(timesheet: Timesheet, now: int) -> tuple[Cell, ...]:
     """`date` is the day in UTC on which it started; `amount` is empty for what is not billable or has no rate."""
-    times, rate = timesheet.times, timesheet.billable_rate_minor
+    times, rate, currency = timesheet.times, timesheet.billable_rate_minor, timesheet.repository.currency
     duration = rules.elapsed_ms(times, now)
     amount = rules.amount_minor(duration, rate) if timesheet.billable and rate is not None else None
     start = to_millis_text(times.start)
@@ -34,8 +35,8 @@ def _cells(timesheet: Timesheet, now: int) -> tuple[Cell, ...]:
         duration,
         Decimal(rules.hours_text(duration)),
         timesheet.billable,
-        _decimal(rate),
-        _decimal(amount),
+        _decimal(rate, currency),
+        _decimal(amount, currency),
         timesheet.notes,
     )
 
@@ -64,5 +65,5 @@ def _end(page: TimesheetPage) -> str | None:
     return page.last_seen or (page.timesheets[-1].id if page.timesheets else None)
 
 
-def _decimal(minor: int | None) -> Decimal | None:
-    return None if minor is None else Decimal(rules.two_decimals(minor))
+def _decimal(minor: int | None, currency: str) -> Decimal | None:
+    return None if minor is None else amount_of(minor, currency)

@@ -9,6 +9,8 @@ from typing import Literal
 
 import msgspec
 
+from workhook.core.iso4217 import DEFAULT_CURRENCY
+from workhook.http.money import amount_of, amount_text
 from workhook.work import csv_tables
 from workhook.work.people import PersonShape
 from workhook.work.timesheets import rules
@@ -97,6 +99,11 @@ def _cells(group: ReportGroup, group_by: GroupBy) -> list[csv_tables.Cell]:
     return [*(known[name] for name in _KEYS[group_by]), *sum_cells(group.spent)]
 
 
+def _amount_cell(spent: Spent) -> csv_tables.Cell:
+    minor = spent.amount_minor
+    return None if minor is None else amount_of(minor, spent.currency or DEFAULT_CURRENCY)
+
+
 def sum_cells(spent: Spent) -> list[csv_tables.Cell]:
     """The cells of `SUM_COLUMNS`."""
     return [
@@ -105,7 +112,7 @@ def sum_cells(spent: Spent) -> list[csv_tables.Cell]:
         Decimal(rules.hours_text(spent.duration_ms)),
         spent.billable_ms,
         Decimal(rules.hours_text(spent.billable_ms)),
-        None if (minor := spent.amount_minor) is None else Decimal(rules.two_decimals(minor)),
+        _amount_cell(spent),
         spent.currency,
-        "; ".join(f"{rules.two_decimals(minor)} {currency}" for currency, minor in spent.amounts),
+        "; ".join(f"{amount_text(minor, currency)} {currency}" for currency, minor in spent.amounts),
     ]

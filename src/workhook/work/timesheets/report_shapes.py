@@ -9,8 +9,10 @@ from typing import Annotated, Any, cast
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from workhook.core.iso4217 import DEFAULT_CURRENCY
+from workhook.http.money import to_amount
 from workhook.http.parameters import DAY_OR_MOMENT, Checked, Read
-from workhook.http.wire_types import read_day_or_moment, to_amount
+from workhook.http.wire_types import read_day_or_moment
 from workhook.work.people import PersonShape
 from workhook.work.schemas import if_set
 from workhook.work.timesheets import rules
@@ -152,13 +154,14 @@ def totals_to_response(spent: Spent) -> ReportTotalsShape:
 
 
 def _sum_fields(spent: Spent) -> dict[str, Any]:
+    minor = spent.amount_minor
     return {
         "timesheets": spent.timesheets,
         "duration": spent.duration_ms,
         "formatted_duration": rules.formatted(spent.duration_ms),
         "short_formatted_duration": short_duration(spent.duration_ms),
         "billable_duration": spent.billable_ms,
-        "amount": None if spent.amount_minor is None else to_amount(spent.amount_minor),
+        "amount": None if minor is None else to_amount(minor, spent.currency or DEFAULT_CURRENCY),
         "currency": spent.currency,
-        "amounts": [AmountShape(currency, to_amount(minor)) for currency, minor in spent.amounts],
+        "amounts": [AmountShape(currency, to_amount(each, currency)) for currency, each in spent.amounts],
     }

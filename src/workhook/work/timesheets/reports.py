@@ -15,6 +15,7 @@ import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
+from workhook.core.iso4217 import DEFAULT_CURRENCY, UNUSUAL_DIGITS
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import WORK_API
@@ -29,7 +30,6 @@ from workhook.work import csv_tables
 from workhook.work.access import find_access, is_insider
 from workhook.work.billing.schemas import account_billing, project_billing
 from workhook.work.clients.schemas import clients
-from workhook.work.invoices.rules import DEFAULT_CURRENCY
 from workhook.work.invoices.schemas import invoices
 from workhook.work.people import NOBODY_ELSE, person_columns, person_of_row
 from workhook.work.schemas import if_set
@@ -71,7 +71,8 @@ _roles = sa.select(
 )
 _PROJECT_COLUMNS = (projects.c.id.label("project_id"), projects.c.title.label("project_title"))
 
-# What an invoice of each project would be in.
+# What an invoice of each project would be in. The last one tells only if it has as many decimals as rates have where
+# nobody has said a currency.
 _invoiced = projects.alias("invoiced")
 _last_invoice = (
     sa.select(invoices.c.currency)
@@ -81,13 +82,16 @@ _last_invoice = (
     .correlate(_invoiced)
     .scalar_subquery()
 )
+_usual = sa.case(
+    (_last_invoice.not_in([sa.literal_column(f"'{code}'", sa.Text) for code in sorted(UNUSUAL_DIGITS)]), _last_invoice)
+)
 _currencies = (
     sa.select(
         _invoiced.c.repository_id,
         sa.func.coalesce(
             project_billing.c.currency,
             account_billing.c.currency,
-            _last_invoice,
+            _usual,
             sa.literal_column(f"'{DEFAULT_CURRENCY}'", sa.Text),
         ).label("currency"),
     )

@@ -22,7 +22,11 @@ GIVEN_DURATION_MAX_MS = 31 * DAY_MS
 AHEAD_MAX_MS = DAY_MS
 """How far ahead of the server's clock a time can be: clocks and time zones differ, work is not recorded in advance."""
 RATE_MAX_MINOR = 10**8
-"""A million an hour, so that amounts and their sums stay within 64 bits."""
+"""So that amounts and their sums stay within 64 bits."""
+RATE_MAX = RATE_MAX_MINOR // 100
+"""A million an hour, in whatever currency; a currency with three decimals has less."""
+RATE_PATTERN = r"^\d+(\.\d{2,3})?$"
+"""A rate as a text, with all decimals of its currency."""
 
 _LATEST = parse_rfc3339("9999-01-01T00:00:00Z")  # later times are not parameters either
 

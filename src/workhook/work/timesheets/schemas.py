@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated
+from decimal import Decimal
+from typing import Annotated, overload
 
 import msgspec
 import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import DAY_MS, to_millis_text
+from workhook.core.errors import Fault, Invalid
 from workhook.core.records import COMPUTED, EventSchema, Record, resource_id
 from workhook.http.lists import ListQuery
+from workhook.http.money import amount_text, minor_of, read_money, to_amount
 from workhook.http.parameters import DayOrMoment, LongText, Moment, Read
-from workhook.http.wire_types import WIRE_TYPE, Time, read_money, to_amount, wire_number
+from workhook.http.wire_types import WIRE_TYPE, Time, wire_number
 from workhook.identity.schemas import Repository
 from workhook.storage.metadata import in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
@@ -22,18 +25,38 @@ from workhook.work.rates.rules import RateSource, TimeTerms
 from workhook.work.schemas import if_set
 from workhook.work.timesheets import rules
 from workhook.work.timesheets.durations import duration_ms
-from workhook.work.timesheets.rules import GIVEN_DURATION_MAX_MS, RATE_MAX_MINOR, Given, Times
+from workhook.work.timesheets.rules import GIVEN_DURATION_MAX_MS, RATE_MAX, RATE_MAX_MINOR, RATE_PATTERN, Given, Times
 
 
-def read_rate(raw: object) -> int:
-    if (minor := read_money(raw)) > RATE_MAX_MINOR:
-        raise ValueError(f"a number of at most {RATE_MAX_MINOR // 100}")
+def read_rate(raw: object) -> Decimal:
+    if (rate := read_money(raw)) > RATE_MAX:
+        raise ValueError(f"a number of at most {RATE_MAX}")
+    return rate
+
+
+def rate_minor_of(rate: Decimal, currency: str, field: str) -> int:
+    """Minor units of the currency. Raises `Invalid`."""
+    minor = minor_of(rate, currency, field)
+    if minor > RATE_MAX_MINOR:
+        message = f"{field}: at most {to_amount(RATE_MAX_MINOR, currency)} in {currency}"
+        raise Invalid(faults=[Fault(field=field, message=message)])
     return minor
 
 
+@overload
+def given_rate(rate: Decimal | None, currency: str, field: str) -> int | None: ...
+@overload
+def given_rate(rate: Decimal | UnsetType | None, currency: str, field: str) -> int | UnsetType | None: ...
+def given_rate(rate: Decimal | UnsetType | None, currency: str, field: str) -> int | UnsetType | None:
+    """`rate_minor_of` what a parameter says, if it says something."""
+    return rate_minor_of(rate, currency, field) if isinstance(rate, Decimal) else rate
+
+
 Rate = Annotated[
-    int,
-    wire_number("What an hour costs: an amount with at most two decimals.", minimum=0, maximum=RATE_MAX_MINOR // 100),
+    Decimal,
+    wire_number(
+        "What an hour costs: an amount with at most the decimals of the currency.", minimum=0, maximum=RATE_MAX
+    ),
     Read(read_rate, (int, float)),
 ]
 
@@ -162,11 +185,11 @@ class TimesheetShape(msgspec.Struct):
         Annotated[
             str,
             Meta(
-                description="What an hour costs, whoever says it, with two decimals. It is fixed when the timesheet "
-                "finishes.",
+                description="What an hour costs, whoever says it, with the decimals of the project's currency. It is "
+                "fixed when the timesheet finishes.",
                 examples=["80.00"],
             ),
-            EventSchema({"pattern": r"^\d+\.\d\d$"}),
+            EventSchema({"pattern": RATE_PATTERN}),
         ]
         | None
     )
@@ -253,6 +276,7 @@ timesheets = sa.Table(
 def timesheet_to_response(timesheet: Timesheet, now: int) -> TimesheetShape:
     """As it is at `now`."""
     times, rate, own = timesheet.times, timesheet.billable_rate_minor, timesheet.own_rate_minor
+    currency = timesheet.repository.currency
     duration = rules.elapsed_ms(times, now)
     return TimesheetShape(
         id=timesheet.id,
@@ -269,8 +293,8 @@ def timesheet_to_response(timesheet: Timesheet, now: int) -> TimesheetShape:
         short_formatted_duration=short_duration(duration),
         notes=timesheet.notes,
         billable=timesheet.billable,
-        billable_rate=None if own is None else to_amount(own),
-        hourly_rate=None if rate is None else rules.two_decimals(rate),
+        billable_rate=None if own is None else to_amount(own, currency),
+        hourly_rate=None if rate is None else amount_text(rate, currency),
         rate_source="none" if rate is None else timesheet.rate_source or "timesheet",
         created_at=to_millis_text(timesheet.created_at),
         updated_at=to_millis_text(timesheet.updated_at),

@@ -5,7 +5,7 @@ import sqlalchemy as sa
 from workhook.storage.online import add_column
 
 revision = "0043"
-down_revision = "0038"
+down_revision = "0042"
 
 
 def upgrade() -> None:

@@ -1,0 +1,129 @@
+"""Amounts of money: whole numbers of minor units inside, numbers with the decimals of their currency in JSON.
+
+A parameter is read before its currency is known, as the decimal number that somebody wrote. `minor_of` makes minor
+units of it once the currency is known. Decision 54.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal, InvalidOperation
+from typing import Annotated
+
+from workhook.core.errors import Fault, Invalid
+from workhook.core.iso4217 import USUAL_DIGITS, digits_of
+from workhook.core.records import JsonForm
+
+AMOUNT_MAX_MINOR = 10**13
+"""The most that sums may be: far from what 64 bits and the numbers of JavaScript hold exactly."""
+AMOUNT_MAX = AMOUNT_MAX_MINOR // 10**USUAL_DIGITS
+"""A hundred thousand millions, of whatever currency: what one amount may be."""
+HUNDREDTH_DIGITS = 2
+
+_TEXT_MAX_CHARS = 40
+
+
+def read_money(raw: object) -> Decimal:
+    """The number that a parameter says; not negative. Raises `ValueError` that says what it has to be."""
+    wanted = "a number of at least 0"
+    amount = _decimal(raw, wanted)
+    if amount > AMOUNT_MAX:
+        raise ValueError(f"{wanted}, and at most {AMOUNT_MAX}")
+    return amount
+
+
+def read_hundredths(raw: object) -> int:
+    """Hundredths of something that is no money; not negative. Raises `ValueError` that says what it has to be."""
+    wanted = "a number of at least 0 with at most two decimals"
+    amount = _decimal(raw, wanted)
+    if amount > AMOUNT_MAX:
+        raise ValueError(f"{wanted}, and at most {AMOUNT_MAX}")
+    if (found := _scaled(amount, HUNDREDTH_DIGITS)) is None:
+        raise ValueError(wanted)
+    return found
+
+
+def _decimal(raw: object, wanted: str) -> Decimal:
+    if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
+        raise ValueError(wanted)
+    try:
+        text = str(raw).strip()
+        amount = Decimal(text)
+    except (InvalidOperation, ValueError):  # the latter: an integer of thousands of digits
+        raise ValueError(wanted) from None
+    if len(text) > _TEXT_MAX_CHARS or not amount.is_finite() or amount < 0 or abs(amount.adjusted()) > _TEXT_MAX_CHARS:
+        raise ValueError(wanted)
+    return amount
+
+
+def _scaled(amount: Decimal, digits: int) -> int | None:
+    """The amount in units of the last of so many decimals, or None if it has more. No product is rounded."""
+    numerator, denominator = amount.as_integer_ratio()
+    found, rest = divmod(numerator * 10**digits, denominator)
+    return None if rest else found
+
+
+def minor_or_none(amount: Decimal, currency: str) -> int | None:
+    """Minor units of the currency; None for an amount with more decimals than the currency has."""
+    return _scaled(amount, digits_of(currency))
+
+
+def decimals_fault(field: str, currency: str) -> Fault:
+    """Of an amount with more decimals than its currency has."""
+    return Fault(
+        field=field, code="too_many_decimals", message=f"{field}: an amount in {currency} has {decimals(currency)}"
+    )
+
+
+def decimals(currency: str) -> str:
+    """`no decimals`, `at most 2 decimals`: what an amount in the currency has."""
+    digits = digits_of(currency)
+    return f"at most {digits} decimals" if digits else "no decimals"
+
+
+def minor_of(amount: Decimal, currency: str, field: str) -> int:
+    """Minor units of the currency. Raises `Invalid` that names the field and the currency."""
+    if (found := minor_or_none(amount, currency)) is None:
+        raise Invalid(faults=[decimals_fault(field, currency)])
+    return found
+
+
+def rescaled(minor: int, before: str, after: str) -> int | None:
+    """The same number in minor units of another currency, or None if that has too few decimals for it."""
+    more = digits_of(after) - digits_of(before)
+    if more >= 0:
+        return minor * int(10**more)
+    unit: int = 10**-more
+    found, rest = divmod(minor, unit)
+    return None if rest else found
+
+
+def amount_of(minor: int, currency: str) -> Decimal:
+    """The number that so many minor units are, with all decimals of the currency."""
+    return Decimal(minor).scaleb(-digits_of(currency))
+
+
+def amount_text(minor: int, currency: str) -> str:
+    """As `amount_of`: `80.00` of 8000 cents, `8000` of so many yen."""
+    return f"{amount_of(minor, currency):f}"
+
+
+def to_amount(minor: int, currency: str) -> int | float:
+    """Minor units as the number that JSON shows: `12`, `12.5`, `12.05`. Exact up to 15 digits."""
+    return _shown(minor, digits_of(currency))
+
+
+def to_hundredths(hundredths: int) -> int | float:
+    """The same of hundredths of something that is no money."""
+    return _shown(hundredths, HUNDREDTH_DIGITS)
+
+
+def _shown(value: int, digits: int) -> int | float:
+    unit: int = 10**digits
+    return value // unit if value % unit == 0 else value / unit
+
+
+Minor = Annotated[int, JsonForm(int | float, to_amount, beside="currency")]
+"""Minor units of the `currency` of the same record; a number with at most the decimals of that in JSON."""
+
+Hundredths = Annotated[int, JsonForm(int | float, to_hundredths)]
+"""Hundredths in a record, a number with at most two decimals in JSON."""

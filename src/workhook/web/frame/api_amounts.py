@@ -1,0 +1,53 @@
+"""What the API says where an amount does not fit its currency, and what pages say instead (`api_sentences`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from workhook.web.frame.texts import text
+
+OF_AMOUNTS: Mapping[str, str] = {
+    "seller.country: an e-invoice needs it; write country in %(where)s": text(
+        "Your country: the owner of the projects writes it in their billing settings."
+    ),
+    "seller.vat_id: an e-invoice needs it; write vat_id in %(where)s; an invoice that was sent keeps what it was sent "
+    "with: credit it, and send another": text(
+        "Your VAT id: the owner of the projects writes it in their billing settings. This invoice was sent without and "
+        "stays so. Credit it, and send another."
+    ),
+    "buyer.country: an e-invoice needs it; write buyer.country in %(where)s": text(
+        "The client's country: it is written in the billing settings of the project."
+    ),
+    "buyer.name: an e-invoice needs it; write bill_to of the invoice, or buyer.name in %(where)s before it is "
+    "sent": text("The client's name: edit the invoice and write it."),
+    "currency: an e-invoice has amounts with at most two decimals, and this one in %(currency)s has more": text(
+        "An e-invoice has amounts with at most two decimals, and this one in %(currency)s has more"
+    ),
+    "%(field)s: an amount in %(currency)s has no decimals": text("An amount in %(currency)s has no decimals"),
+    "%(field)s: an amount in %(currency)s has at most %(digits)s decimals": text(
+        "An amount in %(currency)s has at most %(digits)s decimals"
+    ),
+    "%(field)s: at most %(high)s in %(currency)s": text("In %(currency)s it can be at most %(high)s"),
+    "currency: an amount in %(currency)s has no decimals, and the invoice has one with more; send %(field)s with "
+    "it": text("The invoice has amounts with decimals, and an amount in %(currency)s has none. Change them first."),
+    "currency: an amount in %(currency)s has at most %(digits)s decimals, and the invoice has one with more; send "
+    "%(field)s with it": text(
+        "The invoice has amounts with more decimals than an amount in %(currency)s has, which is %(digits)s. Change "
+        "them first."
+    ),
+    "currency: %(whose)s does not fit %(currency)s, where an amount has no decimals; change the amount first": text(
+        "A rate or the budget has decimals, and an amount in %(currency)s has none. Change these amounts first; rates "
+        "of tasks and of time that was spent count, too."
+    ),
+    "currency: %(whose)s does not fit %(currency)s, where an amount has at most %(digits)s decimals; change the amount "
+    "first": text(
+        "A rate or the budget has more decimals than an amount in %(currency)s has, which is %(digits)s, or is too "
+        "large. Change these amounts first; rates of tasks and of time that was spent count, too."
+    ),
+    "%(field)s (%(id)s): an amount in %(currency)s has no decimals, and its rate has more; give it another "
+    "billable_rate": text("An hour of %(id)s has a rate with decimals, and an amount in %(currency)s has none"),
+    "%(field)s (%(id)s): an amount in %(currency)s has at most %(digits)s decimals, and its rate has more; give it "
+    "another billable_rate": text(
+        "An hour of %(id)s has a rate with more decimals than an amount in %(currency)s has, which is %(digits)s"
+    ),
+}

@@ -1,0 +1,93 @@
+"""Amounts of money: what is read, in which currency, and how it is shown. The digits are those of ISO 4217."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import msgspec
+import pytest
+from babel.numbers import get_currency_precision
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workhook.core.errors import Invalid
+from workhook.core.iso4217 import CODES, MOST_DIGITS, UNUSUAL_DIGITS, digits_of
+from workhook.http.money import (
+    AMOUNT_MAX,
+    AMOUNT_MAX_MINOR,
+    amount_text,
+    minor_of,
+    minor_or_none,
+    read_hundredths,
+    read_money,
+    rescaled,
+    to_amount,
+    to_hundredths,
+)
+
+CURRENCIES = st.sampled_from(["EUR", "JPY", "KWD"])
+AMOUNTS = st.integers(min_value=0, max_value=AMOUNT_MAX)
+
+_CUSTOMARY = "AFN ALL IQD IRR KPW LAK LBP MGA MMK RSD SOS SYP YER"
+"""Where the coins are out of use: Babel has the decimals that people write (CLDR), ISO 4217 those of accounts."""
+
+
+def test_the_digits_are_those_that_babel_knows() -> None:
+    others = {code for code in CODES if get_currency_precision(code) != digits_of(code)}
+    assert others == set(_CUSTOMARY.split())
+    assert {get_currency_precision(code) for code in others} == {0}
+    assert set(UNUSUAL_DIGITS) < CODES
+    assert MOST_DIGITS == 3
+
+
+@given(AMOUNTS, CURRENCIES)
+def test_an_amount_comes_back_as_it_was_shown(minor: int, currency: str) -> None:
+    shown = to_amount(minor, currency)
+    assert minor_of(read_money(msgspec.json.decode(msgspec.json.encode(shown))), currency, "x") == minor
+    assert Decimal(str(shown)) * 10 ** digits_of(currency) == minor
+    assert minor_of(Decimal(amount_text(minor, currency)), currency, "x") == minor
+
+
+@given(st.integers(min_value=0, max_value=AMOUNT_MAX_MINOR))
+def test_hundredths_come_back_as_they_were_shown(value: int) -> None:
+    assert read_hundredths(to_hundredths(value)) == value
+
+
+@pytest.mark.parametrize("raw", [-1, "NaN", "Infinity", 1e300, True, None, [], "", "1,5", AMOUNT_MAX + 1, "9" * 5000])
+def test_what_is_no_amount(raw: object) -> None:
+    for read in (read_money, read_hundredths):
+        with pytest.raises(ValueError, match="a number of at least 0"):
+            read(raw)
+
+
+@pytest.mark.parametrize("raw", [1.005, "1.234"])
+def test_credits_have_two_decimals(raw: object) -> None:
+    with pytest.raises(ValueError, match="two decimals"):
+        read_hundredths(raw)
+
+
+@pytest.mark.parametrize(
+    ("amount", "currency", "words"),
+    [
+        ("1.5", "JPY", "price: an amount in JPY has no decimals"),
+        ("1.005", "EUR", "price: an amount in EUR has at most 2 decimals"),
+        ("1.0005", "KWD", "price: an amount in KWD has at most 3 decimals"),
+        ("1e-39", "EUR", "price: an amount in EUR has at most 2 decimals"),
+    ],
+)
+def test_more_decimals_are_refused_by_name(amount: str, currency: str, words: str) -> None:
+    with pytest.raises(Invalid) as refused:
+        minor_of(read_money(amount), currency, "price")
+    [fault] = refused.value.faults
+    assert (fault.field, fault.code, fault.message) == ("price", "too_many_decimals", words)
+
+
+def test_zeros_at_the_end_are_no_decimals() -> None:
+    assert minor_of(read_money("8000.00"), "JPY", "price") == 8000
+    assert minor_of(read_money("1.50000"), "EUR", "price") == 150
+
+
+@given(AMOUNTS, CURRENCIES, CURRENCIES)
+def test_in_another_currency_an_amount_keeps_its_value_or_there_is_none(minor: int, before: str, after: str) -> None:
+    value = Decimal(amount_text(minor, before))
+    assert rescaled(minor, before, after) == minor_or_none(value, after)

@@ -1,0 +1,99 @@
+"""Pages write and read amounts with the decimals of their currency, and give e-invoices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.harness.server import Server
+from tests.web.studio import Studio, open_studio, page_of, send, text_of
+from tests.work.official_rules import complaints
+
+pytestmark = pytest.mark.one_database
+
+GERMAN = {"Accept-Language": "de"}
+
+
+@pytest.fixture
+def studio(server: Server) -> Iterator[Studio]:
+    with open_studio(server) as studio:
+        yield studio
+
+
+def invoice_in(studio: Studio, currency: str, price: float, *, sent: bool = False) -> str:
+    """The path of its page."""
+    items = [{"description": "Design", "qty": 1, "unit_price": price}]
+    body = {"currency": currency, "tax": 10, "invoice_items": items}
+    invoice = studio.call("POST", f"{studio.project}/invoices", **body)["invoice"]["id"]
+    if sent:
+        studio.call("POST", f"/invoices/{invoice}/send")
+    return f"{studio.base}/billing/{invoice}"
+
+
+def german(studio: Studio, path: str) -> str:
+    return text_of(studio.member.client.get(path, headers=GERMAN).text)
+
+
+def test_a_page_has_the_decimals_of_the_currency(studio: Studio) -> None:
+    yen, dinar = invoice_in(studio, "JPY", 123_456, sent=True), invoice_in(studio, "KWD", 1234.125)
+    assert "135,802 JPY" in text_of(page_of(studio.member, yen))
+    assert "135.802 JPY" in german(studio, yen)
+    assert "1,357.538 KWD" in text_of(page_of(studio.member, dinar))
+    assert "1.357,538 KWD" in german(studio, dinar)
+    assert 'name="amount" value="135802"' in page_of(studio.member, yen), "what is due stands in the form"
+
+
+def test_a_form_reads_the_decimals_of_the_currency(studio: Studio) -> None:
+    yen = invoice_in(studio, "JPY", 100)
+    wanted = {"description": "More", "qty": "1"}
+    refused = send(studio.member, f"{yen}/lines", **wanted, unit_price="10.5")
+    assert refused.status_code == 422
+    assert "“10.5” has decimals, and this currency has none. Write the amount such as 1250." in text_of(refused.text)
+    assert send(studio.member, f"{yen}/lines", **wanted, unit_price="1,050").status_code == 303
+    assert "1,265 JPY" in text_of(page_of(studio.member, yen))
+    refused = send(studio.member, f"{studio.base}/settings/billing", currency="JPY", hourly_rate="10.5")
+    assert refused.status_code in (403, 422)
+
+
+def test_a_currency_that_a_rate_does_not_fit_is_refused_at_its_field(studio: Studio) -> None:
+    path = f"{studio.base}/settings/billing"
+    studio.call("PATCH", f"{studio.project}/billing", currency="EUR")
+    column = studio.call("POST", f"{studio.project}/columns", title="To do")["column"]["id"]
+    task = studio.call("POST", f"/columns/{column}/tasks", title="x", hourly_rate=80.5)["task"]
+    assert task["hourly_rate"] == "80.50"
+    page = page_of(studio.owner, path)
+    was = page.partition('name="was" value="')[2].partition('"')[0]
+    refused = send(studio.owner, path, was=was, currency="JPY")
+    assert refused.status_code == 422
+    assert "A rate or the budget has decimals, and an amount in JPY has none." in text_of(refused.text)
+    assert 'id="currency-fault"' in refused.text
+
+
+def test_an_e_invoice_beside_the_pdf_for_the_team_and_the_client(studio: Studio) -> None:
+    draft = invoice_in(studio, "EUR", 100)
+    assert "E-invoice" not in page_of(studio.member, draft)
+    path = invoice_in(studio, "EUR", 100, sent=True)
+    for reader in (studio.member, studio.client):
+        page = page_of(reader, path)
+        assert f'href="{path}/xml"' in page
+        missing = reader.client.get(f"{path}/xml")
+        assert missing.status_code == 422
+        said = text_of(missing.text)
+        assert "Something is missing for an e-invoice:" in said
+        assert "The client's country: it is written in the billing settings of the project." in said
+    assert "Für eine E-Rechnung fehlt etwas:" in german(studio, f"{path}/xml")
+    login = studio.base.split("/")[1]
+    studio.call("PATCH", f"/organizations/{login}/billing", country="DE", vat_id="DE123456789")
+    studio.call("PATCH", f"{studio.project}/billing", buyer={"name": "Client AG", "country": "AT"})
+    path = invoice_in(studio, "EUR", 100, sent=True)
+    for reader in (studio.member, studio.client):
+        document = reader.client.get(f"{path}/xml")
+        assert (document.status_code, document.headers["content-type"]) == (200, "application/xml")
+        assert complaints(document.content) == []
+    body = {"total": 10, "reason": "Late"}
+    invoice = path.rpartition("/")[2]
+    note = studio.call("POST", f"/invoices/{invoice}/credit_notes", **body)["credit_note"]["id"]
+    assert f'href="{path}/credit_notes/{note}/xml"' in page_of(studio.client, path)
+    document = studio.client.client.get(f"{path}/credit_notes/{note}/xml")
+    assert complaints(document.content) == []
