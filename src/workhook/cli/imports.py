@@ -33,6 +33,8 @@ FILE_MAX_BYTES = 1 << 30
 WARNINGS_SHOWN = 20
 _HOW: Mapping[Source, str] = {
     "trello": "In Trello: the menu of the board, Print, export and share, Export as JSON.",
+    "asana": "In Asana: the arrow beside the name of the project, Export, JSON.",
+    "github": "Print them with `gh issue list --json …` and `gh project item-list --format json`.",
     "csv": "The first line of a table has to name its fields, and one of them has to be the title.",
 }
 
@@ -90,6 +92,41 @@ async def trello(
     completes an import that was interrupted.
     """
     await _import(context, "trello", files, target)
+
+
+@command(app, "asana")
+async def asana(
+    context: Context,
+    *,
+    files: Annotated[tuple[Path, ...], Argument("FILE", "Exports of projects, as JSON.")],
+    target: ImportTarget,
+) -> None:
+    """Make a project of each Asana project: sections as columns, tasks, subtasks, what they wait for, tags and fields.
+
+    A project that was imported before gets what is new in its export, and nothing else changes. Asana has no user
+    names: people are found by their names, or named with `--member`.
+    """
+    await _import(context, "asana", files, target)
+
+
+@command(app, "github")
+async def github(
+    context: Context,
+    *,
+    files: Annotated[
+        tuple[Path, ...],
+        Argument("FILE", "What `gh issue list --json …` and `gh project item-list --format json` print."),
+    ],
+    target: ImportTarget,
+    title: Title = None,
+) -> None:
+    """Make one project of issues and items of a project on GitHub: labels, comments, milestones and who is assigned.
+
+    The columns are Open and Closed. With items of a project they are the values of its field Status. The project has
+    the title that `--title` says, else the name of the repository. Import new files under this title to add what is
+    new.
+    """
+    await _import(context, "github", files, target, title or "")
 
 
 @command(app, "csv")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from workhook.work.columns.schemas import COLUMNS_MAX, Stage
+from workhook.work.columns.schemas import COLUMNS_MAX
 from workhook.work.imports.plan import PlannedColumn
 from workhook.work.imports.texts import plain_name, stage_of, title_of
 
@@ -22,16 +22,15 @@ class ColumnNames:
         self._columns: dict[str, PlannedColumn] = {}
         self.shared: set[str] = set()  # names that share the last column
 
-    def column(self, name: str, key: str = "", stage: Stage | None = None) -> PlannedColumn:
-        """The column of a name. `key`: what the other service knows it by, if not by its name. `stage`: which it has
-        unless its name says so."""
+    def column(self, name: str, key: str = "") -> PlannedColumn:
+        """The column of a name. `key`: what the other service knows it by, if not by its name."""
         title = title_of(name, self._nameless)
         key = f"column:{key}" if key else f"column:{self._project_key}/{title}"
         if key not in self._columns and len(self._columns) >= COLUMNS_MAX - 1:
             self.shared.add(title)
             title, key = MORE, f"column:{self._project_key}:more"
         if key not in self._columns:
-            self._columns[key] = PlannedColumn(key, title, stage=stage_of(title, self._done) or stage)
+            self._columns[key] = PlannedColumn(key, title, stage=stage_of(title, self._done))
         return self._columns[key]
 
     @property

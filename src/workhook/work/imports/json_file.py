@@ -117,7 +117,7 @@ class Node:
             if isinstance(value, str):
                 found.append(clean(value))
             elif value is not None:
-                self._note(f"{self.path}{key}[{at}]", "text", value)
+                self.note(f"{key}[{at}]", "text", value)
         return found
 
     def node(self, key: str) -> Node:
@@ -128,19 +128,20 @@ class Node:
             if isinstance(value, dict):
                 yield Node(value, f"{self.path}{key}[{at}].", self.faults)
             elif value is not None:
-                self._note(f"{self.path}{key}[{at}]", "an object", value)
+                self.note(f"{key}[{at}]", "an object", value)
 
     def _value(self, key: str, kind: type, wanted: str) -> Any:
         """What is there and of this type, else None."""
         value = self.values.get(key)
         if value is None or isinstance(value, kind):
             return value
-        self._note(f"{self.path}{key}", wanted, value)
+        self.note(key, wanted, value)
         return None
 
-    def _note(self, path: str, wanted: str, value: object) -> None:
+    def note(self, key: str, wanted: str, value: object) -> None:
+        """Add a fault: what has to be at the key, and what is."""
         if len(self.faults) < FAULTS_MAX:
-            self.faults.append(f"{path} has to be {wanted}, and is {name_of(value)}")
+            self.faults.append(f"{self.path}{key} has to be {wanted}, and is {name_of(value)}")
 
 
 def name_of(value: object) -> str:

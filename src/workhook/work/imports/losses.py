@@ -39,6 +39,7 @@ class Losses:
         self._counts: dict[str, int] = {}
         self._names: dict[str, dict[str, None]] = {}
         self._kept: dict[str, str | None] = {}
+        self._once: set[tuple[str, str]] = set()
 
     def add(self, what: str, name: str = "", *, kept: str | None = None, count: int = 1) -> None:
         """`what`: one of `SENTENCES`. `kept`: where its text is."""
@@ -49,6 +50,12 @@ class Losses:
         if name.strip() and len(names) < NAMES_SHOWN:
             names[shown(name.strip())] = None
         self._kept[what] = kept
+
+    def add_once(self, what: str, name: str, *, kept: str | None = None) -> None:
+        """`add` for a thing that many others have, such as a label."""
+        if (what, name) not in self._once:
+            self._once.add((what, name))
+            self.add(what, name, kept=kept)
 
     def found(self) -> list[Lost]:
         return [Lost(what, count, list(self._names[what]), self._kept[what]) for what, count in self._counts.items()]
