@@ -33,6 +33,7 @@ IN_PIECES = {
     "This form is out of date, or was not sent from a page of this server. Go back, reload the page and try again. "
     "If this is the right address: whoever runs the server sets base_url, or trust_proxy behind a proxy.",
     "Sign in again.",
+    *(each for each in WORDING if each.startswith("line %(line)s, field %(name)s: ")),  # tests/web/test_importing.py
     "tax_category: a tax that is %(category)s has 0 percent; leave out one of both",
     *(each for each in WORDING if re.search(r" \(%\(numbers\)s\), so it cannot be ", each)),
     *(
