@@ -4,6 +4,7 @@ that was interrupted is completed."""
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import sqlalchemy as sa
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.docs.pages import Shell, blocks, new_machine
 from tests.harness import forge
 from tests.harness.world import add_user
 from tests.work import test_import_asana as asana_files
@@ -80,7 +82,7 @@ def planned_or_told(data: bytes) -> None:
         assert told
         assert all(told)
         return
-    keys = [made.key, *(each.key for each in (*made.columns, *made.tasks))]
+    keys = [made.key, *(each.key for each in made.columns), *(each.key for each in made.tasks)]
     assert len(set(keys)) == len(keys)
     assert {each.column_key for each in made.tasks} <= {each.key for each in made.columns}
     seen: dict[str, str | None] = {}
@@ -235,6 +237,33 @@ def test_an_import_that_was_interrupted_is_completed(
     studio.happened()
     importer.plan(made)
     assert studio.happened() == []
+
+
+@pytest.mark.one_database
+def test_the_page_about_it_works(studio: Studio, importer: Importer) -> None:
+    """The blocks of docs/how-to/import.md, as a reader runs them."""
+    importer.file(b"Title,Due\nWrite,2026-11-20\n", "plan.csv")
+    importer.file(asana_files.encoded(*asana_files.project_with()), "project.json")
+    importer.file(github_files.encoded(github_files.issues_with()), "issues.json")
+    importer.file(ITEMS, "items.json")
+    table, asana, github, mapped = blocks("docs/how-to/import.md", "sh")
+    shell = Shell(importer.folder, importer.environment | new_machine(importer.folder) | importer.environment)
+
+    def run(block: str) -> str:
+        ours = block.replace("--organization acme", f"--organization {studio.world.organization}")
+        ours = ours.replace("=ada", f"={logins(studio)['member']}")
+        return shell.run(ours.replace("workhook ", f"{sys.executable} -m workhook "))
+
+    try:
+        said = run(table)
+        assert "would make 1 column, 1 task" in said
+        assert "made 1 column, 1 task" in said
+        assert "made 3 columns, 5 tasks" in run(asana)
+        assert "made 2 columns, 2 tasks, 2 comments" in run(github)
+        importer.file(b"Subject,Status\nWrite,Open\n", "plan.csv")
+        assert "made 1 column, 1 task" in run(mapped)
+    finally:
+        shell.stop()
 
 
 def test_a_person_has_one_name() -> None:

@@ -93,7 +93,7 @@ def test_issues_are_open_or_closed() -> None:
 
 
 def test_the_columns_of_a_project_are_its_status() -> None:
-    items = {
+    items: Object = {
         "items": [
             item(1, "First", "In progress", assignees=["bob"], labels=["bug"], priority="High", size="M", estimate=3,
                  **{"target date": "2026-02-01"}),

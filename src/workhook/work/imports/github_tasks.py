@@ -209,6 +209,7 @@ def _fields(
 
 def title_in(files: Sequence[GitHubFile], otherwise: str) -> str:
     """The repository that all issues and items are of, else `otherwise`."""
-    addresses = [each.url for file in files for each in (*file.issues, *file.items) if each.url]
+    addresses = [each.url for file in files for each in file.issues]
+    addresses += [each.url for file in files for each in file.items]
     found = {match[1] for each in addresses if (match := _REPOSITORY.match(each))}
     return shown(found.pop()) if len(found) == 1 else otherwise
