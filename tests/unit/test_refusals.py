@@ -58,9 +58,12 @@ def _texts_of(tree: ast.AST) -> Iterator[str]:
             yield "".join(str(each.value) if isinstance(each, ast.Constant) else HOLE for each in node.values)
 
 
+_OF_PAGES = ("api_sentences.py", "api_fields.py", "import_sentences.py")
+
+
 @cache
 def _source_texts() -> frozenset[str]:
-    files = [each for each in SOURCE.rglob("*.py") if each.name not in ("api_sentences.py", "api_fields.py")]
+    files = [each for each in SOURCE.rglob("*.py") if each.name not in _OF_PAGES]
     return frozenset(text for each in files for text in _texts_of(ast.parse(each.read_text())))
 
 

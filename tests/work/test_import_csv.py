@@ -9,8 +9,9 @@ import pytest
 
 from tests.work.studio import Studio
 from tests.work.trello_importer import Importer, board_of, columns_of, logins, tasks_of
+from workhook.cli.imports import TABLE_FIELDS
 from workhook.core.clock import parse_rfc3339
-from workhook.work.imports.csv_tasks import read_rows
+from workhook.work.imports.csv_tasks import NAMES, read_rows
 from workhook.work.imports.json_file import NotUsable
 from workhook.work.imports.plan import ImportPlan, PlannedTask
 
@@ -76,6 +77,10 @@ def test_a_field_can_be_named_and_left_out() -> None:
     assert [each.title for each in made.columns] == ["Tasks"]
     assert [each.full_name for each in task.members] == ["Ada"]
     assert faults(table, mapping={"title": "Wat"}) == ["line 1: there is no field 'Wat'; it has Nr, What, Name, Status"]
+
+
+def test_the_command_knows_every_field() -> None:
+    assert tuple(NAMES) == TABLE_FIELDS
 
 
 def test_what_has_no_place_is_a_field() -> None:

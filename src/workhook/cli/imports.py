@@ -16,25 +16,27 @@ from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Argument, Flag, Option
 from workhook.cli.progress import Progress, show_progress
 from workhook.identity import queries as identity_queries
-from workhook.work.imports import apply, csv_tasks, losses, sources
-from workhook.work.imports.json_file import NotUsable
-from workhook.work.imports.people import People, members_of
-from workhook.work.imports.sources import Choices, Source, SourceFile
-from workhook.work.imports.writer import Import
+from workhook.work.imports import apply, json_file, losses, people, sources, writer
 
 if TYPE_CHECKING:
     from workhook.identity.schemas import Account, Actor
     from workhook.storage import Database, Reader
     from workhook.work.imports.plan import ImportPlan
+    from workhook.work.imports.sources import Choices, Source, SourceFile
 
 app = new_app("Boards, projects and tables of other systems.")
 
 FILE_MAX_BYTES = 1 << 30
 WARNINGS_SHOWN = 20
+TABLE_FIELDS = (
+    "title", "description", "column", "assignee", "due", "labels", "estimate", "priority", "completed", "created",
+    "parent", "blocked_by", "id",
+)  # fmt: skip
+"""Those of `csv_tasks.NAMES`, which is not loaded for a page of help."""
 _HOW: Mapping[Source, str] = {
     "trello": "In Trello: the menu of the board, Print, export and share, Export as JSON.",
     "asana": "In Asana: the arrow beside the name of the project, Export, JSON.",
-    "github": "Print them with `gh issue list --json …` and `gh project item-list --format json`.",
+    "github": "Let `gh issue list` and `gh project item-list` print them as JSON.",
     "csv": "The first line of a table has to name its fields, and one of them has to be the title.",
 }
 
@@ -48,8 +50,8 @@ def _pair(given: str) -> str:
 
 def _mapped(given: str) -> str:
     field, sign, _ = given.partition("=")
-    if not sign or field.strip() not in csv_tasks.NAMES:
-        raise click.BadParameter(f"{given!r} is not of the form FIELD=NAME with one of {', '.join(csv_tasks.NAMES)}.")
+    if not sign or field.strip() not in TABLE_FIELDS:
+        raise click.BadParameter(f"{given!r} is not of the form FIELD=NAME with one of {', '.join(TABLE_FIELDS)}.")
     return given
 
 
@@ -115,7 +117,7 @@ async def github(
     *,
     files: Annotated[
         tuple[Path, ...],
-        Argument("FILE", "What `gh issue list --json …` and `gh project item-list --format json` print."),
+        Argument("FILE", "JSON that `gh issue list` and `gh project item-list` have printed."),
     ],
     target: ImportTarget,
     title: Title = None,
@@ -140,7 +142,7 @@ async def csv(
         tuple[str, ...],
         Option(
             "FIELD=NAME",
-            f"What the table calls a field. Fields: {', '.join(csv_tasks.NAMES)}. With no name it has none. May be "
+            f"What the table calls a field. Fields: {', '.join(TABLE_FIELDS)}. With no name it has none. May be "
             "given several times.",
             flag="--map",
             parse=_mapped,
@@ -167,8 +169,8 @@ async def _import(
     mapping: Mapping[str, str] | None = None,
 ) -> None:
     with show_progress() as progress:
-        read = [SourceFile(str(file), _read(file, progress, source)) for file in files]
-        plans = _plans(source, read, Choices(title, target.done, mapping or {}))
+        read = [sources.SourceFile(str(file), _read(file, progress, source)) for file in files]
+        plans = _plans(source, read, sources.Choices(title, target.done, mapping or {}))
         async with context.services() as services:
             base = base_address(context.settings)
             wanted = Wanted(target.organization, target.member, target.as_login, target.dry_run, base)
@@ -197,10 +199,10 @@ async def import_boards(
     """One after the other. Raises `CliError`."""
     place = await find_organization(database, wanted.organization)
     actor = await _actor(database, place, wanted.as_login)
-    people = await _people(database, place, wanted.member)
+    members = await _people(database, place, wanted.member)
     made = []
     for plan in plans:
-        this = Import(plan, place, actor, people, wanted.base)
+        this = writer.Import(plan, place, actor, members, wanted.base)
         importing = apply.preview(database, this) if wanted.dry_run else apply.import_plan(database, this, progress)
         made.append(await importing)
     return made
@@ -210,7 +212,7 @@ def _plans(source: Source, files: Sequence[SourceFile], choices: Choices) -> lis
     """Every file is looked through before anything is written. Raises `CliError` that says what is wrong with any."""
     try:
         return sources.plans_of(source, files, choices)
-    except NotUsable as problem:
+    except json_file.NotUsable as problem:
         raise CliError("\n  ".join(["this cannot be imported:", *problem.faults]), _how(source)) from None
 
 
@@ -245,10 +247,10 @@ async def _actor(reader: Reader, place: Account, login: str | None) -> Actor:
     return queries.acting(user)
 
 
-async def _people(reader: Reader, place: Account, pairs: Sequence[str]) -> People:
+async def _people(reader: Reader, place: Account, pairs: Sequence[str]) -> people.People:
     named = {name: login.strip() for name, _, login in (each.rpartition("=") for each in pairs)}
     try:
-        return People(await members_of(reader, place.id), named)
+        return people.People(await people.members_of(reader, place.id), named)
     except KeyError as error:
         raise Misuse(
             f"--member: {error.args[0]} is not in {place.login}.", "Add them with `workhook member add`."
