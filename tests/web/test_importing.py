@@ -13,6 +13,7 @@ from tests.web.places_kit import join, owner_of, signed_in
 from tests.web.studio import HOSTILE, text_of
 from tests.work import test_import_asana as asana_files
 from tests.work import test_import_github as github_files
+from tests.work.test_import_csv import TABLE
 from tests.work.trello import encoded
 from tests.work.trello_importer import small
 from workhook.web.frame import refusals
@@ -84,6 +85,32 @@ def test_the_page_finds_out_where_a_file_comes_from(server: Server, data: bytes,
             assert "Another" in titles_of(server, world.token)
 
 
+def test_a_table_that_was_exported_here_comes_back(server: Server) -> None:
+    world = server.world()
+    action = f"/{world.organization}/-/import"
+    with Browser.of(server, world.owner) as owner:
+        table = TABLE.format(member=world.owner).encode()
+        assert upload(owner, action, table, "first.csv").status_code == 201
+        exported = owner.get(f"/{world.organization}/first/list.csv").content
+        made = upload(owner, action, exported, "second.csv")
+        assert made.status_code == 201, text_of(made.text)
+    first, second = (_tasks(server, world.token, title) for title in ("first", "second"))
+    assert sorted(first) == sorted(second) == ["Announce", "Proofread", "Publish", "Write text"]
+    same = ("description", "deadline", "labels", "estimate", "priority", "completed_at", "created_at", "assignees")
+    for title, task in first.items():
+        assert {name: second[title][name] for name in same} == {name: task[name] for name in same}
+        assert second[title]["column"]["title"] == task["column"]["title"]
+    assert second["Proofread"]["parent_id"] == second["Write text"]["id"]
+
+
+def _tasks(server: Server, token: str, title: str) -> dict[str, Any]:
+    """The tasks of the project of that title, by theirs."""
+    with server.client(token) as client:
+        [project] = [each for each in client.get("/api/v1/projects").json()["projects"] if each["title"] == title]
+        tasks = client.get(f"/api/v1/projects/{project['id']}/tasks").json()["tasks"]
+    return {each["title"]: each for each in tasks}
+
+
 def test_what_is_wrong_stands_beside_the_file_and_nothing_is_written(server: Server) -> None:
     world = server.world()
     action = f"/{world.organization}/-/import"
@@ -111,9 +138,7 @@ def test_a_person_of_another_organization_is_not_assigned(server: Server) -> Non
         made = upload(browser, f"/{world.organization}/-/import", table, "people.csv")
         assert made.status_code == 201
         assert f"nobody here is {theirs.login}" in text_of(made.text)
-    with server.client(world.token) as client:
-        [project] = [each for each in client.get("/api/v1/projects").json()["projects"] if each["title"] == "people"]
-        tasks = client.get(f"/api/v1/projects/{project['id']}/tasks").json()["tasks"]
+    tasks = _tasks(server, world.token, "people").values()
     assigned = {each["title"]: [person["username"] for person in each["assignees"]] for each in tasks}
     assert assigned == {"Ours": [both.login], "Theirs": []}
 
