@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, FilePayload, Page, expect
 
 from tests.browser.checks import accessible, fits, keyboard, picture
 from tests.browser.people import Team
@@ -100,7 +100,11 @@ async def test_a_board_is_dropped_onto_the_page(first_visit: Visits) -> None:
     while not await page.locator("form.drop.over").count():  # until the script has come, nobody hears it
         await heading.dispatch_event("dragover", {"dataTransfer": transfer})
     await heading.dispatch_event("drop", {"dataTransfer": transfer})
-    await expect(page.get_by_role("heading", name="The board is here")).to_be_visible()
+    await expect(page.locator("#import-plan")).to_contain_text("This would be made")
+    await expect(page.locator("#import-plan .made")).to_contain_text("3 cards")
+    await accessible(page)
+    await page.get_by_role("button", name="Import it").click()  # the file is still chosen
+    await expect(page.get_by_role("heading", name="The project is here")).to_be_visible()
     await expect(page.locator(".made")).to_contain_text("3 cards")
     await accessible(page)
     await page.get_by_role("link", name="Go on").click()
@@ -137,3 +141,13 @@ async def test_the_receiver_and_the_import_look_right(visit: Visits, team: Team,
     await accessible(page)
     await fits(page)
     await picture(page, "import")
+    labels = [{"id": "a", "name": "Bug", "color": "red"}]
+    board = small({"name": "n" * 300, "labels": labels}, {}, labels=labels, desc="Our site")
+    chosen: FilePayload = {"name": "board.json", "mimeType": "application/json", "buffer": encoded(board)}
+    await page.locator("#file").set_input_files(chosen)
+    await page.get_by_role("button", name="Look at it first").click()
+    await expect(page.locator("#import-plan")).to_contain_text("Colours of labels: 1")
+    await accessible(page)
+    await fits(page)
+    await keyboard(page)
+    await picture(page, "import-plan")

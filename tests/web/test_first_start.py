@@ -200,7 +200,7 @@ def test_a_board_is_imported_by_members_and_brings_only_what_is_new(server: Serv
     action = f"/{world.organization}/-/import"
     with signed_in(server, join(server, world, add_person(server), "member")) as member:
         assert f'href="{action}"' in member.get(f"/{world.organization}").text
-        assert "Import from Trello" in member.get(action).text
+        assert "Import a project" in member.get(action).text
         board = small({}, {}, name="Relaunch")
         first = upload(member, action, encoded(board))
         assert first.status_code == 201

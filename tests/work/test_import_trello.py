@@ -48,9 +48,11 @@ def test_a_large_old_board_arrives_whole_and_only_once(studio: Studio, importer:
         "skipped": {"columns": 0, "tasks": 0, "comments": 0},
         "changed": 0,
         "warnings": made["warnings"],
+        "lost": made["lost"],
         "dry_run": False,
     }
     assert any("1,000 actions" in each for each in made["warnings"])
+    assert {"what": "history", "count": 700, "names": [], "kept": None} in made["lost"]
     [in_the_page] = blocks("docs/how-to/import-trello.md", "json")
     assert shape(json.loads(in_the_page)) == shape(made)
 
@@ -122,7 +124,7 @@ def test_a_task_is_what_its_card_was(studio: Studio, importer: Importer) -> None
         ],
     )
     made = importer.board(board, member=[f"bob77={login['owner']}"])
-    assert made["warnings"] == ["nobody here is Eve (eve): --member TRELLO=LOGIN says who is who"]
+    assert made["warnings"] == ["nobody here is Eve (eve): --member NAME=LOGIN says who is who"]
     ideas, done = columns_of(studio, made["project_id"])
     assert (ideas["stage"], done["stage"]) == (None, "done")
     [task] = tasks_of(studio, ideas)
@@ -234,7 +236,7 @@ def test_people_and_places_that_are_not_there_are_named(studio: Studio, importer
             importer.board(small({}), **wanted)
     file = importer.file(small({}))
     assert "there is no organization nowhere" in importer.refused(file, "--organization", "nowhere")
-    assert "'x' is not of the form TRELLO=LOGIN" in importer.refused(file, "--member", "x", status=2)
+    assert "'x' is not of the form NAME=LOGIN" in importer.refused(file, "--member", "x", status=2)
     assert len(studio.owner.get("/projects")["projects"]) == 1
 
 

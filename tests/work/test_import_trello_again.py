@@ -27,7 +27,8 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict
 from workhook.identity.tables import projects
 from workhook.work.imports import apply
-from workhook.work.imports.plan import Remaining
+from workhook.work.imports.remaining import Remaining
+from workhook.work.imports.writer import BatchWriter
 
 
 def test_a_newer_export_adds_what_is_new_and_nothing_else(studio: Studio, importer: Importer) -> None:
@@ -126,8 +127,8 @@ from workhook.bootstrap import open_services
 from workhook.cli.imports import Wanted, import_boards
 from workhook.core.config import load
 from workhook.work.imports import apply
-from workhook.work.imports.mapping import plan_of
-from workhook.work.imports.trello import read_export
+from workhook.work.imports.trello.mapping import plan_of
+from workhook.work.imports.trello.export import read_export
 
 def progress(what, number, total):
     if (what, number, total) == ("tasks", 25, 60):
@@ -174,13 +175,13 @@ def test_a_project_that_is_deleted_meanwhile_ends_it(
     """It does not make another one of what was left."""
     monkeypatch.setattr(apply, "BATCH", 2)
     project_id = importer.board(small({}))["project_id"]
-    write = apply._Writer.write
+    write = BatchWriter.write
 
-    async def write_and_delete(self: apply._Writer, rest: Remaining) -> None:
+    async def write_and_delete(self: BatchWriter, rest: Remaining) -> None:
         await write(self, rest)
         await self._tx.execute(sa.update(projects).where(projects.c.id == project_id).values(deleted_at=now_ms()))
 
-    monkeypatch.setattr(apply._Writer, "write", write_and_delete)
+    monkeypatch.setattr(BatchWriter, "write", write_and_delete)
     with pytest.raises(Conflict, match="deleted while it was imported"):
         importer.board(small(*({} for _ in range(6))))
     assert len(studio.owner.get("/projects")["projects"]) == 1

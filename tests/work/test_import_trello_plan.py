@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from tests.work.trello import OPTIONAL, encoded, make_export
 from workhook.core.clock import parse_rfc3339
-from workhook.work.imports.mapping import PROPERTIES_MAX_BYTES, plan_of
-from workhook.work.imports.plan import Distinct, ImportPlan, PlannedTask, fingerprint, within
-from workhook.work.imports.trello import NotUsable, read_export
+from workhook.work.imports.json_file import NotUsable
+from workhook.work.imports.plan import ImportPlan, PlannedTask, fingerprint
+from workhook.work.imports.texts import PROPERTIES_MAX_BYTES, Distinct, within
+from workhook.work.imports.trello.export import read_export
+from workhook.work.imports.trello.mapping import plan_of
 from workhook.work.tasks.field_types import KEYS_MAX
 
 Object = dict[str, Any]
@@ -37,13 +39,17 @@ def only(board: Object, **more: Any) -> PlannedTask:
     return task
 
 
+def lost(made: ImportPlan) -> dict[str, tuple[int, list[str], str | None]]:
+    return {each.what: (each.count, each.names, each.kept) for each in made.lost}
+
+
 def faults(data: bytes | Object) -> list[str]:
     with pytest.raises(NotUsable) as raised:
         read_export(data if isinstance(data, bytes) else encoded(data))
     return raised.value.faults
 
 
-# --- the board of the real world -----------------------------------------------------------------------------------
+# --- the board of the real world --------------------------------------------------------------------------------
 
 
 def test_a_large_old_board_arrives_whole() -> None:
@@ -136,7 +142,7 @@ def test_null_is_as_good_as_missing() -> None:
     assert [each.title for each in made.columns] == ["No list"]
 
 
-# --- places ----------------------------------------------------------------------------------------------------------
+# --- places -------------------------------------------------------------------------------------------------------
 
 
 def test_archived_lists_come_behind_and_their_cards_stay_in_them() -> None:
@@ -149,7 +155,7 @@ def test_archived_lists_come_behind_and_their_cards_stay_in_them() -> None:
     titles = {each.key: each.title for each in made.columns}
     assert [(each.title, titles[each.column_key], each.finished) for each in made.tasks] == [
         ("Card 0", "Now", False),
-        ("Card 1", "Old (archived)", False),
+        ("Card 1", "Old (archived)", True),
         ("Card 2", "Archived", True),
     ]
     assert made.tasks[2].fields["trello_list"] == "Old"
@@ -204,7 +210,7 @@ def test_completed_is_what_trello_says_is_complete() -> None:
     assert only(board_with({"dueComplete": False, "dateLastActivity": at})).finished_at is None
 
 
-# --- cards -----------------------------------------------------------------------------------------------------------
+# --- cards --------------------------------------------------------------------------------------------------------
 
 
 def test_checklists_become_sections_in_their_order() -> None:
@@ -231,7 +237,7 @@ def test_checklists_become_sections_in_their_order() -> None:
         "By its id": {},
     }
     assert list(made.tasks[0].sections) == ["Steps", "Steps (2)", "Later", "By its id"]
-    assert made.warnings == ["1 checklist left out: its card is not in the export"]
+    assert lost(made) == {"checklists": (1, [], None)}
 
 
 def test_a_long_checklist_goes_on_in_a_second_section() -> None:
@@ -328,15 +334,17 @@ def test_custom_fields_attachments_and_the_rest_become_fields() -> None:
         "trello_start": "2024-01-01T00:00:00.000Z",
         "trello_attachments": "Plan: https://example.com/plan\nhttps://example.com/2\n"
         "photo.png: https://trello.com/1/photo.png",
-        "Priority": "High",
         "Points": "3.5",
         "Points (2)": "4",
         "custom field": "true",
     }
     assert task.cover_url == "https://trello.com/1/photo.png"
-    assert made.warnings == [
-        "1 attachment is a file, and an export has no files; the field trello_attachments has the addresses"
-    ]
+    assert task.priority == "high"
+    assert made.warnings == []
+    assert lost(made) == {
+        "files": (1, ["photo.png"], "the field trello_attachments, as addresses"),
+        "start_dates": (1, ["Card 0"], "the field trello_start"),
+    }
 
 
 @pytest.mark.parametrize(
@@ -375,7 +383,7 @@ def test_comments_are_in_the_order_in_which_they_were_made() -> None:
     made = plan(board)
     assert [each.text for each in made.tasks[0].comments] == ["first", "copied", "third", "fourth"]
     assert made.tasks[0].comments[0].created_at == 0x5A000000 * 1000
-    assert made.warnings == ["1 comment left out: its card is not in the export"]
+    assert lost(made) == {"history": (1, [], None), "comments": (1, [], None)}
 
 
 def test_ids_that_are_missing_or_double_are_told_apart() -> None:
@@ -390,7 +398,120 @@ def test_a_change_in_trello_shows_in_the_fingerprint() -> None:
     assert fingerprint(before) != fingerprint(after)
 
 
-# --- files that are none ---------------------------------------------------------------------------------------------
+def test_what_earlier_imports_know_a_card_by_has_not_changed() -> None:
+    """Else every card of a board that was imported by an older version would look changed."""
+    card = {"desc": "a", "idMembers": ["m"], "labels": [{"id": "x", "name": "Bug", "color": "red"}], "closed": True}
+    board = board_with(card, members=[{"id": "m", "fullName": "Ada", "username": "ada"}])
+    assert fingerprint(only(board)) == "fb7ca5fd50192d9f53877bf5"
+
+
+# --- what newer exports have ----------------------------------------------------------------------------------------
+
+
+def test_items_of_checklists_keep_their_dates_and_people_in_their_names() -> None:
+    items = [
+        {"name": "Write", "state": "incomplete", "pos": 1, "due": "2024-05-01T12:00:00.000Z", "idMember": "m1"},
+        {"name": "Read", "state": "complete", "pos": 2, "due": None, "idMember": "gone"},
+        {"name": "n" * 255, "pos": 3, "due": "soon"},
+        {"name": "Plain", "pos": 4, "due": None, "idMember": None, "dueReminder": -1},
+    ]
+    checklist = {"id": "k", "idCard": "c0", "name": "Steps", "checkItems": items}
+    made = plan(board_with({}, checklists=[checklist], members=[{"id": "m1", "fullName": "Ada", "username": "ada"}]))
+    assert made.tasks[0].sections == {
+        "Steps": {
+            "Write — 2024-05-01, Ada (ada)": "incomplete",
+            "Read — gone": "complete",
+            "n" * 247 + "… — soon": "incomplete",
+            "Plain": "incomplete",
+        }
+    }
+    assert lost(made) == {"item_details": (3, ["Card 0"], "the name of the item")}
+    assert made.warnings == ["card 'Card 0': items of its checklists are cut to 255 characters"]
+
+
+def test_votes_and_the_colour_of_the_cover_are_kept_as_text() -> None:
+    ada = {"id": "m1", "fullName": "Ada", "username": "ada"}
+    cards = (
+        {"badges": {"votes": 2}, "idMembersVoted": ["m1", "m2"], "cover": {"color": "green"}},
+        {"badges": {"votes": 3}},
+        {"badges": {"votes": None}, "idMembersVoted": [], "stickers": [{"id": "s"}]},
+    )
+    made = plan(board_with(*cards, members=[ada]))
+    fields = [each.fields for each in made.tasks]
+    assert fields == [{"trello_votes": "2: Ada (ada), m2", "trello_cover": "green"}, {"trello_votes": "3"}, {}]
+    assert lost(made) == {
+        "votes": (5, ["Card 0", "Card 1"], "the field trello_votes"),
+        "cover_colors": (1, ["green"], "the field trello_cover"),
+        "stickers": (1, ["Card 2"], None),
+    }
+
+
+def test_what_has_no_place_is_counted_and_named() -> None:
+    labels = [{"id": "a", "name": "Bug", "color": "red"}, {"id": "b", "name": "", "color": "blue"}]
+    made = plan(board_with({"labels": labels}, labels=labels, desc="Our site", actions=[{"type": "createCard"}]))
+    assert lost(made) == {
+        "project_description": (1, ["Our site"], None),
+        "label_colors": (1, ["Bug: red"], None),
+        "history": (1, [], None),
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "priority"), [("High", "high"), ("LOW", "low"), ("Medium", "medium"), ("Highest", None), ("", None)]
+)
+def test_the_list_called_priority_is_the_priority(value: str, priority: str | None) -> None:
+    field = {"id": "p", "name": "Priority", "type": "list", "options": [{"id": "o", "value": {"text": value}}]}
+    task = only(board_with({"customFieldItems": [{"idCustomField": "p", "idValue": "o"}]}, customFields=[field]))
+    assert task.priority == priority
+    assert task.fields == ({} if priority or not value else {"Priority": value})
+
+
+def test_custom_fields_of_each_type_have_their_values() -> None:
+    fields = [
+        {"id": "t", "name": "Text", "type": "text"},
+        {"id": "n", "name": "Number", "type": "number"},
+        {"id": "d", "name": "Date", "type": "date"},
+        {"id": "c", "name": "Checkbox", "type": "checkbox"},
+    ]
+    values = [{"text": "x"}, {"number": "1.50"}, {"date": "2024-05-01T12:00:00.000Z"}, {"checked": "true"}]
+    items = [{"idCustomField": field["id"], "value": value} for field, value in zip(fields, values, strict=True)]
+    assert only(board_with({"customFieldItems": items}, customFields=fields)).fields == {
+        "Text": "x", "Number": "1.50", "Date": "2024-05-01T12:00:00.000Z", "Checkbox": "true",
+    }  # fmt: skip
+
+
+def test_the_history_says_when_a_card_was_completed() -> None:
+    def change(day: int, card: Object, old: Object, **more: Any) -> Object:
+        date = f"2024-01-0{day}T00:00:00.000Z"
+        return {"type": "updateCard", "date": date, "data": {"card": card, "old": old, **more}}
+
+    done = {"id": "l2", "name": "Done", "pos": 2}
+    last = {"dateLastActivity": "2024-01-09T00:00:00.000Z"}
+    board = board_with(
+        {"dueComplete": True, **last},
+        {"closed": True, **last},
+        {"idList": "l2", **last},
+        {"dueComplete": True, **last},
+        lists=[{"id": "l1", "name": "Ideas", "pos": 1}, done],
+        actions=[
+            change(4, {"id": "c0", "dueComplete": True}, {"dueComplete": False}),
+            change(3, {"id": "c0", "dueComplete": True}, {"dueComplete": False}),
+            change(5, {"id": "c1", "closed": True}, {"closed": False}),
+            change(6, {"id": "c2"}, {"idList": "l1"}, listAfter=done),
+            {"type": "updateCard", "date": 7, "data": []},
+            {"type": "updateCard", "date": "x", "data": {"card": 7, "old": None, "listAfter": "x"}},
+        ],
+    )
+    at = {each.title: each.finished_at for each in plan(board).tasks}
+    assert at == {
+        "Card 0": parse_rfc3339("2024-01-04T00:00:00Z"),
+        "Card 1": parse_rfc3339("2024-01-05T00:00:00Z"),
+        "Card 2": parse_rfc3339("2024-01-06T00:00:00Z"),
+        "Card 3": parse_rfc3339("2024-01-09T00:00:00Z"),
+    }
+
+
+# --- files that are none ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,9 @@ from tests.work.trello import encoded
 from workhook.cli.imports import Wanted, import_boards
 from workhook.http.calls import Services
 from workhook.work.imports.apply import Imported
-from workhook.work.imports.mapping import plan_of
-from workhook.work.imports.trello import read_export
+from workhook.work.imports.plan import ImportPlan
+from workhook.work.imports.trello.export import read_export
+from workhook.work.imports.trello.mapping import plan_of
 
 Object = dict[str, Any]
 
@@ -33,15 +34,18 @@ class Importer:
         path.write_bytes(board if isinstance(board, bytes) else encoded(board))
         return str(path)
 
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        command = ["import", "trello", *words]
+    def run(self, *words: str, source: str = "trello") -> subprocess.CompletedProcess[str]:
+        command = ["import", source, *words]
         if "--organization" not in words:
             command += ["--organization", self.studio.world.organization]
         return forge.run(command, self.environment, timeout_s=110)
 
     def board(self, board: Object, **wanted: Any) -> Any:
         """The same in this process, which starts sooner: what the command answers, without what is of the file."""
-        plan = plan_of(read_export(encoded(board)))
+        return self.plan(plan_of(read_export(encoded(board))), **wanted)
+
+    def plan(self, plan: ImportPlan, **wanted: Any) -> Any:
+        """The same with a plan of any source."""
         place = Wanted(self.studio.world.organization, base=self.studio.server.url, **wanted)
 
         async def write(services: Services) -> Imported:
@@ -50,8 +54,8 @@ class Importer:
 
         return msgspec.to_builtins(self.studio.server.run(write))
 
-    def refused(self, *words: str, status: int = 1) -> str:
-        done = self.run(*words)
+    def refused(self, *words: str, status: int = 1, source: str = "trello") -> str:
+        done = self.run(*words, source=source)
         assert (done.returncode, done.stdout) == (status, ""), done.stderr
         assert "Traceback" not in done.stderr
         return done.stderr

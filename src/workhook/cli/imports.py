@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,26 +16,69 @@ from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Argument, Flag, Option
 from workhook.cli.progress import Progress, show_progress
 from workhook.identity import queries as identity_queries
-from workhook.work.imports import apply, mapping
-from workhook.work.imports import plan as imports_plan
-from workhook.work.imports import trello as imports_trello
+from workhook.work.imports import apply, json_file, losses, people, sources, writer
 
 if TYPE_CHECKING:
     from workhook.identity.schemas import Account, Actor
     from workhook.storage import Database, Reader
+    from workhook.work.imports.plan import ImportPlan
+    from workhook.work.imports.sources import Choices, Source, SourceFile
 
-app = new_app("Boards of other systems.")
+app = new_app("Boards, projects and tables of other systems.")
 
 FILE_MAX_BYTES = 1 << 30
 WARNINGS_SHOWN = 20
-_HOW = "In Trello: the menu of the board, Print, export and share, Export as JSON. Nothing was imported."
+TABLE_FIELDS = (
+    "title", "description", "column", "assignee", "due", "labels", "estimate", "priority", "completed", "created",
+    "parent", "blocked_by", "id",
+)  # fmt: skip
+"""Those of `csv_tasks.NAMES`, which is not loaded for a page of help."""
+_HOW: Mapping[Source, str] = {
+    "trello": "In Trello: the menu of the board, Print, export and share, Export as JSON.",
+    "asana": "In Asana: the arrow beside the name of the project, Export, JSON.",
+    "github": "Let `gh issue list` and `gh project item-list` print them as JSON.",
+    "csv": "The first line of a table has to name its fields, and one of them has to be the title.",
+}
 
 
 def _pair(given: str) -> str:
     name, sign, login = given.rpartition("=")
     if not sign or not name.strip() or not login.strip():
-        raise click.BadParameter(f"{given!r} is not of the form TRELLO=LOGIN.")
+        raise click.BadParameter(f"{given!r} is not of the form NAME=LOGIN.")
     return given
+
+
+def _mapped(given: str) -> str:
+    field, sign, _ = given.partition("=")
+    if not sign or field.strip() not in TABLE_FIELDS:
+        raise click.BadParameter(f"{given!r} is not of the form FIELD=NAME with one of {', '.join(TABLE_FIELDS)}.")
+    return given
+
+
+@dataclass(frozen=True)
+class ImportTarget:
+    """Where an import goes, and who brings it: the options of every source."""
+
+    organization: Annotated[str, Option("LOGIN", "Organization in which the projects are made.")]
+    member: Annotated[
+        tuple[str, ...],
+        Option(
+            "NAME=LOGIN",
+            "Login of somebody whose user name differs there, or who has none. May be given several times.",
+            parse=_pair,
+        ),
+    ] = ()
+    done: Annotated[
+        tuple[str, ...],
+        Option("LIST", "A list whose tasks are finished, like those of Done. May be given several times."),
+    ] = ()
+    as_login: Annotated[
+        str | None, Option("LOGIN", "User who imports. Default: the organization's first owner.", flag="--as")
+    ] = None
+    dry_run: Annotated[bool, Flag("Only say what would be made, and what has no place here.")] = False
+
+
+Title = Annotated[str | None, Option("TITLE", "Title of the project, by which a later import finds it.")]
 
 
 @command(app, "trello")
@@ -43,38 +86,100 @@ async def trello(
     context: Context,
     *,
     files: Annotated[tuple[Path, ...], Argument("FILE", "Exports of boards, as JSON.")],
-    organization: Annotated[str, Option("LOGIN", "Organization in which the projects are made.")],
-    member: Annotated[
-        tuple[str, ...],
-        Option(
-            "TRELLO=LOGIN",
-            "Login of a member of the board whose user name differs. May be given several times.",
-            parse=_pair,
-        ),
-    ] = (),
-    done: Annotated[
-        tuple[str, ...],
-        Option("LIST", "A list whose cards are finished, like those of Done. May be given several times."),
-    ] = (),
-    as_login: Annotated[
-        str | None, Option("LOGIN", "User who imports. Default: the organization's first owner.", flag="--as")
-    ] = None,
-    dry_run: Annotated[bool, Flag("Only say what would be made.")] = False,
+    target: ImportTarget,
 ) -> None:
     """Make a project of each Trello board: columns, tasks, labels, checklists, comments and who is assigned.
 
     A board that was imported before gets what is new in its export, and nothing else changes. So the same command
     completes an import that was interrupted.
     """
+    await _import(context, "trello", files, target)
+
+
+@command(app, "asana")
+async def asana(
+    context: Context,
+    *,
+    files: Annotated[tuple[Path, ...], Argument("FILE", "Exports of projects, as JSON.")],
+    target: ImportTarget,
+) -> None:
+    """Make a project of each Asana project: sections as columns, tasks, subtasks, what they wait for, tags and fields.
+
+    A project that was imported before gets what is new in its export, and nothing else changes. Asana has no user
+    names: people are found by their names, or named with `--member`.
+    """
+    await _import(context, "asana", files, target)
+
+
+@command(app, "github")
+async def github(
+    context: Context,
+    *,
+    files: Annotated[
+        tuple[Path, ...],
+        Argument("FILE", "JSON that `gh issue list` and `gh project item-list` have printed."),
+    ],
+    target: ImportTarget,
+    title: Title = None,
+) -> None:
+    """Make one project of issues and items of a project on GitHub: labels, comments, milestones and who is assigned.
+
+    The columns are Open and Closed. With items of a project they are the values of its field Status. The project has
+    the title that `--title` says, else the name of the repository. Import new files under this title to add what is
+    new.
+    """
+    await _import(context, "github", files, target, title or "")
+
+
+@command(app, "csv")
+async def csv(
+    context: Context,
+    *,
+    files: Annotated[tuple[Path, ...], Argument("FILE", "Tables, as CSV in UTF-8 whose first line names the fields.")],
+    target: ImportTarget,
+    title: Title = None,
+    mapping: Annotated[
+        tuple[str, ...],
+        Option(
+            "FIELD=NAME",
+            f"What the table calls a field. Fields: {', '.join(TABLE_FIELDS)}. With no name it has none. May be "
+            "given several times.",
+            flag="--map",
+            parse=_mapped,
+        ),
+    ] = (),
+) -> None:
+    """Make a project of each table: a task of each line, in the column that the line names.
+
+    The project has the title that `--title` says, else the name of the file. A table that was imported before under
+    this title adds its new lines. A line is known by its id, else by its title.
+    """
+    if title is not None and len(files) > 1:
+        raise Misuse("--title is of one project, and each file makes one.", "Import the files one by one.")
+    named = {name.strip(): header.strip() for name, _, header in (each.partition("=") for each in mapping)}
+    await _import(context, "csv", files, target, title or "", named)
+
+
+async def _import(
+    context: Context,
+    source: Source,
+    files: Sequence[Path],
+    target: ImportTarget,
+    title: str = "",
+    mapping: Mapping[str, str] | None = None,
+) -> None:
     with show_progress() as progress:
-        plans = _plans(files, done, progress)
+        read = [sources.SourceFile(str(file), _read(file, progress, source)) for file in files]
+        plans = _plans(source, read, sources.Choices(title, target.done, mapping or {}))
         async with context.services() as services:
-            wanted = Wanted(organization, member, as_login, dry_run, base_address(context.settings))
-            made = await import_boards(services.database, [plan for _, plan in plans], wanted, progress)
-    shown = [_to_json(file, each, dry_run) for (file, _), each in zip(plans, made, strict=True)]
+            base = base_address(context.settings)
+            wanted = Wanted(target.organization, target.member, target.as_login, target.dry_run, base)
+            made = await import_boards(services.database, plans, wanted, progress)
+    names = [str(file) for file in files] if len(plans) == len(files) else [", ".join(map(str, files))]
+    shown = [_to_json(name, each, target.dry_run) for name, each in zip(names, made, strict=True)]
     context.answer(shown[0] if len(shown) == 1 else shown, "\n".join(_sentence(each) for each in shown))
     if not context.as_json:
-        _warn(shown)
+        _warn(shown, made)
 
 
 @dataclass(frozen=True)
@@ -89,45 +194,42 @@ class Wanted:
 
 
 async def import_boards(
-    database: Database, plans: Sequence[imports_plan.ImportPlan], wanted: Wanted, progress: Progress
+    database: Database, plans: Sequence[ImportPlan], wanted: Wanted, progress: Progress
 ) -> list[apply.Imported]:
     """One after the other. Raises `CliError`."""
     place = await find_organization(database, wanted.organization)
     actor = await _actor(database, place, wanted.as_login)
-    people = await _people(database, place, wanted.member)
+    members = await _people(database, place, wanted.member)
     made = []
     for plan in plans:
-        this = apply.Import(plan, place, actor, people, wanted.base)
+        this = writer.Import(plan, place, actor, members, wanted.base)
         importing = apply.preview(database, this) if wanted.dry_run else apply.import_plan(database, this, progress)
         made.append(await importing)
     return made
 
 
-def _plans(
-    files: Sequence[Path], done: Sequence[str], progress: Progress
-) -> list[tuple[Path, imports_plan.ImportPlan]]:
+def _plans(source: Source, files: Sequence[SourceFile], choices: Choices) -> list[ImportPlan]:
     """Every file is looked through before anything is written. Raises `CliError` that says what is wrong with any."""
-    plans, wrong = [], []
-    for file in files:
-        try:
-            plans.append((file, mapping.plan_of(imports_trello.read_export(_read(file, progress)), done=done)))
-        except imports_trello.NotUsable as error:
-            wrong += [f"{file}: {fault}" for fault in error.faults]
-    if wrong:
-        raise CliError("\n  ".join(["this cannot be imported:", *wrong]), _HOW)
-    return plans
-
-
-def _read(file: Path, progress: Progress) -> bytes:
     try:
-        with file.open("rb") as source:
+        return sources.plans_of(source, files, choices)
+    except json_file.NotUsable as problem:
+        raise CliError("\n  ".join(["this cannot be imported:", *problem.faults]), _how(source)) from None
+
+
+def _how(source: Source) -> str:
+    return f"{_HOW[source]} Nothing was imported."
+
+
+def _read(file: Path, progress: Progress, source: Source) -> bytes:
+    try:
+        with file.open("rb") as opened:
             size = file.stat().st_size if stat.S_ISREG(file.stat().st_mode) else 0
             data = bytearray()
-            while block := source.read(1 << 20):
+            while block := opened.read(1 << 20):
                 data += block
                 progress(f"{file.name}: bytes read", len(data), max(size, len(data) + 1))
                 if len(data) > FILE_MAX_BYTES:
-                    raise CliError(f"{file} has more than {FILE_MAX_BYTES >> 30} GiB.", _HOW)
+                    raise CliError(f"{file} has more than {FILE_MAX_BYTES >> 30} GiB.", _how(source))
             progress(f"{file.name}: bytes read", len(data), len(data))
             return bytes(data)
     except OSError as error:
@@ -145,20 +247,20 @@ async def _actor(reader: Reader, place: Account, login: str | None) -> Actor:
     return queries.acting(user)
 
 
-async def _people(reader: Reader, place: Account, pairs: Sequence[str]) -> imports_plan.People:
+async def _people(reader: Reader, place: Account, pairs: Sequence[str]) -> people.People:
     named = {name: login.strip() for name, _, login in (each.rpartition("=") for each in pairs)}
     try:
-        return imports_plan.People(await imports_plan.members_of(reader, place.id), named)
+        return people.People(await people.members_of(reader, place.id), named)
     except KeyError as error:
         raise Misuse(
             f"--member: {error.args[0]} is not in {place.login}.", "Add them with `workhook member add`."
         ) from error
 
 
-def _to_json(file: Path, imported: apply.Imported, dry_run: bool) -> dict[str, Any]:
+def _to_json(file: str, imported: apply.Imported, dry_run: bool) -> dict[str, Any]:
     import msgspec
 
-    return {"file": str(file), **msgspec.to_builtins(imported), "dry_run": dry_run}
+    return {"file": file, **msgspec.to_builtins(imported), "dry_run": dry_run}
 
 
 def _sentence(shown: dict[str, Any]) -> str:
@@ -174,8 +276,10 @@ def _sentence(shown: dict[str, Any]) -> str:
     return f"{line}; left as they are: {there}" if there else line
 
 
-def _warn(shown: list[dict[str, Any]]) -> None:
-    for each in shown:
+def _warn(shown: Sequence[Mapping[str, Any]], made: Sequence[apply.Imported]) -> None:
+    for each, imported in zip(shown, made, strict=True):
+        for lost in imported.lost:
+            click.echo(f"workhook: {each['title']}: no place here for {losses.in_words(lost)}", err=True)
         warnings = each["warnings"]
         for warning in warnings[:WARNINGS_SHOWN]:
             click.echo(f"workhook: {each['title']}: {warning}", err=True)

@@ -18,7 +18,7 @@ HITS_MAX = 40
 EXCERPT_CHARS = 220
 
 SECTIONS = (
-    (text("For everybody"), ("how-to/web-app", "places", "how-to/import-trello", "how-to/audit-log")),
+    (text("For everybody"), ("how-to/web-app", "places", "how-to/import", "how-to/import-trello", "how-to/audit-log")),
     (text("For whoever connects systems"), ("tutorial", "tutorial-studio", "how-to", "reference")),
     (
         text("For whoever runs the server"),

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from workhook.web.frame.api_amounts import OF_AMOUNTS
 from workhook.web.frame.api_fields import OF_A_FIELD
+from workhook.web.frame.import_sentences import OF_IMPORTS
 from workhook.web.frame.texts import text
 
 
@@ -101,13 +102,6 @@ _OF_WORK = {
     "%(thing)s: others have worked on it, so a client cannot delete it; ask a member of the team to delete it.": text(
         "Others have worked on it, so clients cannot delete it. Ask a member of the team to delete it."
     ),
-    "it is the export of one card; export the board that the card is on": text(
-        "This is the export of one card. Export the board that the card is on."
-    ),
-    "it is no export of a board: it has neither lists nor cards": text(
-        "This is no export of a board: it has neither lists nor cards."
-    ),
-    "it is not JSON: %(error)s": text("This is not JSON: %(error)s"),
     **_unchanged(
         text("The last column of a project stays."),
         text("A file may have at most %(most)s MiB."),
@@ -375,6 +369,7 @@ WORDING: Mapping[str, str] = {
     **_OF_EVERY_PAGE,
     **_OF_RIGHTS,
     **_OF_WORK,
+    **OF_IMPORTS,
     **_OF_TIME,
     **_OF_BILLING,
     **_OF_PEOPLE_AND_APPS,

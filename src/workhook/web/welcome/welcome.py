@@ -23,7 +23,7 @@ from workhook.web.frame.sessions import record, redirect, renew_session
 from workhook.web.frame.texts import gettext
 from workhook.web.home.templates import PROJECT_TEMPLATES, add_from_template
 from workhook.web.hooks.receiver import WELCOME, read_receiver
-from workhook.web.welcome.importing import imported_page, take_export
+from workhook.web.welcome.importing import ImportPreview, imported_page, take_export
 from workhook.work.projects.api import ProjectCreate
 from workhook.work.projects.listing import list_newest
 
@@ -99,11 +99,12 @@ async def create_project(visit: Visit) -> Answer:
 
 @places.upload("/welcome/import")
 async def import_first(visit: Visit) -> Answer:
-    """Make the first project of the export of a board."""
+    """Show what a file of another program makes, or make the first project of it."""
     organization = await _organization(visit)
     result = await take_export(visit, organization)
-    if result.imported is None:
-        return _project_page(visit, organization, {"file": " ".join(map(in_words, result.faults))})
+    if result.imported is None or result.only_looks:
+        faults = {"file": " ".join(map(in_words, result.faults))} if result.faults else {}
+        return _project_page(visit, organization, faults, result.shown)
     name = (result.imported.repository or "").rpartition("/")[2]
     return imported_page(visit, organization, result.imported, f"{WELCOME}?project={name}")
 
@@ -165,8 +166,11 @@ async def _new_password(visit: Visit) -> NewPassword:
     return NewPassword(None if faults else await passwords.new_hash(password, user), faults)
 
 
-def _project_page(visit: Visit, organization: Account, faults: dict[str, str] | None = None) -> Answer:
+def _project_page(
+    visit: Visit, organization: Account, faults: dict[str, str] | None = None, preview: ImportPreview | None = None
+) -> Answer:
     return visit.page(
         "welcome/project.html", status=422 if faults else 200, owner=organization, templates=PROJECT_TEMPLATES,
-        faults=faults or {}, given={"title": "", "template": PROJECT_TEMPLATES[0].name, **visit.fields},
+        faults=faults or {}, preview=preview,
+        given={"title": "", "template": PROJECT_TEMPLATES[0].name, **visit.fields},
     )  # fmt: skip

@@ -1,10 +1,10 @@
-// Takes the file that is dropped anywhere on the page into the form's field, and sends it. While it is under way the form
-// says so, and cannot be sent twice.
+// Takes the file that is dropped anywhere on the page into the form's field, and asks what would be made of it. While the
+// form is under way it says so, and cannot be sent twice.
 import { Controller } from "stimulus"
 import { listenForDrops } from "workhook/drops"
 
 export default class extends Controller {
-  static targets = ["input", "button", "busy"]
+  static targets = ["input", "button", "look", "busy"]
 
   connect() {
     this.stopDrops = listenForDrops(this.element, (files) => this.take(files))
@@ -20,16 +20,21 @@ export default class extends Controller {
   take(files) {
     if (this.buttonTarget.disabled) return
     this.inputTarget.files = files
-    this.element.requestSubmit()
+    this.element.requestSubmit(this.lookTarget)
   }
 
   sending() {
     this.busyTarget.hidden = false
-    this.buttonTarget.disabled = true
+    this.setDisabled(true)
+  }
+
+  // A button that is disabled sends no value, so this comes once the form is on its way.
+  setDisabled(disabled) {
+    setTimeout(() => this.buttonTargets.forEach((each) => { each.disabled = disabled }))
   }
 
   rest() {
     this.busyTarget.hidden = true
-    this.buttonTarget.disabled = false
+    this.setDisabled(false)
   }
 }

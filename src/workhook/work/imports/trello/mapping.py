@@ -1,56 +1,55 @@
 """From the export of a Trello board to the plan of a project. Pure.
 
-What has no place in a project is named in the plan's warnings. docs/how-to/import-trello.md says what becomes what.
+docs/how-to/import-trello.md says what becomes what. What has no place in a project is named in what the plan loses.
 """
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import msgspec
 
+from workhook.core.clock import to_millis_text
 from workhook.core.errors import Invalid, shown
 from workhook.http import parameters
 from workhook.http.parameters import TEXT_MAX_BYTES, TITLE_MAX_CHARS, WebAddress
 from workhook.work.columns.schemas import COLUMNS_MAX, Stage
-from workhook.work.imports import trello
-from workhook.work.imports.plan import (
+from workhook.work.imports.losses import Losses
+from workhook.work.imports.plan import ImportPlan, Person, PlannedColumn, PlannedComment, PlannedTask
+from workhook.work.imports.texts import (
+    KEY_MAX_CHARS,
+    LABELS_MAX,
     NAMELESS,
+    PEOPLE_MAX,
+    PROPERTIES_MAX_BYTES,
     Distinct,
-    ImportPlan,
-    PlannedColumn,
-    PlannedComment,
-    PlannedTask,
+    PropertyBudget,
+    ThingWarnings,
+    described,
+    first_of,
     is_cut,
+    level_of,
     moment_of,
     moment_of_id,
+    plain_name,
+    stage_of,
     title_of,
+    unknown_names,
     within,
 )
-from workhook.work.tasks.field_types import KEYS_MAX
-
-T = TypeVar("T")
+from workhook.work.imports.trello import export as trello
+from workhook.work.tasks.field_types import KEYS_MAX, Level
 
 SOURCE = "trello"
-KEY_MAX_CHARS = 1_000
 ARCHIVED, NO_LIST, MORE_LISTS = "Archived", "No list", "More lists"
-LABELS_MAX = PEOPLE_MAX = 100  # as `TaskContent` has them
-PROPERTIES_MAX_BYTES = 256 * 1024  # fields and sections of a task together: every event of it carries them
 
 LIST, URL, START, DUE, ATTACHMENTS = "trello_list", "trello_url", "trello_start", "trello_due", "trello_attachments"
+VOTES, COVER = "trello_votes", "trello_cover"
 LISTS_MAX = COLUMNS_MAX - 3  # beside the three that are made here
-
-# Names that the templates of Trello and most boards have. Any other is named with `done`.
-_STAGES: Mapping[Stage, tuple[str, ...]] = {
-    "done": ("done", "completed", "complete", "finished"),
-    "in_progress": ("doing", "in progress"),
-    "in_queue": ("to do", "todo", "backlog"),
-}
-_STAGE_OF = {name: stage for stage, names in _STAGES.items() for name in names}
+DETAILS_MAX_CHARS = 100
 
 
 class _ListColumn(NamedTuple):
@@ -62,10 +61,10 @@ class _ListColumn(NamedTuple):
 
 def plan_of(export: trello.Export, *, done: Collection[str] = ()) -> ImportPlan:
     """`done`: names of further lists whose cards are finished."""
-    warnings = _of_the_board(export, done)
-    columns, by_list = _columns(export, {_plain(each) for each in done})
+    warnings, losses = _of_the_board(export, done), _lost_of_the_board(export)
+    columns, by_list = _columns(export, {plain_name(each) for each in done})
     no_list, archived = _own_column(export, "no-list", NO_LIST), _own_column(export, "archived", ARCHIVED)
-    tasks = _tasks(export, by_list, no_list, archived, CardMapper(export, warnings))
+    tasks = _tasks(export, by_list, no_list, archived, CardMapper(export, warnings, losses))
     if len(export.lists) > len(columns):
         warnings.append(
             f"the cards of the last {len(export.lists) - LISTS_MAX:,} lists share the column {MORE_LISTS!r}"
@@ -73,24 +72,34 @@ def plan_of(export: trello.Export, *, done: Collection[str] = ()) -> ImportPlan:
     used = {task.column_key for task in tasks}
     columns += [each for each in (no_list, archived) if each.key in used]
     warnings += [f"list {each.name!r}: its name is cut to 255 characters" for each in export.lists if is_cut(each.name)]
-    return ImportPlan(SOURCE, _board_key(export), title_of(export.name, NAMELESS), columns, tasks, warnings)
+    title = title_of(export.name, NAMELESS)
+    return ImportPlan(SOURCE, _board_key(export), title, columns, tasks, warnings, losses.found())
 
 
 def _of_the_board(export: trello.Export, done: Collection[str]) -> list[str]:
     warnings = []
     if export.actions == trello.ACTIONS_MAX:
         warnings.append("the export has 1,000 actions, the most that Trello puts into one: older comments are missing")
-    if export.description.strip():
-        warnings.append("the board's description has no place in a project and is left out")
     if is_cut(export.name):
         warnings.append("the board's name is cut to 255 characters")
-    names = {_plain(each.name) for each in export.lists}
-    return [*warnings, *(f"there is no list {each!r}" for each in done if _plain(each) not in names)]
+    return [*warnings, *unknown_names(done, (each.name for each in export.lists), "list")]
 
 
-def _plain(name: str) -> str:
-    """A list's name without regard to case, signs and pictures: `✅ Done!` is `done`."""
-    return " ".join(re.findall(r"\w+", name.casefold()))
+def _lost_of_the_board(export: trello.Export) -> Losses:
+    losses = Losses()
+    if export.description.strip():
+        losses.add("project_description", export.description)
+    labels = dict.fromkeys((each.name.strip(), each.color) for each in (*export.labels, *_labels_of_cards(export)))
+    for name, color in labels:
+        if name and color:
+            losses.add("label_colors", f"{name}: {color}")
+    losses.add("history", count=export.actions - len(export.comments))
+    return losses
+
+
+def _labels_of_cards(export: trello.Export) -> Iterator[trello.Label]:
+    for card in export.cards:
+        yield from card.labels
 
 
 def _board_key(export: trello.Export) -> str:
@@ -121,9 +130,8 @@ def _columns(export: trello.Export, done: Collection[str]) -> tuple[list[Planned
 
 def _column(key: str, each: trello.List, done: Collection[str]) -> PlannedColumn:
     if each.closed:
-        return PlannedColumn(key, title_of(each.name, limit=244) + " (archived)")
-    plain = _plain(each.name)
-    return PlannedColumn(key, title_of(each.name), stage="done" if plain in done else _STAGE_OF.get(plain))
+        return PlannedColumn(key, title_of(each.name, limit=244) + " (archived)", finished=True)
+    return PlannedColumn(key, title_of(each.name), stage=stage_of(each.name, done))
 
 
 def _tasks(
@@ -146,7 +154,7 @@ def _tasks(
         own = comments.pop(card.id, []) if card.id else []
         where = list_name if elsewhere else ""
         tasks.append(mapper.task(card, key, archived if card.closed else column, where, own))
-    mapper.warn_of_the_rest(sum(map(len, comments.values())))
+    mapper.note_the_rest(sum(map(len, comments.values())))
     return tasks
 
 
@@ -173,7 +181,7 @@ def _comments(export: trello.Export, mapper: CardMapper) -> dict[str, list[Plann
 class CardMapper:
     """Maps the cards of a board one by one, and adds to `warnings` what could not be kept."""
 
-    def __init__(self, export: trello.Export, warnings: list[str]) -> None:
+    def __init__(self, export: trello.Export, warnings: list[str], losses: Losses) -> None:
         cards = {each.id for each in export.cards}
         owners = {checklist_id: card.id for card in export.cards for checklist_id in card.checklist_ids}
         checklists: dict[str, list[trello.Checklist]] = defaultdict(list)
@@ -185,18 +193,19 @@ class CardMapper:
         authors = (each.author for each in export.comments)
         self.members = {each.id: each for each in chain(authors, export.members) if each.id}
         self._custom_fields = {each.id: each for each in export.custom_fields if each.id}
+        self._changes = export.changes
         self._warnings = warnings
-        self._uploads = 0
+        self._losses = losses
         self._cut_comments: Counter[str] = Counter()
 
     def task(
         self, card: trello.Card, key: str, column: PlannedColumn, list_name: str, comments: list[PlannedComment]
     ) -> PlannedTask:
-        warn = _CardWarnings(card.name, self._warnings)
+        warn = ThingWarnings("card", card.name, self._warnings)
         deadline = moment_of(card.due)
         if card.due and deadline is None:
             warn(f"its due date {shown(card.due)!r} is no time; the field {DUE} keeps it")
-        budget = _PropertyBudget(warn)
+        budget = PropertyBudget(warn)
         fields = self._fields(card, budget, list_name, keep_due=deadline is None)
         if self._cut_comments[card.id]:
             warn(f"{self._cut_comments[card.id]} of its comments cut to {TEXT_MAX_BYTES // 1024} KiB")
@@ -205,32 +214,35 @@ class CardMapper:
             key=key,
             column_key=column.key,
             title=title_of(card.name),
-            description=_description(card, warn),
+            description=described("name", card.name, card.description, warn),
             deadline=deadline,
             cover_url=_cover(card, warn),
-            labels=_first(self._labels(card), LABELS_MAX, "labels", warn),
+            labels=first_of(self._labels(card), LABELS_MAX, "labels", warn),
             fields=fields,
             sections=self._sections(card, budget),
-            members=_first(self._members(card), PEOPLE_MAX, "members", warn),
+            members=first_of(self._members(card), PEOPLE_MAX, "members", warn),
             finished=finished,
-            finished_at=moment_of(card.last_activity) if finished else None,
+            finished_at=self._finished_at(card) if finished else None,
             created_at=moment_of_id(card.id),
             comments=comments,
+            priority=self._priority(card),
         )
+
+    def _finished_at(self, card: trello.Card) -> int | None:
+        """When the card was completed, archived or came to its list, as far as its history is there; else when
+        something happened to it for the last time."""
+        order = [trello.COMPLETED] if card.due_complete else []
+        order += [trello.ARCHIVED, card.list_id] if card.closed else [card.list_id]
+        times = (moment_of(self._changes.get((card.id, each), "")) for each in order)
+        return next((each for each in times if each is not None), moment_of(card.last_activity))
 
     def note_cut_comment(self, card_id: str) -> None:
         self._cut_comments[card_id] += 1
 
-    def warn_of_the_rest(self, comments_without_card: int) -> None:
-        """Add the warnings about the board as a whole, after every card was mapped."""
-        if self._uploads:
-            what = "1 attachment is a file" if self._uploads == 1 else f"{self._uploads:,} attachments are files"
-            self._warnings.append(f"{what}, and an export has no files; the field {ATTACHMENTS} has the addresses")
-        for count, what in ((comments_without_card, "comment"), (self._without_card, "checklist")):
-            if count == 1:
-                self._warnings.append(f"1 {what} left out: its card is not in the export")
-            elif count:
-                self._warnings.append(f"{count:,} {what}s left out: their cards are not in the export")
+    def note_the_rest(self, comments_without_card: int) -> None:
+        """Note what was left out of the board as a whole, after every card was mapped."""
+        self._losses.add("comments", count=comments_without_card)
+        self._losses.add("checklists", count=self._without_card)
 
     def _labels(self, card: trello.Card) -> list[str]:
         own = {each.id for each in card.labels if each.id}
@@ -239,19 +251,30 @@ class CardMapper:
         names = (title_of(each.name.strip() or each.color, "") for each in every)
         return list(dict.fromkeys(each for each in names if each))
 
-    def _members(self, card: trello.Card) -> list[trello.TrelloMember]:
+    def _members(self, card: trello.Card) -> list[Person]:
         ids = dict.fromkeys(each for each in card.member_ids if each)
-        return [self.members.get(each) or trello.TrelloMember(each, "", "") for each in ids]
+        return [self._member(each) for each in ids]
 
-    def _fields(self, card: trello.Card, budget: _PropertyBudget, list_name: str, *, keep_due: bool) -> dict[str, str]:
+    def _member(self, member_id: str) -> Person:
+        return self.members.get(member_id) or Person(member_id, "", "")
+
+    def _fields(self, card: trello.Card, budget: PropertyBudget, list_name: str, *, keep_due: bool) -> dict[str, str]:
         attachments = [_line(each) for each in card.attachments]
-        self._uploads += sum(each.is_upload for each in card.attachments)
+        for each in card.attachments:
+            if each.is_upload:
+                self._losses.add("files", each.name, kept=f"the field {ATTACHMENTS}, as addresses")
+        self._losses.add("start_dates", card.name, kept=f"the field {START}", count=bool(card.start))
+        self._losses.add("votes", card.name, kept=f"the field {VOTES}", count=self._votes(card))
+        self._losses.add("cover_colors", card.cover_color, kept=f"the field {COVER}", count=bool(card.cover_color))
+        self._losses.add("stickers", card.name, count=card.stickers)
         own = {
             LIST: list_name.strip(),
             URL: card.url,
             START: card.start,
             DUE: card.due if keep_due else "",
             ATTACHMENTS: "\n".join(each for each in attachments if each),
+            VOTES: self._voters(card),
+            COVER: card.cover_color,
         }
         fields: dict[str, str] = {}
         name_of = Distinct()
@@ -261,102 +284,73 @@ class CardMapper:
                 fields[name_of(name)] = budget.take(text, name)
         return fields
 
+    def _votes(self, card: trello.Card) -> int:
+        return max(card.votes, len(card.voter_ids))
+
+    def _voters(self, card: trello.Card) -> str:
+        """How many have voted, and who, as far as that is known."""
+        names = ", ".join(self._member(each).display_name for each in card.voter_ids if each)
+        return f"{self._votes(card)}: {names}" if names else str(self._votes(card) or "")
+
     def _custom(self, card: trello.Card) -> Iterator[tuple[str, str]]:
+        """Names and values, but for the one that is the priority of the task."""
         for item in card.custom:
             field = self._custom_fields.get(item.field_id)
-            text = item.text or (field.options.get(item.option_id, "") if field else "")
-            yield title_of(field.name if field else "", "custom field"), text
+            if field is None or self._level(field, item) is None:
+                yield title_of(field.name if field else "", "custom field"), _custom_text(field, item)
 
-    def _sections(self, card: trello.Card, budget: _PropertyBudget) -> dict[str, dict[str, str]]:
+    def _priority(self, card: trello.Card) -> Level | None:
+        found = ((self._custom_fields.get(item.field_id), item) for item in card.custom)
+        levels = (self._level(field, item) for field, item in found if field is not None)
+        return next((each for each in levels if each), None)
+
+    def _level(self, field: trello.CustomField, item: trello.CustomItem) -> Level | None:
+        """Of the first list of the board that is called Priority."""
+        named = (each.id for each in self._custom_fields.values() if _is_priority(each))
+        return level_of(_custom_text(field, item)) if field.id == next(named, None) else None
+
+    def _items(
+        self, card: trello.Card, checklist: trello.Checklist, budget: PropertyBudget
+    ) -> Iterator[tuple[str, str]]:
+        """Their names, which are unlike each other, and states."""
+        name_of = Distinct()
+        for each in sorted(checklist.items, key=lambda one: one.position):
+            details = self._details(each)
+            if details:
+                self._losses.add("item_details", card.name, kept="the name of the item")
+            name = name_of(title_of(each.name, limit=TITLE_MAX_CHARS - len(details)) + details)
+            if is_cut(each.name + details):
+                budget.warn(f"items of its checklists are cut to {TITLE_MAX_CHARS} characters")
+            if budget.take_whole(name):
+                yield name, "complete" if each.complete else "incomplete"
+            else:
+                budget.warn(f"items of its checklists beyond {PROPERTIES_MAX_BYTES // 1024} KiB are left out")
+
+    def _details(self, item: trello.CheckItem) -> str:
+        """When an item is due, and whose it is: ` — 2024-05-01, Ada Lovelace (ada)`."""
+        due = moment_of(item.due)
+        day = to_millis_text(due)[:10] if due is not None else item.due.strip()
+        member = self._member(item.member_id).display_name if item.member_id else ""
+        said = ", ".join(each for each in (day, member) if each)
+        return " — " + title_of(said, limit=DETAILS_MAX_CHARS) if said else ""
+
+    def _sections(self, card: trello.Card, budget: PropertyBudget) -> dict[str, dict[str, str]]:
         """A checklist with more items than a section may have goes on in a second."""
         sections: dict[str, dict[str, str]] = {}
         name_of = Distinct()
         for checklist in self._checklists.get(card.id, ()) if card.id else ():
-            items = list(_items(checklist, budget))
+            items = list(self._items(card, checklist, budget))
             for start in range(0, max(len(items), 1), KEYS_MAX):
                 if budget.take_key(len(sections), KEYS_MAX, "checklists"):
                     sections[name_of(title_of(checklist.name, "Checklist"))] = dict(items[start : start + KEYS_MAX])
         return sections
 
 
-def _first(things: list[T], most: int, what: str, warn: _CardWarnings) -> list[T]:
-    if len(things) > most:
-        warn(f"only {most} of its {what} are kept")
-    return things[:most]
-
-
-def _items(checklist: trello.Checklist, budget: _PropertyBudget) -> Iterator[tuple[str, str]]:
-    """Their names, which are unlike each other, and states."""
-    name_of = Distinct()
-    for each in sorted(checklist.items, key=lambda one: one.position):
-        name = name_of(title_of(each.name))
-        if is_cut(each.name):
-            budget.warn(f"items of its checklists are cut to {TITLE_MAX_CHARS} characters")
-        if budget.take_whole(name):
-            yield name, "complete" if each.complete else "incomplete"
-        else:
-            budget.warn(f"items of its checklists beyond {PROPERTIES_MAX_BYTES // 1024} KiB are left out")
-
-
-class _CardWarnings:
-    """Warnings about one card, each once."""
-
-    def __init__(self, name: str, warnings: list[str]) -> None:
-        self._card = f"card {shown(name.strip() or NAMELESS)!r}: "
-        self._warnings = warnings
-        self._known: set[str] = set()
-
-    def __call__(self, what: str) -> None:
-        if what not in self._known:
-            self._known.add(what)
-            self._warnings.append(self._card + what)
-
-
-class _PropertyBudget:
-    """What is left for the fields and sections of one task."""
-
-    def __init__(self, warn: _CardWarnings) -> None:
-        self.warn = warn
-        self._left_bytes = PROPERTIES_MAX_BYTES
-
-    def take_whole(self, text: str) -> bool:
-        size = len(text.encode())
-        if size > self._left_bytes:
-            return False
-        self._left_bytes -= size
-        return True
-
-    def take(self, text: str, name: str) -> str:
-        kept = within(text, min(TEXT_MAX_BYTES, self._left_bytes))
-        self._left_bytes -= len(kept.encode())
-        if kept != text:
-            self.warn(f"the field {name} is cut")
-        return kept
-
-    def take_key(self, taken: int, most: int, what: str) -> bool:
-        if taken < most:
-            return True
-        self.warn(f"only {most} of its {what} are kept")
-        return False
-
-
-def _description(card: trello.Card, warn: _CardWarnings) -> str | None:
-    """A name that is too long for a title begins it, whole."""
-    text = card.description
-    if is_cut(card.name):
-        warn(f"its name is cut to {TITLE_MAX_CHARS} characters; the description begins with all of it")
-        text = f"{card.name.strip()}\n\n{text}".rstrip()
-    kept = within(text)
-    if kept != text:
-        warn(f"its description is cut to {TEXT_MAX_BYTES // 1024} KiB")
-    return kept if kept.strip() else None
-
-
 class _Cover(msgspec.Struct):
     url: WebAddress
 
 
-def _cover(card: trello.Card, warn: _CardWarnings) -> str | None:
+def _cover(card: trello.Card, warn: ThingWarnings) -> str | None:
     url = card.cover_url or next((each.url for each in card.attachments if each.id and each.id == card.cover_id), "")
     if not url.strip():
         return None
@@ -370,3 +364,13 @@ def _cover(card: trello.Card, warn: _CardWarnings) -> str | None:
 def _line(attachment: trello.Attachment) -> str:
     name, url = attachment.name.strip(), attachment.url.strip()
     return url if not name or name == url else f"{name}: {url}"
+
+
+def _custom_text(field: trello.CustomField | None, item: trello.CustomItem) -> str:
+    """The value as its type has it: the option of a list; text, a number, a time, or true or false of the others."""
+    option = field.options.get(item.option_id, "") if field else ""
+    return option if field and field.kind == "list" and option else item.text or option
+
+
+def _is_priority(field: trello.CustomField) -> bool:
+    return plain_name(field.name) == "priority" and field.kind in ("list", "")

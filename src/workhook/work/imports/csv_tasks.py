@@ -1,0 +1,251 @@
+"""From a table to the plan of a project: a line is a task. Pure.
+
+docs/how-to/import.md says which names of fields mean what.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from functools import partial
+
+from workhook.core.clock import HOUR_MS, MINUTE_MS
+from workhook.core.errors import shown
+from workhook.work.imports.board import ColumnNames
+from workhook.work.imports.csv_file import Table, TableRow, header_key, read_table
+from workhook.work.imports.dependencies import without_circles
+from workhook.work.imports.families import in_families
+from workhook.work.imports.json_file import FAULTS_MAX, NotUsable
+from workhook.work.imports.losses import Losses
+from workhook.work.imports.plan import ImportPlan, Person, PlannedTask
+from workhook.work.imports.texts import (
+    KEY_MAX_CHARS,
+    LABELS_MAX,
+    PEOPLE_MAX,
+    Distinct,
+    PropertyBudget,
+    ThingWarnings,
+    described,
+    first_of,
+    level_of,
+    moment_of,
+    title_of,
+    unknown_names,
+)
+from workhook.work.tasks.field_types import ESTIMATE_MAX_MS, KEYS_MAX
+from workhook.work.timesheets.durations import duration_ms
+
+SOURCE = "csv"
+NO_COLUMN = "Tasks"
+
+NAMES: Mapping[str, tuple[str, ...]] = {
+    "title": ("title", "name", "task", "task name", "summary", "subject", "titel", "aufgabe", "betreff"),
+    "description": ("description", "notes", "body", "details", "beschreibung", "notizen"),
+    "column": (
+        "status", "column", "list", "section", "section column", "state", "stage", "spalte", "liste", "abschnitt",
+    ),
+    "assignee": ("assignee", "assignees", "assigned to", "zuständig", "bearbeiter"),
+    "due": ("due", "due date", "due on", "due at", "deadline", "fällig", "fällig am", "fälligkeit", "frist"),
+    "labels": ("labels", "label", "tags", "tag", "etiketten", "schlagwörter"),
+    "estimate": ("estimate", "estimate hours", "estimated hours", "estimate h", "estimate minutes", "aufwand",
+                 "schätzung"),
+    "priority": ("priority", "priorität"),
+    "completed": ("completed", "completed at", "completed on", "done", "erledigt", "erledigt am"),
+    "created": ("created", "created at", "created on", "erstellt", "erstellt am"),
+    "parent": ("parent", "parent id", "parent task"),
+    "blocked_by": ("blocked by", "blocked by dependencies"),
+    "id": ("id", "key", "task id", "issue key", "schlüssel"),
+}  # fmt: skip
+"""The names of fields that a table may have, by what they mean; `header_key` makes them alike."""
+
+_GERMAN_DAY = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})")
+_LOCAL_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(:\d\d)?")
+_NUMBER = re.compile(r"\d{1,6}(?:[.,]\d{1,6})?")
+_YES, _NO = ("true", "yes", "x", "1", "done", "ja", "completed"), ("", "false", "no", "0", "nein")
+
+
+def read_rows(
+    data: bytes, title: str, *, done: Collection[str] = (), mapping: Mapping[str, str] | None = None
+) -> ImportPlan:
+    """`title`: of the project, by which a later import finds it. `mapping`: names of fields by what they mean; an empty
+    one means that there is none. Raises `NotUsable`."""
+    table = read_table(data)
+    return _RowMapper(table, title_of(title), _chosen(table, mapping or {}), done).plan()
+
+
+def _chosen(table: Table, mapping: Mapping[str, str]) -> dict[str, str]:
+    """The name of a field of the table by what it means. Raises `NotUsable`."""
+    by_key: dict[str, str] = {}
+    for name in table.names:
+        by_key.setdefault(header_key(name), name)
+    there = ", ".join(map(shown, table.names))
+    faults, chosen = [], {}
+    for meaning, name in mapping.items():
+        if name and header_key(name) not in by_key:
+            faults.append(f"line 1: there is no field {shown(name)!r}; it has {there}")
+        elif name:
+            chosen[meaning] = by_key[header_key(name)]
+    taken = set(chosen.values())
+    for meaning, names in NAMES.items():
+        free = (by_key[each] for each in names if each in by_key and by_key[each] not in taken)
+        if meaning not in mapping and (found := next(free, None)):
+            chosen[meaning] = found
+            taken.add(found)
+    if "title" not in chosen and not faults:
+        faults.append(f"line 1: no field is called Title or Name; it has {there}")
+    if faults:
+        raise NotUsable(faults)
+    return chosen
+
+
+class _RowMapper:
+    def __init__(self, table: Table, title: str, chosen: Mapping[str, str], done: Collection[str]) -> None:
+        self._table = table
+        self._title = title
+        self._chosen = chosen
+        self._done = done
+        self._project_key = f"project:{title}"
+        self._columns = ColumnNames(self._project_key, done, NO_COLUMN)
+        self._warnings: list[str] = []
+        self._faults: list[str] = []
+        self._losses = Losses()
+        self._keys = self._keys_of_rows()
+        self._by_name = self._keys_by_name()
+
+    def plan(self) -> ImportPlan:
+        """Raises `NotUsable` with what is wrong in which line and field."""
+        tasks = [self._task(row, key) for row, key in zip(self._table.rows, self._keys, strict=True)]
+        if self._faults:
+            raise NotUsable(self._faults[:FAULTS_MAX])
+        tasks = without_circles(in_families(tasks, self._losses), self._losses)
+        columns = self._columns.columns
+        warnings = [*unknown_names(self._done, (each.title for each in columns), "column"), *self._warnings]
+        warnings += self._columns.warnings
+        return ImportPlan(SOURCE, self._project_key, self._title, columns, tasks, warnings, self._losses.found())
+
+    def _text(self, row: TableRow, meaning: str) -> str:
+        return row.cells[self._chosen[meaning]] if meaning in self._chosen else ""
+
+    def _keys_of_rows(self) -> list[str]:
+        """By the id of each; without one by its title, and the how-manieth of that title it is."""
+        key_of, keys = Distinct(KEY_MAX_CHARS), []
+        lines: dict[str, int] = {}
+        for row in self._table.rows:
+            row_id = self._text(row, "id")
+            if row_id and row_id in lines:
+                self._fault(row, "id", f"{shown(row_id)!r} is that of line {lines[row_id]}, too")
+            lines.setdefault(row_id, row.line)
+            named = f"id {row_id[:255]}" if row_id else title_of(self._text(row, "title"))
+            keys.append(key_of(f"task:{self._title}/{named}"))
+        return keys
+
+    def _keys_by_name(self) -> dict[str, str | None]:
+        """The key of a row by its id, and by its title where no other has that; None for a title of several."""
+        found: dict[str, str | None] = {}
+        for row, key in zip(self._table.rows, self._keys, strict=True):
+            title = self._text(row, "title")
+            found[title] = None if title in found else key
+        for row, key in zip(self._table.rows, self._keys, strict=True):
+            found[self._text(row, "id")] = key
+        found.pop("", None)
+        return found
+
+    def _fault(self, row: TableRow, meaning: str, what: str) -> None:
+        if len(self._faults) < FAULTS_MAX:
+            self._faults.append(f"line {row.line}, field {shown(self._chosen[meaning])}: {what}")
+
+    def _task(self, row: TableRow, key: str) -> PlannedTask:
+        text = partial(self._text, row)
+        warn = ThingWarnings("task", text("title"), self._warnings)
+        column = self._columns.column(text("column"))
+        finished, finished_at = self._completed(row)
+        priority = level_of(text("priority"))
+        left = [] if priority or not text("priority") else ["priority"]
+        parent_key = self._by_name.get(text("parent"))
+        left += ["parent"] if text("parent") and parent_key is None else []
+        people = [Person("", each, each) for each in _parts(text("assignee"))]
+        return PlannedTask(
+            key=key,
+            column_key=column.key,
+            title=title_of(text("title")),
+            description=described("title", text("title"), text("description"), warn),
+            deadline=self._moment(row, "due"),
+            cover_url=None,
+            labels=first_of(_labels(text("labels")), LABELS_MAX, "labels", warn),
+            fields=self._fields(row, left, PropertyBudget(warn)),
+            sections={},
+            members=first_of(people, PEOPLE_MAX, "people", warn),
+            finished=finished or column.completes,
+            finished_at=finished_at,
+            created_at=self._moment(row, "created"),
+            comments=[],
+            priority=priority,
+            estimate_ms=self._estimate(row),
+            parent_key=parent_key,
+            blocked_by=[self._by_name.get(each) or each for each in _parts(text("blocked_by"))],
+        )
+
+    def _fields(self, row: TableRow, left: Collection[str], budget: PropertyBudget) -> dict[str, str]:
+        """What has no other place: the fields that mean nothing here, and those in `left`, which do not as they are."""
+        elsewhere = {name for meaning, name in self._chosen.items() if meaning not in left}
+        fields: dict[str, str] = {}
+        for name, cell in row.cells.items():
+            # One key stays free, for the people that nobody here is.
+            if cell and name not in elsewhere and budget.take_key(len(fields), KEYS_MAX - 1, "fields"):
+                fields[title_of(name)] = budget.take(cell, name)
+        return fields
+
+    def _moment(self, row: TableRow, meaning: str) -> int | None:
+        text = self._text(row, meaning)
+        found = day_or_moment(text)
+        if text and found is None:
+            self._fault(row, meaning, f"{shown(text)!r} is no date; write 2026-11-20 or 2026-11-20T17:00:00Z")
+        return found
+
+    def _completed(self, row: TableRow) -> tuple[bool, int | None]:
+        """Whether, and when."""
+        text = self._text(row, "completed")
+        if text.casefold() in _NO:
+            return False, None
+        if text.casefold() in _YES:
+            return True, None
+        found = day_or_moment(text)
+        if found is None:
+            self._fault(row, "completed", f"{shown(text)!r} is neither yes nor no nor a date such as 2026-11-20")
+        return True, found
+
+    def _estimate(self, row: TableRow) -> int | None:
+        text = self._text(row, "estimate")
+        if not text:
+            return None
+        words = header_key(self._chosen["estimate"]).split()
+        unit = next((unit for unit, names in _UNITS.items() if any(each in names for each in words)), None)
+        found = duration_ms(text)
+        if _NUMBER.fullmatch(text):
+            found = None if unit is None else int(float(text.replace(",", ".")) * unit)
+        if found is None or found > ESTIMATE_MAX_MS:
+            self._fault(row, "estimate", f"{shown(text)!r} is no time that a task may take; write 1h 30m or 1:30")
+        return found
+
+
+_UNITS = {HOUR_MS: ("h", "hour", "hours", "stunden"), MINUTE_MS: ("m", "min", "minutes", "minuten")}
+
+
+def day_or_moment(text: str) -> int | None:
+    """A day or a time as tables have them: of ISO 8601, with a blank in between and without a zone (which is UTC), or
+    `31.12.2026`. None for another text, such as `1/2/2026`, which means two days."""
+    if found := _GERMAN_DAY.fullmatch(text):
+        text = f"{found[3]}-{int(found[2]):02}-{int(found[1]):02}"
+    elif found := _LOCAL_TIME.fullmatch(text):
+        text = f"{found[1]}T{found[2]}{found[3] or ':00'}Z"
+    return moment_of(text)
+
+
+def _parts(text: str) -> list[str]:
+    """The names in a cell: one a line, else with semicolons between, else with commas."""
+    separator = next((each for each in ("\n", ";", ",") if each in text), "\n")
+    return list(dict.fromkeys(each.strip() for each in text.split(separator) if each.strip()))
+
+
+def _labels(text: str) -> list[str]:
+    return list(dict.fromkeys(title_of(each) for each in _parts(text)))

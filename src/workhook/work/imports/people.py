@@ -1,0 +1,104 @@
+"""Who the people of another service are here: only members of the organization that the import goes to."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import sqlalchemy as sa
+
+from workhook.core.clock import to_millis_text
+from workhook.core.errors import shown
+from workhook.identity.queries import key_of
+from workhook.identity.schemas import Account, account_of
+from workhook.identity.tables import accounts, memberships
+from workhook.storage import Reader
+from workhook.storage.metadata import big
+from workhook.work.imports.plan import Person, PlannedComment, PlannedTask
+from workhook.work.imports.texts import within
+
+_members = (
+    sa.select(*(accounts.c[name] for name in Account.__struct_fields__))
+    .join_from(accounts, memberships, memberships.c.user_id == accounts.c.id)
+    .where(memberships.c.organization_id == big("organization_id"), accounts.c.kind == "user")
+    .order_by(accounts.c.id)
+)
+
+
+async def members_of(reader: Reader, organization_id: int) -> list[Account]:
+    """The members of the organization, oldest first."""
+    return [account_of(row) for row in await reader.fetch_all(_members, {"organization_id": organization_id})]
+
+
+class People:
+    """Members of the organization by their logins, and by the names that the caller gave them."""
+
+    def __init__(self, members: Iterable[Account], named: Mapping[str, str]) -> None:
+        """`named`: login by user name, full name or id in the other service. Raises `KeyError` with a login that is
+        no member's."""
+        by_login = {key_of(each.login): each for each in members}
+        self._by_login = by_login
+        for login in named.values():
+            if key_of(login) not in by_login:
+                raise KeyError(login)
+        self._named = {_key(name): by_login[key_of(login)] for name, login in named.items()}
+        by_name: dict[str, list[Account]] = defaultdict(list)
+        for each in by_login.values():
+            by_name[_key(each.name or "")].append(each)
+        self._by_name = {name: some[0] for name, some in by_name.items() if name and len(some) == 1}
+
+    def find(self, member: Person) -> Account | None:
+        """The account of a member: the one that the caller gave any of its names, else the one of its user name. Where
+        the other service has no user names, the one whose name nobody else has."""
+        names = (_key(each) for each in (member.username, member.full_name, member.id) if each.strip())
+        named = next((self._named[each] for each in names if each in self._named), None)
+        found = named or self._by_login.get(_key(member.username))
+        if found is None and member.username in ("", member.full_name):
+            found = self._by_name.get(_key(member.full_name))
+        return found
+
+
+def _key(name: str) -> str:
+    return name.strip().casefold()
+
+
+NAMES_SHOWN = 10
+
+
+def assign(
+    task: PlannedTask, people: People, seeing: Collection[int], source: str
+) -> tuple[list[Account], dict[str, str]]:
+    """The assignees of a task, oldest account first, and its fields: `SOURCE_members` names the members who have no
+    account here. `seeing`: ids of those who see the project."""
+    known = [people.find(each) for each in task.members]
+    found = [each if each is not None and each.id in seeing else None for each in known]
+    assignees = {each.id: each for each in found if each is not None}
+    strangers = [member.display_name for member, account in zip(task.members, found, strict=True) if account is None]
+    fields = {**task.fields, f"{source}_members": within(", ".join(strangers))} if strangers else task.fields
+    return [assignees[account_id] for account_id in sorted(assignees)], fields
+
+
+def author_and_text(comment: PlannedComment, people: People, importer: Account) -> tuple[Account, str]:
+    """Whose the comment is here, and its text: where the author is nobody here, it begins with the name and time."""
+    author = people.find(comment.author)
+    if author is not None:
+        return author, comment.text
+    when = f" on {to_millis_text(comment.created_at)[:10]}" if comment.created_at is not None else ""
+    return importer, within(f"{comment.author.display_name} wrote{when}:\n\n{comment.text}")
+
+
+def unknown_people(
+    tasks: Sequence[PlannedTask], comments: Sequence[PlannedComment], people: People, hint: str
+) -> list[str]:
+    """What there is to say about those who are nobody here; nothing where everybody is somebody. `hint`: what can be
+    done about it."""
+    everybody = [member for task in tasks for member in task.members]
+    everybody += [each.author for each in (*comments, *(each for task in tasks for each in task.comments))]
+    names = list(dict.fromkeys(each.display_name for each in everybody if people.find(each) is None))
+    return [f"nobody here is {name_some(names)}{hint and f': {hint}'}"] if names else []
+
+
+def name_some(names: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    text = ", ".join(shown(each) for each in names[:NAMES_SHOWN])
+    return f"{text} and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else text

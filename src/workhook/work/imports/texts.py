@@ -1,0 +1,169 @@
+"""What every source makes of texts of another service: titles, names, times, and no more than a task may hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import TypeVar
+
+from workhook.core.errors import shown
+from workhook.http.parameters import TEXT_MAX_BYTES, TITLE_MAX_CHARS
+from workhook.http.wire_types import read_day_or_moment
+from workhook.work.columns.schemas import Stage
+from workhook.work.tasks.field_types import Level
+
+T = TypeVar("T")
+
+KEY_MAX_CHARS = 1_000
+LABELS_MAX = PEOPLE_MAX = 100  # as `TaskContent` has them
+PROPERTIES_MAX_BYTES = 256 * 1024  # fields and sections of a task together: every event of it carries them
+
+NAMELESS = "(no name)"
+_MARK = "…"  # where something was cut
+_OBJECT_ID = re.compile(r"[0-9a-f]{24}")
+
+
+def title_of(text: str, otherwise: str = NAMELESS, limit: int = TITLE_MAX_CHARS) -> str:
+    """Trimmed, of at most `limit` characters, and never empty."""
+    title = text.strip()
+    if len(title) > limit:
+        title = title[: limit - len(_MARK)].rstrip() + _MARK
+    return title or otherwise
+
+
+def is_cut(text: str, limit: int = TITLE_MAX_CHARS) -> bool:
+    """Whether `title_of` leaves something out."""
+    return len(text.strip()) > limit
+
+
+def within(text: str, limit_bytes: int = TEXT_MAX_BYTES) -> str:
+    """At most so many bytes of UTF-8, cut between characters."""
+    data = text.encode()
+    if len(data) <= limit_bytes:
+        return text
+    if limit_bytes < len(_MARK.encode()):
+        return ""
+    return data[: limit_bytes - len(_MARK.encode())].decode(errors="ignore") + _MARK
+
+
+class Distinct:
+    """Makes names unlike those it made before: `name`, `name (2)`, `name (3)` …"""
+
+    def __init__(self, limit: int = TITLE_MAX_CHARS) -> None:
+        self._limit = limit
+        self._last: dict[str, int] = {}  # names that were given out, and the number that was last tried for each
+
+    def __call__(self, name: str) -> str:
+        found = name
+        while found in self._last:
+            self._last[name] += 1
+            suffix = f" ({self._last[name]})"
+            found = name[: self._limit - len(suffix)] + suffix
+        self._last[found] = 1
+        return found
+
+
+def moment_of(text: str) -> int | None:
+    """Milliseconds since the epoch; None for what is no time or day from 1970 to 9998."""
+    try:
+        return read_day_or_moment(text)
+    except ValueError:
+        return None
+
+
+def moment_of_id(external_id: str) -> int | None:
+    """Trello's ids begin with the second in which they were made, in eight hexadecimal digits."""
+    return int(external_id[:8], 16) * 1000 if _OBJECT_ID.fullmatch(external_id) else None
+
+
+# Names that the templates of Trello and most boards have. Any other is named with `done`.
+_STAGES: Mapping[Stage, tuple[str, ...]] = {
+    "done": ("done", "completed", "complete", "finished"),
+    "in_progress": ("doing", "in progress"),
+    "in_queue": ("to do", "todo", "backlog"),
+}
+_STAGE_OF = {name: stage for stage, names in _STAGES.items() for name in names}
+
+
+_LEVELS: Mapping[str, Level] = {"low": "low", "medium": "medium", "normal": "medium", "high": "high"}
+
+
+def plain_name(name: str) -> str:
+    """A name without regard to case, signs and pictures: `✅ Done!` is `done`."""
+    return " ".join(re.findall(r"\w+", name.casefold()))
+
+
+def stage_of(name: str, done: Collection[str]) -> Stage | None:
+    """The stage that the name of a column tells. `done`: plain names of further columns whose tasks are finished."""
+    plain = plain_name(name)
+    return "done" if plain in done else _STAGE_OF.get(plain)
+
+
+def level_of(text: str) -> Level | None:
+    """The priority that a text names, in any case."""
+    return _LEVELS.get(plain_name(text))
+
+
+def unknown_names(done: Collection[str], names: Iterable[str], kind: str) -> list[str]:
+    """Warnings about names in `done` that no column has."""
+    plain = {plain_name(each) for each in names}
+    return [f"there is no {kind} {each!r}" for each in done if plain_name(each) not in plain]
+
+
+def described(kind: str, name: str, text: str, warn: ThingWarnings) -> str | None:
+    """A task's description. A name that is too long for a title begins it, whole."""
+    if is_cut(name):
+        warn(f"its {kind} is cut to {TITLE_MAX_CHARS} characters; the description begins with all of it")
+        text = f"{name.strip()}\n\n{text}".rstrip()
+    kept = within(text)
+    if kept != text:
+        warn(f"its description is cut to {TEXT_MAX_BYTES // 1024} KiB")
+    return kept if kept.strip() else None
+
+
+def first_of(things: list[T], most: int, what: str, warn: ThingWarnings) -> list[T]:
+    if len(things) > most:
+        warn(f"only {most} of its {what} are kept")
+    return things[:most]
+
+
+class ThingWarnings:
+    """Warnings about one card or task, each once. `kind`: how the source calls it."""
+
+    def __init__(self, kind: str, name: str, warnings: list[str]) -> None:
+        self._thing = f"{kind} {shown(name.strip() or NAMELESS)!r}: "
+        self._warnings = warnings
+        self._known: set[str] = set()
+
+    def __call__(self, what: str) -> None:
+        if what not in self._known:
+            self._known.add(what)
+            self._warnings.append(self._thing + what)
+
+
+class PropertyBudget:
+    """What is left for the fields and sections of one task."""
+
+    def __init__(self, warn: ThingWarnings) -> None:
+        self.warn = warn
+        self._left_bytes = PROPERTIES_MAX_BYTES
+
+    def take_whole(self, text: str) -> bool:
+        size = len(text.encode())
+        if size > self._left_bytes:
+            return False
+        self._left_bytes -= size
+        return True
+
+    def take(self, text: str, name: str) -> str:
+        kept = within(text, min(TEXT_MAX_BYTES, self._left_bytes))
+        self._left_bytes -= len(kept.encode())
+        if kept != text:
+            self.warn(f"the field {name} is cut")
+        return kept
+
+    def take_key(self, taken: int, most: int, what: str) -> bool:
+        if taken < most:
+            return True
+        self.warn(f"only {most} of its {what} are kept")
+        return False

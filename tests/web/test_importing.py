@@ -1,0 +1,173 @@
+"""The page of imports: it finds out where a file comes from, and shows what it makes before anything is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.harness.server import Server
+from tests.web.browser import Browser, add_person, forms
+from tests.web.places_kit import join, owner_of, signed_in
+from tests.web.studio import HOSTILE, text_of
+from tests.work import test_import_asana as asana_files
+from tests.work import test_import_github as github_files
+from tests.work.test_import_csv import TABLE
+from tests.work.trello import encoded
+from tests.work.trello_importer import small
+from workhook.web.frame import refusals
+from workhook.web.welcome.importing import LOST_LABELS
+from workhook.work.imports.csv_tasks import read_rows
+from workhook.work.imports.json_file import NotUsable
+from workhook.work.imports.losses import SENTENCES
+
+
+def upload(browser: Browser, action: str, data: bytes, name: str = "board.json", **fields: str) -> httpx.Response:
+    csrf = next(each.fields["csrf"] for each in forms(browser.get("/")) if each.action == "/logout")
+    sent = {"Origin": "null", "Sec-Fetch-Site": "same-origin"}
+    files = {"file": (name, data, "application/octet-stream")}
+    return browser.client.post(action, data={"csrf": csrf, **fields}, files=files, headers=sent)
+
+
+def titles_of(server: Server, token: str) -> list[str]:
+    with server.client(token) as client:
+        return sorted(each["title"] for each in client.get("/api/v1/projects").json()["projects"])
+
+
+def test_who_looks_sees_what_would_be_made_and_lost(server: Server) -> None:
+    world = server.world()
+    action = f"/{world.organization}/-/import"
+    labels = [{"id": "a", "name": HOSTILE, "color": "red"}]
+    card: dict[str, Any] = {"labels": labels, "badges": {"votes": 2}, "idMembers": ["gone"]}
+    board = encoded(small(card, {}, name="Relaunch", desc="Our site", labels=labels))
+    with signed_in(server, join(server, world, add_person(server), "member")) as member:
+        page = member.get(action)
+        assert "Look at it first" in page.text
+        before = titles_of(server, world.token)
+        looked = upload(member, action, board, step="look")
+        assert looked.status_code == 200
+        said = text_of(looked.text)
+        assert "This would be made: 2 cards 2 columns 1 label 0 comments" in said
+        assert "This has no place here: The description of the project: 1 Our site Colours of labels: 1" in said
+        assert "Votes: 2 (kept as text) Card 0" in said
+        assert "nobody here is gone" in said
+        assert HOSTILE not in looked.text
+        assert '<turbo-frame id="import-plan">' in looked.text
+        assert titles_of(server, world.token) == before, "nothing was written"
+        made = upload(member, action, board, step="import")
+        assert made.status_code == 201
+        assert "The description of the project: 1" in text_of(made.text)
+        assert titles_of(server, world.token) == sorted([*before, "Relaunch"])
+        again = text_of(upload(member, action, board, step="look").text)
+        assert "Nothing in it is new. 2 cards were here already" in again
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "title"),
+    [
+        (asana_files.encoded(*asana_files.project_with()), "x.json", "Website relaunch"),
+        (github_files.encoded(github_files.issues_with()), "issues.json", "acme/website"),
+        ("Titel;Fällig\nEins;24.12.2026\n".encode(), "Große Pläne.csv", "Große Pläne"),
+    ],
+)
+def test_the_page_finds_out_where_a_file_comes_from(server: Server, data: bytes, name: str, title: str) -> None:
+    world = server.world()
+    action = f"/{world.organization}/-/import"
+    with Browser.of(server, world.owner) as owner:
+        assert title in text_of(upload(owner, action, data, name, step="look").text)
+        made = upload(owner, action, data, name)
+        assert made.status_code == 201, text_of(made.text)
+        assert title in titles_of(server, world.token)
+        assert "Nothing in it is new." in text_of(upload(owner, action, data, name).text)
+        if not title.startswith("Website"):
+            assert upload(owner, action, data, name, title="  Another  ").status_code == 201
+            assert "Another" in titles_of(server, world.token)
+
+
+def test_a_table_that_was_exported_here_comes_back(server: Server) -> None:
+    world = server.world()
+    action = f"/{world.organization}/-/import"
+    with Browser.of(server, world.owner) as owner:
+        table = TABLE.format(member=world.owner).encode()
+        assert upload(owner, action, table, "first.csv").status_code == 201
+        exported = owner.get(f"/{world.organization}/first/list.csv").content
+        made = upload(owner, action, exported, "second.csv")
+        assert made.status_code == 201, text_of(made.text)
+    first, second = (_tasks(server, world.token, title) for title in ("first", "second"))
+    assert sorted(first) == sorted(second) == ["Announce", "Proofread", "Publish", "Write text"]
+    same = ("description", "deadline", "labels", "estimate", "priority", "completed_at", "created_at", "assignees")
+    for title, task in first.items():
+        assert {name: second[title][name] for name in same} == {name: task[name] for name in same}
+        assert second[title]["column"]["title"] == task["column"]["title"]
+    assert second["Proofread"]["parent_id"] == second["Write text"]["id"]
+
+
+def _tasks(server: Server, token: str, title: str) -> dict[str, Any]:
+    """The tasks of the project of that title, by theirs."""
+    with server.client(token) as client:
+        [project] = [each for each in client.get("/api/v1/projects").json()["projects"] if each["title"] == title]
+        tasks = client.get(f"/api/v1/projects/{project['id']}/tasks").json()["tasks"]
+    return {each["title"]: each for each in tasks}
+
+
+def test_what_is_wrong_stands_beside_the_file_and_nothing_is_written(server: Server) -> None:
+    world = server.world()
+    action = f"/{world.organization}/-/import"
+    with Browser.of(server, world.owner) as owner:
+        before = titles_of(server, world.token)
+        for step in ("look", "import"):
+            refused = upload(owner, action, b"Title,Due\na,soon\nb,later\n", "x.csv", step=step)
+            assert refused.status_code == 422
+            assert 'id="file-fault"' in refused.text
+            said = text_of(refused.text)
+            assert "Line 2, Due: 'soon' is no date. Write 2026-11-20" in said
+            assert "Line 3, Due: 'later' is no date." in said
+        assert titles_of(server, world.token) == before
+
+
+def test_a_person_of_another_organization_is_not_assigned(server: Server) -> None:
+    """Both organizations have a member in common; each import knows its own people only."""
+    world, other = server.world(), server.world()
+    both, theirs = add_person(server), add_person(server)
+    join(server, world, both, "member")
+    join(server, other, both, "member")
+    join(server, other, theirs, "member")
+    table = f"Title,Assignee\nOurs,{both.login}\nTheirs,{theirs.login}\n".encode()
+    with signed_in(server, both) as browser:
+        made = upload(browser, f"/{world.organization}/-/import", table, "people.csv")
+        assert made.status_code == 201
+        assert f"nobody here is {theirs.login}" in text_of(made.text)
+    tasks = _tasks(server, world.token, "people").values()
+    assigned = {each["title"]: [person["username"] for person in each["assignees"]] for each in tasks}
+    assert assigned == {"Ours": [both.login], "Theirs": []}
+
+
+def test_the_first_steps_look_too(server: Server) -> None:
+    world = server.world()
+    with Browser.of(server, owner_of(server, world).login) as owner:
+        before = titles_of(server, world.token)
+        looked = upload(owner, "/welcome/import", b"Title\na\n", "first.csv", step="look")
+        assert looked.status_code == 200
+        assert "This would be made: 1 card 1 column" in text_of(looked.text)
+        assert titles_of(server, world.token) == before
+
+
+def test_pages_have_words_for_everything_that_can_be_lost() -> None:
+    assert set(LOST_LABELS) == set(SENTENCES)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "Id,Title\n1,a\n1,b\n", "Title,Due\na,soon\n", "Title,Done\na,perhaps\n", "Title,Estimate\na,much\n",
+        "A\n1\n", "", "Title\na,b\n", 'Title\n"a\n', "Title\n\udcff\n",
+    ],
+)  # fmt: skip
+def test_pages_have_words_for_what_is_wrong_with_a_table(table: str) -> None:
+    with pytest.raises(NotUsable) as raised:
+        read_rows(table.encode(errors="surrogateescape"), "x")
+    [fault] = raised.value.faults
+    said = refusals.in_words(fault)
+    assert said != fault
+    assert said.endswith(".")

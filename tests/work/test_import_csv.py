@@ -1,0 +1,268 @@
+"""Tables: what becomes of their lines, and that what is wrong is told with its line and field."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.work.studio import Studio
+from tests.work.trello_importer import Importer, board_of, columns_of, logins, tasks_of
+from workhook.cli.imports import TABLE_FIELDS
+from workhook.core.clock import parse_rfc3339
+from workhook.work.imports.csv_tasks import NAMES, read_rows
+from workhook.work.imports.json_file import NotUsable
+from workhook.work.imports.plan import ImportPlan, PlannedTask
+
+TABLE = """Id;Name;Status;Assignee;Due;Tags;Estimate;Priority;Budget;Parent;Blocked by;Completed;Notes
+A1;Write text;Doing;{member};2026-12-01;draft, web;1h 30m;High;300;;;;"Two
+lines; really"
+A2;Publish;To do;;01.12.2026;;;Urgent;;;Write text;;
+A3;Proofread;Doing;nobody@example.com;;;;;;A1;;2026-01-02;
+A4;Announce;Done;;;;;;;;A2, A1;yes;
+"""
+
+
+def plan(text: str | bytes, title: str = "Relaunch", **more: Any) -> ImportPlan:
+    data = text if isinstance(text, bytes) else text.encode()
+    return read_rows(data, title, **more)
+
+
+def only(text: str) -> PlannedTask:
+    [task] = plan(text).tasks
+    return task
+
+
+def faults(text: str | bytes, **more: Any) -> list[str]:
+    with pytest.raises(NotUsable) as raised:
+        plan(text, **more)
+    return raised.value.faults
+
+
+# --- fields ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_programs_write_tables_in_different_ways(delimiter: str, encoding: str, end: str) -> None:
+    lines = ["Title|Notes|Status", 'Über|"a;b,c\td ""e"""|Läuft', "", "Zweite"]
+    [first, second] = plan(end.join(lines).replace("|", delimiter).encode(encoding)).tasks
+    assert (first.title, first.description, first.column_key) == (
+        "Über", 'a;b,c\td "e"', "column:project:Relaunch/Läuft",
+    )  # fmt: skip
+    assert (second.title, second.description, second.column_key) == ("Zweite", None, "column:project:Relaunch/Tasks")
+
+
+def test_the_names_of_fields_are_known_in_english_and_german() -> None:
+    english = "Task,Notes,Section/Column,Assignee,Due Date,Tags,Completed At,Created At\n"
+    german = "Titel;Beschreibung;Abschnitt;Zuständig;Fällig am;Etiketten;Erledigt am;Erstellt am\n"
+    values = ["x", "y", "z", "ada", "2026-01-02", "web", "2026-01-03", "2026-01-01"]
+    for table in (english + ",".join(values), german + ";".join(values)):
+        task = only(table)
+        assert (task.title, task.description, task.labels) == ("x", "y", ["web"])
+        assert task.column_key == "column:project:Relaunch/z"
+        assert [each.display_name for each in task.members] == ["ada"]
+        days = task.created_at, task.deadline, task.finished_at
+        assert days == tuple(parse_rfc3339(f"2026-01-0{day}T00:00:00Z") for day in (1, 2, 3))
+        assert (task.finished, task.fields) == (True, {})
+
+
+def test_a_field_can_be_named_and_left_out() -> None:
+    table = "Nr,What,Name,Status\n7,Write,Ada,open\n"
+    made = plan(table, mapping={"title": "what", "id": "Nr", "column": "", "assignee": "NAME"})
+    [task] = made.tasks
+    assert (task.key, task.title, task.fields) == ("task:Relaunch/id 7", "Write", {"Status": "open"})
+    assert [each.title for each in made.columns] == ["Tasks"]
+    assert [each.full_name for each in task.members] == ["Ada"]
+    assert faults(table, mapping={"title": "Wat"}) == ["line 1: there is no field 'Wat'; it has Nr, What, Name, Status"]
+
+
+def test_the_command_knows_every_field() -> None:
+    assert tuple(NAMES) == TABLE_FIELDS
+
+
+def test_what_has_no_place_is_a_field() -> None:
+    task = only("Title,Budget,Empty,Priority,Parent,Budget\nx,300,,Urgent,Nobody,400\n")
+    assert task.fields == {"Budget": "300", "Priority": "Urgent", "Parent": "Nobody", "Budget (2)": "400"}
+
+
+def test_the_columns_come_as_the_lines_name_them() -> None:
+    made = plan("Title,Status\na,Later\nb,Done\nc,\nd,Shipped\n", done=["shipped", "Gone"])
+    assert [(each.title, each.stage) for each in made.columns] == [
+        ("Later", None), ("Done", "done"), ("Tasks", None), ("Shipped", "done"),
+    ]  # fmt: skip
+    assert [each.finished for each in made.tasks] == [False, True, False, True]
+    assert made.warnings == ["there is no column 'Gone'"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "minutes"),
+    [
+        ("Estimate", "1h 30m", 90), ("estimate", "1:30", 90), ("Estimate (h)", "1,5", 90),
+        ("estimate_hours", "2", 120), ("Estimate minutes", "45", 45), ("Estimate", "", None),
+    ],
+)  # fmt: skip
+def test_estimates(name: str, text: str, minutes: int | None) -> None:
+    assert only(f"Title;{name}\nx;{text}\n").estimate_ms == (minutes and minutes * 60_000)
+
+
+def test_a_line_is_known_by_its_id_else_by_its_title() -> None:
+    def keys(text: str) -> list[str]:
+        return sorted(each.key for each in plan(text).tasks)
+
+    assert keys("Id,Title\n1,a\n2,a\n") == ["task:Relaunch/id 1", "task:Relaunch/id 2"]
+    assert keys("Title\na\nb\na\n") == keys("Title\nb\na\na\n")
+    assert keys("Title\na\nb\na\n") == ["task:Relaunch/a", "task:Relaunch/a (2)", "task:Relaunch/b"]
+
+
+def test_subtasks_and_dependencies() -> None:
+    made = plan("Id,Title,Parent,Blocked by\n1,a,4,\n2,b,,a;3;gone\n3,c,1,2\n4,d,,\n5,e,5,5\n")
+    assert [each.title for each in made.tasks] == ["b", "d", "a", "c", "e"]
+    parents = {each.title: each.parent_key for each in made.tasks}
+    top = "task:Relaunch/id 4"
+    assert parents == {"a": top, "b": None, "c": top, "d": None, "e": None}
+    waits = {each.title: each.blocked_by for each in made.tasks if each.blocked_by}
+    assert waits == {"b": ["task:Relaunch/id 1", "task:Relaunch/id 3"]}
+    assert {each.what: each.count for each in made.lost} == {
+        "deep_subtasks": 1, "dependencies": 1, "circular_dependencies": 2,
+    }  # fmt: skip
+
+
+# --- what is wrong --------------------------------------------------------------------------------------------------
+
+
+def test_each_fault_has_its_line_and_field() -> None:
+    table = (
+        "Id,Title,Due,Estimate,Completed\n"
+        '1,"a\nb",1/2/2026,3,maybe\n'
+        "1,c,2026-02-30,1h 30m,no\n"
+    )  # fmt: skip
+    assert faults(table) == [
+        "line 4, field Id: '1' is that of line 2, too",
+        "line 2, field Completed: 'maybe' is neither yes nor no nor a date such as 2026-11-20",
+        "line 2, field Due: '1/2/2026' is no date; write 2026-11-20 or 2026-11-20T17:00:00Z",
+        "line 2, field Estimate: '3' is no time that a task may take; write 1h 30m or 1:30",
+        "line 4, field Due: '2026-02-30' is no date; write 2026-11-20 or 2026-11-20T17:00:00Z",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (b"", "it is empty: the first line has to name the fields"),
+        (b"\n \n", "it is empty: the first line has to name the fields"),
+        (b"A,B\n1,2\n", "line 1: no field is called Title or Name; it has A, B"),
+        (b"Title,B\n1,2\n3,4,5\n", "line 3: it has 3 fields, and the first line 2: '5' is of none"),
+        (b'Title\nok\n"never ends\n', "line 3: it is not CSV: unexpected end of data"),
+        (b'Title\n"a"b\n', "line 2: it is not CSV: ',' expected after '\"'"),
+        (b"Title\n" + b"x" * 200_000, "line 2: it is not CSV: field larger than field limit (131072)"),
+        ("Title\nGrüße\n".encode("latin-1"), "line 2: it is not UTF-8; save the file as CSV in UTF-8"),
+        (b"\xff\xfeT", "line 1: it is not UTF-8; save the file as CSV in UTF-8"),
+    ],
+)
+def test_what_is_no_table_is_said(data: bytes, said: str) -> None:
+    assert faults(data) == [said]
+
+
+def test_many_faults_are_not_all_told() -> None:
+    assert len(faults("Title,Due\n" + "x,soon\n" * 50)) == 20
+    assert len(faults("Title\n" + "x,y\n" * 50)) == 20
+
+
+# --- in a studio ----------------------------------------------------------------------------------------------------
+
+
+def table_of(studio: Studio) -> bytes:
+    return TABLE.format(member=logins(studio)["member"].upper()).encode()
+
+
+def test_a_table_becomes_a_project_and_only_once(studio: Studio, importer: Importer) -> None:
+    file = importer.file(table_of(studio), "Launch plan.csv")
+    studio.happened()
+    would = json.loads(importer.run(file, "--dry-run", "--json", source="csv").stdout)
+    assert would["created"] == {"projects": 1, "columns": 3, "tasks": 4, "comments": 0, "labels": 2}
+    assert (would["project_id"], studio.happened()) == (None, [])
+    made = json.loads(importer.run(file, "--json", source="csv").stdout)
+    assert made["created"] == would["created"]
+    assert (made["title"], made["lost"]) == ("Launch plan", [])
+    assert any("nobody@example.com" in each for each in made["warnings"])
+    project_id = made["project_id"]
+    assert board_of(studio, project_id) == {
+        "Doing": ["Write text", "Proofread"], "To do": ["Publish"], "Done": ["Announce"],
+    }  # fmt: skip
+    tasks = {each["title"]: each for column in columns_of(studio, project_id) for each in tasks_of(studio, column)}
+    first = tasks["Write text"]
+    assert [each["username"] for each in first["assignees"]] == [logins(studio)["member"]]
+    assert {name: first[name] for name in ("description", "deadline", "labels", "estimate", "priority", "fields")} == {
+        "description": "Two\nlines; really",
+        "deadline": "2026-12-01T00:00:00.000Z",
+        "labels": ["draft", "web"],
+        "estimate": 5_400_000,
+        "priority": "high",
+        "fields": {"Budget": "300"},
+    }
+    assert tasks["Proofread"]["parent_id"] == first["id"]
+    assert tasks["Proofread"]["completed_at"] == "2026-01-02T00:00:00.000Z"
+    assert tasks["Proofread"]["fields"] == {"csv_members": "nobody@example.com"}
+    assert tasks["Publish"]["blocked_by"] == [first["id"]]
+    assert tasks["Announce"]["blocked_by"] == sorted([first["id"], tasks["Publish"]["id"]])
+    happened = [f"{each.name} {each.action}" for each in studio.happened()]
+    assert happened == ["project created", *["column created"] * 3, *["task created"] * 4, *["task edited"] * 2]
+
+    again = json.loads(importer.run(file, "--json", source="csv").stdout)
+    assert again["created"] == {"projects": 0, "columns": 0, "tasks": 0, "comments": 0, "labels": 0}
+    assert again["skipped"] == {"columns": 3, "tasks": 4, "comments": 0}
+    assert studio.happened() == []
+
+
+def test_new_lines_come_to_the_project_of_the_title(studio: Studio, importer: Importer) -> None:
+    made = importer.plan(plan("Id,Title\n1,a\n"))
+    project_id = made["project_id"]
+    [column] = columns_of(studio, project_id)
+    [task] = tasks_of(studio, column)
+    newer = plan("Id,Title,Parent,Status\n1,a (new),,\n2,b,1,\n3,c,,Later\n")
+    again = importer.plan(newer)
+    assert (again["project_id"], again["created"]["tasks"], again["changed"]) == (project_id, 2, 1)
+    assert board_of(studio, project_id) == {"Tasks": ["a", "b"], "Later": ["c"]}
+    assert tasks_of(studio, column)[1]["parent_id"] == task["id"]
+    other = importer.plan(plan("Id,Title\n1,a\n", title="Another"))
+    assert other["project_id"] != project_id
+    assert other["created"]["tasks"] == 1
+
+
+def test_a_subtask_stands_alone_where_the_task_above_is_one_itself(studio: Studio, importer: Importer) -> None:
+    project_id = importer.plan(plan("Id,Title\n1,a\n2,b\n"))["project_id"]
+    [column] = columns_of(studio, project_id)
+    first, second = tasks_of(studio, column)
+    studio.owner.patch(f"/tasks/{second['id']}", json={"parent_id": first["id"]})
+    made = importer.plan(plan("Id,Title,Parent\n1,a,\n2,b,\n3,c,2\n4,d,1\n"))
+    assert "tasks that cannot be subtasks here stand by themselves: c" in made["warnings"]
+    parents = {each["title"]: each["parent_id"] for each in tasks_of(studio, column)}
+    assert parents == {"a": None, "b": first["id"], "c": None, "d": first["id"]}
+
+
+def test_a_dependency_that_would_close_a_circle_here_is_left_out(studio: Studio, importer: Importer) -> None:
+    project_id = importer.plan(plan("Id,Title\n1,a\n2,b\n"))["project_id"]
+    [column] = columns_of(studio, project_id)
+    first, second = tasks_of(studio, column)
+    studio.owner.patch(f"/tasks/{first['id']}", json={"blocked_by": [second["id"]]})
+    studio.happened()
+    made = importer.plan(plan("Id,Title,Blocked by\n1,a,\n2,b,1\n"))
+    assert [each for each in made["warnings"] if each.startswith("task 'b' does not wait for others here")]
+    assert studio.happened() == []
+
+
+@pytest.mark.one_database
+def test_a_table_that_cannot_be_used_writes_nothing(studio: Studio, importer: Importer) -> None:
+    studio.happened()
+    good, wrong = importer.file(b"Title\na\n", "good.csv"), importer.file(b"Title,Due\na,soon\n", "wrong.csv")
+    said = importer.refused(good, wrong, source="csv")
+    assert f"{wrong}: line 2, field Due: 'soon' is no date" in said
+    assert "Nothing was imported." in said
+    assert "--title is of one project" in importer.refused(good, wrong, "--title", "x", source="csv", status=2)
+    assert "not of the form FIELD=NAME" in importer.refused(good, "--map", "color=x", source="csv", status=2)
+    assert studio.happened() == []
+    done = importer.run(good, "--title", "Named", "--map", "title=Title", source="csv")
+    assert done.stdout.endswith("/named: made 1 column, 1 task, 0 comments, 0 labels\n")
