@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ from tests.cli.cli_kit import Cli
 from workhook.work.moving.kinds import KINDS
 
 ID = re.compile(r"[a-z]{3,4}_[0-9a-z]{26}")
-NUMBERED = ("task_comments", "file_comments", "file_comment_replies")
 
 Lines = dict[str, list[Any]]
 
@@ -23,45 +23,68 @@ def lines_of(folder: Path) -> Lines:
     return {name: [json.loads(each) for each in (folder / f"{name}.jsonl").read_bytes().splitlines()] for name in names}
 
 
+Places = dict[tuple[str, Any], str]
+_REFERS = {
+    "task_comment_id": "task_comments",
+    "file_comment_id": "file_comments",
+    "file_comment_reply_id": "file_comment_replies",
+}
+
+
 def comparable(lines: Lines, logins: dict[str, str]) -> Lines:
     """The lines with their places for ids, and other logins: the order of what has no id does not count. What the
     import changes is as after an import."""
-    names = {each["id"]: f"{kind}#{place}" for kind in lines for place, each in enumerate(lines[kind]) if "id" in each}
-    made = {kind: [_renamed(each, names, logins, kind) for each in lines[kind]] for kind in lines}
+    places: Places = {}
+    for kind, rows in lines.items():
+        for place, each in enumerate(rows):
+            if isinstance(each.get("id"), str):
+                places["", each["id"]] = f"{kind}#{place}"
+            elif "id" in each:
+                places[kind, each["id"]] = f"{kind}#{place}"
+    for each in lines["task_buckets"]:
+        places["task_buckets", each["id"]] = f"{places['', each['column_id']]}/{each['rank']}"
+    made = {kind: [_line(kind, each, places, logins) for each in rows] for kind, rows in lines.items()}
     for each in made["webhooks"]:
         each["active"] = False
     made["people"] = []
-    stretches = {
-        number: f"{each['column_id']}/{each['rank']}"
-        for number, each in zip([each["id"] for each in lines["task_buckets"]], made["task_buckets"], strict=True)
-    }
-    for each, was in zip(made["tasks"], lines["tasks"], strict=True):
-        each["bucket_id"] = stretches.get(was["bucket_id"])
-    for each in made["task_buckets"]:
-        each["id"] = f"{each['column_id']}/{each['rank']}"
     return {kind: sorted(made[kind], key=lambda each: json.dumps(each, sort_keys=True)) for kind in made}
 
 
-def _renamed(value: Any, names: dict[Any, str], logins: dict[str, str], kind: str) -> Any:
+def _line(kind: str, line: Any, places: Places, logins: dict[str, str]) -> Any:
+    return {key: _field(kind, key, value, places, logins) for key, value in line.items()}
+
+
+def _field(kind: str, key: str, value: Any, places: Places, logins: dict[str, str]) -> Any:
+    if key in ("user", "author") and isinstance(value, str):
+        return logins.get(value, value)
+    if isinstance(value, int) and key in _REFERS:
+        return places[_REFERS[key], value]
+    if key == "bucket_id" and value is not None:
+        return places["task_buckets", value]
+    if key == "id" and isinstance(value, int):
+        return places[kind, value]
+    if key == "internal_id" and value.isdecimal():
+        return places.get(("task_comments", int(value)), "gone")
+    return _placed(value, places)
+
+
+def _placed(value: Any, places: Places) -> Any:
     if isinstance(value, list):
-        return [_renamed(each, names, logins, kind) for each in value]
+        return [_placed(each, places) for each in value]
     if isinstance(value, dict):
-        return {key: _field(key, each, names, logins, kind) for key, each in value.items()}
+        return {key: _placed(each, places) for key, each in value.items()}
     if isinstance(value, str) and ID.fullmatch(value):
-        return names.get(value, "gone")
+        return places.get(("", value), "gone")
     return value
 
 
-def _field(key: str, value: Any, names: dict[Any, str], logins: dict[str, str], kind: str) -> Any:
-    if key in ("user", "author") and isinstance(value, str):
-        return logins.get(value, value)
-    if isinstance(value, int) and (key in ("task_comment_id", "file_comment_id", "file_comment_reply_id")):
-        return names[value]
-    if key == "id" and kind in NUMBERED:
-        return names[value]
-    if key == "internal_id" and value.isdecimal():
-        return names.get(int(value), "gone")
-    return _renamed(value, names, logins, kind)
+def pause(lines: Lines, folder: Path) -> None:
+    """What an import does with timers that run."""
+    at = json.loads((folder / "manifest.json").read_bytes())["exported_at"]
+    for each in lines["timesheets"]:
+        if each["is_active"]:
+            each["duration_ms"] += at - each["running_since"]
+            each |= {"is_active": False, "running_since": None}
 
 
 def export(cli: Cli, folder: Path, login: str) -> Lines:
@@ -72,3 +95,13 @@ def export(cli: Cli, folder: Path, login: str) -> Lines:
 def members(people: Iterable[Any]) -> list[str]:
     """The users of an export, as options that say that each has the same login here."""
     return [word for each in people if each["kind"] == "user" for word in ("--member", f"{each['login']}={each['login']}")]
+
+
+def differences(one: Lines, other: Lines) -> list[tuple[str, Any, Any]]:
+    """The lines that differ, with the names of their kinds."""
+    return [
+        (kind, mine, theirs)
+        for kind in one
+        for mine, theirs in zip_longest(one[kind], other[kind])
+        if mine != theirs
+    ]

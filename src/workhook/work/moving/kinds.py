@@ -137,7 +137,7 @@ KINDS: tuple[Kind, ...] = (
         types={"role": Literal["read", "write", "admin"]},
     ),
     Kind(name="clients", says="Clients of projects.", refers=_PERSON),
-    Kind(name="columns", says="Columns of boards."),
+    Kind(name="columns", says="Columns of boards.", left_out={"revision": "counts changes of its order, anew"}),
     Kind(
         name="task_buckets",
         says="Stretches of a column. They, and the ranks in them, are the order of its tasks.",

@@ -136,6 +136,8 @@ class Rows:
         if kind.name == PROJECTS:
             number, key = self._number(PROJECTS, line.id), key_of(line.name)
             row |= {"repository_id": number, "name_key": f"{key}#{number}" if line.deleted_at is not None else key}
+        elif kind.name == "columns":
+            row["revision"] = 0
         elif kind.name == "task_buckets":
             row["size"] = 0  # a trigger counts
         elif "blob" in row:
