@@ -94,14 +94,13 @@ def export(cli: Cli, folder: Path, login: str) -> Lines:
 
 def members(people: Iterable[Any]) -> list[str]:
     """The users of an export, as options that say that each has the same login here."""
-    return [word for each in people if each["kind"] == "user" for word in ("--member", f"{each['login']}={each['login']}")]
+    return [
+        word for each in people if each["kind"] == "user" for word in ("--member", f"{each['login']}={each['login']}")
+    ]
 
 
 def differences(one: Lines, other: Lines) -> list[tuple[str, Any, Any]]:
     """The lines that differ, with the names of their kinds."""
     return [
-        (kind, mine, theirs)
-        for kind in one
-        for mine, theirs in zip_longest(one[kind], other[kind])
-        if mine != theirs
+        (kind, mine, theirs) for kind in one for mine, theirs in zip_longest(one[kind], other[kind]) if mine != theirs
     ]

@@ -1,4 +1,4 @@
-"""`workhook organization export` and `import`: an organization of a studio that has rows in every table goes elsewhere."""
+"""`workhook organization export` and `import`: an organization of a studio with rows in every table goes elsewhere."""
 
 from __future__ import annotations
 
