@@ -240,8 +240,8 @@ class _Checker:
             self.checked.owners.append(line.user)
         elif kind.name == "timesheets":
             self.checked.timers += line.is_active
-        elif kind.name == "invoices" and line.paid_minor is not None:
-            self._books[line.id] = [line.paid_minor, line.credited_minor or 0]
+        elif kind.name == "invoices" and not (line.paid_minor is None and line.credited_minor is None):
+            self._books[line.id] = [line.paid_minor or 0, line.credited_minor or 0]
         elif kind.name == "payments" and line.invoice_id in self._books:
             self._books[line.invoice_id][0] -= line.amount_minor
         elif kind.name == "credit_notes" and line.invoice_id in self._books:
