@@ -30,7 +30,7 @@ class Exported:
         self.folder, self.login, self.lines = folder, login, lines
 
     def owner(self) -> str:
-        return next(each["user"] for each in self.lines["members"] if each["role"] == "owner")
+        return str(next(each["user"] for each in self.lines["members"] if each["role"] == "owner"))
 
 
 @pytest.fixture(scope="module")

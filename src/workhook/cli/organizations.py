@@ -121,10 +121,10 @@ async def import_(
     context.answer(data, _sentences(made, dry_run=dry_run))
 
 
-def _checked(path: Path, progress: Progress) -> reading.Checked:
+def _checked(path: Path, progress: Progress) -> reading.CheckedExport:
     try:
         return reading.check(path, progress)
-    except reading.NotUsable as error:
+    except reading.ExportNotUsable as error:
         raise CliError("\n  ".join(["this cannot be imported:", *error.faults]), _NOTHING) from error
 
 
@@ -134,13 +134,13 @@ def _refused() -> Iterator[None]:
 
     try:
         yield
-    except reading.NotUsable as error:
+    except reading.ExportNotUsable as error:
         raise CliError(f"the export was changed while it was read: {error.faults[0]}", _NOTHING) from error
     except UniqueViolation as error:
         raise CliError(f"two lines of the export exclude each other: {error}.", _NOTHING) from error
 
 
-async def _matched(reader: Reader, checked: reading.Checked, named: dict[str, str]) -> dict[str, Account]:
+async def _matched(reader: Reader, checked: reading.CheckedExport, named: dict[str, str]) -> dict[str, Account]:
     """Raises `CliError` for who is not in the export or not here, and where nobody would own the organization."""
     found: dict[str, Account] = {}
     for old, login in named.items():
@@ -160,7 +160,7 @@ async def _matched(reader: Reader, checked: reading.Checked, named: dict[str, st
     return found
 
 
-async def _preview(reader: Reader, plan: importing.Plan) -> importing.Imported:
+async def _preview(reader: Reader, plan: importing.Plan) -> importing.ImportedOrganization:
     """Raises `Invalid` for a login that cannot be had."""
     from workhook.core.errors import Invalid
 
@@ -170,7 +170,7 @@ async def _preview(reader: Reader, plan: importing.Plan) -> importing.Imported:
     return importing.summary(plan, [each for _, each in named], None, plan.checked.timers)
 
 
-def _sentences(made: importing.Imported, *, dry_run: bool) -> str:
+def _sentences(made: importing.ImportedOrganization, *, dry_run: bool) -> str:
     lines = [
         f"{'would import' if dry_run else 'imported'} {made.login}: {made.lines['projects']:,} projects, "
         f"{made.lines['tasks']:,} tasks, {made.lines['invoices']:,} invoices, {made.files:,} files"

@@ -170,7 +170,7 @@ class PostgresDatabase(Database):
         try:
             await dialects.notice_silence(connection)
             async with connection.transaction(isolation="repeatable_read", readonly=True):
-                yield _Snapshot(connection, self._compile)
+                yield _PostgresSnapshot(connection, self._compile)
         finally:
             with suppress(TimeoutError):
                 await connection.close(timeout=ACQUIRE_TIMEOUT_S)
@@ -278,7 +278,7 @@ class PostgresDatabase(Database):
         self._pool.terminate()
 
 
-class _Snapshot(Reader):
+class _PostgresSnapshot(Reader):
     """The reads of one transaction that sees one moment."""
 
     def __init__(self, connection: Any, compiler: Compiler) -> None:

@@ -137,7 +137,7 @@ class SqliteTransaction(Transaction):
         return await self._run(run) if calls else []
 
 
-class _Snapshot(Reader):
+class _SqliteSnapshot(Reader):
     """One transaction that reads, on a thread of its own. It ends with its connection."""
 
     def __init__(self, threads: Threads, compiler: Compiler) -> None:
@@ -273,7 +273,7 @@ class SqliteDatabase(Database):
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Reader]:
-        reader = _Snapshot(Threads(self.path, 1, readonly=True), self._compile)
+        reader = _SqliteSnapshot(Threads(self.path, 1, readonly=True), self._compile)
         try:
             await reader.begin()
             yield reader

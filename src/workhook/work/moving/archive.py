@@ -24,7 +24,7 @@ from workhook.identity import audit
 from workhook.identity.schemas import Account, Actor
 from workhook.storage import Transaction
 from workhook.storage.blobs import BlobMissing
-from workhook.work.moving.exporting import Content, LinesWritten, contents_of, manifest_of, write_lines
+from workhook.work.moving.exporting import ExportedBytes, LinesWritten, contents_of, manifest_of, write_lines
 from workhook.work.moving.kinds import KINDS
 from workhook.work.moving.manifest import FILES, MANIFEST, PEOPLE_FILE, StoredBytes
 
@@ -92,7 +92,7 @@ class Archive(AsyncIterator[bytes]):
                 yield block
         yield _padding(size)
 
-    async def _content(self, content: Content) -> AsyncIterator[bytes]:
+    async def _content(self, content: ExportedBytes) -> AsyncIterator[bytes]:
         """Nothing if the store has lost it."""
         try:
             pieces = await self._services.blobs.read(content.blob, 0, content.size)

@@ -17,14 +17,14 @@ from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.identity.schemas import Account
 from workhook.storage import Database, Reader, Row
-from workhook.work.moving.kinds import KINDS, Kind
-from workhook.work.moving.lines import Names, Person, people_in, write_line
+from workhook.work.moving.kinds import KINDS, LineKind
+from workhook.work.moving.lines import Person, ReferenceNames, people_in, write_line
 from workhook.work.moving.manifest import (
     FORMAT,
     PEOPLE_FILE,
     VERSION,
+    ExportManifest,
     LinesFile,
-    Manifest,
     StoredBytes,
 )
 from workhook.work.moving.statements import PAGE_ROWS, pages_of, people_rows, project_numbers
@@ -37,7 +37,7 @@ CONTENTS = ".contents"
 _WITH_BYTES = ("files", "billing_logos")
 
 
-class Content(msgspec.Struct, frozen=True, array_like=True):
+class ExportedBytes(msgspec.Struct, frozen=True, array_like=True):
     """The bytes of a file or a logo: its id, the name in the store, how many bytes."""
 
     id: str
@@ -91,7 +91,7 @@ class _Lines:
     ) -> None:
         self._reader, self._account, self._folder = reader, account, folder
         self._contents, self._progress = contents, progress
-        self._names = Names()
+        self._names = ReferenceNames()
         self._people: dict[int, Person] = {}
 
     async def write(self) -> LinesWritten:
@@ -106,7 +106,7 @@ class _Lines:
         self._progress(ROWS, total, total)
         return LinesWritten(files, at)
 
-    async def _kind(self, kind: Kind) -> LinesFile:
+    async def _kind(self, kind: LineKind) -> LinesFile:
         writer = _LinesWriter(self._folder / f"{kind.name}.jsonl")
         try:
             for owner in sorted(self._names.projects) if kind.of_project else [self._account.id]:
@@ -114,13 +114,13 @@ class _Lines:
                     await self._know(people_in(kind, rows))
                     await writer.add([write_line(kind, row, self._names) for row in rows])
                     if kind.name in _WITH_BYTES:
-                        found = [Content(row["id"], row["blob"], row["size"]) for row in rows]
+                        found = [ExportedBytes(row["id"], row["blob"], row["size"]) for row in rows]
                         await self._contents.add([msgspec.json.encode(each) + b"\n" for each in found])
         finally:
             await writer.close()
         return writer.facts()
 
-    async def _pages(self, kind: Kind, owner: int) -> AsyncIterator[Sequence[Row]]:
+    async def _pages(self, kind: LineKind, owner: int) -> AsyncIterator[Sequence[Row]]:
         pages = pages_of(kind)
         params: dict[str, object] = {"owner": owner, "limit": PAGE_ROWS}
         rows = await self._reader.fetch_all(pages.first, params)
@@ -149,9 +149,9 @@ class _Lines:
         return writer.facts()
 
 
-def contents_of(folder: Path) -> Iterator[Content]:
+def contents_of(folder: Path) -> Iterator[ExportedBytes]:
     """The files whose bytes go along, one after the other."""
-    decoder = msgspec.json.Decoder(Content)
+    decoder = msgspec.json.Decoder(ExportedBytes)
     with (folder / CONTENTS).open("rb") as file:
         for line in file:
             yield decoder.decode(line)
@@ -159,7 +159,7 @@ def contents_of(folder: Path) -> Iterator[Content]:
 
 def manifest_of(account: Account, server: str, written: LinesWritten, files: StoredBytes) -> bytes:
     """The bytes of `manifest.json`, for people to read as well."""
-    made = Manifest(
+    made = ExportManifest(
         format=FORMAT,
         format_version=VERSION,
         workhook=__version__,

@@ -12,8 +12,8 @@ import msgspec
 from workhook.identity.schemas import Account
 from workhook.storage import Database
 from workhook.storage.blobs import BlobMissing, Blobs
-from workhook.work.moving.exporting import CONTENTS, Content, contents_of, manifest_of, write_lines
-from workhook.work.moving.manifest import FILES, MANIFEST, Manifest, StoredBytes
+from workhook.work.moving.exporting import CONTENTS, ExportedBytes, contents_of, manifest_of, write_lines
+from workhook.work.moving.manifest import FILES, MANIFEST, ExportManifest, StoredBytes
 
 Progress = Callable[[str, int, int], None]
 
@@ -22,7 +22,7 @@ BYTES = "files copied"
 
 async def export_to_folder(
     database: Database, blobs: Blobs, account: Account, server: str, folder: Path, progress: Progress
-) -> Manifest:
+) -> ExportManifest:
     """`folder` is there and empty, for its owner alone to read. Raises `Unavailable`, `OSError`.
 
     The manifest is written last: what is interrupted is no export.
@@ -41,10 +41,10 @@ async def export_to_folder(
     stored = StoredBytes(count, size, missing)
     made = manifest_of(account, server, written, stored)
     await asyncio.to_thread(_write_durably, folder / MANIFEST, made)
-    return msgspec.json.decode(made, type=Manifest)
+    return msgspec.json.decode(made, type=ExportManifest)
 
 
-async def _copy(blobs: Blobs, content: Content, path: Path) -> bool:
+async def _copy(blobs: Blobs, content: ExportedBytes, path: Path) -> bool:
     """Whether the store had it, whole."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "wb") as file:

@@ -23,8 +23,8 @@ from workhook.work.moving.kinds import KINDS
 from workhook.work.moving.lines import line_type
 from workhook.work.moving.manifest import FILES
 from workhook.work.moving.newcomers import Newcomer, add_people
-from workhook.work.moving.reading import Checked, lines_of
-from workhook.work.moving.rows import Rows
+from workhook.work.moving.reading import CheckedExport, lines_of
+from workhook.work.moving.rows import ImportRows
 
 Progress = Callable[[str, int, int], None]
 
@@ -41,7 +41,7 @@ _as_it_was = (
 )
 
 
-class Imported(msgspec.Struct, frozen=True):
+class ImportedOrganization(msgspec.Struct, frozen=True):
     """What an import has made, or would make. `newcomers`: people who are nobody here yet, and what they are called.
     `lines`: how many of each kind. `timers_paused`: timers that ran."""
 
@@ -59,14 +59,14 @@ class Imported(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True):
     """What is imported: as which login, and who of its people is who here."""
 
-    checked: Checked
+    checked: CheckedExport
     login: str
     matched: Mapping[str, Account]
 
 
-async def import_organization(database: Database, blobs: Blobs, plan: Plan, progress: Progress) -> Imported:
+async def import_organization(database: Database, blobs: Blobs, plan: Plan, progress: Progress) -> ImportedOrganization:
     """Raises `Invalid` for a login that cannot be had, `Unavailable`, `UniqueViolation` for lines that exclude each
-    other, `NotUsable` for an export that was changed meanwhile. Then nothing was written."""
+    other, `ExportNotUsable` for an export that was changed meanwhile. Then nothing was written."""
     stored: dict[str, str] = {}
     try:
         await _store(blobs, plan.checked, stored, progress)
@@ -77,7 +77,7 @@ async def import_organization(database: Database, blobs: Blobs, plan: Plan, prog
         raise
 
 
-async def _store(blobs: Blobs, checked: Checked, stored: dict[str, str], progress: Progress) -> None:
+async def _store(blobs: Blobs, checked: CheckedExport, stored: dict[str, str], progress: Progress) -> None:
     """Put the bytes into the store; `stored` gets their names there by the old ids. What was missing stays missing."""
     total = sum(checked.count(each) for each in _WITH_BYTES)
     for name in _WITH_BYTES:
@@ -97,13 +97,13 @@ async def _store_one(blobs: Blobs, path: Path) -> str:
         return incoming.name
 
 
-async def _write(tx: Transaction, plan: Plan, stored: Mapping[str, str], progress: Progress) -> Imported:
+async def _write(tx: Transaction, plan: Plan, stored: Mapping[str, str], progress: Progress) -> ImportedOrganization:
     checked, line = plan.checked, plan.checked.organization
     place = await actions.create_account(tx, "organization", plan.login, name=line.name, email=None)
     params = {"account_id": place.id, "email": line.email, "avatar": line.avatar}
     await tx.execute(_as_it_was, {**params, "created": line.created_at, "updated": line.updated_at})
     people, newcomers = await add_people(tx, checked.people.values(), plan.matched)
-    rows = Rows(checked, place.id, people, stored)
+    rows = ImportRows(checked, place.id, people, stored)
     await rows.reserve(tx)
     total = sum(each.lines for each in checked.manifest.lines.values())
     done = len(checked.people) + 1
@@ -121,10 +121,10 @@ async def _write(tx: Transaction, plan: Plan, stored: Mapping[str, str], progres
     return made
 
 
-def summary(plan: Plan, newcomers: list[Newcomer], place_id: int | None, timers: int) -> Imported:
+def summary(plan: Plan, newcomers: list[Newcomer], place_id: int | None, timers: int) -> ImportedOrganization:
     checked = plan.checked
     missing = len(checked.manifest.files.missing)
-    return Imported(
+    return ImportedOrganization(
         login=plan.login,
         organization_id=place_id,
         lines={name.removesuffix(".jsonl"): each.lines for name, each in checked.manifest.lines.items()},

@@ -53,7 +53,7 @@ class Through(msgspec.Struct, frozen=True):
     table: str
 
 
-class Kind(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+class LineKind(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """One kind of line, in the file `NAME.jsonl`.
 
     `by`: the column that says whose a row is, of an organization or of a project. `refers`: columns with references.
@@ -87,8 +87,8 @@ _BLOB = "its name in the store of files; the bytes are in `files/`"
 _ITEMS = JsonColumn(list[InvoiceLine], ("timesheets",))
 
 
-KINDS: tuple[Kind, ...] = (
-    Kind(
+KINDS: tuple[LineKind, ...] = (
+    LineKind(
         name="organization",
         table="accounts",
         says="The organization itself: one line.",
@@ -100,20 +100,20 @@ KINDS: tuple[Kind, ...] = (
             "disabled_at": "of users only",
         },
     ),
-    Kind(
+    LineKind(
         name="billing_logos",
         says="Pictures at the head of invoices. Their bytes are in `files/`, by their ids.",
         by="account_id",
         left_out={"blob": _BLOB},
     ),
-    Kind(
+    LineKind(
         name="organization_billing",
         table="account_billing",
         says="What stands on its invoices, and its default rate.",
         by="account_id",
         refers={"logo_id": Reference("billing_logos", may_be_gone=True)},
     ),
-    Kind(
+    LineKind(
         name="members",
         table="memberships",
         says="Who is in the organization.",
@@ -121,31 +121,31 @@ KINDS: tuple[Kind, ...] = (
         refers=_PERSON,
         types={"role": Literal["owner", "member"]},
     ),
-    Kind(name="member_rates", says="Rates of members, in minor units an hour.", by="account_id", refers=_PERSON),
-    Kind(
+    LineKind(name="member_rates", says="Rates of members, in minor units an hour.", by="account_id", refers=_PERSON),
+    LineKind(
         name=PROJECTS,
         says="Projects, those in the trash as well.",
         by="account_id",
         left_out={"repository_id": "the other server gives a new one", "name_key": "follows from the name"},
     ),
-    Kind(name="project_billing", says="What a project says of its invoices, rates and budget."),
-    Kind(name="project_rates", says="Rates of people in a project, in minor units an hour.", refers=_PERSON),
-    Kind(
+    LineKind(name="project_billing", says="What a project says of its invoices, rates and budget."),
+    LineKind(name="project_rates", says="Rates of people in a project, in minor units an hour.", refers=_PERSON),
+    LineKind(
         name="collaborators",
         says="Who is in a project without being in the organization.",
         refers=_PERSON,
         types={"role": Literal["read", "write", "admin"]},
     ),
-    Kind(name="clients", says="Clients of projects.", refers=_PERSON),
-    Kind(name="columns", says="Columns of boards.", left_out={"revision": "counts changes of its order, anew"}),
-    Kind(
+    LineKind(name="clients", says="Clients of projects.", refers=_PERSON),
+    LineKind(name="columns", says="Columns of boards.", left_out={"revision": "counts changes of its order, anew"}),
+    LineKind(
         name="task_buckets",
         says="Stretches of a column. They, and the ranks in them, are the order of its tasks.",
         through=Through("column_id", "columns"),
         refers={"column_id": Reference("columns")},
         left_out={"size": "counted anew"},
     ),
-    Kind(
+    LineKind(
         name="tasks",
         says="Tasks with fields, sections and labels, those in the trash as well.",
         record=Task,
@@ -163,40 +163,40 @@ KINDS: tuple[Kind, ...] = (
         },
         later="parent_id",
     ),
-    Kind(name="task_numbers", says="The last number that a task of a project has got."),
-    Kind(
+    LineKind(name="task_numbers", says="The last number that a task of a project has got."),
+    LineKind(
         name="task_assignees",
         says="Who is assigned.",
         through=Through("task_id", "tasks"),
         refers={**_PERSON, "task_id": Reference("tasks")},
     ),
-    Kind(
+    LineKind(
         name="task_blockers",
         says="Which task waits for which.",
         through=Through("task_id", "tasks"),
         refers={"task_id": Reference("tasks"), "blocker_id": Reference("tasks")},
     ),
-    Kind(
+    LineKind(
         name="closing_commits",
         says="Commits that have completed a task, so that none does it twice.",
         through=Through("task_id", "tasks"),
         refers={"task_id": Reference("tasks")},
     ),
-    Kind(name="task_comments", says="Comments on tasks.", refers={**_PERSON, "task_id": Reference("tasks")}),
-    Kind(name="folders", says="Folders of files."),
-    Kind(
+    LineKind(name="task_comments", says="Comments on tasks.", refers={**_PERSON, "task_id": Reference("tasks")}),
+    LineKind(name="folders", says="Folders of files."),
+    LineKind(
         name="files",
         says="Files, those in the trash as well. Their bytes are in `files/`, by their ids.",
         refers={**_PERSON, "folder_id": Reference("folders"), "task_id": Reference("tasks")},
         left_out={"blob": _BLOB},
     ),
-    Kind(name="file_comments", says="Comments on files.", refers={**_PERSON, "file_id": Reference("files")}),
-    Kind(
+    LineKind(name="file_comments", says="Comments on files.", refers={**_PERSON, "file_id": Reference("files")}),
+    LineKind(
         name="file_comment_replies",
         says="Replies to them.",
         refers={**_PERSON, "file_comment_id": Reference("file_comments")},
     ),
-    Kind(
+    LineKind(
         name="mentions",
         says="Who is named in which comment.",
         refers={
@@ -208,14 +208,14 @@ KINDS: tuple[Kind, ...] = (
         },
         left_out={"id": "nothing refers to it"},
     ),
-    Kind(
+    LineKind(
         name="services",
         says="What the organization sells. `prices`: those that can be chosen now.",
         by="account_id",
         record=Service,
         json={"prices": JsonColumn(list[tuple[str, int, str, str, int | None]], ("service_prices",))},
     ),
-    Kind(
+    LineKind(
         name="service_prices",
         says="Every price that a service has had.",
         by="account_id",
@@ -223,7 +223,7 @@ KINDS: tuple[Kind, ...] = (
         record=ServicePrice,
         refers={"service_id": Reference("services")},
     ),
-    Kind(
+    LineKind(
         name="service_checkouts",
         says="Services that a project has bought.",
         record=Checkout,
@@ -233,7 +233,7 @@ KINDS: tuple[Kind, ...] = (
             "service_price_id": Reference("service_prices"),
         },
     ),
-    Kind(
+    LineKind(
         name="task_credits",
         says="The ledger of credits. `uses`: which grants an entry took from.",
         record=TaskCredit,
@@ -244,7 +244,7 @@ KINDS: tuple[Kind, ...] = (
         },
         json={"uses": JsonColumn(list[tuple[str, int]], ("task_credits",))},
     ),
-    Kind(
+    LineKind(
         name="invoices",
         says="Invoices with their lines, drafts as well. What was frozen at sending stays as it was.",
         record=Invoice,
@@ -260,7 +260,7 @@ KINDS: tuple[Kind, ...] = (
         },
         left_out={"account_id": "the organization"},
     ),
-    Kind(
+    LineKind(
         name="payments",
         says="Payments and refunds.",
         record=Payment,
@@ -270,17 +270,17 @@ KINDS: tuple[Kind, ...] = (
             "refund_of": Reference("payments", may_be_gone=True),
         },
     ),
-    Kind(
+    LineKind(
         name="credit_notes",
         says="Credit notes with their lines.",
         refers={**_PERSON, "invoice_id": Reference("invoices")},
         json={"taxes": JsonColumn(list[TaxRow]), "items": _ITEMS},
         left_out={"account_id": "the organization"},
     ),
-    Kind(name="invoice_numbers", says="The last number of an invoice.", by="account_id"),
-    Kind(name="invoice_year_numbers", says="The last number of a year.", by="account_id"),
-    Kind(name="credit_note_numbers", says="The last number of a credit note.", by="account_id"),
-    Kind(
+    LineKind(name="invoice_numbers", says="The last number of an invoice.", by="account_id"),
+    LineKind(name="invoice_year_numbers", says="The last number of a year.", by="account_id"),
+    LineKind(name="credit_note_numbers", says="The last number of a credit note.", by="account_id"),
+    LineKind(
         name="service_checkout_periods",
         says="Periods of checkouts, and what was billed or granted for each.",
         through=Through("service_checkout_id", "service_checkouts"),
@@ -290,13 +290,13 @@ KINDS: tuple[Kind, ...] = (
             "credit_id": Reference("task_credits", may_be_gone=True),
         },
     ),
-    Kind(
+    LineKind(
         name="timesheets",
         says="Time. A timer that runs is paused by the import, at the moment of the export.",
         record=Timesheet,
         refers={**_PERSON, "task_id": Reference("tasks"), "invoice_id": Reference("invoices")},
     ),
-    Kind(
+    LineKind(
         name="webhooks",
         table="hooks",
         says="Webhooks without secrets. The import switches them off.",
@@ -313,7 +313,7 @@ KINDS: tuple[Kind, ...] = (
             "version": "counts anew",
         },
     ),
-    Kind(
+    LineKind(
         name="import_links",
         says="What was imported from where, so that a repeated import makes nothing twice.",
         by="account_id",

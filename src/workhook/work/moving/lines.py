@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from workhook.core import json
 from workhook.core.records import Stored, fields_of
 from workhook.storage import Row
-from workhook.work.moving.kinds import PEOPLE, PROJECTS, JsonColumn, Kind, Reference
+from workhook.work.moving.kinds import PEOPLE, PROJECTS, JsonColumn, LineKind, Reference
 
 Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _ID = Annotated[str, msgspec.Meta(pattern=r"^[a-z]{3,4}_[0-9a-z]{26}$")]
@@ -49,7 +49,7 @@ class Person(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @cache
-def fields_of_kind(kind: Kind) -> tuple[Field, ...]:
+def fields_of_kind(kind: LineKind) -> tuple[Field, ...]:
     known = _types_of(kind)
     return tuple(
         _field(kind, column, known)
@@ -58,7 +58,7 @@ def fields_of_kind(kind: Kind) -> tuple[Field, ...]:
     )
 
 
-def _types_of(kind: Kind) -> dict[str, Any]:
+def _types_of(kind: LineKind) -> dict[str, Any]:
     """What columns hold, where that is one of few texts."""
     found = {}
     for each in fields_of(kind.record) if kind.record else ():
@@ -68,7 +68,7 @@ def _types_of(kind: Kind) -> dict[str, Any]:
     return {**found, **kind.types}
 
 
-def _field(kind: Kind, column: sa.Column[Any], known: Mapping[str, Any]) -> Field:
+def _field(kind: LineKind, column: sa.Column[Any], known: Mapping[str, Any]) -> Field:
     name, refers, is_flag = str(column.name), kind.refers.get(column.name), isinstance(column.type, sa.Boolean)
     plain: Any = bool if is_flag else Number if isinstance(column.type, sa.Integer) else str
     if name == "repository_id":
@@ -98,26 +98,26 @@ def _is_person(refers: Reference | None) -> bool:
 
 
 @cache
-def line_type(kind: Kind) -> type[msgspec.Struct]:
+def line_type(kind: LineKind) -> type[msgspec.Struct]:
     """The struct that checks a line."""
     fields = [(each.name, each.type) for each in fields_of_kind(kind)]
     return msgspec.defstruct(f"{kind.name}_line", fields, forbid_unknown_fields=True, frozen=True)
 
 
-class Names(msgspec.Struct):
+class ReferenceNames(msgspec.Struct):
     """What references read as: logins by accounts' ids, projects' ids by their numbers."""
 
     logins: dict[int, str] = msgspec.field(default_factory=dict)
     projects: dict[int, str] = msgspec.field(default_factory=dict)
 
 
-def write_line(kind: Kind, row: Row, names: Names) -> bytes:
+def write_line(kind: LineKind, row: Row, names: ReferenceNames) -> bytes:
     """With its line break."""
     made = {each.name: _shown(each, row[each.column], names) for each in fields_of_kind(kind)}
     return json.on_one_line(json.encode(made)) + b"\n"
 
 
-def _shown(field: Field, value: Any, names: Names) -> object:
+def _shown(field: Field, value: Any, names: ReferenceNames) -> object:
     if value is None:
         return None
     if field.is_flag:
@@ -131,7 +131,7 @@ def _shown(field: Field, value: Any, names: Names) -> object:
     return value
 
 
-def people_in(kind: Kind, rows: Sequence[Row]) -> set[int]:
+def people_in(kind: LineKind, rows: Sequence[Row]) -> set[int]:
     """The accounts that the rows refer to."""
     columns = [each.column for each in fields_of_kind(kind) if _is_person(each.refers)]
     return {row[column] for row in rows for column in columns if row[column] is not None}

@@ -28,7 +28,7 @@ class StoredBytes(msgspec.Struct, frozen=True):
     missing: list[str]
 
 
-class Manifest(msgspec.Struct, frozen=True):
+class ExportManifest(msgspec.Struct, frozen=True):
     """`format_version`: see `VERSION`. `workhook`: the version of the server; `server`: its address. `exported_at`: the
     moment that everything is of. `lines`: the files of lines, by name. The manifest is written last: a folder without
     one is no export."""

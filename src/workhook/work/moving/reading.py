@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from workhook.work.moving.kinds import KINDS, PEOPLE, PROJECTS, Kind
+from workhook.work.moving.kinds import KINDS, PEOPLE, PROJECTS, LineKind
 from workhook.work.moving.lines import BadLine, Field, Person, fields_of_kind, line_type, reader_of
-from workhook.work.moving.manifest import FILES, FORMAT, MANIFEST, PEOPLE_FILE, VERSION, Manifest
+from workhook.work.moving.manifest import FILES, FORMAT, MANIFEST, PEOPLE_FILE, VERSION, ExportManifest
 from workhook.work.moving.new_ids import NewIds
 from workhook.work.tasks.ordering.column_order import new_bucket_id
 
@@ -27,7 +27,7 @@ NUMBERED = ("task_comments", "file_comments", "file_comment_replies")
 """Kinds whose ids are numbers that the database gives."""
 
 
-class NotUsable(Exception):
+class ExportNotUsable(Exception):
     """What is wrong with an export, a sentence each."""
 
     def __init__(self, *faults: str) -> None:
@@ -35,7 +35,7 @@ class NotUsable(Exception):
         self.faults = faults
 
 
-class Checked(msgspec.Struct):
+class CheckedExport(msgspec.Struct):
     """An export that is whole, and what its things will be called.
 
     `texts`: new ids by old ones, by the name of the kind. `places`: of the kinds in `NUMBERED`, of `projects` and of
@@ -44,7 +44,7 @@ class Checked(msgspec.Struct):
     """
 
     folder: Path
-    manifest: Manifest
+    manifest: ExportManifest
     people: dict[str, Person] = msgspec.field(default_factory=dict)
     texts: dict[str, NewIds] = msgspec.field(default_factory=dict)
     places: dict[str, dict[int | str, int]] = msgspec.field(default_factory=dict)
@@ -57,36 +57,36 @@ class Checked(msgspec.Struct):
         return self.manifest.lines[f"{kind}.jsonl"].lines
 
 
-def check(folder: Path, progress: Progress) -> Checked:
-    """Raises `NotUsable`, `OSError`."""
+def check(folder: Path, progress: Progress) -> CheckedExport:
+    """Raises `ExportNotUsable`, `OSError`."""
     manifest = _read_manifest(folder)
-    checker = _Checker(Checked(folder, manifest), progress)
+    checker = _Checker(CheckedExport(folder, manifest), progress)
     checker.check()
     return checker.checked
 
 
-def _read_manifest(folder: Path) -> Manifest:
+def _read_manifest(folder: Path) -> ExportManifest:
     path = folder / MANIFEST
     if not path.is_file():
-        raise NotUsable(f"there is no {path}: this is no export, or one that was interrupted")
+        raise ExportNotUsable(f"there is no {path}: this is no export, or one that was interrupted")
     data = path.read_bytes()
     try:
         head = msgspec.json.decode(data, type=_Head)
         if head.format != FORMAT:
-            raise NotUsable(f"{path} is of the format {head.format!r}, not {FORMAT!r}")
+            raise ExportNotUsable(f"{path} is of the format {head.format!r}, not {FORMAT!r}")
         if head.format_version > VERSION:
-            raise NotUsable(
+            raise ExportNotUsable(
                 f"the export has version {head.format_version} of the format, and this Workhook reads up to {VERSION}: "
                 "import it with a newer one"
             )
-        manifest = msgspec.json.decode(data, type=Manifest)
+        manifest = msgspec.json.decode(data, type=ExportManifest)
     except msgspec.MsgspecError as error:
-        raise NotUsable(f"{path}: {error}") from error
+        raise ExportNotUsable(f"{path}: {error}") from error
     wanted = {f"{each.name}.jsonl" for each in KINDS} | {PEOPLE_FILE}
     if missing := sorted(wanted - manifest.lines.keys()):
-        raise NotUsable(f"{path} does not name {', '.join(missing)}")
+        raise ExportNotUsable(f"{path} does not name {', '.join(missing)}")
     if unknown := sorted(manifest.lines.keys() - wanted):
-        raise NotUsable(f"{path} names {', '.join(unknown)}, which this version does not know")
+        raise ExportNotUsable(f"{path} names {', '.join(unknown)}, which this version does not know")
     return manifest
 
 
@@ -96,7 +96,7 @@ class _Head(msgspec.Struct):
 
 
 def lines_of(folder: Path, name: str, kind: type[msgspec.Struct]) -> Iterator[tuple[int, Any]]:
-    """Each line with its number, from 1. Raises `NotUsable` for the first that is none."""
+    """Each line with its number, from 1. Raises `ExportNotUsable` for the first that is none."""
     read = reader_of(kind)
     with (folder / name).open("rb") as file:
         number = 0
@@ -105,11 +105,11 @@ def lines_of(folder: Path, name: str, kind: type[msgspec.Struct]) -> Iterator[tu
             try:
                 yield number, read(line)
             except BadLine as error:
-                raise NotUsable(f"{name}, line {number}: {error}") from None
+                raise ExportNotUsable(f"{name}, line {number}: {error}") from None
 
 
 class _Checker:
-    def __init__(self, checked: Checked, progress: Progress) -> None:
+    def __init__(self, checked: CheckedExport, progress: Progress) -> None:
         self.checked = checked
         self._progress = progress
         self._faults: list[str] = []
@@ -133,7 +133,7 @@ class _Checker:
 
     def _stop_if_faulty(self) -> None:
         if self._faults:
-            raise NotUsable(*self._faults)
+            raise ExportNotUsable(*self._faults)
 
     def _check_sums(self) -> None:
         folder = self.checked.folder
@@ -157,7 +157,7 @@ class _Checker:
         if not self._done % 1000 or self._done == self._total:
             self._progress(CHECKED, self._done, self._total)
 
-    def _check_kind(self, kind: Kind) -> None:
+    def _check_kind(self, kind: LineKind) -> None:
         fields, name = fields_of_kind(kind), f"{kind.name}.jsonl"
         for number, line in lines_of(self.checked.folder, name, line_type(kind)):
             self._step()
@@ -177,7 +177,7 @@ class _Checker:
         if kind.name == "task_buckets":
             self._check_columns()
 
-    def _name_it(self, kind: Kind, line: Any, place: str) -> None:
+    def _name_it(self, kind: LineKind, line: Any, place: str) -> None:
         """Give it a new id."""
         checked = self.checked
         if kind.name == "task_buckets":
@@ -203,7 +203,7 @@ class _Checker:
                 chosen = checked.texts.setdefault("payments", NewIds()).chosen
                 chosen[line.id.replace("inv_", "pay_", 1)] = new.replace("inv_", "pay_", 1)
 
-    def _check_reference(self, kind: Kind, field: Field, value: Any, place: str) -> None:
+    def _check_reference(self, kind: LineKind, field: Field, value: Any, place: str) -> None:
         assert field.refers is not None
         target = field.refers.kind
         if value is None or field.refers.may_be_gone:
@@ -230,7 +230,7 @@ class _Checker:
         elif path.stat().st_size != line.size or _sha256(path) != line.sha256:
             self._fault(f"{place}: {FILES}/{line.id} is not the file that the line is about (sha256 differs)")
 
-    def _note(self, kind: Kind, line: Any, place: str) -> None:
+    def _note(self, kind: LineKind, line: Any, place: str) -> None:
         """What is looked at together later."""
         if kind.name == "organization":
             if self.checked.organization is not None:

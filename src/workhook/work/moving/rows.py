@@ -15,10 +15,10 @@ from workhook.identity.tables import projects
 from workhook.storage import Transaction
 from workhook.storage.metadata import big, insert_into, metadata
 from workhook.work.columns.schemas import columns
-from workhook.work.moving.kinds import KINDS, PEOPLE, PROJECTS, Kind
+from workhook.work.moving.kinds import KINDS, PEOPLE, PROJECTS, LineKind
 from workhook.work.moving.lines import Field, fields_of_kind
 from workhook.work.moving.new_ids import NewIds, reserve_numbers
-from workhook.work.moving.reading import NUMBERED, Checked
+from workhook.work.moving.reading import NUMBERED, CheckedExport
 from workhook.work.tasks.schemas import task_buckets
 from workhook.work.timesheets import rules
 
@@ -37,23 +37,25 @@ _forget_buckets = sa.delete(task_buckets).where(
 
 
 @cache
-def _insert_of(kind: Kind) -> sa.Insert:
+def _insert_of(kind: LineKind) -> sa.Insert:
     """Of every column but ids that the database gives."""
     without = {"id"} if kind.name == "mentions" else set()
     return insert_into(kind.source, *(each.name for each in kind.source.columns if each.name not in without))
 
 
 @cache
-def _update_of(kind: Kind) -> sa.Update:
+def _update_of(kind: LineKind) -> sa.Update:
     table, column = kind.source, kind.later or ""
     return sa.update(table).where(table.c.id == sa.bindparam("row_id")).values({column: sa.bindparam("value")})
 
 
-class Rows:
+class ImportRows:
     """Of one import, in one transaction. Call `reserve`, then for each kind in its order `add` for every line and
     `end`. `people`: accounts' ids by logins there; `stored`: names in the store of files by ids there."""
 
-    def __init__(self, checked: Checked, account_id: int, people: Mapping[str, int], stored: Mapping[str, str]) -> None:
+    def __init__(
+        self, checked: CheckedExport, account_id: int, people: Mapping[str, int], stored: Mapping[str, str]
+    ) -> None:
         self._checked, self._account_id = checked, account_id
         self._people, self._stored = people, stored
         self._numbers: dict[str, list[int]] = {}
@@ -68,12 +70,12 @@ class Rows:
             if kind.name in (*NUMBERED, PROJECTS, WEBHOOKS):
                 self._numbers[kind.name] = await reserve_numbers(tx, kind.source, self._checked.count(kind.name))
 
-    async def add(self, tx: Transaction, kind: Kind, line: Any) -> None:
+    async def add(self, tx: Transaction, kind: LineKind, line: Any) -> None:
         self._waiting.append(self._row(kind, line))
         if len(self._waiting) >= ROWS_A_STATEMENT:
             await self._flush(tx, kind)
 
-    async def end(self, tx: Transaction, kind: Kind) -> None:
+    async def end(self, tx: Transaction, kind: LineKind) -> None:
         await self._flush(tx, kind)
         if self._later:
             await tx.execute_many(_update_of(kind), self._later)
@@ -85,12 +87,12 @@ class Rows:
             empty = {"lease_until": 0, "manual_minute": 0, "manual_count": 0}
             await tx.execute_many(lanes, [{"hook_id": each, **empty} for each in self._numbers[WEBHOOKS]])
 
-    async def _flush(self, tx: Transaction, kind: Kind) -> None:
+    async def _flush(self, tx: Transaction, kind: LineKind) -> None:
         if self._waiting:
             await tx.execute_many(_insert_of(kind), self._waiting)
             self._waiting = []
 
-    def _row(self, kind: Kind, line: Any) -> dict[str, object]:
+    def _row(self, kind: LineKind, line: Any) -> dict[str, object]:
         row: dict[str, object] = {each.name: None for each in kind.source.columns}
         row |= {each.column: self._value(kind, each, getattr(line, each.name)) for each in fields_of_kind(kind)}
         for owner in ("account_id", "organization_id"):
@@ -102,7 +104,7 @@ class Rows:
         self._complete(kind, line, row)
         return row
 
-    def _value(self, kind: Kind, field: Field, value: Any) -> object:
+    def _value(self, kind: LineKind, field: Field, value: Any) -> object:
         if value is None:
             return None
         if field.json is not None:
@@ -131,7 +133,7 @@ class Rows:
     def _texts(self, kind: str) -> NewIds:
         return self._checked.texts.setdefault(kind, NewIds())
 
-    def _complete(self, kind: Kind, line: Any, row: dict[str, object]) -> None:
+    def _complete(self, kind: LineKind, line: Any, row: dict[str, object]) -> None:
         """What a line does not have."""
         if kind.name == PROJECTS:
             number, key = self._number(PROJECTS, line.id), key_of(line.name)

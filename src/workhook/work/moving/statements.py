@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from workhook.identity.tables import accounts, memberships, projects
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, metadata
-from workhook.work.moving.kinds import Kind
+from workhook.work.moving.kinds import LineKind
 
 PAGE_ROWS = 200
 
@@ -49,7 +49,7 @@ class KindPages:
     """`first` and `next` take `owner` (the account, or the number of the project) and `limit`; `next` also `after(row)`
     of the last row of the page before."""
 
-    def __init__(self, kind: Kind) -> None:
+    def __init__(self, kind: LineKind) -> None:
         table = kind.source
         owner, source = _owner_of(kind, table)
         key = [each for each in table.primary_key.columns if each is not owner] or [owner]
@@ -66,18 +66,18 @@ class KindPages:
 
 
 @cache
-def pages_of(kind: Kind) -> KindPages:
+def pages_of(kind: LineKind) -> KindPages:
     return KindPages(kind)
 
 
-def _owner_of(kind: Kind, table: sa.Table) -> tuple[sa.Column[Any], sa.FromClause]:
+def _owner_of(kind: LineKind, table: sa.Table) -> tuple[sa.Column[Any], sa.FromClause]:
     if kind.through is None:
         return table.c[kind.by], table
     parent = metadata.tables[kind.through.table]
     return parent.c[kind.by], table.join(parent, parent.c.id == table.c[kind.through.column])
 
 
-def _besides(kind: Kind, table: sa.Table) -> Sequence[sa.ColumnElement[bool]]:
+def _besides(kind: LineKind, table: sa.Table) -> Sequence[sa.ColumnElement[bool]]:
     """Rows of apps stay: their webhooks, and the places of their bots."""
     if kind.name == "webhooks":
         return (table.c.app_id.is_(None), table.c.installation_id.is_(None))
