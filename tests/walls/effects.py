@@ -21,7 +21,6 @@ EFFECTS: dict[str, str] = {
     # told to nobody
     "PATCH /organizations/{}/billing": _noted("~account_billing"),
     "PATCH /organizations/{}/members/{}": _noted("~member_rates"),
-    "GET /organizations/{}/export": _noted(),
     "PUT /organizations/{}/billing/logo": _noted("+billing_logos -billing_logos ~account_billing"),
     "DELETE /organizations/{}/billing/logo": _noted("-billing_logos ~account_billing"),
     "PATCH /projects/{}/billing": _noted("~project_billing"),
