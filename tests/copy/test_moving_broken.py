@@ -161,6 +161,17 @@ def test_a_login_that_is_taken_is_refused(exported: Exported, there: Cli) -> Non
     assert dump(there) == before
 
 
+def test_lines_that_exclude_each_other_leave_nothing(exported: Exported, copy: Path, tmp_path: Path) -> None:
+    """Only the database finds these, in the transaction that would have written everything."""
+    there = server(tmp_path / "there")
+    change(copy, "members", lambda rows: rows.append(rows[0]))
+    before = dump(there)
+    words = ("organization", "import", str(copy), "--login", "twice", "--member", f"{exported.owner()}=here")
+    assert "two lines of the export exclude each other" in there.refused(*words)
+    assert dump(there) == before
+    assert not [each for each in (there.data / "files").rglob("*") if each.is_file()]
+
+
 def test_who_is_nobody_here_cannot_sign_in_and_keeps_the_work(exported: Exported, tmp_path: Path) -> None:
     there = server(tmp_path / "there")
     words = ("organization", "import", str(exported.folder), "--login", "moved", "--member", f"{exported.owner()}=here")

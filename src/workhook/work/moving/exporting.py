@@ -125,7 +125,10 @@ class _Lines:
         params: dict[str, object] = {"owner": owner, "limit": PAGE_ROWS}
         rows = await self._reader.fetch_all(pages.first, params)
         while rows:
-            yield rows
+            if pages.below is None:
+                yield rows
+            elif found := await self._reader.fetch_all(pages.below, {"ids": [row["id"] for row in rows]}):
+                yield found
             if len(rows) < PAGE_ROWS:
                 return
             rows = await self._reader.fetch_all(pages.next, {**params, **pages.after(rows[-1])})

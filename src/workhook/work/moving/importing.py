@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import sqlalchemy as sa
 
+from workhook.core.errors import Invalid
 from workhook.identity import actions, audit
 from workhook.identity.schemas import Account
 from workhook.identity.tables import accounts
@@ -67,6 +68,8 @@ class Plan(msgspec.Struct, frozen=True):
 async def import_organization(database: Database, blobs: Blobs, plan: Plan, progress: Progress) -> ImportedOrganization:
     """Raises `Invalid` for a login that cannot be had, `Unavailable`, `UniqueViolation` for lines that exclude each
     other, `ExportNotUsable` for an export that was changed meanwhile. Then nothing was written."""
+    if faults := await actions.faults_of_login(database, plan.login):
+        raise Invalid(faults=faults)
     stored: dict[str, str] = {}
     try:
         await _store(blobs, plan.checked, stored, progress)

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from workhook.identity.tables import accounts, memberships, projects
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, metadata
+from workhook.storage.statements import PerDialect
 from workhook.work.moving.kinds import LineKind
 
 PAGE_ROWS = 200
@@ -47,34 +48,45 @@ project_numbers = (
 
 class KindPages:
     """`first` and `next` take `owner` (the account, or the number of the project) and `limit`; `next` also `after(row)`
-    of the last row of the page before."""
+    of the last row of the page before. They read rows of the kind. If the kind belongs to its owner `through` another
+    table, they read the ids of that one's rows, and `below` the kind's rows that refer to some of them (`ids`)."""
 
     def __init__(self, kind: LineKind) -> None:
         table = kind.source
-        owner, source = _owner_of(kind, table)
-        key = [each for each in table.primary_key.columns if each is not owner] or [owner]
-        columns = [*table.columns]
-        rows = sa.select(*columns).select_from(source).where(owner == big("owner"), *_besides(kind, table))
-        ordered = rows.order_by(*key).limit(big("limit"))
-        after = [sa.bindparam(f"after_{each.name}", type_=each.type) for each in key]
-        self._key = [each.name for each in key]
-        self.first = ordered
-        self.next = ordered.where(sa.tuple_(*key) > sa.tuple_(*after))
+        paged = table if kind.through is None else metadata.tables[kind.through.table]
+        self.owner = paged.c[kind.by]
+        self.key = [each for each in paged.primary_key.columns if each is not self.owner] or [self.owner]
+        columns = [*table.columns] if kind.through is None else [paged.c.id]
+        self._rows = sa.select(*columns).where(*(_besides(kind, table) if kind.through is None else ()))
+        self.first = PerDialect.made_by(lambda dialect: self._page(dialect, begins=True))
+        self.next = PerDialect.made_by(lambda dialect: self._page(dialect, begins=False))
+        self.below: sa.Select[Any] | None = None
+        if kind.through is not None:
+            refers = table.c[kind.through.column]
+            self.below = sa.select(table).where(any_of(refers, "ids")).order_by(*table.primary_key.columns)
+
+    def _page(self, dialect: str, *, begins: bool) -> sa.Select[Any]:
+        """On PostgreSQL the order is one that the key alone has not: else the planner may go through everybody's rows
+        by their keys (see `storage.index_ranges`)."""
+        owner, after = big("owner"), [sa.bindparam(f"after_{each.name}", type_=each.type) for each in self.key]
+        order = self.key
+        rows = self._rows.where(self.owner == owner)
+        if dialect == "postgresql" and self.key != [self.owner]:
+            order = [self.owner, *self.key]
+            rows = self._rows.where(self.owner >= owner, self.owner <= owner)
+        if not begins and order is self.key:
+            rows = rows.where(sa.tuple_(*self.key) > sa.tuple_(*after))
+        elif not begins:
+            rows = rows.where(sa.tuple_(*order) > sa.tuple_(owner, *after))
+        return rows.order_by(*order).limit(big("limit"))
 
     def after(self, row: Any) -> dict[str, Any]:
-        return {f"after_{name}": row[name] for name in self._key}
+        return {f"after_{each.name}": row[each.name] for each in self.key}
 
 
 @cache
 def pages_of(kind: LineKind) -> KindPages:
     return KindPages(kind)
-
-
-def _owner_of(kind: LineKind, table: sa.Table) -> tuple[sa.Column[Any], sa.FromClause]:
-    if kind.through is None:
-        return table.c[kind.by], table
-    parent = metadata.tables[kind.through.table]
-    return parent.c[kind.by], table.join(parent, parent.c.id == table.c[kind.through.column])
 
 
 def _besides(kind: LineKind, table: sa.Table) -> Sequence[sa.ColumnElement[bool]]:
