@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -68,3 +70,14 @@ def test_what_goes_out_comes_in(
         assert differences(comparable(first, logins), comparable(second, {})) == []
         seen |= {name for name, rows in first.items() if rows}
     assert {each.name for each in KINDS} - seen == set()
+
+
+def test_the_commands_need_nothing_that_another_has_loaded(tmp_path: Path) -> None:
+    """Each in a process of its own, as people run them."""
+    here, there = server(tmp_path / "here"), server(tmp_path / "there")
+    words = ("--member", "here=here", "--login", "moved")
+    for cli, asked in ((here, ("export", "out")), (there, ("import", "out", *words))):
+        command = [sys.executable, "-m", "workhook", "organization", *asked]
+        done = subprocess.run(command, env=cli.environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    assert "moved" in done.stdout

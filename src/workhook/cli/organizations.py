@@ -45,11 +45,11 @@ async def export(
 
     `workhook organization import` reads it on another server.
     """
-    from workhook.storage.metadata import metadata
+    from workhook import asgi
 
+    assert asgi, "it knows every table"
     path = Path(folder)
     async with context.services() as services:
-        assert metadata.tables
         account = await _which(services.database, login)
         with _in_words(path), _unfinished(path), show_progress() as progress:
             _make_private(path)
@@ -102,6 +102,9 @@ async def import_(
 
     Webhooks come without secrets, and switched off. Timers that ran are paused. No event tells of what is imported.
     """
+    from workhook import asgi
+
+    assert asgi, "it knows every table"
     path = Path(folder)
     with _in_words(path), show_progress() as progress:
         checked = _checked(path, progress)
