@@ -156,7 +156,8 @@ def _taken(rule: Rule) -> str:
 
 def _work(operations: list[Operation]) -> str:
     own = [each for each in operations if str(each.access).startswith("notifications.")]
-    mine = [each for each in operations if each.area is WORK_API and each not in own]
+    whole = [each for each in operations if each.access == "organization.export"]
+    mine = [each for each in operations if each.area is WORK_API and each not in (*own, *whole)]
     reading = sorted({each.tag for each in mine})
     page = "\n## Work management\nEvery kind of token. Roles: above.\n\n| operations | scope | permission |\n"
     page += "| --- | --- | --- |\n"
@@ -168,9 +169,10 @@ def _work(operations: list[Operation]) -> str:
         page += f"| {what} | {scopes} | `{'='.join(rule.permission)}` |\n"
     page += f"\nResources: {', '.join(reading)}.\n\n"
     kinds = _taken(RULES["notifications.read"])
-    return (
-        page + f"{', '.join(sorted({each.tag for each in own}))}: the same scopes; only tokens of the kinds {kinds}.\n"
-    )
+    page += f"{', '.join(sorted({each.tag for each in own}))}: the same scopes; only tokens of the kinds {kinds}.\n\n"
+    paths, rule = ", ".join(f"`{each.method} {each.path}`" for each in whole), RULES["organization.export"]
+    scopes = " or ".join(f"`{each}`" for each in rule.scopes)
+    return page + f"{paths}: {scopes} and `work:read`, of an owner; only tokens of the kind {_taken(rule)}.\n"
 
 
 if __name__ == "__main__":

@@ -294,6 +294,7 @@ _COLUMNS = {"owner": 0, "member": 1, "client": 2, "stranger": 3, "second": 3, "a
 _ADMIN = {
     "GET /organizations/{}/members": 404,
     "GET /organizations/{}/usage": 404,
+    "GET /organizations/{}/export": 404,
     "GET /organizations/{}/billing": 404,
     "PATCH /organizations/{}/billing": 404,
     "PUT /organizations/{}/billing/logo": 404,
@@ -314,6 +315,7 @@ SPANNING = {
     "GET /me", "GET /projects", "GET /trash", "GET /search", "GET /services", "GET /reports/timesheets", "GET /tasks",
     "GET /timesheets", "GET /timesheets/running", "GET /invoices", "GET /files", "GET /comments",
 }  # fmt: skip
+EXPORT = "GET /organizations/{}/export"
 _OF_ORGANIZATION = {
     "GET /organizations/{}/members",
     "GET /organizations/{}/usage",
@@ -340,6 +342,8 @@ def need_of_work(key: str) -> Need:
     level = "read" if key.startswith("GET ") else "write"
     if key in _OF_ONESELF:
         return Need("work", WORK_SCOPES[level], kinds=frozenset({"classic", "oauth"}))
+    if key == EXPORT:
+        return Need("work", ("admin:org",), kinds=frozenset({"classic"}))
     return Need("work", WORK_SCOPES[level], ("work", level))
 
 
@@ -353,8 +357,8 @@ def of_work(key: str, by: Credential) -> str:
     if by.kind in CONFINED:
         if not by.has(need.permission):
             return "403"
-    elif not by.scopes & set(need.scopes):
-        return "403"
+    elif not by.scopes & set(need.scopes) or (key == EXPORT and not by.scopes & set(WORK_SCOPES["read"])):
+        return "404" if key == EXPORT and by.caller not in ("owner", "member") and by.scopes & {"admin:org"} else "403"
     if key in SPANNING:
         return ALLOWED
     if key in ("POST /projects", "POST /services"):

@@ -182,6 +182,7 @@ UNPICTURED = {
             "/settings/administration",
             "/{owner}/-/services/new",
             "/{owner}/settings/apps",
+            "/{owner}/settings/export",
             "/{owner}/settings/installations",
             "/{owner}/settings/new-app",
             "/{owner}/settings/new-oauth-app",

@@ -218,3 +218,17 @@ async def test_signals_reach_listeners_after_the_commit(services: Services) -> N
     stop()
     services.database.signals.send("topic", [3])
     assert frozenset({3}) not in heard
+
+
+async def test_a_snapshot_sees_one_moment_while_others_write(services: Services) -> None:
+    async def insert(key: str) -> None:
+        async with services.database.transaction() as tx:
+            await tx.execute(_insert, _row(key))
+
+    await insert("a")
+    async with services.database.snapshot() as reader:
+        assert [row["key"] for row in await reader.fetch_all(_keys)] == ["a"]
+        await insert("b")
+        assert [row["key"] for row in await reader.fetch_all(_keys)] == ["a"]
+    async with services.database.snapshot() as reader:
+        assert [row["key"] for row in await reader.fetch_all(_keys)] == ["a", "b"]

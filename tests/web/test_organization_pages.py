@@ -88,9 +88,9 @@ def _note(page: str) -> str:
 
 
 PAGES = (
-    "", "/oauth-apps", "/new-oauth-app", "/apps", "/new-app", "/installations",
+    "", "/oauth-apps", "/new-oauth-app", "/apps", "/new-app", "/installations", "/export",
 )  # fmt: skip
-FORMS = ("", "/new-oauth-app", "/new-app", "/installations")
+FORMS = ("", "/new-oauth-app", "/new-app", "/installations", "/export")
 
 
 @pytest.mark.parametrize(("place", "status"), [("member", 403), ("read", 404), ("client", 404), ("nowhere", 404)])

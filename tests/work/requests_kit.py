@@ -56,6 +56,7 @@ TABLE: dict[str, Row] = {
     "PATCH /me/notification_settings": (ALL, _nothing, {"payment": {"inbox": False}}),
     "GET /organizations/{}/members": ((200, 200, 404, 404), lambda scene: scene.organization, {}),
     "GET /organizations/{}/usage": ((200, 403, 404, 404), lambda scene: scene.organization, {}),
+    "GET /organizations/{}/export": ((200, 403, 404, 404), lambda scene: scene.organization, {}),
     "GET /organizations/{}/billing": ((200, 403, 404, 404), lambda scene: scene.organization, {}),
     "PATCH /organizations/{}/billing": (OWNERS_HIDDEN, Scene.billed_organization, {"payment_terms": "Soon"}),
     "GET /organizations/{}/members/{}": (OWNERS_HIDDEN, Scene.priced_member, {}),

@@ -21,6 +21,7 @@ from workhook.cli import (
     listen,
     mail,
     members,
+    organizations,
     secrets,
     serve,
     setup,
@@ -44,6 +45,7 @@ GROUPS = {
     "secrets": secrets.app,
     "audit": audit.app,
     "database": copying.app,
+    "organization": organizations.app,
 }
 
 app = new_app("Work management in which every change is a signed, stored, replayable webhook.")

@@ -18,6 +18,7 @@ _users = _accounts.add_columns(accounts.c.disabled_at).where(accounts.c.kind == 
 _owning = _accounts.where(
     sa.or_(accounts.c.kind == "organization", accounts.c.id.in_(sa.select(projects.c.account_id)))
 )
+_organizations = _accounts.where(accounts.c.kind == "organization")
 _any_account = sa.select(accounts.c.id).limit(_one)
 _owners = (
     _accounts.join_from(accounts, memberships, memberships.c.user_id == accounts.c.id)
@@ -52,6 +53,11 @@ _waiting = sa.select(sa.func.count().label("number"), sa.func.min(dispatches.c.n
 async def owning(reader: Reader) -> list[Account]:
     """Organizations, and who else has projects; oldest first."""
     return [account_of(row) for row in await reader.fetch_all(_owning)]
+
+
+async def organizations(reader: Reader) -> list[Account]:
+    """Oldest first."""
+    return [account_of(row) for row in await reader.fetch_all(_organizations)]
 
 
 async def users(reader: Reader) -> list[tuple[Account, int | None]]:

@@ -191,6 +191,7 @@ _NAMED = {
     "token.create": ("place_tokens_create_token",),
     "token.revoke": ("place_tokens_revoke_token", "tokens_delete"),
     "trash.restore": ("place_trash_restore",),
+    "organization.export": ("place_export_download",),
     "organization.create": ("admin_organizations_create", "place_administration_add_organization"),
     "user.create": ("admin_users_create", "place_administration_add_user"),
     "user.delete": ("admin_users_delete", "place_administration_delete_user"),

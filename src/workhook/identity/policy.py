@@ -101,6 +101,8 @@ RULES = {
     "user.invitations": Rule("user", ("repo",), kinds=_CLASSIC),
     # the organization's apps and its audit log
     "organization.admin": Rule("organization", ("admin:org",), role="owner", kinds=_CLASSIC),
+    # Everything that the organization has. Its own operation asks for the scope of reading work, too.
+    "organization.export": Rule("user", ("admin:org",), kinds=_CLASSIC),
     # A webhook on every event tells its owner as much as the audit log does, so that its scope is enough.
     "audit_log.read": Rule(
         "organization", ("admin:org", "admin:org_hook"), ("organization_hooks", "write"), "owner", whole=True

@@ -201,6 +201,13 @@ class Database(Reader):
         again can succeed at once), `UniqueViolation` for a clash.
         """
 
+    @abstractmethod
+    def snapshot(self) -> AbstractAsyncContextManager[Reader]:
+        """Reads that all see the database as it is at one moment, over a connection of their own.
+
+        For what goes through many rows. Nobody who writes has to wait. Raises `Unavailable`.
+        """
+
     async def in_transaction(self, change: Callable[[Transaction], Awaitable[T]]) -> T:
         """Run `change` in a transaction and return its result; up to `TRIES` times if the database rolls it back.
 

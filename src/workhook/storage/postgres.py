@@ -19,7 +19,7 @@ from workhook.core import clock
 from workhook.core.errors import Unavailable
 from workhook.storage import dialects, metrics, pipeline, slow
 from workhook.storage.connections import ACQUIRE_TIMEOUT_S, DRIVER_ERRORS, ListeningConnection, PooledConnections
-from workhook.storage.database import Database, Row, Step, Transaction
+from workhook.storage.database import Database, Reader, Row, Step, Transaction
 from workhook.storage.postgres_transaction import PostgresTransaction, as_one
 from workhook.storage.signals import Signals
 from workhook.storage.statements import Compiler, Params
@@ -156,6 +156,25 @@ class PostgresDatabase(Database):
                 raise slow.QueryTooSlow() from None
             return rows
 
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Reader]:
+        try:
+            connection = await asyncpg.connect(
+                **dialects.connect_options(self._session_url),
+                timeout=ACQUIRE_TIMEOUT_S,
+                command_timeout=COMMAND_TIMEOUT_S,
+                server_settings=_SETTINGS,
+            )
+        except DRIVER_ERRORS as error:
+            raise dialects.postgresql_problem(error) from error
+        try:
+            await dialects.notice_silence(connection)
+            async with connection.transaction(isolation="repeatable_read", readonly=True):
+                yield _PostgresSnapshot(connection, self._compile)
+        finally:
+            with suppress(TimeoutError):
+                await connection.close(timeout=ACQUIRE_TIMEOUT_S)
+
     async def _write(self, steps: Sequence[Step], last: tuple[Executable, Params] | None) -> Sequence[Row]:
         """`last` None: the last step commits, if it is a single statement."""
         known = [(self._compile(statement), rows) for statement, rows in steps if rows]
@@ -257,6 +276,21 @@ class PostgresDatabase(Database):
                 await self._pool.close()
                 return
         self._pool.terminate()
+
+
+class _PostgresSnapshot(Reader):
+    """The reads of one transaction that sees one moment."""
+
+    def __init__(self, connection: Any, compiler: Compiler) -> None:
+        self._connection, self._compile = connection, compiler
+
+    async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
+        known = self._compile(statement)
+        try:
+            rows: Sequence[Row] = await self._connection.fetch(known.sql, *known.arguments(params))
+        except DRIVER_ERRORS as error:
+            raise dialects.postgresql_problem(error) from error
+        return rows
 
 
 async def _keep(connection: Any) -> None:

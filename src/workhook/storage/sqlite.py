@@ -15,7 +15,7 @@ from sqlalchemy.sql.expression import Executable
 
 from workhook.core.errors import Unavailable
 from workhook.storage import dialects, metrics, slow
-from workhook.storage.database import Database, Row, Step, Transaction
+from workhook.storage.database import Database, Reader, Row, Step, Transaction
 from workhook.storage.signals import Signals
 from workhook.storage.sqlite_threads import BUSY_TIMEOUT_S, Job, Threads
 from workhook.storage.statements import Compiler, Params, Statement
@@ -137,6 +137,21 @@ class SqliteTransaction(Transaction):
         return await self._run(run) if calls else []
 
 
+class _SqliteSnapshot(Reader):
+    """One transaction that reads, on a thread of its own. It ends with its connection."""
+
+    def __init__(self, threads: Threads, compiler: Compiler) -> None:
+        self.threads, self._compile = threads, compiler
+
+    async def begin(self) -> None:
+        await self.threads.submit(_begin_to_read)
+
+    async def fetch_all(self, statement: Executable, params: Params | None = None) -> Sequence[Row]:
+        known = self._compile(statement)
+        arguments = known.arguments(params)
+        return await self.threads.submit(lambda connection: connection.execute(known.sql, arguments).fetchall())
+
+
 class SqliteDatabase(Database):
     """Open with `await SqliteDatabase.open(path)`."""
 
@@ -256,6 +271,15 @@ class SqliteDatabase(Database):
                 lambda connection: slow.fetch_sqlite(connection, known.sql, arguments)
             )
 
+    @asynccontextmanager
+    async def snapshot(self) -> AsyncIterator[Reader]:
+        reader = _SqliteSnapshot(Threads(self.path, 1, readonly=True), self._compile)
+        try:
+            await reader.begin()
+            yield reader
+        finally:
+            await asyncio.shield(reader.threads.close())
+
     async def _write(self, steps: Sequence[Step], last: tuple[Executable, Params] | None) -> Sequence[Row]:
         async with self.transaction() as transaction:
             assert isinstance(transaction, SqliteTransaction)
@@ -303,6 +327,12 @@ def _changed(connection: sqlite3.Connection, sql: str, arguments: Sequence[objec
         return count
     # The module does not count rows of statements that begin with WITH.
     return int(connection.execute("SELECT changes()").fetchone()[0])
+
+
+def _begin_to_read(connection: sqlite3.Connection) -> None:
+    """The moment is that of the first read."""
+    connection.execute("BEGIN")
+    connection.execute("SELECT 1 FROM sqlite_master").fetchall()
 
 
 def _commit_or_roll_back(connection: sqlite3.Connection) -> None:

@@ -29,7 +29,7 @@ from workhook.web.hooks import app_hooks, deliveries, hooks, receiver, trying
 from workhook.web.inbox import inbox
 from workhook.web.listing import all_tasks, listing
 from workhook.web.mail import unsubscribing
-from workhook.web.organization import apps, installations
+from workhook.web.organization import apps, export, installations
 from workhook.web.organization import general as organization
 from workhook.web.organization import trash as deleted_projects
 from workhook.web.people import invited, links, people
@@ -101,6 +101,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *organization.places,
     *apps.places,
     *installations.places,
+    *export.places,
     *deleted_projects.places,
     *general.places,
     *collaborators.places,

@@ -18,6 +18,7 @@ from workhook.work.files import api as files
 from workhook.work.imports.remaining import import_links as _import_links  # noqa: F401  # a table, without routes
 from workhook.work.invoices import api as invoices
 from workhook.work.members import api as members
+from workhook.work.moving import api as moving
 from workhook.work.notifications import api as notifications
 from workhook.work.payments import api as payments
 from workhook.work.projects import api as projects
@@ -33,7 +34,7 @@ from workhook.work.timesheets import reports as timesheet_reports
 _APIS = (
     across, projects, trash, members, notifications, quota, clients, columns, tasks, activity, files, comments, search,
     services, service_checkouts, task_credits, billing, logos, budgets, rates, invoices, payments, credit_notes,
-    timesheets, timesheet_reports,
+    timesheets, timesheet_reports, moving,
 )  # fmt: skip
 OPERATIONS: tuple[Operation, ...] = tuple(operation for api in _APIS for operation in api.routes)
 """Every route of the work API."""

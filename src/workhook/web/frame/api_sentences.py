@@ -37,6 +37,8 @@ _OF_EVERY_PAGE = {
         text("The server has too many requests at once."),
         text("The server is stopping."),
         text("The database cannot be written."),
+        text("An export of %(organization)s is running already. Wait until it is done, or end it."),
+        text("The server makes other exports at this moment. Try again in some seconds."),
     ),
 }
 

@@ -35,6 +35,7 @@ def entries() -> list[Entry]:
         Entry("oauth", "/settings/oauth-apps", "key", gettext("OAuth apps")),
         Entry("app", "/settings/apps", "zap", gettext("Apps")),
         Entry("installations", "/settings/installations", "download", gettext("Installed apps")),
+        Entry("export", "/settings/export", "archive", gettext("Export")),
         Entry("trash", "/-/trash", "trash-2", gettext("Deleted projects")),
     ]
 

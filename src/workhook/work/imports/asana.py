@@ -48,7 +48,7 @@ class Named(msgspec.Struct, frozen=True):
     name: str
 
 
-class Membership(msgspec.Struct, frozen=True):
+class AsanaMembership(msgspec.Struct, frozen=True):
     project: Named
     section: Named
 
@@ -81,7 +81,7 @@ class AsanaTask(msgspec.Struct, frozen=True):
     followers: list[Named]
     tags: list[Named]
     attachments: list[Named]
-    memberships: list[Membership]
+    memberships: list[AsanaMembership]
     dependencies: list[Named]
     fields: list[AsanaField]
 
@@ -142,7 +142,8 @@ def _task(node: Node, parent_id: str) -> AsanaTask:
         tags=[_named(each) for each in node.nodes("tags")],
         attachments=[_named(each) for each in node.nodes("attachments")],
         memberships=[
-            Membership(_named(each.node("project")), _named(each.node("section"))) for each in node.nodes("memberships")
+            AsanaMembership(_named(each.node("project")), _named(each.node("section")))
+            for each in node.nodes("memberships")
         ],
         dependencies=[_named(each) for each in node.nodes("dependencies")],
         fields=[_field(each) for each in node.nodes("custom_fields")],

@@ -1,0 +1,238 @@
+"""`workhook organization`."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import click
+
+from workhook.cli.common import Context, base_address, command, complain, find_enabled_user, find_organization, new_app
+from workhook.cli.error_messages import CliError, Misuse
+from workhook.cli.options import Argument, Flag, Option
+from workhook.cli.progress import Progress, show_progress
+from workhook.identity import actions, audit
+from workhook.work.moving import folder as exports
+from workhook.work.moving import importing, newcomers, reading
+
+if TYPE_CHECKING:
+    from workhook.identity.schemas import Account
+    from workhook.storage import Reader
+
+app = new_app("Organizations as a whole.")
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NOTHING = "Nothing was imported."
+
+
+@command(app, "export")
+async def export(
+    context: Context,
+    *,
+    folder: Annotated[str, Argument("DIR", "A folder that is empty or not there yet.")],
+    login: Annotated[
+        str | None, Option("LOGIN", "The organization. Default: the only one of the server.", flag="--organization")
+    ] = None,
+) -> None:
+    """Export everything of an organization: lines of JSON, and files.
+
+    The export is of one moment, and servers can run meanwhile. It is for its owner alone to read: it holds all that the
+    organization's people have written, and the addresses of its members. Passwords, tokens and secrets of webhooks are
+    not in it.
+
+    `workhook organization import` reads it on another server.
+    """
+    from workhook import asgi
+
+    assert asgi, "it knows every table"
+    path = Path(folder)
+    async with context.services() as services:
+        account = await _which(services.database, login)
+        with _in_words(path), _unfinished(path), show_progress() as progress:
+            _make_private(path)
+            base = base_address(context.settings)
+            made = await exports.export_to_folder(services.database, services.blobs, account, base, path, progress)
+        async with services.database.transaction() as tx:
+            lines = sum(each.lines for each in made.lines.values())
+            detail = {"lines": lines, "files": made.files.count}
+            await audit.record(tx, None, "organization.export", account.login, account_id=account.id, detail=detail)
+    if made.files.missing:
+        complain([f"{len(made.files.missing):,} files are missing in the store of files.", "The manifest names them."])
+    data = {
+        "export": str(path),
+        "organization": account.login,
+        "lines": {name.removesuffix(".jsonl"): each.lines for name, each in made.lines.items()},
+        "files": made.files.count,
+        "files_bytes": made.files.bytes,
+        "missing": made.files.missing,
+    }
+    context.answer(data, f"exported {lines:,} lines and {made.files.count:,} files of {account.login} to {path}")
+
+
+def _pair(given: str) -> str:
+    old, sign, login = given.rpartition("=")
+    if not sign or not old.strip() or not login.strip():
+        raise click.BadParameter(f"{given!r} is not of the form OLD=LOGIN.")
+    return given
+
+
+@command(app, "import")
+async def import_(
+    context: Context,
+    *,
+    folder: Annotated[str, Argument("DIR", "The folder of an export. Unpack an archive first.")],
+    login: Annotated[str | None, Option("LOGIN", "What it is called here. Default: as there.")] = None,
+    member: Annotated[
+        tuple[str, ...],
+        Option("OLD=LOGIN", "Who of the export is which user here. May be given several times.", parse=_pair),
+    ] = (),
+    dry_run: Annotated[bool, Flag("Only check the export, and say what would be made.")] = False,
+) -> None:
+    """Import an organization that another server has exported: the same content with new ids.
+
+    All of the export is checked first. What is wrong is told by file, line and field, and nothing is written. The
+    organization is made in one commit: an import that is interrupted leaves nothing, and can be run again. On SQLite
+    other changes wait meanwhile.
+
+    Say with --member who is who, at least for one owner. Who is nobody here gets an account that is disabled: it keeps
+    the name, the work and the places, and nobody can sign in with it. `workhook user enable` lets them in.
+
+    Webhooks come without secrets, and switched off. Timers that ran are paused. No event tells of what is imported.
+    """
+    from workhook import asgi
+
+    assert asgi, "it knows every table"
+    path = Path(folder)
+    with _in_words(path), show_progress() as progress:
+        checked = _checked(path, progress)
+    async with context.services() as services:
+        named = dict(each.rpartition("=")[::2] for each in member)
+        plan = importing.Plan(
+            checked, login or checked.organization.login, await _matched(services.database, checked, named)
+        )
+        if dry_run:
+            made = await _preview(services.database, plan)
+        else:
+            with _in_words(path), _refused(), show_progress() as progress:
+                made = await importing.import_organization(services.database, services.blobs, plan, progress)
+    import msgspec
+
+    data = {"import": str(path), **msgspec.to_builtins(made), "dry_run": dry_run}
+    context.answer(data, _sentences(made, dry_run=dry_run))
+
+
+def _checked(path: Path, progress: Progress) -> reading.CheckedExport:
+    try:
+        return reading.check(path, progress)
+    except reading.ExportNotUsable as error:
+        raise CliError("\n  ".join(["this cannot be imported:", *error.faults]), _NOTHING) from error
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    from workhook.storage.database import UniqueViolation
+
+    try:
+        yield
+    except reading.ExportNotUsable as error:
+        raise CliError(f"the export was changed while it was read: {error.faults[0]}", _NOTHING) from error
+    except UniqueViolation as error:
+        raise CliError(f"two lines of the export exclude each other: {error}.", _NOTHING) from error
+
+
+async def _matched(reader: Reader, checked: reading.CheckedExport, named: dict[str, str]) -> dict[str, Account]:
+    """Raises `CliError` for who is not in the export or not here, and where nobody would own the organization."""
+    found: dict[str, Account] = {}
+    for old, login in named.items():
+        if old not in checked.people:
+            known = ", ".join(sorted(checked.people)[:10])
+            raise Misuse(f"--member: nobody in the export is called {old}.", f"There are: {known}. {_NOTHING}")
+        user = await find_enabled_user(reader, login.strip())
+        if double := next((each for each, other in found.items() if other.id == user.id), None):
+            raise Misuse(f"--member: {user.login} cannot be both {double} and {old}.", _NOTHING)
+        found[old] = user
+    if not any(each in found for each in checked.owners):
+        owners = ", ".join(sorted(checked.owners)[:10])
+        remedy = (
+            f"Say who of its owners ({owners}) is who here: --member {(checked.owners or ['OLD'])[0]}=LOGIN. {_NOTHING}"
+        )
+        raise Misuse("nobody here would own the organization.", remedy)
+    return found
+
+
+async def _preview(reader: Reader, plan: importing.Plan) -> importing.ImportedOrganization:
+    """Raises `Invalid` for a login that cannot be had."""
+    from workhook.core.errors import Invalid
+
+    if faults := await actions.faults_of_login(reader, plan.login):
+        raise Invalid(faults=faults)
+    named = await newcomers.name_people(reader, plan.checked.people.values(), plan.matched)
+    return importing.summary(plan, [each for _, each in named], None, plan.checked.timers)
+
+
+def _sentences(made: importing.ImportedOrganization, *, dry_run: bool) -> str:
+    lines = [
+        f"{'would import' if dry_run else 'imported'} {made.login}: {made.lines['projects']:,} projects, "
+        f"{made.lines['tasks']:,} tasks, {made.lines['invoices']:,} invoices, {made.files:,} files"
+    ]
+    if made.newcomers:
+        named = ", ".join(each.login for each in made.newcomers[:10])
+        more = f" and {len(made.newcomers) - 10:,} more" if len(made.newcomers) > 10 else ""
+        lines.append(f"nobody here yet, so that their accounts are disabled: {named}{more}")
+    for number, what in (
+        (made.webhooks_off, "webhooks are switched off: give each a secret, and switch it on"),
+        (made.timers_paused, "timers that ran are paused"),
+        (made.files_missing, "files were missing in the export already"),
+    ):
+        if number:
+            lines.append(f"{number:,} {what}")
+    return "\n".join(lines)
+
+
+async def _which(reader: Reader, login: str | None) -> Account:
+    from workhook.cli import queries
+
+    if login is not None:
+        return await find_organization(reader, login)
+    found = await queries.organizations(reader)
+    if len(found) != 1:
+        named = ", ".join(each.login for each in found[:5])
+        what = f"this server has several organizations ({named})" if found else "this server has no organization"
+        raise Misuse(f"{what}.", "Say which with --organization LOGIN.")
+    return found[0]
+
+
+def _make_private(path: Path) -> None:
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if any(path.iterdir()):
+        raise CliError(f"{path} is not empty.", "Give a folder that is empty or not there yet.")
+
+
+@contextmanager
+def _unfinished(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            complain(["interrupted.", f"What is in {path} is no export, and can be deleted."])
+        raise
+
+
+@contextmanager
+def _in_words(path: Path) -> Iterator[None]:
+    """Raises `CliError` for what whoever runs the command can mend."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise CliError(
+                f"{path}: there is no room.", "Make room on its disk, delete the folder, and run this again."
+            ) from error
+        if error.filename is None:
+            raise
+        raise CliError(
+            f"{error.filename}: {error.strerror}.", "Check the path, and what this user may do there."
+        ) from error

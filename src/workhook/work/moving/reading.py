@@ -1,0 +1,272 @@
+"""Reads an export, and checks all of it before anything is written: the manifest, the checksums, each line, what lines
+refer to, and that the books add up."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from workhook.work.moving.kinds import KINDS, PEOPLE, PROJECTS, LineKind
+from workhook.work.moving.lines import BadLine, Field, MovedPerson, fields_of_kind, line_type, reader_of
+from workhook.work.moving.manifest import FILES, FORMAT, MANIFEST, PEOPLE_FILE, VERSION, ExportManifest
+from workhook.work.moving.new_ids import NewIds
+from workhook.work.tasks.ordering.column_order import new_bucket_id
+
+Progress = Callable[[str, int, int], None]
+
+CHECKED, COMPARED = "lines checked", "files compared"
+FAULTS_MAX = 20
+LINE_MAX_BYTES = 64 << 20
+_BLOCK = 1 << 20
+_WITH_BYTES = ("files", "billing_logos")
+NUMBERED = ("task_comments", "file_comments", "file_comment_replies")
+"""Kinds whose ids are numbers that the database gives."""
+
+
+class ExportNotUsable(Exception):
+    """What is wrong with an export, a sentence each."""
+
+    def __init__(self, *faults: str) -> None:
+        super().__init__(*faults)
+        self.faults = faults
+
+
+class CheckedExport(msgspec.Struct):
+    """An export that is whole, and what its things will be called.
+
+    `texts`: new ids by old ones, by the name of the kind. `places`: of the kinds in `NUMBERED`, of `projects` and of
+    `webhooks`, the old ids in their order: the n-th gets the n-th new number. `buckets`: new ids of the stretches of
+    columns. `owners`: logins of the owners. `timers`: how many run.
+    """
+
+    folder: Path
+    manifest: ExportManifest
+    people: dict[str, MovedPerson] = msgspec.field(default_factory=dict)
+    texts: dict[str, NewIds] = msgspec.field(default_factory=dict)
+    places: dict[str, dict[int | str, int]] = msgspec.field(default_factory=dict)
+    buckets: dict[int, int] = msgspec.field(default_factory=dict)
+    owners: list[str] = msgspec.field(default_factory=list)
+    timers: int = 0
+    organization: Any = None
+
+    def count(self, kind: str) -> int:
+        return self.manifest.lines[f"{kind}.jsonl"].lines
+
+
+def check(folder: Path, progress: Progress) -> CheckedExport:
+    """Raises `ExportNotUsable`, `OSError`."""
+    manifest = _read_manifest(folder)
+    checker = _Checker(CheckedExport(folder, manifest), progress)
+    checker.check()
+    return checker.checked
+
+
+def _read_manifest(folder: Path) -> ExportManifest:
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise ExportNotUsable(f"there is no {path}: this is no export, or one that was interrupted")
+    data = path.read_bytes()
+    try:
+        head = msgspec.json.decode(data, type=_Head)
+        if head.format != FORMAT:
+            raise ExportNotUsable(f"{path} is of the format {head.format!r}, not {FORMAT!r}")
+        if head.format_version > VERSION:
+            raise ExportNotUsable(
+                f"the export has version {head.format_version} of the format, and this Workhook reads up to {VERSION}: "
+                "import it with a newer one"
+            )
+        manifest = msgspec.json.decode(data, type=ExportManifest)
+    except msgspec.MsgspecError as error:
+        raise ExportNotUsable(f"{path}: {error}") from error
+    wanted = {f"{each.name}.jsonl" for each in KINDS} | {PEOPLE_FILE}
+    if missing := sorted(wanted - manifest.lines.keys()):
+        raise ExportNotUsable(f"{path} does not name {', '.join(missing)}")
+    if unknown := sorted(manifest.lines.keys() - wanted):
+        raise ExportNotUsable(f"{path} names {', '.join(unknown)}, which this version does not know")
+    return manifest
+
+
+class _Head(msgspec.Struct):
+    format: str
+    format_version: int
+
+
+def lines_of(folder: Path, name: str, kind: type[msgspec.Struct]) -> Iterator[tuple[int, Any]]:
+    """Each line with its number, from 1. Raises `ExportNotUsable` for the first that is none."""
+    read = reader_of(kind)
+    with (folder / name).open("rb") as file:
+        number = 0
+        while line := file.readline(LINE_MAX_BYTES):
+            number += 1
+            try:
+                yield number, read(line)
+            except BadLine as error:
+                raise ExportNotUsable(f"{name}, line {number}: {error}") from None
+
+
+class _Checker:
+    def __init__(self, checked: CheckedExport, progress: Progress) -> None:
+        self.checked = checked
+        self._progress = progress
+        self._faults: list[str] = []
+        self._total = sum(each.lines for each in checked.manifest.lines.values())
+        self._done = 0
+        self._later: list[tuple[str, str]] = []
+        self._books: dict[str, list[int]] = {}
+
+    def check(self) -> None:
+        self._check_sums()
+        self._read_people()
+        for kind in KINDS:
+            self._check_kind(kind)
+        self._check_books()
+        self._stop_if_faulty()
+
+    def _fault(self, text: str) -> None:
+        self._faults.append(text)
+        if len(self._faults) >= FAULTS_MAX:
+            self._stop_if_faulty()
+
+    def _stop_if_faulty(self) -> None:
+        if self._faults:
+            raise ExportNotUsable(*self._faults)
+
+    def _check_sums(self) -> None:
+        folder = self.checked.folder
+        for name, facts in self.checked.manifest.lines.items():
+            path = folder / name
+            if not path.is_file():
+                self._fault(f"{name} is missing")
+            elif _sha256(path) != facts.sha256:
+                self._fault(f"{name} is not what the manifest says: it was changed or cut short (sha256 differs)")
+        self._stop_if_faulty()
+
+    def _read_people(self) -> None:
+        for number, person in lines_of(self.checked.folder, PEOPLE_FILE, MovedPerson):
+            if person.login.lower() in self.checked.people:
+                self._fault(f"{PEOPLE_FILE}, line {number}, login: {person.login} was there before")
+            self.checked.people[person.login] = person
+            self._step()
+
+    def _step(self) -> None:
+        self._done += 1
+        if not self._done % 1000 or self._done == self._total:
+            self._progress(CHECKED, self._done, self._total)
+
+    def _check_kind(self, kind: LineKind) -> None:
+        fields, name = fields_of_kind(kind), f"{kind.name}.jsonl"
+        for number, line in lines_of(self.checked.folder, name, line_type(kind)):
+            self._step()
+            place = f"{name}, line {number}"
+            self._name_it(kind, line, place)
+            for each in fields:
+                if each.refers is not None:
+                    self._check_reference(kind, each, getattr(line, each.name), place)
+            if kind.name in _WITH_BYTES:
+                self._check_bytes(line, place)
+            self._note(kind, line, place)
+        known = self.checked.texts.get(kind.name)
+        for place, old in self._later:
+            if known is None or old not in known.by_old:
+                self._fault(f"{place}: there is no {old} in {name}")
+        self._later.clear()
+        if kind.name == "task_buckets":
+            self._check_columns()
+
+    def _name_it(self, kind: LineKind, line: Any, place: str) -> None:
+        """Give it a new id."""
+        checked = self.checked
+        if kind.name == "task_buckets":
+            known: Any = checked.buckets
+        elif kind.name in NUMBERED:
+            known = checked.places.setdefault(kind.name, {})
+        elif kind.source.columns.get("id") is not None and hasattr(line, "id"):
+            known = checked.texts.setdefault(kind.name, NewIds()).by_old
+        else:
+            return
+        if line.id in known:
+            self._fault(f"{place}, id: {line.id} was there before")
+        elif kind.name == "task_buckets":
+            known[line.id] = new_bucket_id()
+        elif kind.name in NUMBERED:
+            known[line.id] = len(known)
+        else:
+            new = checked.texts[kind.name].add(line.id)
+            if kind.name == PROJECTS:
+                places = checked.places.setdefault(PROJECTS, {})
+                places[line.id] = len(places)
+            if kind.name == "invoices":  # a payment that is only shown has its invoice's id
+                chosen = checked.texts.setdefault("payments", NewIds()).chosen
+                chosen[line.id.replace("inv_", "pay_", 1)] = new.replace("inv_", "pay_", 1)
+
+    def _check_reference(self, kind: LineKind, field: Field, value: Any, place: str) -> None:
+        assert field.refers is not None
+        target = field.refers.kind
+        if value is None or field.refers.may_be_gone:
+            return
+        if target == kind.name:
+            self._later.append((f"{place}, {field.name}", value))
+            return
+        if target == PEOPLE:
+            known: Any = self.checked.people
+        elif target == "task_buckets":
+            known = self.checked.buckets
+        elif target in NUMBERED:
+            known = self.checked.places.get(target, {})
+        else:
+            known = self.checked.texts[target].by_old if target in self.checked.texts else {}
+        if value not in known:
+            self._fault(f"{place}, {field.name}: there is no {value} in {target}.jsonl")
+
+    def _check_bytes(self, line: Any, place: str) -> None:
+        path = self.checked.folder / FILES / line.id
+        if not path.is_file():
+            if line.id not in self.checked.manifest.files.missing:
+                self._fault(f"{place}: {FILES}/{line.id} is missing")
+        elif path.stat().st_size != line.size or _sha256(path) != line.sha256:
+            self._fault(f"{place}: {FILES}/{line.id} is not the file that the line is about (sha256 differs)")
+
+    def _note(self, kind: LineKind, line: Any, place: str) -> None:
+        """What is looked at together later."""
+        if kind.name == "organization":
+            if self.checked.organization is not None:
+                self._fault(f"{place}: there is more than one organization")
+            self.checked.organization = line
+        elif kind.name == "members" and line.role == "owner":
+            self.checked.owners.append(line.user)
+        elif kind.name == "timesheets":
+            self.checked.timers += line.is_active
+        elif kind.name == "invoices" and not (line.paid_minor is None and line.credited_minor is None):
+            self._books[line.id] = [line.paid_minor or 0, line.credited_minor or 0]
+        elif kind.name == "payments" and line.invoice_id in self._books:
+            self._books[line.invoice_id][0] -= line.amount_minor
+        elif kind.name == "credit_notes" and line.invoice_id in self._books:
+            self._books[line.invoice_id][1] -= line.total_minor
+
+    def _check_columns(self) -> None:
+        """A column without a stretch could take no task."""
+        kind = next(each for each in KINDS if each.name == "task_buckets")
+        found = {line.column_id for _, line in lines_of(self.checked.folder, "task_buckets.jsonl", line_type(kind))}
+        for column_id in self.checked.texts.get("columns", NewIds()).by_old.keys() - found:
+            self._fault(f"task_buckets.jsonl: the column {column_id} has none")
+
+    def _check_books(self) -> None:
+        if self.checked.organization is None:
+            self._fault("organization.jsonl: there is no organization")
+        for invoice_id, (paid, credited) in self._books.items():
+            if paid:
+                self._fault(f"invoices.jsonl, {invoice_id}, paid_minor: it is not the sum of its payments")
+            if credited:
+                self._fault(f"invoices.jsonl, {invoice_id}, credited_minor: it is not the sum of its credit notes")
+
+
+def _sha256(path: Path) -> str:
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()

@@ -1,0 +1,265 @@
+"""What an import refuses, in words that name file, line and field; then nothing is written. And who comes along."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.cli.cli_kit import Cli
+from tests.copy.exports import Lines, export, members
+from tests.copy.filled import Filled
+from tests.copy.test_moving import add_people, organizations, server
+from tests.harness.server import Server
+from tests.walls.dump import Dump, Reader
+from workhook.work.moving.kinds import KINDS
+
+Line = dict[str, Any]
+
+
+class Exported:
+    """The export of the organization that has a row of everything."""
+
+    def __init__(self, folder: Path, login: str, lines: Lines) -> None:
+        self.folder, self.login, self.lines = folder, login, lines
+
+    def owner(self) -> str:
+        return str(next(each["user"] for each in self.lines["members"] if each["role"] == "owner"))
+
+
+@pytest.fixture(scope="module")
+def exported(filled: Filled, tmp_path_factory: pytest.TempPathFactory) -> Exported:
+    folder = tmp_path_factory.mktemp("exported")
+    filled.copied(folder / "data")
+    cli = Cli(folder / "data", {})
+    found = [Exported(folder / login, login, export(cli, folder / login, login)) for login in organizations(filled)]
+    return max(found, key=lambda each: sum(map(len, each.lines.values())))
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Cli:
+    return server(tmp_path_factory.mktemp("there"))
+
+
+@pytest.fixture
+def copy(exported: Exported, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(exported.folder, tmp_path / "copy"))
+
+
+def change(folder: Path, kind: str, edit: Callable[[list[Line]], object]) -> None:
+    """Write other lines, and their sum into the manifest: as somebody who edits an export by hand would."""
+    path = folder / f"{kind}.jsonl"
+    rows = [json.loads(each) for each in path.read_bytes().splitlines()]
+    edit(rows)
+    data = b"".join(json.dumps(each).encode() + b"\n" for each in rows)
+    path.write_bytes(data)
+    manifest = json.loads((folder / "manifest.json").read_bytes())
+    manifest["lines"][path.name] = {"lines": len(rows), "sha256": hashlib.sha256(data).hexdigest()}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def dump(cli: Cli) -> Dump:
+    reader = Reader(Server(cli.data, {}))
+    try:
+        return reader.dump()
+    finally:
+        reader.close()
+
+
+def put(name: str, value: Any, at: int = 0) -> Callable[[list[Line]], object]:
+    return lambda rows: rows[at].update({name: value})
+
+
+@pytest.mark.parametrize(
+    ("kind", "edit", "words"),
+    [
+        ("tasks", put("title", 7), "tasks.jsonl, line 1: title: Expected `str`, got `int`"),
+        ("tasks", put("surprise", 1), "tasks.jsonl, line 1: Object contains unknown field `surprise`"),
+        ("tasks", lambda rows: rows[0].pop("title"), "missing required field `title`"),
+        (
+            "tasks",
+            put("column_id", "col_00000000000000000000000000"),
+            "tasks.jsonl, line 1, column_id: there is no col_",
+        ),
+        ("tasks", put("user", "who"), "tasks.jsonl, line 1, user: there is no who in people.jsonl"),
+        ("tasks", put("id", "tsk_1"), "tasks.jsonl, line 1: id:"),
+        ("tasks", put("title", "a\0b"), "tasks.jsonl, line 1: it has the character NUL"),
+        ("tasks", lambda rows: rows.append(rows[0]), "id: tsk_"),
+        ("members", put("role", "emperor"), "members.jsonl, line 1: role: Invalid enum value 'emperor'"),
+        ("invoices", put("status", "stolen"), "invoices.jsonl, line 1: status: Invalid enum value 'stolen'"),
+        (
+            "payments",
+            lambda rows: rows[0].update(amount_minor=rows[0]["amount_minor"] + 1),
+            "paid_minor: it is not the sum",
+        ),
+        ("credit_notes", lambda rows: rows.clear(), "credited_minor: it is not the sum of its credit notes"),
+        ("task_buckets", lambda rows: rows.pop(), "there is no"),
+        ("timesheets", put("duration_ms", 2**70), "timesheets.jsonl, line 1: duration_ms:"),
+        ("organization", lambda rows: rows.clear(), "there is no organization"),
+    ],
+)
+def test_a_broken_line_is_told_and_nothing_is_written(
+    exported: Exported, copy: Path, there: Cli, kind: str, edit: Callable[[list[Line]], object], words: str
+) -> None:
+    change(copy, kind, edit)
+    before = dump(there)
+    said = there.refused("organization", "import", str(copy), "--member", f"{exported.owner()}=here")
+    assert words in said
+    assert "Nothing was imported." in said
+    assert dump(there) == before
+
+
+def test_what_is_not_as_the_manifest_says_is_refused(exported: Exported, copy: Path, there: Cli) -> None:
+    owner = ("--member", f"{exported.owner()}=here")
+    with (copy / "tasks.jsonl").open("ab") as file:
+        file.write(b"\n")
+    assert "tasks.jsonl is not what the manifest says" in there.refused("organization", "import", str(copy), *owner)
+    (copy / "tasks.jsonl").unlink()
+    assert "tasks.jsonl is missing" in there.refused("organization", "import", str(copy), *owner)
+    (copy / "manifest.json").unlink()
+    assert "this is no export, or one that was interrupted" in there.refused(
+        "organization", "import", str(copy), *owner
+    )
+
+
+def test_a_file_with_other_bytes_is_refused(exported: Exported, copy: Path, there: Cli) -> None:
+    owner = ("--member", f"{exported.owner()}=here")
+    one, other = sorted((copy / "files").iterdir())[:2]
+    one.write_bytes(b"something else")
+    assert "is not the file that the line is about" in there.refused("organization", "import", str(copy), *owner)
+    shutil.copy(exported.folder / "files" / one.name, one)
+    other.unlink()
+    assert f"files/{other.name} is missing" in there.refused("organization", "import", str(copy), *owner)
+
+
+def test_a_later_format_is_refused(exported: Exported, copy: Path, there: Cli) -> None:
+    manifest = json.loads((copy / "manifest.json").read_bytes())
+    (copy / "manifest.json").write_text(json.dumps({**manifest, "format_version": 2}))
+    said = there.refused("organization", "import", str(copy), "--member", f"{exported.owner()}=here")
+    assert "import it with a newer one" in said
+
+
+def test_somebody_has_to_own_it(exported: Exported, there: Cli) -> None:
+    said = there.refused("organization", "import", str(exported.folder), status=2)
+    assert "nobody here would own the organization" in said
+    assert exported.owner() in said
+    said = there.refused("organization", "import", str(exported.folder), "--member", "nobody-there=here", status=2)
+    assert "nobody in the export is called nobody-there" in said
+
+
+def test_a_login_that_is_taken_is_refused(exported: Exported, there: Cli) -> None:
+    words = ("organization", "import", str(exported.folder), "--member", f"{exported.owner()}=here")
+    before = dump(there)
+    for more in ((), ("--dry-run",)):
+        assert "login elsewhere is taken" in there.refused(*words, "--login", "elsewhere", *more)
+    assert dump(there) == before
+
+
+def test_lines_that_exclude_each_other_leave_nothing(exported: Exported, copy: Path, tmp_path: Path) -> None:
+    """Only the database finds these, in the transaction that would have written everything."""
+    there = server(tmp_path / "there")
+    change(copy, "members", lambda rows: rows.append(rows[0]))
+    before = dump(there)
+    words = ("organization", "import", str(copy), "--login", "twice", "--member", f"{exported.owner()}=here")
+    assert "two lines of the export exclude each other" in there.refused(*words)
+    assert dump(there) == before
+    assert not [each for each in (there.data / "files").rglob("*") if each.is_file()]
+
+
+def test_who_is_nobody_here_cannot_sign_in_and_keeps_the_work(exported: Exported, tmp_path: Path) -> None:
+    there = server(tmp_path / "there")
+    words = ("organization", "import", str(exported.folder), "--login", "moved", "--member", f"{exported.owner()}=here")
+    before = dump(there)
+    would = there.json(*words, "--dry-run")
+    assert dump(there) == before
+    made = there.json(*words)
+    assert {**made, "organization_id": None, "dry_run": True} == would
+    users = {each["login"]: each for each in there.json("user", "list")}
+    new = [each for each in made["newcomers"] if each["kind"] == "user"]
+    assert new
+    for each in new:
+        assert users[each["login"]]["disabled_at"] is not None
+        assert users[each["login"]]["email"] is None
+        there.refused("token", "create", "--user", each["login"], "--kind", "classic", "--scopes", "work")
+    again = export(there, tmp_path / "again", "moved")
+    assert {each["login"]: each["name"] for each in again["people"] if each["login"] != "here"} == {
+        each["login"]: person["name"]
+        for each in made["newcomers"]
+        for person in exported.lines["people"]
+        if person["login"] == each["was"]
+    }
+    assert [each["id"] for each in again["tasks"]] != [each["id"] for each in exported.lines["tasks"]]
+
+
+@pytest.fixture
+def moved(exported: Exported, tmp_path: Path) -> Iterator[httpx.Client]:
+    """A client of the server that it was imported into, for its owner."""
+    there = server(tmp_path / "there")
+    add_people(there, exported.lines)
+    there.json("organization", "import", str(exported.folder), *members(exported.lines["people"]))
+    words = ("token", "create", "--user", exported.owner(), "--kind", "classic", "--scopes", "work,repo")
+    running = Server(there.data, {}).start()
+    try:
+        with running.client(there.json(*words)["token"]) as client:
+            client.base_url = client.base_url.join("/api/v1/")
+            yield client
+    finally:
+        running.close()
+
+
+def test_numbers_go_on_where_they_were(exported: Exported, moved: httpx.Client) -> None:
+    taken = {each["invoice_number"] for each in exported.lines["invoices"]}
+    last = {each["last"] for each in exported.lines["task_numbers"]}
+    project, column = next(
+        (each["id"], columns[0]["id"])
+        for each in moved.get("projects").json()["projects"]
+        if (columns := moved.get(f"projects/{each['id']}/columns").json()["columns"])
+    )
+    task = moved.post(f"columns/{column}/tasks", json={"title": "Next"}).json()["task"]
+    assert task["number"] - 1 in last
+    body = {"invoice_items": [{"description": "Work", "qty": 1, "unit_price": 1}]}
+    invoice = moved.post(f"projects/{project}/invoices", json=body).json()["invoice"]
+    sent = moved.post(f"invoices/{invoice['id']}/send").json()["invoice"]
+    assert sent["invoice_number"] not in taken
+
+
+def test_files_invoices_and_timesheets_are_read_as_before(exported: Exported, moved: httpx.Client) -> None:
+    sums = {each["sha256"] for each in exported.lines["files"] if each["deleted_at"] is None}
+    files = moved.get("files", params={"per_page": 100}).json()["files"]
+    assert {hashlib.sha256(moved.get(f"files/{each['id']}/content").content).hexdigest() for each in files} <= sums
+    assert files
+    listed = moved.get("invoices", params={"per_page": 100}).json()["invoices"]
+    assert {each["invoice_number"] for each in listed} == {
+        each["invoice_number"] for each in exported.lines["invoices"]
+    }
+    for each in listed:
+        if each["status"] not in ("draft", "void"):
+            sums_hold = (
+                each["total"] + each["to_refund"],
+                each["amount_paid"] + each["amount_credited"] + each["amount_due"],
+            )
+            assert sums_hold[0] == pytest.approx(sums_hold[1])
+            assert moved.get(f"invoices/{each['id']}/pdf").content.startswith(b"%PDF")
+    assert moved.get("timesheets", params={"per_page": 100}).status_code == 200
+
+
+def test_nothing_of_another_organization_is_in_it(filled: Filled, tmp_path: Path) -> None:
+    """Their people overlap: what they have written and who they are elsewhere stays there."""
+    filled.copied(tmp_path / "data")
+    cli = Cli(tmp_path / "data", {})
+    exports = {login: export(cli, tmp_path / login, login) for login in organizations(filled)}
+    names = {login: {each["title"] for each in lines["projects"]} for login, lines in exports.items()}
+    ids = {login: {each["id"] for each in lines["projects"]} for login, lines in exports.items()}
+    for login, lines in exports.items():
+        text = json.dumps(lines)
+        for other in exports.keys() - {login}:
+            assert not [each for each in ids[other] if each in text], (login, other)
+            assert not [each for each in names[other] - names[login] if json.dumps(each) in text], (login, other)
+    assert len(exports) > 1
+    assert {each.name for each in KINDS} <= exports[login].keys()

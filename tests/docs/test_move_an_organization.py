@@ -1,0 +1,36 @@
+"""The page on moving an organization: its commands do what it says of them, and the format is told as it is."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+from scripts.write_export_format import HEADING, PAGE, render
+from tests.cli.cli_kit import Cli
+from tests.docs.pages import Shell, blocks, new_machine
+from tests.docs.reader import guided
+
+EXPORT, DOWNLOAD, LOOK, IMPORT = blocks("docs/how-to/move-an-organization.md", "sh")
+
+
+def test_the_format_is_told_as_it_is() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert text[text.index(HEADING) :] == render(), "run `python -m scripts.write_export_format`"
+
+
+def test_an_organization_moves(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    with guided(here) as page:
+        page.shell.run(EXPORT)
+        page.shell.run(f"API=$W/api/v1\n{DOWNLOAD.replace('tar xf', 'tar tf')}")
+        with tarfile.open(here / "acme.tar") as archive:
+            assert "acme-export/manifest.json" in archive.getnames()
+    there.mkdir()
+    Cli(there / "data", {}).json("setup", "--organization", "other", "--owner", "else", "--email", "e@example.com")
+    (there / "acme-export").symlink_to(here / "acme-export")
+    shell = Shell(there, new_machine(there))
+    try:
+        assert "would import acme" in shell.run(LOOK)
+        assert "imported acme" in shell.run(IMPORT)
+    finally:
+        shell.stop()

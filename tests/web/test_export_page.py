@@ -1,0 +1,74 @@
+"""`/{owner}/settings/export`: owners download everything of their organization."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Iterator
+
+import pytest
+
+from tests.harness.server import Server
+from tests.harness.world import World
+from tests.web.browser import Browser, Person
+from tests.web.places_kit import age_sign_in, owner_of
+from tests.web.studio import text_of
+
+
+@pytest.fixture
+def world(server: Server) -> World:
+    return server.world()
+
+
+@pytest.fixture
+def person(server: Server, world: World) -> Person:
+    return owner_of(server, world)
+
+
+@pytest.fixture
+def owner(server: Server, person: Person) -> Iterator[Browser]:
+    with Browser.of(server, person.login) as browser:
+        yield browser
+
+
+@pytest.fixture
+def path(world: World) -> str:
+    return f"/{world.organization}/settings/export"
+
+
+def test_the_button_downloads_an_archive(owner: Browser, world: World, path: str) -> None:
+    assert f'href="{path}"' in owner.get(f"/{world.organization}/settings").text
+    assert "Keep it where nobody else can read it." in text_of(owner.get(path).text)
+    answer = owner.fill(path)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/x-tar"
+    assert answer.headers["content-disposition"].startswith(f'attachment; filename="{world.organization}-')
+    with tarfile.open(fileobj=io.BytesIO(answer.content)) as archive:
+        assert archive.getnames()[-1] == f"{world.organization}-export/manifest.json"
+    entries = owner.get(f"/{world.organization}/audit").text
+    assert "<code>organization.export</code>" in entries
+
+
+def test_who_signed_in_long_ago_shows_again_who_they_are(
+    server: Server, owner: Browser, person: Person, path: str
+) -> None:
+    form = owner.form(path)
+    age_sign_in(server, person)
+    answer = owner.post(path, form.fields)
+    assert answer.status_code == 303
+    assert answer.headers["location"].startswith("/login/confirm")
+
+
+def test_an_export_that_runs_is_told(server: Server, owner: Browser, world: World, path: str) -> None:
+    form = owner.form(path)
+    with (
+        server.client(world.token) as client,
+        client.stream("GET", f"/api/v1/organizations/{world.organization}/export"),
+    ):
+        answer = owner.post(path, form.fields)
+        assert answer.status_code == 409
+        assert f"An export of {world.organization} is running already." in text_of(answer.text)
+        german = owner.client.post(
+            path, data=form.fields, headers={"Origin": "null", "Sec-Fetch-Site": "same-origin", "Accept-Language": "de"}
+        )
+        assert f"Ein Export von {world.organization} läuft bereits." in text_of(german.text)

@@ -1,0 +1,112 @@
+"""`GET /organizations/{login}/export`: who gets it, what is in the archive, and what is not."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+from contextlib import closing
+from typing import Any
+
+import pytest
+
+from tests.harness.server import Server
+from tests.harness.waiting import until
+from tests.harness.world import add_token
+from tests.work.scene import Scene
+from tests.work.studio import Caller, Studio
+from workhook.http.calls import Services
+from workhook.work.moving.kinds import KINDS
+
+
+@pytest.fixture
+def path(studio: Studio) -> str:
+    return f"/organizations/{studio.world.organization}/export"
+
+
+def unpacked(content: bytes) -> dict[str, bytes]:
+    """The entries of an archive by their names without the folder that holds them."""
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        found = {}
+        for each in archive.getmembers():
+            file = archive.extractfile(each)
+            assert file is not None
+            found[each.name.partition("/")[2]] = file.read()
+    return found
+
+
+def lines(data: bytes) -> list[Any]:
+    return [json.loads(each) for each in data.splitlines()]
+
+
+def test_an_owner_gets_an_archive_with_everything(studio: Studio, scene: Scene, path: str) -> None:
+    task, file = scene.task(), scene.file()
+    answer = studio.owner.call("GET", path)
+    assert answer.status_code == 200
+    assert answer.headers["content-type"] == "application/x-tar"
+    assert answer.headers["cache-control"] == "no-store"
+    assert studio.world.organization in answer.headers["content-disposition"]
+    entries = unpacked(answer.content)
+    manifest = json.loads(entries["manifest.json"])
+    assert list(entries)[-1] == "manifest.json"
+    assert {name for name in entries if name.endswith(".jsonl")} == {f"{each.name}.jsonl" for each in KINDS} | {
+        "people.jsonl"
+    }
+    assert {name: len(lines(entries[name])) for name in manifest["lines"]} == {
+        name: facts["lines"] for name, facts in manifest["lines"].items()
+    }
+    assert task in {each["id"] for each in lines(entries["tasks.jsonl"])}
+    stored = {each["id"]: each for each in lines(entries["files.jsonl"])}
+    assert len(entries[f"files/{file}"]) == stored[file]["size"]
+
+
+def test_only_owners_of_an_organization_export_it(studio: Studio, path: str) -> None:
+    assert studio.member.refused(403, "GET", path)["message"].endswith("can export it.")
+    for caller in (studio.client, studio.stranger):
+        assert caller.refused(404, "GET", path)["code"] == "not_found"
+    studio.nobody.refused(401, "GET", path)
+    studio.owner.refused(404, "GET", f"/organizations/{studio.owner.login}/export")
+    studio.owner.refused(404, "GET", "/organizations/nobody-at-all/export")
+
+
+@pytest.mark.parametrize("scopes", [["work"], ["admin:org"], ["admin:org", "repo"]])
+def test_a_token_needs_both_scopes(studio: Studio, server: Server, path: str, scopes: list[str]) -> None:
+    async def make(services: Services) -> str:
+        return await add_token(services, studio.world, scopes, member="owner")
+
+    caller = Caller(server, server.run(make))
+    with closing(caller.http):
+        assert caller.refused(403, "GET", path)["code"] == "missing_scope"
+
+
+def test_another_export_has_to_wait_for_the_first(studio: Studio, scene: Scene, path: str) -> None:
+    with studio.owner.http.stream("GET", f"/api/v1{path}") as first:
+        assert first.status_code == 200
+        refused = studio.owner.refused(409, "GET", path)
+        assert refused["code"] == "export_running"
+    until(lambda: studio.owner.call("GET", path).status_code == 200)
+
+
+def test_the_audit_log_tells_of_it(studio: Studio, path: str) -> None:
+    studio.owner.call("GET", path)
+    entries = studio.owner.http.get(f"/orgs/{studio.world.organization}/audit-log").json()
+    found = [each for each in entries if each["action"] == "organization.export"]
+    assert found
+    assert found[0]["actor"] == studio.owner.login
+
+
+def test_addresses_of_people_who_are_no_members_stay(studio: Studio, path: str) -> None:
+    client = studio.client.login
+    entries = unpacked(studio.owner.call("GET", path).content)
+    people = {each["login"]: each["email"] for each in lines(entries["people.jsonl"])}
+    assert people[studio.owner.login] == studio.owner.me["email"]
+    assert people[client] is None
+
+
+def test_no_secret_of_a_webhook_is_in_it(studio: Studio, path: str) -> None:
+    config = {"url": "https://hooks.example.com/x", "secret": "a-secret-of-the-studio"}
+    made = studio.owner.http.post(f"{studio.world.repo_path}/hooks", json={"config": config, "events": ["push"]})
+    assert made.status_code == 201, made.text
+    entries = unpacked(studio.owner.call("GET", path).content)
+    assert "https://hooks.example.com/x" in entries["webhooks.jsonl"].decode()
+    assert not any(b"a-secret-of-the-studio" in each for each in entries.values())
