@@ -96,6 +96,12 @@ def test_time_is_billed_in_hours(bills: Bills, scene: Scene) -> None:
     assert b'unitCode="HUR">1.111111<' in document
 
 
+def test_a_text_that_xml_cannot_hold_is_left_out(bills: Bills) -> None:
+    bills.settle()
+    document = bills.document(bills.send(line(5, description="\u0001"), line(1, description="a\u000bb & <c>\n\u0001")))
+    assert texts(document, "Name")[:2] == ["-", "ab & <c>"]
+
+
 def test_where_the_buyer_owes_the_tax(bills: Bills) -> None:
     bills.settle()
     document = bills.document(bills.send(line(100), tax_category="reverse_charge"))

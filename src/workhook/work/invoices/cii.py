@@ -16,6 +16,8 @@ from workhook.work.invoices.einvoice import EInvoice, ELine, EParty, ETax
 XML = "application/xml"
 GUIDELINE = "urn:cen.eu:en16931:2017"
 VAT = "VAT"
+NO_TEXT = "-"
+"""Of a text that has nothing but what XML cannot hold: the standard wants one."""
 LINES_OF_ADDRESS = ("LineOne", "LineTwo", "LineThree")
 
 _STANDARD = "urn:un:unece:uncefact:data:standard"
@@ -64,8 +66,12 @@ def _tag(name: str) -> str:
 def _add(parent: ET.Element, name: str, text: str | None = None, **attributes: str) -> ET.Element:
     element = ET.SubElement(parent, _tag(name), attributes)
     if text is not None:
-        element.text = _NOT_XML.sub("", text.replace("\r\n", "\n")).strip()
+        element.text = _plain_text(text) or NO_TEXT
     return element
+
+
+def _plain_text(text: str) -> str:
+    return _NOT_XML.sub("", text.replace("\r\n", "\n")).strip()
 
 
 def _add_amount(parent: ET.Element, name: str, amount: Decimal, **attributes: str) -> None:
@@ -108,7 +114,7 @@ def _in_three(lines: tuple[str, ...]) -> Iterable[str]:
 def _add_line(parent: ET.Element, number: int, line: ELine) -> None:
     element = _add(parent, "ram:IncludedSupplyChainTradeLineItem")
     _add(_add(element, "ram:AssociatedDocumentLineDocument"), "ram:LineID", str(number))
-    name, _, more = line.description.strip().partition("\n")
+    name, _, more = _plain_text(line.description).partition("\n")
     product = _add(element, "ram:SpecifiedTradeProduct")
     _add(product, "ram:Name", name)
     if more.strip():
