@@ -99,6 +99,15 @@ def test_two_boards_of_one_name_are_two_projects(studio: Studio, importer: Impor
     assert [each["file"] for each in made] == list(files)
 
 
+def test_a_card_that_moved_to_another_board_stays_and_is_named(studio: Studio, importer: Importer) -> None:
+    importer.board(small({"id": "moved", "name": "Moved"}, {"id": "stays"}))
+    other = {**small({"id": "moved", "name": "Moved"}, {"id": "new", "name": "New"}), "id": "b2", "name": "Other"}
+    for board in (other, other):
+        made = importer.board(board)
+        assert "imported to another project before, and left there: Moved" in made["warnings"]
+        assert [each for some in board_of(studio, made["project_id"]).values() for each in some] == ["New"]
+
+
 def test_an_archived_project_is_left_alone(studio: Studio, importer: Importer) -> None:
     project_id = importer.board(small({}))["project_id"]
     studio.owner.patch(f"/projects/{project_id}", json={"archive": True})

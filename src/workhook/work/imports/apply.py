@@ -134,6 +134,8 @@ def _warnings(this: Import, rest: Remaining) -> list[str]:
     if rest.changed:
         number = f"{len(rest.changed):,} task{'s have' if len(rest.changed) > 1 else ' has'}"
         warnings.append(f"{number} changed there since, and stayed as here: {name_some(rest.changed)}")
+    if rest.elsewhere:
+        warnings.append(f"imported to another project before, and left there: {name_some(rest.elsewhere)}")
     if rest.alone:
         warnings.append(f"tasks that cannot be subtasks here stand by themselves: {name_some(rest.alone)}")
     return warnings

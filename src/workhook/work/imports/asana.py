@@ -41,16 +41,16 @@ URL, START, DUE, LIKES, KIND, MINUTES = (
 )  # fmt: skip
 
 
-class Named(msgspec.Struct, frozen=True):
+class AsanaName(msgspec.Struct, frozen=True):
     """A project, section, tag or person."""
 
     id: str = msgspec.field(name="gid")
     name: str
 
 
-class AsanaMembership(msgspec.Struct, frozen=True):
-    project: Named
-    section: Named
+class TaskMembership(msgspec.Struct, frozen=True):
+    project: AsanaName
+    section: AsanaName
 
 
 class AsanaField(msgspec.Struct, frozen=True):
@@ -77,12 +77,12 @@ class AsanaTask(msgspec.Struct, frozen=True):
     kind: str = msgspec.field(name="resource_subtype")
     minutes: str
     likes: int
-    assignee: Named
-    followers: list[Named]
-    tags: list[Named]
-    attachments: list[Named]
-    memberships: list[AsanaMembership]
-    dependencies: list[Named]
+    assignee: AsanaName
+    followers: list[AsanaName]
+    tags: list[AsanaName]
+    attachments: list[AsanaName]
+    memberships: list[TaskMembership]
+    dependencies: list[AsanaName]
     fields: list[AsanaField]
 
 
@@ -142,7 +142,7 @@ def _task(node: Node, parent_id: str) -> AsanaTask:
         tags=[_named(each) for each in node.nodes("tags")],
         attachments=[_named(each) for each in node.nodes("attachments")],
         memberships=[
-            AsanaMembership(_named(each.node("project")), _named(each.node("section")))
+            TaskMembership(_named(each.node("project")), _named(each.node("section")))
             for each in node.nodes("memberships")
         ],
         dependencies=[_named(each) for each in node.nodes("dependencies")],
@@ -150,8 +150,8 @@ def _task(node: Node, parent_id: str) -> AsanaTask:
     )
 
 
-def _named(node: Node) -> Named:
-    return Named(_id(node), node.text("name"))
+def _named(node: Node) -> AsanaName:
+    return AsanaName(_id(node), node.text("name"))
 
 
 def _id(node: Node) -> str:
@@ -178,7 +178,7 @@ def plan_of_project(tasks: list[AsanaTask], stem: str, *, title: str = "", done:
     """`stem`: the name of the file. `title`: of the project, if it is to have another than in Asana. `done`: names of
     further sections whose tasks are finished."""
     counts = Counter(each.project for task in tasks for each in task.memberships if each.project.id)
-    project = counts.most_common(1)[0][0] if counts else Named("", "")
+    project = counts.most_common(1)[0][0] if counts else AsanaName("", "")
     name = title or project.name or stem
     made = _TaskMapper(project.id or title_of(name), tasks, done)
     planned = [made.task(each) for each in tasks]

@@ -85,7 +85,8 @@ class Remaining(msgspec.Struct, frozen=True):
     """`repository` None: the project is to be made too. `columns`: ids of those that are there, by key. `again`: keys
     of columns that were deleted here and that new tasks need. `comments`: new ones on tasks that are there, with the
     task. `changed`: titles of tasks that have changed in the other service since they were imported. `ids`: of tasks
-    that are there, by key. `waits`: which tasks, there or new, are to wait for others. `alone`: titles of subtasks that
+    that are there, by key. `waits`: which tasks, there or new, are to wait for others. `elsewhere`: titles of tasks
+    that were imported to another project before, such as cards that have moved since. `alone`: titles of subtasks that
     came without the task above them, which may not have them here."""
 
     repository: Repository | None
@@ -98,6 +99,7 @@ class Remaining(msgspec.Struct, frozen=True):
     changed: list[str]
     ids: dict[str, str]
     waits: list[Wait]
+    elsewhere: list[str] = []
     alone: list[str] = []
 
     @property
@@ -226,4 +228,8 @@ def _compare(
     waits = [
         each for each in waits_of(plan) if each.key not in ids and there.issuperset((each.task_key, each.blocker_key))
     ]
-    return Remaining(repository, columns, again, new_columns, new_tasks, comments, skipped, changed, alive, waits)
+    project_id = repository.project_id if repository else None
+    elsewhere = [each.title for each in old_tasks if links[each.key]["project_id"] != project_id]
+    return Remaining(
+        repository, columns, again, new_columns, new_tasks, comments, skipped, changed, alive, waits, elsewhere
+    )
