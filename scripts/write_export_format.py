@@ -18,8 +18,8 @@ A field with a `?` may be null. `project` is the id of a project, and `user` and
 Fields that end in `_id` hold the id of a line of another file.
 
 Times, such as `created_at`, `due` and `start_time`, are milliseconds since the epoch (UTC). Durations (`_ms`) are
-milliseconds, too. Amounts (`_minor`) are whole numbers of the currency's smallest unit. Percents (`_millionths`) are
-millionths.
+milliseconds, too. Amounts (`_minor`) are whole numbers of the currency's smallest unit, and percents (`_millionths`)
+are millionths.
 
 | file | what it holds | fields |
 | --- | --- | --- |

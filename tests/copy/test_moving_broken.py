@@ -91,6 +91,7 @@ def put(name: str, value: Any, at: int = 0) -> Callable[[list[Line]], object]:
         ("tasks", put("id", "tsk_1"), "tasks.jsonl, line 1: id:"),
         ("tasks", put("title", "a\0b"), "tasks.jsonl, line 1: it has the character NUL"),
         ("tasks", lambda rows: rows.append(rows[0]), "id: tsk_"),
+        ("people", lambda rows: rows.append({**rows[0], "login": rows[0]["login"].upper()}), "was there before"),
         ("members", put("role", "emperor"), "members.jsonl, line 1: role: Invalid enum value 'emperor'"),
         ("invoices", put("status", "stolen"), "invoices.jsonl, line 1: status: Invalid enum value 'stolen'"),
         (

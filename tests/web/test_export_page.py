@@ -13,6 +13,7 @@ from tests.harness.world import World
 from tests.web.browser import Browser, Person
 from tests.web.places_kit import age_sign_in, owner_of
 from tests.web.studio import text_of
+from tests.work.test_export import TOO_LARGE_TO_BE_ON_ITS_WAY
 
 
 @pytest.fixture
@@ -61,6 +62,9 @@ def test_who_signed_in_long_ago_shows_again_who_they_are(
 
 def test_an_export_that_runs_is_told(server: Server, owner: Browser, world: World, path: str) -> None:
     form = owner.form(path)
+    large = {"file": ("large.bin", bytes(TOO_LARGE_TO_BE_ON_ITS_WAY), "application/octet-stream")}
+    with server.client(world.token) as client:
+        client.post(f"/api/v1/projects/{world.project_id}/files", files=large).raise_for_status()
     with (
         server.client(world.token) as client,
         client.stream("GET", f"/api/v1/organizations/{world.organization}/export"),

@@ -18,6 +18,9 @@ from tests.work.studio import Caller, Studio
 from workhook.http.calls import Services
 from workhook.work.moving.kinds import KINDS
 
+TOO_LARGE_TO_BE_ON_ITS_WAY = 24 << 20
+"""Bytes: more than what a server has sent before anybody reads."""
+
 
 @pytest.fixture
 def path(studio: Studio) -> str:
@@ -79,7 +82,9 @@ def test_a_token_needs_both_scopes(studio: Studio, server: Server, path: str, sc
         assert caller.refused(403, "GET", path)["code"] == "missing_scope"
 
 
-def test_another_export_has_to_wait_for_the_first(studio: Studio, scene: Scene, path: str) -> None:
+def test_another_export_has_to_wait_for_the_first(studio: Studio, path: str) -> None:
+    large = {"file": ("large.bin", bytes(TOO_LARGE_TO_BE_ON_ITS_WAY), "application/octet-stream")}
+    studio.owner.post(f"{studio.project}/files", files=large)
     with studio.owner.http.stream("GET", f"/api/v1{path}") as first:
         assert first.status_code == 200
         refused = studio.owner.refused(409, "GET", path)

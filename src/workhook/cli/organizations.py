@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 app = new_app("Organizations as a whole.")
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_SETTINGS = ("data", "database_url", "files_url")
 _NOTHING = "Nothing was imported."
 
 
-@command(app, "export")
+@command(app, "export", settings=_SETTINGS)
 async def export(
     context: Context,
     *,
@@ -79,7 +80,7 @@ def _pair(given: str) -> str:
     return given
 
 
-@command(app, "import")
+@command(app, "import", settings=_SETTINGS)
 async def import_(
     context: Context,
     *,

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from workhook.identity.queries import key_of
 from workhook.work.moving.kinds import KINDS, PEOPLE, PROJECTS, LineKind
 from workhook.work.moving.lines import BadLine, Field, MovedPerson, fields_of_kind, line_type, reader_of
 from workhook.work.moving.manifest import FILES, FORMAT, MANIFEST, PEOPLE_FILE, VERSION, ExportManifest
@@ -18,7 +19,7 @@ from workhook.work.tasks.ordering.column_order import new_bucket_id
 
 Progress = Callable[[str, int, int], None]
 
-CHECKED, COMPARED = "lines checked", "files compared"
+CHECKED = "lines checked"
 FAULTS_MAX = 20
 LINE_MAX_BYTES = 64 << 20
 _BLOCK = 1 << 20
@@ -146,9 +147,11 @@ class _Checker:
         self._stop_if_faulty()
 
     def _read_people(self) -> None:
+        seen: set[str] = set()
         for number, person in lines_of(self.checked.folder, PEOPLE_FILE, MovedPerson):
-            if person.login.lower() in self.checked.people:
+            if key_of(person.login) in seen:
                 self._fault(f"{PEOPLE_FILE}, line {number}, login: {person.login} was there before")
+            seen.add(key_of(person.login))
             self.checked.people[person.login] = person
             self._step()
 
