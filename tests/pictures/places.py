@@ -122,6 +122,7 @@ UNPICTURED = {
             f"{_PROJECT}/billing/{{invoice_id}}/credit_notes/{{credit_note_id}}/xml",
             f"{_PROJECT}/billing/{{invoice_id}}/credit_notes/{{credit_note_id}}/pdf",
             f"{_PROJECT}/list.csv",
+            "/time/entries.csv",
             f"{_PROJECT}/time/report.csv",
             *(f"{site}{_DELIVERY}/{name}" for site in _SITES for name in ("payload.json", "response.txt")),
         ),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -77,6 +79,20 @@ def test_the_week_has_ones_own_time_of_all_projects(both: Both) -> None:
     rows = re.findall(r'<th scope="row"><a[^>]*><bdi>(\w+)</bdi>', page)
     assert rows == ["Elsewhere", "Website"]
     assert "0:01" in page_of(both.browser, "/time?week=2026-01-12")
+
+
+def test_the_week_as_a_table(both: Both) -> None:
+    both.spend(both.first, both.tasks[0], 3_600_000, both.person)
+    both.spend(both.second, both.tasks[1], 1_800_000, both.person)
+    both.spend(both.first, both.tasks[0], 60_000, both.person, "2026-01-12T09:00:00Z")
+    both.spend(both.second, both.tasks[1], 60_000, both.second.team.owner)
+    assert '"/time/entries.csv?week=2026-01-05"' in page_of(both.browser, WEEK)
+    answer = both.browser.get("/time/entries.csv?week=2026-01-05")
+    assert 'filename="time-2026-01-05.csv"' in answer.headers["content-disposition"]
+    rows = list(csv.DictReader(io.StringIO(answer.text, newline="")))
+    places = [(each["organization"], each["hours"], each["user"]) for each in rows]
+    organizations = (both.first.team.world.organization, both.second.team.world.organization)
+    assert places == [(organizations[0], "1.00", both.person.login), (organizations[1], "0.50", both.person.login)]
 
 
 def test_whoever_is_in_one_organization_sees_nothing_of_the_other(both: Both) -> None:

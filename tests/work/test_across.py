@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
@@ -189,6 +191,41 @@ def test_time_of_every_project(across: Across) -> None:
     pages = list(walked(studio.owner, "/timesheets", per_page=1))
     assert [each["duration"] for page in pages for each in page] == [1000, 2000, 3000, 4000]
     assert studio.owner.get(f"/timesheets/{of_task['id']}")["timesheet"] == of_task
+
+
+def _tables(caller: Caller, **query: Any) -> Iterator[tuple[list[dict[str, str]], bool]]:
+    """Page by page, each with whether there is another."""
+    address = f"/timesheets?{urlencode(query)}"
+    while address:
+        answer = caller.http.get(f"/api/v1{address}" if address.startswith("/t") else address, headers=AS_TABLE)
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "text/csv; charset=utf-8"), answer.text
+        assert 'filename="timesheets.csv"' in answer.headers["content-disposition"]
+        address = answer.links.get("next", {}).get("url", "")
+        yield list(csv.DictReader(io.StringIO(answer.text, newline=""))), bool(address)
+
+
+AS_TABLE = {"Accept": "text/csv"}
+
+
+def test_time_of_every_project_as_a_table(across: Across, monkeypatch: pytest.MonkeyPatch) -> None:
+    studio = across.studio
+    studio.owner.patch(f"/projects/{across.other}/billing", json={"currency": "JPY", "hourly_rate": 6000})
+    for number, task in enumerate(across.add_tasks(), 1):
+        project = studio.owner.get(f"/tasks/{task}")["task"]["project"]["id"]
+        body = {"task_id": task, "duration": number * 3_600_000, "billable": True, "notes": f"=note {number}"}
+        studio.owner.post(f"/projects/{project}/timesheets", json=body)
+    [(rows, more)] = list(_tables(studio.owner))
+    assert not more
+    assert [each["project"] for each in rows][1:] == ["Other", "Hidden"]
+    assert {each["organization"] for each in rows} == {studio.world.organization}
+    assert [(each["hours"], each["notes"]) for each in rows] == [(f"{n}.00", f"'=note {n}") for n in (1, 2, 3)]
+    assert (rows[1]["billable_rate"], rows[1]["amount"], rows[1]["currency"]) == ("6000", "12000", "JPY")
+    pages = list(_tables(studio.owner, per_page=1))
+    assert [row for page, _ in pages for row in page] == rows
+    assert [row["project"] for page, _ in _tables(studio.member) for row in page][1:] == ["Other"]
+    for caller in (studio.client, studio.stranger):
+        assert list(_tables(caller)) == [([], False)]
+    assert listed(studio.owner, "/timesheets")[0]["id"] == rows[0]["id"]
 
 
 def test_timers_that_run(across: Across) -> None:

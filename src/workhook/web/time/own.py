@@ -23,6 +23,9 @@ from workhook.web.time.days import day_of, field_text, read_day, week_of, zone_n
 from workhook.web.time.forms import form_again, query_of, spent
 from workhook.web.time.grid import days_of, entries_of, grid_of
 from workhook.web.time.week import ENTRIES_MAX
+from workhook.work import csv_tables
+from workhook.work.across.schemas import AllTimesheetsQuery
+from workhook.work.across.timesheets import list_all_timesheets, whole_table
 from workhook.work.tasks import actions
 from workhook.work.tasks.assigned import AssignedTask, list_assigned
 from workhook.work.timesheets import api, queries, started
@@ -50,6 +53,18 @@ class TaskGroup(NamedTuple):
 async def own_week(visit: Visit) -> Answer:
     """Show what the visitor has spent in a week, in whatever project."""
     return await _page(visit, visit.query("week"), PageForm())
+
+
+@places.get(f"{PATH}/entries.csv")
+async def own_table(visit: Visit) -> Answer:
+    """Download what the visitor has spent in a week, in whatever project, as a table."""
+    zone = zone_of(zone_name(visit))
+    shown = week_of(read_day(visit.query("week")) or day_of(now_ms(), zone), zone)
+    query = AllTimesheetsQuery(user="me", from_=shown.since_ms, to=shown.to_ms)
+    found = await list_all_timesheets(visit.database, visit.actor, query, after=None)
+    headers = csv_tables.headers(f"time-{shown.monday}")
+    body = whole_table(visit.database, visit.actor, query, found)
+    return Answer(body, headers={**headers, "Cache-Control": "no-store"}, media_type=csv_tables.MEDIA_TYPE)
 
 
 async def _page(visit: Visit, week: str, form: PageForm, *, status: int = 200) -> Answer:
@@ -86,6 +101,7 @@ async def _page(visit: Visit, week: str, form: PageForm, *, status: int = 200) -
         groups=_groups(assigned, found),
         may_write=may_write,
         link=link,
+        csv=f"{PATH}/entries.csv?{urlencode({'week': str(shown.monday)})}",
         an_hour_ago=field_text(now - HOUR_MS, zone),
     )
 

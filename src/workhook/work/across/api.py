@@ -12,11 +12,12 @@ from msgspec import Meta, UnsetType
 from workhook.core.clock import now_ms
 from workhook.core.records import Wire, to_response
 from workhook.http import lists
-from workhook.http.calls import Call
+from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
+from workhook.work import csv_tables
 from workhook.work.across import comments, files, invoices, tasks, timesheets
 from workhook.work.across.schemas import (
     AllCommentsQuery,
@@ -36,6 +37,7 @@ from workhook.work.files.links import Links, links_of
 from workhook.work.files.schemas import FilesAnswer, file_to_response
 from workhook.work.invoices.schemas import invoice_to_response
 from workhook.work.tasks.schemas import TasksAnswer
+from workhook.work.timesheets import export
 from workhook.work.timesheets.schemas import TimesheetsAnswer, timesheet_to_response
 
 T = TypeVar("T")
@@ -71,17 +73,26 @@ async def list_all_tasks(call: Call, query: AllTasksQuery) -> Listed[TasksAnswer
     return Listed(TasksAnswer([to_response(task) for task in rows]), headers)
 
 
-@_of_timesheets.get("/timesheets")
-async def list_all_timesheets(call: Call, query: AllTimesheetsQuery) -> Listed[TimesheetsAnswer]:
+@_of_timesheets.get("/timesheets", answers={200: TimesheetsAnswer}, other_media_types=(csv_tables.MEDIA_TYPE,))
+async def list_all_timesheets(call: Call, query: AllTimesheetsQuery) -> Answer:
     """List the timesheets of every project that the caller sees as an owner or a member.
 
-    A page may be short, or empty, and not be the last: `Link` leads on.
+    A page may be short, or empty, and not be the last: `Link` leads on. With `Accept: text/csv` you get a table: all
+    timesheets that match or, with `per_page`, a page of them.
     """
-    after = lists.after(query, tuple[str])
-    found = await timesheets.list_all_timesheets(call.database, actor_of(call), query, after=after)
-    rows, headers = _page(call, found, query)
-    now = now_ms()
-    return Listed(TimesheetsAnswer([timesheet_to_response(each, now) for each in rows]), headers)
+    after, actor = lists.after(query, tuple[str]), actor_of(call)
+    found = await timesheets.list_all_timesheets(call.database, actor, query, after=after)
+    rows, link = _page(call, found, query)
+    if not csv_tables.wants_csv(call.header("accept")):
+        now = now_ms()
+        body = TimesheetsAnswer([timesheet_to_response(each, now) for each in rows])
+        return Answer(body, headers={**link, **csv_tables.VARY})
+    headers = csv_tables.headers("timesheets")
+    if isinstance(query.per_page, UnsetType) and link:
+        table = timesheets.whole_table(call.database, actor, query, found)
+        return Answer(table, headers=headers, media_type=csv_tables.MEDIA_TYPE)
+    body_of_page = export.table_across(rows, head=True)
+    return Answer(body_of_page, headers={**headers, **link}, media_type=csv_tables.MEDIA_TYPE)
 
 
 @_of_timesheets.get("/timesheets/running")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -27,7 +27,7 @@ from workhook.work.across.schemas import AllTimesheetsQuery, RunningQuery
 from workhook.work.across.walks import AcrossPage, Condition, Walk
 from workhook.work.pages import length, per_dialect
 from workhook.work.tasks.schemas import tasks
-from workhook.work.timesheets import queries
+from workhook.work.timesheets import export, queries
 from workhook.work.timesheets.queries import CONDITIONS, people, timesheets_of
 from workhook.work.timesheets.schemas import Timesheet, timesheets
 
@@ -124,3 +124,22 @@ async def list_running(
 ) -> AcrossPage[Timesheet]:
     """The timers that run, by when they started: the oldest first."""
     return await _list(reader, actor, query, {}, after)
+
+
+async def whole_table(
+    reader: Reader, actor: Actor, query: AllTimesheetsQuery, first: AcrossPage[Timesheet]
+) -> AsyncIterator[bytes]:
+    """`first`, as read by `list_all_timesheets`, and all behind it as a table, in parts of a page each."""
+    yield export.table_across([each for each, _ in first.rows], head=True)
+    behind = _end(first, query)
+    while behind is not None:
+        page = await list_all_timesheets(reader, actor, query, after=behind)
+        yield export.table_across([each for each, _ in page.rows], head=False)
+        behind = _end(page, query)
+
+
+def _end(page: AcrossPage[Timesheet], query: AllTimesheetsQuery) -> tuple[Any, ...] | None:
+    """Behind which there may be more."""
+    if page.last_seen is not None:
+        return page.last_seen
+    return page.rows[-1][1] if page.rows and (page.cut or len(page.rows) > query.limit) else None

@@ -41,6 +41,22 @@ def _cells(timesheet: Timesheet, now: int) -> tuple[Cell, ...]:
     )
 
 
+_ACROSS = ("id", "date", "user", "organization", "project", *_COLUMNS[3:-1], "currency", _COLUMNS[-1])
+
+
+def _cells_across(timesheet: Timesheet, now: int) -> tuple[Cell, ...]:
+    """`_cells`, with the place and its currency: rows of several projects stand in one table."""
+    id_, date, user, *rest, notes = _cells(timesheet, now)
+    place = timesheet.repository
+    return id_, date, user, place.owner.login, place.title, *rest, place.currency, notes
+
+
+def table_across(timesheets: Sequence[Timesheet], *, head: bool) -> bytes:
+    """Timesheets of several projects; `head`: below the line of the columns' names."""
+    now = now_ms()
+    return rows([*([_ACROSS] if head else []), *(_cells_across(each, now) for each in timesheets)])
+
+
 def table(timesheets: Sequence[Timesheet]) -> bytes:
     """The timesheets, below the line of the columns' names."""
     now = now_ms()
