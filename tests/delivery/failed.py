@@ -45,7 +45,7 @@ async def fill(tx: Transaction, account_id: int, url: str = "http://x/") -> None
         [
             {"id": number, "account_id": account_id, "repository_id": None, "name": "push", "action": None,
              "payload": b"{}", "size": 2, "created_at": now, "actor_id": None, "installation_id": None, "listed": True,
-             "published": False}
+             "published": False, "traceparent": None}
             for _, number in numbers
         ],
     )  # fmt: skip

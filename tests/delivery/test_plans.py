@@ -78,7 +78,7 @@ async def _fill(tx: Transaction, account_id: int) -> None:
         [
             {"id": n, "account_id": account_id, "repository_id": 1000 + hook[n] % REPOSITORIES, "name": "push",
              "action": None, "payload": b'{"a":"%s"}' % (b"x" * 200), "size": 208, "created_at": at[n],
-             "actor_id": None, "installation_id": None, "listed": True, "published": False}
+             "actor_id": None, "installation_id": None, "listed": True, "published": False, "traceparent": None}
             for n in total
         ],
     )  # fmt: skip

@@ -67,6 +67,7 @@ def _params(world: World) -> dict[str, Any]:
     event: dict[str, Any] = {
         "account_id": 1, "repository_id": 100_500, "name": "task", "action": "created", "payload": b"{}", "size": 2,
         "created_at": 1, "actor_id": 1, "installation_id": None, "listed": True, "published": False,
+        "traceparent": None,
     }  # fmt: skip
     entry = dict.fromkeys(audit.COLUMNS) | {"at": 1, "action": "task.create", "times": 1, "detail": "{}"}
     return {

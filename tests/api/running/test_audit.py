@@ -131,6 +131,9 @@ def hook_id(api: Api, place: Place) -> int:
     return int(api.read(place.path)["id"])
 
 
+EXPORT = "GET /organizations/{}/export"  # everything of an organization is read: its owners shall know by whom
+
+
 def test_each_write_of_work_is_one_entry(studio: Studio, scene: Scene) -> None:
     """Each operation of the work API that changes something, and what changes nothing leaves nothing."""
     written, read = {}, []
@@ -142,7 +145,8 @@ def test_each_write_of_work_is_one_entry(studio: Studio, scene: Scene) -> None:
         more = given if {"params", "files"} & set(given) else {"json": given} if method in ("POST", "PATCH") else {}
         response = studio.owner.call(method, path, **more)
         assert response.status_code == 200, f"{key}: {response.text}"
-        if method == "GET" or key.partition(" ")[2].startswith("/me/"):  # what somebody reads is their own business
+        is_own = key.partition(" ")[2].startswith("/me/")
+        if (method == "GET" and key != EXPORT) or is_own:  # what somebody reads is their own business
             read.append(response.headers["x-request-id"])
         else:
             written[key] = response.headers["x-request-id"]
