@@ -53,7 +53,8 @@ async def filled(services: Services, receiver: Receiver) -> Services:
             insert_into(events, *columns(events)),
             [
                 {**place, "id": 1000 + n, "name": "push", "action": None, "payload": b'{"number":%d}' % n, "size": 12,
-                 "created_at": now, "actor_id": None, "installation_id": None, "listed": True, "published": False, "traceparent": None}
+                 "created_at": now, "actor_id": None, "installation_id": None, "listed": True, "published": False,
+                 "traceparent": None}
                 for n in range(EVENTS)
             ],
         )  # fmt: skip

@@ -120,6 +120,7 @@ MORE = {
     "POST /invoices/{}/credit_notes": 6,
     "POST /timesheets/{}/resume": 6,
     "POST /timesheets/{}/finish": 5,  # what counts for the time now
+    "GET /organizations/{}/export": 150,  # each table by itself, and most of them for each project, in pages
     "PATCH /projects/{}/billing": 5,  # the settings are held, and read with the rates of people
 }
 
