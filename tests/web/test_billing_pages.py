@@ -402,7 +402,7 @@ def test_an_issued_invoice_keeps_its_lines(studio: Studio) -> None:
     assert "/lines" not in page.replace("#lines", "")
     assert f"{path}/delete" not in page
     assert studio.member.get(f"{path}/lines/1").status_code == 404
-    rule = "The invoice was issued. Its amounts and its number stay as they are."
+    rule = "The invoice was issued. Its amounts, its parties and its number stay as they are."
     new = {"description": "Late one", "qty": "1", "unit_price": "5"}
     for answer in (
         studio.member.post(line.action, {**line.fields, "description": "Late one"}),
@@ -418,17 +418,17 @@ def test_an_issued_invoice_keeps_its_lines(studio: Studio) -> None:
     assert described(studio, path) == ["One"]
 
 
-def test_an_issued_invoice_can_still_say_where_it_goes(studio: Studio) -> None:
+def test_an_issued_invoice_can_still_say_when_and_how_it_is_paid(studio: Studio) -> None:
     path = made_draft(studio)
     add_lines(studio, path, "One")
     stale = studio.member.form(f"{path}/edit")
     send(studio.owner, f"{path}/send")
-    answer = studio.member.post(stale.action, {**stale.fields, "bill_to": "Elsewhere", "currency": "EUR"})
+    answer = studio.member.post(stale.action, {**stale.fields, "payment_terms": "At once", "currency": "EUR"})
     assert answer.status_code == 409  # what it shows is not what can be changed now
     form = studio.member.form(f"{path}/edit")
-    assert "currency" not in form.fields
-    assert studio.member.post(form.action, {**form.fields, "bill_to": "Elsewhere"}).status_code == 303
-    assert invoice_of(studio, path)["bill_to"] == "Elsewhere"
+    assert not {"currency", "bill_to", "address", "bill_from"} & set(form.fields)
+    assert studio.member.post(form.action, {**form.fields, "payment_terms": "At once"}).status_code == 303
+    assert invoice_of(studio, path)["payment_terms"] == "At once"
     send(studio.owner, f"{path}/void")
     assert studio.member.get(f"{path}/edit").status_code == 303
 

@@ -52,6 +52,7 @@ _PATTERNS = {
     "{64}": "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
     "{40}": _SHA,
     r"\d\d$": "80.00",
+    r"\d{2,3})?$": "80.00",
 }
 _ID = "{26}"  # of what follows the prefix of an id
 _UNSET = frozenset({"completed_at", "deleted_at", "avatar", "base_ref"})  # null in the common case

@@ -36,16 +36,17 @@ S = TypeVar("S", bound=InvoiceCreate)
 
 places = Places("billing")
 
-ALWAYS = ("bill_to", "address", "bill_from", "due", "payment_terms", "payment_method")
+ALWAYS = ("due", "payment_terms", "payment_method")
 """What can be changed of an issued invoice, too."""
-FIELDS = (*ALWAYS, "currency", "tax", "tax_category", "discount", "invoice_number", "language")
+_PARTIES = ("bill_to", "address", "bill_from")
+FIELDS = (*_PARTIES, *ALWAYS, "currency", "tax", "tax_category", "discount", "invoice_number", "language")
 _DOING = "change invoices"
 
 
 def values_of(invoice: Invoice) -> dict[str, str]:
     """The values of the form, as an invoice has them: of one that was issued, those that can be changed."""
-    texts = ("bill_to", "address", "bill_from", "payment_terms", "payment_method")
-    values = {name: getattr(invoice, name) or "" for name in texts}
+    parties = _PARTIES if invoice.status == "draft" else ()
+    values = {name: getattr(invoice, name) or "" for name in (*parties, "payment_terms", "payment_method")}
     values["due"] = day(invoice.due)
     if invoice.status == "draft":
         values["currency"], values["invoice_number"] = invoice.currency, invoice.invoice_number or ""

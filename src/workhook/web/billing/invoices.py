@@ -17,9 +17,16 @@ from workhook.web.frame.texts import gettext
 from workhook.work.invoices import api, drafting
 from workhook.work.invoices.due import open_sums
 from workhook.work.invoices.inputs import InvoiceList
+from workhook.work.invoices.printing import buyer_text
+from workhook.work.invoices.schemas import Invoice
 
 places = Places("billing")
 ROWS = 50
+
+
+def recipient(invoice: Invoice) -> str:
+    """The first line of whom it names: what is written on it, or else the party of the settings."""
+    return next(iter(buyer_text(invoice).strip().splitlines()), "")
 
 
 @places.get("/{owner}/{project}/billing")
@@ -38,6 +45,7 @@ async def billing(visit: Visit) -> Answer:
         "billing/invoices.html",
         "invoices",
         invoices=invoices,
+        recipient=recipient,
         open=await open_sums(visit.database, access),
         more=paging.next_page(headers),
         begins=not cursor,

@@ -40,8 +40,8 @@ from workhook.work.payments.schemas import PaymentDetails
 from workhook.work.record_events import publish_event
 from workhook.work.schemas import Done
 
-# What no amount follows from, and what does not name the invoice.
-_AFTER_SENDING = frozenset({"bill_to", "bill_from", "address", "payment_terms", "payment_method", "due", "credit_type"})
+# What no amount follows from, and what names neither the invoice nor its parties.
+_AFTER_SENDING = frozenset({"payment_terms", "payment_method", "due", "credit_type"})
 _DOING = "change invoices"
 
 routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
@@ -122,8 +122,9 @@ async def edit_invoice(write: Write, invoice_id: str, wanted: InvoiceEdit) -> In
     if not changed:
         return _answer(invoice, write.now)
     if invoice.status == "void" or (invoice.status != "draft" and not changed <= _AFTER_SENDING):
-        stays = "everything" if invoice.status == "void" else "what its amounts follow from, and its number,"
-        message = f"The invoice is {invoice.status}; {stays} stays as it is."
+        fixed = "what its amounts follow from, its parties and its number stay as they are"
+        stays = "everything stays as it is" if invoice.status == "void" else fixed
+        message = f"The invoice is {invoice.status}; {stays}."
         raise Conflict(message, code=f"invoice_{invoice.status}")
     claims: dict[str, dict[str, object]] = {}
     if change.claims_differ:

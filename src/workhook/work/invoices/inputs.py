@@ -102,8 +102,8 @@ class InvoiceCreate(msgspec.Struct):
 
 class InvoiceEdit(InvoiceCreate):
     """Fields that are absent stay as they are. `invoice_items` replaces the lines that were written by hand,
-    `timesheet_ids` those of time. After the invoice is sent, its lines, timesheets, tax, currency and number cannot be
-    changed."""
+    `timesheet_ids` those of time. After the invoice is sent, its parties, lines, timesheets, tax, currency and number
+    cannot be changed."""
 
 
 class InvoiceList(ListQuery):
