@@ -22,6 +22,8 @@ def path_of(team: Team) -> str:
 
 async def choose(page: Page, *files: tuple[str, str, bytes]) -> None:
     payload = [{"name": name, "mimeType": kind, "buffer": content} for name, kind, content in files]
+    if len(files) > 1:  # the page takes several once its scripts have begun
+        await expect(page.locator("#upload-file")).to_have_attribute("multiple", "")
     await page.locator("#upload-file").set_input_files(payload)  # type: ignore[arg-type]
 
 

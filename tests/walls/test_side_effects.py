@@ -36,9 +36,13 @@ def effects(before: Dump, after: Dump) -> str:
     return " ".join(name if count == 1 else f"{name}:{count}" for name, count in sorted(found.items()))
 
 
+NEEDS_A_MAIL_SERVER = "POST /login/forgotten"  # which there is none of here: `tests/mail/test_forgotten.py`
+
+
 def test_every_write_has_its_effects_declared() -> None:
     """Places are left out: they change by the API's own actions, and `tests/web/test_places.py` tells who is let in."""
-    assert {key_of(each) for each in OPERATIONS if each.method != "GET" and each.area is not PLACES} == set(EFFECTS)
+    written = {key_of(each) for each in OPERATIONS if each.method != "GET" and each.area is not PLACES}
+    assert written - {NEEDS_A_MAIL_SERVER} == set(EFFECTS)
 
 
 @pytest.fixture(scope="module")

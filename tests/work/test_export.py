@@ -18,8 +18,8 @@ from tests.work.studio import Caller, Studio
 from workhook.http.calls import Services
 from workhook.work.moving.kinds import KINDS
 
-TOO_LARGE_TO_BE_ON_ITS_WAY = 24 << 20
-"""Bytes: more than what a server has sent before anybody reads."""
+TOO_LARGE_TO_BE_ON_ITS_WAY = 48 << 20
+"""Bytes: more than what the buffers of both sockets hold (Linux: at most 36 MiB), so that it waits for a reader."""
 
 
 @pytest.fixture

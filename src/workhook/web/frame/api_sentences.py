@@ -163,7 +163,7 @@ _OF_BILLING = {
     "The checkout is pending: complete it first.": text("Start the subscription first."),
     "The checkout is canceled.": text("The subscription is canceled."),
     "The invoice is void; everything stays as it is.": text("The invoice is void. It stays as it is."),
-    "The invoice is %(status)s; what its amounts follow from, its parties and its number stay as it is.": text(
+    "The invoice is %(status)s; what its amounts follow from, its parties and its number stay as they are.": text(
         "The invoice was issued. Its amounts, its parties and its number stay as they are."
     ),
     "The invoice is %(status)s; it would have to be %(wanted)s.": text(
