@@ -52,6 +52,8 @@ def fault(environ: Mapping[str, str] | None = None) -> str | None:
     variable = asked_for(environ)
     if variable is None:
         return None
+    if not _is_address(environ[variable]):
+        return f"{variable} has to be an address such as http://127.0.0.1:4318."
     protocol = next((environ[name] for name in PROTOCOLS if environ.get(name)), PROTOCOL)
     if protocol != PROTOCOL:
         return f"Traces are sent by {PROTOCOL}, not by {protocol}: set {PROTOCOLS[1]}={PROTOCOL}."
@@ -61,6 +63,14 @@ def fault(environ: Mapping[str, str] | None = None) -> str | None:
     except ImportError:
         return f"{variable} asks for traces: install `workhook[traces]`, or unset it."
     return None
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port that is none
+        return False
 
 
 def turn_on(role: str) -> Callable[[], None]:
