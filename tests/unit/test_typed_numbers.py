@@ -129,3 +129,13 @@ def test_credits_have_decimals_only_where_they_need_them() -> None:
     assert formats.task_credits(-1_250, signed=True) == "\u221212.50"
     assert formats.task_credits(1_250, signed=True) == "+12.50"
     assert formats.task_credits(0, signed=True) == "0"
+
+
+@pytest.mark.parametrize(("language", "typed"), [("en", "1.000"), ("de", "1,000"), ("en", " 12.000 ")])
+def test_a_quantity_that_may_be_thousands_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch, language: str, typed: str
+) -> None:
+    speak(monkeypatch, language)
+    with pytest.raises(ValueError, match="1000|12000"):
+        formats.read_quantity(typed)
+    assert formats.read_quantity("1.125" if language == "en" else "1,125") == "1.125"

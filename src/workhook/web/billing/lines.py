@@ -26,7 +26,7 @@ from workhook.web.billing.view import (
 )
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.formats import number, typed_amount
-from workhook.web.frame.places import AmountField, NumberField, PercentField, Places, Visit
+from workhook.web.frame.places import AmountField, PercentField, QuantityField, Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.access import Access
 from workhook.work.invoices import api, changing, drafting, rules
@@ -46,7 +46,7 @@ def _read(visit: Visit, currency: str) -> InvoiceItemInput:
     return visit.form(
         InvoiceItemInput,
         "description",
-        NumberField("qty"),
+        QuantityField("qty"),
         AmountField("unit_price", currency),
         PercentField("discount"),
         PercentField("tax"),

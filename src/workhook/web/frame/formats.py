@@ -134,6 +134,16 @@ def read_number(typed: str) -> str:
     raise ValueError(gettext("“%(typed)s” is not a number. Write it such as %(example)s.") % _as_example(typed, "1.5"))
 
 
+def read_quantity(typed: str) -> str:
+    """As `read_number`, but for three zeros behind the point: `1.000` is a thousand to half of those who write it."""
+    found = read_number(typed)
+    if found.endswith(".000"):
+        message = gettext("“%(typed)s” can be read in two ways. Write %(one)s or %(thousands)s.")
+        whole = found.removesuffix(".000")
+        raise ValueError(message % {"typed": typed.strip(), "one": whole, "thousands": f"{whole}000"})
+    return found
+
+
 def read_amount(typed: str, currency: str | None = None) -> str:
     """As `read_number`, for an amount of money, or without a currency for credits and hours, which have two decimals.
     More decimals than that are refused: three are a number of thousands that somebody has written as in another

@@ -63,6 +63,13 @@ class NumberField(str):
         return formats.read_number(typed)
 
 
+class QuantityField(NumberField):
+    """How many of something."""
+
+    def read(self, typed: str) -> str:
+        return formats.read_quantity(typed)
+
+
 class AmountField(NumberField):
     """An amount of money in a currency; of anything else, such as credits, with two decimals."""
 
