@@ -136,6 +136,6 @@ def test_a_quantity_that_may_be_thousands_is_asked_for_again(
     monkeypatch: pytest.MonkeyPatch, language: str, typed: str
 ) -> None:
     speak(monkeypatch, language)
-    with pytest.raises(ValueError, match="1000|12000"):
+    with pytest.raises(ValueError, match=r"1000|12000"):
         formats.read_quantity(typed)
     assert formats.read_quantity("1.125" if language == "en" else "1,125") == "1.125"

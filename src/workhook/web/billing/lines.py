@@ -26,7 +26,7 @@ from workhook.web.billing.view import (
 )
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.formats import number, typed_amount
-from workhook.web.frame.places import AmountField, PercentField, QuantityField, Places, Visit
+from workhook.web.frame.places import AmountField, PercentField, Places, QuantityField, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.access import Access
 from workhook.work.invoices import api, changing, drafting, rules
