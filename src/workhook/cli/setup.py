@@ -107,7 +107,9 @@ async def first_start(services: Services, base: str) -> FirstStart | None:
     try:
         async with services.database.transaction() as tx:
             made = _Made()
-            user = await _owner(tx, made, FIRST_OWNER, f"{FIRST_OWNER}@localhost")
+            # Without an address: they give their own in the settings, and confirm it.
+            user = await actions.create_account(tx, "user", FIRST_OWNER, name=None, email=None)
+            made["user"] = user.login
             place = await _organization(tx, made, FIRST_ORGANIZATION)
             await _make_owner(tx, made, place, user)
             await administrators.appoint_first(tx, user)
