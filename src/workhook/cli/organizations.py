@@ -95,8 +95,8 @@ async def import_(
     """Import an organization that another server has exported: the same content with new ids.
 
     All of the export is checked first. What is wrong is told by file, line and field, and nothing is written. The
-    organization is made in one commit: an import that is interrupted leaves nothing, and can be run again. On SQLite
-    other changes wait meanwhile.
+    organization is made in one commit: an import that is interrupted can be run again. What it has stored of files goes
+    after a day. On SQLite other changes wait meanwhile.
 
     Say with --member who is who, at least for one owner. Who is nobody here gets an account that is disabled: it keeps
     the name, the work and the places, and nobody can sign in with it. `workhook user enable` lets them in.
