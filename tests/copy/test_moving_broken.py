@@ -108,6 +108,24 @@ def put_config(**more: Any) -> Callable[[list[Line]], object]:
 @pytest.mark.parametrize(
     ("kind", "edit", "words"),
     [
+        (
+            "invoices",
+            lambda rows: _sent(rows).update(total_minor=1),
+            "total_minor: its lines, discounts and taxes give",
+        ),
+        ("invoices", lambda rows: _sent(rows).update(amount_minor=1), "amount_minor: its lines and discounts give"),
+        ("invoices", lambda rows: _sent(rows).update(taxes=[]), "taxes: they are not what its lines give"),
+        ("invoices", lambda rows: _sent(rows).update(discount_minor=10**14), "discount_minor: it is more than the sum"),
+        (
+            "invoices",
+            lambda rows: _sent(rows).update(currency="JPY", total_minor=1),
+            "total_minor: it is not the sum of",
+        ),
+        ("credit_notes", put("amount_minor", 1), "credit_notes.jsonl, line 1, amount_minor: it is not the sum"),
+        ("invoices", lambda rows: _twice(rows, "invoice_number"), "was there before, in line"),
+        ("projects", lambda rows: _twice(rows, "name"), "was there before, in line"),
+        ("members", lambda rows: rows.append(rows[0]), "was there before, in line 1"),
+        ("invoice_numbers", lambda rows: rows.append(rows[0]), "line 2, there can be only one line"),
         *(
             ("invoices", put_item(1, qty), "items: item 1: its quantity has to be")
             for qty in ("1e999999999", "NaN", "-1")

@@ -40,6 +40,8 @@ NUMBER_MAX = 2**53 - 1
 KEY_MAX_BYTES = 1024
 """Of a text in a key: what PostgreSQL has in an index is not longer than some 2,700 bytes."""
 _PERIODS_MAX = 10_000
+_RATE_MAX = RATE_MAX_MINOR * 10
+"""What was given in hundredths may have become minor units of a currency with three decimals."""
 _SECRETS = ("secret", "password", "previous_secret_expires_in")
 
 _MOMENTS = frozenset({
@@ -49,8 +51,8 @@ _MOMENTS = frozenset({
 _WHOLE = frozenset({"id", "bucket_id", "rank"})
 """The database chose them, of 64 bits."""
 _RANGES: dict[str, tuple[int, int]] = {
-    "hourly_rate_minor": (0, RATE_MAX_MINOR),
-    "billable_rate_minor": (0, RATE_MAX_MINOR),
+    "hourly_rate_minor": (0, _RATE_MAX),
+    "billable_rate_minor": (0, _RATE_MAX),
     "budget_ms": (0, BUDGET_MAX_HOURS * HOUR_MS),
     "payment_days": (0, PAYMENT_DAYS_MAX),
     "year": (1970, 9998),
