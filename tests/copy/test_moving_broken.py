@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -76,9 +78,82 @@ def put(name: str, value: Any, at: int = 0) -> Callable[[list[Line]], object]:
     return lambda rows: rows[at].update({name: value})
 
 
+def _user(rows: list[Line]) -> Line:
+    return next(each for each in rows if each["kind"] == "user")
+
+
+def _sent(rows: list[Line]) -> Line:
+    return next(each for each in rows if each["status"] == "sent" and each["taxes"])
+
+
+def _twice(rows: list[Line], name: str) -> None:
+    """Two lines have the same there."""
+    one, other = [each for each in rows if each[name] is not None and each.get("deleted_at") is None][:2]
+    other[name] = one[name]
+
+
+def put_item(at: int, value: Any) -> Callable[[list[Line]], object]:
+    """Another value in the first line of the first invoice that has one."""
+
+    def edit(rows: list[Line]) -> None:
+        next(each for each in rows if each["items"])["items"][0][at] = value
+
+    return edit
+
+
+def put_config(**more: Any) -> Callable[[list[Line]], object]:
+    return lambda rows: rows[0]["config"].update(more)
+
+
 @pytest.mark.parametrize(
     ("kind", "edit", "words"),
     [
+        (
+            "invoices",
+            lambda rows: _sent(rows).update(total_minor=1),
+            "total_minor: its lines, discounts and taxes give",
+        ),
+        ("invoices", lambda rows: _sent(rows).update(amount_minor=1), "amount_minor: its lines and discounts give"),
+        ("invoices", lambda rows: _sent(rows).update(taxes=[]), "taxes: they are not what its lines give"),
+        ("invoices", lambda rows: _sent(rows).update(discount_minor=10**14), "discount_minor: it is more than the sum"),
+        (
+            "invoices",
+            lambda rows: _sent(rows).update(currency="JPY", total_minor=1),
+            "total_minor: it is not the sum of",
+        ),
+        ("credit_notes", put("amount_minor", 1), "credit_notes.jsonl, line 1, amount_minor: it is not the sum"),
+        ("invoices", lambda rows: _twice(rows, "invoice_number"), "was there before, in line"),
+        ("projects", lambda rows: _twice(rows, "name"), "was there before, in line"),
+        ("members", lambda rows: rows.append(rows[0]), "was there before, in line 1"),
+        ("invoice_numbers", lambda rows: rows.append(rows[0]), "line 2, there can be only one line"),
+        *(
+            ("invoices", put_item(1, qty), "items: item 1: its quantity has to be")
+            for qty in ("1e999999999", "NaN", "-1")
+        ),
+        ("invoices", put_item(2, 10**16), "items: item 1, unit_price_minor: it has to be from 0"),
+        ("invoices", put_item(1, 7), "items: item 1: Expected `str`, got `int`"),
+        ("invoices", put("taxes", [[19 * 10**10, "standard", 1, 1]]), "invoices.jsonl, line 1, taxes: it has to be"),
+        ("invoices", put("total_minor", 10**17), "invoices.jsonl, line 1, total_minor: it has to be from"),
+        ("invoices", put("issued", 9 * 10**18), "invoices.jsonl, line 1, issued: it has to be a time from 1970"),
+        ("tasks", put("created_at", 9 * 10**18), "tasks.jsonl, line 1, created_at: it has to be a time from 1970"),
+        ("tasks", put("created_at", -1), "tasks.jsonl, line 1, created_at: it has to be a time from 1970"),
+        ("invoices", put("currency", "ZZZ"), "invoices.jsonl, line 1, currency: it has to be a currency"),
+        ("timesheets", put("duration_ms", 10**18), "timesheets.jsonl, line 1, duration_ms: it has to be from 0"),
+        ("organization_billing", put("language", "xx"), "language: Invalid enum value 'xx'"),
+        ("people", put("kind", "organization"), "people.jsonl, line 1: kind: Invalid enum value 'organization'"),
+        ("people", lambda rows: _user(rows).update(login="a/b"), "login: it has to be 1 to 39 letters"),
+        ("organization", put("login", "a/b"), "organization.jsonl, line 1, login: it has to be 1 to 39 letters"),
+        ("tasks", put("title", "x" * 300), "tasks.jsonl, line 1, title: Expected `str` of length <= 255"),
+        ("projects", put("title", "x" * 100_000), "projects.jsonl, line 1, title: Expected `str` of length <= 255"),
+        ("tasks", put("description", "x" * 70_000), "tasks.jsonl, line 1, description: it has to be at most 64 KiB"),
+        ("import_links", put("external_id", "x" * 2000), "line 1, external_id: it is longer than 1024 bytes"),
+        ("projects", put("name", "../x"), "projects.jsonl, line 1, name: it has to be 1 to 100 of"),
+        ("projects", put("avatar", "javascript:alert(1)"), "projects.jsonl, line 1, avatar: it has to be an http"),
+        ("organization", put("avatar", "javascript:alert(1)"), "organization.jsonl, line 1, avatar: it has to be"),
+        ("webhooks", put_config(url="file:///etc/passwd"), "line 1, config: url: it has to be an http or https URL"),
+        ("webhooks", put_config(secret="s3cret"), "config: secret: it cannot be in an export"),
+        ("webhooks", put_config(password="s3cret"), "config: password: it cannot be in an export"),
+        ("file_comment_replies", put("body", "<img src=x onerror=alert(1)>"), "body: it has markup that the API"),
         ("tasks", put("title", 7), "tasks.jsonl, line 1: title: Expected `str`, got `int`"),
         ("tasks", put("surprise", 1), "tasks.jsonl, line 1: Object contains unknown field `surprise`"),
         ("tasks", lambda rows: rows[0].pop("title"), "missing required field `title`"),
@@ -162,13 +237,17 @@ def test_a_login_that_is_taken_is_refused(exported: Exported, there: Cli) -> Non
     assert dump(there) == before
 
 
-def test_lines_that_exclude_each_other_leave_nothing(exported: Exported, copy: Path, tmp_path: Path) -> None:
-    """Only the database finds these, in the transaction that would have written everything."""
+def test_what_only_the_database_refuses_leaves_nothing(exported: Exported, tmp_path: Path) -> None:
+    """In the transaction that would have written everything."""
     there = server(tmp_path / "there")
-    change(copy, "members", lambda rows: rows.append(rows[0]))
+    with closing(sqlite3.connect(there.data / "workhook.db")) as database, database:
+        refuse = "SELECT RAISE(ABORT, 'no time today')"
+        database.execute(f"CREATE TRIGGER refuse BEFORE INSERT ON timesheets BEGIN {refuse}; END")
     before = dump(there)
-    words = ("organization", "import", str(copy), "--login", "twice", "--member", f"{exported.owner()}=here")
-    assert "two lines of the export exclude each other" in there.refused(*words)
+    words = ("organization", "import", str(exported.folder), "--login", "twice")
+    said = there.refused(*words, "--member", f"{exported.owner()}=here")
+    assert "the database does not take what is in the export: no time today" in said
+    assert "Traceback" not in said
     assert dump(there) == before
     assert not [each for each in (there.data / "files").rglob("*") if each.is_file()]
 

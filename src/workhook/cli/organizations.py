@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import click
 
 from workhook.cli.common import Context, base_address, command, complain, find_enabled_user, find_organization, new_app
-from workhook.cli.error_messages import CliError, Misuse
+from workhook.cli.error_messages import CliError, Misuse, explain
 from workhook.cli.options import Argument, Flag, Option
 from workhook.cli.progress import Progress, show_progress
 from workhook.identity import actions, audit
@@ -95,8 +95,8 @@ async def import_(
     """Import an organization that another server has exported: the same content with new ids.
 
     All of the export is checked first. What is wrong is told by file, line and field, and nothing is written. The
-    organization is made in one commit: an import that is interrupted leaves nothing, and can be run again. On SQLite
-    other changes wait meanwhile.
+    organization is made in one commit: an import that is interrupted can be run again. What it has stored of files goes
+    after a day. On SQLite other changes wait meanwhile.
 
     Say with --member who is who, at least for one owner. Who is nobody here gets an account that is disabled: it keeps
     the name, the work and the places, and nobody can sign in with it. `workhook user enable` lets them in.
@@ -117,7 +117,7 @@ async def import_(
         if dry_run:
             made = await _preview(services.database, plan)
         else:
-            with _in_words(path), _refused(), show_progress() as progress:
+            with _in_words(path), _refused(context), show_progress() as progress:
                 made = await importing.import_organization(services.database, services.blobs, plan, progress)
     import msgspec
 
@@ -133,7 +133,12 @@ def _checked(path: Path, progress: Progress) -> reading.CheckedExport:
 
 
 @contextmanager
-def _refused() -> Iterator[None]:
+def _refused(context: Context) -> Iterator[None]:
+    """Raises `CliError` for what the database does not take of the lines."""
+    import sqlite3
+
+    import asyncpg
+
     from workhook.storage.database import UniqueViolation
 
     try:
@@ -142,6 +147,10 @@ def _refused() -> Iterator[None]:
         raise CliError(f"the export was changed while it was read: {error.faults[0]}", _NOTHING) from error
     except UniqueViolation as error:
         raise CliError(f"two lines of the export exclude each other: {error}.", _NOTHING) from error
+    except (sqlite3.Error, asyncpg.PostgresError) as error:
+        if explain(error, context.settings) is not None:
+            raise
+        raise CliError(f"the database does not take what is in the export: {error}.", _NOTHING) from error
 
 
 async def _matched(reader: Reader, checked: reading.CheckedExport, named: dict[str, str]) -> dict[str, Account]:

@@ -67,12 +67,12 @@ def _in_range(text: str, wanted: str) -> int:
         found = parse_rfc3339(text)
     except ValueError:
         raise ValueError(wanted) from None
-    if not 0 <= found < _YEAR_9999:
+    if not 0 <= found < YEAR_9999:
         raise ValueError("a time from 1970 to 9998")
     return found
 
 
-_YEAR_9999 = parse_rfc3339("9999-01-01T00:00:00Z")
+YEAR_9999 = parse_rfc3339("9999-01-01T00:00:00Z")
 
 
 def with_wire_type(schema: Mapping[str, Any]) -> dict[str, Any]:

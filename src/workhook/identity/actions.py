@@ -124,9 +124,14 @@ async def create_account(tx: Transaction, kind: str, login: str, *, name: str | 
     return Account(id=row["id"], **fields, created_at=now, updated_at=now)  # type: ignore[arg-type]  # None only where allowed
 
 
+def is_login(text: str) -> bool:
+    """Whether it has the form of one."""
+    return bool(_LOGIN.fullmatch(text))
+
+
 async def faults_of_login(reader: Reader, login: str) -> list[Fault]:
     """Why nobody can be called so from now on: it is taken, reserved or malformed. Empty: somebody can."""
-    if not _LOGIN.fullmatch(login):
+    if not is_login(login):
         return [Fault(field="login", message="login must be 1 to 39 letters, digits and single hyphens")]
     if reserved_because := reserved.login_fault(login):
         return [Fault(field="login", code="reserved", message=reserved_because)]

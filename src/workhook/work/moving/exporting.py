@@ -18,7 +18,7 @@ from workhook.core.clock import now_ms
 from workhook.identity.schemas import Account
 from workhook.storage import Database, Reader, Row
 from workhook.work.moving.kinds import KINDS, LineKind
-from workhook.work.moving.lines import MovedPerson, ReferenceNames, people_in, write_line
+from workhook.work.moving.lines import ReferenceNames, people_in, write_line
 from workhook.work.moving.manifest import (
     FORMAT,
     PEOPLE_FILE,
@@ -27,6 +27,7 @@ from workhook.work.moving.manifest import (
     LinesFile,
     StoredBytes,
 )
+from workhook.work.moving.people_lines import MovedPerson
 from workhook.work.moving.statements import PAGE_ROWS, pages_of, people_rows, project_numbers
 
 Progress = Callable[[str, int, int], None]

@@ -14,7 +14,9 @@ import sqlalchemy as sa
 
 from workhook.core.records import Record
 from workhook.storage.metadata import metadata
+from workhook.work.billing.schemas import AccountBilling, ProjectBilling
 from workhook.work.checkouts.schemas import Checkout
+from workhook.work.columns.schemas import Column
 from workhook.work.credits.schemas import TaskCredit
 from workhook.work.invoices.arithmetic import TaxRow
 from workhook.work.invoices.parties import Party, Seller
@@ -111,6 +113,7 @@ KINDS: tuple[LineKind, ...] = (
         table="account_billing",
         says="What stands on its invoices, and its default rate.",
         by="account_id",
+        record=AccountBilling,
         refers={"logo_id": Reference("billing_logos", may_be_gone=True)},
     ),
     LineKind(
@@ -128,7 +131,9 @@ KINDS: tuple[LineKind, ...] = (
         by="account_id",
         left_out={"repository_id": "the other server gives a new one", "name_key": "follows from the name"},
     ),
-    LineKind(name="project_billing", says="What a project says of its invoices, rates and budget."),
+    LineKind(
+        name="project_billing", says="What a project says of its invoices, rates and budget.", record=ProjectBilling
+    ),
     LineKind(name="project_rates", says="Rates of people in a project, in minor units an hour.", refers=_PERSON),
     LineKind(
         name="collaborators",
@@ -137,7 +142,12 @@ KINDS: tuple[LineKind, ...] = (
         types={"role": Literal["read", "write", "admin"]},
     ),
     LineKind(name="clients", says="Clients of projects.", refers=_PERSON),
-    LineKind(name="columns", says="Columns of boards.", left_out={"revision": "counts changes of its order, anew"}),
+    LineKind(
+        name="columns",
+        says="Columns of boards.",
+        record=Column,
+        left_out={"revision": "counts changes of its order, anew"},
+    ),
     LineKind(
         name="task_buckets",
         says="Stretches of a column. They, and the ranks in them, are the order of its tasks.",

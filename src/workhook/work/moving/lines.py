@@ -19,6 +19,7 @@ from workhook.core import json
 from workhook.core.records import Stored, fields_of
 from workhook.storage import Row
 from workhook.work.moving.kinds import PEOPLE, PROJECTS, JsonColumn, LineKind, Reference
+from workhook.work.moving.values import Check, check_of
 
 Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _ID = Annotated[str, msgspec.Meta(pattern=r"^[a-z]{3,4}_[0-9a-z]{26}$")]
@@ -37,15 +38,7 @@ class Field(msgspec.Struct, frozen=True):
     is_id: bool
     refers: Reference | None
     json: JsonColumn | None
-
-
-class MovedPerson(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A line of `people.jsonl`. `email`: of members, which owners see. `kind`: user, bot (of an app), or former."""
-
-    login: str
-    name: str | None
-    kind: str
-    email: str | None
+    check: Check | None
 
 
 @cache
@@ -90,6 +83,7 @@ def _field(kind: LineKind, column: sa.Column[Any], known: Mapping[str, Any]) -> 
         is_id=is_id,
         refers=refers,
         json=kind.json.get(name),
+        check=check_of(kind.name, column, is_json=name in kind.json, is_reference=refers is not None),
     )
 
 

@@ -20,7 +20,7 @@ from workhook.identity.schemas import Account
 from workhook.identity.tables import accounts
 from workhook.storage import Reader, Transaction
 from workhook.storage.metadata import insert_into
-from workhook.work.moving.lines import MovedPerson
+from workhook.work.moving.people_lines import MovedPerson
 
 _LOGIN_MAX_CHARS = 39
 _FORMER = "former"

@@ -11,10 +11,13 @@ from typing import Any
 import msgspec
 
 from workhook.identity.queries import key_of
+from workhook.work.moving import people_lines, sums
+from workhook.work.moving.keys import Keys
 from workhook.work.moving.kinds import KINDS, PEOPLE, PROJECTS, LineKind
-from workhook.work.moving.lines import BadLine, Field, MovedPerson, fields_of_kind, line_type, reader_of
+from workhook.work.moving.lines import BadLine, Field, fields_of_kind, line_type, reader_of
 from workhook.work.moving.manifest import FILES, FORMAT, MANIFEST, PEOPLE_FILE, VERSION, ExportManifest
 from workhook.work.moving.new_ids import NewIds
+from workhook.work.moving.people_lines import MovedPerson
 from workhook.work.tasks.ordering.column_order import new_bucket_id
 
 Progress = Callable[[str, int, int], None]
@@ -151,9 +154,12 @@ class _Checker:
         for number, person in lines_of(self.checked.folder, PEOPLE_FILE, MovedPerson):
             if key_of(person.login) in seen:
                 self._fault(f"{PEOPLE_FILE}, line {number}, login: {person.login} was there before")
+            for field, wrong in people_lines.faults_of(person):
+                self._fault(f"{PEOPLE_FILE}, line {number}, {field}: {wrong}")
             seen.add(key_of(person.login))
             self.checked.people[person.login] = person
             self._step()
+        self._stop_if_faulty()  # else whoever is named wrong here would be missing everywhere
 
     def _step(self) -> None:
         self._done += 1
@@ -161,16 +167,25 @@ class _Checker:
             self._progress(CHECKED, self._done, self._total)
 
     def _check_kind(self, kind: LineKind) -> None:
-        fields, name = fields_of_kind(kind), f"{kind.name}.jsonl"
+        fields, name, keys = fields_of_kind(kind), f"{kind.name}.jsonl", Keys(kind)
         for number, line in lines_of(self.checked.folder, name, line_type(kind)):
             self._step()
             place = f"{name}, line {number}"
             self._name_it(kind, line, place)
+            for key in keys.add(number, line):
+                self._fault(f"{place}, {key}")
+            good = True
             for each in fields:
+                value = getattr(line, each.name)
+                if each.check is not None and value is not None and (wrong := each.check(value)):
+                    good = False
+                    self._fault(f"{place}, {each.name}: {wrong}")
                 if each.refers is not None:
-                    self._check_reference(kind, each, getattr(line, each.name), place)
+                    self._check_reference(kind, each, value, place)
             if kind.name in _WITH_BYTES:
                 self._check_bytes(line, place)
+            if good:  # nothing is computed with what is none
+                self._check_sums_of(kind, line, place)
             self._note(kind, line, place)
         known = self.checked.texts.get(kind.name)
         for place, old in self._later:
@@ -232,6 +247,16 @@ class _Checker:
                 self._fault(f"{place}: {FILES}/{line.id} is missing")
         elif path.stat().st_size != line.size or _sha256(path) != line.sha256:
             self._fault(f"{place}: {FILES}/{line.id} is not the file that the line is about (sha256 differs)")
+
+    def _check_sums_of(self, kind: LineKind, line: Any, place: str) -> None:
+        if kind.name == "invoices" and line.status != "draft":
+            faults = sums.faults_of_invoice(line)
+        elif kind.name == "credit_notes":
+            faults = sums.faults_of_credit_note(line)
+        else:
+            return
+        for field, wrong in faults:
+            self._fault(f"{place}, {field}: {wrong}")
 
     def _note(self, kind: LineKind, line: Any, place: str) -> None:
         """What is looked at together later."""

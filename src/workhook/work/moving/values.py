@@ -1,0 +1,290 @@
+"""What the fields of a line may hold beyond their types: what the API takes.
+
+It goes by what columns are called, mostly, so that a new one is checked as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from functools import cache
+from typing import Annotated, Any, get_args
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import Meta
+
+from workhook.core.clock import HOUR_MS
+from workhook.core.country_codes import COUNTRIES
+from workhook.core.iso4217 import CODES
+from workhook.hooks.config_keys import CONFIG_KEYS, ConfigChange
+from workhook.http.parameters import Checked, LongText, Title, WebAddress
+from workhook.http.wire_types import YEAR_9999
+from workhook.identity import reserved
+from workhook.identity.actions import is_login
+from workhook.work.billing.schemas import BUDGET_MAX_HOURS, PAYMENT_DAYS_MAX
+from workhook.work.clients.schemas import Email
+from workhook.work.comments import markup
+from workhook.work.invoices import rules
+from workhook.work.invoices.arithmetic import MILLION, Category
+from workhook.work.projects.api import ProjectName
+from workhook.work.timesheets.rules import DURATION_MAX_MS, RATE_MAX_MINOR
+
+Check = Callable[[Any], str | None]
+"""What is wrong with a value that is not null, or None."""
+
+MINOR_MAX = 10**15
+"""No amount or sum that the API takes is more in any currency, and JavaScript's numbers hold it exactly."""
+NUMBER_MAX = 2**53 - 1
+KEY_MAX_BYTES = 1024
+"""Of a text in a key: what PostgreSQL has in an index is not longer than some 2,700 bytes."""
+_PERIODS_MAX = 10_000
+_RATE_MAX = RATE_MAX_MINOR * 10
+"""What was given in hundredths may have become minor units of a currency with three decimals."""
+_SECRETS = ("secret", "password", "previous_secret_expires_in")
+
+_MOMENTS = frozenset({
+    "anchor", "cancel_date", "deadline", "deadline_told", "due", "end_time", "issued", "pause_date", "period_end",
+    "running_since", "start_time",
+})  # fmt: skip
+_WHOLE = frozenset({"id", "bucket_id", "rank"})
+"""The database chose them, of 64 bits."""
+_RANGES: dict[str, tuple[int, int]] = {
+    "hourly_rate_minor": (0, _RATE_MAX),
+    "billable_rate_minor": (0, _RATE_MAX),
+    "budget_ms": (0, BUDGET_MAX_HOURS * HOUR_MS),
+    "payment_days": (0, PAYMENT_DAYS_MAX),
+    "year": (1970, 9998),
+    "periods": (0, _PERIODS_MAX),
+    "anchor_periods": (0, _PERIODS_MAX),
+    "pauses": (0, NUMBER_MAX),
+    "qty": (1, NUMBER_MAX),
+    "size": (0, NUMBER_MAX),
+    "last": (0, NUMBER_MAX),
+    "number": (0, NUMBER_MAX),
+}
+
+
+def check_of(kind: str, column: sa.Column[Any], *, is_json: bool, is_reference: bool) -> Check | None:
+    """The check of a field. `kind`: the name of the kind of line."""
+    name = str(column.name)
+    if is_json:
+        check: Check = _JSON.get(name, _check_numbers)
+        return check
+    if is_reference or isinstance(column.type, sa.Boolean):
+        return None
+    if isinstance(column.type, sa.Integer):
+        return _number_check(name)
+    return _text_check(kind, column)
+
+
+def _number_check(name: str) -> Check | None:
+    if name in _WHOLE:
+        return None
+    if name in _RANGES:
+        return _between(*_RANGES[name])
+    if name.endswith("_at") or name in _MOMENTS:
+        return check_moment
+    if name.endswith("_minor"):
+        return check_minor
+    if name.endswith("_millionths"):
+        return _between(0, MILLION)
+    return _between(0, DURATION_MAX_MS) if name.endswith("_ms") else _between(-NUMBER_MAX, NUMBER_MAX)
+
+
+def _between(low: int, high: int) -> Check:
+    return lambda value: None if low <= value <= high else f"it has to be from {low} to {high}"
+
+
+check_minor = _between(-MINOR_MAX, MINOR_MAX)
+
+
+def check_moment(value: int) -> str | None:
+    return None if 0 <= value < YEAR_9999 else "it has to be a time from 1970 to 9998, in milliseconds"
+
+
+def _text_check(kind: str, column: sa.Column[Any]) -> Check:
+    name = str(column.name)
+    if (kind, name) in _TEXTS_OF:
+        return _TEXTS_OF[kind, name]
+    if name in _TEXTS:
+        return _TEXTS[name]
+    return _check_key if column.primary_key or column.unique else _as(LongText)
+
+
+@cache
+def _as(kind: Any) -> Check:
+    """As a parameter of this type, after what is mended in those."""
+    checks = [each.complaint for each in get_args(kind)[1:] if isinstance(each, Checked)]
+
+    def check(value: Any) -> str | None:
+        try:
+            msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            return str(error)
+        wrong = next((found for each in checks if (found := each(value))), None)
+        return f"it has to be {wrong}" if wrong else None
+
+    return check
+
+
+def _check_key(value: str) -> str | None:
+    return None if len(value.encode()) <= KEY_MAX_BYTES else f"it is longer than {KEY_MAX_BYTES} bytes"
+
+
+def _check_currency(value: str) -> str | None:
+    return None if value in CODES else "it has to be a currency of ISO 4217"
+
+
+def _check_country(value: str) -> str | None:
+    return None if value in COUNTRIES else "it has to be a country of ISO 3166-1"
+
+
+def _check_project(value: str) -> str | None:
+    return _as(ProjectName)(value) or reserved.project_fault(value)
+
+
+def _check_markup(value: str) -> str | None:
+    try:
+        return None if markup.clean(value) == value else "it has markup that the API would not keep"
+    except ValueError as error:
+        return f"it has to be {error}"
+
+
+def check_login(value: str) -> str | None:
+    return None if is_login(value) else "it has to be 1 to 39 letters, digits and single hyphens"
+
+
+_NAME = Annotated[str, Meta(max_length=255)]
+check_name: Check = _as(_NAME)
+check_email: Check = _as(Email)
+_NUMBER = Annotated[str, Meta(min_length=1, max_length=rules.NUMBER_MAX_CHARS)]
+_TEXTS: dict[str, Check] = {
+    "title": _as(Title),
+    "task_title": check_name,
+    "avatar": _as(WebAddress),
+    "cover_url": _as(WebAddress),
+    "preview_image": _as(WebAddress),
+    "email": check_email,
+    "buyer_email": check_email,
+    "country": _check_country,
+    "buyer_country": _check_country,
+    "currency": _check_currency,
+    "name": check_name,
+    "legal_name": check_name,
+    "buyer_name": check_name,
+    "content_type": check_name,
+    "invoice_number": _as(_NUMBER),
+    "credit_note_number": _as(_NUMBER),
+}
+_TEXTS_OF: dict[tuple[str, str], Check] = {
+    ("projects", "name"): _check_project,
+    ("organization", "login"): check_login,
+    ("file_comment_replies", "body"): _check_markup,
+}
+
+
+class _Item(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """A line of an invoice, as `rules.Item` is stored."""
+
+    description: str
+    qty: str
+    unit_price_minor: int
+    timesheet_ids: str | list[str] | None
+    duration_ms: int | None
+    discount_millionths: int | None = None
+    discount_minor: int | None = None
+    tax_millionths: int | None = None
+    tax_category: Category | None = None
+
+
+_QTY = re.compile(rf"[0-9]{{1,{len(str(rules.QTY_MAX))}}}(\.[0-9]{{1,{rules.QTY_DECIMALS}}})?")
+_ITEM_RANGES = {
+    "unit_price_minor": (0, MINOR_MAX),
+    "duration_ms": (0, 1000 * DURATION_MAX_MS),
+    "discount_millionths": (0, MILLION),
+    "discount_minor": (0, MINOR_MAX),
+    "tax_millionths": (0, MILLION),
+}
+
+
+def _check_items(value: list[Any]) -> str | None:
+    for number, row in enumerate(value, 1):
+        try:
+            item = msgspec.convert(row, _Item)
+        except msgspec.ValidationError as error:
+            return f"item {number}: {error}"
+        if not _QTY.fullmatch(item.qty) or Decimal(item.qty) > rules.QTY_MAX:
+            return (
+                f"item {number}: its quantity has to be a number of at most {rules.QTY_MAX}, with at most six decimals"
+            )
+        for name, (low, high) in _ITEM_RANGES.items():
+            found = getattr(item, name)
+            if found is not None and (wrong := _between(low, high)(found)):
+                return f"item {number}, {name}: {wrong}"
+        if wrong := _as(LongText)(item.description):
+            return f"item {number}, description: {wrong}"
+    return None
+
+
+def _check_taxes(value: list[Any]) -> str | None:
+    for each in value:
+        if wrong := _between(0, MILLION)(each.millionths) or check_minor(each.base) or check_minor(each.tax):
+            return wrong
+    return None
+
+
+def _check_booked(value: list[Any]) -> str | None:
+    found = (check_minor(each.amount_minor) or check_moment(each.at_ms) for each in value)
+    return next((each for each in found if each), None)
+
+
+def _check_prices(value: list[Any]) -> str | None:
+    return next((wrong for each in value if (wrong := _check_currency(each[2]))), None) or _check_numbers(value)
+
+
+def _check_party(value: Any) -> str | None:
+    for name in ("name", "email", "country", "address", "vat_id"):
+        found = getattr(value, name)
+        if found is not None and (wrong := _TEXTS.get(name, _as(LongText))(found)):
+            return f"{name}: {wrong}"
+    return None
+
+
+def _check_config(value: dict[str, Any]) -> str | None:
+    for name, each in value.items():
+        if name in _SECRETS or name not in CONFIG_KEYS:
+            return f"{name}: it cannot be in an export" if name in _SECRETS else f"there is no key {name}"
+        if wrong := CONFIG_KEYS[name].read(ConfigChange(), each):
+            return wrong
+    if not str(value.get("url", "")).startswith(("http://", "https://")):
+        return "url: it has to be an http or https URL"
+    return _as(WebAddress)(value["url"])
+
+
+def _check_numbers(value: Any) -> str | None:
+    """Of any JSON."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            waiting += each.values()
+        elif isinstance(each, (list, tuple)):
+            waiting += each
+        elif isinstance(each, int) and (wrong := check_minor(each)):
+            return wrong
+    return None
+
+
+_JSON: dict[str, Check] = {
+    "items": _check_items,
+    "recurring_items": _check_items,
+    "taxes": _check_taxes,
+    "payments": _check_booked,
+    "credit_notes": _check_booked,
+    "prices": _check_prices,
+    "buyer": _check_party,
+    "seller": _check_party,
+    "config": _check_config,
+}
