@@ -93,6 +93,7 @@ def test_every_write(walls: Walls) -> None:
     assert wrong == [], f"{len(wrong)}\n" + "\n".join(wrong)
 
 
+@pytest.mark.whole  # after `test_every_write`, whose webhook hears of it
 def test_every_page(walls: Walls, pages: Pages) -> None:
     wrong: list[str] = []
     for key, prepare in WRITES.items():
