@@ -10,6 +10,8 @@ import pytest
 
 from tests.harness.server import Server
 from tests.mail.server import MailServer, Received
+from tests.walls.dump import Reader
+from tests.walls.test_side_effects import effects
 from tests.web.browser import Browser, add_person
 from tests.web.studio import text_of
 from tests.work.test_administration import change
@@ -68,6 +70,24 @@ def test_who_has_no_account_gets_the_same_answer(mailing: Server, mail: MailServ
     assert len({ask(browser, name) for name in names}) == 1
     mail.wait_for(person.email)
     assert [mail.to(each) for each in (nowhere, away.email)] == [[], []]
+
+
+def test_a_request_has_no_other_effects(mailing: Server, mail: MailServer, browser: Browser) -> None:
+    """As `tests.walls.effects` declares those of writes that need no mail server."""
+    person = add_person(mailing)
+    reader = Reader(mailing)
+    try:
+        ask(browser, f"nobody-{uuid.uuid4().hex[:8]}")  # so that this address has been counted before
+        before = reader.dump()
+        ask(browser, f"nobody-{uuid.uuid4().hex[:8]}")
+        none = reader.dump()
+        assert effects(before, none) == "+sign_in_failures ~sign_in_failures"
+        ask(browser, person.login)
+        mail.wait_for(person.email)
+        found = effects(none, reader.dump())
+        assert found == "+audit_log +mail_messages +sign_in_failures +sign_in_links ~sign_in_failures"
+    finally:
+        reader.close()
 
 
 def test_a_second_request_sends_no_second_link(mailing: Server, mail: MailServer, browser: Browser) -> None:

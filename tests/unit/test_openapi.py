@@ -9,7 +9,7 @@ import pytest
 
 from workhook import asgi
 from workhook.core.errors import Fault
-from workhook.hooks.config_keys import CONFIG_KEYS, parse_config, require_standard_secret
+from workhook.events.hook_config import CONFIG_KEYS, parse_config, require_standard_secret
 from workhook.http import openapi, openapi_text
 from workhook.identity.policy import access_of
 

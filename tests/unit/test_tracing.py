@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import builtins
+import sys
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workhook.core import open_telemetry, tracing
+from workhook import core
+from workhook.core import open_telemetry, open_telemetry_spans, tracing
 from workhook.core.tracing import Trace
 
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -93,6 +95,8 @@ def test_without_the_extra_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
             raise ImportError(name)
         return really(name, *rest, **more)
 
+    monkeypatch.delitem(sys.modules, open_telemetry_spans.__name__)
+    monkeypatch.delattr(core, "open_telemetry_spans")
     monkeypatch.setattr(builtins, "__import__", refuse)
     wrong = open_telemetry.fault({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4318"})
     assert wrong is not None

@@ -28,8 +28,12 @@ def least_id(prefix: str, at_ms: int) -> str:
 
 
 def _id(prefix: str, at_ms: int, tail: int) -> str:
-    number = at_ms << 80 | tail
-    return f"{prefix}_" + "".join(_BASE32[number >> shift & 31] for shift in range(125, -1, -5))
+    return f"{prefix}_{base32(at_ms << 80 | tail, 26)}"
+
+
+def base32(number: int, chars: int) -> str:
+    """The last `chars` digits of the number, as ids have them: five bits each."""
+    return "".join(_BASE32[number >> shift & 31] for shift in range(5 * (chars - 1), -1, -5))
 
 
 def new_guid() -> str:

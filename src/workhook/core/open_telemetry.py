@@ -8,29 +8,15 @@ https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 import structlog
 from prometheus_client import Counter
 
-from workhook import __version__
-from workhook.core import tracing
-from workhook.core.tracing import Trace
-
-if TYPE_CHECKING:
-    from opentelemetry.context import Context as OtelContext
-    from opentelemetry.sdk.trace import ReadableSpan
-    from opentelemetry.sdk.trace.export import SpanExporter
-    from opentelemetry.trace import Span as OtelSpan
-    from opentelemetry.trace import SpanKind, Tracer
-
 COLLECTORS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 PROTOCOL = "http/protobuf"
-LAST_S = 5  # how long a process that ends waits for its last spans
 
 SPANS = Counter("workhook_spans_total", "Spans that the collector has taken (sent) or not (lost).", ["outcome"])
 SENT, LOST = SPANS.labels("sent"), SPANS.labels("lost")
@@ -58,8 +44,7 @@ def fault(environ: Mapping[str, str] | None = None) -> str | None:
     if protocol != PROTOCOL:
         return f"Traces are sent by {PROTOCOL}, not by {protocol}: set {PROTOCOLS[1]}={PROTOCOL}."
     try:
-        import opentelemetry.exporter.otlp.proto.http.trace_exporter
-        import opentelemetry.sdk.trace  # noqa: F401  # only whether it is there
+        from workhook.core import open_telemetry_spans  # noqa: F401  # only whether what it needs is there
     except ImportError:
         return f"{variable} asks for traces: install `workhook[traces]`, or unset it."
     return None
@@ -85,117 +70,10 @@ def turn_on(role: str) -> Callable[[], None]:
     if wrong is not None:
         logger.warning("no_traces", remedy=wrong)
         return lambda: None
+    from workhook.core import open_telemetry_spans
+
     try:
-        return _turn_on(role)
+        return open_telemetry_spans.start(role)
     except ValueError as error:  # of one of the SDK's own variables
         logger.warning("no_traces", remedy=f"Correct the variables that begin with OTEL_: {error}")
         return lambda: None
-
-
-def _turn_on(role: str) -> Callable[[], None]:
-    from opentelemetry.sdk.resources import OTELResourceDetector, Resource
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
-    own = Resource({"service.name": "workhook", "service.version": __version__, "workhook.process": role})
-    resource = Resource.create().merge(own).merge(OTELResourceDetector().detect())
-    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(_counted()))
-    tracing.turn_on(_SdkSpanMaker(provider.get_tracer("workhook", __version__)))
-
-    def end() -> None:
-        tracing.turn_on(None)
-        # It sends what is left, with the exporter's own retries. A collector that is away holds nobody up for long.
-        last = threading.Thread(target=provider.shutdown, name="workhook-spans", daemon=True)
-        last.start()
-        last.join(LAST_S)
-        if last.is_alive():
-            logger.warning("last_spans_lost", remedy="See whether the collector runs.")
-
-    return end
-
-
-def _counted() -> SpanExporter:
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
-
-    class Counted(SpanExporter):
-        """Tells of what is lost: the exporter gives up after some retries."""
-
-        def __init__(self) -> None:
-            self._exporter = OTLPSpanExporter()
-
-        def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-            result = self._exporter.export(spans)
-            if result is SpanExportResult.SUCCESS:
-                SENT.inc(len(spans))
-            else:
-                LOST.inc(len(spans))
-                logger.warning("spans_lost", spans=len(spans), remedy="See whether the collector runs and takes OTLP.")
-            return result
-
-        def shutdown(self) -> None:
-            self._exporter.shutdown()  # type: ignore[no-untyped-call]
-
-    return Counted()
-
-
-class _SdkSpan:
-    """A span of the SDK, as `tracing` sees it."""
-
-    __slots__ = ("_span", "traceparent")
-
-    def __init__(self, span: OtelSpan) -> None:
-        self._span = span
-        context = span.get_span_context()
-        self.traceparent = Trace(f"{context.trace_id:032x}", f"{context.span_id:016x}", context.trace_flags).header()
-
-    def end(self, status: int | None, *, error: str | None) -> None:
-        from opentelemetry.trace import StatusCode
-
-        if status is not None:
-            self._span.set_attribute("http.response.status_code", status)
-        if error is not None:
-            self._span.set_status(StatusCode.ERROR)
-            self._span.set_attribute("error.type", error)
-        self._span.end()
-
-
-class _SdkSpanMaker:
-    """Names and attributes are those of the conventions for HTTP:
-    https://opentelemetry.io/docs/specs/semconv/http/http-spans/. No span has a path or a query, of the request or of
-    a receiver: links there hold secrets.
-    """
-
-    def __init__(self, tracer: Tracer) -> None:
-        self._tracer = tracer
-
-    def request(self, method: str, route: str, parent: Trace | None) -> _SdkSpan:
-        from opentelemetry.trace import SpanKind
-
-        facts = {"http.request.method": method, "http.route": route}
-        return self._begin(f"{method} {route}", SpanKind.SERVER, facts, parent)
-
-    def attempt(self, url: str, facts: dict[str, str | int], parent: Trace | None) -> _SdkSpan:
-        from opentelemetry.trace import SpanKind
-
-        parts = urlsplit(url)
-        port = parts.port or (443 if parts.scheme == "https" else 80)
-        place: dict[str, str | int] = {"server.address": parts.hostname or "", "server.port": port}
-        facts = {"http.request.method": "POST", **place, **facts}
-        return self._begin("POST", SpanKind.CLIENT, facts, parent)
-
-    def _begin(self, name: str, kind: SpanKind, facts: Mapping[str, str | int], parent: Trace | None) -> _SdkSpan:
-        return _SdkSpan(self._tracer.start_span(name, _context_of(parent), kind, attributes=facts))
-
-
-def _context_of(parent: Trace | None) -> OtelContext:
-    """Nothing else that goes on in this process is the parent of anything."""
-    from opentelemetry.context import Context
-    from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, set_span_in_context
-
-    if parent is None:
-        return Context()
-    ids = int(parent.trace_id, 16), int(parent.span_id, 16)
-    context = SpanContext(*ids, is_remote=True, trace_flags=TraceFlags(parent.flags))
-    return set_span_in_context(NonRecordingSpan(context), Context())

@@ -60,6 +60,11 @@ def turn_on(maker: SpanMaker | None) -> None:
     _maker = maker
 
 
+def is_on() -> bool:
+    """Whether spans are made, so that it is worth collecting what they say."""
+    return _maker is not None
+
+
 def read(header: str | None) -> Trace | None:
     """The trace that a `traceparent` names; None for none, and for what is none."""
     found = _FORM.fullmatch(header) if header else None

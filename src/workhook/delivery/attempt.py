@@ -165,6 +165,8 @@ async def attempt(lane: Lane, work: Work, payload: bytes, sender: Sender, policy
 
 
 def _begin_span(hook: Hook, work: Work) -> TraceSpan | None:
+    if not tracing.is_on():
+        return None
     facts: dict[str, str | int] = {
         "workhook.hook_id": hook.id,
         "workhook.event": work.event,

@@ -16,11 +16,11 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Forbidden, Invalid, NotFound, Unauthenticated
 from workhook.core.vault import Vault
 from workhook.events import outbox
+from workhook.events.hook_config import ConfigChange, fault, require_standard_secret
 from workhook.events.ping_quotes import random_quote
 from workhook.hooks import queries
 from workhook.hooks.bodies import HookChange
 from workhook.hooks.changes import changes_of
-from workhook.hooks.config_keys import ConfigChange, fault, require_standard_secret
 from workhook.hooks.fan_out import drop_waiting, fan_out_about, insert_dispatches
 from workhook.hooks.records import HOOK_COLUMNS, Hook, HookOwner, config_shape, hook_shape, plain_config, viewer_of
 from workhook.hooks.tables import hooks, lanes

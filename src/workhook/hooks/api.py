@@ -10,9 +10,9 @@ from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.events import samples
 from workhook.events.catalog import known
+from workhook.events.hook_config import fault, parse_config
 from workhook.hooks import actions, bodies, deliveries, health, publishing, queries, redelivery
 from workhook.hooks.bodies import check_types, parse_hook
-from workhook.hooks.config_keys import fault, parse_config
 from workhook.hooks.health import HookHealth
 from workhook.hooks.history import Filters
 from workhook.hooks.records import (

@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 
 from workhook.core.errors import FAULTS_MAX, SHOWN_MAX_CHARS, Fault, Invalid, shown
 from workhook.events.catalog import ANY_EVENT, CATALOG, HookTarget, valid_for
-from workhook.hooks.config_keys import ConfigChange, Schema, config_schema, fault, parse_config
+from workhook.events.hook_config import ConfigChange, Schema, config_schema, fault, parse_config
 
 
 def _object(title: str, description: str, properties: Schema, *required: str, **more: Any) -> Schema:

@@ -12,10 +12,10 @@ from workhook.core import json
 from workhook.core.clock import MINUTE_MS, now_ms, parse_rfc3339, to_millis_text
 from workhook.core.errors import Fault, Invalid, Malformed, NotFound, shown
 from workhook.events import outbox
+from workhook.events.hook_config import whole_number
 from workhook.events.tables import events
 from workhook.hooks import dispatch_states, history
 from workhook.hooks.bodies import check_types
-from workhook.hooks.config_keys import whole_number
 from workhook.hooks.fan_out import insert_dispatches, wants
 from workhook.hooks.history import Filters
 from workhook.hooks.records import (

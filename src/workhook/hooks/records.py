@@ -13,8 +13,8 @@ from workhook.core import json
 from workhook.core.clock import to_seconds_text
 from workhook.core.secrecy import Secretive
 from workhook.events.catalog import HookTarget
+from workhook.events.hook_config import CONTENT_TYPES, MASK
 from workhook.events.outbox import Draft
-from workhook.hooks.config_keys import CONTENT_TYPES, MASK
 from workhook.http.wire_types import Time, Url
 from workhook.identity.apps.app_schemas import app_repository_shape, owner_shape
 from workhook.identity.schemas import Account, Actor, Repository, organization_shape

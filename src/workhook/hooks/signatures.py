@@ -9,7 +9,7 @@ import hmac
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from workhook.hooks.config_keys import standard_key
+from workhook.events.hook_config import standard_key
 
 TOLERANCE_S = 300
 """How old, or how far ahead, the time of a Standard Webhooks delivery may be."""

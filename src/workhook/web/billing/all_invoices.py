@@ -14,6 +14,7 @@ from workhook.core.clock import now_ms
 from workhook.http import lists, parameters
 from workhook.http.calls import Answer
 from workhook.web.billing.invoices import ROWS
+from workhook.web.billing.view import recipient
 from workhook.web.frame import paging
 from workhook.web.frame.across import fill_page, project_options
 from workhook.web.frame.places import Places, Visit
@@ -54,6 +55,7 @@ async def all_invoices(visit: Visit) -> Answer:
     projects = await find_visible(visit.database, visit.actor, {each.project.id for each in listed})
     return visit.page(
         "billing/all.html",
+        recipient=recipient,
         lines=[
             InvoiceLine(each, f"/{projects[each.project.id].full_name}/billing")
             for each in listed

@@ -10,23 +10,16 @@ from workhook.http import lists
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
 from workhook.web.billing.money import show_invoice
-from workhook.web.billing.view import billing_page, invoice_address, invoice_at
+from workhook.web.billing.view import billing_page, invoice_address, invoice_at, recipient
 from workhook.web.frame import paging
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.invoices import api, drafting
 from workhook.work.invoices.due import open_sums
 from workhook.work.invoices.inputs import InvoiceList
-from workhook.work.invoices.printing import buyer_text
-from workhook.work.invoices.schemas import Invoice
 
 places = Places("billing")
 ROWS = 50
-
-
-def recipient(invoice: Invoice) -> str:
-    """The first line of whom it names: what is written on it, or else the party of the settings."""
-    return next(iter(buyer_text(invoice).strip().splitlines()), "")
 
 
 @places.get("/{owner}/{project}/billing")

@@ -70,6 +70,11 @@ def changed_form(fields: Mapping[str, str], current: Mapping[str, str] | None) -
     return BillingForm(fields, was=digest(current), now=now)
 
 
+def recipient(invoice: Invoice) -> str:
+    """The first line of whom it names: what is written on it, or else the party of the settings."""
+    return next(iter(printing.buyer_text(invoice).strip().splitlines()), "")
+
+
 def is_late(fields: Mapping[str, str], current: Mapping[str, str]) -> bool:
     """Whether the form was made of other values than the current ones, and says others than these."""
     if fields.get("was") == digest(current):

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from workhook.core.errors import Fault, Invalid, Problem
 from workhook.core.secrecy import Secretive
 from workhook.events.catalog import ANY_EVENT, CATALOG, CatalogEvent, HookTarget, valid_for
+from workhook.events.hook_config import MASK, STANDARD_SECRET_PREFIX, fault, require_standard_secret
 from workhook.hooks.bodies import HookChange, parse_hook
-from workhook.hooks.config_keys import MASK, STANDARD_SECRET_PREFIX, fault, require_standard_secret
 from workhook.hooks.records import Hook
 from workhook.http.calls import Call
 from workhook.web.frame.forms import PageForm, faults_of

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from workhook.core.errors import Invalid
+from workhook.events.hook_config import ConfigChange, fault, parse_config
 from workhook.hooks import actions, api, health, queries
 from workhook.hooks.bodies import HookChange
-from workhook.hooks.config_keys import ConfigChange, fault, parse_config
 from workhook.hooks.health import HookHealth
 from workhook.hooks.records import Hook
 from workhook.http.calls import Answer

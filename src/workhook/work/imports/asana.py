@@ -26,13 +26,11 @@ from workhook.work.imports.texts import (
     described,
     first_of,
     is_cut,
-    level_of,
     moment_of,
-    plain_name,
+    priority_in,
     title_of,
     unknown_names,
 )
-from workhook.work.tasks.field_types import KEYS_MAX, Level
 
 SOURCE = "asana"
 NO_SECTION = "No section"
@@ -211,7 +209,7 @@ class _TaskMapper:
         deadline = moment_of(task.due)
         if task.due and deadline is None:
             warn(f"its due date {shown(task.due)!r} is no time; the field {DUE} keeps it")
-        priority, fields = self._priority(task)
+        priority, fields = priority_in([(each.name, each.value) for each in task.fields])
         self._note_lost(task)
         finished = task.completed or column.completes
         person = Person(task.assignee.id, "", task.assignee.name)
@@ -223,15 +221,12 @@ class _TaskMapper:
             title=title_of(task.name),
             description=described("name", task.name, task.notes, warn),
             deadline=deadline,
-            cover_url=None,
             labels=first_of(labels, LABELS_MAX, "tags", warn),
             fields=self._fields(task, fields, task.due if deadline is None else "", PropertyBudget(warn)),
-            sections={},
             members=[person] if person.id or person.full_name else [],
             finished=finished,
             finished_at=moment_of(task.completed_at or task.modified_at) if finished else None,
             created_at=moment_of(task.created_at),
-            comments=[],
             priority=priority,
             parent_key=self._key(task.parent_id) if task.parent_id else None,
             blocked_by=[self._key(each.id) for each in task.dependencies if each.id],
@@ -253,14 +248,9 @@ class _TaskMapper:
             at = self._by_id.get(at.parent_id)
         return self.columns.column("")
 
-    def _priority(self, task: AsanaTask) -> tuple[Level | None, list[AsanaField]]:
-        """The priority that the first field of that name tells, and the other fields."""
-        for at, each in enumerate(task.fields):
-            if plain_name(each.name) == "priority" and (found := level_of(each.value)):
-                return found, [*task.fields[:at], *task.fields[at + 1 :]]
-        return None, task.fields
-
-    def _fields(self, task: AsanaTask, custom: list[AsanaField], due: str, budget: PropertyBudget) -> dict[str, str]:
+    def _fields(
+        self, task: AsanaTask, custom: list[tuple[str, str]], due: str, budget: PropertyBudget
+    ) -> dict[str, str]:
         own = {
             URL: task.url,
             START: task.start,
@@ -269,13 +259,7 @@ class _TaskMapper:
             KIND: "" if task.kind == "default_task" else task.kind,
             MINUTES: task.minutes,
         }
-        fields: dict[str, str] = {}
-        name_of_field = Distinct()
-        for name, text in (*own.items(), *((title_of(each.name, "custom field"), each.value) for each in custom)):
-            # One key stays free, for the person who is nobody here.
-            if text and budget.take_key(len(fields), KEYS_MAX - 1, "fields"):
-                fields[name_of_field(name)] = budget.take(text, name)
-        return fields
+        return budget.fields((*own.items(), *((title_of(name, "custom field"), text) for name, text in custom)))
 
     def _note_lost(self, task: AsanaTask) -> None:
         self.losses.add("votes", task.name, kept=f"the field {LIKES}", count=task.likes)

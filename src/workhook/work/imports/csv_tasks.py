@@ -32,7 +32,7 @@ from workhook.work.imports.texts import (
     title_of,
     unknown_names,
 )
-from workhook.work.tasks.field_types import ESTIMATE_MAX_MS, KEYS_MAX
+from workhook.work.tasks.field_types import ESTIMATE_MAX_MS
 from workhook.work.timesheets.durations import duration_ms
 
 SOURCE = "csv"
@@ -170,15 +170,12 @@ class _RowMapper:
             title=title_of(text("title")),
             description=described("title", text("title"), text("description"), warn),
             deadline=self._moment(row, "due"),
-            cover_url=None,
             labels=first_of(_labels(text("labels")), LABELS_MAX, "labels", warn),
             fields=self._fields(row, left, PropertyBudget(warn)),
-            sections={},
             members=first_of(people, PEOPLE_MAX, "people", warn),
             finished=finished or column.completes,
             finished_at=finished_at,
             created_at=self._moment(row, "created"),
-            comments=[],
             priority=priority,
             estimate_ms=self._estimate(row),
             parent_key=parent_key,
@@ -188,12 +185,7 @@ class _RowMapper:
     def _fields(self, row: TableRow, left: Collection[str], budget: PropertyBudget) -> dict[str, str]:
         """What has no other place: the fields that mean nothing here, and those in `left`, which do not as they are."""
         elsewhere = {name for meaning, name in self._chosen.items() if meaning not in left}
-        fields: dict[str, str] = {}
-        for name, cell in row.cells.items():
-            # One key stays free, for the people that nobody here is.
-            if cell and name not in elsewhere and budget.take_key(len(fields), KEYS_MAX - 1, "fields"):
-                fields[title_of(name)] = budget.take(cell, name)
-        return fields
+        return budget.fields((title_of(name), cell) for name, cell in row.cells.items() if name not in elsewhere)
 
     def _moment(self, row: TableRow, meaning: str) -> int | None:
         text = self._text(row, meaning)

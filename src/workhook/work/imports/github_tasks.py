@@ -20,14 +20,13 @@ from workhook.work.imports.texts import (
     ThingWarnings,
     described,
     first_of,
-    level_of,
     moment_of,
     plain_name,
+    priority_in,
     title_of,
     unknown_names,
     within,
 )
-from workhook.work.tasks.field_types import KEYS_MAX, Level
 
 SOURCE = "github"
 OPEN, CLOSED, NO_STATUS = "Open", "Closed", "No status"
@@ -107,7 +106,8 @@ class _IssueMapper:
         thing = issue or item
         labels = [*(issue.labels if issue else ()), *(item.labels if item else ())]
         labels = list(dict.fromkeys(title_of(each) for each in labels if each.strip()))
-        priority, custom = _priority(item)
+        priority, others = priority_in(list(item.fields.items()) if item else [])
+        custom = dict(others)
         due = next((each for each in custom if plain_name(each) in _DUE and moment_of(custom[each]) is not None), "")
         self._note_lost(issue, name)
         key = self._key_of(f"task:{self._title}/{_address(thing) if thing else ''}")
@@ -117,10 +117,8 @@ class _IssueMapper:
             title=title_of(name),
             description=described("title", name, (issue.body if issue else "") or (item.body if item else ""), warn),
             deadline=moment_of(custom.pop(due)) if due else None,
-            cover_url=None,
             labels=first_of(labels, LABELS_MAX, "labels", warn),
             fields=_fields(issue, item, custom, PropertyBudget(warn)),
-            sections={},
             members=first_of(_people(issue, item), PEOPLE_MAX, "assignees", warn),
             finished=finished,
             finished_at=moment_of(issue.closed_at) if issue and finished else None,
@@ -175,16 +173,6 @@ def _people(issue: Issue | None, item: ProjectItem | None) -> list[Person]:
     return [person for login, person in logins.items() if login]
 
 
-def _priority(item: ProjectItem | None) -> tuple[Level | None, dict[str, str]]:
-    """What the project's field Priority tells, and the other fields."""
-    fields = dict(item.fields) if item else {}
-    for name, text in fields.items():
-        if plain_name(name) == "priority" and (found := level_of(text)):
-            del fields[name]
-            return found, fields
-    return None, fields
-
-
 def _fields(
     issue: Issue | None, item: ProjectItem | None, custom: dict[str, str], budget: PropertyBudget
 ) -> dict[str, str]:
@@ -198,13 +186,7 @@ def _fields(
         REASON: issue.state_reason.lower() if issue and issue.is_closed else "",
         KIND: {"PullRequest": "pull request", "DraftIssue": "draft"}.get(kind, kind),
     }
-    fields: dict[str, str] = {}
-    name_of_field = Distinct()
-    for name, text in (*own.items(), *((title_of(name), text) for name, text in custom.items())):
-        # One key stays free, for the people that nobody here is.
-        if text and budget.take_key(len(fields), KEYS_MAX - 1, "fields"):
-            fields[name_of_field(name)] = budget.take(text, name)
-    return fields
+    return budget.fields((*own.items(), *((title_of(name), text) for name, text in custom.items())))
 
 
 def title_in(files: Sequence[GitHubFile], otherwise: str) -> str:

@@ -52,7 +52,7 @@ class PlannedComment(msgspec.Struct, frozen=True):
     created_at: int | None
 
 
-class PlannedTask(msgspec.Struct, frozen=True):
+class PlannedTask(msgspec.Struct, frozen=True, kw_only=True):
     """`finished_at`: when, as far as that is known, for a task that is `finished`. Comments are oldest first.
     `parent_key`: of the task that it is a subtask of, which stands before it in the plan. `blocked_by`: keys of the
     tasks that it waits for."""
@@ -62,15 +62,15 @@ class PlannedTask(msgspec.Struct, frozen=True):
     title: str
     description: str | None
     deadline: int | None
-    cover_url: str | None
+    cover_url: str | None = None
     labels: list[str]
     fields: dict[str, str]
-    sections: dict[str, dict[str, str]]
+    sections: dict[str, dict[str, str]] = {}
     members: list[Person]
     finished: bool
     finished_at: int | None
     created_at: int | None
-    comments: list[PlannedComment]
+    comments: list[PlannedComment] = []
     priority: Level | None = None
     estimate_ms: int | None = None
     parent_key: str | None = None

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from workhook.core.errors import shown
 from workhook.http.parameters import TEXT_MAX_BYTES, TITLE_MAX_CHARS
 from workhook.http.wire_types import read_day_or_moment
 from workhook.work.columns.schemas import Stage
-from workhook.work.tasks.field_types import Level
+from workhook.work.tasks.field_types import KEYS_MAX, Level
 
 T = TypeVar("T")
 
@@ -104,6 +104,14 @@ def level_of(text: str) -> Level | None:
     return _LEVELS.get(plain_name(text))
 
 
+def priority_in(fields: Sequence[tuple[str, str]]) -> tuple[Level | None, list[tuple[str, str]]]:
+    """The priority that the first field of that name tells, and the other fields."""
+    for at, (name, text) in enumerate(fields):
+        if plain_name(name) == "priority" and (found := level_of(text)):
+            return found, [*fields[:at], *fields[at + 1 :]]
+    return None, list(fields)
+
+
 def unknown_names(done: Collection[str], names: Iterable[str], kind: str) -> list[str]:
     """Warnings about names in `done` that no column has."""
     plain = {plain_name(each) for each in names}
@@ -167,3 +175,13 @@ class PropertyBudget:
             return True
         self.warn(f"only {most} of its {what} are kept")
         return False
+
+    def fields(self, named: Iterable[tuple[str, str]]) -> dict[str, str]:
+        """The fields of a task, of names that are titles and texts; without empty ones."""
+        found: dict[str, str] = {}
+        name_of = Distinct()
+        for name, text in named:
+            # One key stays free, for the people that nobody here is.
+            if text and self.take_key(len(found), KEYS_MAX - 1, "fields"):
+                found[name_of(name)] = self.take(text, name)
+        return found

@@ -25,7 +25,7 @@ from workhook.identity.schemas import Account, Actor
 from workhook.storage import Transaction
 from workhook.storage.blobs import BlobMissing
 from workhook.work.moving.exporting import ExportedBytes, LinesWritten, contents_of, manifest_of, write_lines
-from workhook.work.moving.kinds import KINDS
+from workhook.work.moving.kinds import KINDS, WITH_BYTES
 from workhook.work.moving.manifest import FILES, MANIFEST, PEOPLE_FILE, StoredBytes
 
 MEDIA_TYPE = "application/x-tar"
@@ -148,7 +148,7 @@ async def _record(tx: Transaction, actor: Actor, account: Account, written: Line
 
 
 def _files_of(written: LinesWritten) -> int:
-    return sum(written.lines[f"{each}.jsonl"].lines for each in ("files", "billing_logos"))
+    return sum(written.lines[f"{each}.jsonl"].lines for each in WITH_BYTES)
 
 
 def _new_folder(parent: Path) -> Path:

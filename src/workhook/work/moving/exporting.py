@@ -17,7 +17,7 @@ from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.identity.schemas import Account
 from workhook.storage import Database, Reader, Row
-from workhook.work.moving.kinds import KINDS, LineKind
+from workhook.work.moving.kinds import KINDS, WITH_BYTES, LineKind
 from workhook.work.moving.lines import ReferenceNames, people_in, write_line
 from workhook.work.moving.manifest import (
     FORMAT,
@@ -35,7 +35,6 @@ Progress = Callable[[str, int, int], None]
 ROWS = "kinds of lines written"
 CONTENTS = ".contents"
 """In the folder while it is written: which blob is whose. It is no part of the export."""
-_WITH_BYTES = ("files", "billing_logos")
 
 
 class ExportedBytes(msgspec.Struct, frozen=True, array_like=True):
@@ -114,7 +113,7 @@ class _Lines:
                 async for rows in self._pages(kind, owner):
                     await self._know(people_in(kind, rows))
                     await writer.add([write_line(kind, row, self._names) for row in rows])
-                    if kind.name in _WITH_BYTES:
+                    if kind.name in WITH_BYTES:
                         found = [ExportedBytes(row["id"], row["blob"], row["size"]) for row in rows]
                         await self._contents.add([msgspec.json.encode(each) + b"\n" for each in found])
         finally:

@@ -20,7 +20,7 @@ from workhook.identity.tables import accounts
 from workhook.storage import Database, Transaction
 from workhook.storage.blobs import Blobs
 from workhook.storage.metadata import big
-from workhook.work.moving.kinds import KINDS
+from workhook.work.moving.kinds import KINDS, WITH_BYTES
 from workhook.work.moving.lines import line_type
 from workhook.work.moving.manifest import FILES
 from workhook.work.moving.newcomers import Newcomer, add_people
@@ -31,7 +31,6 @@ Progress = Callable[[str, int, int], None]
 
 STORED, WRITTEN = "files stored", "lines written"
 _BLOCK = 1 << 20
-_WITH_BYTES = ("files", "billing_logos")
 
 _as_it_was = (
     sa.update(accounts)
@@ -82,8 +81,8 @@ async def import_organization(database: Database, blobs: Blobs, plan: Plan, prog
 
 async def _store(blobs: Blobs, checked: CheckedExport, stored: dict[str, str], progress: Progress) -> None:
     """Put the bytes into the store; `stored` gets their names there by the old ids. What was missing stays missing."""
-    total = sum(checked.count(each) for each in _WITH_BYTES)
-    for name in _WITH_BYTES:
+    total = sum(checked.count(each) for each in WITH_BYTES)
+    for name in WITH_BYTES:
         for old in checked.texts[name].by_old if name in checked.texts else ():
             path = checked.folder / FILES / old
             if path.is_file():
@@ -131,7 +130,7 @@ def summary(plan: Plan, newcomers: list[Newcomer], place_id: int | None, timers:
         login=plan.login,
         organization_id=place_id,
         lines={name.removesuffix(".jsonl"): each.lines for name, each in checked.manifest.lines.items()},
-        files=sum(checked.count(each) for each in _WITH_BYTES) - missing,
+        files=sum(checked.count(each) for each in WITH_BYTES) - missing,
         files_missing=missing,
         matched={old: account.login for old, account in plan.matched.items()},
         newcomers=newcomers,

@@ -84,6 +84,9 @@ class LineKind(msgspec.Struct, frozen=True, eq=False, kw_only=True):
         return self.by == "repository_id"
 
 
+WITH_BYTES = ("files", "billing_logos")
+"""Kinds whose bytes are in `files/`, by the ids of the lines."""
+
 _PERSON = {"user_id": Reference(PEOPLE)}
 _BLOB = "its name in the store of files; the bytes are in `files/`"
 _ITEMS = JsonColumn(list[InvoiceLine], ("timesheets",))

@@ -9,10 +9,10 @@ import secrets
 
 import sqlalchemy as sa
 
+from workhook.core.ids import base32
 from workhook.storage import Transaction
 from workhook.storage.metadata import big
 
-_BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
 _HEAD_CHARS, _TAIL_CHARS = 10, 16  # of the 26 characters, those of the time and the random ones
 _STEP_BITS = 40
 
@@ -38,8 +38,7 @@ class NewIds:
         same = head == self._head
         self._tail = self._tail + 1 + secrets.randbits(_STEP_BITS) if same else secrets.randbits(5 * _TAIL_CHARS - 1)
         self._head = head
-        shifts = range(5 * (_TAIL_CHARS - 1), -1, -5)
-        new = f"{prefix}_{head}" + "".join(_BASE32[self._tail >> each & 31] for each in shifts)
+        new = f"{prefix}_{head}{base32(self._tail, _TAIL_CHARS)}"
         self.by_old[old] = new = self.chosen.get(old, new)
         return new
 

@@ -13,7 +13,7 @@ import msgspec
 from workhook.identity.queries import key_of
 from workhook.work.moving import people_lines, sums
 from workhook.work.moving.keys import Keys
-from workhook.work.moving.kinds import KINDS, PEOPLE, PROJECTS, LineKind
+from workhook.work.moving.kinds import KINDS, PEOPLE, PROJECTS, WITH_BYTES, LineKind
 from workhook.work.moving.lines import BadLine, Field, fields_of_kind, line_type, reader_of
 from workhook.work.moving.manifest import FILES, FORMAT, MANIFEST, PEOPLE_FILE, VERSION, ExportManifest
 from workhook.work.moving.new_ids import NewIds
@@ -25,8 +25,6 @@ Progress = Callable[[str, int, int], None]
 CHECKED = "lines checked"
 FAULTS_MAX = 20
 LINE_MAX_BYTES = 64 << 20
-_BLOCK = 1 << 20
-_WITH_BYTES = ("files", "billing_logos")
 NUMBERED = ("task_comments", "file_comments", "file_comment_replies")
 """Kinds whose ids are numbers that the database gives."""
 
@@ -121,6 +119,7 @@ class _Checker:
         self._done = 0
         self._later: list[tuple[str, str]] = []
         self._books: dict[str, list[int]] = {}
+        self._stretched: set[str] = set()  # columns that have a stretch
 
     def check(self) -> None:
         self._check_sums()
@@ -182,7 +181,7 @@ class _Checker:
                     self._fault(f"{place}, {each.name}: {wrong}")
                 if each.refers is not None:
                     self._check_reference(kind, each, value, place)
-            if kind.name in _WITH_BYTES:
+            if kind.name in WITH_BYTES:
                 self._check_bytes(line, place)
             if good:  # nothing is computed with what is none
                 self._check_sums_of(kind, line, place)
@@ -266,6 +265,8 @@ class _Checker:
             self.checked.organization = line
         elif kind.name == "members" and line.role == "owner":
             self.checked.owners.append(line.user)
+        elif kind.name == "task_buckets":
+            self._stretched.add(line.column_id)
         elif kind.name == "timesheets":
             self.checked.timers += line.is_active
         elif kind.name == "invoices" and not (line.paid_minor is None and line.credited_minor is None):
@@ -277,9 +278,7 @@ class _Checker:
 
     def _check_columns(self) -> None:
         """A column without a stretch could take no task."""
-        kind = next(each for each in KINDS if each.name == "task_buckets")
-        found = {line.column_id for _, line in lines_of(self.checked.folder, "task_buckets.jsonl", line_type(kind))}
-        for column_id in self.checked.texts.get("columns", NewIds()).by_old.keys() - found:
+        for column_id in self.checked.texts.get("columns", NewIds()).by_old.keys() - self._stretched:
             self._fault(f"task_buckets.jsonl: the column {column_id} has none")
 
     def _check_books(self) -> None:
@@ -293,8 +292,5 @@ class _Checker:
 
 
 def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

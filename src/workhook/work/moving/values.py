@@ -18,7 +18,7 @@ from msgspec import Meta
 from workhook.core.clock import HOUR_MS
 from workhook.core.country_codes import COUNTRIES
 from workhook.core.iso4217 import CODES
-from workhook.core.webhook_config import CHECKS
+from workhook.events.hook_config import CONFIG_KEYS, ConfigChange
 from workhook.http.parameters import Checked, LongText, Title, WebAddress
 from workhook.http.wire_types import YEAR_9999
 from workhook.identity import reserved
@@ -254,9 +254,9 @@ def _check_party(value: Any) -> str | None:
 
 def _check_config(value: dict[str, Any]) -> str | None:
     for name, each in value.items():
-        if name in _SECRETS or name not in CHECKS:
+        if name in _SECRETS or name not in CONFIG_KEYS:
             return f"{name}: it cannot be in an export" if name in _SECRETS else f"there is no key {name}"
-        if wrong := CHECKS[name](each):
+        if wrong := CONFIG_KEYS[name].read(ConfigChange(), each):
             return wrong
     if not str(value.get("url", "")).startswith(("http://", "https://")):
         return "url: it has to be an http or https URL"

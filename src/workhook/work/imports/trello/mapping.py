@@ -276,13 +276,7 @@ class CardMapper:
             VOTES: self._voters(card),
             COVER: card.cover_color,
         }
-        fields: dict[str, str] = {}
-        name_of = Distinct()
-        for name, text in (*own.items(), *self._custom(card)):
-            # One key stays free, for the members that nobody here is.
-            if text and budget.take_key(len(fields), KEYS_MAX - 1, "fields"):
-                fields[name_of(name)] = budget.take(text, name)
-        return fields
+        return budget.fields((*own.items(), *self._custom(card)))
 
     def _votes(self, card: trello.Card) -> int:
         return max(card.votes, len(card.voter_ids))

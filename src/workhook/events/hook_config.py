@@ -13,7 +13,6 @@ from msgspec import UNSET, UnsetType
 
 from workhook.core.errors import FAULTS_MAX, Fault, Invalid, shown
 from workhook.core.secrecy import Secretive
-from workhook.core.webhook_config import CHECKS
 
 Schema = dict[str, Any]
 
@@ -236,10 +235,3 @@ def require_standard_secret(config: Mapping[str, str], secret: str | None) -> No
     if config.get("header_style") == "standard" and (secret is None or standard_key(secret.encode()) is None):
         message = "secret must be whsec_ and a key in base64 where header_style is standard"
         raise Invalid(faults=[fault(message, field="secret")])
-
-
-def _check_of(name: str) -> Callable[[object], str | None]:
-    return lambda value: CONFIG_KEYS[name].read(ConfigChange(), value)
-
-
-CHECKS.update({name: _check_of(name) for name in CONFIG_KEYS})

@@ -1,0 +1,118 @@
+"""Spans by the SDK of OpenTelemetry. Only `core.open_telemetry` imports this, and only where they are asked for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from urllib.parse import urlsplit
+
+import structlog
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
+from opentelemetry.trace import (
+    NonRecordingSpan,
+    Span,
+    SpanContext,
+    SpanKind,
+    StatusCode,
+    TraceFlags,
+    Tracer,
+    set_span_in_context,
+)
+
+from workhook import __version__
+from workhook.core import tracing
+from workhook.core.open_telemetry import LOST, SENT
+from workhook.core.tracing import Trace
+
+LAST_S = 5  # how long a process that ends waits for its last spans
+
+logger = structlog.get_logger(__name__)
+
+
+def start(role: str) -> Callable[[], None]:
+    """Make the spans of this process; answers what ends it. Raises `ValueError` for a variable of the SDK."""
+    own = Resource({"service.name": "workhook", "service.version": __version__, "workhook.process": role})
+    resource = Resource.create().merge(own).merge(OTELResourceDetector().detect())
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(_CountedExporter()))
+    tracing.turn_on(_SdkSpanMaker(provider.get_tracer("workhook", __version__)))
+
+    def end() -> None:
+        tracing.turn_on(None)
+        # It sends what is left, with the exporter's own retries. A collector that is away holds nobody up for long.
+        last = threading.Thread(target=provider.shutdown, name="workhook-spans", daemon=True)
+        last.start()
+        last.join(LAST_S)
+        if last.is_alive():
+            logger.warning("last_spans_lost", remedy="See whether the collector runs.")
+
+    return end
+
+
+class _CountedExporter(OTLPSpanExporter):
+    """Tells of what is lost: the exporter gives up after some retries."""
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        result = super().export(spans)
+        if result is SpanExportResult.SUCCESS:
+            SENT.inc(len(spans))
+        else:
+            LOST.inc(len(spans))
+            logger.warning("spans_lost", spans=len(spans), remedy="See whether the collector runs and takes OTLP.")
+        return result
+
+
+class _SdkSpan:
+    """A span of the SDK, as `tracing` sees it."""
+
+    __slots__ = ("_span", "traceparent")
+
+    def __init__(self, span: Span) -> None:
+        self._span = span
+        context = span.get_span_context()
+        self.traceparent = Trace(f"{context.trace_id:032x}", f"{context.span_id:016x}", context.trace_flags).header()
+
+    def end(self, status: int | None, *, error: str | None) -> None:
+        if status is not None:
+            self._span.set_attribute("http.response.status_code", status)
+        if error is not None:
+            self._span.set_status(StatusCode.ERROR)
+            self._span.set_attribute("error.type", error)
+        self._span.end()
+
+
+class _SdkSpanMaker:
+    """Names and attributes are those of the conventions for HTTP:
+    https://opentelemetry.io/docs/specs/semconv/http/http-spans/. No span has a path or a query, of the request or of
+    a receiver: links there hold secrets.
+    """
+
+    def __init__(self, tracer: Tracer) -> None:
+        self._tracer = tracer
+
+    def request(self, method: str, route: str, parent: Trace | None) -> _SdkSpan:
+        facts = {"http.request.method": method, "http.route": route}
+        return self._begin(f"{method} {route}", SpanKind.SERVER, facts, parent)
+
+    def attempt(self, url: str, facts: dict[str, str | int], parent: Trace | None) -> _SdkSpan:
+        parts = urlsplit(url)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+        place: dict[str, str | int] = {"server.address": parts.hostname or "", "server.port": port}
+        facts = {"http.request.method": "POST", **place, **facts}
+        return self._begin("POST", SpanKind.CLIENT, facts, parent)
+
+    def _begin(self, name: str, kind: SpanKind, facts: Mapping[str, str | int], parent: Trace | None) -> _SdkSpan:
+        return _SdkSpan(self._tracer.start_span(name, _context_of(parent), kind, attributes=facts))
+
+
+def _context_of(parent: Trace | None) -> Context:
+    """Nothing else that goes on in this process is the parent of anything."""
+    if parent is None:
+        return Context()
+    ids = int(parent.trace_id, 16), int(parent.span_id, 16)
+    context = SpanContext(*ids, is_remote=True, trace_flags=TraceFlags(parent.flags))
+    return set_span_in_context(NonRecordingSpan(context), Context())
