@@ -12,14 +12,10 @@ from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 import structlog
-from prometheus_client import Counter
 
 COLLECTORS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 PROTOCOL = "http/protobuf"
-
-SPANS = Counter("workhook_spans_total", "Spans that the collector has taken (sent) or not (lost).", ["outcome"])
-SENT, LOST = SPANS.labels("sent"), SPANS.labels("lost")
 
 logger = structlog.get_logger(__name__)
 

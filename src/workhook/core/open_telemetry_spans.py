@@ -25,8 +25,7 @@ from opentelemetry.trace import (
 
 from workhook import __version__
 from workhook.core import tracing
-from workhook.core.open_telemetry import LOST, SENT
-from workhook.core.tracing import Trace
+from workhook.core.tracing import LOST, SENT, Trace
 
 LAST_S = 5  # how long a process that ends waits for its last spans
 
