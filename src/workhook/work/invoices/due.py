@@ -3,6 +3,8 @@ project."""
 
 from __future__ import annotations
 
+from datetime import date
+
 import msgspec
 import sqlalchemy as sa
 
@@ -12,6 +14,7 @@ from workhook.storage import Reader
 from workhook.storage.metadata import big
 from workhook.work.access import Access, is_insider, with_access
 from workhook.work.clients.schemas import clients
+from workhook.work.invoices.days import due_day
 from workhook.work.invoices.drafting import is_open
 from workhook.work.invoices.schemas import invoices
 
@@ -19,28 +22,27 @@ OPEN_MAX = 1000
 
 
 class DueInvoice(msgspec.Struct, frozen=True):
-    """`amount_due_minor`: what is still to be paid, in the currency's minor units. `due`: milliseconds since the epoch,
-    or None."""
+    """`amount_due_minor`: what is still to be paid, in the currency's minor units. `due`: the day, or None."""
 
     id: str
     invoice_number: str
     status: str
     amount_due_minor: int
     currency: str
-    due: int | None
+    due: date | None
     repository: Repository
 
 
 _amount_due = (
     invoices.c.total_minor - sa.func.coalesce(invoices.c.credited_minor, 0) - sa.func.coalesce(invoices.c.paid_minor, 0)
 )
-_SHOWN = ("id", "invoice_number", "status", "currency", "due")
+_SHOWN = ("id", "invoice_number", "status", "currency")
 _person = big("user_id")
 _mine = clients.alias("mine")
 _open = (
     with_access(
         sa.select(
-            *(invoices.c[name].label(f"invoice_{name}") for name in _SHOWN),
+            *(invoices.c[name].label(f"invoice_{name}") for name in (*_SHOWN, "due", "seller")),
             _amount_due.label("amount_due_minor"),
         )
         .select_from(_mine.join(invoices, invoices.c.repository_id == _mine.c.repository_id))
@@ -88,6 +90,7 @@ async def list_due(reader: Reader, user: Account, limit: int) -> list[DueInvoice
         DueInvoice(
             **{name: row[f"invoice_{name}"] for name in _SHOWN},
             amount_due_minor=row["amount_due_minor"],
+            due=due_day(row["invoice_due"], row["invoice_seller"]),
             repository=repository_of(row, user.id, "project_"),
         )
         for row in rows
