@@ -7,7 +7,6 @@ confined to a project, but for those of the chore.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -16,6 +15,7 @@ import structlog
 from msgspec.structs import replace
 from prometheus_client import Counter
 
+from workhook.core.zones import day_in, stored_zone
 from workhook.http.calls import Services
 from workhook.http.lists import Found
 from workhook.identity.context import Write
@@ -26,6 +26,7 @@ from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.storage.sweeping import concerns_all
 from workhook.work.access import with_access
+from workhook.work.billing.settings import find_account_billing
 from workhook.work.checkouts import rules
 from workhook.work.checkouts.rules import State
 from workhook.work.checkouts.schemas import BoughtService, Checkout, service_checkout_periods, service_checkouts
@@ -192,7 +193,7 @@ async def begin_period(write: Write, checkout: Checkout, state: State) -> Checko
     """`state` is the one in the new period. Raises `UniqueViolation` for a period that began before,
     `NotFound` for a project that was deleted."""
     started_at = checkout.state.period_end or state.completed_at or write.now
-    description = _describe(checkout, started_at, state.period_end)
+    description = await _describe(write.tx, checkout, started_at, state.period_end)
     begun = changed(checkout, state, write.now)
     price, invoice_id, credit_id = checkout.price, None, None
     credits_minor = (price.credits_minor or 0) * checkout.qty if price else 0
@@ -219,14 +220,14 @@ def changed(checkout: Checkout, state: State, now: int) -> Checkout:
     return replace(checkout, state=state, updated_at=max(now, checkout.updated_at + 1))
 
 
-def _describe(checkout: Checkout, start: int, end: int | None) -> str:
-    """`Design retainer, 2026-01-31 to 2026-02-28`; the title alone for what is paid once."""
+async def _describe(reader: Reader, checkout: Checkout, start: int, end: int | None) -> str:
+    """`Design retainer, 2026-01-31 to 2026-02-28`; the title alone for what is paid once. Periods follow the calendar
+    of UTC; which day that is where the studio is, its billing settings say."""
     title = checkout.service.title
-    return title if end is None else f"{title}, {_day(start)} to {_day(end)}"
-
-
-def _day(at: int) -> str:
-    return datetime.fromtimestamp(at // 1000, UTC).date().isoformat()
+    if end is None:
+        return title
+    zone = stored_zone((await find_account_billing(reader, checkout.repository.owner.id)).timezone)
+    return f"{title}, {day_in(start, zone)} to {day_in(end, zone)}"
 
 
 async def begin_due_periods(services: Services, now: int) -> int:
