@@ -46,8 +46,8 @@ async def find_rounded(reader: Reader, repository_id: int, invoice: Invoice) -> 
         find_rounding(reader, repository_id), drafting.find_times(reader, repository_id, [], invoice.id)
     )
     found = _of(times, lines, invoice.currency, rounding)
-    again = _of(times, time_lines.lines_of(times, invoice.group_by, rounding), invoice.currency, rounding)
-    if found.duration_ms == again.duration_ms:
+    again = time_lines.lines_of(times, invoice.group_by, rounding)
+    if sorted(each.duration_ms or 0 for each in lines) == sorted(each.duration_ms or 0 for each in again):
         return found if rounding.minutes else None
     # A line that was made before the settings were others stays as it is.
     return None if found.duration_ms == found.worked_ms else msgspec.structs.replace(found, rounding=None)
