@@ -22,27 +22,29 @@ OPEN_MAX = 1000
 
 
 class DueInvoice(msgspec.Struct, frozen=True):
-    """`amount_due_minor`: what is still to be paid, in the currency's minor units. `due`: the day, or None."""
+    """`amount_due_minor`: what is still to be paid, in the currency's minor units. `due`: milliseconds since the epoch,
+    or None; `day`: the day that this is to who bills."""
 
     id: str
     invoice_number: str
     status: str
     amount_due_minor: int
     currency: str
-    due: date | None
+    due: int | None
+    day: date | None
     repository: Repository
 
 
 _amount_due = (
     invoices.c.total_minor - sa.func.coalesce(invoices.c.credited_minor, 0) - sa.func.coalesce(invoices.c.paid_minor, 0)
 )
-_SHOWN = ("id", "invoice_number", "status", "currency")
+_SHOWN = ("id", "invoice_number", "status", "currency", "due")
 _person = big("user_id")
 _mine = clients.alias("mine")
 _open = (
     with_access(
         sa.select(
-            *(invoices.c[name].label(f"invoice_{name}") for name in (*_SHOWN, "due", "seller")),
+            *(invoices.c[name].label(f"invoice_{name}") for name in (*_SHOWN, "seller")),
             _amount_due.label("amount_due_minor"),
         )
         .select_from(_mine.join(invoices, invoices.c.repository_id == _mine.c.repository_id))
@@ -90,7 +92,7 @@ async def list_due(reader: Reader, user: Account, limit: int) -> list[DueInvoice
         DueInvoice(
             **{name: row[f"invoice_{name}"] for name in _SHOWN},
             amount_due_minor=row["amount_due_minor"],
-            due=due_day(row["invoice_due"], row["invoice_seller"]),
+            day=due_day(row["invoice_due"], row["invoice_seller"]),
             repository=repository_of(row, user.id, "project_"),
         )
         for row in rows
