@@ -104,7 +104,7 @@ def test_what_is_foreseen_is_what_the_draft_has(studio: Studio, seed: int) -> No
     settle(studio, round_mode=chance.choice(["up", "nearest"]), hourly_rate=chance.choice([80, 7, 123]))
     task = studio.add_task(studio.add_column("Doing"), "Photos")
     for _ in range(12):
-        rate = {"billable_rate": chance.choice([55, 1, 999])} if chance.random() < 0.5 else {}
+        rate: dict[str, Any] = {"billable_rate": chance.choice([55, 1, 999])} if chance.random() < 0.5 else {}
         ms = chance.randrange(1, 5 * 3_600_000)
         spend(studio, task, f"2026-01-0{chance.randrange(5, 9)}T09:00:00Z", ms, billable=True, **rate)
     found = re.search(r"would have (\S+): (\S+) " + currency, report(studio))
