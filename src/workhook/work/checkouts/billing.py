@@ -26,7 +26,7 @@ from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.storage.sweeping import concerns_all
 from workhook.work.access import with_access
-from workhook.work.billing.settings import find_account_billing
+from workhook.work.billing.schemas import account_billing
 from workhook.work.checkouts import rules
 from workhook.work.checkouts.rules import State
 from workhook.work.checkouts.schemas import BoughtService, Checkout, service_checkout_periods, service_checkouts
@@ -62,8 +62,9 @@ _STATE = _PRICE + len(stored_names(ServicePrice))
 _read_price, _read_state = row_reader(ServicePrice, _PRICE), row_reader(State, _STATE)
 _read = row_reader(Checkout, _STATE + len(stored_names(State)))
 _alive = (
-    sa.select(*_parts, services.c.prices)
+    sa.select(*_parts, services.c.prices, account_billing.c.timezone)
     .join_from(service_checkouts, services, services.c.id == service_checkouts.c.service_id)
+    .outerjoin(account_billing, account_billing.c.account_id == services.c.account_id)
     .outerjoin(service_prices, service_prices.c.id == service_checkouts.c.service_price_id)
     .where(service_checkouts.c.deleted_at.is_(None))
 )
@@ -163,6 +164,7 @@ def checkout_of(row: Row) -> Checkout:
         service=_service_of(row),
         price=_read_price(row) if row["price_id"] is not None else None,
         state=_read_state(row),
+        timezone=row["timezone"],
     )
 
 
@@ -193,7 +195,7 @@ async def begin_period(write: Write, checkout: Checkout, state: State) -> Checko
     """`state` is the one in the new period. Raises `UniqueViolation` for a period that began before,
     `NotFound` for a project that was deleted."""
     started_at = checkout.state.period_end or state.completed_at or write.now
-    description = await _describe(write.tx, checkout, started_at, state.period_end)
+    description = _describe(checkout, started_at, state.period_end)
     begun = changed(checkout, state, write.now)
     price, invoice_id, credit_id = checkout.price, None, None
     credits_minor = (price.credits_minor or 0) * checkout.qty if price else 0
@@ -220,13 +222,13 @@ def changed(checkout: Checkout, state: State, now: int) -> Checkout:
     return replace(checkout, state=state, updated_at=max(now, checkout.updated_at + 1))
 
 
-async def _describe(reader: Reader, checkout: Checkout, start: int, end: int | None) -> str:
+def _describe(checkout: Checkout, start: int, end: int | None) -> str:
     """`Design retainer, 2026-01-31 to 2026-02-28`; the title alone for what is paid once. Periods follow the calendar
     of UTC; which day that is where the studio is, its billing settings say."""
     title = checkout.service.title
     if end is None:
         return title
-    zone = stored_zone((await find_account_billing(reader, checkout.repository.owner.id)).timezone)
+    zone = stored_zone(checkout.timezone)
     return f"{title}, {day_in(start, zone)} to {day_in(end, zone)}"
 
 
