@@ -138,6 +138,12 @@ def put_config(**more: Any) -> Callable[[list[Line]], object]:
         ("tasks", put("created_at", 9 * 10**18), "tasks.jsonl, line 1, created_at: it has to be a time from 1970"),
         ("tasks", put("created_at", -1), "tasks.jsonl, line 1, created_at: it has to be a time from 1970"),
         ("invoices", put("currency", "ZZZ"), "invoices.jsonl, line 1, currency: it has to be a currency"),
+        ("organization_billing", put("timezone", "Europe/Atlantis"), "timezone: it has to be the name of a time zone"),
+        (
+            "invoices",
+            lambda rows: _sent(rows)["seller"].update(timezone="Europe/Atlantis"),
+            "seller: timezone: it has to be the name of a time zone",
+        ),
         ("timesheets", put("duration_ms", 10**18), "timesheets.jsonl, line 1, duration_ms: it has to be from 0"),
         ("organization_billing", put("language", "xx"), "language: Invalid enum value 'xx'"),
         ("people", put("kind", "organization"), "people.jsonl, line 1: kind: Invalid enum value 'organization'"),
