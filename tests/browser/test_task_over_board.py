@@ -364,7 +364,7 @@ async def test_it_asks_once_though_others_change_the_board_meanwhile(visit: Visi
     stays = answer(page, leave=False)
     async with page.expect_event("dialog"):
         await page.evaluate("history.back()")
-    await page.wait_for_function("window.goForward")
+    await page.wait_for_function("() => 'goForward' in window")
     new = board.add("Meanwhile")
     await expect(board.card(page, new)).to_be_attached()
     await page.evaluate("goForward()")
