@@ -52,6 +52,7 @@ async def test_the_session_of_the_browser_opens_nothing(visit: Visits, team: Tea
 
 
 @pytest.mark.variants("anchor")
+@pytest.mark.variants("anchor")
 @pytest.mark.parametrize("anchor", ["", "#create_task"], ids=["closed", "open"])
 async def test_the_reference_is_for_everybody(visit: Visits, team: Team, anchor: str) -> None:
     """Loaded once: to draw its operations takes a browser seconds."""
@@ -97,6 +98,7 @@ async def test_the_guide_is_for_everybody(visit: Visits, path: str, width: int, 
     await keyboard(page)
 
 
+@pytest.mark.whole
 async def test_the_guide_is_searched(visit: Visits, team: Team) -> None:
     page = await visit("/docs", team.member)
     await page.get_by_role("searchbox", name="Search the guide").fill("verify delivery")

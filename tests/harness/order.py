@@ -80,7 +80,7 @@ def others_of_variants(variants: Iterable[Variant], depth: str = DEPTH) -> set[s
     return {each for key, group in groups.items() for each in group if each != group[_number(key) % len(group)]}
 
 
-MANY = 6  # cases of one test
+MANY = 3  # cases of one test
 
 
 def others_of_many(names: Sequence[str], depth: str = DEPTH) -> set[str]:

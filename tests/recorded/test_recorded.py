@@ -7,6 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.harness import forge
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server
@@ -17,6 +19,7 @@ from tests.recorded.things import Things
 from tests.recorded.variations import STREAM, Attempts, operations
 
 
+@pytest.mark.whole
 def test_every_operation_has_a_good_request(tmp_path: Path, receiver: Receiver) -> None:
     server = Server(tmp_path, {})
 

@@ -283,6 +283,7 @@ def _all_end(walls: Walls, side: Side, token: str) -> None:
         assert side.possible(token, server) == set()
 
 
+@pytest.mark.variants("how")
 @pytest.mark.parametrize("how", ["revoked", "expired"])
 def test_a_token_ends_with_what_was_made_with_it(walls: Walls, how: str) -> None:
     person = walls.here.studio.add(member="owner")
@@ -507,6 +508,7 @@ def _installed(walls: Walls) -> tuple[Registered, str, str]:
     return app, token, other
 
 
+@pytest.mark.variants("how")
 @pytest.mark.parametrize("how", ["deleted", "suspended", "repository taken", "permission taken"])
 def test_an_installation_ends_with_its_tokens(walls: Walls, how: str) -> None:
     app, token, other = _installed(walls)
