@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -271,6 +272,16 @@ def test_a_void_invoice_stays_as_it_is(studio: Studio, draw: Draw) -> None:
     for change in ({"payment_method": "Card"}, {"due": "2030-01-01"}):
         refused = studio.owner.refused(409, "PATCH", f"/invoices/{record['id']}", json=change)
         assert refused["code"] == "invoice_void"
+
+
+def test_a_day_on_which_it_is_due_is_not_over_yet(studio: Studio, path: str, draw: Draw) -> None:
+    began = None
+    while began != datetime.now(UTC).date():  # once more if midnight has come meanwhile
+        began = datetime.now(UTC).date()
+        today, before = (draw("send", due=(began - timedelta(days=days)).isoformat()) for days in (0, 1))
+        late = [each["id"] for each in studio.owner.get(path, params={"overdue": "true"})["invoices"]]
+    assert (today["overdue"], before["overdue"]) == (False, True)
+    assert (today["id"] in late, before["id"] in late) == (False, True)
 
 
 def test_overdue(studio: Studio, path: str, draw: Draw) -> None:

@@ -58,6 +58,11 @@ def written_day(at_ms: int, zone: tzinfo) -> date:
     return day_in(at_ms, UTC if at_ms % DAY_MS == 0 else zone)
 
 
+def has_passed(at_ms: int, now_ms: int) -> bool:
+    """Whether something that was to be by then is late. A bare day lasts until its end, in UTC."""
+    return at_ms < now_ms and (at_ms % DAY_MS != 0 or at_ms + DAY_MS <= now_ms)
+
+
 def midnight_of(day: date) -> int:
     """How a bare day is kept: its midnight in UTC, in milliseconds."""
     return (day - _EPOCH).days * DAY_MS

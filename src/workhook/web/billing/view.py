@@ -11,6 +11,7 @@ import msgspec
 from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Invalid, Problem
+from workhook.core.zones import has_passed
 from workhook.http.calls import Answer
 from workhook.identity.queries import find_member_role
 from workhook.identity.schemas import Account
@@ -170,7 +171,7 @@ async def show_invoice(
         seller_text=printing.seller_text(invoice, access.repository),
         buyer_text=printing.buyer_text(invoice),
         grouped=grouped,
-        is_late_already=invoice.status == "draft" and invoice.due is not None and invoice.due < now_ms(),
+        is_late_already=invoice.status == "draft" and invoice.due is not None and has_passed(invoice.due, now_ms()),
     )
 
 

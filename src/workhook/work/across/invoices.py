@@ -12,7 +12,6 @@ import sqlalchemy as sa
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row
-from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
 from workhook.work.across import walks
 from workhook.work.across.places import (
@@ -26,7 +25,7 @@ from workhook.work.across.places import (
 from workhook.work.across.schemas import AllInvoicesQuery, PlacedInvoice, RecordPlace
 from workhook.work.across.walks import AcrossPage, Condition, Walk
 from workhook.work.invoices.drafting import invoice_of, invoices_with_people, weight
-from workhook.work.invoices.schemas import IS_OPEN, invoices
+from workhook.work.invoices.schemas import IS_OPEN, invoices, is_late
 from workhook.work.pages import per_dialect
 from workhook.work.schemas import if_set
 
@@ -42,7 +41,7 @@ def made_by(row: sa.FromClause) -> Condition:
 def _is_late(row: sa.FromClause) -> Condition:
     """Of a row that has the name of the table, or another that is written here: the index knows it by these words."""
     is_open: Condition = sa.literal_column(f"{row.name}.{IS_OPEN}", sa.Boolean)  # type: ignore[attr-defined]  # an alias
-    return sa.and_(is_open, row.c.due.is_not(None), row.c.due < big("now"))
+    return sa.and_(is_open, is_late(row))
 
 
 def _seen(row: sa.FromClause) -> Condition:

@@ -39,7 +39,15 @@ from workhook.work.invoices.days import days_of
 from workhook.work.invoices.inputs import InvoiceList
 from workhook.work.invoices.parties import party_text
 from workhook.work.invoices.rules import Item
-from workhook.work.invoices.schemas import IS_OPEN, NOT_COMPUTED, Invoice, blank_invoice, invoice_to_response, invoices
+from workhook.work.invoices.schemas import (
+    IS_OPEN,
+    NOT_COMPUTED,
+    Invoice,
+    blank_invoice,
+    invoice_to_response,
+    invoices,
+    is_late,
+)
 from workhook.work.invoices.time_lines import InvoicedTime
 from workhook.work.pages import bounded, fetch, length
 from workhook.work.people import membership_of, person_columns, person_of_row
@@ -177,7 +185,7 @@ async def list_invoices(
     reader: Reader, access: Access, wanted: InvoiceList, *, now: int, after: str | None, newest: bool = False
 ) -> Found[Invoice]:
     """By id, behind the id `after`; one more than the page shows. `newest`: the last that was made comes first."""
-    late: sa.ColumnElement[Any] = sa.and_(is_open, invoices.c.due.is_not(None), invoices.c.due < big("now"))
+    late: sa.ColumnElement[Any] = sa.and_(is_open, is_late(invoices))
     query = sa.select(invoices.c.id).where(invoices.c.repository_id == big("repository_id"))
     params: dict[str, object] = {"repository_id": access.repository.id, "now": now, "limit": wanted.limit + 1}
     if access.is_client:

@@ -110,4 +110,9 @@ class InvoiceList(ListQuery):
     """Filters."""
 
     status: Status | UnsetType = UNSET
-    overdue: Annotated[bool, Meta(description="Only sent invoices that are due in the past.")] | UnsetType = UNSET
+    overdue: (
+        Annotated[
+            bool, Meta(description="Only sent invoices that are late: the day, or moment, when they were due is over.")
+        ]
+        | UnsetType
+    ) = UNSET

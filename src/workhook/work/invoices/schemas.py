@@ -9,6 +9,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Meta
 
+from workhook.core.clock import DAY_MS
 from workhook.core.ids import new_id
 from workhook.core.records import (
     COMPUTED,
@@ -23,9 +24,10 @@ from workhook.core.records import (
     resource_id,
     to_response,
 )
+from workhook.core.zones import has_passed
 from workhook.http.money import Minor
 from workhook.identity.schemas import Account
-from workhook.storage.metadata import in_project, metadata, partial_index
+from workhook.storage.metadata import big, in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
 from workhook.work.invoices import rules
 from workhook.work.invoices.arithmetic import Category, Discount, TaxRate, TaxRow, rows_of, rows_text
@@ -206,6 +208,14 @@ invoices = sa.Table(
 )
 
 
+def is_late(row: sa.FromClause) -> sa.ColumnElement[bool]:
+    """Whether an invoice that is open was due before the parameter `now`: `core.zones.has_passed`."""
+    due, day = row.c.due, sa.literal_column(str(DAY_MS), sa.BigInteger)
+    return sa.and_(
+        due.is_not(None), due < big("now"), sa.or_(due % day != sa.literal_column("0"), due + day <= big("now"))
+    )
+
+
 class InvoiceAnswer(msgspec.Struct):
     invoice: Wire[Invoice]
     success: bool = True
@@ -223,7 +233,7 @@ def invoice_to_response(invoice: Invoice, now: int) -> Wire[Invoice]:
         msgspec.structs.replace(
             invoice,
             name=name_of(invoice.invoice_number),
-            overdue=invoice.status in OPEN and invoice.due is not None and invoice.due < now,
+            overdue=invoice.status in OPEN and invoice.due is not None and has_passed(invoice.due, now),
             amount_paid_minor=books.paid if books else 0,
             amount_credited_minor=books.credited if books else 0,
             amount_due_minor=books.due if books else invoice.total_minor if invoice.status == "draft" else 0,
