@@ -25,6 +25,7 @@ from workhook.work.invoices import changing, printing, rules
 from workhook.work.invoices.rules import Item
 from workhook.work.invoices.schemas import Invoice
 from workhook.work.invoices.shapes import percent_of
+from workhook.work.timesheets import started
 
 UNDO_MAX_CHARS = 500
 """The longest texts of a line whose removal can be undone: what undoes it travels in a cookie."""
@@ -139,11 +140,12 @@ async def show_invoice(
     *,
     money: msgspec.Struct,
     line: BillingForm | None = None,
+    unbilled: BillingForm | None = None,
     missing: Invalid | None = None,
     status: int = 200,
 ) -> Answer:
-    """The page of an invoice. `money`: what its template shows of that; `line`: the form for another line, as it was
-    sent; `missing`: what an e-invoice needs and does not have."""
+    """The page of an invoice. `money`: what its template shows of that; `line`, `unbilled`: the forms for another line
+    and for time that is on no invoice, as they were sent; `missing`: what an e-invoice needs and does not have."""
     every = [*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items)]
     buyer, seller = printing.parties_of(invoice)
     return await billing_page(
@@ -164,6 +166,8 @@ async def show_invoice(
         missing=[] if missing is None else [in_words(each) for each in missing.reasons],
         books=invoice.books,
         line=line or BillingForm({"qty": "1"}),
+        unbilled=unbilled or BillingForm(),
+        unbilled_ms=await started.find_unbilled_ms(visit.database, access) if invoice.status == "draft" else 0,
         pictures=printing.pictures_in(invoice, access.repository) if invoice.status == "draft" else "",
         seller=seller,
         buyer=buyer,
