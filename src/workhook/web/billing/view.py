@@ -22,6 +22,7 @@ from workhook.web.frame.refusals import in_words
 from workhook.work.access import Access
 from workhook.work.billing.bank import grouped
 from workhook.work.invoices import changing, printing, rules
+from workhook.work.invoices.mailed import find_mailed
 from workhook.work.invoices.rules import Item
 from workhook.work.invoices.schemas import Invoice
 from workhook.work.invoices.shapes import percent_of
@@ -166,6 +167,7 @@ async def show_invoice(
         missing=[] if missing is None else [in_words(each) for each in missing.reasons],
         books=invoice.books,
         line=line or BillingForm({"qty": "1"}),
+        mailed=await find_mailed(visit.database, access, invoice, now_ms()),
         unbilled=unbilled or BillingForm(),
         unbilled_ms=await started.find_unbilled_ms(visit.database, access) if invoice.status == "draft" else 0,
         pictures=printing.pictures_in(invoice, access.repository) if invoice.status == "draft" else "",
