@@ -79,6 +79,7 @@ def _inbox(unread: bool | None) -> Ask:
 
 ASKS: dict[str, Ask] = {
     "assigned": lambda reader: assigned.list_assigned(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
+    "assigned and finished": lambda reader: assigned.list_assigned_finished(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
     "to pay": lambda reader: list_due(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
     "mentions": lambda reader: mentions.list_mentions(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
     **{f"inbox, unread {unread}": _inbox(unread) for unread in (None, True, False)},
