@@ -22,7 +22,7 @@ from workhook.web.frame.refusals import in_words
 from workhook.work.access import Access
 from workhook.work.billing.bank import grouped
 from workhook.work.invoices import changing, einvoice, printing, rules, unprintable
-from workhook.work.invoices.mailed import find_mailed
+from workhook.work.invoices.mail_outcomes import find_mailed
 from workhook.work.invoices.rules import Item
 from workhook.work.invoices.schemas import Invoice
 from workhook.work.invoices.shapes import percent_of
