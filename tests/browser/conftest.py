@@ -23,6 +23,8 @@ from tests.harness.waiting import WAIT_S
 
 HERE = Path(__file__).parent
 
+_LITTLE = {"width", "scripts", "way"}  # parameters that make little difference: see `tests.harness.depth`
+
 expect.set_options(timeout=WAIT_S * 1000)
 
 
@@ -30,8 +32,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.one_database)
-            if isinstance(item, pytest.Function) and "width" in item.fixturenames:
-                item.add_marker(pytest.mark.variants("width"))
+            little = _LITTLE & set(item.fixturenames) if isinstance(item, pytest.Function) else set()
+            if little:
+                item.add_marker(pytest.mark.variants(*little))
             if isinstance(item, pytest.Function) and iscoroutinefunction(item.obj):
                 item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
 

@@ -239,6 +239,7 @@ async def test_services_are_for_everybody(
     await fits(page)
 
 
+@pytest.mark.variants("role")
 @pytest.mark.parametrize("role", ["owner", "client"])
 async def test_subscriptions_are_for_everybody(
     visit: Visits, server: Server, team: Team, width: int, scheme: Scheme, role: str

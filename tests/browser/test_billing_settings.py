@@ -72,3 +72,37 @@ async def test_who_pays_is_said_and_both_stand_on_the_invoice(
     await accessible(page)
     await fits(page)
     await picture(page, "invoice-parties")
+
+
+async def test_days_are_those_of_the_studio_and_rounding_is_told(
+    visit: Visits, server: Server, team: Team, width: int, scheme: Scheme
+) -> None:
+    """Half past midnight in Berlin, for 50 minutes that an invoice makes an hour of."""
+    account = f"/{team.world.organization}/settings/billing"
+    with server.client(team.owner.token) as api:
+        billing = {"currency": "EUR", "hourly_rate": 80.5, "billable": True, "round_minutes": 15}
+        api.patch(f"/api/v1/organizations/{team.world.organization}/billing", json=billing).raise_for_status()
+        project = f"/api/v1/projects/{team.world.project_id}"
+        column = api.post(f"{project}/columns", json={"title": "Doing"}).json()["column"]["id"]
+        task = api.post(f"/api/v1/columns/{column}/tasks", json={"title": "Photos"}).json()["task"]["id"]
+        spent = {"task_id": task, "start_time": "2026-01-31T23:30:00Z", "duration": 50 * 60_000, "billable": True}
+        api.post(f"{project}/timesheets", json=spent).raise_for_status()
+    page = await visit(account, team.owner, width=width, scheme=scheme, timezone_id="Pacific/Auckland")
+    await page.get_by_label("Time zone").select_option("Europe/Berlin")
+    await page.get_by_role("button", name="Save", exact=True).click()
+    await expect(page.get_by_text("The billing settings were saved.")).to_be_visible()
+    await expect(page.get_by_label("Time zone")).to_have_value("Europe/Berlin")
+    await accessible(page)
+    await fits(page)
+    await page.goto(f"{server.url}/{team.world.full_name}/time/report?from=2026-01-26&to=2026-02-08")
+    await expect(page.locator("#foreseen")).to_contain_text("An invoice of it would have 1:00: 80.50 EUR.")
+    await expect(page.locator("#invoice-form")).to_contain_text(
+        "0:50 of this is billable and on no invoice: 67.08 EUR."
+    )
+    await accessible(page)
+    await fits(page)
+    await page.get_by_role("button", name="Make an invoice of it").click()
+    await expect(page.get_by_text("Photos (2026-02-01)")).to_be_visible()
+    await expect(page.locator("#rounded")).to_contain_text("Worked: 0:50, on this invoice: 1:00.")
+    await accessible(page)
+    await fits(page)

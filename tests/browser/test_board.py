@@ -58,6 +58,7 @@ async def ready(page: Page) -> None:
     await page.wait_for_function("() => document.querySelector('.cards')?.sortable")
 
 
+@pytest.mark.variants("role")
 @pytest.mark.parametrize("role", ["owner", "client"])
 async def test_the_board_is_for_everybody(
     visit: Visits, team: Team, filled: Filled, width: int, scheme: Scheme, role: str

@@ -70,6 +70,7 @@ async def test_the_reference_is_for_everybody(visit: Visits, team: Team, anchor:
             await keyboard(page)
 
 
+@pytest.mark.whole
 async def test_operations_are_found_by_name(visit: Visits) -> None:
     page = await visit("/docs")
     tags = page.locator(".opblock-tag")

@@ -141,6 +141,7 @@ async def test_a_page_has_the_browser_that_was_asked_for(visit: Visits) -> None:
         assert await page.evaluate("query => matchMedia(query).matches", query)
 
 
+@pytest.mark.whole
 def test_many_at_once_unpack_one_whole_browser(tmp_path: Path) -> None:
     package = ensure_node_modules() / "@sparticuz" / "chromium"
     with ThreadPoolExecutor(3) as threads:

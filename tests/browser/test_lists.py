@@ -70,6 +70,7 @@ async def test_on_a_phone_the_filters_of_the_list_are_folded(visit: Visits, serv
     await expect(wide.get_by_role("button", name="Filter")).to_be_hidden()
 
 
+@pytest.mark.variants("locale", "shown")
 @pytest.mark.parametrize(("locale", "shown"), [("en-GB", "24 Nov 2026"), ("en-US", "Nov 24, 2026"), ("fr-FR", None)])
 async def test_dates_are_those_of_the_readers_region(
     visit: Visits, server: Server, team: Team, locale: str, shown: str | None

@@ -83,6 +83,7 @@ async def _loaded(page: Page) -> None:
     await page.wait_for_function("document.documentElement.classList.contains('js')")
 
 
+@pytest.mark.variants("name")
 @pytest.mark.parametrize("name", ["task", "task-empty"])
 async def test_the_page_is_for_everybody(
     visit: Visits, server: Server, team: Team, name: str, width: int, scheme: Scheme

@@ -352,6 +352,27 @@ async def test_it_asks_before_what_is_typed_is_lost(visit: Visits, team: Team, b
     assert len(stays) == 1
 
 
+async def test_it_asks_once_though_others_change_the_board_meanwhile(visit: Visits, team: Team, board: Board) -> None:
+    page = await visit(board.base, team.owner)
+    await live(page)
+    dialog = await board.open(page)
+    await dialog.get_by_label("Add a comment").fill("half a sen")
+    await page.evaluate("""() => {
+      const forward = history.forward.bind(history);
+      history.forward = () => { window.goForward = forward; };
+    }""")
+    stays = answer(page, leave=False)
+    async with page.expect_event("dialog"):
+        await page.evaluate("history.back()")
+    await page.wait_for_function("() => 'goForward' in window")
+    new = board.add("Meanwhile")
+    await expect(board.card(page, new)).to_be_attached()
+    await page.evaluate("goForward()")
+    await expect(page).to_have_url(board.address())
+    await expect(dialog.get_by_label("Add a comment")).to_have_value("half a sen")
+    assert len(stays) == 1
+
+
 async def test_escape_folds_what_is_unfolded_first(visit: Visits, team: Team, board: Board) -> None:
     page = await visit(board.base, team.owner)
     dialog = await board.open(page)

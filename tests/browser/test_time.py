@@ -36,6 +36,14 @@ async def test_the_page_has_the_days_of_the_browsers_zone(visit: Visits, server:
     await expect(page.get_by_text("time zone Pacific/Auckland")).to_be_visible()
 
 
+async def test_pages_follow_the_browsers_zone_from_the_first_on(visit: Visits, server: Server, team: Team) -> None:
+    """Turbo asks for the second page: it comes in the zone of the browser, without being asked for again."""
+    add_task(server, team)
+    page = await visit(f"/{team.world.full_name}", team.owner, timezone_id="Europe/Berlin")
+    await page.get_by_role("navigation").get_by_role("link", name="Time", exact=True).first.click()
+    await expect(page.get_by_text("time zone Europe/Berlin")).to_be_visible()
+
+
 async def test_the_week_is_for_everybody(visit: Visits, server: Server, team: Team, width: int, scheme: Scheme) -> None:
     add_task(server, team)
     path = f"/{team.world.full_name}/time"

@@ -72,6 +72,7 @@ def nobody(tmp_path: Path, name: str = "restored", **settings: str) -> Cli:
 # --- there and back ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.variants("target")
 @pytest.mark.parametrize("target", ["sqlite", "postgresql"])
 def test_a_running_studio_is_backed_up_and_restored(
     backend: Databases, target: str, tmp_path: Path, shared_folder: Path
@@ -324,6 +325,7 @@ def _ask(url: str, query: str) -> Any:
     return finish(fetch)
 
 
+@pytest.mark.variants("number")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 @pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
 def test_an_interrupted_backup_is_none(backend: Databases, number: signal.Signals, tmp_path: Path) -> None:
@@ -354,6 +356,7 @@ def test_an_interrupted_backup_is_none(backend: Databases, number: signal.Signal
     assert small.cli.json("backup", str(folder))
 
 
+@pytest.mark.variants("number")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_an_interrupted_restore_is_not_served(made: Path, number: signal.Signals, tmp_path: Path) -> None:
     """It is stopped while it sends files to a bucket that takes the connection, and no more."""
@@ -382,6 +385,7 @@ def test_an_interrupted_restore_is_not_served(made: Path, number: signal.Signals
 
 
 # What a process may write to one file: less than a file of the studio, or than its database.
+@pytest.mark.variants("room", "with_files")
 @pytest.mark.parametrize(("room", "with_files"), [(1_300_000, True), (300_000, False)])
 def test_a_full_disk_is_named(small: Small, tmp_path: Path, room: int, with_files: bool) -> None:
     if not with_files:

@@ -88,6 +88,7 @@ def test_people_get_a_table() -> None:
     assert "workhook: deliveries: 1,000\n" in told
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("backend", ["sqlite"], indirect=True)
 def test_what_is_made_can_be_kept(done: Done) -> None:
     assert done.status == 0
@@ -97,6 +98,7 @@ def test_what_is_made_can_be_kept(done: Done) -> None:
     assert "is there already" in told
 
 
+@pytest.mark.whole
 async def test_the_studio_is_left_alone(done: Done) -> None:
     """Its folder and its database are named by variables, which do not count."""
     assert done.status == 0

@@ -161,6 +161,7 @@ def test_a_second_push_and_a_branch_that_goes(
     assert before != after
 
 
+@pytest.mark.whole
 def test_a_push_while_the_server_is_down(new_server: NewServer, receiver: Receiver, tmp_path: Path) -> None:
     server = new_server()
     world = server.world()

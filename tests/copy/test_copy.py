@@ -133,6 +133,7 @@ def _works(server: Server, filled: Filled, receiver: Receiver) -> None:
         assert columns.json()
 
 
+@pytest.mark.whole
 def test_no_server_starts_with_the_file_any_more(file: Path, url: str) -> None:
     answered("copy", file, url)
     server = Server(file.parent, {})
@@ -206,11 +207,13 @@ def _interrupted(file: Path, url: str) -> Iterator[int]:
         return
 
 
+@pytest.mark.whole
 def test_a_copy_that_is_stopped_again_and_again_is_whole(filled: Filled, file: Path, url: str) -> None:
     assert len(list(_interrupted(file, url))) > 3
     assert settled(dump_of(url)) == settled(filled.dump)
 
 
+@pytest.mark.whole
 async def test_a_lost_connection_is_made_again(
     filled: Filled, file: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,6 +292,7 @@ def test_a_file_that_is_in_use_is_refused(file: Path, url: str) -> None:
     assert ask(url, "SELECT to_regclass('alembic_version')") is None
 
 
+@pytest.mark.whole
 def test_nobody_uses_the_file_while_it_is_copied(file: Path, url: str) -> None:
     source = copy_source.CopySource.open(file)
     try:
@@ -308,6 +312,7 @@ def test_the_copy_of_another_file_is_not_gone_on_with(filled: Filled, file: Path
     assert "before it was used again" in refused("copy", file, url)
 
 
+@pytest.mark.whole
 def test_a_copy_into_another_place_ends_the_first(
     file: Path, url: str, postgres: PostgresDatabases, tmp_path: Path
 ) -> None:
@@ -331,6 +336,7 @@ def test_what_is_no_database_or_has_another_schema_is_refused(file: Path, url: s
     assert (done.returncode, "POSTGRES_URL" in done.stderr) == (2, True)
 
 
+@pytest.mark.variants("value", "said")
 @pytest.mark.parametrize(
     ("value", "said"), [("'a' || char(0)", "the character NUL"), ("x'00'", "is not text"), ("5", None)]
 )

@@ -72,6 +72,7 @@ def test_what_goes_out_comes_in(
     assert {each.name for each in KINDS} - seen == set()
 
 
+@pytest.mark.whole
 def test_the_commands_need_nothing_that_another_has_loaded(tmp_path: Path) -> None:
     """Each in a process of its own, as people run them."""
     here, there = server(tmp_path / "here"), server(tmp_path / "there")

@@ -138,6 +138,12 @@ def put_config(**more: Any) -> Callable[[list[Line]], object]:
         ("tasks", put("created_at", 9 * 10**18), "tasks.jsonl, line 1, created_at: it has to be a time from 1970"),
         ("tasks", put("created_at", -1), "tasks.jsonl, line 1, created_at: it has to be a time from 1970"),
         ("invoices", put("currency", "ZZZ"), "invoices.jsonl, line 1, currency: it has to be a currency"),
+        ("organization_billing", put("timezone", "Europe/Atlantis"), "timezone: it has to be the name of a time zone"),
+        (
+            "invoices",
+            lambda rows: _sent(rows)["seller"].update(timezone="Europe/Atlantis"),
+            "seller: timezone: it has to be the name of a time zone",
+        ),
         ("timesheets", put("duration_ms", 10**18), "timesheets.jsonl, line 1, duration_ms: it has to be from 0"),
         ("organization_billing", put("language", "xx"), "language: Invalid enum value 'xx'"),
         ("people", put("kind", "organization"), "people.jsonl, line 1: kind: Invalid enum value 'organization'"),
@@ -252,6 +258,7 @@ def test_what_only_the_database_refuses_leaves_nothing(exported: Exported, tmp_p
     assert not [each for each in (there.data / "files").rglob("*") if each.is_file()]
 
 
+@pytest.mark.whole
 def test_who_is_nobody_here_cannot_sign_in_and_keeps_the_work(exported: Exported, tmp_path: Path) -> None:
     there = server(tmp_path / "there")
     words = ("organization", "import", str(exported.folder), "--login", "moved", "--member", f"{exported.owner()}=here")
@@ -293,6 +300,7 @@ def moved(exported: Exported, tmp_path: Path) -> Iterator[httpx.Client]:
         running.close()
 
 
+@pytest.mark.whole
 def test_numbers_go_on_where_they_were(exported: Exported, moved: httpx.Client) -> None:
     taken = {each["invoice_number"] for each in exported.lines["invoices"]}
     last = {each["last"] for each in exported.lines["task_numbers"]}
@@ -309,6 +317,7 @@ def test_numbers_go_on_where_they_were(exported: Exported, moved: httpx.Client) 
     assert sent["invoice_number"] not in taken
 
 
+@pytest.mark.whole
 def test_files_invoices_and_timesheets_are_read_as_before(exported: Exported, moved: httpx.Client) -> None:
     sums = {each["sha256"] for each in exported.lines["files"] if each["deleted_at"] is None}
     files = moved.get("files", params={"per_page": 100}).json()["files"]

@@ -64,6 +64,7 @@ def test_a_copy_that_is_interrupted_before_it_began_says_that_nothing_was_done(
     Server(file.parent, {}).start().close()
 
 
+@pytest.mark.whole
 def test_whoever_comes_to_a_moved_file_learns_which_it_is_and_where_it_went(
     filled: Filled, url: str, tmp_path: Path
 ) -> None:
@@ -106,6 +107,7 @@ def test_a_file_or_a_database_without_a_schema_is_said_in_plain_words(file: Path
     assert "holds no schema" in said
 
 
+@pytest.mark.whole
 def test_what_release_says(file: Path, url: str, tmp_path: Path) -> None:
     assert run("release", file).stdout == f"nothing to do: {file} was not copied, and servers can use it\n"
     answered("copy", file, url)

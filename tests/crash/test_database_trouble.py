@@ -27,6 +27,8 @@ from tests.harness.waiting import WAIT_S, until
 from workhook.http.calls import Services
 from workhook.identity.tables import audit_log
 
+pytestmark = pytest.mark.variants("troubled")
+
 Trouble = Callable[[], AbstractContextManager[None]]
 
 

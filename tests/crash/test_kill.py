@@ -173,6 +173,7 @@ def test_killed_once_it_was_recorded(new_life: Callable[..., Life], receiver: Re
     assert sorted(numbers(receiver)) == list(range(11))
 
 
+@pytest.mark.whole
 def test_killed_between_a_failure_and_its_repeat(new_life: Callable[..., Life], receiver: Receiver) -> None:
     life = new_life(delivery_retry_first_s=1.5)
     status = 500

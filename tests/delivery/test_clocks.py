@@ -59,6 +59,7 @@ def alive(site: Site) -> int:
     return found
 
 
+@pytest.mark.variants("seconds")
 @pytest.mark.parametrize("seconds", [OFF_S, -OFF_S])
 def test_nothing_is_sent_twice(site: Site, beside: Callable[[int], Server], receiver: Receiver, seconds: int) -> None:
     answer_now = threading.Event()

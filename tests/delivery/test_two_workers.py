@@ -206,6 +206,7 @@ def first_of(recorded: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [each for each in recorded if not each["redelivery"]]
 
 
+@pytest.mark.variants("how")
 @pytest.mark.parametrize("how", ["killed", "stopped", "stalled"])
 def test_another_takes_over(
     group: Callable[..., Site],
@@ -262,6 +263,7 @@ def test_another_takes_over(
     assert survivor.stop() == 0
 
 
+@pytest.mark.variants("how")
 @pytest.mark.parametrize("how", ["it leaves", "its lanes run out"])
 def test_beside_a_worker_of_an_earlier_version_the_new_one_waits(
     group: Callable[..., Site], new_worker: Callable[..., Server], receiver: Receiver, how: str
@@ -356,6 +358,7 @@ def test_one_of_two_dies_under_load(
     assert sum(arrived.values()) - len(arrived) <= 6 * 4  # what it had in flight
 
 
+@pytest.mark.variants("dies")
 @pytest.mark.parametrize("dies", [False, True])
 def test_while_one_ends_what_hangs_others_deliver_for_its_lanes(
     group: Callable[..., Site], new_worker: Callable[..., Server], receiver: Receiver, *, dies: bool

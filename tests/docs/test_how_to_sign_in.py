@@ -96,6 +96,7 @@ def provider() -> Iterator[Provider]:
     provider.close()
 
 
+@pytest.mark.whole
 def test_people_come_in_by_their_provider(provider: Provider, tmp_path: Path) -> None:
     environment = new_machine(tmp_path) | {"WORKHOOK_DATA": str(tmp_path / "data")}
     shell = Shell(tmp_path, environment)

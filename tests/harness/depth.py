@@ -2,8 +2,8 @@
 
 - `usual` (also without it): `make test`, within ten minutes on two cores. What runs on both databases runs on one of
   them, each file on the same. Of the variants of a test that differ little (mark `variants`: the width of a window,
-  the role of who walks through every page) one is taken. Of very many cases that a test goes through it takes a third
-  (`is_taken`). What has the mark `whole` is left out.
+  the role of who walks through every page) one is taken. Of six and more cases of a test it takes a third, and so
+  it does of very many that a test goes through (`is_taken`). What has the mark `whole` is left out.
 - `whole`: `.ci/run`. Everything, on both databases.
 - `deep`: `make test-deep`. `whole`, with ten times as much of what has no end, and each test on both databases.
 """

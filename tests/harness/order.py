@@ -10,7 +10,7 @@ import json
 import re
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -78,6 +78,28 @@ def others_of_variants(variants: Iterable[Variant], depth: str = DEPTH) -> set[s
         others = tuple(sorted((each, index) for each, index in indices.items() if each not in little))
         groups[name.partition("[")[0], others].append(name)
     return {each for key, group in groups.items() for each in group if each != group[_number(key) % len(group)]}
+
+
+MANY = 6  # cases of one test
+
+
+def others_of_many(names: Sequence[str], depth: str = DEPTH) -> set[str]:
+    """The names that the usual run leaves out where a test has many cases: it takes each third, always the same ones.
+    Those of `tests/unit` take next to no time."""
+    if depth != "usual":
+        return set()
+    cases = defaultdict[str, list[str]](list)
+    for name in names:
+        test, _, case = name.partition("[")
+        if case and not name.startswith("tests/unit/"):
+            cases[test].append(name)
+    return {
+        name
+        for test, found in cases.items()
+        if len(found) >= MANY
+        for index, name in enumerate(found, _number(test))
+        if index % 3
+    }
 
 
 def _number(key: object) -> int:

@@ -84,7 +84,7 @@ def test_a_request_has_no_other_effects(mailing: Server, mail: MailServer, brows
         assert effects(before, none) == "+sign_in_failures ~sign_in_failures"
         ask(browser, person.login)
         mail.wait_for(person.email)
-        found = effects(none, reader.dump())
+        found = effects(none, reader.dump()).removesuffix(" ~workers")  # its beat may come meanwhile
         assert found == "+audit_log +mail_messages +sign_in_failures +sign_in_links ~sign_in_failures"
     finally:
         reader.close()

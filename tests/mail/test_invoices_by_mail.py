@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import io
 
+import facturx
 from pypdf import PdfReader
 
 from tests.mail.server import MailServer
 from tests.work.paper import LINE
 from tests.work.studio import Studio
+from tests.work.test_einvoices import Bills
 
 
 def send_invoice(studio: Studio) -> str:
@@ -30,6 +32,17 @@ def test_the_client_gets_the_invoice_with_its_pdf(studio: Studio, mail: MailServ
     assert number in PdfReader(io.BytesIO(content)).pages[0].extract_text()
     assert f"/{studio.world.full_name}/billing/{invoice_id}" in got.text
     assert mail.to(str(studio.member.me["email"])) == []  # members have nothing to do with it
+
+
+def test_the_pdf_by_mail_carries_the_e_invoice(studio: Studio, mail: MailServer) -> None:
+    address = str(studio.client.me["email"])
+    Bills(studio).settle()
+    invoice_id = send_invoice(studio)
+    [got] = mail.wait_for(address)
+    [content] = got.files.values()
+    assert content == studio.owner.call("GET", f"/invoices/{invoice_id}/pdf").content
+    xml = studio.owner.call("GET", f"/invoices/{invoice_id}/xml").content
+    assert facturx.get_xml_from_pdf(content, check_xsd=True) == ("factur-x.xml", xml)
 
 
 def test_a_payment_is_told_in_the_same_thread(studio: Studio, mail: MailServer) -> None:

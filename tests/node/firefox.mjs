@@ -55,6 +55,10 @@ function follow(page) {
 async function look(page, address, width) {
   await page.goto(given.origin + address, { waitUntil: "load" });
   // Whoever leaves before a script has come is told of that by the script.
+  await page.evaluate(async () => {
+    const named = document.querySelector("meta[name=controllers]")?.content.split(" ") ?? [];
+    await Promise.all(named.filter(Boolean).map((each) => import(`workhook/${each}`)));
+  });
   await page.waitForFunction(() => [...document.querySelectorAll(".cards")].every((each) => each.sortable));
   const found = await page.evaluate(() => ({
     needed: document.documentElement.scrollWidth,

@@ -146,6 +146,7 @@ def test_everything_works_behind_pgbouncer(url: str, bouncer: Bouncer, receiver:
         worker.stop()
 
 
+@pytest.mark.whole
 def test_migrations_go_by_the_session(backend: Databases, tmp_path: Path) -> None:
     """Of an empty database, over the pooler."""
     url = backend.empty(tmp_path)["database_url"]
@@ -157,6 +158,7 @@ def test_migrations_go_by_the_session(backend: Databases, tmp_path: Path) -> Non
     assert ask(url, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 0
 
 
+@pytest.mark.whole
 def test_a_process_has_no_more_connections_than_it_is_told(url: str, receiver: Receiver, tmp_path: Path) -> None:
     """Without any pooler, by default."""
     server = Server(tmp_path, {"database_url": url}).start()

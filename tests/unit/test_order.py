@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.depth import DEPTHS, usual_database
-from tests.harness.order import Variant, is_left_out, others_of_variants
+from tests.harness.order import MANY, Variant, is_left_out, others_of_many, others_of_variants
 
 ROOT = Path(__file__).parents[2]
 DATABASES = ("sqlite", "postgresql")
@@ -63,3 +63,18 @@ def test_the_usual_run_takes_one_variant_of_what_differs_little() -> None:
     widths = {each.indices["width"] for each in variants if each.name not in left_out}
     assert len(widths) > 1, "not the same one of every test"
     assert not others_of_variants(variants, "whole") | others_of_variants(variants, "deep")
+
+
+def test_the_usual_run_takes_a_third_of_many_cases() -> None:
+    def cases(file: str, count: int) -> list[str]:
+        return [f"tests/{file}.py::test_it[{each}]" for each in range(count)]
+
+    many = [cases(f"work/test_{each}", MANY + each) for each in range(7)]
+    names = [name for each in many for name in each]
+    left_out = others_of_many(names, "usual")
+    for each in many:
+        assert len(each) // 3 <= len(set(each) - left_out) <= len(each) // 3 + 1
+    firsts = {min(int(name[:-1].partition("[")[2]) for name in set(each) - left_out) for each in many}
+    assert len(firsts) > 1, "not the same one of every test"
+    assert not others_of_many(cases("work/test_few", MANY - 1) + cases("unit/test_it", 100), "usual")
+    assert not others_of_many(names, "whole") | others_of_many(names, "deep")

@@ -8,12 +8,12 @@ import pytest
 
 from workhook.core.clock import DAY_MS, HOUR_MS, MINUTE_MS
 from workhook.core.errors import Invalid
+from workhook.core.zones import zone_of
 from workhook.web.frame import formats, texts
 from workhook.web.hooks import charts as hook_charts
 from workhook.web.time import charts, periods
 from workhook.web.time.periods import Period
 from workhook.work.timesheets.report_groups import Spent
-from workhook.work.timesheets.report_shapes import zone_of
 
 MONDAY = date(2026, 1, 5)
 

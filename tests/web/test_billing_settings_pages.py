@@ -20,7 +20,7 @@ ACCOUNT = {
     "legal_name": HOSTILE, "address": "Lindenstr. 1\r\n10969 Berlin", "vat_id": "DE 123 456 789", "email": "b@acme.org",
     "country": "de", "iban": "DE89 3704 0044 0532 0130 00", "bic": "COBADEFFXXX", "currency": "EUR", "tax": "19,0",
     "tax_category": "", "payment_days": "14", "language": "de", "payment_terms": "14 days net",
-    "number_format": "R{number:04}",
+    "number_format": "R{number:04}", "timezone": "Pacific/Auckland",
 }  # fmt: skip
 PROJECT = {
     "buyer_name": HOSTILE, "buyer_address": "Ring 2", "buyer_vat_id": "ATU12345678", "buyer_email": "",
@@ -74,6 +74,7 @@ def test_an_organization_says_who_bills(studio: Studio, here: str) -> None:
         ("bic", "COBA", "A BIC has 8 or 11 characters"),
         ("vat_id", "DE12", "DE writes VAT ids in another form"),
         ("number_format", "{0}", "The format needs the number once"),
+        ("timezone", "Europe/Atlantis", "Time zone must be the name of a time zone, such as Europe/Vienna"),
         ("payment_days", "x", "Days until an invoice is due must be a whole number"),
         ("tax", "much", "is not a number"),
         ("email", "nobody", "Enter a whole e-mail address"),

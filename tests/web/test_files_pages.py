@@ -219,6 +219,7 @@ def test_a_file_of_another_project_is_not_shown_in_this_one(project: Project) ->
     assert answer.status_code == 404
 
 
+@pytest.mark.whole
 def test_many_files_come_page_by_page(project: Project) -> None:
     names = [f"file-{number:03}.txt" for number in range(view.FILES_MAX + 1)]
     for name in names:

@@ -50,6 +50,7 @@ def test_five_wrong_passwords_lock_nobody_out_elsewhere(server: Server, person: 
         assert new.sign_in(person).status_code == 303
 
 
+@pytest.mark.whole
 def test_a_known_browser_gets_through_while_many_addresses_guess(
     server: Server, second_server: Server, person: Person, known: Browser
 ) -> None:

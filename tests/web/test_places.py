@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from tests.harness.depth import is_taken
 from tests.harness.server import Server
 from tests.harness.world import World
 from tests.web.browser import Browser, add_person, forms
@@ -59,7 +60,7 @@ def test_programs_find_nothing(server: Server, world: World) -> None:
                 expected = said(client.request(method, nowhere))
                 assert expected[0] == 404
                 assert expected[2]["content-type"] == "application/json; charset=utf-8"
-                for path in there:
+                for path in (each for each in there if is_taken(f"{method} {each}")):
                     assert said(client.request(method, path)) == expected, f"{method} {path}"
 
 

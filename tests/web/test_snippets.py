@@ -126,6 +126,7 @@ RUN: dict[str, Callable[[Path, str], Run]] = {
 }
 
 
+@pytest.mark.variants("language")
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_the_code_knows_a_signature_from_another(tmp_path: Path, language: str) -> None:
     [snippet] = [each for each in all_for("X-Own") if each.name == language]

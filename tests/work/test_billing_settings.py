@@ -17,11 +17,11 @@ ACCOUNT = {
     "email": "billing@acme.example", "country": "DE", "iban": IBAN, "bic": "COBADEFFXXX", "currency": "EUR",
     "tax": 19, "tax_category": "standard", "payment_days": 14, "payment_terms": "14 days net",
     "number_format": "R{number:04}", "language": "de", "hourly_rate": 90, "billable": True, "round_minutes": 15,
-    "round_mode": "nearest",
+    "round_mode": "nearest", "timezone": "Europe/Berlin",
 }  # fmt: skip
 UNSET_ACCOUNT = dict.fromkeys(ACCOUNT) | {
     "currency": "USD", "number_format": "INV-{number:05}", "language": "en", "billable": False, "round_minutes": 0,
-    "round_mode": "up",
+    "round_mode": "up", "timezone": "UTC",
 }  # fmt: skip
 PROJECT = {
     "buyer": {
@@ -92,6 +92,11 @@ def test_what_people_type_is_stored_in_one_form(studio: Studio, account: str) ->
         ("number_format", "{number!r}", "{number:05}"),
         ("number_format", "INV", "{number} once"),
         ("language", "fr", "one of de, en"),
+        ("timezone", "Europe/Atlantis", "the name of a time zone, such as Europe/Vienna"),
+        ("timezone", "../etc/hostname", "the name of a time zone"),
+        ("timezone", "Europe", "the name of a time zone"),
+        ("timezone", "", "the name of a time zone"),
+        ("timezone", "x" * 65, "at most 64"),
         ("legal_name", "  ", "1 to 255"),
         ("address", "x" * 1001, "1 to 1000"),
     ],

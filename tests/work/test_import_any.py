@@ -239,6 +239,7 @@ def test_an_import_that_was_interrupted_is_completed(
     assert studio.happened() == []
 
 
+@pytest.mark.whole
 @pytest.mark.one_database
 def test_the_page_about_it_works(studio: Studio, importer: Importer) -> None:
     """The blocks of docs/how-to/import.md, as a reader runs them."""

@@ -283,6 +283,7 @@ def test_beside_a_terminal_there_are_lines(importer: Importer) -> None:
     assert done.stdout.endswith("/website-relaunch: made 2 columns, 2 tasks, 0 comments, 0 labels\n")
 
 
+@pytest.mark.whole
 @pytest.mark.one_database
 def test_the_page_about_it_works(studio: Studio, importer: Importer) -> None:
     """The blocks of docs/how-to/import-trello.md, as a reader runs them."""
@@ -316,6 +317,7 @@ def shape(value: object) -> object:
     return {name: shape(each) for name, each in value.items()} if isinstance(value, dict) else type(value)
 
 
+@pytest.mark.whole
 def test_thousands_of_cards(studio: Studio, importer: Importer) -> None:
     cards, closed = deep(2_500, 10_000), deep(1_100, 4_000)
     board = make_export(5, lists=6, closed_lists=1, cards=cards, closed=closed, actions=50, comments=50, checklists=500)

@@ -201,6 +201,7 @@ def test_who_sees_the_invoice_sees_the_pdf(studio: Studio, draw: Draw) -> None:
     studio.nobody.refused(401, "GET", sent)
 
 
+@pytest.mark.whole
 def test_printing_keeps_nobody_waiting(studio: Studio, draw: Draw) -> None:
     lines = [{**LINE, "description": f"Line {number}"} for number in range(900)]
 

@@ -86,6 +86,7 @@ def test_text_of_a_logo_is_no_text_of_the_invoice(studio: Studio, draw: Draw, up
     assert answer.headers.get("x-missing-characters") == "U+FDD0"
 
 
+@pytest.mark.variants("content", "reason")
 @pytest.mark.parametrize(
     ("content", "reason"),
     [

@@ -10,6 +10,7 @@ import httpx
 import msgspec
 import pytest
 
+from tests.harness.depth import DEPTH, is_taken
 from tests.work.requests_kit import TABLE
 from tests.work.scene import Scene
 from tests.work.studio import Studio
@@ -34,8 +35,10 @@ Request = tuple[str, str, dict[str, Any]]
 
 
 def _requests(scene: Scene) -> Iterator[tuple[str, Request]]:
-    """A good request of every operation, each about a thing of its own."""
+    """A good request of every operation that is tried, each about a thing of its own."""
     for key, (_, make, body) in {**TABLE, STREAM: (None, lambda scene: scene.project_id, {})}.items():
+        if not is_taken(key):
+            continue
         method, pattern = key.split()
         ids = make(scene)
         given = body(scene) if callable(body) else body
@@ -203,7 +206,7 @@ def test_a_parameter_that_is_twice_in_the_query_is_refused(studio: Studio, scene
                 params = {**call[2].get("params", {}), name: values}
                 wrong += _must_be(422, _unread(studio, call, params=params), f"{key}?{name}", name)
         wrong += [f"{key}: {each.name} {each.action} happened" for each in studio.happened()]
-    assert tried > 100, "operations declare more"
+    assert tried > (30 if DEPTH == "usual" else 100), "operations declare more"
     assert wrong == [], "\n".join(wrong)
 
 

@@ -22,7 +22,7 @@ BUYER = {
 }  # fmt: skip
 SELLER = {
     "name": "Acme GmbH", "address": "Lindenstr. 1", "vat_id": "DE123456789", "email": "b@acme.example", "country": "DE",
-    "iban": IBAN, "bic": "COBADEFFXXX", "logo": None,
+    "iban": IBAN, "bic": "COBADEFFXXX", "logo": None, "timezone": "Europe/Berlin",
 }  # fmt: skip
 
 
@@ -56,7 +56,7 @@ class Books:
         return [self.send(self.draw())["invoice_number"] for _ in range(count)]
 
 
-_OF_SELLER = ("address", "vat_id", "email", "country", "iban", "bic")
+_OF_SELLER = ("address", "vat_id", "email", "country", "iban", "bic", "timezone")
 
 
 @pytest.fixture

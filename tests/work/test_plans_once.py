@@ -115,6 +115,7 @@ def _shape(plan: Mapping[str, Any]) -> list[Any]:
     return [[plan.get(name) for name in names], [_shape(each) for each in plan.get("Plans", ())]]
 
 
+@pytest.mark.whole
 async def test_one_plan_is_good_for_all_values(filled: tuple[Any, World]) -> None:
     connection, world = filled
     await connection.execute("SET plan_cache_mode TO force_generic_plan")

@@ -24,7 +24,6 @@ LOOK_UP = "SELECT tokens.id AS token_id"
 # What takes more, and why. The numbers do not grow with the rows. Each write has one for the audit log.
 MORE = {
     "GET /search": 3,  # the newest, then the index of words for kinds of which that was not enough, then the texts
-    "GET /credit_notes/{}/xml": 3,  # the note, its invoice, and the countries of the settings
     "PUT /organizations/{}/billing/logo": 5,  # the settings are locked; the new logo, and the one before
     "POST /tasks/bulk": 5,  # columns, ranks, numbers, tasks, and what happened
     "POST /projects": 7,  # chooses an owner and a name that is free, makes its creator an admin

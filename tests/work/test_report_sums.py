@@ -250,6 +250,7 @@ async def _change(scene: Scene, tx: Transaction, chance: random.Random) -> None:
             place.task_ids = [each["id"] for each in rows]
 
 
+@pytest.mark.variants("seed")
 @pytest.mark.parametrize("seed", range(3))
 async def test_a_report_tells_what_the_timesheets_say(scene: Scene, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     chance = random.Random(seed)

@@ -116,6 +116,7 @@ def test_published_events_are_told_but_not_what_is_about_hooks(stage: Stage) -> 
     assert [each.data["published"] for each in listener.events(1)] == [False]
 
 
+@pytest.mark.whole
 def test_everything_since_is_told_in_order_once(stage: Stage) -> None:
     first = stage.listen()
     stage.rename(0)

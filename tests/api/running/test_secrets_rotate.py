@@ -224,6 +224,7 @@ def test_servers_go_on(
         assert Api(client).get(f"/repos/{world.full_name}/hooks/{hook['id']}").status_code == 200
 
 
+@pytest.mark.whole
 def test_killed_at_any_moment_it_is_finished_by_the_next(idle: Server) -> None:
     add_hooks(idle, 4 * BATCH)
     command = Command(idle)

@@ -8,6 +8,7 @@ import msgspec
 
 from workhook.core.clock import now_ms, to_millis_text
 from workhook.core.errors import Conflict, Invalid
+from workhook.core.zones import zone_of
 from workhook.http import lists
 from workhook.http.calls import Answer
 from workhook.http.lists import ListQuery
@@ -21,7 +22,6 @@ from workhook.web.time.week import open_tasks
 from workhook.work.access import Access, find_with_access
 from workhook.work.credits import api, ledger
 from workhook.work.credits.schemas import TaskCreditCreate
-from workhook.work.timesheets.report_shapes import zone_of
 
 places = Places("credits")
 

@@ -24,12 +24,12 @@ from workhook.web.billing.view import (
     percent_text,
 )
 from workhook.web.frame import paging
-from workhook.web.frame.formats import day
 from workhook.web.frame.places import PercentField, Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.access import Access
 from workhook.work.billing.settings import find_settings
 from workhook.work.invoices import api, changing, presets
+from workhook.work.invoices.days import days_of
 from workhook.work.invoices.inputs import InvoiceCreate, InvoiceEdit
 from workhook.work.invoices.schemas import Invoice, language_of
 from workhook.work.timesheets import started
@@ -49,13 +49,19 @@ def values_of(invoice: Invoice) -> dict[str, str]:
     """The values of the form, as an invoice has them: of one that was issued, those that can be changed."""
     parties = _PARTIES if invoice.status == "draft" else ()
     values = {name: getattr(invoice, name) or "" for name in (*parties, "payment_terms", "payment_method")}
-    values["due"] = day(invoice.due)
+    values["due"] = _due(invoice)
     if invoice.status == "draft":
         values["currency"], values["invoice_number"] = invoice.currency, invoice.invoice_number or ""
         values["tax"], values["tax_category"] = percent_text(invoice.tax_millionths), invoice.tax_category or ""
         values["language"] = language_of(invoice)
         values["discount"] = percent_text(invoice.discount_millionths)
     return values
+
+
+def _due(invoice: Invoice) -> str:
+    """As the field has it; empty for none."""
+    day = days_of(invoice).due
+    return "" if day is None else day.isoformat()
 
 
 def _read(visit: Visit, shape: type[S]) -> S:
@@ -145,7 +151,7 @@ async def _save(visit: Visit, write: Write, invoice_id: str, edit: InvoiceEdit) 
     late = is_late(visit.fields, values_of(current))
     if late and current.status == "draft":
         raise ChangedMeanwhile
-    if visit.fields.get("due", "") == day(current.due):
+    if visit.fields.get("due", "") == _due(current):
         edit.due = UNSET  # a date alone would take its time of day away
     if not edit.discount and current.discount_minor is not None:
         edit.discount = UNSET  # nothing was said of the amount

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, date, tzinfo
 from typing import TypeVar
 
 import msgspec
 
 from workhook.core.errors import Conflict, Invalid
 from workhook.core.iso4217 import DEFAULT_CURRENCY
+from workhook.core.zones import day_in, written_day
 from workhook.http.calls import Answer
 from workhook.http.money import amount_of
 from workhook.identity.context import Write
@@ -24,6 +26,8 @@ from workhook.work.credit_notes import api as credit_notes
 from workhook.work.credit_notes import crediting
 from workhook.work.credit_notes.schemas import CreditNote, CreditNoteCreate
 from workhook.work.invoices import changing
+from workhook.work.invoices.days import zone_of_invoice
+from workhook.work.invoices.rounded_time import TimeOnInvoice, find_rounded
 from workhook.work.invoices.schemas import Invoice
 from workhook.work.payments import api, booking
 from workhook.work.payments.schemas import Payment, PaymentCreate, RefundCreate
@@ -41,7 +45,7 @@ class Money(msgspec.Struct):
     """What the page shows of the money of an invoice. `left`: of each payment what was not given back, by its id.
 
     `was`: what its forms say that the page has shown. `kind`: of the form that was refused, one of the constants or
-    the id of the payment that was to be given back.
+    the id of the payment that was to be given back. `rounded`: the time of a draft, where it is rounded.
     """
 
     payments: Sequence[Payment] = ()
@@ -51,6 +55,14 @@ class Money(msgspec.Struct):
     kind: str = ""
     form: BillingForm = msgspec.field(default_factory=BillingForm)
     currency: str = DEFAULT_CURRENCY
+    zone: tzinfo = UTC
+    rounded: TimeOnInvoice | None = None
+
+    def day_of(self, booked: Payment | CreditNote) -> date:
+        """Of what was booked, as the invoice has its days."""
+        if isinstance(booked, Payment):
+            return written_day(booked.paid_at, self.zone)
+        return day_in(booked.issued, self.zone)
 
     def of(self, kind: str, **values: str) -> BillingForm:
         """The form of this kind, as it was sent or with these values."""
@@ -68,7 +80,9 @@ async def money_of(reader: Reader, invoice: Invoice) -> Money:
     left = Counter[str]()
     for each in payments:
         left[each.refund_of or each.id] += each.amount_minor
-    return Money(payments, notes, dict(left), balance_of(invoice), currency=invoice.currency)
+    return Money(
+        payments, notes, dict(left), balance_of(invoice), currency=invoice.currency, zone=zone_of_invoice(invoice)
+    )
 
 
 async def show_invoice(
@@ -87,6 +101,8 @@ async def show_invoice(
     them."""
     money = await money_of(visit.database, invoice)
     money.kind, money.form = kind, form or BillingForm()
+    if invoice.status == "draft":
+        money.rounded = await find_rounded(visit.database, access.repository.id, invoice)
     return await show_page(
         visit, access, invoice, money=money, line=line, unbilled=unbilled, missing=missing, status=status
     )

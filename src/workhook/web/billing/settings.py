@@ -12,6 +12,7 @@ import msgspec
 from workhook.core.clock import HOUR_MS
 from workhook.core.errors import Conflict, Invalid, TooLarge
 from workhook.core.iso4217 import CODES, DEFAULT_CURRENCY
+from workhook.core.zones import zone_names
 from workhook.http.calls import Answer
 from workhook.http.money import minor_of
 from workhook.identity.context import Write
@@ -50,7 +51,8 @@ from workhook.work.rates.people import MemberTerms
 TIME = ("hourly_rate", "billable", "round_minutes", "round_mode")
 DEFAULTS = ("currency", "tax", "tax_category", "payment_days", "language", *TIME)
 ACCOUNT_FIELDS = (
-    "legal_name", "address", "country", "vat_id", "email", "iban", "bic", "payment_terms", "number_format", *DEFAULTS,
+    "legal_name", "address", "country", "vat_id", "email", "iban", "bic", "payment_terms", "number_format", "timezone",
+    *DEFAULTS,
 )  # fmt: skip
 _BUDGET = ("budget_hours", "budget_amount")
 PROJECT_FIELDS = (*(f"buyer_{name}" for name in BUYER), *DEFAULTS, *_BUDGET)
@@ -187,6 +189,7 @@ async def _show(
         status=status,
         logo=await _picture(visit, page.account, billing.logo_id),
         logo_fault=logo_fault,
+        zones=zone_names(),
         **_context(form or _form(billing, page.members), page.address),
         **page.more,
     )

@@ -89,6 +89,7 @@ LABELS: Mapping[str, str] = {
     "tax": text("Tax in percent"),
     "tax_category": text("Kind of tax"),
     "text": text("Comment"),
+    "timezone": text("Time zone"),
     "title": text("Title"),
     "total": text("Amount"),
     "unit_price": text("Price of one"),
@@ -163,6 +164,9 @@ _MUST_BE = {
     ),
     "a BIC of 8 or 11 characters, such as COBADEFFXXX": text("A BIC has 8 or 11 characters, such as COBADEFFXXX."),
     "a country by its two letters (ISO 3166-1), such as DE": text("Write the country by its two letters, such as DE."),
+    "the name of a time zone, such as Europe/Vienna": text(
+        "%(field)s must be the name of a time zone, such as Europe/Vienna"
+    ),
     "a VAT id with the letters of its country first, such as DE123456789": text(
         "A VAT id has the letters of its country first, such as DE123456789."
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime, tzinfo
+from datetime import date, datetime, tzinfo
 from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from workhook.core.iso4217 import digits_of
 from workhook.http.money import HUNDREDTH_DIGITS, amount_text
 from workhook.web.frame import names, texts
 from workhook.web.frame.texts import gettext
+from workhook.work.invoices.days import days_of
 from workhook.work.timesheets import rules
 
 if TYPE_CHECKING:
@@ -41,6 +42,15 @@ def when(at_ms: int | None, style: str = "relative") -> Markup:
     iso = to_seconds_text(at_ms)
     return Markup('<time datetime="{}" data-controller="when" data-when-style-value="{}">{}</time>').format(
         iso, style, moment(at_ms)[:10] if style == "date" else moment(at_ms)
+    )
+
+
+def dated(day: date) -> Markup:
+    """A `<time>` element with a day that is the same for every reader, whatever their zone."""
+    from markupsafe import Markup
+
+    return Markup('<time datetime="{0}" data-controller="when" data-when-style-value="day">{0}</time>').format(
+        day.isoformat()
     )
 
 
@@ -229,6 +239,8 @@ def since(at_ms: int, counted_ms: int = 0) -> int:
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "time": moment,
     "when": when,
+    "dated": dated,
+    "days_of": days_of,
     "duration": duration,
     "clock": clock,
     "amount": amount,

@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from workhook.core.clock import HOUR_MS, MINUTE_MS
 from workhook.core.errors import Fault, Invalid
+from workhook.core.zones import zone_of
 from workhook.web.frame import cookies
 from workhook.web.frame.dates import span_name
 from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import gettext
-from workhook.work.timesheets.report_shapes import zone_of
 
 COOKIE = "workhook_timezone"
 DAYS = 7

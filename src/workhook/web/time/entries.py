@@ -7,6 +7,7 @@ from datetime import tzinfo
 
 from workhook.core.clock import to_millis_text
 from workhook.core.errors import Invalid
+from workhook.core.zones import zone_of
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
 from workhook.web.frame.flash import Undo
@@ -22,7 +23,6 @@ from workhook.web.time.week import finished_tasks, open_tasks, week_page
 from workhook.work.access import Access
 from workhook.work.activity.editors import find_last_edits
 from workhook.work.timesheets import api, queries
-from workhook.work.timesheets.report_shapes import zone_of
 from workhook.work.timesheets.schemas import Timesheet, TimesheetCreate, TimesheetEdit
 from workhook.work.timesheets.started import find_usual
 

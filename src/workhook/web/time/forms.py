@@ -5,12 +5,12 @@ from __future__ import annotations
 from urllib.parse import parse_qsl
 
 from workhook.core.errors import Fault, Invalid, Problem
+from workhook.core.zones import zone_of
 from workhook.web.frame.formats import money, typed_amount
 from workhook.web.frame.forms import PageForm
 from workhook.web.frame.places import AmountField, Visit
 from workhook.web.frame.texts import gettext, text
 from workhook.web.time.days import moment_text, read_duration, zone_name
-from workhook.work.timesheets.report_shapes import zone_of
 from workhook.work.timesheets.schemas import TimesheetCreate
 from workhook.work.timesheets.started import Usual
 

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 from workhook.core.clock import HOUR_MS, now_ms
 from workhook.core.errors import Invalid
 from workhook.core.iso4217 import DEFAULT_CURRENCY
+from workhook.core.zones import zone_of
 from workhook.http.calls import Answer
 from workhook.identity.schemas import Repository
 from workhook.web.frame.forms import PageForm
@@ -29,7 +30,6 @@ from workhook.work.across.timesheets import list_all_timesheets, whole_table
 from workhook.work.tasks import actions
 from workhook.work.tasks.assigned import AssignedTask, list_assigned, list_assigned_finished
 from workhook.work.timesheets import api, queries, started
-from workhook.work.timesheets.report_shapes import zone_of
 from workhook.work.timesheets.schemas import Timesheet, TimesheetCreate
 
 TASKS_MAX, FINISHED_MAX = 100, 50

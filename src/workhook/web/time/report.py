@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 import msgspec
 
 from workhook.core.errors import Fault, Invalid
+from workhook.core.zones import zone_of
 from workhook.http.calls import Answer
 from workhook.web.frame import paging
 from workhook.web.frame.dates import span_name
@@ -34,11 +36,22 @@ from workhook.work.access import Access
 from workhook.work.invoices import api as invoices
 from workhook.work.invoices import presets
 from workhook.work.invoices.inputs import TIMESHEETS_MAX, InvoiceCreate
+from workhook.work.invoices.rounded_time import TimeOnInvoice, foresee
+from workhook.work.rates.rules import Rounding
+from workhook.work.rates.terms import find_rounding
 from workhook.work.timesheets import started
 from workhook.work.timesheets.report_groups import Spent
-from workhook.work.timesheets.report_shapes import zone_of
+from workhook.work.timesheets.report_shapes import ReportQuery
 
 ROWS_SHOWN = 500
+
+
+class Foreseen(NamedTuple):
+    """What an invoice of the time in the report would have. `sums` None: it is more than one can have."""
+
+    rounding: Rounding
+    sums: TimeOnInvoice | None = None
+
 
 places = Places("time")
 
@@ -50,13 +63,38 @@ async def report(visit: Visit) -> Answer:
     access.hide_from_clients()
     chosen = chosen_of(visit)
     if chosen.period is None:
-        return await _page(visit, access, chosen, [], Spent())
+        return await _page(visit, access, chosen, [], Spent(), None)
     query = query_of(access, chosen, chosen.period)
     lines, left = await asyncio.gather(find_lines(visit, query, chosen.by), billable_left(visit, query))
-    return await _page(visit, access, chosen, lines, left)
+    shows_more = left.timesheets > 0 and access.may_write
+    foreseen = await _foresee(visit, access, chosen.given.get("user"), query) if shows_more else None
+    return await _page(visit, access, chosen, lines, left, foreseen)
 
 
-async def _page(visit: Visit, access: Access, chosen: Chosen, lines: Sequence[ReportLine], left: Spent) -> Answer:
+async def _foresee(visit: Visit, access: Access, user: str | None, query: ReportQuery) -> Foreseen | None:
+    """None where time is not rounded: what the report says of it is what an invoice has."""
+    rounding = await find_rounding(visit.database, access.repository.id)
+    if not rounding.minutes:
+        return None
+    ids = await _list_to_invoice(visit, access, query.since_ms or 0, query.to_ms or 0, user)
+    if len(ids) > TIMESHEETS_MAX:
+        return Foreseen(rounding)
+    return Foreseen(rounding, await foresee(visit.database, access, ids, rounding))
+
+
+async def _list_to_invoice(visit: Visit, access: Access, since: int, to: int, user: str | None) -> Sequence[str]:
+    """One more than an invoice can have, if there are."""
+    return await started.list_to_invoice(visit.database, access, since, to, user=user or None, limit=TIMESHEETS_MAX + 1)
+
+
+async def _page(
+    visit: Visit,
+    access: Access,
+    chosen: Chosen,
+    lines: Sequence[ReportLine],
+    left: Spent,
+    foreseen: Foreseen | None,
+) -> Answer:
     period, given, base = chosen.period, chosen.given, f"/{access.repository.full_name}/time"
     total = total_of(lines)
     days = {each.group.day: each.spent for each in lines if each.group.day}
@@ -85,6 +123,7 @@ async def _page(visit: Visit, access: Access, chosen: Chosen, lines: Sequence[Re
         more=len(lines) - ROWS_SHOWN,
         total=total,
         left=left,
+        foreseen=foreseen,
         columns=charts.columns(period, days) if period and days else None,
         bars=[] if days else charts.rows([(each.label, each.spent) for each in lines]),
         words=in_words(lines) if lines else "",
@@ -118,14 +157,7 @@ async def make_invoice(visit: Visit) -> Answer:
     access.hide_from_clients()
     fields, zone = visit.fields, zone_of(zone_name(visit))
     period = periods.read_period(fields.get("from", ""), fields.get("to", ""))
-    ids = await started.list_to_invoice(
-        visit.database,
-        access,
-        period.since_ms(zone),
-        period.to_ms(zone),
-        user=fields.get("user") or None,
-        limit=TIMESHEETS_MAX + 1,
-    )
+    ids = await _list_to_invoice(visit, access, period.since_ms(zone), period.to_ms(zone), fields.get("user"))
     _require_some(ids)
 
     begun = await presets.find_presets(visit.database, access)

@@ -14,6 +14,7 @@ from msgspec import UNSET
 
 from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Invalid
+from workhook.core.zones import zone_of
 from workhook.web.frame import paging
 from workhook.web.frame.dates import day_name
 from workhook.web.frame.formats import duration
@@ -27,7 +28,7 @@ from workhook.work import csv_tables
 from workhook.work.access import Access
 from workhook.work.timesheets import report_groups
 from workhook.work.timesheets.report_groups import GroupBy, ReportGroup, Spent
-from workhook.work.timesheets.report_shapes import ReportQuery, zone_of
+from workhook.work.timesheets.report_shapes import ReportQuery
 from workhook.work.timesheets.reports import ROWS_MAX, sum_up
 
 By = Literal["day", "user", "task", "billable"]

@@ -8,6 +8,7 @@ from datetime import date
 from urllib.parse import urlencode
 
 from workhook.core.clock import HOUR_MS, now_ms
+from workhook.core.zones import zone_of
 from workhook.http.calls import Answer
 from workhook.storage import Reader
 from workhook.web.frame.forms import PageForm
@@ -22,7 +23,6 @@ from workhook.work.budgets.api import find_standing
 from workhook.work.tasks import listing
 from workhook.work.tasks.schemas import Task
 from workhook.work.timesheets import started
-from workhook.work.timesheets.report_shapes import zone_of
 from workhook.work.timesheets.started import Usual, find_usual
 
 ENTRIES_MAX = 500

@@ -151,6 +151,7 @@ def account_answer(billing: AccountBilling) -> AccountBillingAnswer:
         billing,
         currency=billing.currency or DEFAULT_CURRENCY,
         number_format=billing.number_format or DEFAULT_FORMAT,
+        timezone=billing.timezone or "UTC",
         language=billing.language or DEFAULT_LANGUAGE,
         billable=bool(billing.billable),
         round_minutes=billing.round_minutes or 0,

@@ -11,9 +11,10 @@ from msgspec import UNSET, Meta, UnsetType
 from workhook.core.clock import HOUR_MS
 from workhook.core.iso4217 import DEFAULT_CURRENCY
 from workhook.core.records import COMPUTED, HIDDEN, JsonForm, JsonName, Record, Wire
+from workhook.core.zones import NAME_MAX_CHARS, zone_fault
 from workhook.http.currencies import Currency
 from workhook.http.money import read_hundredths, to_amount, to_hundredths
-from workhook.http.parameters import Prepared, Read
+from workhook.http.parameters import Checked, Prepared, Read
 from workhook.http.wire_types import wire_number
 from workhook.storage.metadata import in_project, metadata
 from workhook.storage.record_rows import table_columns
@@ -44,6 +45,15 @@ PaymentDays = Annotated[
     ),
 ]
 PaymentTerms = Annotated[str, Meta(min_length=1, max_length=4000), Prepared(str.strip)]
+Zone = Annotated[
+    str,
+    Meta(
+        max_length=NAME_MAX_CHARS,
+        description="IANA name. The days of its invoices, and the year of their numbers, are those of this time zone.",
+    ),
+    Prepared(str.strip),
+    Checked(zone_fault),
+]
 TaxCategory = Annotated[Category, Meta(description="All but `standard` have 0 percent.")]
 _Percent = Annotated[
     Annotated[int, JsonForm(int | float, percent_to_response)] | None, JsonName("tax"), Meta(description="Percent.")
@@ -131,6 +141,7 @@ class AccountBillingEdit(InvoiceDefaultsEdit):
     bic: Bic | UnsetType | None = UNSET
     payment_terms: PaymentTerms | UnsetType | None = UNSET
     number_format: NumberFormatText | UnsetType | None = UNSET
+    timezone: Zone | UnsetType | None = UNSET
 
 
 class BuyerEdit(msgspec.Struct):
@@ -172,6 +183,7 @@ class AccountBilling(Record, frozen=True):
     payment_days: int | None = None
     payment_terms: str | None = None
     number_format: str | None = None
+    timezone: Annotated[str | None, Meta(description="Of the days of its invoices. UTC until it is set.")] = None
     language: Language | None = None
     hourly_rate_minor: _AccountRate = None
     billable: bool | None = None

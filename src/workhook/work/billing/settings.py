@@ -3,14 +3,15 @@ both for an invoice."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any, Literal
 
 import msgspec
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from workhook.core.clock import DAY_MS
 from workhook.core.iso4217 import DEFAULT_CURRENCY
+from workhook.core.zones import day_in, midnight_of
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import upsert
@@ -136,7 +137,9 @@ def _labelled(table: sa.Table, prefix: str, *names: str) -> list[sa.Label[Any]]:
 
 _PARTY_COLUMNS = [
     sa.func.coalesce(account_billing.c.legal_name, _issuer.c.name, _issuer.c.login).label("seller_name"),
-    *_labelled(account_billing, "seller_", "address", "vat_id", "email", "country", "iban", "bic", "logo_id"),
+    *_labelled(
+        account_billing, "seller_", "address", "vat_id", "email", "country", "iban", "bic", "logo_id", "timezone"
+    ),
     *_labelled(project_billing, "", "buyer_name", "buyer_address", "buyer_vat_id", "buyer_email", "buyer_country"),
 ]
 _DEFAULT_COLUMNS = [
@@ -214,10 +217,10 @@ def lacking_vat_id(seller: Seller, buyer: Party | None) -> Literal["seller", "bu
 
 
 def issued_values(settings: InvoiceSettings, due: int | None, now: int) -> dict[str, Any]:
-    """What an invoice has from its issuing on: the parties as they are now, and when it is due. `due`: what the draft
-    says of that."""
+    """What an invoice has from its issuing on: the parties as they are now, with the zone of its days, and when it is
+    due. `due`: what the draft says of that."""
     if due is None and settings.payment_days is not None:
-        due = (now // DAY_MS + settings.payment_days) * DAY_MS
+        due = midnight_of(day_in(now, settings.seller.zone) + timedelta(days=settings.payment_days))
     buyer, seller = party_text(settings.buyer), party_text(settings.seller)
     return {"buyer": buyer, "buyer_shown": buyer, "seller": seller, "seller_shown": seller, "due": due}
 
@@ -232,6 +235,7 @@ def seller_of_row(row: Row) -> Seller:
         row["seller_iban"],
         row["seller_bic"],
         row["seller_logo_id"],
+        row["seller_timezone"],
     )
 
 

@@ -7,7 +7,6 @@ confined to a project, but for those of the chore.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
@@ -16,6 +15,7 @@ import structlog
 from msgspec.structs import replace
 from prometheus_client import Counter
 
+from workhook.core.zones import day_in, stored_zone
 from workhook.http.calls import Services
 from workhook.http.lists import Found
 from workhook.identity.context import Write
@@ -26,6 +26,7 @@ from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.storage.sweeping import concerns_all
 from workhook.work.access import with_access
+from workhook.work.billing.schemas import account_billing
 from workhook.work.checkouts import rules
 from workhook.work.checkouts.rules import State
 from workhook.work.checkouts.schemas import BoughtService, Checkout, service_checkout_periods, service_checkouts
@@ -61,8 +62,9 @@ _STATE = _PRICE + len(stored_names(ServicePrice))
 _read_price, _read_state = row_reader(ServicePrice, _PRICE), row_reader(State, _STATE)
 _read = row_reader(Checkout, _STATE + len(stored_names(State)))
 _alive = (
-    sa.select(*_parts, services.c.prices)
+    sa.select(*_parts, services.c.prices, account_billing.c.timezone)
     .join_from(service_checkouts, services, services.c.id == service_checkouts.c.service_id)
+    .outerjoin(account_billing, account_billing.c.account_id == services.c.account_id)
     .outerjoin(service_prices, service_prices.c.id == service_checkouts.c.service_price_id)
     .where(service_checkouts.c.deleted_at.is_(None))
 )
@@ -162,6 +164,7 @@ def checkout_of(row: Row) -> Checkout:
         service=_service_of(row),
         price=_read_price(row) if row["price_id"] is not None else None,
         state=_read_state(row),
+        timezone=row["timezone"],
     )
 
 
@@ -220,13 +223,13 @@ def changed(checkout: Checkout, state: State, now: int) -> Checkout:
 
 
 def _describe(checkout: Checkout, start: int, end: int | None) -> str:
-    """`Design retainer, 2026-01-31 to 2026-02-28`; the title alone for what is paid once."""
+    """`Design retainer, 2026-01-31 to 2026-02-28`; the title alone for what is paid once. Periods follow the calendar
+    of UTC; which day that is where the studio is, its billing settings say."""
     title = checkout.service.title
-    return title if end is None else f"{title}, {_day(start)} to {_day(end)}"
-
-
-def _day(at: int) -> str:
-    return datetime.fromtimestamp(at // 1000, UTC).date().isoformat()
+    if end is None:
+        return title
+    zone = stored_zone(checkout.timezone)
+    return f"{title}, {day_in(start, zone)} to {day_in(end, zone)}"
 
 
 async def begin_due_periods(services: Services, now: int) -> int:

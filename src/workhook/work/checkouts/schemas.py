@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_millis_text
-from workhook.core.records import CURRENCY, EventSchema, Record, Wire, resource_id, to_response
+from workhook.core.records import COMPUTED, CURRENCY, EventSchema, Record, Wire, resource_id, to_response
 from workhook.http.parameters import LongText
 from workhook.http.wire_types import Time
 from workhook.identity.schemas import Repository
@@ -119,6 +119,8 @@ class Checkout(Record, frozen=True):
     unsubscribed_feedback: str | None
     created_at: int
     updated_at: int
+    # Of the days of who sells it; None: UTC.
+    timezone: Annotated[str | None, COMPUTED] = None
 
     @property
     def terms(self) -> Terms:

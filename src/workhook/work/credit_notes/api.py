@@ -20,7 +20,7 @@ from workhook.work.credit_notes.schemas import CreditNoteAnswer, CreditNoteCreat
 from workhook.work.invoices import drafting
 from workhook.work.invoices.changing import find_invoice, lock_invoice, visible
 from workhook.work.invoices.cii import XML
-from workhook.work.invoices.documents import PDF, parties_now, pdf_answer, xml_answer
+from workhook.work.invoices.documents import PDF, attachment, parties_now, pdf_answer, xml_answer
 from workhook.work.invoices.printing import logo_of
 
 routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
@@ -60,7 +60,7 @@ async def get_credit_note(call: Call, credit_note_id: str) -> CreditNoteAnswer:
 async def get_credit_note_pdf(call: Call, credit_note_id: str) -> Answer:
     """Get a credit note as a PDF.
 
-    Its logo and its letters are those of the invoice's PDF.
+    Its logo and its letters are those of the invoice's PDF, and it carries its e-invoice in the same way.
     """
     row, access = await find_with_access(call.database, crediting.rows.by_id, actor_of(call), id=credit_note_id)
     note, repository = crediting.rows.of_row(row), access.repository
@@ -71,6 +71,7 @@ async def get_credit_note_pdf(call: Call, credit_note_id: str) -> Answer:
         repository,
         note.id,
         printed_note(note, invoice, repository),
+        einvoice=attachment(lambda: e_note(note, invoice, repository, parties_now(row)), note.id),
         logo_id=logo_of(invoice),
         avatar=row["project_avatar"],
         timestamp_s=note.issued // 1000,
@@ -91,7 +92,6 @@ async def get_credit_note_xml(call: Call, credit_note_id: str) -> Answer:
     """
     row, access = await find_with_access(call.database, crediting.rows.by_id, actor_of(call), id=credit_note_id)
     note = crediting.rows.of_row(row)
-    _, invoice = await find_invoice(call.database, actor_of(call), note.invoice.id)
-    settings = await parties_now(call.database, access.repository.id)
-    document = e_note(note, invoice, access.repository, settings)
+    row, access = await find_with_access(call.database, drafting.by_id, actor_of(call), id=note.invoice.id)
+    document = e_note(note, visible(row, access), access.repository, parties_now(row))
     return xml_answer(document, f"Credit-note-{note.credit_note_number}.xml")

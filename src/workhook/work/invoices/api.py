@@ -30,7 +30,7 @@ from workhook.work.invoices.arithmetic import TaxRate
 from workhook.work.invoices.books import Books
 from workhook.work.invoices.changing import change_invoice, find_invoice, lock_invoice, require_issued, visible
 from workhook.work.invoices.cii import XML
-from workhook.work.invoices.documents import PDF, parties_now, pdf_answer, xml_answer
+from workhook.work.invoices.documents import PDF, attachment_of, parties_now, pdf_answer, xml_answer
 from workhook.work.invoices.einvoice import einvoice_of
 from workhook.work.invoices.inputs import InvoiceCreate, InvoiceEdit, InvoiceList
 from workhook.work.invoices.parties import party_text
@@ -236,6 +236,9 @@ async def get_invoice_pdf(call: Call, invoice_id: str) -> Answer:
     other; 503 `pdf_unavailable`: too many wait already, or it took too long. Emoji are left out. If no font of the
     server has some characters, they are printed as boxes. `X-Missing-Characters` then names the first of them, such as
     `U+6F22`.
+
+    If the invoice has an e-invoice (`/xml`), the PDF carries it, as Factur-X (ZUGFeRD) of the profile EN 16931: it is
+    PDF/A-3 with the file `factur-x.xml`. One with boxes carries none.
     """
     row, access = await find_with_access(call.database, drafting.by_id, actor_of(call), id=invoice_id)
     invoice, repository = visible(row, access), access.repository
@@ -244,6 +247,7 @@ async def get_invoice_pdf(call: Call, invoice_id: str) -> Answer:
         repository,
         invoice.id,
         printing.printed(invoice, repository),
+        einvoice=attachment_of(invoice, repository, row),
         logo_id=printing.logo_of(invoice),
         avatar=row["project_avatar"],
         timestamp_s=printing.timestamp_s(invoice),
@@ -264,10 +268,10 @@ async def get_invoice_xml(call: Call, invoice_id: str) -> Answer:
     buyer: 422 names what is missing, and where to write it. A draft is 409 `invoice_draft`, a void one 409
     `invoice_void`.
     """
-    access, invoice = await find_invoice(call.database, actor_of(call), invoice_id)
+    row, access = await find_with_access(call.database, drafting.by_id, actor_of(call), id=invoice_id)
+    invoice = visible(row, access)
     require_issued(invoice)
-    settings = await parties_now(call.database, access.repository.id)
-    document = einvoice_of(invoice, access.repository, settings)
+    document = einvoice_of(invoice, access.repository, parties_now(row))
     return xml_answer(document, printing.file_name(invoice, "xml"))
 
 

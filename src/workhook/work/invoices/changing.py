@@ -68,7 +68,7 @@ async def change_invoice(
     """
     after = replace(before, **values, updated_at=max(write.now, before.updated_at + 1))
     if action == "sent" and before.invoice_number is None:
-        after = await drafting.update_and_number(write.tx, after, access.repository.owner.id, write.now)
+        after = await drafting.update_and_number(write.tx, after, access.repository.owner.id)
     else:
         await drafting.update_invoice(write.tx, after)
     record = invoice_to_response(after, write.now)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import date
 from decimal import Decimal
 from xml.etree import ElementTree as ET
 
@@ -78,13 +78,8 @@ def _add_amount(parent: ET.Element, name: str, amount: Decimal, **attributes: st
     _add(parent, name, f"{amount:.2f}", **attributes)
 
 
-def _add_day(parent: ET.Element, name: str, at_ms: int) -> None:
-    """In UTC, as all times are."""
-    _add(_add(parent, name), "udt:DateTimeString", _day(at_ms), format=_BY_EIGHT)
-
-
-def _day(at_ms: int) -> str:
-    return f"{datetime.fromtimestamp(at_ms // 1000, UTC):%Y%m%d}"
+def _add_day(parent: ET.Element, name: str, day: date) -> None:
+    _add(_add(parent, name), "udt:DateTimeString", f"{day:%Y%m%d}", format=_BY_EIGHT)
 
 
 def _plain(value: Decimal) -> str:
@@ -167,11 +162,11 @@ def _add_settlement(parent: ET.Element, document: EInvoice) -> None:
         _add_day(terms, "ram:DueDateDateTime", document.due)
     _add_sums(settlement, document)
     if document.preceding is not None:
-        number, at_ms = document.preceding
+        number, day = document.preceding
         preceding = _add(settlement, "ram:InvoiceReferencedDocument")
         _add(preceding, "ram:IssuerAssignedID", number)
-        day = _add(preceding, "ram:FormattedIssueDateTime")
-        _add(day, "qdt:DateTimeString", _day(at_ms), format=_BY_EIGHT)
+        at = _add(preceding, "ram:FormattedIssueDateTime")
+        _add(at, "qdt:DateTimeString", f"{day:%Y%m%d}", format=_BY_EIGHT)
 
 
 def _add_tax(parent: ET.Element, tax: ETax, document: EInvoice) -> None:

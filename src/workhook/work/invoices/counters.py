@@ -6,7 +6,6 @@ back gives its number back, so that numbers have no gap.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -54,12 +53,11 @@ _count_in_year = counted(invoice_year_numbers, ONE, year=big("year"))
 _hold = counted(invoice_numbers, sa.literal(0, sa.BigInteger))
 
 
-async def count_one(tx: Transaction, account_id: int, now: int) -> str:
-    """The next number of the account. `now`: when the invoice is issued, which says the year."""
+async def count_one(tx: Transaction, account_id: int, year: int) -> str:
+    """The next number of the account. `year`: in which the invoice is issued."""
     row = await tx.fetch_one(_count, {"account_id": account_id})
     assert row is not None, "the statement inserts or updates"
     number_format, number = NumberFormat(row["number_format"] or DEFAULT_FORMAT), row["last"]
-    year = datetime.fromtimestamp(now // 1000, UTC).year
     if number_format.is_yearly:
         row = await tx.fetch_one(_count_in_year, {"account_id": account_id, "year": year})
         assert row is not None, "the statement inserts or updates"

@@ -2,27 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
+import structlog
+
+from workhook.core.errors import Invalid
 from workhook.http.calls import Answer, Call, Services
 from workhook.identity.schemas import Repository
-from workhook.storage import Reader
+from workhook.storage import Row
 from workhook.work.billing.logos import find_logo
-from workhook.work.billing.settings import find_settings
+from workhook.work.billing.settings import buyer_of_row, seller_of_row
 from workhook.work.invoices import cii, drafting, pdf
+from workhook.work.invoices.books import ISSUED
 from workhook.work.invoices.drafting import LogoFile
-from workhook.work.invoices.einvoice import EInvoice
+from workhook.work.invoices.einvoice import EInvoice, einvoice_of
 from workhook.work.invoices.parties import Party
 from workhook.work.invoices.pdf import Pdf
 from workhook.work.invoices.printing import Printed
+from workhook.work.invoices.schemas import Invoice
 
 PDF = "application/pdf"
 
+log = structlog.get_logger(__name__)
 
-async def parties_now(reader: Reader, repository_id: int) -> tuple[Party, Party]:
-    """Who bills and who pays, as the settings say now."""
-    settings = await find_settings(reader, repository_id)
-    return settings.seller, settings.buyer or Party()
+
+def parties_now(row: Row) -> tuple[Party, Party]:
+    """Who bills and who pays, as the settings say now. `row`: of `drafting.by_id`."""
+    return seller_of_row(row), buyer_of_row(row) or Party()
+
+
+def attachment_of(invoice: Invoice, repository: Repository, row: Row) -> EInvoice | None:
+    """The e-invoice that the invoice's PDF carries, if there is one. `row`: of `drafting.by_id`."""
+    if invoice.status not in ISSUED:
+        return None
+    return attachment(lambda: einvoice_of(invoice, repository, parties_now(row)), invoice.id)
+
+
+def attachment(make: Callable[[], EInvoice], document_id: str) -> EInvoice | None:
+    """The e-invoice; None if something is missing for it. A document is printed whatever becomes of that."""
+    try:
+        return make()
+    except Invalid:
+        return None
+    except Exception:
+        pdf.XML_LEFT_OUT.labels("failure").inc()
+        log.exception("invoice_xml_failed", invoice_id=document_id)
+        return None
 
 
 def xml_answer(document: EInvoice, file_name: str) -> Answer:
@@ -37,6 +63,7 @@ async def pdf_answer(
     document_id: str,
     document: Printed,
     *,
+    einvoice: EInvoice | None,
     logo_id: str | None,
     avatar: str | None,
     timestamp_s: int,
@@ -48,6 +75,7 @@ async def pdf_answer(
         repository,
         document_id,
         document,
+        einvoice=einvoice,
         logo_id=logo_id,
         avatar=avatar,
         timestamp_s=timestamp_s,
@@ -65,6 +93,7 @@ async def make_pdf(
     document_id: str,
     document: Printed,
     *,
+    einvoice: EInvoice | None,
     logo_id: str | None,
     avatar: str | None,
     timestamp_s: int,
@@ -82,5 +111,6 @@ async def make_pdf(
         document=document,
         timestamp_s=timestamp_s,
         logo=file if pdf.is_logo(file) else None,
+        einvoice=einvoice,
     )
     return await pdf.printer().make(job, partial(pdf.read_logo, services.blobs))

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
+from workhook.core.zones import day_in
 from workhook.http.lists import Found
 from workhook.identity.context import Write
 from workhook.identity.schemas import Repository
@@ -20,6 +21,7 @@ from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
 from workhook.work.access import Access, with_access
+from workhook.work.billing.schemas import account_billing
 from workhook.work.billing.settings import (
     buyer_of_row,
     find_settings_to_issue,
@@ -33,6 +35,7 @@ from workhook.work.invoices import rules
 from workhook.work.invoices.arithmetic import Discount, TaxRate, rows_text
 from workhook.work.invoices.books import Books
 from workhook.work.invoices.counters import count_one
+from workhook.work.invoices.days import days_of
 from workhook.work.invoices.inputs import InvoiceList
 from workhook.work.invoices.parties import party_text
 from workhook.work.invoices.rules import Item
@@ -113,16 +116,19 @@ _times = (
         *selected(InvoicedTime, timesheets),
         sa.func.coalesce(tasks.c.title, sa.literal("Work")).label("title"),  # time outlives its task
         sa.func.coalesce(_people.c.name, _people.c.login).label("person"),
+        account_billing.c.timezone,
     )
     .join_from(timesheets, tasks, tasks.c.id == timesheets.c.task_id, isouter=True)
     .join(_people, _people.c.id == timesheets.c.user_id, isouter=True)
+    .join(projects, projects.c.repository_id == timesheets.c.repository_id)
+    .join(account_billing, account_billing.c.account_id == projects.c.account_id, isouter=True)
     .where(
         timesheets.c.repository_id == big("repository_id"),
         sa.or_(any_of(timesheets.c.id, "timesheet_ids"), timesheets.c.invoice_id == sa.bindparam("invoice_id")),
     )
     .order_by(timesheets.c.id)
-    .with_for_update(of=timesheets)
 )
+_locked_times = _times.with_for_update(of=timesheets)
 _claim = (
     sa.update(timesheets)
     .where(timesheets.c.repository_id == big("repository_id"), any_of(timesheets.c.id, "timesheet_ids"))
@@ -195,10 +201,20 @@ async def lock_times(
 ) -> list[InvoicedTime]:
     """These timesheets of the project and those that the invoice has claimed."""
     params = {"repository_id": repository_id, "timesheet_ids": timesheet_ids, "invoice_id": invoice_id}
-    return [
-        _read_time(row, title=row["title"], person=row["person"] or "", rate_lost=False)
-        for row in await tx.fetch_all(_times, params)
-    ]
+    return list(map(_time_of, await tx.fetch_all(_locked_times, params)))
+
+
+async def find_times(
+    reader: Reader, repository_id: int, timesheet_ids: Sequence[str], invoice_id: str = ""
+) -> list[InvoicedTime]:
+    """As `lock_times`, to show what an invoice has or would have."""
+    params = {"repository_id": repository_id, "timesheet_ids": timesheet_ids, "invoice_id": invoice_id}
+    return list(map(_time_of, await reader.fetch_all(_times, params)))
+
+
+def _time_of(row: Row) -> InvoicedTime:
+    more = {"title": row["title"], "person": row["person"] or "", "timezone": row["timezone"]}
+    return _read_time(row, **more, rate_lost=False)
 
 
 async def claim(tx: Transaction, repository_id: int, timesheet_ids: Sequence[str], invoice_id: str) -> None:
@@ -212,10 +228,12 @@ async def release(tx: Transaction, invoice_id: str, *, but: Sequence[str] = ()) 
     await tx.execute(_release, {"claimed_by": invoice_id, "kept_ids": but})
 
 
-async def update_and_number(tx: Transaction, invoice: Invoice, account_id: int, now: int) -> Invoice:
-    """`update_invoice`, with the account's next number (see `next_number`); the invoice with it."""
+async def update_and_number(tx: Transaction, invoice: Invoice, account_id: int) -> Invoice:
+    """`update_invoice`, with the account's next number (see `next_number`); the invoice with it. It is issued."""
+    day = days_of(invoice).issued
+    assert day is not None, "it is issued"
     while True:
-        numbered = msgspec.structs.replace(invoice, invoice_number=await count_one(tx, account_id, now))
+        numbered = msgspec.structs.replace(invoice, invoice_number=await count_one(tx, account_id, day.year))
         values = {**values_of(numbered), "invoice_id": invoice.id, "account_id": account_id}
         if await tx.execute(_update_numbered, values):
             return numbered
@@ -245,10 +263,10 @@ def invoice_of(row: Row) -> Invoice:
     return _read(row, **NOT_COMPUTED, user=user, buyer_shown=buyer, seller_shown=seller)
 
 
-async def next_number(tx: Transaction, account_id: int, now: int) -> str:
-    """The next of the account's sequence that no caller chose before. Until the transaction ends nobody else gets one,
-    so that the numbers have no gap: what is rolled back gives its number back."""
-    while await is_taken(tx, account_id, number := await count_one(tx, account_id, now)):
+async def next_number(tx: Transaction, account_id: int, year: int) -> str:
+    """The next of the account's sequence, in this year, that no caller chose before. Until the transaction ends nobody
+    else gets one, so that the numbers have no gap: what is rolled back gives its number back."""
+    while await is_taken(tx, account_id, number := await count_one(tx, account_id, year)):
         pass
     return number
 
@@ -268,9 +286,10 @@ async def issue(
     settings = await find_settings_to_issue(write.tx, repository.id)
     rate = settings.rate if settings.lacks_vat_id is None else TaxRate()
     sums = rules.sums_of_items(items, rate, Discount())
+    today = day_in(write.now, settings.seller.zone)
     invoice = msgspec.structs.replace(
         blank_invoice(currency, write.caller.user if write.caller else None, write.now),
-        invoice_number=await next_number(write.tx, repository.owner.id, write.now),
+        invoice_number=await next_number(write.tx, repository.owner.id, today.year),
         status=Books(sums.total).status,
         amount_minor=sums.amount,
         tax_millionths=rate.millionths,

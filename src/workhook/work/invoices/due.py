@@ -3,6 +3,8 @@ project."""
 
 from __future__ import annotations
 
+from datetime import date
+
 import msgspec
 import sqlalchemy as sa
 
@@ -12,6 +14,7 @@ from workhook.storage import Reader
 from workhook.storage.metadata import big
 from workhook.work.access import Access, is_insider, with_access
 from workhook.work.clients.schemas import clients
+from workhook.work.invoices.days import due_day
 from workhook.work.invoices.drafting import is_open
 from workhook.work.invoices.schemas import invoices
 
@@ -20,7 +23,7 @@ OPEN_MAX = 1000
 
 class DueInvoice(msgspec.Struct, frozen=True):
     """`amount_due_minor`: what is still to be paid, in the currency's minor units. `due`: milliseconds since the epoch,
-    or None."""
+    or None; `day`: the day that this is to who bills."""
 
     id: str
     invoice_number: str
@@ -28,6 +31,7 @@ class DueInvoice(msgspec.Struct, frozen=True):
     amount_due_minor: int
     currency: str
     due: int | None
+    day: date | None
     repository: Repository
 
 
@@ -40,7 +44,7 @@ _mine = clients.alias("mine")
 _open = (
     with_access(
         sa.select(
-            *(invoices.c[name].label(f"invoice_{name}") for name in _SHOWN),
+            *(invoices.c[name].label(f"invoice_{name}") for name in (*_SHOWN, "seller")),
             _amount_due.label("amount_due_minor"),
         )
         .select_from(_mine.join(invoices, invoices.c.repository_id == _mine.c.repository_id))
@@ -88,6 +92,7 @@ async def list_due(reader: Reader, user: Account, limit: int) -> list[DueInvoice
         DueInvoice(
             **{name: row[f"invoice_{name}"] for name in _SHOWN},
             amount_due_minor=row["amount_due_minor"],
+            day=due_day(row["invoice_due"], row["invoice_seller"]),
             repository=repository_of(row, user.id, "project_"),
         )
         for row in rows

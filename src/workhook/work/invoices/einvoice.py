@@ -7,16 +7,19 @@ its rates of tax. The standard has an allowance for each rate; so there is one f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 from decimal import Decimal
 from typing import Literal
 
 import msgspec
 
 from workhook.core.errors import Fault, Invalid
+from workhook.core.zones import day_in
 from workhook.http.money import amount_of
 from workhook.identity.schemas import Repository
 from workhook.work.invoices import printing, rules
 from workhook.work.invoices.arithmetic import Category, TaxRate, TaxRow
+from workhook.work.invoices.days import days_of, zone_of_invoice
 from workhook.work.invoices.paper import Paper
 from workhook.work.invoices.parties import Party, Seller
 from workhook.work.invoices.rules import Item
@@ -66,12 +69,11 @@ class ELine(msgspec.Struct, frozen=True):
 
 
 class EInvoice(msgspec.Struct, frozen=True):
-    """`kind`: 380 is an invoice, 381 a credit note; of that, `preceding` is its invoice with the day of that. Days are
-    milliseconds since the epoch."""
+    """`kind`: 380 is an invoice, 381 a credit note; of that, `preceding` is its invoice with the day of that."""
 
     kind: Literal["380", "381"]
     number: str
-    issued: int
+    issued: date
     currency: str
     seller: EParty
     buyer: EParty
@@ -79,11 +81,11 @@ class EInvoice(msgspec.Struct, frozen=True):
     taxes: tuple[ETax, ...]
     paid: Decimal
     terms: str | None
-    due: int | None
+    due: date | None
     iban: str | None
     bic: str | None
     note: str | None
-    preceding: tuple[str, int] | None
+    preceding: tuple[str, date] | None
     exempt_words: str
     reverse_words: str
 
@@ -119,11 +121,11 @@ def einvoice_of(invoice: Invoice, repository: Repository, settings: tuple[Party,
         settings,
         kind="380",
         number=invoice.invoice_number or "",
-        issued=invoice.issued or invoice.created_at,
+        issued=_issued(invoice),
         items=items,
         rows=invoice.tax_rows,
         settled=books.total - books.due,
-        due=invoice.due,
+        due=days_of(invoice).due,
         note=invoice.payment_method,
         preceding=None,
     )
@@ -152,14 +154,18 @@ def ecredit_of(
         settings,
         kind="381",
         number=number,
-        issued=issued,
+        issued=day_in(issued, zone_of_invoice(invoice)),
         items=items or whole,
         rows=taxes,
         settled=0,
         due=None,
         note=reason,
-        preceding=(invoice.invoice_number or "", invoice.issued or invoice.created_at),
+        preceding=(invoice.invoice_number or "", _issued(invoice)),
     )
+
+
+def _issued(invoice: Invoice) -> date:
+    return days_of(invoice).issued or day_in(invoice.created_at, zone_of_invoice(invoice))
 
 
 def _document(
@@ -169,13 +175,13 @@ def _document(
     *,
     kind: Literal["380", "381"],
     number: str,
-    issued: int,
+    issued: date,
     items: Sequence[Item],
     rows: Sequence[TaxRow],
     settled: int,
-    due: int | None,
+    due: date | None,
     note: str | None,
-    preceding: tuple[str, int] | None,
+    preceding: tuple[str, date] | None,
 ) -> EInvoice:
     paper, currency = Paper(language_of(invoice)), invoice.currency
     _, seller = printing.parties_of(invoice)

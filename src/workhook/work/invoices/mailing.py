@@ -9,7 +9,7 @@ from workhook.identity.schemas import Account, Actor
 from workhook.work.access import find_with_access
 from workhook.work.invoices import drafting, printing
 from workhook.work.invoices.changing import visible
-from workhook.work.invoices.documents import make_pdf
+from workhook.work.invoices.documents import attachment_of, make_pdf
 
 
 class InvoiceFile(msgspec.Struct, frozen=True):
@@ -29,6 +29,7 @@ async def print_for(services: Services, user: Account, invoice_id: str, base: st
         repository,
         invoice.id,
         printing.printed(invoice, repository),
+        einvoice=attachment_of(invoice, repository, row),
         logo_id=printing.logo_of(invoice),
         avatar=row["project_avatar"],
         timestamp_s=printing.timestamp_s(invoice),

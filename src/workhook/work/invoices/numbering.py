@@ -57,7 +57,7 @@ NumberFormatText = Annotated[
     Meta(
         min_length=1,
         max_length=FORMAT_MAX_CHARS,
-        description="With `{number}` or `{number:05}`; with `{year}`, numbers start anew each year (UTC).",
+        description="With `{number}` or `{number:05}`; with `{year}`, numbers start anew each year (of `timezone`).",
     ),
     Prepared(str.strip),
     Checked(format_fault),

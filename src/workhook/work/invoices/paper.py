@@ -6,7 +6,7 @@ its invoice, whoever reads it.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import date
 from decimal import Decimal
 
 import msgspec
@@ -82,10 +82,8 @@ class Paper(msgspec.Struct, frozen=True):
         seconds = round(ms % MINUTE_MS / SECOND_MS)
         return f"{hours}:{minutes:02}" + (f":{seconds:02}" if 0 < seconds < 60 else "")
 
-    def day(self, at_ms: int) -> str:
-        """In UTC, as all times are."""
-        at = datetime.fromtimestamp(at_ms // 1000, UTC)
-        return f"{at:%d.%m.%Y}" if self.language == "de" else f"{at.day} {at:%b %Y}"
+    def day(self, day: date) -> str:
+        return f"{day:%d.%m.%Y}" if self.language == "de" else f"{day.day} {day:%b %Y}"
 
     def _in_style(self, text: str) -> str:
         return text.translate(str.maketrans(",.", ".,")) if self.language == "de" else text

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import tzinfo
 from typing import Annotated, Literal
 
 import msgspec
 
 from workhook.core.records import EventSchema, JsonForm
+from workhook.core.zones import stored_zone
 
 Language = Literal["en", "de"]
 LANGUAGES: tuple[Language, ...] = ("en", "de")
@@ -24,11 +26,17 @@ class Party(msgspec.Struct, frozen=True):
 
 
 class Seller(Party, frozen=True):
-    """Who bills. `logo` is the id of the logo on the invoice's PDF."""
+    """Who bills. `logo` is the id of the logo on the invoice's PDF. Its days are those of `timezone`, an IANA name;
+    null: UTC."""
 
     iban: str | None = None
     bic: str | None = None
     logo: Annotated[str | None, EventSchema({"pattern": "^lgo_[0-9a-z]{26}$"})] = None
+    timezone: str | None = None
+
+    @property
+    def zone(self) -> tzinfo:
+        return stored_zone(self.timezone)
 
 
 def party_of(text: str) -> Party:

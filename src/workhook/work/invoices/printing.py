@@ -10,11 +10,13 @@ from typing import Any
 
 import msgspec
 
+from workhook.core.zones import day_in
 from workhook.identity.schemas import Repository
 from workhook.work.billing.bank import grouped
 from workhook.work.invoices import rules
 from workhook.work.invoices.arithmetic import TaxRow
 from workhook.work.invoices.books import ISSUED, OPEN
+from workhook.work.invoices.days import days_of, zone_of_invoice
 from workhook.work.invoices.paper import REVERSE_CHARGE, Paper
 from workhook.work.invoices.parties import Language, Party, Seller, party_of, seller_of
 from workhook.work.invoices.rules import Item
@@ -129,7 +131,7 @@ def printed_credit(
         number=number,
         mark=None,
         facts=[
-            (paper.say("Issued"), paper.day(issued)),
+            (paper.say("Issued"), paper.day(day_in(issued, zone_of_invoice(invoice)))),
             of_invoice,
             (paper.say("Project"), printable(repository.title)),
         ],
@@ -274,8 +276,8 @@ def tax_lines(paper: Paper, rows: Sequence[TaxRow], currency: str) -> list[tuple
 
 
 def _facts(paper: Paper, invoice: Invoice, project: str) -> list[tuple[str, str]]:
-    days = [("Issued", invoice.issued), ("Due", invoice.due), ("Paid", invoice.paid_at)]
-    facts = [(paper.say(name), paper.day(at_ms)) for name, at_ms in days if at_ms is not None]
+    days = zip(("Issued", "Due", "Paid"), days_of(invoice), strict=True)
+    facts = [(paper.say(name), paper.day(day)) for name, day in days if day is not None]
     if status := _STATUSES.get(invoice.status):
         facts.append((paper.say("Status"), paper.say(status)))
     return [*facts, (paper.say("Project"), printable(project))]

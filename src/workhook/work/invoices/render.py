@@ -24,51 +24,80 @@ MEMORY_BYTES = 1024**3
 MISSING_MAX = 8
 SAID_MAX_CHARS = 300
 TEMPLATE = Path(__file__).with_name("invoice.typ")
+ATTACHED = "factur-x.xml"
+ARCHIVAL = "a-3b"
+"""The PDF that may carry an e-invoice: one for archives, with all that it needs in it."""
+DRAWN_LOGO, LOGO_DOTS_PER_INCH = "drawn.png", 600
 
 _ALWAYS_THERE = re.compile("[\0-\u024f\u0391-\u03a1\u03a3-\u03ce\u0401-\u044f\u2010-\u2022\u2026\u20ac]*")
 _NOT_SHOWN = re.compile(r'the text `"(.+?)"` could not be displayed')
 _ESCAPED = re.compile(r"\\u\{([0-9a-f]+)\}")
 _ONLY_LOGO = (
-    '#set page(width: 60mm, height: 18mm, margin: 0mm)\n#image("%s", height: 18mm, width: 60mm, fit: "contain")\n'
+    "#set document(date: auto)\n#set page(width: 60mm, height: 18mm, margin: 0mm, fill: none)\n"
+    '#image("%s", height: 18mm, width: 60mm, fit: "contain")\n'
 )
 
 
 def render(job: dict[str, Any], folder: Path) -> tuple[dict[str, Any], bytes]:
-    """The report and the PDF. `job`: `invoice` (what the template reads), `timestamp_s`, and `logo` (base64) with
-    `logo_name`, or null. `folder` is empty and the caller's to remove.
+    """The report and the PDF. `job`: `invoice` (what the template reads), `timestamp_s`, `xml` (the e-invoice, or
+    null), and `logo` (base64) with `logo_name`, or null. `folder` is empty and the caller's to remove.
 
-    The report: `missing` (characters without a font, as `U+6F22`) and `logo_error` (why the logo was left out, or
-    null). Raises `RuntimeError`.
+    The report: `missing` (characters without a font, as `U+6F22`), `logo_error` (why the logo was left out, or null)
+    and `xml_error` (why the e-invoice was left out, or null). Raises `RuntimeError`.
     """
     (folder / "main.typ").write_bytes(TEMPLATE.read_bytes())
-    logo, error = None, None
+    logo, logo_error, xml_error = None, None, None
     if job["logo"] is not None:
-        error = _try_logo(job, folder)
-        logo = job["logo_name"] if error is None else None
+        logo, logo_error = _try_logo(job, folder)
+    if job["xml"] is not None:
+        (folder / ATTACHED).write_bytes(job["xml"].encode())
+        how = {"pdf_standards": ARCHIVAL, "timestamp": job["timestamp_s"]}
+        try:
+            made = _compile(folder, job, logo, attached=ATTACHED, **how)
+        except RuntimeError as error:
+            xml_error = str(error)
+        else:  # it would not have been made with a box
+            return {"missing": [], "logo_error": logo_error, "xml_error": None}, made
     made = _compile(folder, job, logo)
-    return {"missing": _missing(folder, job), "logo_error": error}, made
+    missing = _not_shown(xml_error or "") or _missing(folder, job)
+    said = xml_error[:SAID_MAX_CHARS] if xml_error else None
+    return {"missing": missing, "logo_error": logo_error, "xml_error": said}, made
 
 
-def _try_logo(job: dict[str, Any], folder: Path) -> str | None:
-    """Draws the logo alone, within a time of its own. Returns why it cannot be drawn."""
+def _try_logo(job: dict[str, Any], folder: Path) -> tuple[str | None, str | None]:
+    """Draws the logo alone, within a time of its own. Returns its file, or why it cannot be drawn.
+
+    For archives some cannot be drawn as they are: those with letters that no font has, or with the colours of a print
+    shop (CMYK). Of such a one a picture is drawn.
+    """
     import typst
 
-    (folder / job["logo_name"]).write_bytes(base64.b64decode(job["logo"]))
-    (folder / "logo.typ").write_text(_ONLY_LOGO % job["logo_name"], "utf-8")
+    name = job["logo_name"]
+    (folder / name).write_bytes(base64.b64decode(job["logo"]))
+    (folder / "logo.typ").write_text(_ONLY_LOGO % name, "utf-8")
+    archival = {} if job["xml"] is None else {"pdf_standards": ARCHIVAL, "timestamp": job["timestamp_s"]}
     _limit_cpu(LOGO_CPU_S)
     try:
-        typst.compile(folder / "logo.typ", root=folder, format="pdf")
-    except RuntimeError as error:  # typst's is one of these
-        return str(error)[:SAID_MAX_CHARS]
+        try:
+            typst.compile(folder / "logo.typ", root=folder, format="pdf", **archival)
+        except RuntimeError:  # typst's is one of these
+            if not archival:
+                raise
+            drawn = typst.compile(folder / "logo.typ", root=folder, format="png", ppi=LOGO_DOTS_PER_INCH)
+            (folder / DRAWN_LOGO).write_bytes(drawn)
+            name = DRAWN_LOGO
+    except RuntimeError as error:
+        return None, str(error)[:SAID_MAX_CHARS]
     finally:
         _limit_cpu(None)
-    return None
+    return name, None
 
 
-def _compile(folder: Path, job: dict[str, Any], logo: str | None, **how: Any) -> bytes:
+def _compile(folder: Path, job: dict[str, Any], logo: str | None, *, attached: str | None = None, **how: Any) -> bytes:
     import typst
 
-    (folder / "invoice.json").write_text(json.dumps({**job["invoice"], "logo": logo}), "utf-8")
+    values = {**job["invoice"], "logo": logo, "attached": attached}
+    (folder / "invoice.json").write_text(json.dumps(values), "utf-8")
     made: bytes = typst.compile(folder / "main.typ", root=folder, format="pdf", **how)
     return made
 
@@ -83,10 +112,16 @@ def _missing(folder: Path, job: dict[str, Any]) -> list[str]:
     try:
         _compile(folder, job, None, pdf_standards="a-2b")
     except RuntimeError as error:
-        if found := _NOT_SHOWN.search(str(error)):
-            text = _ESCAPED.sub(lambda escaped: chr(int(escaped[1], 16)), found[1])
-            return [f"U+{ord(each):04X}" for each in text[:MISSING_MAX]]
+        return _not_shown(str(error))
     return []
+
+
+def _not_shown(said: str) -> list[str]:
+    """The characters of which Typst said that no font has them."""
+    if (found := _NOT_SHOWN.search(said)) is None:
+        return []
+    text = _ESCAPED.sub(lambda escaped: chr(int(escaped[1], 16)), found[1])
+    return [f"U+{ord(each):04X}" for each in text[:MISSING_MAX]]
 
 
 def _limit() -> None:

@@ -20,7 +20,7 @@ from workhook.core import json
 from workhook.work.invoices.printing import Printed
 
 OUTPUT_MAX_BYTES = 32 * 1024 * 1024
-REPORT_MAX_BYTES = 4096
+REPORT_MAX_BYTES = 8192
 SAID_MAX_BYTES = 2000
 
 _SCRIPT = Path(__file__).with_name("render.py")
@@ -38,10 +38,12 @@ class Logo(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The first line of the answer. `logo_error` holds text of whoever made the logo: for the log, escaped."""
+    """The first line of the answer. The errors hold text of whoever made the logo or the invoice: for the log,
+    escaped."""
 
     missing: list[str]
     logo_error: str | None
+    xml_error: str | None
 
     def __post_init__(self) -> None:
         if not all(map(_CODE_POINT.fullmatch, self.missing)):
@@ -64,11 +66,14 @@ class RenderFailed(Exception):
         self.reason, self.ended_with, self.stderr = reason, ended_with, stderr
 
 
-async def run(invoice: Printed, logo: Logo | None, timestamp_s: int, *, timeout_s: float) -> Rendered:
-    """Raises `RenderFailed`."""
+async def run(
+    invoice: Printed, logo: Logo | None, timestamp_s: int, *, timeout_s: float, xml: bytes | None = None
+) -> Rendered:
+    """`xml`: the e-invoice to attach. Raises `RenderFailed`."""
     job = {
         "invoice": invoice,
         "timestamp_s": timestamp_s,
+        "xml": xml.decode() if xml is not None else None,
         "logo": base64.b64encode(logo.content).decode() if logo else None,
         "logo_name": logo.name if logo else None,
         "path": [each for each in sys.path if each],

@@ -8,8 +8,9 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from workhook.core.clock import HOUR_MS, to_millis_text
+from workhook.core.clock import HOUR_MS
 from workhook.core.records import COMPUTED, Record, Stored
+from workhook.core.zones import day_in, stored_zone
 from workhook.http.money import rescaled
 from workhook.work.invoices.rules import QTY_DECIMALS, Item
 from workhook.work.rates.rules import Rounding
@@ -38,10 +39,13 @@ class InvoicedTime(Record, frozen=True):
     # The rate is one that the invoice's currency has too few decimals for.
     rate_lost: Annotated[bool, COMPUTED] = False
 
+    # The zone of the studio's days; None: UTC.
+    timezone: Annotated[str | None, COMPUTED] = None
+
     @property
     def day(self) -> str:
-        """In UTC, as all times are."""
-        return to_millis_text(self.start_time)[:10]
+        """On which it started, such as `2026-11-27`."""
+        return day_in(self.start_time, stored_zone(self.timezone)).isoformat()
 
 
 def in_currency(time: InvoicedTime, before: str, after: str) -> InvoicedTime:

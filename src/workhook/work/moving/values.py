@@ -18,6 +18,7 @@ from msgspec import Meta
 from workhook.core.clock import HOUR_MS
 from workhook.core.country_codes import COUNTRIES
 from workhook.core.iso4217 import CODES
+from workhook.core.zones import zone_fault
 from workhook.events.hook_config import CONFIG_KEYS, ConfigChange
 from workhook.http.parameters import Checked, LongText, Title, WebAddress
 from workhook.http.wire_types import YEAR_9999
@@ -159,6 +160,13 @@ def check_login(value: str) -> str | None:
 _NAME = Annotated[str, Meta(max_length=255)]
 check_name: Check = _as(_NAME)
 check_email: Check = _as(Email)
+
+
+def _check_zone(value: str) -> str | None:
+    wanted = zone_fault(value)
+    return None if wanted is None else f"it has to be {wanted}, which this server knows"
+
+
 _NUMBER = Annotated[str, Meta(min_length=1, max_length=rules.NUMBER_MAX_CHARS)]
 _TEXTS: dict[str, Check] = {
     "title": _as(Title),
@@ -175,6 +183,7 @@ _TEXTS: dict[str, Check] = {
     "legal_name": check_name,
     "buyer_name": check_name,
     "content_type": check_name,
+    "timezone": _check_zone,
     "invoice_number": _as(_NUMBER),
     "credit_note_number": _as(_NUMBER),
 }
@@ -245,8 +254,8 @@ def _check_prices(value: list[Any]) -> str | None:
 
 
 def _check_party(value: Any) -> str | None:
-    for name in ("name", "email", "country", "address", "vat_id"):
-        found = getattr(value, name)
+    for name in ("name", "email", "country", "address", "vat_id", "timezone"):
+        found = getattr(value, name, None)  # only who bills has a zone
         if found is not None and (wrong := _TEXTS.get(name, _as(LongText))(found)):
             return f"{name}: {wrong}"
     return None

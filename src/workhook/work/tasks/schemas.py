@@ -290,7 +290,7 @@ weight: sa.ColumnElement[int] = sa.cast(
         (sa.func.length(tasks.c[name]) for name in ("fields", "sections", "labels")),
         start=sa.func.coalesce(sa.func.length(tasks.c.description), 0),
     ),
-    sa.BigInteger,
+    sa.Integer,  # PostgreSQL adds up larger ones as decimals
 )
 """The characters of the texts of a task."""
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import zoneinfo
-from datetime import UTC, date, datetime, tzinfo
+from datetime import date, datetime, tzinfo
 from typing import Annotated, Any, cast
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.iso4217 import DEFAULT_CURRENCY
+from workhook.core.zones import NAME_MAX_CHARS, zone_fault, zone_of
 from workhook.http.money import to_amount
 from workhook.http.parameters import DAY_OR_MOMENT, Checked, Read
 from workhook.http.wire_types import read_day_or_moment
@@ -23,24 +23,6 @@ from workhook.work.timesheets.schemas import (
     TimesheetTaskShape,
     short_duration,
 )
-
-
-def zone_of(name: str) -> tzinfo:
-    """The zone of an IANA name. Raises `ValueError`."""
-    if name == "UTC":  # also where no data of zones is installed
-        return UTC
-    try:
-        return zoneinfo.ZoneInfo(name)
-    except (zoneinfo.ZoneInfoNotFoundError, OSError) as error:
-        raise ValueError(name) from error
-
-
-def _not_a_zone(name: str) -> str | None:
-    try:
-        zone_of(name)
-    except ValueError:
-        return "the name of a time zone, such as Europe/Vienna"
-    return None
 
 
 def _read_bound(raw: object) -> int | date:
@@ -68,7 +50,8 @@ class ReportQuery(msgspec.Struct):
     billable: bool | UnsetType = UNSET
     invoiced: bool | UnsetType = UNSET
     timezone: (
-        Annotated[str, Meta(max_length=64, description="IANA name. Default: `UTC`."), Checked(_not_a_zone)] | UnsetType
+        Annotated[str, Meta(max_length=NAME_MAX_CHARS, description="IANA name. Default: `UTC`."), Checked(zone_fault)]
+        | UnsetType
     ) = UNSET
     from_: From | UnsetType = msgspec.field(name="from", default=UNSET)
 

@@ -11,6 +11,7 @@ import Menu from "workhook/menu"
 import Stale from "workhook/stale"
 import Submit from "workhook/submit"
 import Timer from "workhook/timer"
+import { tellZone } from "workhook/timezone"
 import Toast from "workhook/toast"
 import When from "workhook/when"
 import { forget, tell } from "workhook/messages"
@@ -20,6 +21,8 @@ import "workhook/once"
 document.documentElement.classList.add("js")
 Turbo.config.drive.progressBarDelay = 1e9 // its style sheet would need a hole in the policy; layout.css shows progress
 protectWhatIsInUse()
+tellZone()
+document.addEventListener("turbo:load", tellZone)
 
 const application = Application.start()
 for (const [name, controller] of Object.entries({

@@ -42,6 +42,7 @@ export default class extends Controller {
   // The task of the address in the browser's bar.
   show(part = "") {
     this.part = part
+    this.beneath = history.state.over
     this.pageTitle = document.title
     this.failedTarget.hidden = true
     this.bodyTarget.append(this.newTarget.content.cloneNode(true))
@@ -190,8 +191,9 @@ export default class extends Controller {
 
   // --- leaving for another page ---
 
+  // The board beneath is read again when others change it, also in the moment before `pop` has gone forward.
   visit(event) {
-    if (this.isShown && event.detail.url !== history.state?.over && !this.mayLeave()) event.preventDefault()
+    if (this.isShown && event.detail.url !== this.beneath && !this.mayLeave()) event.preventDefault()
   }
 
   unload(event) {

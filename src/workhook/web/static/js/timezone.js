@@ -1,19 +1,30 @@
-// Tells the server the reader's time zone by a cookie, and asks once more for a page that was made for another one.
+// Tells the server the browser's time zone by a cookie, from the first page on, and asks once more for a page that was
+// made before the server knew.
 import { Controller } from "stimulus"
 import * as Turbo from "turbo"
 
 const NAME = "workhook_timezone"
 const LASTS_S = 400 * 86400 // browsers keep none for longer
+let isNews = false
+
+const here = () => Intl.DateTimeFormat().resolvedOptions().timeZone
+
+export function tellZone() {
+  const zone = here()
+  const secure = location.protocol === "https:"
+  const pair = `${secure ? "__Host-" : ""}${NAME}=${zone}`
+  const isTold = () => document.cookie.split("; ").includes(pair)
+  if (!zone || isTold()) return
+  document.cookie = `${pair}; Path=/; SameSite=Lax; Max-Age=${LASTS_S}${secure ? "; Secure" : ""}`
+  isNews = isTold() // a browser may keep no cookies
+}
 
 export default class extends Controller {
   static values = { shown: String }
 
   connect() {
-    const zone = Intl.DateTimeFormat().resolvedOptions().timeZone
-    const secure = location.protocol === "https:"
-    const pair = `${secure ? "__Host-" : ""}${NAME}=${zone}`
-    if (!zone || zone === this.shownValue || document.cookie.split("; ").includes(pair)) return
-    document.cookie = `${pair}; Path=/; SameSite=Lax; Max-Age=${LASTS_S}${secure ? "; Secure" : ""}`
+    if (!isNews || this.shownValue === here()) return
+    isNews = false
     Turbo.session.refresh(document.baseURI)
   }
 }

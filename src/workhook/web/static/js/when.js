@@ -33,12 +33,12 @@ export default class extends Controller {
 
   read() {
     this.at = new Date(this.element.dateTime)
-    this.element.title = this.moment()
+    if (this.styleValue !== "day") this.element.title = this.moment()
     this.show()
   }
 
   show() {
-    const text = { date: () => this.date(), minute: () => this.minute(), moment: () => this.moment() }[this.styleValue] ?? (() => this.relative())
+    const text = { day: () => this.day(), date: () => this.date(), minute: () => this.minute(), moment: () => this.moment() }[this.styleValue] ?? (() => this.relative())
     this.element.textContent = text()
   }
 
@@ -46,6 +46,11 @@ export default class extends Controller {
     const seconds = (this.at - Date.now()) / 1000
     const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? ["second", 1]
     return new Intl.RelativeTimeFormat(LANGUAGE, { numeric: "auto" }).format(Math.round(seconds / size), unit)
+  }
+
+  // A day without a time is read as its midnight in UTC.
+  day() {
+    return new Intl.DateTimeFormat(LANGUAGE, { dateStyle: "medium", timeZone: "UTC" }).format(this.at)
   }
 
   date() {

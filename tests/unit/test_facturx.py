@@ -1,0 +1,79 @@
+"""The metadata of Factur-X goes into what Typst makes, and into nothing else."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import typst
+
+from tests.harness.depth import deep
+from tests.work.archival import facturx_properties, faults, opened
+from workhook.work.invoices.facturx import UnknownForm, with_metadata
+
+HOSTILE = "</rdf:RDF></rdf:Bag></pdfaExtension:schemas> /Metadata 1 0 R trailer <</Root 2 0 R>> startxref 9 %%EOF"
+_ATTACH = (
+    '#pdf.attach("factur-x.xml", bytes("<a/>"), relationship: "alternative", mime-type: "text/xml", description: t)'
+)
+
+
+def made(title: str = "Invoice", pages: int = 1) -> bytes:
+    source = (
+        f'#let t = "{title}"\n#set document(title: t, author: t, date: auto)\n{_ATTACH}\n#t\n'
+        + "#pagebreak()\nx" * (pages - 1)
+    )
+    return typst.compile(source.encode(), format="pdf", pdf_standards="a-3b", timestamp=1_700_000_000)
+
+
+@pytest.mark.parametrize(
+    ("title", "pages"),
+    [("Invoice", 1), ("Rechnung Ö & <x> (1)", 3), (HOSTILE, 40)],
+    ids=["short", "escaped", "hostile"],
+)
+def test_nothing_else_changes(title: str, pages: int) -> None:
+    before = made(title, pages)
+    after = with_metadata(before)
+    assert after == with_metadata(before)
+    assert faults(before) == ["what it says of the e-invoice is not described"]
+    assert faults(after) == []
+    old, new = opened(before), opened(after)
+    assert facturx_properties(old) == {}
+    assert facturx_properties(new)["ConformanceLevel"] == "EN 16931"
+    assert [each.extract_text() for each in new.pages] == [each.extract_text() for each in old.pages]
+    assert new.attachments == old.attachments
+    assert new.metadata == old.metadata
+    assert {number: len(each) for number, each in new.xref.items()} == {n: len(e) for n, e in old.xref.items()}
+
+
+@pytest.mark.parametrize(
+    "pdf",
+    [
+        b"",
+        b"%PDF-1.7\n",
+        made()[:-1],
+        made()[:-30],
+        made() + b"\nx",
+        b"x" + made(),
+        typst.compile(b"x", format="pdf"),
+        with_metadata(made()),
+    ],
+    ids=["empty", "head", "cut", "cut more", "longer", "shifted", "not for archives", "has it already"],
+)
+def test_anything_else_is_refused(pdf: bytes) -> None:
+    with pytest.raises(UnknownForm):
+        with_metadata(pdf)
+
+
+@pytest.mark.parametrize("seed", range(deep(3, 30)))
+def test_a_damaged_file_is_refused_or_passes_as_it_is(seed: int) -> None:
+    """Never another error, whatever the damage."""
+    chance, whole = random.Random(seed), made()
+    for _ in range(300):
+        damaged = bytearray(whole)
+        # Most of what is read stands at the end.
+        for _ in range(chance.randint(1, 4)):
+            damaged[chance.randrange(len(whole) - 6000, len(whole))] = chance.choice(b"0159 \n<>/Rxn")
+        try:
+            with_metadata(bytes(damaged))
+        except UnknownForm:
+            continue

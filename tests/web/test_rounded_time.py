@@ -1,0 +1,115 @@
+"""Time that an invoice rounds: the report and the page of the draft say what was worked, and what is on the invoice."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.harness.server import Server
+from tests.web.studio import Studio, open_studio, page_of, send, text_of
+from tests.web.test_time_report import SPAN, spend
+
+MINUTE_MS = 60_000
+
+
+@pytest.fixture
+def studio(server: Server) -> Iterator[Studio]:
+    with open_studio(server) as studio:
+        yield studio
+
+
+def settle(studio: Studio, **billing: Any) -> None:
+    studio.call("PATCH", f"/organizations/{studio.team.world.organization}/billing", **billing)
+
+
+@pytest.fixture
+def spent(studio: Studio) -> Studio:
+    """2:30 and 0:50 at 80.50 EUR, rounded up to a quarter of an hour."""
+    settle(studio, currency="EUR", hourly_rate=80.5, billable=True, round_minutes=15, round_mode="up")
+    task = studio.add_task(studio.add_column("Doing"), "Photos")
+    spend(studio, task, "2026-01-05T09:00:00Z", 150 * MINUTE_MS, billable=True)
+    spend(studio, task, "2026-01-06T09:00:00Z", 50 * MINUTE_MS, billable=True)
+    return studio
+
+
+def report(studio: Studio) -> str:
+    return text_of(page_of(studio.member, f"{studio.base}/time/report", **SPAN))
+
+
+def draft(studio: Studio, **more: str) -> str:
+    """The address of what the button of the report makes."""
+    made = send(studio.member, f"{studio.base}/time/report/invoice", **SPAN, user="", timezone="UTC", **more)
+    assert made.status_code == 303, made.text
+    return str(made.headers["location"])
+
+
+def test_the_report_says_what_the_invoice_will_say(spent: Studio) -> None:
+    text = report(spent)
+    assert "3:20 of this is billable and on no invoice: 268.33 EUR." in text
+    assert "Time is rounded on an invoice: each entry to 15 minutes, up." in text
+    assert "An invoice of it would have 3:30: 281.75 EUR." in text
+    page = text_of(page_of(spent.member, draft(spent)))
+    assert "Total: 281.75 EUR" in page
+    assert "Time is rounded on an invoice: each entry to 15 minutes, up." in page
+    assert "Worked: 3:20, on this invoice: 3:30." in page
+
+
+def test_in_german(spent: Studio) -> None:
+    spent.member.client.cookies.set("workhook_language", "de")
+    settle(spent, round_mode="nearest")
+    text = report(spent)
+    assert "jeder Eintrag kaufmännisch auf 15 Minuten." in text
+    assert "Eine Rechnung darüber hätte 3:15: 261,63 EUR." in text
+    assert "Gearbeitet: 3:20, auf dieser Rechnung: 3:15." in text_of(page_of(spent.member, draft(spent)))
+
+
+def test_where_nothing_is_rounded_nothing_is_said(spent: Studio) -> None:
+    settle(spent, round_minutes=0)
+    assert "rounded" not in report(spent)
+    assert "rounded" not in text_of(page_of(spent.member, draft(spent)))
+
+
+def test_a_draft_keeps_the_rounding_that_it_was_made_with(spent: Studio) -> None:
+    address = draft(spent)
+    for minutes in (10, 0):
+        settle(spent, round_minutes=minutes)
+        page = text_of(page_of(spent.member, address))
+        assert "Time is rounded here as the billing settings were when it was added." in page
+        assert "Worked: 3:20, on this invoice: 3:30." in page
+    settle(spent, round_minutes=30)
+    assert send(spent.member, f"{address}/grouping", group_by="task").status_code == 303
+    page = text_of(page_of(spent.member, address))
+    assert "each entry to 30 minutes, up. Worked: 3:20, on this invoice: 3:30." in page
+
+
+def test_running_timers_and_others_time_are_not_foreseen(spent: Studio) -> None:
+    task = spent.add_task(spent.add_column("Else"), "Else")
+    spend(spent, task, "2026-01-06T12:00:00Z", 10 * MINUTE_MS, by=spent.team.member, billable=True)
+    page = page_of(spent.owner, f"{spent.base}/time/report", **SPAN, user=spent.team.member.login)
+    assert "An invoice of it would have 0:15: 20.13 EUR." in text_of(page)
+    page = page_of(spent.owner, f"{spent.base}/time/report", **SPAN, invoiced="true")
+    assert "would have" not in text_of(page)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_foreseen_is_what_the_draft_has(studio: Studio, seed: int) -> None:
+    """Whatever the entries, the rates, the rounding and the currency."""
+    chance = random.Random(seed)
+    currency = ("EUR", "USD", "JPY", "KWD")[seed]
+    settle(studio, currency=currency, round_minutes=chance.choice([1, 5, 6, 10, 15, 30]), billable=True)
+    settle(studio, round_mode=chance.choice(["up", "nearest"]), hourly_rate=chance.choice([80, 7, 123]))
+    task = studio.add_task(studio.add_column("Doing"), "Photos")
+    for _ in range(12):
+        rate: dict[str, Any] = {"billable_rate": chance.choice([55, 1, 999])} if chance.random() < 0.5 else {}
+        ms = chance.randrange(1, 5 * 3_600_000)
+        spend(studio, task, f"2026-01-0{chance.randrange(5, 9)}T09:00:00Z", ms, billable=True, **rate)
+    found = re.search(r"would have (\S+): (\S+) " + currency, report(studio))
+    assert found is not None
+    address = draft(studio)
+    invoice = studio.call("GET", f"/invoices/{address.split('/')[-1].partition('#')[0]}")["invoice"]
+    assert float(found[2].replace(",", "")) == invoice["amount"]
+    assert f"on this invoice: {found[1]}." in text_of(page_of(studio.member, address))

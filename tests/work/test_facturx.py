@@ -1,0 +1,197 @@
+"""The PDF of an invoice carries the e-invoice where there is one: Factur-X, in a PDF for archives."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import facturx
+import pytest
+from pypdf import PdfReader
+
+from tests.work.archival import facturx_properties, faults, opened
+from tests.work.official_rules import complaints
+from tests.work.paper import Upload, images_of, metric, png, text_of
+from tests.work.studio import Studio
+from tests.work.test_einvoices import Bills, line
+from workhook.work.invoices.documents import attachment
+from workhook.work.invoices.einvoice import EInvoice
+
+pytestmark = pytest.mark.one_database
+
+NO_CHARACTER = "\ufdd0"
+"""It has no picture in any font, and never will."""
+CMYK = base64.b64decode(
+    "/9j/7gAOQWRvYmUAZAAAAAAA/9sAQwD/////////////////////////////////////////////////////////////////////////////////"
+    "/////8AAFAgACAAIBEMRAE0RAFkRAEsRAP/EABUAAQEAAAAAAAAAAAAAAAAAAAID/8QAFBABAAAAAAAAAAAAAAAAAAAAAP/aAA4EQwBNAFkASwAA"
+    "PwCgio//2Q=="
+)
+"""A JPEG in the colours of a print shop."""
+SVG_OF_LETTERS = (
+    '<svg xmlns="http://www.w3.org/2000/svg" width="60" height="18"><rect width="9" height="9" fill="red"/>'
+    f'<text y="12">A{NO_CHARACTER}</text></svg>'
+).encode()
+
+
+@pytest.fixture
+def bills(studio: Studio) -> Bills:
+    return Bills(studio)
+
+
+def pdf_of(bills: Bills, invoice_id: str, kind: str = "invoices") -> bytes:
+    answer = bills.owner.call("GET", f"/{kind}/{invoice_id}/pdf")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/pdf")
+    return answer.content
+
+
+def attached(pdf: bytes) -> dict[str, bytes]:
+    """The files in it, by name."""
+    return {name: content for name, (content,) in opened(pdf).attachments.items()}
+
+
+def require_carried(bills: Bills, document_id: str, kind: str = "invoices") -> PdfReader:
+    """The PDF is one for archives, and has the bytes of the e-invoice in it."""
+    pdf, xml = pdf_of(bills, document_id, kind), bills.document(document_id, kind)
+    assert facturx.get_xml_from_pdf(pdf, check_xsd=True) == ("factur-x.xml", xml)
+    assert attached(pdf) == {"factur-x.xml": xml}
+    assert complaints(xml) == []
+    assert faults(pdf) == []
+    reader = opened(pdf)
+    assert facturx_properties(reader) == {
+        "DocumentType": "INVOICE",
+        "DocumentFileName": "factur-x.xml",
+        "Version": "1.0",
+        "ConformanceLevel": "EN 16931",
+    }
+    return reader
+
+
+def left_out(bills: Bills, reason: str) -> float:
+    return metric(bills.studio, "workhook_invoice_pdf_xml_left_out_total", reason=reason)
+
+
+def test_an_invoice_carries_its_e_invoice(bills: Bills) -> None:
+    bills.settle(payment_days=14)
+    sent = bills.send(line(100, discount=10), line(50, tax=7, qty=2.5), tax=19, payment_terms="<b> & ]]> \u201cx\u201d")
+    reader = require_carried(bills, sent)
+    assert "INV-" in text_of(reader)
+    root: Any = reader.root_object
+    [file] = [each.get_object() for each in root["/AF"]]
+    assert file["/AFRelationship"] == "/Alternative"
+    assert (file["/F"], file["/UF"]) == ("factur-x.xml", "factur-x.xml")
+    assert file["/EF"]["/F"].get_object()["/Subtype"] == "/text/xml"
+    assert reader.metadata is not None
+    issued = bills.owner.get(f"/invoices/{sent}")["invoice"]["issued"]
+    assert reader.metadata.creation_date is not None
+    assert f"{reader.metadata.creation_date:%Y-%m-%dT%H:%M:%S}" == issued[:19]
+    # What is due has changed, on the page and for programs.
+    bills.owner.post(f"/invoices/{sent}/payments", json={"amount": 20})
+    assert "Paid 20.00 EUR" in text_of(require_carried(bills, sent))
+    bills.owner.post(f"/invoices/{sent}/pay")
+    require_carried(bills, sent)
+
+
+@pytest.mark.parametrize("total", [5, None])
+def test_a_credit_note_carries_its_own(bills: Bills, total: int | None) -> None:
+    bills.settle(language="de")
+    sent = bills.send(line(100), line(50, tax=7), tax=19)
+    what = {"total": total} if total else {"invoice_items": [line(10), line(5, tax=7, discount=50)]}
+    made = bills.owner.post(f"/invoices/{sent}/credit_notes", json={**what, "reason": "Late"})["credit_note"]
+    require_carried(bills, made["id"], "credit_notes")
+    require_carried(bills, sent)
+
+
+def test_the_same_invoice_is_the_same_file(bills: Bills) -> None:
+    bills.settle()
+    where = f"/invoices/{bills.send(line(100), tax=19)}/pdf"
+    first = bills.owner.call("GET", where)
+    bills.owner.patch(bills.studio.project, json={"title": "Other"})
+    assert bills.owner.call("GET", where).content != first.content
+    bills.owner.patch(bills.studio.project, json={"title": "Website"})
+    again = bills.owner.call("GET", where, headers={"If-None-Match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_a_long_invoice_carries_a_long_one(bills: Bills) -> None:
+    bills.settle()
+    require_carried(bills, bills.send(*[line(1, description=f"Line {number}") for number in range(400)], tax=19))
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "media_type"),
+    [
+        (png(), "logo.png", "image/png"),
+        (CMYK, "logo.jpg", "image/jpeg"),
+        (SVG_OF_LETTERS, "logo.svg", "image/svg+xml"),
+    ],
+    ids=["png", "colours of a print shop", "letters without a font"],
+)
+def test_the_logo_stays(bills: Bills, upload: Upload, content: bytes, name: str, media_type: str) -> None:
+    """What archives do not take as it is, is drawn."""
+    bills.settle()
+    upload(content, name, media_type)
+    assert images_of(require_carried(bills, bills.send(line(100), tax=19))) == 1
+
+
+def test_a_logo_that_is_none_keeps_nothing_back(bills: Bills, upload: Upload) -> None:
+    bills.settle()
+    upload(b"no image", "logo.png", "image/png")
+    assert images_of(require_carried(bills, bills.send(line(100), tax=19))) == 0
+
+
+# --- without -----------------------------------------------------------------------------------------------------
+
+
+def require_plain(pdf: bytes) -> None:
+    """As PDFs were before there were e-invoices."""
+    reader = opened(pdf)
+    assert reader.attachments == {}
+    assert "/AF" not in reader.root_object
+    assert b"pdfaid" not in pdf
+    assert reader.metadata is not None
+    assert reader.metadata.creation_date is None
+
+
+def test_what_is_no_e_invoice_is_printed_as_before(bills: Bills) -> None:
+    sent = bills.send(line(100), tax=19)
+    require_plain(pdf_of(bills, sent))
+    note = bills.owner.post(f"/invoices/{sent}/credit_notes", json={"total": 5, "reason": "x"})["credit_note"]["id"]
+    require_plain(pdf_of(bills, note, "credit_notes"))
+    bills.settle()
+    require_plain(pdf_of(bills, sent))  # its VAT id is missing for ever
+    body = {"invoice_items": [line(100)]}
+    draft = bills.owner.post(f"{bills.studio.project}/invoices", json=body)["invoice"]["id"]
+    require_plain(pdf_of(bills, draft))
+    void = bills.send(line(100), tax=19)
+    require_carried(bills, void)
+    bills.owner.post(f"/invoices/{void}/void")
+    require_plain(pdf_of(bills, void))
+    require_plain(pdf_of(bills, bills.send(line(1.125), currency="KWD")))
+
+
+def test_a_country_that_is_written_later_is_enough(bills: Bills) -> None:
+    bills.settle()
+    bills.owner.patch(bills.account, json={"country": None})
+    sent = bills.send(line(100), tax=19)
+    require_plain(pdf_of(bills, sent))
+    bills.owner.patch(bills.account, json={"country": "DE"})
+    require_carried(bills, sent)
+
+
+def test_a_page_with_boxes_is_none_for_archives(bills: Bills) -> None:
+    bills.settle()
+    before = left_out(bills, "characters")
+    sent = bills.send(line(100, description=f"a{NO_CHARACTER}b"), tax=19)
+    answer = bills.owner.call("GET", f"/invoices/{sent}/pdf")
+    assert answer.headers["x-missing-characters"] == "U+FDD0"
+    require_plain(answer.content)
+    assert left_out(bills, "characters") == before + 1
+    assert NO_CHARACTER.encode() in bills.document(sent)
+
+
+def test_an_error_of_the_e_invoice_is_none_of_the_page() -> None:
+    def broken() -> Any:
+        raise ArithmeticError
+
+    made: EInvoice | None = attachment(broken, "inv_1")
+    assert made is None
