@@ -20,6 +20,29 @@ def draft_invoice(server: Server, team: Team) -> str:
     return str(ask(server, team, f"/projects/{team.world.project_id}/invoices", **body)["invoice"]["id"])
 
 
+@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "without-scripts"])
+async def test_time_on_no_invoice_comes_onto_a_draft(visit: Visits, server: Server, team: Team, scripts: bool) -> None:
+    draft_invoice(server, team)
+    project = f"/projects/{team.world.project_id}"
+    column = ask(server, team, f"{project}/columns", title="Doing")["column"]["id"]
+    task = ask(server, team, f"/columns/{column}/tasks", title="Draw the page")["task"]["id"]
+    given = {"task_id": task, "duration": 12_000_000, "billable": True, "billable_rate": 90}
+    ask(server, team, f"{project}/timesheets", **given)
+    page = await visit(f"/{team.world.full_name}/billing/new", team.member, scripts=scripts, width=360)
+    await expect(page.get_by_label("Add unbilled time (3:20)")).not_to_be_checked()
+    if scripts:
+        await fits(page)
+    await page.goto(f"/{team.world.full_name}/billing")
+    await page.get_by_role("link", name="Draft invoice").click()
+    await expect(page.get_by_role("heading", name="Time on no invoice")).to_be_visible()
+    if scripts:
+        await fits(page)
+    await page.get_by_role("button", name="Add unbilled time (3:20)").click()
+    main = page.get_by_role("main")
+    await expect(main).to_contain_text(re.compile(r"3:20 . 90\.00 EUR"))
+    await expect(main.get_by_role("button", name="Add unbilled time")).to_have_count(0)
+
+
 def ask(server: Server, team: Team, path: str, **body: Any) -> dict[str, Any]:
     with server.client(team.owner.token) as api:
         made = api.post(f"/api/v1{path}", json=body)

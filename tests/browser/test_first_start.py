@@ -87,6 +87,23 @@ async def _reload_until(page: Page, event: str) -> None:
         await page.reload()
 
 
+@pytest.mark.parametrize("scripts", [True, False], ids=["scripts", "without-scripts"])
+async def test_after_looking_the_strong_button_imports(visit: Visits, team: Team, scripts: bool) -> None:
+    page = await visit(f"/{team.world.organization}/-/import", team.owner, scripts=scripts, width=360)
+    look, make = (page.get_by_role("button", name=name) for name in ("Look at it first", "Import it"))
+    strong = await look.evaluate("each => getComputedStyle(each).backgroundColor")
+    chosen: FilePayload = {"name": "plan.csv", "mimeType": "text/csv", "buffer": b"Title\nOne\n"}
+    await page.locator("#file").set_input_files(chosen)
+    await look.click()
+    await expect(page.locator("#import-plan")).to_contain_text("This would be made")
+    await expect(make).to_have_css("background-color", strong)  # and there is one of this name
+    await expect(look).not_to_have_css("background-color", strong)
+    if not scripts:
+        await page.locator("#file").set_input_files(chosen)
+    await make.click()
+    await expect(page.get_by_role("heading", name="The project is here")).to_be_visible()
+
+
 async def test_a_board_is_dropped_onto_the_page(first_visit: Visits) -> None:
     page = await enter(first_visit)
     await page.goto("/welcome/project")
@@ -103,7 +120,7 @@ async def test_a_board_is_dropped_onto_the_page(first_visit: Visits) -> None:
     await expect(page.locator("#import-plan")).to_contain_text("This would be made")
     await expect(page.locator("#import-plan .made")).to_contain_text("3 cards")
     await accessible(page)
-    await page.get_by_role("button", name="Import it").click()  # the file is still chosen
+    await page.get_by_role("button", name="Import it").click()  # the file is still chosen, and no other has this name
     await expect(page.get_by_role("heading", name="The project is here")).to_be_visible()
     await expect(page.locator(".made")).to_contain_text("3 cards")
     await accessible(page)

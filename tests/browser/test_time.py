@@ -179,3 +179,34 @@ async def test_on_a_phone_the_days_up_to_today_are_in_sight(visit: Visits, serve
     assert seen == [True, True, True]
     await accessible(page)
     await fits(page)
+
+
+# Of each number of the table: whether it is whole within the window, with nothing above it.
+_HIDDEN = """() => [...document.querySelectorAll('.report :is(tbody, tfoot) td')].filter(cell => {
+  cell.scrollIntoView({block: 'center', behavior: 'instant'});
+  const range = document.createRange();
+  range.selectNodeContents(cell);
+  const box = range.getBoundingClientRect();
+  const y = box.top + box.height / 2;
+  const inside = box.left >= 0 && box.right <= innerWidth && box.width > 0;
+  return !inside || ![box.left + 1, box.right - 1].every(x => cell.contains(document.elementFromPoint(x, y)));
+}).map(cell => cell.textContent)"""
+
+
+@pytest.mark.parametrize("language", ["en-GB", "de-DE"])
+@pytest.mark.parametrize("narrow", [360, 700])
+async def test_every_number_of_the_report_is_seen_whole_on_a_phone(
+    visit: Visits, server: Server, team: Team, language: str, narrow: int
+) -> None:
+    add_time(server, team)
+    path = f"/{team.world.full_name}/time/report?period=month&by="
+    page = await visit(f"{path}task", team.owner, width=narrow, locale=language)
+    for by in ("task", "day"):
+        await page.goto(path + by)
+        assert await page.locator(".report tbody td").count() >= 5
+        assert await page.evaluate(_HIDDEN) == []
+        await fits(page)
+    row = page.locator(".report tfoot tr")
+    await expect(row).to_contain_text("4:30")
+    label = "Billable time" if language == "en-GB" else "Abrechenbare Zeit"
+    await expect(row.locator("td").nth(2)).to_have_attribute("data-label", label)

@@ -79,6 +79,7 @@ def _inbox(unread: bool | None) -> Ask:
 
 ASKS: dict[str, Ask] = {
     "assigned": lambda reader: assigned.list_assigned(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
+    "assigned and finished": lambda reader: assigned.list_assigned_finished(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
     "to pay": lambda reader: list_due(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
     "mentions": lambda reader: mentions.list_mentions(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
     **{f"inbox, unread {unread}": _inbox(unread) for unread in (None, True, False)},
@@ -224,11 +225,20 @@ def test_what_a_form_begins_with_is_found_at_once(scene: Scene, name: str) -> No
         assert [f"{each.work}\n{each.plan}" for each in verdicts if each.work > bound] == []
 
 
-def test_what_is_used_of_a_budget_looks_at_no_timesheets_but_paused_ones_and_those_of_drafts(scene: Scene) -> None:
+SUMMED: dict[str, Ask] = {
+    "what is used of a budget": lambda reader: budgets.find_standing(reader, filled.OTHER_REPOSITORY_ID),  # type: ignore[arg-type]
+    "what is on no invoice": lambda reader: started.find_unbilled_ms(reader, _access()),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("name", SUMMED)
+def test_what_is_added_up_of_a_project_looks_at_no_timesheets_but_paused_ones_and_those_of_drafts(
+    scene: Scene, name: str
+) -> None:
     """What was noted and not summed up yet is looked at, too: here that is everything."""
     reader = Asking()
     with pytest.raises(AssertionError, match="one row"):
-        asyncio.run(budgets.find_standing(reader, filled.OTHER_REPOSITORY_ID))  # type: ignore[arg-type]
+        asyncio.run(_await(SUMMED[name](reader)))
     for verdict in scene.judge.judge(*reader.asked[0]):
         assert "ix_timesheets_paused" in verdict.plan
         assert "ix_timesheets_repository_id" not in verdict.plan

@@ -44,6 +44,17 @@ def test_from_draft_to_paid(studio: Studio) -> None:
     assert send(studio.owner, f"{path}/void").status_code == 409
 
 
+def test_without_a_mail_server_the_page_says_that_nobody_got_it_by_e_mail(studio: Studio) -> None:
+    path = f"{studio.base}/billing/{draft_in(studio)}"
+    words = "Nobody got it by e-mail: send the PDF yourself. This server sends no e-mail"
+    assert words not in text_of(page_of(studio.member, path))
+    send(studio.owner, f"{path}/send")
+    assert words in text_of(page_of(studio.member, path))
+    assert "by e-mail" not in text_of(page_of(studio.client, path))
+    send(studio.owner, f"{path}/void")
+    assert words not in text_of(page_of(studio.member, path))
+
+
 def test_an_issued_invoice_becomes_void(studio: Studio) -> None:
     path = f"{studio.base}/billing/{draft_in(studio)}"
     send(studio.owner, f"{path}/send")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.harness.server import Server
+from tests.web.places_kit import add_in, signed_in
 from tests.web.studio import Studio, open_studio, page_of, send, text_of
 from tests.work.official_rules import complaints
 
@@ -81,7 +82,12 @@ def test_an_e_invoice_beside_the_pdf_for_the_team_and_the_client(studio: Studio)
         assert missing.status_code == 422
         said = text_of(missing.text)
         assert "Something is missing for an e-invoice:" in said
-        assert "The client's country: it is written in the billing settings of the project." in said
+        assert "The country of who pays: the studio has to complete its billing settings." in said
+        assert "/settings/billing" not in missing.text[missing.text.index("<main") :]
+    missing = studio.owner.client.get(f"{path}/xml")
+    assert "The client's country: it is written in the billing settings of the project." in text_of(missing.text)
+    assert f'href="{studio.base}/settings/billing"' in missing.text
+    assert f'href="/{studio.team.world.organization}/settings/billing"' in missing.text
     assert "Für eine E-Rechnung fehlt etwas:" in german(studio, f"{path}/xml")
     login = studio.base.split("/")[1]
     studio.call("PATCH", f"/organizations/{login}/billing", country="DE", vat_id="DE123456789")
@@ -97,3 +103,32 @@ def test_an_e_invoice_beside_the_pdf_for_the_team_and_the_client(studio: Studio)
     assert f'href="{path}/credit_notes/{note}/xml"' in page_of(studio.client, path)
     document = studio.client.client.get(f"{path}/credit_notes/{note}/xml")
     assert complaints(document.content) == []
+
+
+def test_a_draft_says_what_an_e_invoice_would_lack_where_the_studio_makes_some(studio: Studio) -> None:
+    draft = invoice_in(studio, "EUR", 100)
+    words = "An e-invoice of it would lack:"
+    assert words not in page_of(studio.owner, draft)
+    account = f"/organizations/{studio.team.world.organization}/billing"
+    studio.call("PATCH", account, country="DE")
+    page = page_of(studio.owner, draft)
+    assert f"{words} your VAT id, the client's country, the client's name." in text_of(page)
+    assert f'href="/{studio.team.world.organization}/settings/billing"' in page
+    assert f'href="{studio.base}/settings/billing"' in page
+    page = page_of(studio.member, draft)
+    assert words in page
+    assert "/settings/billing" not in page[page.index("<main") :]
+    assert "Einer E-Rechnung daraus würde fehlen: Ihre USt-IdNr." in german(studio, draft)
+    studio.call("PATCH", account, vat_id="DE123456789")
+    studio.call("PATCH", f"{studio.project}/billing", buyer={"name": "Client AG", "country": "AT"})
+    assert words not in page_of(studio.owner, draft)
+    assert words not in page_of(studio.client, invoice_in(studio, "EUR", 100, sent=True))
+
+
+def test_an_admin_of_the_project_alone_is_led_to_its_own_settings(studio: Studio, server: Server) -> None:
+    studio.call("PATCH", f"/organizations/{studio.team.world.organization}/billing", country="DE")
+    draft = invoice_in(studio, "EUR", 100)
+    with signed_in(server, add_in(server, studio.team.world, "admin")) as admin:
+        page = page_of(admin, draft)
+        assert f'href="{studio.base}/settings/billing"' in page
+        assert f'href="/{studio.team.world.organization}/settings/billing"' not in page

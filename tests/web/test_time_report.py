@@ -115,6 +115,14 @@ def test_filters_of_the_address(spent: Studio) -> None:
     assert f'<option value="{member}" selected>' in page
 
 
+def test_clients_are_not_offered_as_people_who_spent_time(spent: Studio) -> None:
+    page = page_of(spent.owner, f"{spent.base}/time/report")
+    offered = page.partition('<select id="report-user"')[2].partition("</select>")[0]
+    team = spent.team
+    assert all(f'value="{each.login}"' in offered for each in (team.owner, team.member))
+    assert f'value="{team.client.login}"' not in offered
+
+
 def test_days_are_those_of_the_readers_zone(spent: Studio) -> None:
     """What began at 22:30 in UTC began on the next day in Auckland."""
     spent.owner.client.cookies.set("workhook_timezone", "Pacific/Auckland")

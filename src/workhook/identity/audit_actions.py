@@ -97,7 +97,7 @@ _NAMED = {
     "invoice.delete": ("place_billing_delete_draft",),
     "invoice.edit": (
         "place_billing_save_details", "place_billing_add_line", "place_billing_add_time", "place_billing_save_line",
-        "place_billing_remove_line", "place_billing_group_time",
+        "place_billing_remove_line", "place_billing_group_time", "place_billing_add_unbilled",
     ),
     "invoice.credit": ("place_billing_make_credit_note",),
     "invoice.pay": ("place_billing_book_payment",),

@@ -13,7 +13,7 @@ from workhook.web.account import settings, tokens
 from workhook.web.activity import activity
 from workhook.web.administration import users as administration
 from workhook.web.audit import entries as audit_entries
-from workhook.web.billing import all_invoices, drafts, invoices, lines, money, services, subscriptions
+from workhook.web.billing import all_invoices, drafts, invoices, lines, money, services, subscriptions, unbilled
 from workhook.web.billing import credits as task_credits
 from workhook.web.billing import settings as billing_settings
 from workhook.web.board import board, columns, selection
@@ -64,6 +64,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *invoices.places,
     *drafts.places,
     *lines.places,
+    *unbilled.places,
     *money.places,
     *subscriptions.places,
     *task_credits.places,

@@ -23,13 +23,14 @@ _confirmed = (
     .scalar_subquery()
 )
 # Nobody has shown that an address is theirs which they have given themself, until they confirm it.
-_address = sa.func.coalesce(sa.func.nullif(accounts.c.email, ""), _confirmed)
+mail_address = sa.func.coalesce(sa.func.nullif(accounts.c.email, ""), _confirmed)
+"""Where a person in `accounts` gets e-mail, or null."""
 can_be_mailed = sa.and_(
     accounts.c.disabled_at.is_(None),
-    _address.is_not(None),
+    mail_address.is_not(None),
     sa.not_(
         sa.exists()
-        .where(_refused.c.user_id == accounts.c.id, _refused.c.bounced == _address)
+        .where(_refused.c.user_id == accounts.c.id, _refused.c.bounced == mail_address)
         .correlate_except(_refused)
     ),
 )
@@ -53,11 +54,11 @@ class Recipient(Secretive, msgspec.Struct, frozen=True):
 
 
 _c = mail_recipients.c
-_bounce = _c.bounced == _address
+_bounce = _c.bounced == mail_address
 _find = (
     sa.select(
-        _address.label("address"),
-        sa.case((_address.is_(None), passwords.c.email)).label("own"),
+        mail_address.label("address"),
+        sa.case((mail_address.is_(None), passwords.c.email)).label("own"),
         _c.language,
         sa.case((_bounce, _c.bounce)).label("bounce"),
         sa.case((_bounce, _c.bounced_at)).label("bounced_at"),

@@ -207,7 +207,7 @@ async def page_password_post(call: Call) -> Answer:
     renewed = await call.database.in_transaction(step)
     if renewed is not None:
         note = flash.Note(gettext("Your password was changed. All other sessions have ended."))
-        said = flash.left(call, session._replace(csrf=renewed.csrf), note)
+        said = flash.left(call, renewed.csrf, note)
         return redirect("/settings", {**renewed.headers, **said})
     return await _password_form(call, session, [gettext(_HELD if checked and checked.attempt.held else _WRONG)])
 

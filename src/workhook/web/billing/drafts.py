@@ -10,6 +10,7 @@ from workhook.core.errors import Conflict, Invalid
 from workhook.core.iso4217 import CODES
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
+from workhook.web.billing import unbilled
 from workhook.web.billing.view import (
     BillingForm,
     ChangedMeanwhile,
@@ -31,6 +32,7 @@ from workhook.work.invoices import api, changing, presets
 from workhook.work.invoices.days import days_of
 from workhook.work.invoices.inputs import InvoiceCreate, InvoiceEdit
 from workhook.work.invoices.schemas import Invoice, language_of
+from workhook.work.timesheets import started
 
 S = TypeVar("S", bound=InvoiceCreate)
 
@@ -91,15 +93,27 @@ async def new_invoice(visit: Visit) -> Answer:
 async def create_invoice(visit: Visit) -> Answer:
     """Make a draft."""
     access = await _writable(visit)
+    ids = await unbilled.list_unbilled(visit, access) if visit.fields.get("unbilled") else []
+    free: list[str] = []
+
+    async def make(write: Write, create: InvoiceCreate) -> Invoice:
+        if ids:
+            free[:] = await unbilled.lock_free(write.tx, access, ids, unbilled.NEW)
+            create.timesheet_ids = free
+        return await api.draft_invoice(write, access.repository.project_id, create)
+
     try:
         create = _read(visit, InvoiceCreate)
-        made = await visit.change(lambda write: api.create_invoice(write, access.repository.project_id, create))
+        made = await visit.change(lambda write: make(write, create))
     except Invalid as problem:
-        return await _form_page(visit, access, form_again(visit, problem, FIELDS), status=problem.status)
-    invoice_id = str(made.invoice.id)  # type: ignore[attr-defined]
-    return visit.done(
-        paging.project_address(visit, "billing", invoice_id), gettext("The draft was made. Now add its lines.")
-    )
+        form = form_again(visit, problem, FIELDS)
+        if any(each.code == "no_rate" for each in problem.faults):
+            form.problems = unbilled.refused(visit, problem, free).problems
+        return await _form_page(visit, access, form, status=problem.status)
+    words = gettext("The draft was made. Now add its lines.")
+    if visit.fields.get("unbilled"):
+        words = unbilled.words_of(len(free))
+    return visit.done(paging.project_address(visit, "billing", made.id), words)
 
 
 @places.get("/{owner}/{project}/billing/{invoice_id}/edit")
@@ -165,6 +179,7 @@ async def _form_page(
         is_draft=invoice is None or invoice.status == "draft" or "currency" in visit.fields,
         currencies=sorted(CODES),
         known=known,
+        unbilled_ms=await started.find_unbilled_ms(visit.database, access) if invoice is None else 0,
     )
 
 

@@ -93,16 +93,19 @@ async def show_invoice(
     line: BillingForm | None = None,
     kind: str = "",
     form: BillingForm | None = None,
+    unbilled: BillingForm | None = None,
     missing: Invalid | None = None,
     status: int = 200,
 ) -> Answer:
-    """The page of an invoice with its money. `line`: the form for another line, as it was sent; `form`: that of this
-    `kind`; `missing`: what an e-invoice needs and does not have."""
+    """The page of an invoice with its money. `form`: that of this `kind`, as it was sent; the others as `show_page` has
+    them."""
     money = await money_of(visit.database, invoice)
     money.kind, money.form = kind, form or BillingForm()
     if invoice.status == "draft":
         money.rounded = await find_rounded(visit.database, access.repository.id, invoice)
-    return await show_page(visit, access, invoice, money=money, line=line, missing=missing, status=status)
+    return await show_page(
+        visit, access, invoice, money=money, line=line, unbilled=unbilled, missing=missing, status=status
+    )
 
 
 async def _book(

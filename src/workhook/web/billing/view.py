@@ -14,7 +14,7 @@ from workhook.core.errors import Conflict, Invalid, Problem
 from workhook.core.zones import has_passed
 from workhook.http.calls import Answer
 from workhook.identity.queries import find_member_role
-from workhook.identity.schemas import Account
+from workhook.identity.schemas import Account, Repository
 from workhook.web.frame import navigation, paging
 from workhook.web.frame.formats import number
 from workhook.web.frame.forms import PageForm
@@ -22,10 +22,12 @@ from workhook.web.frame.places import Visit
 from workhook.web.frame.refusals import in_words
 from workhook.work.access import Access
 from workhook.work.billing.bank import grouped
-from workhook.work.invoices import changing, printing, rules
+from workhook.work.invoices import changing, einvoice, printing, rules, unprintable
+from workhook.work.invoices.mail_outcomes import find_mailed
 from workhook.work.invoices.rules import Item
 from workhook.work.invoices.schemas import Invoice
 from workhook.work.invoices.shapes import percent_of
+from workhook.work.timesheets import started
 
 UNDO_MAX_CHARS = 500
 """The longest texts of a line whose removal can be undone: what undoes it travels in a cookie."""
@@ -92,6 +94,13 @@ def digest(values: Mapping[str, str]) -> str:
     return hashlib.sha256(json.encode(sorted(values.items()))).hexdigest()[:32]
 
 
+async def _owns(visit: Visit, repository: Repository) -> bool:
+    """Whether the billing settings of who bills are the visitor's to write. Only admins of the project can own it."""
+    if repository.role != "admin" or repository.owner.id == visit.actor.user.id:
+        return repository.role == "admin"
+    return await find_member_role(visit.database, repository.owner.id, visit.actor.user.id) == "owner"
+
+
 async def is_in_account(visit: Visit, account: Account) -> bool:
     """Whether the visitor is in the account, and so sees its services."""
     user = visit.actor.user
@@ -140,13 +149,15 @@ async def show_invoice(
     *,
     money: msgspec.Struct,
     line: BillingForm | None = None,
+    unbilled: BillingForm | None = None,
     missing: Invalid | None = None,
     status: int = 200,
 ) -> Answer:
-    """The page of an invoice. `money`: what its template shows of that; `line`: the form for another line, as it was
-    sent; `missing`: what an e-invoice needs and does not have."""
+    """The page of an invoice. `money`: what its template shows of that; `line`, `unbilled`: the forms for another line
+    and for time that is on no invoice, as they were sent; `missing`: what an e-invoice needs and does not have."""
     every = [*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items)]
     buyer, seller = printing.parties_of(invoice)
+    missing_shapes = await _unprintable(access, invoice)
     return await billing_page(
         visit,
         access,
@@ -163,9 +174,16 @@ async def show_invoice(
         shows_taxes=invoice.tax_millionths is not None or any(each.millionths for each in invoice.tax_rows),
         money=money,
         missing=[] if missing is None else [in_words(each) for each in missing.reasons],
+        lacking=einvoice.lacking_of_draft(invoice, access.repository) if invoice.status == "draft" else [],
+        owns_account=await _owns(visit, access.repository),
         books=invoice.books,
         line=line or BillingForm({"qty": "1"}),
+        mailed=await find_mailed(visit.database, access, invoice, now_ms()),
+        unbilled=unbilled or BillingForm(),
+        unbilled_ms=await started.find_unbilled_ms(visit.database, access) if invoice.status == "draft" else 0,
         pictures=printing.pictures_in(invoice, access.repository) if invoice.status == "draft" else "",
+        unprintable=unprintable.in_sight(missing_shapes),
+        font_package=unprintable.package_for(missing_shapes),
         seller=seller,
         buyer=buyer,
         seller_text=printing.seller_text(invoice, access.repository),
@@ -173,6 +191,13 @@ async def show_invoice(
         grouped=grouped,
         is_late_already=invoice.status == "draft" and invoice.due is not None and has_passed(invoice.due, now_ms()),
     )
+
+
+async def _unprintable(access: Access, invoice: Invoice) -> str:
+    """The characters of which its PDF would have boxes, for those who can do something about it."""
+    if access.is_client or invoice.status == "void":
+        return ""
+    return await unprintable.missing_in(printing.texts_of(invoice, access.repository))
 
 
 def can_be_undone(item: Item) -> bool:

@@ -19,7 +19,22 @@ OF_AMOUNTS: Mapping[str, str] = {
         "The client's country: it is written in the billing settings of the project."
     ),
     "buyer.name: an e-invoice needs it; write bill_to of the invoice, or buyer.name in %(where)s before it is "
-    "sent": text("The client's name: edit the invoice and write it."),
+    "sent": text(
+        "The client's name: it is written in the billing settings of the project, or on the draft. This invoice was "
+        "sent without and stays so. Credit it, and send another."
+    ),
+    "seller.country: an e-invoice needs it; the studio has to complete its billing settings": text(
+        "The country of who bills: the studio has to complete its billing settings."
+    ),
+    "seller.vat_id: an e-invoice needs it; the studio has to complete its billing settings": text(
+        "The VAT id of who bills: the studio has to complete its billing settings."
+    ),
+    "buyer.country: an e-invoice needs it; the studio has to complete its billing settings": text(
+        "The country of who pays: the studio has to complete its billing settings."
+    ),
+    "buyer.name: an e-invoice needs it; the studio has to complete its billing settings": text(
+        "The name of who pays: the studio has to complete its billing settings."
+    ),
     "currency: an e-invoice has amounts with at most two decimals, and this one in %(currency)s has more": text(
         "An e-invoice has amounts with at most two decimals, and this one in %(currency)s has more"
     ),

@@ -33,11 +33,12 @@ class Note(msgspec.Struct, frozen=True):
     undo: Undo | None = None
 
 
-def left(call: Call, session: Session, note: Note) -> dict[str, str]:
-    """The header that leaves a note for the next page of the session. One that is too long for a cookie is not left."""
+def left(call: Call, csrf: str, note: Note) -> dict[str, str]:
+    """The header that leaves a note for the next page of the session whose forms have `csrf`. One that is too long for
+    a cookie is not left."""
     assert note.undo is None or safe_return_to(note.undo.action) == note.undo.action, "undo leads to a path of ours"
     body = base64.urlsafe_b64encode(msgspec.json.encode(note)).decode()
-    value = f"{body}.{cookies.sign(call, _PURPOSE, _signed(session, body))}"
+    value = f"{body}.{cookies.sign(call, _PURPOSE, _signed(csrf, body))}"
     return cookies.write(call, COOKIE, value, max_age_s=_KEPT_S) if len(value) <= _LENGTH_MAX else {}
 
 
@@ -49,7 +50,7 @@ def taken(call: Call, session: Session) -> tuple[Note | None, dict[str, str]]:
         return None, {}
     gone = cookies.write(call, COOKIE, "", max_age_s=0)
     body, _, signature = value.rpartition(".")
-    if not cookies.is_signed(call, _PURPOSE, _signed(session, body), signature):
+    if not cookies.is_signed(call, _PURPOSE, _signed(session.csrf, body), signature):
         return None, gone
     try:
         return msgspec.json.decode(base64.urlsafe_b64decode(body), type=Note), gone
@@ -57,9 +58,9 @@ def taken(call: Call, session: Session) -> tuple[Note | None, dict[str, str]]:
         return None, gone
 
 
-def _signed(session: Session, body: str) -> str:
+def _signed(csrf: str, body: str) -> str:
     """A note that somebody got for themselves is none in another's session: its undo would be theirs, too."""
-    return f"{session.csrf}.{body}"
+    return f"{csrf}.{body}"
 
 
 def _is_ahead(call: Call) -> bool:

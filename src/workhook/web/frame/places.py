@@ -249,7 +249,7 @@ class Visit:
 
     def done(self, location: str, text: str = "", *, undo: flash.Undo | None = None) -> Answer:
         """Lead to a page (303), which tells what was done and, with `undo`, offers to take it back."""
-        return redirect(location, flash.left(self.call, self.session, flash.Note(text, undo)) if text else None)
+        return redirect(location, flash.left(self.call, self.session.csrf, flash.Note(text, undo)) if text else None)
 
 
 def _read_field(name: str, typed: str) -> str:

@@ -89,11 +89,16 @@ async def start_session(tx: Transaction, call: Call, user: Account, *, how: str 
     """Headers that sign this browser in. A cookie that it came with means nothing any more: a session that somebody
     else has put there must not become the user's (session fixation, RFC 9700 and OWASP). `how`: for the audit log.
     """
-    headers = await renew_session(tx, call, user)
+    return (await start_with_key(tx, call, user, how=how)).headers
+
+
+async def start_with_key(tx: Transaction, call: Call, user: Account, *, how: str) -> FormKey:
+    """As `start_session`, with the `csrf` field of the forms of the new session."""
+    key = await renew_with_key(tx, call, user)
     if switch.is_on():
         note_language(tx, user.id, language())
     await record(tx, call, user, "user.sign_in", {"how": how})
-    return headers
+    return key
 
 
 async def renew_session(tx: Transaction, call: Call, user: Account) -> dict[str, str]:

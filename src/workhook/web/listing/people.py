@@ -5,10 +5,15 @@ from __future__ import annotations
 from workhook.storage import Reader
 from workhook.web.frame.names import Names
 from workhook.work.access import Access
-from workhook.work.tasks.choices import list_people
+from workhook.work.tasks.choices import list_people, list_team
 
 
 async def logins_of(reader: Reader, access: Access) -> dict[str, str]:
     """The names of those whom the reader can assign by their logins, the oldest accounts first; at most 200. A client
     learns of the team and of itself."""
     return Names(await list_people(reader, access)).by_login
+
+
+async def team_of(reader: Reader, access: Access) -> dict[str, str]:
+    """As `logins_of`, without clients: those who can have time."""
+    return Names(await list_team(reader, access)).by_login

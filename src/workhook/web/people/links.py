@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound, Unavailable
 from workhook.http import parameters
 from workhook.http.calls import Answer, Call
@@ -21,18 +22,22 @@ from workhook.identity.authenticator import Caller
 from workhook.identity.context import Write
 from workhook.identity.invitation_links import PATH
 from workhook.identity.invitations import Invitation
+from workhook.identity.mail import switch
+from workhook.identity.mail.confirming import queue_confirmation
 from workhook.identity.schemas import Account
 from workhook.identity.signin import passwords, throttle
 from workhook.storage import Transaction
 from workhook.storage.database import UniqueViolation
+from workhook.web.frame import flash
 from workhook.web.frame.names import called
 from workhook.web.frame.places import Places, Visit, visit_of
 from workhook.web.frame.refusals import in_words
 from workhook.web.frame.render import page
-from workhook.web.frame.sessions import as_actor, form_key, read_form, record, redirect, signed_in, start_session
-from workhook.web.frame.texts import gettext, text
+from workhook.web.frame.sessions import as_actor, form_key, read_form, record, redirect, signed_in, start_with_key
+from workhook.web.frame.texts import gettext, language, text
 from workhook.work.invitations import links
 from workhook.work.invitations.links import NewAccount
+from workhook.work.invitations.sending import is_mailed
 
 _TRIES = 3
 _TYPED_MAX_CHARS = 255
@@ -56,7 +61,7 @@ async def page_invitation(call: Call) -> Answer:
     session = await signed_in(call)
     invitation = await _find(call, session.user if session else None)
     if session is None:
-        return _for_strangers(call, invitation, AccountForm())
+        return _for_strangers(call, invitation, AccountForm(email=_mailed_address(invitation)))
     visit = visit_of(call, session)
     await visit.load_frame()
     return await _for_visitor(visit, invitation)
@@ -86,6 +91,7 @@ def _for_strangers(call: Call, invitation: Invitation, form: AccountForm) -> Ans
         faults=list(form.faults),
         may_be_new=_may_be_new(call, invitation),
         oidc=call.services.settings.oidc_issuer is not None,
+        has_mail=switch.is_on(),
     )
 
 
@@ -102,6 +108,12 @@ async def _for_visitor(visit: Visit, invitation: Invitation, fault: str = "") ->
         is_in=await links.is_in(visit.database, invitation, user),
         faults=[fault] if fault else [],
     )
+
+
+def _mailed_address(invitation: Invitation) -> str:
+    """To which its link was sent; empty where it is handed on by hand. Who invited has the link as well, so that it
+    shows nobody's address to be theirs."""
+    return invitation.email or "" if is_mailed(invitation) else ""
 
 
 def _may_be_new(call: Call, invitation: Invitation) -> bool:
@@ -161,7 +173,14 @@ async def _come_in(call: Call, wanted: NewAccount, hashed: str) -> dict[str, str
         call.actor = Caller(as_actor(call, user), rate.UNKNOWN)
         await record(tx, call, user, "user.create", {"how": "invitation"})
         await links.accept(Write.for_call(call, tx), call.path("token"))
-        return await start_session(tx, call, user, how="invitation")
+        key = await start_with_key(tx, call, user, how="invitation")
+        if wanted.email is None or not switch.is_on():
+            return key.headers
+        await queue_confirmation(tx, user.id, language=language(), now=now_ms())
+        said = gettext(
+            "We have sent an e-mail to %(address)s. Follow the link in it to get e-mail there, such as your invoices."
+        )
+        return {**key.headers, **flash.left(call, key.csrf, flash.Note(said % {"address": wanted.email}))}
 
     for _ in range(_TRIES):
         try:

@@ -19,7 +19,7 @@ from workhook.web.frame.texts import gettext, text
 from workhook.web.time.days import field_text, moment_text, read_duration, zone_name
 from workhook.web.time.forms import form_again, query_of, rate_hint, spent
 from workhook.web.time.own import own_page
-from workhook.web.time.week import open_tasks, week_page
+from workhook.web.time.week import finished_tasks, open_tasks, week_page
 from workhook.work.access import Access
 from workhook.work.activity.editors import find_last_edits
 from workhook.work.timesheets import api, queries
@@ -86,6 +86,7 @@ async def _entry_page(
         access=access,
         entry=timesheet,
         tasks=await open_tasks(visit.database, access),
+        finished=await finished_tasks(visit.database, access),
         zone_name=name,
         rate_hint=_rate_hint(timesheet),
         start=field_text(timesheet.times.start, zone),

@@ -28,25 +28,30 @@ from workhook.work import csv_tables
 from workhook.work.across.schemas import AllTimesheetsQuery
 from workhook.work.across.timesheets import list_all_timesheets, whole_table
 from workhook.work.tasks import actions
-from workhook.work.tasks.assigned import AssignedTask, list_assigned
+from workhook.work.tasks.assigned import AssignedTask, list_assigned, list_assigned_finished
 from workhook.work.timesheets import api, queries, started
 from workhook.work.timesheets.schemas import Timesheet, TimesheetCreate
 
-TASKS_MAX = 100
+TASKS_MAX, FINISHED_MAX = 100, 50
 PATH = "/time"
 
 places = Places("own_time")
 
 
 class TaskGroup(NamedTuple):
-    """Tasks of a project, by id and title, for which a timer can be started."""
+    """Tasks of a project, by id and title: those for which a timer can be started, and those that are finished."""
 
     project: str
     tasks: dict[str, str]
+    finished: dict[str, str]
 
     @property
     def size(self) -> int:
         return len(self.tasks)
+
+    @property
+    def whole_size(self) -> int:
+        return len(self.tasks) + len(self.finished)
 
 
 @places.get(PATH)
@@ -74,10 +79,11 @@ async def _page(visit: Visit, week: str, form: PageForm, *, status: int = 200) -
     today = day_of(now, zone)
     shown = week_of(read_day(week) or today, zone)
     reader, user = visit.database, visit.actor.user
-    found, running, assigned = await asyncio.gather(
+    found, running, assigned, finished = await asyncio.gather(
         started.list_own_started(reader, user, shown.since_ms, shown.to_ms, limit=ENTRIES_MAX + 1),
         queries.find_running(reader, user),
         list_assigned(reader, user, TASKS_MAX),
+        list_assigned_finished(reader, user, FINISHED_MAX),
     )
     entries = entries_of(found[:ENTRIES_MAX], now)
 
@@ -98,7 +104,7 @@ async def _page(visit: Visit, week: str, form: PageForm, *, status: int = 200) -
         days=days_of(entries, shown),
         more=len(found) > ENTRIES_MAX or found.cut,
         running=entries_of([running] if running else [], now),
-        groups=_groups(assigned, found),
+        groups=_groups(assigned, finished, found),
         may_write=may_write,
         link=link,
         csv=f"{PATH}/entries.csv?{urlencode({'week': str(shown.monday)})}",
@@ -111,19 +117,26 @@ def may_write(repository: Repository) -> bool:
     return repository.role in ("write", "admin") and not repository.archive
 
 
-def _groups(assigned: Iterable[AssignedTask], timesheets: Iterable[Timesheet]) -> list[TaskGroup]:
+def _groups(
+    assigned: Iterable[AssignedTask], finished: Iterable[AssignedTask], timesheets: Iterable[Timesheet]
+) -> list[TaskGroup]:
     """What is assigned to the visitor, and what they have worked on in the week, by project."""
     groups: dict[int, TaskGroup] = {}
 
-    def add(repository: Repository, task_id: str, title: str) -> None:
-        if may_write(repository):
-            groups.setdefault(repository.id, TaskGroup(repository.title, {})).tasks.setdefault(task_id, title)
+    def group(repository: Repository) -> TaskGroup:
+        return groups.setdefault(repository.id, TaskGroup(repository.title, {}, {}))
 
     for task in assigned:
-        add(task.repository, task.id, task.title)
+        if may_write(task.repository):
+            group(task.repository).tasks[task.id] = task.title
+    for task in finished:
+        if may_write(task.repository):
+            group(task.repository).finished[task.id] = task.title
     for each in timesheets:
-        if each.task is not None:
-            add(each.repository, each.task.id, each.task.title)
+        if each.task is not None and may_write(each.repository):
+            known = group(each.repository)
+            if each.task.id not in known.finished:
+                known.tasks.setdefault(each.task.id, each.task.title)
     return sorted(groups.values(), key=lambda each: each.project.casefold())
 
 

@@ -17,7 +17,7 @@ from workhook.web.frame import paging
 from workhook.web.frame.dates import span_name
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, ngettext
-from workhook.web.listing.people import logins_of
+from workhook.web.listing.people import team_of
 from workhook.web.time import charts, periods
 from workhook.web.time.days import zone_name
 from workhook.web.time.report_lines import (
@@ -117,7 +117,7 @@ async def _page(
         period_name="" if period is None else periods.name_of(period, chosen.today),
         period_names=[(name, gettext(label)) for name, label in periods.NAMES.items()],
         days="" if period is None else span_name(period.first, period.last),
-        people=await logins_of(visit.database, access),
+        people=await team_of(visit.database, access),
         currency=total.currency or await presets.find_currency(visit.database, access),
         lines=lines[:ROWS_SHOWN],
         more=len(lines) - ROWS_SHOWN,

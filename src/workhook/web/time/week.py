@@ -27,7 +27,7 @@ from workhook.work.timesheets.started import Usual, find_usual
 
 ENTRIES_MAX = 500
 RUNNING_MAX = 50
-TASKS_MAX = 200
+TASKS_MAX, FINISHED_MAX = 200, 100
 
 places = Places("time")
 
@@ -51,12 +51,13 @@ async def week_page(
     today = day_of(now, zone)
     shown = week_of(read_day(wanted.get("week", "")) or today, zone)
     user, by = wanted.get("user", ""), _by(wanted)
-    found, running, tasks, edits, budget = await asyncio.gather(
+    found, running, tasks, finished, edits, budget = await asyncio.gather(
         started.list_started(
             visit.database, access, shown.since_ms, shown.to_ms, limit=ENTRIES_MAX + 1, user=user or None
         ),
         started.list_running(visit.database, access, limit=RUNNING_MAX),
         open_tasks(visit.database, access),
+        finished_tasks(visit.database, access),
         find_last_edits(visit.database, access.repository.id, "timesheet"),
         find_standing(visit.database, access.repository.id),
     )
@@ -86,6 +87,7 @@ async def week_page(
         more=len(found) > ENTRIES_MAX or found.cut,
         running=entries_of(running, now),
         tasks=tasks,
+        finished=finished,
         edits=edits,
         an_hour_ago=field_text(now - HOUR_MS, zone),
         link=link,
@@ -98,7 +100,15 @@ def _by(wanted: Mapping[str, str]) -> By:
 
 async def open_tasks(reader: Reader, access: Access) -> list[Task]:
     """Those that are not finished, in which something has happened lately first: what a timer can be started for."""
-    page = await listing.list_tasks(
-        reader, access, {"finished": False}, sort="-updated_at", after=None, limit=TASKS_MAX
-    )
+    return await _tasks(reader, access, finished=False, limit=TASKS_MAX)
+
+
+async def finished_tasks(reader: Reader, access: Access) -> list[Task]:
+    """Those that are finished, in the same order: time that was spent on them may be written down afterwards."""
+    return await _tasks(reader, access, finished=True, limit=FINISHED_MAX)
+
+
+async def _tasks(reader: Reader, access: Access, *, finished: bool, limit: int) -> list[Task]:
+    wanted = {"finished": finished}
+    page = await listing.list_tasks(reader, access, wanted, sort="-updated_at", after=None, limit=limit)
     return [task for task, _ in page.tasks]

@@ -184,9 +184,8 @@ def _document(
     preceding: tuple[str, date] | None,
 ) -> EInvoice:
     paper, currency = Paper(language_of(invoice)), invoice.currency
-    buyer, seller = printing.parties_of(invoice)
-    who = _party(printing.seller_text(invoice, repository).split("\n"), seller or Seller(), settings[0])
-    pays = _party(_buyer_lines(invoice), buyer or Party(), settings[1])
+    _, seller = printing.parties_of(invoice)
+    who, pays = _parties(invoice, repository, settings)
     taxes = _taxes(items, rows, invoice.rate, currency)
     if faults := [*_party_faults(who, pays, repository), *_decimal_faults(items, rows, currency)]:
         raise Invalid(faults=faults)
@@ -214,6 +213,30 @@ def _document(
     )
 
 
+def _parties(invoice: Invoice, repository: Repository, settings: tuple[Party, Party]) -> tuple[EParty, EParty]:
+    buyer, seller = printing.parties_of(invoice)
+    who = _party(printing.seller_text(invoice, repository).split("\n"), seller or Seller(), settings[0])
+    return who, _party(_buyer_lines(invoice), buyer or Party(), settings[1])
+
+
+def lacking_of_draft(invoice: Invoice, repository: Repository) -> list[str]:
+    """What an e-invoice of the draft would lack, such as `buyer.country`. Nothing where nobody needs one, as far as is
+    known: the studio has said no country, and there is no VAT id."""
+    who, pays = _parties(invoice, repository, (Party(), Party()))
+    if not (who.country or who.vat_id or pays.vat_id):
+        return []
+    return [field for field, value in _needed(who, pays) if not value]
+
+
+def _needed(seller: EParty, buyer: EParty) -> list[tuple[str, str | None]]:
+    return [
+        ("seller.country", seller.country),
+        ("seller.vat_id", seller.vat_id),
+        ("buyer.country", buyer.country),
+        ("buyer.name", buyer.name),
+    ]
+
+
 def _party(written: Sequence[str], party: Party, now: Party) -> EParty:
     """`written`: name and address as the document prints them."""
     name, *lines = [each.strip() for each in written if each.strip()] or [""]
@@ -230,17 +253,20 @@ def _buyer_lines(invoice: Invoice) -> list[str]:
 
 
 def _party_faults(seller: EParty, buyer: EParty, repository: Repository) -> list[Fault]:
+    """Where to write it is said to those who may: to the admins of the project."""
     account, project = f"/organizations/{repository.owner.login}/billing", f"/projects/{repository.project_id}/billing"
     sent = "; an invoice that was sent keeps what it was sent with: credit it, and send another"
-    missing = (
-        ("seller.country", seller.country, f"country in {account}"),
-        ("seller.vat_id", seller.vat_id, f"vat_id in {account}{sent}"),
-        ("buyer.country", buyer.country, f"buyer.country in {project}"),
-        ("buyer.name", buyer.name, f"bill_to of the invoice, or buyer.name in {project} before it is sent"),
-    )
+    remedies = {
+        "seller.country": f"write country in {account}",
+        "seller.vat_id": f"write vat_id in {account}{sent}",
+        "buyer.country": f"write buyer.country in {project}",
+        "buyer.name": f"write bill_to of the invoice, or buyer.name in {project} before it is sent",
+    }
+    if repository.role != "admin":
+        remedies = dict.fromkeys(remedies, "the studio has to complete its billing settings")
     return [
-        Fault(field=field, code="missing", message=f"{field}: an e-invoice needs it; write {where}")
-        for field, value, where in missing
+        Fault(field=field, code="missing", message=f"{field}: an e-invoice needs it; {remedies[field]}")
+        for field, value in _needed(seller, buyer)
         if not value
     ]
 

@@ -243,10 +243,15 @@ def buyer_text(invoice: Invoice) -> str:
 
 def pictures_in(invoice: Invoice, repository: Repository) -> str:
     """The emoji of its texts, each once: the fonts of a PDF do not have them, so they are left out."""
+    return "".join(dict.fromkeys(_PICTURE.findall(texts_of(invoice, repository))))
+
+
+def texts_of(invoice: Invoice, repository: Repository) -> str:
+    """All that people have written of what its PDF shows."""
     texts = [seller_text(invoice, repository), buyer_text(invoice), invoice.payment_method, invoice.payment_terms]
     items = [*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items)]
     texts += [invoice.invoice_number, repository.title, *(each.description for each in items)]
-    return "".join(dict.fromkeys(_PICTURE.findall("".join(each for each in texts if each))))
+    return "".join(each for each in texts if each)
 
 
 def initials_of(name: str) -> str:

@@ -1,4 +1,5 @@
-"""Starts the process that makes a PDF (`render.py`), and reads what it answers."""
+"""Starts the process that makes a PDF (`render.py`), or the one that looks for characters in the fonts of this machine
+(`font_check.py`), and reads what it answers."""
 
 from __future__ import annotations
 
@@ -23,6 +24,7 @@ REPORT_MAX_BYTES = 8192
 SAID_MAX_BYTES = 2000
 
 _SCRIPT = Path(__file__).with_name("render.py")
+_FONT_CHECK = _SCRIPT.with_name("font_check.py")
 _CODE_POINT = re.compile(r"U\+[0-9A-F]{4,6}")
 # Without these the interpreter itself may not start: where its shared library is; on Windows the system's folder.
 _TO_START = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
@@ -84,11 +86,33 @@ async def run(
         await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
 
 
+async def find_missing(characters: str, *, timeout_s: float) -> set[str]:
+    """Those of these that no font of this machine has. Raises `RenderFailed`."""
+    job = {"characters": characters, "path": [each for each in sys.path if each]}
+    folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="workhook-fonts-")
+    try:
+        output, ended_with, stderr = await _answer(_FONT_CHECK, json.encode(job), folder, timeout_s)
+    finally:
+        await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
+    if ended_with != 0:
+        raise RenderFailed("failure", ended_with, stderr)
+    try:
+        return set(msgspec.json.decode(output, type=list[str])) & set(characters)
+    except msgspec.MsgspecError as error:
+        raise RenderFailed("failure", ended_with, ascii(str(error))) from error
+
+
 async def _run(job: bytes, folder: str, timeout_s: float) -> Rendered:
+    return _read(*await _answer(_SCRIPT, job, folder, timeout_s))
+
+
+async def _answer(script: Path, job: bytes, folder: str, timeout_s: float) -> tuple[bytes, int, str]:
+    """What the script writes to standard output, how it ended, and what it wrote to standard error, escaped. Raises
+    `RenderFailed` where it takes too long."""
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-I",  # takes nothing from the environment, the folder or the user's packages
-        str(_SCRIPT),
+        str(script),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -113,7 +137,7 @@ async def _run(job: bytes, folder: str, timeout_s: float) -> Rendered:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    return _read(output, ended_with, ascii(stderr.decode(errors="replace")) if stderr else "")
+    return output, ended_with, ascii(stderr.decode(errors="replace")) if stderr else ""
 
 
 def environment(of_server: Mapping[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The open tasks that are assigned to somebody, in whatever project: what is due first comes first.
+"""The tasks that are assigned to somebody, in whatever project: what is due first comes first.
 
 Who has lost their place in a project may still be on its tasks. So each task is asked for together with its project, as
 the person may see it now. Of everything that was ever assigned to the person only the newest are looked at, so that a
@@ -45,7 +45,7 @@ _newest = (
     .subquery("newest")
 )
 _due = sa.func.coalesce(tasks.c.deadline, sa.literal_column(str(LATER_THAN_ALL)))
-_open = (
+_of_newest = (
     with_access(
         sa.select(
             *(tasks.c[name].label(f"task_{name}") for name in ("id", "title", "priority", "deadline", "updated_at")),
@@ -53,13 +53,14 @@ _open = (
         )
         .select_from(_newest.join(tasks, tasks.c.id == _newest.c.task_id))
         .join(columns, columns.c.id == tasks.c.column_id)
-        .where(tasks.c.completed_at.is_(None), tasks.c.deleted_at.is_(None)),
+        .where(tasks.c.deleted_at.is_(None)),
         tasks.c.repository_id,
     )
     .where(projects.c.archive.is_(sa.false()), sa.or_(is_insider(_person), is_client))
-    .order_by(_due, tasks.c.id)
     .limit(big("limit"))
 )
+_open = _of_newest.where(tasks.c.completed_at.is_(None)).order_by(_due, tasks.c.id)
+_finished = _of_newest.where(tasks.c.completed_at.is_not(None)).order_by(tasks.c.completed_at.desc(), tasks.c.id)
 _open_due = _open.where(tasks.c.deadline >= big("due_since"))
 
 
@@ -67,6 +68,12 @@ async def list_assigned(reader: Reader, user: Account, limit: int) -> list[Assig
     """Open tasks of projects that the user sees and that are not archived. Those without a deadline come last."""
     params = {"user_id": user.id, "limit": limit, "looks_at": LOOKS_AT_MOST}
     return [_assigned_of(row, user) for row in await reader.fetch_all(_open, params)]
+
+
+async def list_assigned_finished(reader: Reader, user: Account, limit: int) -> list[AssignedTask]:
+    """As `list_assigned`, but finished ones, the last that was finished first."""
+    params = {"user_id": user.id, "limit": limit, "looks_at": LOOKS_AT_MOST}
+    return [_assigned_of(row, user) for row in await reader.fetch_all(_finished, params)]
 
 
 async def list_assigned_due(reader: Reader, user: Account, since: int, limit: int) -> list[AssignedTask]:

@@ -18,6 +18,7 @@ LOOKS_AT = 300  # tasks, the last that were changed: whoever chooses a label mos
 
 _people = assignees.people_of_project.limit(PEOPLE_MAX)
 _team = assignees.people_of_project.where(sa.or_(assignees.on_team, accounts.c.id == big("caller_id")))
+_no_clients = assignees.people_of_project.where(assignees.on_team).limit(PEOPLE_MAX)
 _labels = (
     sa.select(tasks.c.labels)
     .where(tasks.c.repository_id == big("repository_id"), tasks.c.deleted_at.is_(None))
@@ -33,6 +34,12 @@ async def list_people(reader: Reader, access: Access) -> list[PersonShape]:
         rows = await reader.fetch_all(_team.limit(PEOPLE_MAX), {**params, "caller_id": access.user.id})
     else:
         rows = await reader.fetch_all(_people, params)
+    return [person_of_row(row) for row in rows]
+
+
+async def list_team(reader: Reader, access: Access) -> list[PersonShape]:
+    """The people of the project who are no clients, the oldest accounts first; at most 200. Not for clients."""
+    rows = await reader.fetch_all(_no_clients, {"repository_id": access.repository.id})
     return [person_of_row(row) for row in rows]
 
 

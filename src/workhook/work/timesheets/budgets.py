@@ -83,9 +83,9 @@ def summed(
     )
 
 
-# Time of paused timers is in the sums, and not finished.
-_paused = sa.select(*TAKEN_OFF).where(timesheets.c.repository_id == big("repository_id"), sa.text(IS_PAUSED))
-used = summed("used", less=_paused)
+not_finished = sa.select(*TAKEN_OFF).where(timesheets.c.repository_id == big("repository_id"), sa.text(IS_PAUSED))
+"""What is in the sums, and not finished: the time of paused timers, as `summed` takes it off."""
+used = summed("used", less=not_finished)
 """All finished billable time of the project of the parameter `repository_id`."""
 _locked = (
     sa.select(

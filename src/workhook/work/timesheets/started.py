@@ -19,8 +19,10 @@ from workhook.work.access import Access, is_insider
 from workhook.work.pages import bounded, fetch, length
 from workhook.work.rates.rules import TimeTerms
 from workhook.work.rates.terms import terms_of, with_terms
+from workhook.work.timesheets.budgets import not_finished, summed
 from workhook.work.timesheets.queries import CONDITIONS, anywhere, of_project, people, timesheet_of, timesheets_of
 from workhook.work.timesheets.schemas import Timesheet, timesheets
+from workhook.work.timesheets.sums import ALWAYS
 
 
 class Usual(msgspec.Struct, frozen=True):
@@ -95,6 +97,21 @@ async def list_to_invoice(
     if user is not None:
         params["user"] = key_of(user)
     return [row["id"] for row in await reader.fetch_slow(_to_invoice(user is not None), params)]
+
+
+_unbilled = summed("unbilled", lambda table: sa.not_(table.c.invoiced), less=not_finished)
+
+
+async def find_unbilled_ms(reader: Reader, access: Access) -> int:
+    """How much time of the project is finished, billable and on no invoice. It is read from the sums of reports."""
+    row = await reader.fetch_one(_unbilled, {"repository_id": access.repository.id})
+    assert row is not None, "a sum is one row"
+    return int(row["unbilled_ms"] or 0)
+
+
+async def list_unbilled(reader: Reader, access: Access, *, limit: int) -> Sequence[str]:
+    """The ids of what `find_unbilled_ms` adds up, the oldest first. Raises `storage.slow.QueryTooSlow`."""
+    return await list_to_invoice(reader, access, *ALWAYS, limit=limit)
 
 
 async def find_usual(reader: Reader, access: Access) -> Usual:

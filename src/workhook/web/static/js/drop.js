@@ -28,9 +28,10 @@ export default class extends Controller {
     this.setDisabled(true)
   }
 
-  // A button that is disabled sends no value, so this comes once the form is on its way.
+  // A button that is disabled sends no value, so this comes once the form is on its way. One of them is below the plan.
   setDisabled(disabled) {
-    setTimeout(() => this.buttonTargets.forEach((each) => { each.disabled = disabled }))
+    const buttons = [...this.element.elements].filter((each) => each.type === "submit")
+    setTimeout(() => buttons.forEach((each) => { each.disabled = disabled }))
   }
 
   rest() {

@@ -1,0 +1,138 @@
+"""The page of an issued invoice says who got it by e-mail; who comes by a link that was mailed is asked to confirm."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+import sqlalchemy as sa
+
+from tests.harness.server import Server
+from tests.harness.waiting import until
+from tests.mail.server import MailServer
+from tests.mail.test_invitations_by_mail import link_in, new_address
+from tests.mail.test_invoices_by_mail import send_invoice
+from tests.web.browser import PASSWORD, Browser
+from tests.web.studio import text_of
+from tests.work.studio import Studio
+from workhook.core.clock import DAY_MS
+from workhook.http.calls import Services
+from workhook.storage.metadata import big
+from workhook.work.invoices.schemas import invoices
+
+_age = (
+    sa.update(invoices).where(invoices.c.id == sa.bindparam("invoice_id")).values(issued=invoices.c.issued - big("by"))
+)
+NOBODY = "Nobody got it by e-mail: send the PDF yourself."
+
+
+@pytest.fixture
+def browsers() -> Iterator[ExitStack]:
+    with ExitStack() as closing:
+        yield closing
+
+
+@pytest.fixture
+def owner(studio: Studio, browsers: ExitStack) -> Browser:
+    return browsers.enter_context(Browser.of(studio.server, studio.world.owner))
+
+
+def page_of_invoice(studio: Studio, browser: Browser, invoice_id: str) -> str:
+    answer = browser.get(f"/{studio.world.full_name}/billing/{invoice_id}")
+    assert answer.status_code == 200, answer.text
+    return text_of(answer.text)
+
+
+def page_with(words: str, studio: Studio, browser: Browser, invoice_id: str) -> str | None:
+    text = page_of_invoice(studio, browser, invoice_id)
+    return text if words in text else None
+
+
+def test_a_page_says_to_whom_an_invoice_was_mailed(
+    studio: Studio, mail: MailServer, owner: Browser, browsers: ExitStack
+) -> None:
+    address = str(studio.client.me["email"])
+    invoice_id = send_invoice(studio)
+    mail.wait_for(address)
+    text = until(lambda: page_with("Mailed to", studio, owner, invoice_id))
+    assert text is not None
+    assert re.search(rf"Mailed to {re.escape(address)} on 20\d\d", text)
+    assert NOBODY not in text
+    member = browsers.enter_context(Browser.of(studio.server, str(studio.member.me["login"])))
+    assert f"Mailed to {address}" in page_of_invoice(studio, member, invoice_id)
+    client = browsers.enter_context(Browser.of(studio.server, str(studio.client.me["login"])))
+    shown = page_of_invoice(studio, client, invoice_id)
+    assert "Mailed to" not in shown
+    assert NOBODY not in shown
+
+
+def test_what_is_not_known_any_more_is_not_said(studio: Studio, owner: Browser) -> None:
+    invoice_id = send_invoice(studio)
+
+    async def age(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            await tx.execute(_age, {"invoice_id": invoice_id, "by": 8 * DAY_MS})
+
+    assert "By e-mail" in page_of_invoice(studio, owner, invoice_id)
+    studio.server.run(age)
+    assert "By e-mail" not in page_of_invoice(studio, owner, invoice_id)
+
+
+def test_a_project_without_clients_is_told_so(studio: Studio, owner: Browser) -> None:
+    text = page_of_invoice(studio, owner, send_invoice(studio))
+    assert f"{NOBODY} The project has no clients. Invite somebody as a client" in text
+
+
+def test_the_address_of_the_invitation_is_in_the_form_and_asked_to_be_confirmed(
+    studio: Studio, mail: MailServer, owner: Browser, browsers: ExitStack
+) -> None:
+    address = new_address()
+    settings = f"/{studio.world.full_name}/settings"
+    owner.fill_csrf(f"{settings}/clients/invite", email=address, link="1")
+    [invited] = mail.wait_for(address)
+    path = link_in(invited, studio.server)
+    guest = browsers.enter_context(Browser(studio.server))
+    form = guest.form(path)
+    assert form.fields["email"] == address
+    given = {"login": f"guest-{uuid.uuid4().hex[:8]}", "name": "Mia Client", "password": PASSWORD, "again": PASSWORD}
+    answer = guest.post(form.action, {**form.fields, **given})
+    assert answer.status_code == 303, answer.text
+    landed = guest.get(answer.headers["location"])
+    assert f"We have sent an e-mail to {address}. Follow the link in it" in landed.text
+
+    unconfirmed = page_of_invoice(studio, owner, send_invoice(studio))
+    assert f"{NOBODY} None of the clients has a confirmed address." in unconfirmed
+    _, asked = mail.wait_for(address, 2)
+    confirmation = path_in(asked.text, studio.server)
+    assert guest.fill(confirmation).status_code == 303
+    assert page_of_invoice(studio, owner, second := send_invoice(studio))
+    mail.wait_for(address, 3)
+    assert until(lambda: f"Mailed to {address}" in page_of_invoice(studio, owner, second))
+
+
+def path_in(text: str, server: Server) -> str:
+    found = re.search(re.escape(server.url) + r"(/settings/notifications/confirm/\S+)", text)
+    assert found is not None, text
+    return found[1]
+
+
+def test_another_address_of_a_client_stays_their_own(
+    studio: Studio, mail: MailServer, owner: Browser, browsers: ExitStack
+) -> None:
+    """The studio sees their name, and the address to which it invited them: not where they get their e-mail."""
+    address, own = new_address(), new_address()
+    settings = f"/{studio.world.full_name}/settings"
+    owner.fill_csrf(f"{settings}/clients/invite", email=address, link="1")
+    path = link_in(mail.wait_for(address)[0], studio.server)
+    guest = browsers.enter_context(Browser(studio.server))
+    given = {"login": f"guest-{uuid.uuid4().hex[:8]}", "name": "Mia Client", "password": PASSWORD, "again": PASSWORD}
+    assert guest.fill(path, email=own, **given).status_code == 303
+    assert guest.fill(path_in(mail.wait_for(own)[0].text, studio.server)).status_code == 303
+    invoice_id = send_invoice(studio)
+    mail.wait_for(own, 2)
+    text = until(lambda: page_with("Mailed to Mia Client", studio, owner, invoice_id))
+    assert text is not None
+    assert own not in text

@@ -1,0 +1,66 @@
+"""Time can be written down for a task after it is finished."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.harness.server import Server
+from tests.web.studio import HOSTILE, Studio, open_studio, page_of, send
+
+
+@pytest.fixture
+def studio(server: Server) -> Iterator[Studio]:
+    with open_studio(server) as studio:
+        yield studio
+
+
+def options(page: str, field: str) -> str:
+    """What a list of tasks has, as HTML; empty without the list."""
+    found = re.search(rf'<select id="{field}".*?</select>', page, re.DOTALL)
+    return found[0] if found else ""
+
+
+def finished_task(studio: Studio, title: str) -> str:
+    return studio.add_task(studio.add_column("Done", finished=True), title, assignees=[studio.team.member.login])
+
+
+def test_a_finished_task_is_offered_behind_the_open_ones_and_marked(studio: Studio) -> None:
+    done = finished_task(studio, HOSTILE)
+    opened = studio.add_task(studio.add_column("To do"), "Open one", assignees=[studio.team.member.login])
+    for path, label in ((f"{studio.base}/time", "Finished tasks"), ("/time", "Website: finished tasks")):
+        page = page_of(studio.member, path)
+        add, start = options(page, "add-task"), options(page, "start-task")
+        assert f'<optgroup label="{label}">' in add
+        assert 0 < add.index(opened) < add.index(label) < add.index(done)
+        assert opened in start
+        assert done not in start
+        assert "<img" not in add
+    given = {"task_id": done, "start": "2026-01-05T09:00", "duration": "1:30", "timezone": "UTC"}
+    for path in (f"{studio.base}/time", "/time"):
+        assert send(studio.member, f"{path}/entries", **given).status_code == 303
+        answer = send(studio.member, f"{path}/entries", **{**given, "duration": "soon"})
+        assert answer.status_code == 422
+        assert re.search(rf'value="{done}" selected', options(answer.text, "add-task"))
+    entries = studio.call("GET", f"{studio.project}/timesheets")["timesheets"]
+    assert [each["task"]["id"] for each in entries] == [done, done]
+    entry = page_of(studio.member, f"{studio.base}/time/{entries[0]['id']}")
+    assert re.search(rf'value="{done}" selected', options(entry, "task"))
+    assert entry.count(done) >= 1
+
+
+def test_where_all_tasks_are_finished_time_can_still_be_added(studio: Studio) -> None:
+    done = finished_task(studio, "Domain bought")
+    for path in (f"{studio.base}/time", "/time"):
+        page = page_of(studio.member, path)
+        assert done in options(page, "add-task")
+        assert "Start the timer" not in page
+        assert "Add a task to the board first" not in page
+
+
+def test_another_persons_finished_task_is_not_among_ones_own(studio: Studio) -> None:
+    task = studio.add_task(studio.add_column("Done", finished=True), "Theirs", assignees=[studio.team.owner.login])
+    assert task not in page_of(studio.member, "/time")
+    assert task in page_of(studio.member, f"{studio.base}/time")

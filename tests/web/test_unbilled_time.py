@@ -1,0 +1,166 @@
+"""Time that is on no invoice comes onto a draft, or onto a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from tests.harness.server import Server
+from tests.web.places_kit import add_in, signed_in
+from tests.web.studio import Studio, open_studio, page_of, send, text_of
+from workhook.core.ids import new_id
+from workhook.http.calls import Services
+from workhook.storage.metadata import insert_into
+from workhook.work.invoices.inputs import TIMESHEETS_MAX
+from workhook.work.timesheets.schemas import timesheets
+
+_insert = insert_into(timesheets, *(each.name for each in timesheets.c))
+_set_rate = sa.update(timesheets).where(timesheets.c.id == sa.bindparam("timesheet_id")).values(billable_rate_minor=0)
+OFFER = "Add unbilled time (3:20)"
+
+
+@pytest.fixture
+def studio(server: Server) -> Iterator[Studio]:
+    with open_studio(server) as studio:
+        yield studio
+
+
+def spend(studio: Studio, task: str, day: int, minutes: int, **more: Any) -> str:
+    given = {"task_id": task, "start_time": f"2026-01-{day:02}T09:00:00Z", "duration": minutes * 60_000}
+    made = studio.call("POST", f"{studio.project}/timesheets", **given, **{"billable": True, **more})
+    return str(made["timesheet"]["id"])
+
+
+@pytest.fixture
+def spent(studio: Studio) -> Studio:
+    """3:20 can be invoiced; beside it there is time that is not billable, and a timer that is paused."""
+    column = studio.add_column("Doing")
+    task = studio.add_task(column, "Drawn")
+    spend(studio, task, 5, 150, billable_rate=80)
+    spend(studio, task, 6, 50, billable_rate=80)
+    spend(studio, task, 7, 30, billable=False)
+    given = {"task_id": task, "billable": True, "billable_rate": 80}
+    timer = studio.call("POST", f"{studio.project}/timesheets", **given)["timesheet"]["id"]
+    studio.call("POST", f"/timesheets/{timer}/pause")
+    return studio
+
+
+def draft_of(studio: Studio, **more: Any) -> str:
+    """The address of a draft with a line that was written by hand."""
+    items = [{"description": "Fee", "qty": 1, "unit_price": 10}]
+    made = studio.call("POST", f"{studio.project}/invoices", invoice_items=items, **{"currency": "USD", **more})
+    return f"{studio.base}/billing/{made['invoice']['id']}"
+
+
+def lines_of(studio: Studio, path: str) -> list[tuple[str, float]]:
+    invoice = studio.call("GET", f"/invoices/{path.rpartition('/')[2]}")["invoice"]
+    return [(each["kind"], each["qty"]) for each in invoice["invoice_items"]]
+
+
+def test_what_is_on_no_invoice_comes_onto_a_draft(spent: Studio) -> None:
+    path = draft_of(spent)
+    assert OFFER in text_of(page_of(spent.member, path))
+    answer = spent.member.fill(path, f"{path}/unbilled")
+    assert (answer.status_code, answer.headers["location"]) == (303, f"{path}#lines"), answer.text
+    page = page_of(spent.member, path)
+    assert "2 entries of time were added." in page
+    assert "276.67 USD" in text_of(page)
+    assert "Add unbilled time" not in text_of(page)
+    assert lines_of(spent, path) == [("item", 1), ("time", 2.5), ("time", 0.833333)]
+
+
+def test_what_a_draft_has_stays_and_more_comes_beside_it(spent: Studio) -> None:
+    path = draft_of(spent, group_by="task")
+    assert send(spent.member, f"{path}/unbilled").status_code == 303
+    assert lines_of(spent, path) == [("item", 1), ("time", 3.333333)]
+    task = spent.add_task(spent.add_column("Later"), "Printed")
+    spend(spent, task, 8, 60, billable_rate=80)
+    assert "Add unbilled time (1:00)" in text_of(page_of(spent.member, path))
+    assert send(spent.member, f"{path}/unbilled").status_code == 303
+    assert lines_of(spent, path) == [("item", 1), ("time", 3.333333), ("time", 1)]
+
+
+def test_nothing_is_left_the_second_time(spent: Studio) -> None:
+    path = draft_of(spent)
+    for words in ("2 entries of time were added.", "There is no finished, billable time any more"):
+        answer = send(spent.member, f"{path}/unbilled")
+        assert answer.status_code == 303
+        assert words in page_of(spent.member, path)
+    assert len(lines_of(spent, path)) == 3
+
+
+def test_time_without_a_rate_is_named_and_nothing_is_added(spent: Studio) -> None:
+    task = spent.add_task(spent.add_column("Later"), "Printed")
+    lacking = [spend(spent, task, day, 60) for day in (8, 9)]
+    path = draft_of(spent)
+    answer = send(spent.member, f"{path}/unbilled")
+    assert answer.status_code == 422
+    assert "Nobody has said what an hour of 2 entries costs. Nothing was added." in text_of(answer.text)
+    assert f'href="{spent.base}/time/{lacking[0]}"' in answer.text
+    assert lines_of(spent, path) == [("item", 1)]
+    answer = spent.member.fill(f"{spent.base}/billing/new", bill_to="Acme", currency="USD", unbilled="1")
+    assert answer.status_code == 422
+    assert "Nobody has said what an hour of 2 entries costs." in text_of(answer.text)
+
+
+def test_a_new_invoice_begins_with_it_where_that_is_ticked(spent: Studio) -> None:
+    form = f"{spent.base}/billing/new"
+    assert OFFER in text_of(page_of(spent.member, form))
+    answer = spent.member.fill(form, bill_to="Acme", currency="USD")
+    assert lines_of(spent, answer.headers["location"]) == []
+    answer = spent.member.fill(form, bill_to="Acme", currency="USD", unbilled="1")
+    assert lines_of(spent, answer.headers["location"]) == [("time", 2.5), ("time", 0.833333)]
+    assert "2 entries of time were added." in page_of(spent.member, answer.headers["location"])
+    assert "Add unbilled time" not in page_of(spent.member, form)
+
+
+def test_two_drafts_at_once_do_not_share_an_entry(spent: Studio) -> None:
+    paths = [draft_of(spent), draft_of(spent)]
+    with ThreadPoolExecutor(2) as pool:
+        answers = list(pool.map(lambda path, by: send(by, f"{path}/unbilled"), paths, (spent.member, spent.owner)))
+    assert [each.status_code for each in answers] == [303, 303], [each.text for each in answers]
+    assert sorted(len(lines_of(spent, each)) for each in paths) == [1, 3]
+
+
+def test_an_invoice_has_no_more_than_it_can(spent: Studio, server: Server) -> None:
+    server.run(partial(copy_time, timesheet_id=spend(spent, spent.add_task(spent.add_column("Later"), "Short"), 8, 1)))
+    path = draft_of(spent, group_by="task")
+    assert send(spent.member, f"{path}/unbilled").status_code == 303
+    assert "1000 entries of time were added." in page_of(spent.member, path)
+    answer = send(spent.member, f"{path}/unbilled")
+    assert answer.status_code == 409
+    assert "An invoice has at most 1000 entries of time. Make another one." in text_of(answer.text)
+
+
+async def copy_time(services: Services, *, timesheet_id: str) -> None:
+    """So often that it is more than an invoice can have; with a rate of 0."""
+    async with services.database.transaction() as tx:
+        row = await tx.fetch_one(
+            sa.select(timesheets).where(timesheets.c.id == sa.bindparam("id")), {"id": timesheet_id}
+        )
+        assert row is not None
+        for _ in range(TIMESHEETS_MAX):
+            await tx.execute(_insert, {**dict(row), "id": new_id("tim"), "billable_rate_minor": 0})
+        await tx.execute(_set_rate, {"timesheet_id": timesheet_id})
+
+
+def test_others_are_offered_nothing_and_change_nothing(spent: Studio, server: Server) -> None:
+    path = draft_of(spent)
+    with signed_in(server, add_in(server, spent.team.world, "read")) as reader:
+        assert "Add unbilled time" not in page_of(reader, path)
+        assert send(reader, f"{path}/unbilled").status_code == 403
+    assert send(spent.client, f"{path}/unbilled").status_code == 404
+    with open_studio(server) as other:
+        assert send(other.owner, f"{path}/unbilled").status_code == 404
+        assert send(other.owner, f"{other.base}/billing/{path.rpartition('/')[2]}/unbilled").status_code == 404
+    assert lines_of(spent, path) == [("item", 1)]
+    assert send(spent.owner, f"{path}/send").status_code == 303
+    assert "Add unbilled time" not in page_of(spent.owner, path)
+    assert send(spent.client, f"{path}/unbilled").status_code == 404
+    answer = send(spent.owner, f"{path}/unbilled")
+    assert (answer.status_code, "Its amounts, its parties" in text_of(answer.text)) == (409, True)

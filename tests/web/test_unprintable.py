@@ -1,0 +1,89 @@
+"""The page of an invoice names characters that its PDF cannot print, before anybody gets it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from tests.harness.server import Server
+from tests.harness.waiting import until
+from tests.web.studio import Studio, open_studio, page_of, send, text_of
+from workhook.work.invoices import render_process, unprintable
+from workhook.work.invoices.unprintable import FontKnowledge
+
+NO_CHARACTER = "\ufdd0"
+"""It never will be one: no font has it, on whatever machine."""
+WORDS = "The PDF cannot print: U+FDD0 ."
+
+
+@pytest.fixture
+def studio(server: Server) -> Iterator[Studio]:
+    with open_studio(server) as studio:
+        yield studio
+
+
+def draft_of(studio: Studio, description: str, **more: str) -> str:
+    items = [{"description": description, "qty": 1, "unit_price": 10}]
+    made = studio.call("POST", f"{studio.project}/invoices", currency="EUR", invoice_items=items, **more)
+    return f"{studio.base}/billing/{made['invoice']['id']}"
+
+
+def test_the_draft_and_the_issued_invoice_name_what_has_no_font(studio: Studio) -> None:
+    path = draft_of(studio, f"Logo {NO_CHARACTER}{NO_CHARACTER}")
+    assert until(lambda: WORDS in text_of(page_of(studio.member, path)))
+    assert "install a font that has them, for example fonts-noto-core" in text_of(page_of(studio.member, path))
+    send(studio.owner, f"{path}/send")
+    assert WORDS in text_of(page_of(studio.owner, path))
+    assert "cannot print" not in page_of(studio.client, path)
+    send(studio.owner, f"{path}/void")
+    assert "cannot print" not in page_of(studio.owner, path)
+
+
+def test_what_a_party_is_called_counts_too(studio: Studio) -> None:
+    path = draft_of(studio, "Logo", bill_to=f"Ada {NO_CHARACTER} Lovelace")
+    assert until(lambda: WORDS in text_of(page_of(studio.member, path)))
+
+
+@pytest.mark.parametrize(
+    "words", ["Åse Ünal", "Ωμέγα", "Жанна", "“quoted”: 5 €", "→ ✓", "e\u0301", "🎉", "a\u200bb\tc"]
+)
+def test_what_can_be_printed_is_not_named(studio: Studio, words: str) -> None:
+    path = draft_of(studio, words)
+    known = draft_of(studio, f"{words} {NO_CHARACTER}")  # its page has the answer for all of them
+    assert until(lambda: WORDS in text_of(page_of(studio.member, known)))
+    assert "cannot print" not in page_of(studio.member, path)
+
+
+def test_each_character_is_asked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    find = render_process.find_missing
+
+    async def find_missing(characters: str, *, timeout_s: float) -> set[str]:
+        asked.append(characters)
+        return await find(characters, timeout_s=timeout_s)
+
+    monkeypatch.setattr(render_process, "find_missing", find_missing)
+    monkeypatch.setattr(unprintable, "WAIT_S", 60.0)
+
+    async def run() -> list[str]:
+        known = FontKnowledge()
+        texts = ("Only Latin", "→ \ufdd0", "✓ → \ufdd0 \ufdd1", "\ufdd1 →")
+        both = await asyncio.gather(*(known.missing_in(texts[1]) for _ in range(3)))
+        return [*both[:1], *[await known.missing_in(each) for each in texts]]
+
+    assert asyncio.run(run()) == ["\ufdd0", "", "\ufdd0", "\ufdd0\ufdd1", "\ufdd1"]
+    assert asked == ["→\ufdd0", "✓\ufdd1"]
+
+
+def test_a_check_that_fails_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unprintable, "CHECK_S", 0.0)
+    assert asyncio.run(FontKnowledge().missing_in("\ufdd0")) == ""
+
+
+def test_a_package_and_few_characters_are_named() -> None:
+    assert unprintable.package_for("東京") == "fonts-noto-cjk"
+    assert unprintable.package_for("ש") == "fonts-noto-core"
+    assert unprintable.in_sight("東京\ufdd0") == "東 京 U+FDD0"
+    assert unprintable.in_sight("東" * 20).endswith("東 …")
