@@ -11,9 +11,10 @@ from tests.work.studio import Studio
 from tests.work.trello_importer import Importer, board_of, columns_of, logins, tasks_of
 from workhook.cli.imports import TABLE_FIELDS
 from workhook.core.clock import parse_rfc3339
-from workhook.work.imports.csv_tasks import NAMES, read_rows
+from workhook.work.imports.csv_tasks import read_rows
 from workhook.work.imports.json_file import NotUsable
 from workhook.work.imports.plan import ImportPlan, PlannedTask
+from workhook.work.imports.words import FIELDS
 
 TABLE = """Id;Name;Status;Assignee;Due;Tags;Estimate;Priority;Budget;Parent;Blocked by;Completed;Notes
 A1;Write text;Doing;{member};2026-12-01;draft, web;1h 30m;High;300;;;;"Two
@@ -80,7 +81,7 @@ def test_a_field_can_be_named_and_left_out() -> None:
 
 
 def test_the_command_knows_every_field() -> None:
-    assert tuple(NAMES) == TABLE_FIELDS
+    assert tuple(FIELDS) == TABLE_FIELDS
 
 
 def test_what_has_no_place_is_a_field() -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from workhook.core.errors import shown
 from workhook.work.imports.json_file import FAULTS_MAX, NotUsable, clean
-from workhook.work.imports.texts import Distinct, plain_name
+from workhook.work.imports.texts import Distinct
 
 DELIMITERS = (",", ";", "\t")
 FIELDS_MAX = 500
@@ -25,11 +25,6 @@ class TableRow(NamedTuple):
 class Table(NamedTuple):
     names: list[str]
     rows: list[TableRow]
-
-
-def header_key(name: str) -> str:
-    """The name of a field without regard to case, signs and underscores: `Due_Date:` is `due date`."""
-    return plain_name(name.replace("_", " "))
 
 
 def read_table(data: bytes) -> Table:

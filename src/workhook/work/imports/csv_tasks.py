@@ -12,7 +12,7 @@ from functools import partial
 from workhook.core.clock import HOUR_MS, MINUTE_MS
 from workhook.core.errors import shown
 from workhook.work.imports.board import ColumnNames
-from workhook.work.imports.csv_file import Table, TableRow, header_key, read_table
+from workhook.work.imports.csv_file import Table, TableRow, read_table
 from workhook.work.imports.dependencies import without_circles
 from workhook.work.imports.families import in_families
 from workhook.work.imports.json_file import FAULTS_MAX, NotUsable
@@ -27,50 +27,36 @@ from workhook.work.imports.texts import (
     ThingWarnings,
     described,
     first_of,
-    level_of,
     moment_of,
     title_of,
     unknown_names,
 )
+from workhook.work.imports.words import FIELD_KEYS, HOURS, MINUTES, NO, YES, StageNames, header_key, level_of, says_more
 from workhook.work.tasks.field_types import ESTIMATE_MAX_MS
 from workhook.work.timesheets.durations import duration_ms
 
 SOURCE = "csv"
 NO_COLUMN = "Tasks"
 
-NAMES: Mapping[str, tuple[str, ...]] = {
-    "title": ("title", "name", "task", "task name", "summary", "subject", "titel", "aufgabe", "betreff"),
-    "description": ("description", "notes", "body", "details", "beschreibung", "notizen"),
-    "column": (
-        "status", "column", "list", "section", "section column", "state", "stage", "spalte", "liste", "abschnitt",
-    ),
-    "assignee": ("assignee", "assignees", "assigned to", "zuständig", "bearbeiter"),
-    "due": ("due", "due date", "due on", "due at", "deadline", "fällig", "fällig am", "fälligkeit", "frist"),
-    "labels": ("labels", "label", "tags", "tag", "etiketten", "schlagwörter"),
-    "estimate": ("estimate", "estimate hours", "estimated hours", "estimate h", "estimate minutes", "aufwand",
-                 "schätzung"),
-    "priority": ("priority", "priorität"),
-    "completed": ("completed", "completed at", "completed on", "done", "erledigt", "erledigt am"),
-    "created": ("created", "created at", "created on", "erstellt", "erstellt am"),
-    "parent": ("parent", "parent id", "parent task"),
-    "blocked_by": ("blocked by", "blocked by dependencies"),
-    "id": ("id", "key", "task id", "issue key", "schlüssel"),
-}  # fmt: skip
-"""The names of fields that a table may have, by what they mean; `header_key` makes them alike."""
-
 _GERMAN_DAY = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})")
 _LOCAL_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(:\d\d)?")
 _NUMBER = re.compile(r"\d{1,6}(?:[.,]\d{1,6})?")
-_YES, _NO = ("true", "yes", "x", "1", "done", "ja", "completed"), ("", "false", "no", "0", "nein")
 
 
 def read_rows(
-    data: bytes, title: str, *, done: Collection[str] = (), mapping: Mapping[str, str] | None = None
+    data: bytes,
+    title: str,
+    *,
+    done: Collection[str] = (),
+    not_done: Collection[str] = (),
+    mapping: Mapping[str, str] | None = None,
 ) -> ImportPlan:
-    """`title`: of the project, by which a later import finds it. `mapping`: names of fields by what they mean; an empty
-    one means that there is none. Raises `NotUsable`."""
+    """`title`: of the project, by which a later import finds it. `done` and `not_done`: names of columns, as
+    `StageNames` has them. `mapping`: names of fields by what they mean; an empty one means that there is none. Raises
+    `NotUsable`."""
     table = read_table(data)
-    return _RowMapper(table, title_of(title), _chosen(table, mapping or {}), done).plan()
+    stages = StageNames(done, not_done)
+    return _RowMapper(table, title_of(title), _chosen(table, mapping or {}), stages).plan(done)
 
 
 def _chosen(table: Table, mapping: Mapping[str, str]) -> dict[str, str]:
@@ -86,7 +72,7 @@ def _chosen(table: Table, mapping: Mapping[str, str]) -> dict[str, str]:
         elif name:
             chosen[meaning] = by_key[header_key(name)]
     taken = set(chosen.values())
-    for meaning, names in NAMES.items():
+    for meaning, names in FIELD_KEYS.items():
         free = (by_key[each] for each in names if each in by_key and by_key[each] not in taken)
         if meaning not in mapping and (found := next(free, None)):
             chosen[meaning] = found
@@ -99,27 +85,26 @@ def _chosen(table: Table, mapping: Mapping[str, str]) -> dict[str, str]:
 
 
 class _RowMapper:
-    def __init__(self, table: Table, title: str, chosen: Mapping[str, str], done: Collection[str]) -> None:
+    def __init__(self, table: Table, title: str, chosen: Mapping[str, str], stages: StageNames) -> None:
         self._table = table
         self._title = title
         self._chosen = chosen
-        self._done = done
         self._project_key = f"project:{title}"
-        self._columns = ColumnNames(self._project_key, done, NO_COLUMN)
+        self._columns = ColumnNames(self._project_key, stages, NO_COLUMN)
         self._warnings: list[str] = []
         self._faults: list[str] = []
         self._losses = Losses()
         self._keys = self._keys_of_rows()
         self._by_name = self._keys_by_name()
 
-    def plan(self) -> ImportPlan:
-        """Raises `NotUsable` with what is wrong in which line and field."""
+    def plan(self, done: Collection[str]) -> ImportPlan:
+        """`done`: names that a column has to have. Raises `NotUsable` with what is wrong in which line and field."""
         tasks = [self._task(row, key) for row, key in zip(self._table.rows, self._keys, strict=True)]
         if self._faults:
             raise NotUsable(self._faults[:FAULTS_MAX])
         tasks = without_circles(in_families(tasks, self._losses), self._losses)
         columns = self._columns.columns
-        warnings = [*unknown_names(self._done, (each.title for each in columns), "column"), *self._warnings]
+        warnings = [*unknown_names(done, (each.title for each in columns), "column"), *self._warnings]
         warnings += self._columns.warnings
         return ImportPlan(SOURCE, self._project_key, self._title, columns, tasks, warnings, self._losses.found())
 
@@ -160,7 +145,7 @@ class _RowMapper:
         column = self._columns.column(text("column"))
         finished, finished_at = self._completed(row)
         priority = level_of(text("priority"))
-        left = [] if priority or not text("priority") else ["priority"]
+        left = ["priority"] if text("priority") and (priority is None or says_more(text("priority"))) else []
         parent_key = self._by_name.get(text("parent"))
         left += ["parent"] if text("parent") and parent_key is None else []
         people = [Person("", each, each) for each in _parts(text("assignee"))]
@@ -197,9 +182,9 @@ class _RowMapper:
     def _completed(self, row: TableRow) -> tuple[bool, int | None]:
         """Whether, and when."""
         text = self._text(row, "completed")
-        if text.casefold() in _NO:
+        if text.casefold() in NO:
             return False, None
-        if text.casefold() in _YES:
+        if text.casefold() in YES:
             return True, None
         found = day_or_moment(text)
         if found is None:
@@ -220,7 +205,7 @@ class _RowMapper:
         return found
 
 
-_UNITS = {HOUR_MS: ("h", "hour", "hours", "stunden"), MINUTE_MS: ("m", "min", "minutes", "minuten")}
+_UNITS = {HOUR_MS: HOURS, MINUTE_MS: MINUTES}
 
 
 def day_or_moment(text: str) -> int | None:

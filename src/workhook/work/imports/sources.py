@@ -30,24 +30,30 @@ class SourceFile(NamedTuple):
 
 
 class Choices(msgspec.Struct, frozen=True):
-    """What the caller says about files. `title`: of the project. `done`: names of columns whose tasks are finished.
-    `mapping`: names of fields of a table by what they mean (`csv_tasks.NAMES`)."""
+    """What the caller says about files. `title`: of the project. `done` and `not_done`: names of columns
+    whose tasks are finished, or are not whatever their name says. `mapping`: names of fields of a table by what they
+    mean (`words.FIELDS`)."""
 
     title: str = ""
     done: Collection[str] = ()
+    not_done: Collection[str] = ()
     mapping: Mapping[str, str] = {}
 
 
 def _trello(file: SourceFile, choices: Choices) -> ImportPlan:
-    return trello_mapping.plan_of(read_export(file.data), done=choices.done)
+    return trello_mapping.plan_of(read_export(file.data), done=choices.done, not_done=choices.not_done)
 
 
 def _asana(file: SourceFile, choices: Choices) -> ImportPlan:
-    return asana.plan_of_project(asana.read_project(file.data), file.stem, title=choices.title, done=choices.done)
+    return asana.plan_of_project(
+        asana.read_project(file.data), file.stem, title=choices.title, done=choices.done, not_done=choices.not_done
+    )
 
 
 def _csv(file: SourceFile, choices: Choices) -> ImportPlan:
-    return csv_tasks.read_rows(file.data, choices.title or file.stem, done=choices.done, mapping=choices.mapping)
+    return csv_tasks.read_rows(
+        file.data, choices.title or file.stem, done=choices.done, not_done=choices.not_done, mapping=choices.mapping
+    )
 
 
 _READERS: Mapping[Source, Callable[[SourceFile, Choices], ImportPlan]] = {
@@ -69,7 +75,7 @@ def plans_of(source: Source, files: Sequence[SourceFile], choices: Choices) -> l
 
 def _github(read: Sequence[github.GitHubFile], stem: str, choices: Choices) -> ImportPlan:
     title = choices.title or github_tasks.title_in(read, stem)
-    return github_tasks.plan_of_files(read, title, done=choices.done)
+    return github_tasks.plan_of_files(read, title, done=choices.done, not_done=choices.not_done)
 
 
 def _read_each(files: Sequence[SourceFile], read: Callable[[SourceFile], T]) -> list[T]:
