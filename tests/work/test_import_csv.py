@@ -89,6 +89,19 @@ def test_what_has_no_place_is_a_field() -> None:
     assert task.fields == {"Budget": "300", "Priority": "Urgent", "Parent": "Nobody", "Budget (2)": "400"}
 
 
+def test_the_plan_says_what_each_field_becomes() -> None:
+    table = "Titel;Kunde;Fällig am;Priorität;Leer;Parent;Kunde\na;Müller;;Hoch;;b;\nb;;1.2.2026;Sofort;;Nobody;\n"
+    assert [(each.name, each.becomes, each.kept) for each in plan(table).fields] == [
+        ("Titel", "title", []),
+        ("Kunde", "field", []),
+        ("Fällig am", "due", []),
+        ("Priorität", "priority", ["Sofort"]),
+        ("Leer", "nothing", []),
+        ("Parent", "parent", ["Nobody"]),
+        ("Kunde (2)", "nothing", []),
+    ]
+
+
 def test_the_columns_come_as_the_lines_name_them() -> None:
     made = plan("Title,Status\na,Later\nb,Done\nc,\nd,Shipped\n", done=["shipped", "Gone"])
     assert [(each.title, each.stage) for each in made.columns] == [
@@ -185,6 +198,16 @@ def test_a_table_becomes_a_project_and_only_once(studio: Studio, importer: Impor
     would = json.loads(importer.run(file, "--dry-run", "--json", source="csv").stdout)
     assert would["created"] == {"projects": 1, "columns": 3, "tasks": 4, "comments": 0, "labels": 2}
     assert (would["project_id"], studio.happened()) == (None, [])
+    columns = {each["title"]: each["finished"] for each in would["columns"]}
+    assert columns == {"Doing": False, "To do": False, "Done": True}
+    became = {each["name"]: each["becomes"] for each in would["fields"]}
+    assert (became["Name"], became["Tags"], became["Budget"]) == ("title", "labels", "field")
+    nobody = "nobody@example.com"
+    assert would["unmatched"] == [{"name": nobody, "known_as": nobody, "assigned": True}]
+    said = importer.run(file, "--dry-run", source="csv").stdout
+    assert "\n  field Tags: labels\n" in said
+    assert "\n  field Priority: priority (kept as text: Urgent)\n" in said
+    assert said.endswith("\n  columns whose tasks are finished: Done\n")
     made = json.loads(importer.run(file, "--json", source="csv").stdout)
     assert made["created"] == would["created"]
     assert (made["title"], made["lost"]) == ("Launch plan", [])

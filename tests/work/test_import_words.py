@@ -19,8 +19,10 @@ from workhook.work.imports.words import FIELDS, LEVELS, NO, STAGES, YES, StageNa
 FINISHED = ["Fertig", "✅ Erledigt!", "Abgeschlossen", "Terminé", "Hecho", "Fatto", "Klaar", "Concluído", "Done"]
 
 
-def planned(data: bytes, name: str = "x.json", **choices: Collection[str]) -> ImportPlan:
-    return plan_of_any(SourceFile(name, data), Choices(**choices))
+def planned(
+    data: bytes, name: str = "x.json", *, done: Collection[str] = (), not_done: Collection[str] = ()
+) -> ImportPlan:
+    return plan_of_any(SourceFile(name, data), Choices(done=done, not_done=not_done))
 
 
 def trello(column: str) -> bytes:
@@ -117,3 +119,22 @@ def test_no_word_means_two_things() -> None:
     headers = Counter(header_key(name) for some in FIELDS.values() for name in some)
     assert [name for name, number in headers.items() if number > 1] == []
     assert not set(YES) & set(NO)
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("plan.csv", "plan"), ("plan (1).csv", "plan"), ("plan(2).csv", "plan"), ("plan - Kopie.csv", "plan"),
+        ("plan - Kopie (2).csv", "plan"), ("plan - Copy (3).csv", "plan"), ("plan copy.csv", "plan"),
+        ("plan copy 2.csv", "plan"), ("Kopie von plan.csv", "plan"), ("Copy of plan (1).csv", "plan"),
+        ("C:\\Users\\a\\plan (1).csv", "plan"), ("Budget (2026).csv", "Budget (2026)"), ("(1).csv", "(1)"),
+        ("copy.csv", "copy"), ("Photocopy.csv", "Photocopy"),
+    ],
+)  # fmt: skip
+def test_the_number_of_a_copy_is_no_part_of_a_title(name: str, title: str) -> None:
+    assert planned(b"Title\na\n", name).title == title
+    assert plan_of_any(SourceFile(name, b"Title\na\n"), Choices("plan (1)")).title == "plan (1)"
+
+
+def test_a_file_whose_title_stands_in_it_keeps_it() -> None:
+    assert planned(encoded(small({}, name="Relaunch (2)")), "x (1).json").title == "Relaunch (2)"

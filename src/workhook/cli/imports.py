@@ -273,7 +273,22 @@ def _sentence(shown: dict[str, Any]) -> str:
         number(skipped[f"{each}s"], each) for each in ("column", "task", "comment") if skipped[f"{each}s"]
     )
     line = f"{shown['repository'] or shown['title']}: {'would make' if shown['dry_run'] else 'made'} {made}"
-    return f"{line}; left as they are: {there}" if there else line
+    line = f"{line}; left as they are: {there}" if there else line
+    return "\n".join([line, *_plan_of(shown)]) if shown["dry_run"] else line
+
+
+def _plan_of(shown: Mapping[str, Any]) -> list[str]:
+    """What there is to say of a plan before anything is written, a line each."""
+    lines = [f"  field {each['name']}: {_became(each)}" for each in shown["fields"]]
+    finished = [each["title"] for each in shown["columns"] if each["finished"]]
+    return [*lines, f"  columns whose tasks are finished: {people.name_some(finished) if finished else 'none'}"]
+
+
+def _became(field: Mapping[str, Any]) -> str:
+    others = {"field": "a field of the task", "nothing": "nothing, because no line has a value"}
+    kept = f" (kept as text: {', '.join(field['kept'])})" if field["kept"] else ""
+    becomes = str(field["becomes"])
+    return others.get(becomes, becomes.replace("_", " ")) + kept
 
 
 def _warn(shown: Sequence[Mapping[str, Any]], made: Sequence[apply.Imported]) -> None:

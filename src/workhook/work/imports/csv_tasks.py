@@ -6,6 +6,7 @@ docs/how-to/import.md says which names of fields mean what.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from functools import partial
 
@@ -16,8 +17,8 @@ from workhook.work.imports.csv_file import Table, TableRow, read_table
 from workhook.work.imports.dependencies import without_circles
 from workhook.work.imports.families import in_families
 from workhook.work.imports.json_file import FAULTS_MAX, NotUsable
-from workhook.work.imports.losses import Losses
-from workhook.work.imports.plan import ImportPlan, Person, PlannedTask
+from workhook.work.imports.losses import NAMES_SHOWN, Losses
+from workhook.work.imports.plan import ImportPlan, Person, PlannedField, PlannedTask
 from workhook.work.imports.texts import (
     KEY_MAX_CHARS,
     LABELS_MAX,
@@ -94,6 +95,7 @@ class _RowMapper:
         self._warnings: list[str] = []
         self._faults: list[str] = []
         self._losses = Losses()
+        self._kept: dict[str, dict[str, None]] = defaultdict(dict)  # values that mean nothing, by the name of the field
         self._keys = self._keys_of_rows()
         self._by_name = self._keys_by_name()
 
@@ -106,7 +108,17 @@ class _RowMapper:
         columns = self._columns.columns
         warnings = [*unknown_names(done, (each.title for each in columns), "column"), *self._warnings]
         warnings += self._columns.warnings
-        return ImportPlan(SOURCE, self._project_key, self._title, columns, tasks, warnings, self._losses.found())
+        lost, fields = self._losses.found(), self._became()
+        return ImportPlan(SOURCE, self._project_key, self._title, columns, tasks, warnings, lost, fields)
+
+    def _became(self) -> list[PlannedField]:
+        """What each field of the table becomes."""
+        meanings = {name: meaning for meaning, name in self._chosen.items()}
+        said = {name for row in self._table.rows for name, cell in row.cells.items() if cell}
+        return [
+            PlannedField(name, meanings.get(name, "field") if name in said else "nothing", list(self._kept[name]))
+            for name in self._table.names
+        ]
 
     def _text(self, row: TableRow, meaning: str) -> str:
         return row.cells[self._chosen[meaning]] if meaning in self._chosen else ""
@@ -148,6 +160,8 @@ class _RowMapper:
         left = ["priority"] if text("priority") and (priority is None or says_more(text("priority"))) else []
         parent_key = self._by_name.get(text("parent"))
         left += ["parent"] if text("parent") and parent_key is None else []
+        for meaning in left:
+            self._keep(meaning, text(meaning))
         people = [Person("", each, each) for each in _parts(text("assignee"))]
         return PlannedTask(
             key=key,
@@ -171,6 +185,11 @@ class _RowMapper:
         """What has no other place: the fields that mean nothing here, and those in `left`, which do not as they are."""
         elsewhere = {name for meaning, name in self._chosen.items() if meaning not in left}
         return budget.fields((title_of(name), cell) for name, cell in row.cells.items() if name not in elsewhere)
+
+    def _keep(self, meaning: str, value: str) -> None:
+        kept = self._kept[self._chosen[meaning]]
+        if len(kept) < NAMES_SHOWN:
+            kept[shown(value)] = None
 
     def _moment(self, row: TableRow, meaning: str) -> int | None:
         text = self._text(row, meaning)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import PurePath
 from typing import Literal, NamedTuple, TypeVar
@@ -19,6 +21,15 @@ T = TypeVar("T")
 Source = Literal["trello", "asana", "github", "csv"]
 
 
+_COPY = re.compile(
+    r"""(?: \s* \(\d{1,2}\)
+          | \s+ (?:-\s+)? (?:copy|kopie|copie|copia|cópia) (?:\s+\d{1,2})?
+        )+ $""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_COPY_OF = re.compile(r"^(?:copy of|kopie von|copie de|copia de|copia di|kopie van|cópia de)\s+", re.IGNORECASE)
+
+
 class SourceFile(NamedTuple):
     name: str
     data: bytes
@@ -27,6 +38,13 @@ class SourceFile(NamedTuple):
     def stem(self) -> str:
         """The name without folder and ending, of which a project may get its title."""
         return PurePath(self.name.replace("\\", "/")).stem
+
+    @property
+    def original(self) -> str:
+        """The stem without what browsers and systems add to the name of a copy: `plan` of `plan (1)`, `plan - Kopie`
+        and `plan copy 2`. A table is known by it, and the second download of one is the same table."""
+        stem = unicodedata.normalize("NFC", self.stem).strip()
+        return _COPY.sub("", _COPY_OF.sub("", stem)).strip() or self.stem
 
 
 class Choices(msgspec.Struct, frozen=True):
@@ -52,7 +70,7 @@ def _asana(file: SourceFile, choices: Choices) -> ImportPlan:
 
 def _csv(file: SourceFile, choices: Choices) -> ImportPlan:
     return csv_tasks.read_rows(
-        file.data, choices.title or file.stem, done=choices.done, not_done=choices.not_done, mapping=choices.mapping
+        file.data, choices.title or file.original, done=choices.done, not_done=choices.not_done, mapping=choices.mapping
     )
 
 
