@@ -20,9 +20,9 @@ from tests.work.trello import encoded
 from tests.work.trello_importer import small
 from workhook.web.frame import refusals
 from workhook.web.welcome.plans import FIELD_LABELS, LOST_LABELS
-from workhook.work.imports.csv_tasks import read_rows
 from workhook.work.imports.json_file import NotUsable
 from workhook.work.imports.losses import SENTENCES
+from workhook.work.imports.sources import Choices, SourceFile, plan_of_any
 from workhook.work.imports.words import FIELDS
 
 
@@ -124,9 +124,17 @@ def test_what_is_wrong_stands_beside_the_file_and_nothing_is_written(server: Ser
             assert refused.status_code == 422
             assert 'id="file-fault"' in refused.text
             said = text_of(refused.text)
-            assert "Line 2, Due: 'soon' is no date. Write 2026-11-20" in said
+            assert "Line 2, Due: 'soon' is no date. Write 2026-11-20, 20.11.2026 or" in said
             assert "Line 3, Due: 'later' is no date." in said
         assert titles_of(server, world.token) == before
+
+
+def test_how_a_table_was_read_is_said(server: Server) -> None:
+    world = server.world()
+    with Browser.of(server, world.owner) as owner:
+        table = "Titel\nGrüße\n".encode("cp1252")
+        looked = upload(owner, f"/{world.organization}/-/import", table, "x.csv", step="look")
+        assert "The file is not UTF-8 and was read as Windows-1252: Grüße" in text_of(looked.text)
 
 
 def test_a_person_of_another_organization_is_not_assigned(server: Server) -> None:
@@ -248,12 +256,15 @@ def test_pages_have_words_for_everything_that_can_be_lost() -> None:
     "table",
     [
         "Id,Title\n1,a\n1,b\n", "Title,Due\na,soon\n", "Title,Done\na,perhaps\n", "Title,Estimate\na,much\n",
-        "A\n1\n", "", "Title\na,b\n", 'Title\n"a\n', "Title\n\udcff\n",
+        "A\n1\n", "", "Title\na,b\n", 'Title\n"a\n', 'Title\n"a"b\n', "Title\n\udc81\n", "Title\n\0\n",
+        "Title\n" + "a" * 200_000, 'Title\n"' + "a" * 200_000, "%PDF-1", "PK\3\4", "PK\3\4xl/workbook.xml",
+        "PK\3\4mimetypeapplication/vnd.oasis.opendocument.spreadsheet", "PK\3\4Index/Document.iwa", "[" * 50_000,
+        "[" + "9" * 5_000 + "]",
     ],
 )  # fmt: skip
 def test_pages_have_words_for_what_is_wrong_with_a_table(table: str) -> None:
     with pytest.raises(NotUsable) as raised:
-        read_rows(table.encode(errors="surrogateescape"), "x")
+        plan_of_any(SourceFile("x.csv", table.encode(errors="surrogateescape")), Choices())
     [fault] = raised.value.faults
     said = refusals.in_words(fault)
     assert said != fault

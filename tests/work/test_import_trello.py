@@ -190,7 +190,8 @@ def test_a_dry_run_says_what_would_be_and_does_nothing(studio: Studio, importer:
     assert (would["project_id"], would["repository"]) == (None, None)
     assert would["created"] == {"projects": 1, "columns": 2, "tasks": 1, "comments": 1, "labels": 0}
     said = importer.run(importer.file(small({})), "--dry-run").stdout
-    assert said == "Website relaunch: would make 2 columns, 1 task, 0 comments, 0 labels\n"
+    line = "Website relaunch: would make 2 columns, 1 task, 0 comments, 0 labels\n"
+    assert said == line + "  columns whose tasks are finished: Done\n"
     assert studio.happened() == []
     assert len(studio.owner.get("/projects")["projects"]) == 1
 

@@ -37,7 +37,7 @@ _HOW: Mapping[Source, str] = {
     "trello": "In Trello: the menu of the board, Print, export and share, Export as JSON.",
     "asana": "In Asana: the arrow beside the name of the project, Export, JSON.",
     "github": "Let `gh issue list` and `gh project item-list` print them as JSON.",
-    "csv": "The first line of a table has to name its fields, and one of them has to be the title.",
+    "csv": "Correct the table, or save it anew.",
 }
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from workhook.core.errors import shown
-from workhook.work.imports.json_file import FAULTS_MAX, NotUsable, clean
+from workhook.work.imports.decoding import decoded, place_in
+from workhook.work.imports.json_file import FAULTS_MAX, NotUsable
 from workhook.work.imports.texts import Distinct
 
 DELIMITERS = (",", ";", "\t")
@@ -23,14 +26,17 @@ class TableRow(NamedTuple):
 
 
 class Table(NamedTuple):
+    """`remarks`: what there is to say of how it was read."""
+
     names: list[str]
     rows: list[TableRow]
+    remarks: list[str]
 
 
 def read_table(data: bytes) -> Table:
     """The first line names the fields. Empty lines are left out, missing fields at the end of a line are empty. Raises
     `NotUsable`."""
-    text = clean(_decoded(data))
+    text, remarks = decoded(data)
     delimiter = _delimiter(text)
     lines = _records(text, delimiter)
     try:
@@ -38,18 +44,40 @@ def read_table(data: bytes) -> Table:
         if header is None:
             raise NotUsable(["it is empty: the first line has to name the fields"])
         names = _names(header[1])
-        return Table(names, list(_rows(names, lines)))
+        return Table(names, list(_rows(names, lines)), remarks)
     except csv.Error as error:
-        raise NotUsable([f"line {error.args[1]}: it is not CSV: {error.args[0]}"]) from None
+        raise NotUsable([_in_words(text, delimiter, int(error.args[1]))]) from None
 
 
-def _decoded(data: bytes) -> str:
-    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    try:
-        return data.decode(encoding)
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise NotUsable([f"line {line}: it is not UTF-8; save the file as CSV in UTF-8"]) from None
+def _in_words(text: str, delimiter: str, line: int) -> str:
+    """What the reader refuses in the record that begins in this line. The reader itself says no place."""
+    start = sum(map(len, islice(io.StringIO(text, newline=""), line - 1)))
+    at, most = start, csv.field_size_limit()
+    while at < len(text):
+        quoted = _QUOTED.match(text, at)
+        end = quoted.end() if quoted else _until(text, at, delimiter)
+        if end - at - (2 if quoted else 0) > most:
+            return f"{place_in(text, at)}: the field that begins here has more than {most:,} characters" + (
+                "; perhaps its quotation mark is not closed" if quoted else ""
+            )
+        if quoted and not quoted["closed"]:
+            return f"{place_in(text, at)}: the quotation mark that opens here is not closed"
+        if end < len(text) and text[end] != delimiter:
+            if text[end] in "\r\n":
+                break
+            found = shown(text[end])
+            return f"{place_in(text, end)}: {found!r} stands behind a quotation mark; within a text write it twice"
+        at = end + 1
+    return f"line {line}: it is not CSV"
+
+
+_QUOTED = re.compile(r'"(?:[^"]|"")*+(?P<closed>"?)')
+
+
+def _until(text: str, at: int, delimiter: str) -> int:
+    """Where a field without quotation marks ends."""
+    ends = (text.find(each, at) for each in (delimiter, "\r", "\n"))
+    return min((each for each in ends if each >= 0), default=len(text))
 
 
 def _delimiter(text: str) -> str:

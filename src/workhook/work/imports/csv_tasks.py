@@ -39,7 +39,7 @@ from workhook.work.timesheets.durations import duration_ms
 SOURCE = "csv"
 NO_COLUMN = "Tasks"
 
-_GERMAN_DAY = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})")
+_DAY_FIRST = re.compile(r"(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4}|\d\d)(?:,?\s+(\d{1,2}):(\d\d)(:\d\d)?)?")
 _LOCAL_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(:\d\d)?")
 _NUMBER = re.compile(r"\d{1,6}(?:[.,]\d{1,6})?")
 
@@ -106,7 +106,11 @@ class _RowMapper:
             raise NotUsable(self._faults[:FAULTS_MAX])
         tasks = without_circles(in_families(tasks, self._losses), self._losses)
         columns = self._columns.columns
-        warnings = [*unknown_names(done, (each.title for each in columns), "column"), *self._warnings]
+        warnings = [
+            *self._table.remarks,
+            *unknown_names(done, (each.title for each in columns), "column"),
+            *self._warnings,
+        ]
         warnings += self._columns.warnings
         lost, fields = self._losses.found(), self._became()
         return ImportPlan(SOURCE, self._project_key, self._title, columns, tasks, warnings, lost, fields)
@@ -195,7 +199,9 @@ class _RowMapper:
         text = self._text(row, meaning)
         found = day_or_moment(text)
         if text and found is None:
-            self._fault(row, meaning, f"{shown(text)!r} is no date; write 2026-11-20 or 2026-11-20T17:00:00Z")
+            self._fault(
+                row, meaning, f"{shown(text)!r} is no date; write 2026-11-20, 20.11.2026 or 2026-11-20T17:00:00Z"
+            )
         return found
 
     def _completed(self, row: TableRow) -> tuple[bool, int | None]:
@@ -207,7 +213,9 @@ class _RowMapper:
             return True, None
         found = day_or_moment(text)
         if found is None:
-            self._fault(row, "completed", f"{shown(text)!r} is neither yes nor no nor a date such as 2026-11-20")
+            self._fault(
+                row, "completed", f"{shown(text)!r} is neither yes nor no nor a date such as 2026-11-20 or 20.11.2026"
+            )
         return True, found
 
     def _estimate(self, row: TableRow) -> int | None:
@@ -229,9 +237,12 @@ _UNITS = {HOUR_MS: HOURS, MINUTE_MS: MINUTES}
 
 def day_or_moment(text: str) -> int | None:
     """A day or a time as tables have them: of ISO 8601, with a blank in between and without a zone (which is UTC), or
-    `31.12.2026`. None for another text, such as `1/2/2026`, which means two days."""
-    if found := _GERMAN_DAY.fullmatch(text):
-        text = f"{found[3]}-{int(found[2]):02}-{int(found[1]):02}"
+    with dots, where the day is first: `31.12.2026`, `4.12.26 17:00`. Years of two digits are those from 2000 on. None
+    for another text, such as `1/2/2026`, which means two days."""
+    if found := _DAY_FIRST.fullmatch(text):
+        day, month, year, hour, minute, seconds = found.groups()
+        text = f"{year if len(year) == 4 else '20' + year}-{int(month):02}-{int(day):02}"
+        text += f"T{int(hour):02}:{minute}{seconds or ':00'}Z" if hour else ""
     elif found := _LOCAL_TIME.fullmatch(text):
         text = f"{found[1]}T{found[2]}{found[3] or ':00'}Z"
     return moment_of(text)

@@ -12,6 +12,7 @@ import msgspec
 
 from workhook.work.imports import asana, csv_tasks, github, github_tasks
 from workhook.work.imports.json_file import NotUsable, parse_json
+from workhook.work.imports.other_files import refuse_other
 from workhook.work.imports.plan import ImportPlan
 from workhook.work.imports.trello import mapping as trello_mapping
 from workhook.work.imports.trello.export import read_export
@@ -100,6 +101,7 @@ def _read_each(files: Sequence[SourceFile], read: Callable[[SourceFile], T]) -> 
     found, faults = [], []
     for file in files:
         try:
+            refuse_other(file.data)
             found.append(read(file))
         except NotUsable as problem:
             faults += [f"{file.name}: {each}" for each in problem.faults]
@@ -110,6 +112,7 @@ def _read_each(files: Sequence[SourceFile], read: Callable[[SourceFile], T]) -> 
 
 def plan_of_any(file: SourceFile, choices: Choices) -> ImportPlan:
     """What a file of any source makes. Raises `NotUsable`."""
+    refuse_other(file.data)
     source = detect(file.data)
     if source == "github":
         return _github([github.read_file(file.data)], file.stem, choices)
