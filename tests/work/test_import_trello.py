@@ -49,6 +49,9 @@ def test_a_large_old_board_arrives_whole_and_only_once(studio: Studio, importer:
         "changed": 0,
         "warnings": made["warnings"],
         "lost": made["lost"],
+        "columns": made["columns"],
+        "fields": [],
+        "unmatched": made["unmatched"],
         "dry_run": False,
     }
     assert any("1,000 actions" in each for each in made["warnings"])
@@ -88,6 +91,7 @@ def test_a_large_old_board_arrives_whole_and_only_once(studio: Studio, importer:
         "created": nothing,
         "skipped": {"columns": 19, "tasks": 122, "comments": 300},
         "warnings": [each for each in made["warnings"] if "nobody here" not in each],
+        "unmatched": [],
     }
     assert studio.happened() == []
     assert len(studio.owner.get("/projects")["projects"]) == 2
