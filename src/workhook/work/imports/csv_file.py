@@ -51,33 +51,47 @@ def read_table(data: bytes) -> Table:
 
 def _in_words(text: str, delimiter: str, line: int) -> str:
     """What the reader refuses in the record that begins in this line. The reader itself says no place."""
-    start = sum(map(len, islice(io.StringIO(text, newline=""), line - 1)))
-    at, most = start, csv.field_size_limit()
-    while at < len(text):
-        quoted = _QUOTED.match(text, at)
-        end = quoted.end() if quoted else _until(text, at, delimiter)
-        if end - at - (2 if quoted else 0) > most:
-            return f"{place_in(text, at)}: the field that begins here has more than {most:,} characters" + (
-                "; perhaps its quotation mark is not closed" if quoted else ""
+    most = csv.field_size_limit()
+    at, fault = _fault_of_record(text, delimiter, sum(map(len, islice(io.StringIO(text, newline=""), line - 1))), most)
+    line, column = place_in(text, at)
+    match fault:
+        case "not closed":
+            return f"line {line}, column {column}: the quotation mark that opens here is not closed"
+        case "behind":
+            found = shown(text[at])
+            return (
+                f"line {line}, column {column}: {found!r} stands behind a quotation mark; within a text write it twice"
             )
-        if quoted and not quoted["closed"]:
-            return f"{place_in(text, at)}: the quotation mark that opens here is not closed"
-        if end < len(text) and text[end] != delimiter:
-            if text[end] in "\r\n":
-                break
-            found = shown(text[end])
-            return f"{place_in(text, end)}: {found!r} stands behind a quotation mark; within a text write it twice"
-        at = end + 1
+        case "too long":
+            return f"line {line}, column {column}: the field that begins here has more than {most:,} characters"
+        case "too long in quotes":
+            return (
+                f"line {line}, column {column}: the field that begins here has more than {most:,} characters; "
+                "perhaps its quotation mark is not closed"
+            )
     return f"line {line}: it is not CSV"
 
 
 _QUOTED = re.compile(r'"(?:[^"]|"")*+(?P<closed>"?)')
 
 
-def _until(text: str, at: int, delimiter: str) -> int:
-    """Where a field without quotation marks ends."""
-    ends = (text.find(each, at) for each in (delimiter, "\r", "\n"))
-    return min((each for each in ends if each >= 0), default=len(text))
+def _fault_of_record(text: str, delimiter: str, start: int, most: int) -> tuple[int, str]:
+    """Where in the text it is, and of which kind."""
+    plain, at = re.compile(rf"[^{delimiter}\r\n]*"), start
+    while at < len(text):
+        quoted = _QUOTED.match(text, at)
+        found = quoted or plain.match(text, at)
+        end = found.end() if found else at
+        if end - at - (2 if quoted else 0) > most:
+            return at, "too long in quotes" if quoted else "too long"
+        if quoted and not quoted["closed"]:
+            return at, "not closed"
+        if end == len(text) or text[end] in "\r\n":
+            break
+        if text[end] != delimiter:
+            return end, "behind"
+        at = end + 1
+    return start, ""
 
 
 def _delimiter(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import islice
 from typing import NamedTuple
 
 from workhook.core.errors import shown
@@ -19,7 +20,8 @@ _OF_OTHERS = re.compile(
     rf"[À-ÖØ-öø-ÿ]{{3}}|[{_LETTERS}][^\x00-\x7f\u2019\xad{_LETTERS}][{_LETTERS}]|\u201d[{_LETTERS}]|[{_LETTERS}]\u201e"
 )
 _BREAK = re.compile(r"\r\n|\r|\n")
-_WORD = re.compile(rf"[{_LETTERS}]*[À-ÖØ-öø-ÿ][{_LETTERS}]*")
+_WORD = re.compile(rf"[{_LETTERS}]+")
+_ACCENT = re.compile(r"[À-ÖØ-öø-ÿ]")
 
 
 class Decoded(NamedTuple):
@@ -43,7 +45,8 @@ def decoded(data: bytes) -> Decoded:
         text = found
         remarks.append(f"it is not UTF-8 and was read as Windows-1252: {_example(text)}")
     if (at := text.find("\0")) >= 0:
-        raise NotUsable([f"{place_in(text, at)}: it has a NUL character; save the file as CSV in UTF-8"])
+        line, column = place_in(text, at)
+        raise NotUsable([f"line {line}, column {column}: it has a NUL character; save the file as CSV in UTF-8"])
     return Decoded(clean(text), remarks)
 
 
@@ -54,17 +57,18 @@ def _western(data: bytes) -> str | None:
         return None
     opened, closed = text.count("\u201e"), text.count("\u201c") + text.count("\u201d")
     in_pairs = opened <= closed and (opened + closed) % 2 == 0
-    is_clear = in_pairs and _PLAIN.fullmatch(text) and _WORD.search(text) and not _OF_OTHERS.search(text)
+    is_clear = in_pairs and _PLAIN.fullmatch(text) and _ACCENT.search(text) and not _OF_OTHERS.search(text)
     return text if is_clear else None
 
 
 def _example(text: str) -> str:
     """Words that another code page would have made others of."""
-    words = list(dict.fromkeys(found[0] for found in _WORD.finditer(text)))[:3]
-    return ", ".join(map(shown, words))
+    words = (found[0] for found in _WORD.finditer(text) if not found[0].isascii())
+    first = list(dict.fromkeys(islice(words, 3)))
+    return ", ".join(map(shown, first))
 
 
-def place_in(text: str, at: int) -> str:
-    """`line 3, column 5`, both from 1."""
+def place_in(text: str, at: int) -> tuple[int, int]:
+    """The line and the column of a character, both from 1."""
     before = _BREAK.split(text[:at])
-    return f"line {len(before)}, column {len(before[-1]) + 1}"
+    return len(before), len(before[-1]) + 1

@@ -12,22 +12,20 @@ _EXCEL, _NUMBERS = b"xl/workbook", b"Index/Document.iwa"  # names of entries
 
 def refuse_other(data: bytes) -> None:
     """Raises `NotUsable` for a file that is known by its first bytes."""
-    kind = _kind(data)
-    if kind is not None:
-        raise NotUsable([f"it is {kind}: save it as CSV (UTF-8) and import that"])
-    if data.startswith(_ZIP):
-        raise NotUsable(["it is a packed file (ZIP): unpack it and import what is in it"])
+    fault = _fault(data)
+    if fault is not None:
+        raise NotUsable([fault])
+
+
+def _fault(data: bytes) -> str | None:
     if data.startswith(b"%PDF-"):
-        raise NotUsable(["it is a PDF, and no table: export CSV or JSON from the program that made it"])
-
-
-def _kind(data: bytes) -> str | None:
-    if data.startswith(_OLE):
-        return "an Excel file"
+        return "it is a PDF, and no table: export CSV or JSON from the program that made it"
+    if data.startswith(_OLE) or (data.startswith(_ZIP) and _EXCEL in data):
+        return "it is an Excel file: save it as CSV (UTF-8) and import that"
     if not data.startswith(_ZIP):
         return None
     if _OPEN_DOCUMENT in data[:200]:
-        return "an OpenDocument file"
-    if _EXCEL in data:
-        return "an Excel file"
-    return "a Numbers file" if _NUMBERS in data else None
+        return "it is an OpenDocument file: save it as CSV (UTF-8) and import that"
+    if _NUMBERS in data:
+        return "it is a Numbers file: save it as CSV (UTF-8) and import that"
+    return "it is a packed file (ZIP): unpack it and import what is in it"
