@@ -159,7 +159,9 @@ async def test_the_receiver_and_the_import_look_right(visit: Visits, team: Team,
     await fits(page)
     await picture(page, "import")
     labels = [{"id": "a", "name": "Bug", "color": "red"}]
-    board = small({"name": "n" * 300, "labels": labels}, {}, labels=labels, desc="Our site")
+    card = {"name": "n" * 300, "labels": labels, "idMembers": ["m"]}
+    members = [{"id": "m", "username": "jana", "fullName": "Jana Köhler"}]
+    board = small(card, {}, labels=labels, members=members, desc="Our site")
     chosen: FilePayload = {"name": "board.json", "mimeType": "application/json", "buffer": encoded(board)}
     await page.locator("#file").set_input_files(chosen)
     await page.get_by_role("button", name="Look at it first").click()
@@ -168,3 +170,26 @@ async def test_the_receiver_and_the_import_look_right(visit: Visits, team: Team,
     await fits(page)
     await keyboard(page)
     await picture(page, "import-plan")
+
+
+async def test_what_is_said_of_a_plan_is_sent_with_the_file(visit: Visits, team: Team) -> None:
+    page = await visit(f"/{team.world.organization}/-/import", team.owner)
+    table = "Titel;Status;Zuständig;Kunde\nEins;Bezahlt;Jana;Müller\n".encode()
+    chosen: FilePayload = {"name": "plan (1).csv", "mimeType": "text/csv", "buffer": table}
+    await page.locator("#file").set_input_files(chosen)
+    await page.get_by_role("button", name="Look at it first").click()
+    plan = page.locator("#import-plan")
+    await expect(plan).to_contain_text("It becomes a new project “plan”.")
+    await expect(plan).to_contain_text("Kunde → a field of the card")
+    await accessible(page)
+    await plan.get_by_label("Name of the project").fill("Umbau")
+    await plan.get_by_label("Bezahlt").check()
+    await plan.get_by_label("Jana").select_option(team.member.login)
+    await page.get_by_role("button", name="Look at it first").click()
+    await expect(plan).to_contain_text("It becomes a new project “Umbau”.")
+    await expect(plan.get_by_label("Bezahlt")).to_be_checked()
+    await expect(plan.get_by_label("Jana")).to_have_value(team.member.login)
+    await page.get_by_role("button", name="Import it").click()
+    await expect(page.get_by_role("heading", name="The project is here")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Umbau")).to_be_visible()
+    await expect(page.locator("main")).not_to_contain_text("nobody here is")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -152,6 +153,17 @@ def put_config(**more: Any) -> Callable[[list[Line]], object]:
         ("tasks", put("title", "x" * 300), "tasks.jsonl, line 1, title: Expected `str` of length <= 255"),
         ("projects", put("title", "x" * 100_000), "projects.jsonl, line 1, title: Expected `str` of length <= 255"),
         ("tasks", put("description", "x" * 70_000), "tasks.jsonl, line 1, description: it has to be at most 64 KiB"),
+        ("tasks", put("labels", ["x" * 300]), "tasks.jsonl, line 1, labels: Expected `str` of length <= 255"),
+        ("tasks", put("labels", ["x"] * 101), "tasks.jsonl, line 1, labels: Expected `array` of length <= 100"),
+        ("tasks", put("labels", [" "]), "tasks.jsonl, line 1, labels: Expected `str` matching regex"),
+        ("tasks", put("fields", {str(at): "x" for at in range(101)}), "line 1, fields: Expected `object` of length <="),
+        ("tasks", put("fields", {"x": "x" * 2**20}), "tasks.jsonl, line 1, fields: it is longer than 1 MiB"),
+        ("tasks", put("sections", {"x": {"y": "x" * 2**20}}), "tasks.jsonl, line 1, sections: it is longer than 1 MiB"),
+        (
+            "tasks",
+            put("sections", {"a": dict.fromkeys(map(str, range(101)), "")}),
+            "line 1, sections: Expected `object`",
+        ),
         ("import_links", put("external_id", "x" * 2000), "line 1, external_id: it is longer than 1024 bytes"),
         ("projects", put("name", "../x"), "projects.jsonl, line 1, name: it has to be 1 to 100 of"),
         ("projects", put("avatar", "javascript:alert(1)"), "projects.jsonl, line 1, avatar: it has to be an http"),
@@ -195,6 +207,16 @@ def test_a_broken_line_is_told_and_nothing_is_written(
     assert words in said
     assert "Nothing was imported." in said
     assert dump(there) == before
+
+
+def test_two_invoices_of_one_number_are_found_before_anything_is_written(
+    exported: Exported, copy: Path, there: Cli
+) -> None:
+    change(copy, "invoices", lambda rows: _twice(rows, "invoice_number"))
+    words = ("organization", "import", str(copy), "--member", f"{exported.owner()}=here")
+    asked, done = there.refused(*words, "--dry-run"), there.refused(*words)
+    assert asked == done
+    assert re.search(r"invoices\.jsonl, line \d+, invoice_number: .* was there before, in line \d+", asked)
 
 
 def test_what_is_not_as_the_manifest_says_is_refused(exported: Exported, copy: Path, there: Cli) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from typing import Any
 
 import httpx
@@ -17,13 +19,14 @@ from tests.work.test_import_csv import TABLE
 from tests.work.trello import encoded
 from tests.work.trello_importer import small
 from workhook.web.frame import refusals
-from workhook.web.welcome.importing import LOST_LABELS
-from workhook.work.imports.csv_tasks import read_rows
+from workhook.web.welcome.plans import FIELD_LABELS, LOST_LABELS
 from workhook.work.imports.json_file import NotUsable
 from workhook.work.imports.losses import SENTENCES
+from workhook.work.imports.sources import Choices, SourceFile, plan_of_any
+from workhook.work.imports.words import FIELDS
 
 
-def upload(browser: Browser, action: str, data: bytes, name: str = "board.json", **fields: str) -> httpx.Response:
+def upload(browser: Browser, action: str, data: bytes, name: str = "board.json", **fields: Any) -> httpx.Response:
     csrf = next(each.fields["csrf"] for each in forms(browser.get("/")) if each.action == "/logout")
     sent = {"Origin": "null", "Sec-Fetch-Site": "same-origin"}
     files = {"file": (name, data, "application/octet-stream")}
@@ -121,9 +124,17 @@ def test_what_is_wrong_stands_beside_the_file_and_nothing_is_written(server: Ser
             assert refused.status_code == 422
             assert 'id="file-fault"' in refused.text
             said = text_of(refused.text)
-            assert "Line 2, Due: 'soon' is no date. Write 2026-11-20" in said
+            assert "Line 2, Due: 'soon' is no date. Write 2026-11-20, 20.11.2026 or" in said
             assert "Line 3, Due: 'later' is no date." in said
         assert titles_of(server, world.token) == before
+
+
+def test_how_a_table_was_read_is_said(server: Server) -> None:
+    world = server.world()
+    with Browser.of(server, world.owner) as owner:
+        table = "Titel\nGrüße\n".encode("cp1252")
+        looked = upload(owner, f"/{world.organization}/-/import", table, "x.csv", step="look")
+        assert "The file is not UTF-8 and was read as Windows-1252: Grüße" in text_of(looked.text)
 
 
 def test_a_person_of_another_organization_is_not_assigned(server: Server) -> None:
@@ -143,6 +154,89 @@ def test_a_person_of_another_organization_is_not_assigned(server: Server) -> Non
     assert assigned == {"Ours": [both.login], "Theirs": []}
 
 
+def _choices(page: str) -> dict[str, Any]:
+    """What the form sends with the file, as the page has it."""
+    found: dict[str, list[str]] = {}
+    for tag in re.findall(r"<input[^>]*>", page):
+        words = dict(re.findall(r'(\w+)="([^"]*)"', tag))
+        if words.get("form") == "import-form" and (words.get("type") != "checkbox" or " checked" in tag):
+            found.setdefault(words["name"], []).append(html.unescape(words["value"]))
+    return found
+
+
+def test_who_looks_can_say_which_columns_are_finished(server: Server) -> None:
+    world = server.world()
+    action = f"/{world.organization}/-/import"
+    table = "Titel;Status\nEins;Fertig\nZwei;Bezahlt\nDrei;Später\n".encode()
+    with Browser.of(server, world.owner) as owner:
+        looked = upload(owner, action, table, "Plan.csv", step="look").text
+        choices = _choices(looked)
+        assert choices == {
+            "looked_at": ["Plan.csv"], "title": ["Plan"], "column": ["Fertig", "Bezahlt", "Später"], "done": ["Fertig"],
+        }  # fmt: skip
+        assert "It becomes a new project “Plan”." in text_of(looked)
+        assert "Titel → the title Status → the column" in text_of(looked)
+        again = _choices(upload(owner, action, table, "Plan.csv", step="look", **choices | {"done": ["Bezahlt"]}).text)
+        assert again["done"] == ["Bezahlt"]
+        assert upload(owner, action, table, "Plan.csv", **again | {"title": ["Umbau"]}).status_code == 201
+        finished = {
+            title: task["completed_at"] is not None for title, task in _tasks(server, world.token, "Umbau").items()
+        }
+        assert finished == {"Eins": False, "Zwei": True, "Drei": False}
+
+
+def test_a_second_download_goes_into_the_project_of_the_first(server: Server) -> None:
+    world = server.world()
+    action = f"/{world.organization}/-/import"
+    with Browser.of(server, world.owner) as owner:
+        before = titles_of(server, world.token)
+        assert upload(owner, action, b"Title\na\n", "plan.csv").status_code == 201
+        looked = upload(owner, action, b"Title\na\nb\n", "plan (1).csv", step="look").text
+        assert "It goes into the project “plan”, which an earlier import made." in text_of(looked)
+        # What was said of that file does not count for another one.
+        assert upload(owner, action, b"Title\nc\n", "other.csv", **_choices(looked)).status_code == 201
+        assert titles_of(server, world.token) == sorted([*before, "plan", "other"])
+
+
+def test_who_looks_can_say_who_is_who(server: Server) -> None:
+    """Only members of the organization are offered and taken."""
+    world, other = server.world(), server.world()
+    member, theirs = add_person(server), add_person(server)
+    join(server, world, member, "member")
+    join(server, other, theirs, "member")
+    action = f"/{world.organization}/-/import"
+    board = encoded(small({"idMembers": ["m"]}, members=[{"id": "m", "username": "jana<", "fullName": "Jana Köhler"}]))
+    with Browser.of(server, world.owner) as owner:
+        looked = upload(owner, action, board, step="look").text
+        assert "Jana Köhler (jana&lt;)" in looked
+        assert f'<option value="{member.login}">' in looked
+        assert theirs.login not in looked
+        choices = _choices(looked)
+        assert choices["person"] == ["jana<"]
+        refused = upload(owner, action, board, **choices, login=[theirs.login])
+        assert refused.status_code == 422
+        assert f"No member has the login {theirs.login}." in text_of(refused.text)
+        assert "Website relaunch" not in titles_of(server, world.token)
+        chosen = upload(owner, action, board, step="look", **choices, login=[member.login]).text
+        assert f'<option value="{member.login}" selected>' in chosen
+        assert "nobody here is" not in chosen
+        assert upload(owner, action, board, **choices, login=[member.login]).status_code == 201
+        [task] = _tasks(server, world.token, "Website relaunch").values()
+        assert [each["username"] for each in task["assignees"]] == [member.login]
+
+
+def test_a_page_has_room_for_many_columns_and_people(server: Server) -> None:
+    world = server.world()
+    action = f"/{world.organization}/-/import"
+    lines = [f"Task {at},Column {at},Person {at}" for at in range(80)]
+    table = "\n".join(["Title,Status,Assignee", *lines]).encode()
+    with Browser.of(server, world.owner) as owner:
+        choices = _choices(upload(owner, action, table, "many.csv", step="look").text)
+        assert (len(choices["column"]), len(choices["person"])) == (50, 30)
+        choices |= {"done": choices["column"], "login": [""] * 30}
+        assert upload(owner, action, table, "many.csv", **choices).status_code == 201
+
+
 def test_the_first_steps_look_too(server: Server) -> None:
     world = server.world()
     with Browser.of(server, owner_of(server, world).login) as owner:
@@ -155,18 +249,22 @@ def test_the_first_steps_look_too(server: Server) -> None:
 
 def test_pages_have_words_for_everything_that_can_be_lost() -> None:
     assert set(LOST_LABELS) == set(SENTENCES)
+    assert set(FIELD_LABELS) == {*FIELDS, "field", "nothing"}
 
 
 @pytest.mark.parametrize(
     "table",
     [
         "Id,Title\n1,a\n1,b\n", "Title,Due\na,soon\n", "Title,Done\na,perhaps\n", "Title,Estimate\na,much\n",
-        "A\n1\n", "", "Title\na,b\n", 'Title\n"a\n', "Title\n\udcff\n",
+        "A\n1\n", "", "Title\na,b\n", 'Title\n"a\n', 'Title\n"a"b\n', "Title\n\udc81\n", "Title\n\0\n",
+        "Title\n" + "a" * 200_000, 'Title\n"' + "a" * 200_000, "%PDF-1", "PK\3\4", "PK\3\4xl/workbook.xml",
+        "PK\3\4mimetypeapplication/vnd.oasis.opendocument.spreadsheet", "PK\3\4Index/Document.iwa", "[" * 50_000,
+        "[" + "9" * 5_000 + "]",
     ],
 )  # fmt: skip
 def test_pages_have_words_for_what_is_wrong_with_a_table(table: str) -> None:
     with pytest.raises(NotUsable) as raised:
-        read_rows(table.encode(errors="surrogateescape"), "x")
+        plan_of_any(SourceFile("x.csv", table.encode(errors="surrogateescape")), Choices())
     [fault] = raised.value.faults
     said = refusals.in_words(fault)
     assert said != fault

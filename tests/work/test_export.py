@@ -5,11 +5,14 @@ from __future__ import annotations
 import io
 import json
 import tarfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
+import httpx
 import pytest
 
+from tests.harness.locks import nobody_writes
 from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.harness.world import add_token
@@ -115,3 +118,36 @@ def test_no_secret_of_a_webhook_is_in_it(studio: Studio, path: str) -> None:
     entries = unpacked(studio.owner.call("GET", path).content)
     assert "https://hooks.example.com/x" in entries["webhooks.jsonl"].decode()
     assert not any(b"a-secret-of-the-studio" in each for each in entries.values())
+
+
+def test_head_answers_as_get_and_makes_no_archive(studio: Studio, path: str) -> None:
+    """Nobody has got anything, so the audit log has no entry either."""
+    entries = f"/orgs/{studio.world.organization}/audit-log"
+    before = studio.owner.http.get(entries).json()
+    head = studio.owner.call("HEAD", path)
+    assert (head.status_code, head.content) == (200, b"")
+    assert studio.owner.http.get(entries).json() == before
+    got = studio.owner.call("GET", path)
+    named = ("content-type", "content-disposition", "cache-control", "content-length")
+    assert [head.headers.get(each) for each in named] == [got.headers.get(each) for each in named]
+    assert studio.member.call("HEAD", path).status_code == 403
+    assert studio.stranger.call("HEAD", path).status_code == 404
+    assert studio.nobody.call("HEAD", path).status_code == 401
+
+
+def test_the_server_reads_two_organizations_at_once(server: Server) -> None:
+    worlds = [server.world() for _ in range(3)]
+
+    def ask(at: int, method: str = "GET") -> httpx.Response:
+        with server.client(worlds[at].token) as client:
+            return client.request(method, f"/api/v1/organizations/{worlds[at].organization}/export")
+
+    with ThreadPoolExecutor() as threads:
+        with nobody_writes(server.data, server.settings.get("database_url"), "audit_log"):
+            first = [threads.submit(ask, at) for at in range(2)]  # which wait for their entries in the audit log
+            until(lambda: ask(2, "HEAD").status_code == 429)
+            refused = ask(2)
+            assert (refused.status_code, refused.json()["code"]) == (429, "exports_running")
+            assert int(refused.headers["Retry-After"]) > 0
+        assert [each.result().status_code for each in first] == [200, 200]
+    assert ask(2).status_code == 200

@@ -184,12 +184,19 @@ def test_where_there_are_no_logins_a_name_of_one_member_is_enough(studio: Studio
         async with services.database.transaction() as tx:
             await tx.execute(renamed)
 
+    def assigned(data: bytes) -> list[str]:
+        made = importer.plan(plan(data, "named.json"))
+        tasks = [each for column in columns_of(studio, made["project_id"]) for each in tasks_of(studio, column)]
+        return [person["username"] for each in tasks for person in each["assignees"]]
+
     studio.server.run(rename)
     for write in (_asana, _csv):
-        made = importer.plan(plan(write("ada lovelace"), "named.json"))
-        [column] = columns_of(studio, made["project_id"])
-        [task] = tasks_of(studio, column)
-        assert [each["username"] for each in task["assignees"]] == [studio.member.login]
+        assert assigned(write("ada lovelace")) == [studio.member.login]
+    member = {"id": "m", "username": "ada1815", "fullName": "Ada Lovelace"}
+    assert assigned(encoded(small({"idMembers": ["m"]}, members=[member]))) == [studio.member.login]
+    # At GitHub anybody can take any name.
+    stranger = {"login": "ada1815", "name": "Ada Lovelace"}
+    assert assigned(github_files.encoded([github_files.issue(1, "Card 0", assignees=[stranger])])) == []
 
 
 class _Stop(Exception):

@@ -11,9 +11,10 @@ from tests.work.studio import Studio
 from tests.work.trello_importer import Importer, board_of, columns_of, logins, tasks_of
 from workhook.cli.imports import TABLE_FIELDS
 from workhook.core.clock import parse_rfc3339
-from workhook.work.imports.csv_tasks import NAMES, read_rows
+from workhook.work.imports.csv_tasks import day_or_moment, read_rows
 from workhook.work.imports.json_file import NotUsable
 from workhook.work.imports.plan import ImportPlan, PlannedTask
+from workhook.work.imports.words import FIELDS
 
 TABLE = """Id;Name;Status;Assignee;Due;Tags;Estimate;Priority;Budget;Parent;Blocked by;Completed;Notes
 A1;Write text;Doing;{member};2026-12-01;draft, web;1h 30m;High;300;;;;"Two
@@ -80,12 +81,25 @@ def test_a_field_can_be_named_and_left_out() -> None:
 
 
 def test_the_command_knows_every_field() -> None:
-    assert tuple(NAMES) == TABLE_FIELDS
+    assert tuple(FIELDS) == TABLE_FIELDS
 
 
 def test_what_has_no_place_is_a_field() -> None:
     task = only("Title,Budget,Empty,Priority,Parent,Budget\nx,300,,Urgent,Nobody,400\n")
     assert task.fields == {"Budget": "300", "Priority": "Urgent", "Parent": "Nobody", "Budget (2)": "400"}
+
+
+def test_the_plan_says_what_each_field_becomes() -> None:
+    table = "Titel;Kunde;Fällig am;Priorität;Leer;Parent;Kunde\na;Müller;;Hoch;;b;\nb;;1.2.2026;Sofort;;Nobody;\n"
+    assert [(each.name, each.becomes, each.kept) for each in plan(table).fields] == [
+        ("Titel", "title", []),
+        ("Kunde", "field", []),
+        ("Fällig am", "due", []),
+        ("Priorität", "priority", ["Sofort"]),
+        ("Leer", "nothing", []),
+        ("Parent", "parent", ["Nobody"]),
+        ("Kunde (2)", "nothing", []),
+    ]
 
 
 def test_the_columns_come_as_the_lines_name_them() -> None:
@@ -141,10 +155,10 @@ def test_each_fault_has_its_line_and_field() -> None:
     )  # fmt: skip
     assert faults(table) == [
         "line 4, field Id: '1' is that of line 2, too",
-        "line 2, field Completed: 'maybe' is neither yes nor no nor a date such as 2026-11-20",
-        "line 2, field Due: '1/2/2026' is no date; write 2026-11-20 or 2026-11-20T17:00:00Z",
+        "line 2, field Completed: 'maybe' is neither yes nor no nor a date such as 2026-11-20 or 20.11.2026",
+        "line 2, field Due: '1/2/2026' is no date; write 2026-11-20, 20.11.2026 or 2026-11-20T17:00:00Z",
         "line 2, field Estimate: '3' is no time that a task may take; write 1h 30m or 1:30",
-        "line 4, field Due: '2026-02-30' is no date; write 2026-11-20 or 2026-11-20T17:00:00Z",
+        "line 4, field Due: '2026-02-30' is no date; write 2026-11-20, 20.11.2026 or 2026-11-20T17:00:00Z",
     ]
 
 
@@ -155,15 +169,63 @@ def test_each_fault_has_its_line_and_field() -> None:
         (b"\n \n", "it is empty: the first line has to name the fields"),
         (b"A,B\n1,2\n", "line 1: no field is called Title or Name; it has A, B"),
         (b"Title,B\n1,2\n3,4,5\n", "line 3: it has 3 fields, and the first line 2: '5' is of none"),
-        (b'Title\nok\n"never ends\n', "line 3: it is not CSV: unexpected end of data"),
-        (b'Title\n"a"b\n', "line 2: it is not CSV: ',' expected after '\"'"),
-        (b"Title\n" + b"x" * 200_000, "line 2: it is not CSV: field larger than field limit (131072)"),
-        ("Title\nGrüße\n".encode("latin-1"), "line 2: it is not UTF-8; save the file as CSV in UTF-8"),
+        (b'Title\nok\n"never ends\n', "line 3, column 1: the quotation mark that opens here is not closed"),
+        (b'Title,B\r\n"a",b\r\nc, "d"\r\ne,"', "line 4, column 3: the quotation mark that opens here is not closed"),
+        (
+            b'Title\n"a"b\n',
+            "line 2, column 4: 'b' stands behind a quotation mark; within a text write it twice",
+        ),
+        (b"Title\n" + b"x" * 200_000, "line 2, column 1: the field that begins here has more than 131,072 characters"),
+        (
+            b'A,Title\n"two\nlines",b\n"c","' + b"x\n" * 100_000,
+            "line 4, column 5: the field that begins here has more than 131,072 characters; perhaps its quotation mark "
+            "is not closed",
+        ),
+        (b"Title\na\nb\0\n", "line 3, column 2: it has a NUL character; save the file as CSV in UTF-8"),
+        (b"Title\nGr\x81\xe1e\n", "line 2: it is not UTF-8; save the file as CSV in UTF-8"),
         (b"\xff\xfeT", "line 1: it is not UTF-8; save the file as CSV in UTF-8"),
     ],
 )
 def test_what_is_no_table_is_said(data: bytes, said: str) -> None:
     assert faults(data) == [said]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Grüße, Straße, Köln", "„Öl“ für 5 € \u2013 cœur de l\u2019été", "Año, señal, às três", "Ångström ½ °C"],
+)
+def test_what_is_clearly_windows_1252_is_read_and_said(text: str) -> None:
+    made = plan(f'Title\n"{text}"\n'.encode("cp1252"))
+    assert [each.title for each in made.tasks] == [text]
+    assert made.warnings[0].startswith("it is not UTF-8 and was read as Windows-1252: ")
+    assert plan(f'Title\n"{text}"\n').warnings == []
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        ("Straße über Köln", "mac_roman"), ("Straße über Köln", "cp850"), ("ähnlich", "cp850"), ("été", "cp850"),
+        ("Привет", "cp1251"), ("Привет", "koi8-r"), ("Zażółć gęślą", "cp1250"), ("año nuevo", "mac_roman"),
+        ("日本語", "shift-jis"), ("10 €", "cp1252"),
+    ],
+)  # fmt: skip
+def test_what_may_be_another_code_page_is_refused(text: str, encoding: str) -> None:
+    assert faults(f"Title\n{text}\n".encode(encoding)) == ["line 2: it is not UTF-8; save the file as CSV in UTF-8"]
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("2026-12-04", "2026-12-04T00:00:00Z"), ("04.12.2026", "2026-12-04T00:00:00Z"),
+        ("4.12.26", "2026-12-04T00:00:00Z"), ("4. 12. 2026", "2026-12-04T00:00:00Z"),
+        ("1.1.99", "2099-01-01T00:00:00Z"), ("31.12.00", "2000-12-31T00:00:00Z"),
+        ("4.12.26 17:05", "2026-12-04T17:05:00Z"), ("04.12.2026, 7:05:09", "2026-12-04T07:05:09Z"),
+        ("2026-12-04 17:05", "2026-12-04T17:05:00Z"), ("4/12/26", None), ("4.12", None), ("4.13.26", None),
+        ("4.12.126", None), ("4.12.26 25:00", None), ("31.2.2026", None),
+    ],
+)  # fmt: skip
+def test_dates_of_tables(text: str, moment: str | None) -> None:
+    assert day_or_moment(text) == (moment and parse_rfc3339(moment))
 
 
 def test_many_faults_are_not_all_told() -> None:
@@ -184,6 +246,16 @@ def test_a_table_becomes_a_project_and_only_once(studio: Studio, importer: Impor
     would = json.loads(importer.run(file, "--dry-run", "--json", source="csv").stdout)
     assert would["created"] == {"projects": 1, "columns": 3, "tasks": 4, "comments": 0, "labels": 2}
     assert (would["project_id"], studio.happened()) == (None, [])
+    columns = {each["title"]: each["finished"] for each in would["columns"]}
+    assert columns == {"Doing": False, "To do": False, "Done": True}
+    became = {each["name"]: each["becomes"] for each in would["fields"]}
+    assert (became["Name"], became["Tags"], became["Budget"]) == ("title", "labels", "field")
+    nobody = "nobody@example.com"
+    assert would["unmatched"] == [{"name": nobody, "known_as": nobody, "assigned": True}]
+    said = importer.run(file, "--dry-run", source="csv").stdout
+    assert "\n  field Tags: labels\n" in said
+    assert "\n  field Priority: priority (kept as text: Urgent)\n" in said
+    assert said.endswith("\n  columns whose tasks are finished: Done\n")
     made = json.loads(importer.run(file, "--json", source="csv").stdout)
     assert made["created"] == would["created"]
     assert (made["title"], made["lost"]) == ("Launch plan", [])
@@ -261,6 +333,7 @@ def test_a_table_that_cannot_be_used_writes_nothing(studio: Studio, importer: Im
     said = importer.refused(good, wrong, source="csv")
     assert f"{wrong}: line 2, field Due: 'soon' is no date" in said
     assert "Nothing was imported." in said
+    assert "The first line" not in said
     assert "--title is of one project" in importer.refused(good, wrong, "--title", "x", source="csv", status=2)
     assert "not of the form FIELD=NAME" in importer.refused(good, "--map", "color=x", source="csv", status=2)
     assert studio.happened() == []

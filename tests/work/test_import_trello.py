@@ -49,6 +49,9 @@ def test_a_large_old_board_arrives_whole_and_only_once(studio: Studio, importer:
         "changed": 0,
         "warnings": made["warnings"],
         "lost": made["lost"],
+        "columns": made["columns"],
+        "fields": [],
+        "unmatched": made["unmatched"],
         "dry_run": False,
     }
     assert any("1,000 actions" in each for each in made["warnings"])
@@ -88,6 +91,7 @@ def test_a_large_old_board_arrives_whole_and_only_once(studio: Studio, importer:
         "created": nothing,
         "skipped": {"columns": 19, "tasks": 122, "comments": 300},
         "warnings": [each for each in made["warnings"] if "nobody here" not in each],
+        "unmatched": [],
     }
     assert studio.happened() == []
     assert len(studio.owner.get("/projects")["projects"]) == 2
@@ -190,7 +194,8 @@ def test_a_dry_run_says_what_would_be_and_does_nothing(studio: Studio, importer:
     assert (would["project_id"], would["repository"]) == (None, None)
     assert would["created"] == {"projects": 1, "columns": 2, "tasks": 1, "comments": 1, "labels": 0}
     said = importer.run(importer.file(small({})), "--dry-run").stdout
-    assert said == "Website relaunch: would make 2 columns, 1 task, 0 comments, 0 labels\n"
+    line = "Website relaunch: would make 2 columns, 1 task, 0 comments, 0 labels\n"
+    assert said == line + "  columns whose tasks are finished: Done\n"
     assert studio.happened() == []
     assert len(studio.owner.get("/projects")["projects"]) == 1
 

@@ -32,12 +32,12 @@ TABLE_FIELDS = (
     "title", "description", "column", "assignee", "due", "labels", "estimate", "priority", "completed", "created",
     "parent", "blocked_by", "id",
 )  # fmt: skip
-"""Those of `csv_tasks.NAMES`, which is not loaded for a page of help."""
+"""Those of `words.FIELDS`, which is not loaded for a page of help."""
 _HOW: Mapping[Source, str] = {
     "trello": "In Trello: the menu of the board, Print, export and share, Export as JSON.",
     "asana": "In Asana: the arrow beside the name of the project, Export, JSON.",
     "github": "Let `gh issue list` and `gh project item-list` print them as JSON.",
-    "csv": "The first line of a table has to name its fields, and one of them has to be the title.",
+    "csv": "Correct the table, or save it anew.",
 }
 
 
@@ -273,7 +273,22 @@ def _sentence(shown: dict[str, Any]) -> str:
         number(skipped[f"{each}s"], each) for each in ("column", "task", "comment") if skipped[f"{each}s"]
     )
     line = f"{shown['repository'] or shown['title']}: {'would make' if shown['dry_run'] else 'made'} {made}"
-    return f"{line}; left as they are: {there}" if there else line
+    line = f"{line}; left as they are: {there}" if there else line
+    return "\n".join([line, *_plan_of(shown)]) if shown["dry_run"] else line
+
+
+def _plan_of(shown: Mapping[str, Any]) -> list[str]:
+    """What there is to say of a plan before anything is written, a line each."""
+    lines = [f"  field {each['name']}: {_became(each)}" for each in shown["fields"]]
+    finished = [each["title"] for each in shown["columns"] if each["finished"]]
+    return [*lines, f"  columns whose tasks are finished: {people.name_some(finished) if finished else 'none'}"]
+
+
+def _became(field: Mapping[str, Any]) -> str:
+    others = {"field": "a field of the task", "nothing": "nothing, because no line has a value"}
+    kept = f" (kept as text: {', '.join(field['kept'])})" if field["kept"] else ""
+    becomes = str(field["becomes"])
+    return others.get(becomes, becomes.replace("_", " ")) + kept
 
 
 def _warn(shown: Sequence[Mapping[str, Any]], made: Sequence[apply.Imported]) -> None:

@@ -27,7 +27,7 @@ from workhook import __version__
 from workhook.core import tracing
 from workhook.core.tracing import LOST, SENT, Trace
 
-LAST_S = 5  # how long a process that ends waits for its last spans
+LAST_S = 1  # how long a process that ends waits for its last spans
 
 logger = structlog.get_logger(__name__)
 
@@ -37,7 +37,8 @@ def start(role: str) -> Callable[[], None]:
     own = Resource({"service.name": "workhook", "service.version": __version__, "workhook.process": role})
     resource = Resource.create().merge(own).merge(OTELResourceDetector().detect())
     provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(_CountedExporter()))
+    counts = _SpanCounts()
+    provider.add_span_processor(_CountedProcessor(_CountedExporter(counts), counts))
     tracing.turn_on(_SdkSpanMaker(provider.get_tracer("workhook", __version__)))
 
     def end() -> None:
@@ -46,21 +47,63 @@ def start(role: str) -> Callable[[], None]:
         last = threading.Thread(target=provider.shutdown, name="workhook-spans", daemon=True)
         last.start()
         last.join(LAST_S)
-        if last.is_alive():
-            logger.warning("last_spans_lost", remedy="See whether the collector runs.")
+        if lost := counts.give_up():
+            logger.warning("last_spans_lost", spans=lost, remedy="See whether the collector runs and answers.")
 
     return end
+
+
+class _SpanCounts:
+    """How many spans have ended, and of how many the outcome is counted. Several threads count."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open = 0
+        self._is_over = False
+
+    def add(self) -> None:
+        with self._lock:
+            self._open += 1
+
+    def tell(self, number: int, *, is_sent: bool) -> bool:
+        """Whether this is counted: not what comes after the end, where the spans were counted as lost."""
+        with self._lock:
+            if self._is_over:
+                return False
+            self._open -= number
+            (SENT if is_sent else LOST).inc(number)
+            return True
+
+    def give_up(self) -> int:
+        """Count what is left as lost; answers how many these are."""
+        with self._lock:
+            lost, self._open, self._is_over = self._open, 0, True
+        LOST.inc(lost)
+        return lost
+
+
+class _CountedProcessor(BatchSpanProcessor):
+    def __init__(self, exporter: _CountedExporter, counts: _SpanCounts) -> None:
+        super().__init__(exporter)
+        self._counts = counts
+
+    def on_end(self, span: ReadableSpan) -> None:
+        if span.context and span.context.trace_flags.sampled:
+            self._counts.add()
+        super().on_end(span)
 
 
 class _CountedExporter(OTLPSpanExporter):
     """Tells of what is lost: the exporter gives up after some retries."""
 
+    def __init__(self, counts: _SpanCounts) -> None:
+        super().__init__()
+        self._counts = counts
+
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         result = super().export(spans)
-        if result is SpanExportResult.SUCCESS:
-            SENT.inc(len(spans))
-        else:
-            LOST.inc(len(spans))
+        is_sent = result is SpanExportResult.SUCCESS
+        if self._counts.tell(len(spans), is_sent=is_sent) and not is_sent:
             logger.warning("spans_lost", spans=len(spans), remedy="See whether the collector runs and takes OTLP.")
         return result
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import re
+import threading
 from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any
@@ -11,12 +13,14 @@ import httpx
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+from prometheus_client import REGISTRY
 
 from tests.api.wire import Api, Place
-from tests.harness.receiver import Receiver, Reply
+from tests.harness.receiver import Received, Receiver, Reply
 from tests.harness.server import Server
-from tests.harness.waiting import until
+from tests.harness.waiting import WAIT_S, until
 from tests.harness.world import World
+from workhook.core import open_telemetry, tracing
 
 NewServer = Callable[..., Server]
 SERVE, WORK = ("serve", "--no-worker", "--port", "0"), ("worker", "--listen", "127.0.0.1:0")
@@ -180,3 +184,57 @@ def test_a_collector_that_is_away_stops_nothing(
         until(lambda: 'workhook_spans_total{outcome="lost"} 0.0' not in client.get("/metrics").text)
     assert "spans_lost" in server.log()
     assert server.stop() == 0
+
+
+def test_a_process_that_ends_waits_for_no_collector_that_hangs(new_server: NewServer, collector: Collector) -> None:
+    """It ends while the collector has not answered yet, and says how many spans nobody has taken."""
+    answer = threading.Event()
+
+    def hang(received: Received) -> Reply:
+        assert answer.wait(WAIT_S)
+        return Reply(body=b"")
+
+    collector.receiver.reply = hang
+    server = new_server()
+    try:
+        with server.client(None) as client:
+            client.get("/healthz").raise_for_status()
+            collector.receiver.wait_for(1)
+            client.get("/healthz").raise_for_status()
+        assert server.stop() == 0
+    finally:
+        answer.set()
+    assert "last_spans_lost" in server.log()
+    assert re.search(r"last_spans_lost\D+[2-9]", server.log())
+    assert "spans_lost " not in server.log().replace("last_spans_lost", "")
+
+
+def test_spans_that_are_left_at_the_end_are_counted_as_lost(collector: Collector) -> None:
+    """In this process, whose metric can still be read then."""
+    answer = threading.Event()
+
+    def hang(received: Received) -> Reply:
+        assert answer.wait(WAIT_S)
+        return Reply(status=400)
+
+    collector.receiver.reply = hang
+    end = open_telemetry.turn_on("serve")
+    before = lost_spans()
+    try:
+        for _ in range(3):
+            span = tracing.begin_request("GET", "/somewhere", None)
+            assert span is not None
+            span.end(200, error=None)
+        collector.receiver.wait_for(1)
+        end()
+        assert lost_spans() == before + 3
+    finally:
+        answer.set()
+    until(lambda: not [each for each in threading.enumerate() if each.name == "workhook-spans"])
+    assert lost_spans() == before + 3, "what comes after the end is not counted again"
+
+
+def lost_spans() -> float:
+    found = REGISTRY.get_sample_value("workhook_spans_total", {"outcome": "lost"})
+    assert found is not None
+    return found

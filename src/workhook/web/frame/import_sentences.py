@@ -15,7 +15,47 @@ OF_IMPORTS = {
     "it is empty: the first line has to name the fields": text(
         "The file is empty. The first line has to name the fields."
     ),
-    "line %(line)s: it is not CSV: %(error)s": text("Line %(line)s: this is not CSV: %(error)s."),
+    "line %(line)s: it is not CSV": text("Line %(line)s: this is not CSV."),
+    "line %(line)s, column %(column)s: the quotation mark that opens here is not closed": text(
+        "Line %(line)s, column %(column)s: the quotation mark that opens here is not closed."
+    ),
+    "line %(line)s, column %(column)s: %(value)s stands behind a quotation mark; within a text write it twice": (
+        text(
+            "Line %(line)s, column %(column)s: %(value)s stands behind a quotation mark. Within a text write it twice."
+        )
+    ),
+    "line %(line)s, column %(column)s: the field that begins here has more than %(most)s characters": text(
+        "Line %(line)s, column %(column)s: the field that begins here has more than %(most)s characters."
+    ),
+    "line %(line)s, column %(column)s: the field that begins here has more than %(most)s characters; perhaps its "
+    "quotation mark is not closed": text(
+        "Line %(line)s, column %(column)s: the field that begins here has more than %(most)s characters. Perhaps its "
+        "quotation mark is not closed."
+    ),
+    "line %(line)s, column %(column)s: it has a NUL character; save the file as CSV in UTF-8": text(
+        "Line %(line)s, column %(column)s: this is a NUL character. Save the file as CSV in UTF-8."
+    ),
+    "it is not UTF-8 and was read as Windows-1252: %(words)s": text(
+        "The file is not UTF-8 and was read as Windows-1252: %(words)s"
+    ),
+    "it is an Excel file: save it as CSV (UTF-8) and import that": text(
+        "This is an Excel file: save it as CSV (UTF-8) and import that."
+    ),
+    "it is an OpenDocument file: save it as CSV (UTF-8) and import that": text(
+        "This is an OpenDocument file: save it as CSV (UTF-8) and import that."
+    ),
+    "it is a Numbers file: save it as CSV (UTF-8) and import that": text(
+        "This is a Numbers file: export it as CSV (UTF-8) and import that."
+    ),
+    "it is a packed file (ZIP): unpack it and import what is in it": text(
+        "This is a packed file (ZIP). Unpack it and import what is in it."
+    ),
+    "it is a PDF, and no table: export CSV or JSON from the program that made it": text(
+        "This is a PDF and no table. Export CSV or JSON from the program that made it."
+    ),
+    "it is nested too deeply": text("Its parts are nested too deeply."),
+    "it has a number of more than %(most)s digits": text("It has a number of more than %(most)s digits."),
+    "it is neither UTF-8 nor UTF-16 or -32; save the file in UTF-8": text("This is not UTF-8. Save the file in UTF-8."),
     "line %(line)s: it is not UTF-8; save the file as CSV in UTF-8": text(
         "Line %(line)s: this is not UTF-8. Save the file as CSV in UTF-8."
     ),
@@ -28,11 +68,11 @@ OF_IMPORTS = {
     "line %(line)s, field %(name)s: %(value)s is that of line %(first)s, too": text(
         "Line %(line)s, %(name)s: line %(first)s has %(value)s, too."
     ),
-    "line %(line)s, field %(name)s: %(value)s is no date; write 2026-11-20 or 2026-11-20T17:00:00Z": text(
-        "Line %(line)s, %(name)s: %(value)s is no date. Write 2026-11-20 or 2026-11-20T17:00:00Z."
+    "line %(line)s, field %(name)s: %(value)s is no date; write 2026-11-20, 20.11.2026 or 2026-11-20T17:00:00Z": text(
+        "Line %(line)s, %(name)s: %(value)s is no date. Write 2026-11-20, 20.11.2026 or 2026-11-20T17:00:00Z."
     ),
-    "line %(line)s, field %(name)s: %(value)s is neither yes nor no nor a date such as 2026-11-20": text(
-        "Line %(line)s, %(name)s: %(value)s is neither yes nor no nor a date such as 2026-11-20."
+    "line %(line)s, field %(name)s: %(value)s is neither yes nor no nor a date such as 2026-11-20 or 20.11.2026": text(
+        "Line %(line)s, %(name)s: %(value)s is neither yes nor no nor a date such as 2026-11-20 or 20.11.2026."
     ),
     "line %(line)s, field %(name)s: %(value)s is no time that a task may take; write 1h 30m or 1:30": text(
         "Line %(line)s, %(name)s: %(value)s is no duration. Write 1h 30m or 1:30."

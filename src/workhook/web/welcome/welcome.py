@@ -23,7 +23,8 @@ from workhook.web.frame.sessions import record, redirect, renew_session
 from workhook.web.frame.texts import gettext
 from workhook.web.home.templates import PROJECT_TEMPLATES, add_from_template
 from workhook.web.hooks.receiver import WELCOME, read_receiver
-from workhook.web.welcome.importing import ImportPreview, imported_page, take_export
+from workhook.web.welcome.importing import imported_page, take_export
+from workhook.web.welcome.plans import ImportPreview
 from workhook.work.projects.api import ProjectCreate
 from workhook.work.projects.listing import list_newest
 
@@ -102,9 +103,9 @@ async def import_first(visit: Visit) -> Answer:
     """Show what a file of another program makes, or make the first project of it."""
     organization = await _organization(visit)
     result = await take_export(visit, organization)
-    if result.imported is None or result.only_looks:
+    if result.imported is None:
         faults = {"file": " ".join(map(in_words, result.faults))} if result.faults else {}
-        return _project_page(visit, organization, faults, result.shown)
+        return _project_page(visit, organization, faults, result.preview)
     name = (result.imported.repository or "").rpartition("/")[2]
     return imported_page(visit, organization, result.imported, f"{WELCOME}?project={name}")
 

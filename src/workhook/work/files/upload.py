@@ -43,9 +43,11 @@ async def admit_all(fields: Fields) -> None:
     """Whoever calls the API has shown a token before."""
 
 
-async def read_form(call: Call, incoming: FileSink, *, limit: int, admit: Admit = admit_all) -> Form:
+async def read_form(
+    call: Call, incoming: FileSink, *, limit: int, admit: Admit = admit_all, parts: int = PARTS_MAX
+) -> Form:
     """The file goes to `incoming`, which the caller keeps or not. `limit`: bytes of a file. `admit` is given the fields
-    before the file, and raises unless the file may come.
+    before the file, and raises unless the file may come. `parts`: the most that the form may have.
 
     Raises `UnsupportedMediaType`, `Malformed`, `TooLarge` as soon as there is too much, `Invalid` for a field that no
     parameter can be, `Unavailable` when there is no room. Wrong use of the field `file` is among the form's `faults`.
@@ -54,7 +56,7 @@ async def read_form(call: Call, incoming: FileSink, *, limit: int, admit: Admit 
     if least_file_bytes(call) > limit:
         raise too_large
     form = Form(incoming, limit, too_large, admit)
-    parser = PushMultipartParser(_boundary(call.header("content-type")), max_segment_count=PARTS_MAX)
+    parser = PushMultipartParser(_boundary(call.header("content-type")), max_segment_count=parts)
     seen = 0
     async for data in call.request.stream():
         seen += len(data)
@@ -62,7 +64,7 @@ async def read_form(call: Call, incoming: FileSink, *, limit: int, admit: Admit 
             raise too_large
         # The server reads pieces of 256 KiB, of which the parser and what follows would each hold a copy.
         for start in range(0, len(data), STEP_BYTES):
-            for event in _events(parser, data[start : start + STEP_BYTES]):
+            for event in _events(parser, data[start : start + STEP_BYTES], parts):
                 await form.read(event)
     _close(parser)
     if not form.has_file:
@@ -90,12 +92,12 @@ def _boundary(content_type: str | None) -> str:
     return boundary
 
 
-def _events(parser: PushMultipartParser, data: bytes) -> Iterator[MultipartSegment | bytes | None]:
+def _events(parser: PushMultipartParser, data: bytes, parts: int) -> Iterator[MultipartSegment | bytes | None]:
     """The parser's: a part begins, some of its bytes, it ends (None). Raises `Malformed`."""
     try:
         yield from parser.parse(data)
     except ParserLimitReached as error:
-        raise Malformed(f"A form may have {PARTS_MAX} parts with short heads: {error}.") from error
+        raise Malformed(f"A form may have {parts} parts with short heads: {error}.") from error
     except MultipartError as error:
         raise Malformed(f"Problems parsing the form: {error}.") from error
 

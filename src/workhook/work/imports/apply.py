@@ -15,8 +15,8 @@ from workhook.identity.schemas import Repository
 from workhook.storage import Database, Transaction
 from workhook.work.access import Access, find_access
 from workhook.work.imports import dependencies
-from workhook.work.imports.people import name_some, unknown_people
-from workhook.work.imports.plan import Lost
+from workhook.work.imports.people import Stranger, name_some, strangers_of, unknown_people
+from workhook.work.imports.plan import Lost, PlannedField
 from workhook.work.imports.remaining import Counts, Remaining, batches_of, made_in_all, remaining_of
 from workhook.work.imports.writer import BatchWriter, Import, Progress
 from workhook.work.projects.api import ProjectCreate, add_project, lock_names
@@ -37,9 +37,17 @@ class CreatedCounts(msgspec.Struct, frozen=True):
     labels: int
 
 
+class ImportedColumn(msgspec.Struct, frozen=True):
+    """A column of the plan. `finished`: its tasks are."""
+
+    title: str
+    finished: bool
+
+
 class Imported(msgspec.Struct, frozen=True):
     """`skipped`: what was there already. `changed`: how many of those tasks have changed there since.
-    `lost`: what of the plan has no place here."""
+    `lost`: what of the plan has no place here. `columns`: all of the plan. `fields`: what those of a table become.
+    `unmatched`: people of what is new who are nobody here."""
 
     title: str
     project_id: str | None
@@ -49,6 +57,9 @@ class Imported(msgspec.Struct, frozen=True):
     changed: int
     warnings: list[str]
     lost: list[Lost]
+    columns: list[ImportedColumn]
+    fields: list[PlannedField]
+    unmatched: list[Stranger]
 
 
 async def preview(database: Database, this: Import) -> Imported:
@@ -117,6 +128,8 @@ async def _access(tx: Transaction, this: Import, rest: Remaining) -> Access:
 def _summary(this: Import, rest: Remaining, repository: Repository | None, refused: Sequence[str] = ()) -> Imported:
     labels = {label for task in rest.new_tasks for label in task.labels}
     made = rest.created
+    comments = [comment for _, comment in rest.comments]
+    unmatched = strangers_of(rest.new_tasks, comments, this.people, this.plan.source)
     return Imported(
         title=this.plan.title,
         project_id=repository.project_id if repository else None,
@@ -124,13 +137,16 @@ def _summary(this: Import, rest: Remaining, repository: Repository | None, refus
         created=CreatedCounts(int(rest.repository is None), made.columns, made.tasks, made.comments, len(labels)),
         skipped=rest.skipped,
         changed=len(rest.changed),
-        warnings=[*this.plan.warnings, *_warnings(this, rest), *refused],
+        warnings=[*this.plan.warnings, *unknown_people(unmatched, this.hint), *_warnings(rest), *refused],
         lost=this.plan.lost,
+        columns=[ImportedColumn(each.title, each.completes) for each in this.plan.columns],
+        fields=this.plan.fields,
+        unmatched=unmatched,
     )
 
 
-def _warnings(this: Import, rest: Remaining) -> list[str]:
-    warnings = unknown_people(rest.new_tasks, [comment for _, comment in rest.comments], this.people, this.hint)
+def _warnings(rest: Remaining) -> list[str]:
+    warnings = []
     if rest.changed:
         number = f"{len(rest.changed):,} task{'s have' if len(rest.changed) > 1 else ' has'}"
         warnings.append(f"{number} changed there since, and stayed as here: {name_some(rest.changed)}")

@@ -31,6 +31,7 @@ from workhook.work.imports.texts import (
     title_of,
     unknown_names,
 )
+from workhook.work.imports.words import StageNames
 
 SOURCE = "asana"
 NO_SECTION = "No section"
@@ -172,13 +173,20 @@ def _field(node: Node) -> AsanaField:
     return AsanaField(node.text("name"), value or day.text("date_time") or day.text("date"))
 
 
-def plan_of_project(tasks: list[AsanaTask], stem: str, *, title: str = "", done: Collection[str] = ()) -> ImportPlan:
-    """`stem`: the name of the file. `title`: of the project, if it is to have another than in Asana. `done`: names of
-    further sections whose tasks are finished."""
+def plan_of_project(
+    tasks: list[AsanaTask],
+    stem: str,
+    *,
+    title: str = "",
+    done: Collection[str] = (),
+    not_done: Collection[str] = (),
+) -> ImportPlan:
+    """`stem`: the name of the file. `title`: of the project, if it is to have another than in Asana. `done` and
+    `not_done`: names of sections, as `StageNames` has them."""
     counts = Counter(each.project for task in tasks for each in task.memberships if each.project.id)
     project = counts.most_common(1)[0][0] if counts else AsanaName("", "")
     name = title or project.name or stem
-    made = _TaskMapper(project.id or title_of(name), tasks, done)
+    made = _TaskMapper(project.id or title_of(name), tasks, StageNames(done, not_done))
     planned = [made.task(each) for each in tasks]
     planned = without_circles(in_families(planned, made.losses), made.losses)
     warnings = [*unknown_names(done, (each.title for each in made.columns.columns), "section"), *made.warnings]
@@ -194,9 +202,9 @@ def plan_of_project(tasks: list[AsanaTask], stem: str, *, title: str = "", done:
 class _TaskMapper:
     """Maps tasks one by one."""
 
-    def __init__(self, project_id: str, tasks: list[AsanaTask], done: Collection[str]) -> None:
+    def __init__(self, project_id: str, tasks: list[AsanaTask], stages: StageNames) -> None:
         self.project_key = f"project:{project_id}"
-        self.columns = ColumnNames(self.project_key, done, NO_SECTION)
+        self.columns = ColumnNames(self.project_key, stages, NO_SECTION)
         self.losses = Losses()
         self.warnings: list[str] = []
         self._project_id = project_id

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from workhook.work.columns.schemas import COLUMNS_MAX
 from workhook.work.imports.plan import PlannedColumn
-from workhook.work.imports.texts import plain_name, stage_of, title_of
+from workhook.work.imports.texts import title_of
+from workhook.work.imports.words import StageNames
 
 MORE = "More columns"
 
@@ -14,10 +13,10 @@ MORE = "More columns"
 class ColumnNames:
     """Makes one column of each name, and shares the last where a board may have no more."""
 
-    def __init__(self, project_key: str, done: Collection[str], nameless: str) -> None:
-        """`done`: names of columns whose tasks are finished. `nameless`: the title of the one for no name."""
+    def __init__(self, project_key: str, stages: StageNames, nameless: str) -> None:
+        """`nameless`: the title of the one for no name."""
         self._project_key = project_key
-        self._done = {plain_name(each) for each in done}
+        self._stages = stages
         self._nameless = nameless
         self._columns: dict[str, PlannedColumn] = {}
         self.shared: set[str] = set()  # names that share the last column
@@ -30,7 +29,7 @@ class ColumnNames:
             self.shared.add(title)
             title, key = MORE, f"column:{self._project_key}:more"
         if key not in self._columns:
-            self._columns[key] = PlannedColumn(key, title, stage=stage_of(title, self._done))
+            self._columns[key] = PlannedColumn(key, title, stage=self._stages.stage_of(title))
         return self._columns[key]
 
     @property

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from workhook.core.errors import shown
-from workhook.work.imports.json_file import FAULTS_MAX, NotUsable, clean
-from workhook.work.imports.texts import Distinct, plain_name
+from workhook.work.imports.decoding import decoded, place_in
+from workhook.work.imports.json_file import FAULTS_MAX, NotUsable
+from workhook.work.imports.texts import Distinct
 
 DELIMITERS = (",", ";", "\t")
 FIELDS_MAX = 500
@@ -23,19 +26,17 @@ class TableRow(NamedTuple):
 
 
 class Table(NamedTuple):
+    """`remarks`: what there is to say of how it was read."""
+
     names: list[str]
     rows: list[TableRow]
-
-
-def header_key(name: str) -> str:
-    """The name of a field without regard to case, signs and underscores: `Due_Date:` is `due date`."""
-    return plain_name(name.replace("_", " "))
+    remarks: list[str]
 
 
 def read_table(data: bytes) -> Table:
     """The first line names the fields. Empty lines are left out, missing fields at the end of a line are empty. Raises
     `NotUsable`."""
-    text = clean(_decoded(data))
+    text, remarks = decoded(data)
     delimiter = _delimiter(text)
     lines = _records(text, delimiter)
     try:
@@ -43,18 +44,54 @@ def read_table(data: bytes) -> Table:
         if header is None:
             raise NotUsable(["it is empty: the first line has to name the fields"])
         names = _names(header[1])
-        return Table(names, list(_rows(names, lines)))
+        return Table(names, list(_rows(names, lines)), remarks)
     except csv.Error as error:
-        raise NotUsable([f"line {error.args[1]}: it is not CSV: {error.args[0]}"]) from None
+        raise NotUsable([_in_words(text, delimiter, int(error.args[1]))]) from None
 
 
-def _decoded(data: bytes) -> str:
-    encoding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
-    try:
-        return data.decode(encoding)
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise NotUsable([f"line {line}: it is not UTF-8; save the file as CSV in UTF-8"]) from None
+def _in_words(text: str, delimiter: str, line: int) -> str:
+    """What the reader refuses in the record that begins in this line. The reader itself says no place."""
+    most = csv.field_size_limit()
+    at, fault = _fault_of_record(text, delimiter, sum(map(len, islice(io.StringIO(text, newline=""), line - 1))), most)
+    line, column = place_in(text, at)
+    match fault:
+        case "not closed":
+            return f"line {line}, column {column}: the quotation mark that opens here is not closed"
+        case "behind":
+            found = shown(text[at])
+            return (
+                f"line {line}, column {column}: {found!r} stands behind a quotation mark; within a text write it twice"
+            )
+        case "too long":
+            return f"line {line}, column {column}: the field that begins here has more than {most:,} characters"
+        case "too long in quotes":
+            return (
+                f"line {line}, column {column}: the field that begins here has more than {most:,} characters; "
+                "perhaps its quotation mark is not closed"
+            )
+    return f"line {line}: it is not CSV"
+
+
+_QUOTED = re.compile(r'"(?:[^"]|"")*+(?P<closed>"?)')
+
+
+def _fault_of_record(text: str, delimiter: str, start: int, most: int) -> tuple[int, str]:
+    """Where in the text it is, and of which kind."""
+    plain, at = re.compile(rf"[^{delimiter}\r\n]*"), start
+    while at < len(text):
+        quoted = _QUOTED.match(text, at)
+        found = quoted or plain.match(text, at)
+        end = found.end() if found else at
+        if end - at - (2 if quoted else 0) > most:
+            return at, "too long in quotes" if quoted else "too long"
+        if quoted and not quoted["closed"]:
+            return at, "not closed"
+        if end == len(text) or text[end] in "\r\n":
+            break
+        if text[end] != delimiter:
+            return end, "behind"
+        at = end + 1
+    return start, ""
 
 
 def _delimiter(text: str) -> str:

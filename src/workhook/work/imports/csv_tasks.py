@@ -6,18 +6,19 @@ docs/how-to/import.md says which names of fields mean what.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from functools import partial
 
 from workhook.core.clock import HOUR_MS, MINUTE_MS
 from workhook.core.errors import shown
 from workhook.work.imports.board import ColumnNames
-from workhook.work.imports.csv_file import Table, TableRow, header_key, read_table
+from workhook.work.imports.csv_file import Table, TableRow, read_table
 from workhook.work.imports.dependencies import without_circles
 from workhook.work.imports.families import in_families
 from workhook.work.imports.json_file import FAULTS_MAX, NotUsable
-from workhook.work.imports.losses import Losses
-from workhook.work.imports.plan import ImportPlan, Person, PlannedTask
+from workhook.work.imports.losses import NAMES_SHOWN, Losses
+from workhook.work.imports.plan import ImportPlan, Person, PlannedField, PlannedTask
 from workhook.work.imports.texts import (
     KEY_MAX_CHARS,
     LABELS_MAX,
@@ -27,50 +28,36 @@ from workhook.work.imports.texts import (
     ThingWarnings,
     described,
     first_of,
-    level_of,
     moment_of,
     title_of,
     unknown_names,
 )
+from workhook.work.imports.words import FIELD_KEYS, HOURS, MINUTES, NO, YES, StageNames, header_key, level_of, says_more
 from workhook.work.tasks.field_types import ESTIMATE_MAX_MS
 from workhook.work.timesheets.durations import duration_ms
 
 SOURCE = "csv"
 NO_COLUMN = "Tasks"
 
-NAMES: Mapping[str, tuple[str, ...]] = {
-    "title": ("title", "name", "task", "task name", "summary", "subject", "titel", "aufgabe", "betreff"),
-    "description": ("description", "notes", "body", "details", "beschreibung", "notizen"),
-    "column": (
-        "status", "column", "list", "section", "section column", "state", "stage", "spalte", "liste", "abschnitt",
-    ),
-    "assignee": ("assignee", "assignees", "assigned to", "zuständig", "bearbeiter"),
-    "due": ("due", "due date", "due on", "due at", "deadline", "fällig", "fällig am", "fälligkeit", "frist"),
-    "labels": ("labels", "label", "tags", "tag", "etiketten", "schlagwörter"),
-    "estimate": ("estimate", "estimate hours", "estimated hours", "estimate h", "estimate minutes", "aufwand",
-                 "schätzung"),
-    "priority": ("priority", "priorität"),
-    "completed": ("completed", "completed at", "completed on", "done", "erledigt", "erledigt am"),
-    "created": ("created", "created at", "created on", "erstellt", "erstellt am"),
-    "parent": ("parent", "parent id", "parent task"),
-    "blocked_by": ("blocked by", "blocked by dependencies"),
-    "id": ("id", "key", "task id", "issue key", "schlüssel"),
-}  # fmt: skip
-"""The names of fields that a table may have, by what they mean; `header_key` makes them alike."""
-
-_GERMAN_DAY = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})")
+_DAY_FIRST = re.compile(r"(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4}|\d\d)(?:,?\s+(\d{1,2}):(\d\d)(:\d\d)?)?")
 _LOCAL_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(:\d\d)?")
 _NUMBER = re.compile(r"\d{1,6}(?:[.,]\d{1,6})?")
-_YES, _NO = ("true", "yes", "x", "1", "done", "ja", "completed"), ("", "false", "no", "0", "nein")
 
 
 def read_rows(
-    data: bytes, title: str, *, done: Collection[str] = (), mapping: Mapping[str, str] | None = None
+    data: bytes,
+    title: str,
+    *,
+    done: Collection[str] = (),
+    not_done: Collection[str] = (),
+    mapping: Mapping[str, str] | None = None,
 ) -> ImportPlan:
-    """`title`: of the project, by which a later import finds it. `mapping`: names of fields by what they mean; an empty
-    one means that there is none. Raises `NotUsable`."""
+    """`title`: of the project, by which a later import finds it. `done` and `not_done`: names of columns, as
+    `StageNames` has them. `mapping`: names of fields by what they mean; an empty one means that there is none. Raises
+    `NotUsable`."""
     table = read_table(data)
-    return _RowMapper(table, title_of(title), _chosen(table, mapping or {}), done).plan()
+    stages = StageNames(done, not_done)
+    return _RowMapper(table, title_of(title), _chosen(table, mapping or {}), stages).plan(done)
 
 
 def _chosen(table: Table, mapping: Mapping[str, str]) -> dict[str, str]:
@@ -86,7 +73,7 @@ def _chosen(table: Table, mapping: Mapping[str, str]) -> dict[str, str]:
         elif name:
             chosen[meaning] = by_key[header_key(name)]
     taken = set(chosen.values())
-    for meaning, names in NAMES.items():
+    for meaning, names in FIELD_KEYS.items():
         free = (by_key[each] for each in names if each in by_key and by_key[each] not in taken)
         if meaning not in mapping and (found := next(free, None)):
             chosen[meaning] = found
@@ -99,29 +86,43 @@ def _chosen(table: Table, mapping: Mapping[str, str]) -> dict[str, str]:
 
 
 class _RowMapper:
-    def __init__(self, table: Table, title: str, chosen: Mapping[str, str], done: Collection[str]) -> None:
+    def __init__(self, table: Table, title: str, chosen: Mapping[str, str], stages: StageNames) -> None:
         self._table = table
         self._title = title
         self._chosen = chosen
-        self._done = done
         self._project_key = f"project:{title}"
-        self._columns = ColumnNames(self._project_key, done, NO_COLUMN)
+        self._columns = ColumnNames(self._project_key, stages, NO_COLUMN)
         self._warnings: list[str] = []
         self._faults: list[str] = []
         self._losses = Losses()
+        self._kept: dict[str, dict[str, None]] = defaultdict(dict)  # values that mean nothing, by the name of the field
         self._keys = self._keys_of_rows()
         self._by_name = self._keys_by_name()
 
-    def plan(self) -> ImportPlan:
-        """Raises `NotUsable` with what is wrong in which line and field."""
+    def plan(self, done: Collection[str]) -> ImportPlan:
+        """`done`: names that a column has to have. Raises `NotUsable` with what is wrong in which line and field."""
         tasks = [self._task(row, key) for row, key in zip(self._table.rows, self._keys, strict=True)]
         if self._faults:
             raise NotUsable(self._faults[:FAULTS_MAX])
         tasks = without_circles(in_families(tasks, self._losses), self._losses)
         columns = self._columns.columns
-        warnings = [*unknown_names(self._done, (each.title for each in columns), "column"), *self._warnings]
+        warnings = [
+            *self._table.remarks,
+            *unknown_names(done, (each.title for each in columns), "column"),
+            *self._warnings,
+        ]
         warnings += self._columns.warnings
-        return ImportPlan(SOURCE, self._project_key, self._title, columns, tasks, warnings, self._losses.found())
+        lost, fields = self._losses.found(), self._became()
+        return ImportPlan(SOURCE, self._project_key, self._title, columns, tasks, warnings, lost, fields)
+
+    def _became(self) -> list[PlannedField]:
+        """What each field of the table becomes."""
+        meanings = {name: meaning for meaning, name in self._chosen.items()}
+        said = {name for row in self._table.rows for name, cell in row.cells.items() if cell}
+        return [
+            PlannedField(name, meanings.get(name, "field") if name in said else "nothing", list(self._kept[name]))
+            for name in self._table.names
+        ]
 
     def _text(self, row: TableRow, meaning: str) -> str:
         return row.cells[self._chosen[meaning]] if meaning in self._chosen else ""
@@ -160,9 +161,11 @@ class _RowMapper:
         column = self._columns.column(text("column"))
         finished, finished_at = self._completed(row)
         priority = level_of(text("priority"))
-        left = [] if priority or not text("priority") else ["priority"]
+        left = ["priority"] if text("priority") and (priority is None or says_more(text("priority"))) else []
         parent_key = self._by_name.get(text("parent"))
         left += ["parent"] if text("parent") and parent_key is None else []
+        for meaning in left:
+            self._keep(meaning, text(meaning))
         people = [Person("", each, each) for each in _parts(text("assignee"))]
         return PlannedTask(
             key=key,
@@ -187,23 +190,32 @@ class _RowMapper:
         elsewhere = {name for meaning, name in self._chosen.items() if meaning not in left}
         return budget.fields((title_of(name), cell) for name, cell in row.cells.items() if name not in elsewhere)
 
+    def _keep(self, meaning: str, value: str) -> None:
+        kept = self._kept[self._chosen[meaning]]
+        if len(kept) < NAMES_SHOWN:
+            kept[shown(value)] = None
+
     def _moment(self, row: TableRow, meaning: str) -> int | None:
         text = self._text(row, meaning)
         found = day_or_moment(text)
         if text and found is None:
-            self._fault(row, meaning, f"{shown(text)!r} is no date; write 2026-11-20 or 2026-11-20T17:00:00Z")
+            self._fault(
+                row, meaning, f"{shown(text)!r} is no date; write 2026-11-20, 20.11.2026 or 2026-11-20T17:00:00Z"
+            )
         return found
 
     def _completed(self, row: TableRow) -> tuple[bool, int | None]:
         """Whether, and when."""
         text = self._text(row, "completed")
-        if text.casefold() in _NO:
+        if text.casefold() in NO:
             return False, None
-        if text.casefold() in _YES:
+        if text.casefold() in YES:
             return True, None
         found = day_or_moment(text)
         if found is None:
-            self._fault(row, "completed", f"{shown(text)!r} is neither yes nor no nor a date such as 2026-11-20")
+            self._fault(
+                row, "completed", f"{shown(text)!r} is neither yes nor no nor a date such as 2026-11-20 or 20.11.2026"
+            )
         return True, found
 
     def _estimate(self, row: TableRow) -> int | None:
@@ -220,14 +232,17 @@ class _RowMapper:
         return found
 
 
-_UNITS = {HOUR_MS: ("h", "hour", "hours", "stunden"), MINUTE_MS: ("m", "min", "minutes", "minuten")}
+_UNITS = {HOUR_MS: HOURS, MINUTE_MS: MINUTES}
 
 
 def day_or_moment(text: str) -> int | None:
     """A day or a time as tables have them: of ISO 8601, with a blank in between and without a zone (which is UTC), or
-    `31.12.2026`. None for another text, such as `1/2/2026`, which means two days."""
-    if found := _GERMAN_DAY.fullmatch(text):
-        text = f"{found[3]}-{int(found[2]):02}-{int(found[1]):02}"
+    with dots, where the day is first: `31.12.2026`, `4.12.26 17:00`. Years of two digits are those from 2000 on. None
+    for another text, such as `1/2/2026`, which means two days."""
+    if found := _DAY_FIRST.fullmatch(text):
+        day, month, year, hour, minute, seconds = found.groups()
+        text = f"{year if len(year) == 4 else '20' + year}-{int(month):02}-{int(day):02}"
+        text += f"T{int(hour):02}:{minute}{seconds or ':00'}Z" if hour else ""
     elif found := _LOCAL_TIME.fullmatch(text):
         text = f"{found[1]}T{found[2]}{found[3] or ':00'}Z"
     return moment_of(text)

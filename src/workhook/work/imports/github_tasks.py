@@ -21,12 +21,12 @@ from workhook.work.imports.texts import (
     described,
     first_of,
     moment_of,
-    plain_name,
     priority_in,
     title_of,
     unknown_names,
     within,
 )
+from workhook.work.imports.words import StageNames, means
 
 SOURCE = "github"
 OPEN, CLOSED, NO_STATUS = "Open", "Closed", "No status"
@@ -35,18 +35,19 @@ URL, AUTHOR, MILESTONE, REASON, KIND, NUMBER = (
 )  # fmt: skip
 
 _REPOSITORY = re.compile(r"https://[^/]+/([^/]+/[^/]+)/(?:issues|pull)/\d+")
-_DUE = ("due", "due date", "deadline", "target date")  # fields of a project
 _NOBODY = IssuePerson("", "")
 
 
-def plan_of_files(files: Sequence[GitHubFile], title: str, *, done: Collection[str] = ()) -> ImportPlan:
+def plan_of_files(
+    files: Sequence[GitHubFile], title: str, *, done: Collection[str] = (), not_done: Collection[str] = ()
+) -> ImportPlan:
     """One project of all files. `title`: of the project, by which a later import finds it. Without a project of GitHub
-    the columns are Open and Closed; with one they are its values of Status. `done`: names of further columns whose
-    tasks are finished."""
+    the columns are Open and Closed; with one they are its values of Status. `done` and `not_done`: names of columns, as
+    `StageNames` has them."""
     title = title_of(title)
     issues = _by_address(files)
     items = [each for file in files for each in file.items]
-    mapper = _IssueMapper(title, {CLOSED, *done}, has_project=bool(items))
+    mapper = _IssueMapper(title, StageNames({CLOSED, *done}, not_done), has_project=bool(items))
     planned = [mapper.task(_issue_of(item, issues), item) for item in items]
     planned += [mapper.task(each, None) for each in issues.values()]
     columns = mapper.columns
@@ -84,9 +85,9 @@ def _address(thing: Issue | ProjectItem) -> str:
 
 
 class _IssueMapper:
-    def __init__(self, title: str, done: Collection[str], *, has_project: bool) -> None:
+    def __init__(self, title: str, stages: StageNames, *, has_project: bool) -> None:
         self.project_key = f"project:{title}"
-        self.columns = ColumnNames(self.project_key, done, NO_STATUS)
+        self.columns = ColumnNames(self.project_key, stages, NO_STATUS)
         self.losses = Losses()
         self.warnings: list[str] = []
         self._title = title
@@ -108,7 +109,7 @@ class _IssueMapper:
         labels = list(dict.fromkeys(title_of(each) for each in labels if each.strip()))
         priority, others = priority_in(list(item.fields.items()) if item else [])
         custom = dict(others)
-        due = next((each for each in custom if plain_name(each) in _DUE and moment_of(custom[each]) is not None), "")
+        due = next((each for each in custom if means("due", each) and moment_of(custom[each]) is not None), "")
         self._note_lost(issue, name)
         key = self._key_of(f"task:{self._title}/{_address(thing) if thing else ''}")
         return PlannedTask(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -45,13 +46,23 @@ def parse_json(data: bytes) -> object:
         found = json.loads(data, parse_constant=_refuse)
     except json.JSONDecodeError as error:
         raise NotUsable([f"it is not JSON: line {error.lineno}, column {error.colno}: {error.msg}"]) from None
-    except (ValueError, RecursionError) as error:
+    except RecursionError:
+        raise NotUsable(["it is nested too deeply"]) from None
+    except UnicodeDecodeError:
+        raise NotUsable(["it is neither UTF-8 nor UTF-16 or -32; save the file in UTF-8"]) from None
+    except _NoNumberError as error:
         raise NotUsable([f"it is not JSON: {error}"]) from None
+    except ValueError:  # Python reads no number of more digits
+        raise NotUsable([f"it has a number of more than {sys.get_int_max_str_digits():,} digits"]) from None
     return found
 
 
+class _NoNumberError(ValueError):
+    """`NaN` or `Infinity`."""
+
+
 def _refuse(constant: str) -> object:
-    raise ValueError(f"{constant} is no number of JSON")
+    raise _NoNumberError(f"{constant} is no number of JSON")
 
 
 def clean(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
+import msgspec
 import sqlalchemy as sa
 
 from workhook.core.clock import to_millis_text
@@ -47,15 +48,19 @@ class People:
             by_name[_key(each.name or "")].append(each)
         self._by_name = {name: some[0] for name, some in by_name.items() if name and len(some) == 1}
 
-    def find(self, member: Person) -> Account | None:
-        """The account of a member: the one that the caller gave any of its names, else the one of its user name. Where
-        the other service has no user names, the one whose name nobody else has."""
+    def find(self, member: Person, source: str) -> Account | None:
+        """The account of a member: the one that the caller gave any of its names, else the one of its user name, else
+        the one whose name nobody else has. Where anybody can have an account, as at GitHub, names prove nothing."""
         names = (_key(each) for each in (member.username, member.full_name, member.id) if each.strip())
         named = next((self._named[each] for each in names if each in self._named), None)
         found = named or self._by_login.get(_key(member.username))
-        if found is None and member.username in ("", member.full_name):
+        if found is None and (source in _OF_A_TEAM or member.username in ("", member.full_name)):
             found = self._by_name.get(_key(member.full_name))
         return found
+
+
+_OF_A_TEAM = ("trello",)
+"""Sources with logins whose people somebody has let in."""
 
 
 def _key(name: str) -> str:
@@ -70,7 +75,7 @@ def assign(
 ) -> tuple[list[Account], dict[str, str]]:
     """The assignees of a task, oldest account first, and its fields: `SOURCE_members` names the members who have no
     account here. `seeing`: ids of those who see the project."""
-    known = [people.find(each) for each in task.members]
+    known = [people.find(each, source) for each in task.members]
     found = [each if each is not None and each.id in seeing else None for each in known]
     assignees = {each.id: each for each in found if each is not None}
     strangers = [member.display_name for member, account in zip(task.members, found, strict=True) if account is None]
@@ -78,23 +83,42 @@ def assign(
     return [assignees[account_id] for account_id in sorted(assignees)], fields
 
 
-def author_and_text(comment: PlannedComment, people: People, importer: Account) -> tuple[Account, str]:
+def author_and_text(comment: PlannedComment, people: People, importer: Account, source: str) -> tuple[Account, str]:
     """Whose the comment is here, and its text: where the author is nobody here, it begins with the name and time."""
-    author = people.find(comment.author)
+    author = people.find(comment.author, source)
     if author is not None:
         return author, comment.text
     when = f" on {to_millis_text(comment.created_at)[:10]}" if comment.created_at is not None else ""
     return importer, within(f"{comment.author.display_name} wrote{when}:\n\n{comment.text}")
 
 
-def unknown_people(
-    tasks: Sequence[PlannedTask], comments: Sequence[PlannedComment], people: People, hint: str
-) -> list[str]:
+class Stranger(msgspec.Struct, frozen=True):
+    """Somebody who is nobody here. `known_as`: by what `--member` names them. `assigned`: to a task; else they have
+    only written comments."""
+
+    name: str
+    known_as: str
+    assigned: bool
+
+
+def strangers_of(
+    tasks: Sequence[PlannedTask], comments: Sequence[PlannedComment], people: People, source: str
+) -> list[Stranger]:
+    """Those who are nobody here, each once."""
+    found: dict[str, Stranger] = {}
+    members = [member for task in tasks for member in task.members]
+    authors = [each.author for each in (*comments, *(each for task in tasks for each in task.comments))]
+    for some, assigned in ((members, True), (authors, False)):
+        for each in some:
+            if each.display_name not in found and people.find(each, source) is None:
+                found[each.display_name] = Stranger(each.display_name, each.known_as, assigned)
+    return list(found.values())
+
+
+def unknown_people(strangers: Sequence[Stranger], hint: str) -> list[str]:
     """What there is to say about those who are nobody here; nothing where everybody is somebody. `hint`: what can be
     done about it."""
-    everybody = [member for task in tasks for member in task.members]
-    everybody += [each.author for each in (*comments, *(each for task in tasks for each in task.comments))]
-    names = list(dict.fromkeys(each.display_name for each in everybody if people.find(each) is None))
+    names = [each.name for each in strangers]
     return [f"nobody here is {name_some(names)}{hint and f': {hint}'}"] if names else []
 
 

@@ -23,6 +23,11 @@ class Person(msgspec.Struct, frozen=True):
     full_name: str
 
     @property
+    def known_as(self) -> str:
+        """What tells them from others of the same name."""
+        return self.username or self.id or self.full_name
+
+    @property
     def display_name(self) -> str:
         """`Ada Lovelace (ada)`, as far as it is known."""
         names = list(dict.fromkeys(each for each in (self.full_name.strip(), self.username.strip()) if each))
@@ -87,9 +92,18 @@ class Lost(msgspec.Struct, frozen=True):
     kept: str | None = None
 
 
+class PlannedField(msgspec.Struct, frozen=True):
+    """What a field of a table becomes: one of `words.FIELDS`, or `field`, one of the task with the same name, or
+    `nothing`, where no line has a value. `kept`: the first of its values that mean no such thing, and stay as text."""
+
+    name: str
+    becomes: str
+    kept: list[str] = []
+
+
 class ImportPlan(msgspec.Struct, frozen=True):
     """Columns in their order; tasks in the order of their columns, and in each in theirs, but for subtasks: they come
-    behind the task above them."""
+    behind the task above them. `fields`: those of a table, in its order."""
 
     source: str
     key: str
@@ -98,6 +112,7 @@ class ImportPlan(msgspec.Struct, frozen=True):
     tasks: list[PlannedTask]
     warnings: list[str]
     lost: list[Lost] = []
+    fields: list[PlannedField] = []
 
 
 _LATER: Mapping[str, object] = {"priority": None, "estimate_ms": None, "parent_key": None, "blocked_by": []}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import PurePath
 from typing import Literal, NamedTuple, TypeVar
@@ -10,6 +12,7 @@ import msgspec
 
 from workhook.work.imports import asana, csv_tasks, github, github_tasks
 from workhook.work.imports.json_file import NotUsable, parse_json
+from workhook.work.imports.other_files import refuse_other
 from workhook.work.imports.plan import ImportPlan
 from workhook.work.imports.trello import mapping as trello_mapping
 from workhook.work.imports.trello.export import read_export
@@ -17,6 +20,15 @@ from workhook.work.imports.trello.export import read_export
 T = TypeVar("T")
 
 Source = Literal["trello", "asana", "github", "csv"]
+
+
+_COPY = re.compile(
+    r"""(?: \s* \(\d{1,2}\)
+          | \s+ (?:-\s+)? (?:copy|kopie|copie|copia|cópia) (?:\s+\d{1,2})?
+        )+ $""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_COPY_OF = re.compile(r"^(?:copy of|kopie von|copie de|copia de|copia di|kopie van|cópia de)\s+", re.IGNORECASE)
 
 
 class SourceFile(NamedTuple):
@@ -28,26 +40,39 @@ class SourceFile(NamedTuple):
         """The name without folder and ending, of which a project may get its title."""
         return PurePath(self.name.replace("\\", "/")).stem
 
+    @property
+    def original(self) -> str:
+        """The stem without what browsers and systems add to the name of a copy: `plan` of `plan (1)`, `plan - Kopie`
+        and `plan copy 2`. A table is known by it, and the second download of one is the same table."""
+        stem = unicodedata.normalize("NFC", self.stem).strip()
+        return _COPY.sub("", _COPY_OF.sub("", stem)).strip() or self.stem
+
 
 class Choices(msgspec.Struct, frozen=True):
-    """What the caller says about files. `title`: of the project. `done`: names of columns whose tasks are finished.
-    `mapping`: names of fields of a table by what they mean (`csv_tasks.NAMES`)."""
+    """What the caller says about files. `title`: of the project. `done` and `not_done`: names of columns
+    whose tasks are finished, or are not whatever their name says. `mapping`: names of fields of a table by what they
+    mean (`words.FIELDS`)."""
 
     title: str = ""
     done: Collection[str] = ()
+    not_done: Collection[str] = ()
     mapping: Mapping[str, str] = {}
 
 
 def _trello(file: SourceFile, choices: Choices) -> ImportPlan:
-    return trello_mapping.plan_of(read_export(file.data), done=choices.done)
+    return trello_mapping.plan_of(read_export(file.data), done=choices.done, not_done=choices.not_done)
 
 
 def _asana(file: SourceFile, choices: Choices) -> ImportPlan:
-    return asana.plan_of_project(asana.read_project(file.data), file.stem, title=choices.title, done=choices.done)
+    return asana.plan_of_project(
+        asana.read_project(file.data), file.stem, title=choices.title, done=choices.done, not_done=choices.not_done
+    )
 
 
 def _csv(file: SourceFile, choices: Choices) -> ImportPlan:
-    return csv_tasks.read_rows(file.data, choices.title or file.stem, done=choices.done, mapping=choices.mapping)
+    return csv_tasks.read_rows(
+        file.data, choices.title or file.original, done=choices.done, not_done=choices.not_done, mapping=choices.mapping
+    )
 
 
 _READERS: Mapping[Source, Callable[[SourceFile, Choices], ImportPlan]] = {
@@ -69,13 +94,14 @@ def plans_of(source: Source, files: Sequence[SourceFile], choices: Choices) -> l
 
 def _github(read: Sequence[github.GitHubFile], stem: str, choices: Choices) -> ImportPlan:
     title = choices.title or github_tasks.title_in(read, stem)
-    return github_tasks.plan_of_files(read, title, done=choices.done)
+    return github_tasks.plan_of_files(read, title, done=choices.done, not_done=choices.not_done)
 
 
 def _read_each(files: Sequence[SourceFile], read: Callable[[SourceFile], T]) -> list[T]:
     found, faults = [], []
     for file in files:
         try:
+            refuse_other(file.data)
             found.append(read(file))
         except NotUsable as problem:
             faults += [f"{file.name}: {each}" for each in problem.faults]
@@ -86,6 +112,7 @@ def _read_each(files: Sequence[SourceFile], read: Callable[[SourceFile], T]) -> 
 
 def plan_of_any(file: SourceFile, choices: Choices) -> ImportPlan:
     """What a file of any source makes. Raises `NotUsable`."""
+    refuse_other(file.data)
     source = detect(file.data)
     if source == "github":
         return _github([github.read_file(file.data)], file.stem, choices)

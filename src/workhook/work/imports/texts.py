@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TypeVar
 
 from workhook.core.errors import shown
 from workhook.http.parameters import TEXT_MAX_BYTES, TITLE_MAX_CHARS
 from workhook.http.wire_types import read_day_or_moment
-from workhook.work.columns.schemas import Stage
+from workhook.work.imports.words import level_of, means, plain_name, says_more
 from workhook.work.tasks.field_types import KEYS_MAX, Level
 
 T = TypeVar("T")
@@ -76,39 +76,11 @@ def moment_of_id(external_id: str) -> int | None:
     return int(external_id[:8], 16) * 1000 if _OBJECT_ID.fullmatch(external_id) else None
 
 
-# Names that the templates of Trello and most boards have. Any other is named with `done`.
-_STAGES: Mapping[Stage, tuple[str, ...]] = {
-    "done": ("done", "completed", "complete", "finished"),
-    "in_progress": ("doing", "in progress"),
-    "in_queue": ("to do", "todo", "backlog"),
-}
-_STAGE_OF = {name: stage for stage, names in _STAGES.items() for name in names}
-
-
-_LEVELS: Mapping[str, Level] = {"low": "low", "medium": "medium", "normal": "medium", "high": "high"}
-
-
-def plain_name(name: str) -> str:
-    """A name without regard to case, signs and pictures: `✅ Done!` is `done`."""
-    return " ".join(re.findall(r"\w+", name.casefold()))
-
-
-def stage_of(name: str, done: Collection[str]) -> Stage | None:
-    """The stage that the name of a column tells. `done`: plain names of further columns whose tasks are finished."""
-    plain = plain_name(name)
-    return "done" if plain in done else _STAGE_OF.get(plain)
-
-
-def level_of(text: str) -> Level | None:
-    """The priority that a text names, in any case."""
-    return _LEVELS.get(plain_name(text))
-
-
 def priority_in(fields: Sequence[tuple[str, str]]) -> tuple[Level | None, list[tuple[str, str]]]:
-    """The priority that the first field of that name tells, and the other fields."""
+    """The priority that the first field of that name tells, and the other fields; that one, too, if it says more."""
     for at, (name, text) in enumerate(fields):
-        if plain_name(name) == "priority" and (found := level_of(text)):
-            return found, [*fields[:at], *fields[at + 1 :]]
+        if means("priority", name) and (found := level_of(text)):
+            return found, list(fields) if says_more(text) else [*fields[:at], *fields[at + 1 :]]
     return None, list(fields)
 
 

@@ -116,7 +116,8 @@ class BatchWriter:
 
     async def _seeing(self, wanted: Iterable[PlannedTask]) -> set[int]:
         """Ids of the assigned people who see the project: not every member sees a private one."""
-        people = (self._this.people.find(member) for task in wanted for member in task.members)
+        source = self._this.plan.source
+        people = (self._this.people.find(member, source) for task in wanted for member in task.members)
         logins = {each.login for each in people if each is not None}
         found = (await find_people(self._tx, self.access, logins)).by_name
         return {each.id for each in found.values()}
@@ -194,7 +195,7 @@ class BatchWriter:
         records = []
         authors = self._this.people if self._this.keeps_authors else People((), {})
         for number, (task, planned) in enumerate(wanted, 1):
-            author, text = author_and_text(planned, authors, self.access.user)
+            author, text = author_and_text(planned, authors, self.access.user, self._this.plan.source)
             at = min(planned.created_at or self._context.now, self._context.now)
             places = {"task_id": task.id, "repository_id": self.access.repository.id, "user_id": author.id}
             new = TaskComment(0, text, False, task, person_shape(author), at, at)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from workhook.core.clock import now_ms
@@ -13,7 +13,7 @@ from workhook.http.operations import WORK_API
 from workhook.identity import policy
 from workhook.identity.authenticator import actor_of
 from workhook.work.access import find_owned
-from workhook.work.moving.archive import MEDIA_TYPE, headers_of, make_archive
+from workhook.work.moving.archive import MEDIA_TYPE, headers_of, make_archive, require_room
 
 _BYTES: Mapping[str, Any] = {"type": "string", "format": "binary"}
 
@@ -26,7 +26,6 @@ routes = Routes(WORK_API, "Users", read="organization.export", write="organizati
     problems=(403, 409, 429),
     media_type=MEDIA_TYPE,
     etag=False,
-    head=False,
 )
 async def export_organization(call: Call, login: str) -> Answer:
     """Export everything of an organization.
@@ -44,5 +43,15 @@ async def export_organization(call: Call, login: str) -> Answer:
     if account.kind != "organization":
         raise NotFound()
     policy.check_token(actor, policy.RULES["work.read"])
+    headers = headers_of(account, now_ms())
+    if call.request.method == "HEAD":
+        require_room(account)
+        return Answer(_nothing(), headers=headers, media_type=MEDIA_TYPE)
     archive = await make_archive(call.services, actor, account, call.base_for_others, call.request_id)
-    return Answer(archive, headers=headers_of(account, now_ms()), media_type=MEDIA_TYPE)
+    return Answer(archive, headers=headers, media_type=MEDIA_TYPE)
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    """For HEAD, which makes no archive and writes nothing down: nobody has got anything."""
+    for piece in list[bytes]():
+        yield piece

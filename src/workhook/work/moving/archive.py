@@ -117,14 +117,9 @@ async def make_archive(services: Services, actor: Actor, account: Account, base:
     """All lines are read when this returns, and the audit log says so. The caller sees to it that the actor owns the
     organization.
 
-    Raises `Conflict` while another export of the organization runs, `TooManyRequests` while two others are read.
+    Raises what `require_room` does.
     """
-    if account.id in _running:
-        message = f"An export of {account.login} is running already. Wait until it is done, or end it."
-        raise Conflict(message, code="export_running")
-    if len(_reading) >= READ_AT_ONCE:
-        message = "The server makes other exports at this moment. Try again in some seconds."
-        raise TooManyRequests(message, code="exports_running", headers={"Retry-After": str(RETRY_AFTER_S)})
+    require_room(account)
     _running.add(account.id)
     _reading.add(account.id)
     folder = None
@@ -140,6 +135,16 @@ async def make_archive(services: Services, actor: Actor, account: Account, base:
         raise
     finally:
         _reading.discard(account.id)
+
+
+def require_room(account: Account) -> None:
+    """Raises `Conflict` while another export of the organization runs, `TooManyRequests` while two others are read."""
+    if account.id in _running:
+        message = f"An export of {account.login} is running already. Wait until it is done, or end it."
+        raise Conflict(message, code="export_running")
+    if len(_reading) >= READ_AT_ONCE:
+        message = "The server makes other exports at this moment. Try again in some seconds."
+        raise TooManyRequests(message, code="exports_running", headers={"Retry-After": str(RETRY_AFTER_S)})
 
 
 async def _record(tx: Transaction, actor: Actor, account: Account, written: LinesWritten) -> None:

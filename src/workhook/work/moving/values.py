@@ -15,11 +15,13 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Meta
 
+from workhook.core import json
 from workhook.core.clock import HOUR_MS
 from workhook.core.country_codes import COUNTRIES
 from workhook.core.iso4217 import CODES
 from workhook.core.zones import zone_fault
 from workhook.events.hook_config import CONFIG_KEYS, ConfigChange
+from workhook.http.calls import JSON_BODY_MAX
 from workhook.http.parameters import Checked, LongText, Title, WebAddress
 from workhook.http.wire_types import YEAR_9999
 from workhook.identity import reserved
@@ -30,6 +32,7 @@ from workhook.work.comments import markup
 from workhook.work.invoices import rules
 from workhook.work.invoices.arithmetic import MILLION, Category
 from workhook.work.projects.api import ProjectName
+from workhook.work.tasks.field_types import Labels, Sections, Texts
 from workhook.work.timesheets.rules import DURATION_MAX_MS, RATE_MAX_MINOR
 
 Check = Callable[[Any], str | None]
@@ -286,7 +289,22 @@ def _check_numbers(value: Any) -> str | None:
     return None
 
 
+def _of_a_task(kind: Any) -> Check:
+    """As a parameter of a task. What a request can hold is the longest that a text in it can be."""
+    as_parameter = _as(kind)
+
+    def check(value: Any) -> str | None:
+        if len(json.encode(value)) > JSON_BODY_MAX:
+            return f"it is longer than {JSON_BODY_MAX >> 20} MiB"
+        return as_parameter(value)
+
+    return check
+
+
 _JSON: dict[str, Check] = {
+    "fields": _of_a_task(Texts),
+    "sections": _of_a_task(Sections),
+    "labels": _of_a_task(Labels),
     "items": _check_items,
     "recurring_items": _check_items,
     "taxes": _check_taxes,

@@ -31,16 +31,14 @@ from workhook.work.imports.texts import (
     described,
     first_of,
     is_cut,
-    level_of,
     moment_of,
     moment_of_id,
-    plain_name,
-    stage_of,
     title_of,
     unknown_names,
     within,
 )
 from workhook.work.imports.trello import export as trello
+from workhook.work.imports.words import StageNames, level_of, means, says_more
 from workhook.work.tasks.field_types import KEYS_MAX, Level
 
 SOURCE = "trello"
@@ -59,10 +57,10 @@ class _ListColumn(NamedTuple):
     list_name: str
 
 
-def plan_of(export: trello.Export, *, done: Collection[str] = ()) -> ImportPlan:
-    """`done`: names of further lists whose cards are finished."""
+def plan_of(export: trello.Export, *, done: Collection[str] = (), not_done: Collection[str] = ()) -> ImportPlan:
+    """`done` and `not_done`: names of lists, as `StageNames` has them."""
     warnings, losses = _of_the_board(export, done), _lost_of_the_board(export)
-    columns, by_list = _columns(export, {plain_name(each) for each in done})
+    columns, by_list = _columns(export, StageNames(done, not_done))
     no_list, archived = _own_column(export, "no-list", NO_LIST), _own_column(export, "archived", ARCHIVED)
     tasks = _tasks(export, by_list, no_list, archived, CardMapper(export, warnings, losses))
     if len(export.lists) > len(columns):
@@ -113,7 +111,7 @@ def _own_column(export: trello.Export, name: str, title: str) -> PlannedColumn:
     return PlannedColumn(f"column:{_board_key(export)}:{name}", title, stage=stage, finished=is_archive)
 
 
-def _columns(export: trello.Export, done: Collection[str]) -> tuple[list[PlannedColumn], dict[str, _ListColumn]]:
+def _columns(export: trello.Export, stages: StageNames) -> tuple[list[PlannedColumn], dict[str, _ListColumn]]:
     """The columns of the open lists by position, then those of the archived ones; and what each list id leads to."""
     key_of = Distinct(KEY_MAX_CHARS)
     columns: dict[str, PlannedColumn] = {}
@@ -121,17 +119,18 @@ def _columns(export: trello.Export, done: Collection[str]) -> tuple[list[Planned
     # Sorting is stable: the file's order decides ties.
     for at, each in enumerate(sorted(export.lists, key=lambda one: (one.closed, one.position))):
         key = key_of(f"column:{each.id or title_of(each.name)}")
-        column = _column(key, each, done) if at < LISTS_MAX else _own_column(export, "more", MORE_LISTS)
+        column = _column(key, each, stages) if at < LISTS_MAX else _own_column(export, "more", MORE_LISTS)
         columns[column.key] = column
         by_list.setdefault(each.id, _ListColumn(column, each.name))
     by_list.pop("", None)
     return list(columns.values()), by_list
 
 
-def _column(key: str, each: trello.List, done: Collection[str]) -> PlannedColumn:
+def _column(key: str, each: trello.List, stages: StageNames) -> PlannedColumn:
     if each.closed:
         return PlannedColumn(key, title_of(each.name, limit=244) + " (archived)", finished=True)
-    return PlannedColumn(key, title_of(each.name), stage=stage_of(each.name, done))
+    title = title_of(each.name)
+    return PlannedColumn(key, title, stage=stages.stage_of(title))
 
 
 def _tasks(
@@ -287,10 +286,10 @@ class CardMapper:
         return f"{self._votes(card)}: {names}" if names else str(self._votes(card) or "")
 
     def _custom(self, card: trello.Card) -> Iterator[tuple[str, str]]:
-        """Names and values, but for the one that is the priority of the task."""
+        """Names and values, but for the one that is the priority of the task and says no more."""
         for item in card.custom:
             field = self._custom_fields.get(item.field_id)
-            if field is None or self._level(field, item) is None:
+            if field is None or self._level(field, item) is None or says_more(_custom_text(field, item)):
                 yield title_of(field.name if field else "", "custom field"), _custom_text(field, item)
 
     def _priority(self, card: trello.Card) -> Level | None:
@@ -367,4 +366,4 @@ def _custom_text(field: trello.CustomField | None, item: trello.CustomItem) -> s
 
 
 def _is_priority(field: trello.CustomField) -> bool:
-    return plain_name(field.name) == "priority" and field.kind in ("list", "")
+    return means("priority", field.name) and field.kind in ("list", "")

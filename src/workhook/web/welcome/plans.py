@@ -1,0 +1,187 @@
+"""What a file would make, as the page of imports shows it, and what the visitor says about it there: the title, which
+columns are finished, and who is who."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from workhook.identity.schemas import Account
+from workhook.web.frame.texts import gettext, ngettext, text
+from workhook.work.files.upload import Fields
+from workhook.work.imports.apply import Imported
+from workhook.work.imports.plan import ImportPlan
+from workhook.work.imports.sources import Choices
+
+COLUMNS_SHOWN, PEOPLE_SHOWN, FIELDS_SHOWN = 50, 30, 100
+PARTS_MAX = 256
+"""Of the form: two for each column and each person that is shown, and some more."""
+KEY_MAX_CHARS = 1_000
+
+LOST_LABELS: Mapping[str, str] = {
+    "project_description": text("The description of the project"),
+    "label_colors": text("Colours of labels"),
+    "files": text("Contents of files"),
+    "cover_colors": text("Colours of covers"),
+    "votes": text("Votes"),
+    "item_details": text("Dates and people of checklist items"),
+    "start_dates": text("Dates when work starts"),
+    "history": text("Entries of the history"),
+    "stickers": text("Stickers"),
+    "followers": text("Followers"),
+    "reactions": text("Reactions"),
+    "milestones": text("Milestones"),
+    "deep_subtasks": text("Subtasks of subtasks"),
+    "more_subtasks": text("Subtasks beyond 100 of a card"),
+    "dependencies": text("Dependencies on cards that are not in the file"),
+    "circular_dependencies": text("Dependencies that lead in a circle"),
+    "comments": text("Comments on cards that are not in the file"),
+    "checklists": text("Checklists of cards that are not in the file"),
+}
+"""What pages call each of `losses.SENTENCES`."""
+FIELD_LABELS: Mapping[str, str] = {
+    "title": text("the title"),
+    "description": text("the description"),
+    "column": text("the column"),
+    "assignee": text("who is assigned"),
+    "due": text("the deadline"),
+    "labels": text("labels"),
+    "estimate": text("the estimate"),
+    "priority": text("the priority"),
+    "completed": text("whether the card is finished"),
+    "created": text("when the card was made"),
+    "parent": text("the card above"),
+    "blocked_by": text("what the card waits for"),
+    "id": text("what a line is known by"),
+    "field": text("a field of the card"),
+    "nothing": text("nothing, because no line has a value"),
+}
+"""What pages say that a field of a table becomes (`PlannedField`)."""
+
+
+class FormChoices(NamedTuple):
+    """What the form says about a file. `columns`: titles that it shows, of which those in `done` are finished.
+    `logins`: of members, by what people are known as in the file; empty: nobody."""
+
+    title: str
+    columns: Sequence[str] = ()
+    done: Sequence[str] = ()
+    logins: Mapping[str, str] = {}
+
+    @classmethod
+    def of(cls, fields: Fields, file_name: str) -> FormChoices:
+        """What was said of another file before does not count for this one."""
+        looked_at = fields.get("looked_at", [file_name])[-1]
+        if looked_at != file_name:
+            return cls("")
+        people = zip(fields.get("person", []), fields.get("login", []), strict=False)
+        title = fields.get("title", [""])[-1].strip()
+        return cls(title, fields.get("column", []), fields.get("done", []), dict(people))
+
+    @property
+    def named(self) -> dict[str, str]:
+        """Logins of those who are somebody."""
+        return {name: login for name, login in self.logins.items() if login}
+
+    def for_plan(self) -> Choices:
+        return Choices(self.title, self.done, [each for each in self.columns if each not in self.done])
+
+
+class LostThing(NamedTuple):
+    """`names`: the first of them. `is_kept`: as text."""
+
+    label: str
+    number: int
+    names: list[str]
+    is_kept: bool
+
+
+class ShownField(NamedTuple):
+    """`kept`: values that are kept as text."""
+
+    name: str
+    label: str
+    kept: list[str]
+
+
+class ShownColumn(NamedTuple):
+    title: str
+    is_finished: bool
+
+
+class PersonOffer(NamedTuple):
+    """Somebody of the file. `login`: of the member that the visitor has chosen for them."""
+
+    name: str
+    known_as: str
+    login: str
+
+
+class ImportPreview(NamedTuple):
+    """What would be made, each with its number; what was there already; and what has no place. `project`: the full name
+    of the one that an earlier import made. `may_rename`: whether the title is for the visitor to say. `is_new`: whether
+    there is anything to import."""
+
+    file_name: str
+    title: str
+    project: str | None
+    may_rename: bool
+    made: list[str]
+    skipped: int
+    lost: list[LostThing]
+    warnings: list[str]
+    fields: list[ShownField]
+    columns: list[ShownColumn]
+    people: list[PersonOffer]
+    members: list[Account]
+    is_new: bool
+
+    @classmethod
+    def of(
+        cls, imported: Imported, plan: ImportPlan, choices: FormChoices, members: list[Account], file_name: str
+    ) -> ImportPreview:
+        made = imported.created
+        return cls(
+            file_name=file_name,
+            title=imported.title,
+            project=imported.repository,
+            may_rename=plan.source != "trello",  # whose boards are known by an id
+            made=made_things(imported),
+            skipped=imported.skipped.tasks,
+            lost=lost_things(imported),
+            warnings=imported.warnings,
+            fields=[ShownField(each.name, gettext(FIELD_LABELS[each.becomes]), each.kept) for each in plan.fields],
+            columns=[ShownColumn(each.title, each.completes) for each in plan.columns if not each.finished],
+            people=_offers(imported, plan, choices)[:PEOPLE_SHOWN],
+            members=members,
+            is_new=imported.project_id is None or bool(made.tasks or made.columns or made.comments),
+        )
+
+
+def _offers(imported: Imported, plan: ImportPlan, choices: FormChoices) -> list[PersonOffer]:
+    """Those who are assigned and are nobody here, and those whom the visitor has said."""
+    unmatched = {each.name for each in imported.unmatched if each.assigned}
+    found = {}
+    for member in (member for task in plan.tasks for member in task.members):
+        login = choices.logins.get(member.known_as, "")
+        if (login or member.display_name in unmatched) and len(member.known_as) <= KEY_MAX_CHARS:
+            found[member.display_name] = PersonOffer(member.display_name, member.known_as, login)
+    return list(found.values())
+
+
+def lost_things(imported: Imported) -> list[LostThing]:
+    return [
+        LostThing(gettext(LOST_LABELS[each.what]), each.count, each.names, each.kept is not None)
+        for each in imported.lost
+    ]
+
+
+def made_things(imported: Imported) -> list[str]:
+    """What came over, each with its number."""
+    made = imported.created
+    return [
+        ngettext("%(num)s card", "%(num)s cards", made.tasks) % {"num": made.tasks},
+        ngettext("%(num)s column", "%(num)s columns", made.columns) % {"num": made.columns},
+        ngettext("%(num)s label", "%(num)s labels", made.labels) % {"num": made.labels},
+        ngettext("%(num)s comment", "%(num)s comments", made.comments) % {"num": made.comments},
+    ]
