@@ -36,7 +36,7 @@ SECTIONS = {
 }
 COMMENTS = [
     ("mei", "Pinch works. @jonas, can you look at the *legend*?", False),
-    ("jonas", "Yes, this afternoon. I would put it below the map.", False),
+    ("jonas", "Yes, this afternoon. @ada, may it stand below the map?", False),
     ("ada", "Budget is used up: anything more is a new offer.", True),
     ("ines", "It looks great on my old phone, too. Thank you!", False),
 ]
