@@ -24,7 +24,7 @@ from workhook.web.frame.api_fields import OF_A_FIELD
 from workhook.web.frame.api_sentences import PHRASES, WORDING
 
 SOURCE = Path(refusals.__file__).parents[2]
-HOLE = "HOLE"  # stands for what an f-string fills in
+HOLE = "70"  # a number can stand wherever a text can
 # Made of several pieces, so that no text of the source is the whole.
 IN_PIECES = {
     "%(thing)s: others have worked on it, so a client cannot delete it; ask a member of the team to delete it.",

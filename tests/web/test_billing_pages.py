@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -193,6 +194,20 @@ def test_an_invoice_of_time_begins_as_the_last_one_was(studio: Studio) -> None:
     invoice = invoice_of(studio, answer.headers["location"])
     assert (invoice["bill_to"], invoice["tax"], invoice["currency"]) == ("Acme", 7, "EUR")
     assert invoice["invoice_items"][0]["description"] == "Drawn (2026-01-05): Wireframes"
+
+
+def test_an_invoice_is_overdue_on_the_day_after(studio: Studio) -> None:
+    began = None
+    while began != datetime.now(UTC).date():  # once more if midnight has come meanwhile
+        began = datetime.now(UTC).date()
+        shown = []
+        for days in (0, 1):
+            invoice_id = made_draft(studio).rpartition("/")[2]
+            add_lines(studio, f"{studio.base}/billing/{invoice_id}", "One")
+            studio.call("PATCH", f"/invoices/{invoice_id}", due=(began - timedelta(days=days)).isoformat())
+            studio.call("POST", f"/invoices/{invoice_id}/send")
+            shown.append(text_of(page_of(studio.member, f"{studio.base}/billing/{invoice_id}")))
+    assert ["Overdue" in each for each in shown] == [False, True]
 
 
 def test_an_invoice_shows_who_bills_and_its_subtotal(studio: Studio) -> None:

@@ -11,10 +11,13 @@ from tests.work.studio import Studio
 from tests.work.trello_importer import Importer, board_of, columns_of, logins, tasks_of
 from workhook.cli.imports import TABLE_FIELDS
 from workhook.core.clock import parse_rfc3339
+from workhook.web.frame.refusals import in_words
+from workhook.work.imports import csv_file
+from workhook.work.imports.csv_file import read_table
 from workhook.work.imports.csv_tasks import day_or_moment, read_rows
 from workhook.work.imports.json_file import NotUsable
 from workhook.work.imports.plan import ImportPlan, PlannedTask
-from workhook.work.imports.words import FIELDS
+from workhook.work.imports.words import FIELDS, StageNames
 
 TABLE = """Id;Name;Status;Assignee;Due;Tags;Estimate;Priority;Budget;Parent;Blocked by;Completed;Notes
 A1;Write text;Doing;{member};2026-12-01;draft, web;1h 30m;High;300;;;;"Two
@@ -206,11 +209,48 @@ def test_what_is_clearly_windows_1252_is_read_and_said(text: str) -> None:
     [
         ("Straße über Köln", "mac_roman"), ("Straße über Köln", "cp850"), ("ähnlich", "cp850"), ("été", "cp850"),
         ("Привет", "cp1251"), ("Привет", "koi8-r"), ("Zażółć gęślą", "cp1250"), ("año nuevo", "mac_roman"),
-        ("日本語", "shift-jis"), ("10 €", "cp1252"),
+        ("日本語", "shift-jis"), ("10 €", "cp1252"), ("Başla", "cp1254"), ("Užduotis ą", "cp1257"),
+        ("Időpont ütem", "cp1250"),
     ],
 )  # fmt: skip
 def test_what_may_be_another_code_page_is_refused(text: str, encoding: str) -> None:
     assert faults(f"Title\n{text}\n".encode(encoding)) == ["line 2: it is not UTF-8; save the file as CSV in UTF-8"]
+
+
+def test_damaged_utf_8_is_no_windows_1252() -> None:
+    assert faults("Title\nCafé\nMenü\nCafé".encode()[:-1]) == ["line 4: it is not UTF-8; save the file as CSV in UTF-8"]
+
+
+def test_empty_cells_take_no_place() -> None:
+    table = read_table(b"Title,Due,Note\na\nb,,x\n")
+    assert [each.cells for each in table.rows] == [{"Title": "a"}, {"Title": "b", "Note": "x"}]
+
+
+def test_a_table_has_only_so_many_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_file, "ROWS_MAX", 2)
+    assert len(plan("Title\na\nb\n").tasks) == 2
+    assert faults("Title\na\nb\nc\n") == ["line 4: more than 2 lines are not read; part the file into several"]
+
+
+def test_a_header_that_looks_like_other_faults_is_told_at_once() -> None:
+    """To find which sentence of the pages a fault is takes time that grows with a power of its length."""
+    names = ",".join(f'"x{each}, column : stands behind a: , field :"' for each in range(400))
+    [fault] = faults(f"{names}\n")
+    assert fault.startswith("line 1: no field is called Title or Name; it has x0, column")
+    assert fault.endswith("and 390 more")
+    assert in_words(fault) != fault
+    assert in_words(long := f"line 1, column 2: {'stands behind , column 1: ' * 2_000}") == long
+
+
+def test_what_is_said_of_a_column_is_said_of_it_and_of_those_alike() -> None:
+    names = StageNames(done=["✅", "Shipped", "Done?"], not_done=["🔥", "Done", "To do", "Review"])
+    said = {
+        each: names.stage_of(each) for each in ("✅", "🔥", "shipped!", "Done?", "Done", "To do", "Review", "Fertig")
+    }
+    assert said == {
+        "✅": "done", "🔥": None, "shipped!": "done", "Done?": "done", "Done": None, "To do": "in_queue",
+        "Review": None, "Fertig": "done",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

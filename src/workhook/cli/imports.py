@@ -281,7 +281,7 @@ def _plan_of(shown: Mapping[str, Any]) -> list[str]:
     """What there is to say of a plan before anything is written, a line each."""
     lines = [f"  field {each['name']}: {_became(each)}" for each in shown["fields"]]
     finished = [each["title"] for each in shown["columns"] if each["finished"]]
-    return [*lines, f"  columns whose tasks are finished: {people.name_some(finished) if finished else 'none'}"]
+    return [*lines, f"  columns whose tasks are finished: {losses.name_some(finished) if finished else 'none'}"]
 
 
 def _became(field: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from workhook.core.clock import now_ms, to_seconds_text
 from workhook.core.errors import shown
 from workhook.core.iso4217 import digits_of
+from workhook.core.zones import has_passed
 from workhook.http.money import HUNDREDTH_DIGITS, amount_text
 from workhook.web.frame import names, texts
 from workhook.web.frame.texts import gettext
@@ -259,4 +260,5 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "day": day,
     "linked": linked,
     "since": since,
+    "has_passed": has_passed,
 }

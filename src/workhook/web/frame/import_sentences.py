@@ -15,6 +15,9 @@ OF_IMPORTS = {
     "it is empty: the first line has to name the fields": text(
         "The file is empty. The first line has to name the fields."
     ),
+    "line %(line)s: more than %(most)s lines are not read; part the file into several": text(
+        "Line %(line)s: more than %(most)s lines are not read. Part the file into several."
+    ),
     "line %(line)s: it is not CSV": text("Line %(line)s: this is not CSV."),
     "line %(line)s, column %(column)s: the quotation mark that opens here is not closed": text(
         "Line %(line)s, column %(column)s: the quotation mark that opens here is not closed."

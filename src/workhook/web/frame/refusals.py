@@ -18,7 +18,13 @@ from workhook.web.frame.api_sentences import PHRASES, WORDING
 from workhook.web.frame.texts import gettext
 
 _PLACEHOLDER = re.compile(r"%\((\w+)\)s")
-_FIELD = r"[\w.\[\]]+"  # also `invoice_items[0].qty`
+_FORMS = {
+    "field": r"[\w.\[\]]+",  # also `invoice_items[0].qty`
+    **dict.fromkeys(("line", "column", "first"), r"[\d,]+"),
+}
+# To find where one text ends and the next begins takes time that grows with a power of their length, and some texts are
+# those of files that strangers send.
+_CHARS_MAX = 1_000
 
 
 def in_words(message: str) -> str:
@@ -44,7 +50,7 @@ def translate(problem: Problem) -> None:
 
 def _fitting(message: str, sentences: Iterable[str]) -> Iterator[tuple[str, dict[str, str | None]]]:
     """Those that the message is, with what stands for their placeholders in the reader's language."""
-    for sentence in sentences:
+    for sentence in sentences if len(message) <= _CHARS_MAX else ():
         if "%(" in sentence and (match := pattern_of(sentence).fullmatch(message)):
             yield sentence, {name: _value(name, value) for name, value in match.groupdict().items()}
 
@@ -69,8 +75,5 @@ def _phrase(text: str) -> str | None:
 def pattern_of(sentence: str) -> re.Pattern[str]:
     """What fits the sentence, whatever stands for its placeholders."""
     parts = _PLACEHOLDER.split(sentence)  # the names are at the odd places
-    pieces = (
-        f"(?P<{part}>{_FIELD if part == 'field' else '.+?'})" if at % 2 else re.escape(part)
-        for at, part in enumerate(parts)
-    )
+    pieces = (f"(?P<{part}>{_FORMS.get(part, '.+?')})" if at % 2 else re.escape(part) for at, part in enumerate(parts))
     return re.compile("".join(pieces), re.DOTALL)

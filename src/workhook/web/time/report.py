@@ -9,10 +9,12 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 import msgspec
+import structlog
 
 from workhook.core.errors import Fault, Invalid
 from workhook.core.zones import zone_of
 from workhook.http.calls import Answer
+from workhook.storage.slow import QueryTooSlow
 from workhook.web.frame import paging
 from workhook.web.frame.dates import span_name
 from workhook.web.frame.places import Places, Visit
@@ -45,6 +47,8 @@ from workhook.work.timesheets.report_shapes import ReportQuery
 
 ROWS_SHOWN = 500
 
+log = structlog.get_logger(__name__)
+
 
 class Foreseen(NamedTuple):
     """What an invoice of the time in the report would have. `sums` None: it is more than one can have."""
@@ -76,7 +80,11 @@ async def _foresee(visit: Visit, access: Access, user: str | None, query: Report
     rounding = await find_rounding(visit.database, access.repository.id)
     if not rounding.minutes:
         return None
-    ids = await _list_to_invoice(visit, access, query.since_ms or 0, query.to_ms or 0, user)
+    try:
+        ids = await _list_to_invoice(visit, access, query.since_ms or 0, query.to_ms or 0, user)
+    except QueryTooSlow:  # the report is good without
+        log.warning("invoice_of_report_not_foreseen", repository_id=access.repository.id)
+        return Foreseen(rounding)
     if len(ids) > TIMESHEETS_MAX:
         return Foreseen(rounding)
     return Foreseen(rounding, await foresee(visit.database, access, ids, rounding))

@@ -15,7 +15,8 @@ from workhook.identity.schemas import Repository
 from workhook.storage import Database, Transaction
 from workhook.work.access import Access, find_access
 from workhook.work.imports import dependencies
-from workhook.work.imports.people import Stranger, name_some, strangers_of, unknown_people
+from workhook.work.imports.losses import name_some
+from workhook.work.imports.people import Stranger, strangers_of, unknown_people
 from workhook.work.imports.plan import Lost, PlannedField
 from workhook.work.imports.remaining import Counts, Remaining, batches_of, made_in_all, remaining_of
 from workhook.work.imports.writer import BatchWriter, Import, Progress

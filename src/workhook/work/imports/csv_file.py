@@ -16,10 +16,12 @@ from workhook.work.imports.texts import Distinct
 
 DELIMITERS = (",", ";", "\t")
 FIELDS_MAX = 500
+ROWS_MAX = 100_000
 
 
 class TableRow(NamedTuple):
-    """`line`: where it begins in the file, from 1. `cells`: by the name of their field, trimmed."""
+    """`line`: where it begins in the file, from 1. `cells`: those that are not empty, by the name of their field,
+    trimmed."""
 
     line: int
     cells: dict[str, str]
@@ -130,7 +132,9 @@ def _names(cells: Sequence[str]) -> list[str]:
 def _rows(names: Sequence[str], lines: Iterator[tuple[int, list[str]]]) -> Iterator[TableRow]:
     """Raises `NotUsable`."""
     faults: list[str] = []
-    for line, cells in lines:
+    for number, (line, cells) in enumerate(lines, 1):
+        if number > ROWS_MAX:
+            raise NotUsable([f"line {line}: more than {ROWS_MAX:,} lines are not read; part the file into several"])
         if any(each.strip() for each in cells[len(names) :]):
             more = shown(next(each.strip() for each in cells[len(names) :] if each.strip()))
             faults.append(
@@ -138,7 +142,6 @@ def _rows(names: Sequence[str], lines: Iterator[tuple[int, list[str]]]) -> Itera
             )
         if len(faults) == FAULTS_MAX:
             break
-        padded = [*cells, *[""] * (len(names) - len(cells))]
-        yield TableRow(line, {name: cell.strip() for name, cell in zip(names, padded, strict=False)})
+        yield TableRow(line, {name: text for name, cell in zip(names, cells, strict=False) if (text := cell.strip())})
     if faults:
         raise NotUsable(faults)

@@ -17,7 +17,7 @@ from workhook.work.imports.csv_file import Table, TableRow, read_table
 from workhook.work.imports.dependencies import without_circles
 from workhook.work.imports.families import in_families
 from workhook.work.imports.json_file import FAULTS_MAX, NotUsable
-from workhook.work.imports.losses import NAMES_SHOWN, Losses
+from workhook.work.imports.losses import NAMES_SHOWN, Losses, name_some
 from workhook.work.imports.plan import ImportPlan, Person, PlannedField, PlannedTask
 from workhook.work.imports.texts import (
     KEY_MAX_CHARS,
@@ -65,7 +65,7 @@ def _chosen(table: Table, mapping: Mapping[str, str]) -> dict[str, str]:
     by_key: dict[str, str] = {}
     for name in table.names:
         by_key.setdefault(header_key(name), name)
-    there = ", ".join(map(shown, table.names))
+    there = name_some(table.names)
     faults, chosen = [], {}
     for meaning, name in mapping.items():
         if name and header_key(name) not in by_key:
@@ -125,7 +125,7 @@ class _RowMapper:
         ]
 
     def _text(self, row: TableRow, meaning: str) -> str:
-        return row.cells[self._chosen[meaning]] if meaning in self._chosen else ""
+        return row.cells.get(self._chosen[meaning], "") if meaning in self._chosen else ""
 
     def _keys_of_rows(self) -> list[str]:
         """By the id of each; without one by its title, and the how-manieth of that title it is."""

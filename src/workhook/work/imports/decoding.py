@@ -12,13 +12,16 @@ from workhook.work.imports.json_file import NotUsable, clean
 # Letters of western Europe and the signs that stand in texts: euro, ellipsis, quotation marks, bullet, dashes, ™, œ.
 # What else is there would rather be of another code page: an umlaut of a Macintosh reads as `Š`, one of DOS as a sign
 # within a word, and Cyrillic as runs of letters.
-_LETTERS = r"A-Za-zÀ-ÖØ-öø-ÿœŒ"
+# Icelandic is not told from Turkish and Lithuanian: their code pages have other letters at the places of `ð` and `þ`.
+_LETTERS = r"A-Za-zÀ-ÏÑ-ÖØ-Üß-ïñ-öø-üÿœŒ"
 _PLAIN = re.compile(
     rf"[\t\r\n\x20-\x7e{_LETTERS}\u20ac\u2026\u2018\u2019\u201c\u201d\u201e\u2022\u2013\u2014™\xa0-\xbf]*"
 )
 _OF_OTHERS = re.compile(
     rf"[À-ÖØ-öø-ÿ]{{3}}|[{_LETTERS}][^\x00-\x7f\u2019\xad{_LETTERS}][{_LETTERS}]|\u201d[{_LETTERS}]|[{_LETTERS}]\u201e"
 )
+_TILDED, _DOTTED = re.compile("[õÕ]"), re.compile("[öÖüÜ]")
+_UTF_8 = re.compile(rb"[\xc2-\xf4][\x80-\xbf]")
 _BREAK = re.compile(r"\r\n|\r|\n")
 _WORD = re.compile(rf"[{_LETTERS}]+")
 _ACCENT = re.compile(r"[À-ÖØ-öø-ÿ]")
@@ -51,13 +54,22 @@ def decoded(data: bytes) -> Decoded:
 
 
 def _western(data: bytes) -> str | None:
+    if _UTF_8.search(data):  # a part of it is UTF-8: the file is damaged, or a mixture
+        return None
     try:
         text = data.decode("cp1252")
     except UnicodeDecodeError:
         return None
     opened, closed = text.count("\u201e"), text.count("\u201c") + text.count("\u201d")
     in_pairs = opened <= closed and (opened + closed) % 2 == 0
-    is_clear = in_pairs and _PLAIN.fullmatch(text) and _ACCENT.search(text) and not _OF_OTHERS.search(text)
+    is_hungarian = _TILDED.search(text) and _DOTTED.search(text)  # its `ő` stands where the other has `õ`
+    is_clear = (
+        in_pairs
+        and not is_hungarian
+        and _PLAIN.fullmatch(text)
+        and _ACCENT.search(text)
+        and not _OF_OTHERS.search(text)
+    )
     return text if is_clear else None
 
 

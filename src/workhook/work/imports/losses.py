@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from workhook.core.errors import shown
 from workhook.work.imports.plan import Lost
@@ -67,3 +67,9 @@ def in_words(lost: Lost) -> str:
     more = ", …" if names and len(lost.names) < lost.count and len(lost.names) == NAMES_SHOWN else ""
     line = f"{SENTENCES[lost.what]}: {lost.count:,}" + (f" ({names}{more})" if names else "")
     return f"{line}, kept as text in {lost.kept}" if lost.kept else line
+
+
+def name_some(names: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    text = ", ".join(shown(each) for each in names[:NAMES_SHOWN])
+    return f"{text} and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else text

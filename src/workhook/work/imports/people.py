@@ -9,12 +9,12 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core.clock import to_millis_text
-from workhook.core.errors import shown
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, account_of
 from workhook.identity.tables import accounts, memberships
 from workhook.storage import Reader
 from workhook.storage.metadata import big
+from workhook.work.imports.losses import name_some
 from workhook.work.imports.plan import Person, PlannedComment, PlannedTask
 from workhook.work.imports.texts import within
 
@@ -67,9 +67,6 @@ def _key(name: str) -> str:
     return name.strip().casefold()
 
 
-NAMES_SHOWN = 10
-
-
 def assign(
     task: PlannedTask, people: People, seeing: Collection[int], source: str
 ) -> tuple[list[Account], dict[str, str]]:
@@ -120,9 +117,3 @@ def unknown_people(strangers: Sequence[Stranger], hint: str) -> list[str]:
     done about it."""
     names = [each.name for each in strangers]
     return [f"nobody here is {name_some(names)}{hint and f': {hint}'}"] if names else []
-
-
-def name_some(names: Sequence[str]) -> str:
-    """The first of them, and how many more there are."""
-    text = ", ".join(shown(each) for each in names[:NAMES_SHOWN])
-    return f"{text} and {len(names) - NAMES_SHOWN:,} more" if len(names) > NAMES_SHOWN else text

@@ -87,7 +87,7 @@ def priority_in(fields: Sequence[tuple[str, str]]) -> tuple[Level | None, list[t
 def unknown_names(done: Collection[str], names: Iterable[str], kind: str) -> list[str]:
     """Warnings about names in `done` that no column has."""
     plain = {plain_name(each) for each in names}
-    return [f"there is no {kind} {each!r}" for each in done if plain_name(each) not in plain]
+    return [f"there is no {kind} {shown(each)!r}" for each in done if plain_name(each) not in plain]
 
 
 def described(kind: str, name: str, text: str, warn: ThingWarnings) -> str | None:

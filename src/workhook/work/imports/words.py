@@ -117,7 +117,8 @@ MINUTES: Collection[str] = ("m", "min", "minutes", "minuten")
 def plain_name(name: str) -> str:
     """A name without regard to case, signs and pictures: `✅ Done!` is `done`. An accent may be a character of its own,
     as it is in names that some systems write."""
-    return " ".join(re.findall(r"\w+", unicodedata.normalize("NFC", name).casefold()))
+    whole = unicodedata.normalize("NFC", name).casefold()
+    return " ".join(re.findall(r"\w+", whole)) or whole.strip()
 
 
 def header_key(name: str) -> str:
@@ -135,15 +136,17 @@ class StageNames:
 
     def __init__(self, done: Collection[str] = (), not_done: Collection[str] = ()) -> None:
         """`done`: names of columns whose tasks are finished. `not_done`: of those whose tasks are not, whatever their
-        names say."""
-        self._done = {plain_name(each) for each in done}
-        self._not_done = {plain_name(each) for each in not_done}
+        names say. A name counts as it is written before names that are alike."""
+        self._exactly = {**dict.fromkeys(not_done, False), **dict.fromkeys(done, True)}
+        self._plainly = {plain_name(name): is_done for name, is_done in self._exactly.items()}
 
     def stage_of(self, name: str) -> Stage | None:
         plain = plain_name(name)
-        if plain in self._not_done:
-            return None
-        return "done" if plain in self._done else _STAGE_OF.get(plain)
+        is_done = self._exactly.get(name, self._plainly.get(plain))
+        if is_done:
+            return "done"
+        stage = _STAGE_OF.get(plain)
+        return None if stage == "done" and is_done is False else stage
 
 
 def level_of(text: str) -> Level | None:
