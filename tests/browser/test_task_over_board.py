@@ -174,7 +174,7 @@ async def test_its_address_is_that_of_the_page(visit: Visits, team: Team, board:
     await expect(page.locator("html[aria-busy]")).to_have_count(0)  # or the card is replaced under the click
     async with page.context.expect_page() as opened:
         await board.card(page).click(modifiers=["ControlOrMeta"])
-    await expect((await opened.value).locator("main.task")).to_be_visible()
+    await expect(await opened.value).to_have_url(board.address())
 
 
 async def test_without_scripts_the_card_leads_to_the_page(visit: Visits, team: Team, board: Board) -> None:
