@@ -44,6 +44,24 @@ async def test_pages_follow_the_browsers_zone_from_the_first_on(visit: Visits, s
     await expect(page.get_by_text("time zone Europe/Berlin")).to_be_visible()
 
 
+async def test_pages_follow_a_browser_that_is_in_another_zone_meanwhile(
+    visit: Visits, server: Server, team: Team
+) -> None:
+    """The page that Turbo shows next was made for the old zone, and is asked for again."""
+    add_task(server, team)
+    page = await visit(f"/{team.world.full_name}/time", team.owner, timezone_id="Europe/Berlin")
+    await expect(page.get_by_text("time zone Europe/Berlin")).to_be_visible()
+    await page.evaluate("""() => {
+        const { resolvedOptions } = Intl.DateTimeFormat.prototype
+        Intl.DateTimeFormat.prototype.resolvedOptions = function () {
+            return { ...resolvedOptions.call(this), timeZone: "Pacific/Auckland" }
+        }
+    }""")
+    places = page.get_by_role("navigation", name="Time", exact=True)
+    await places.get_by_role("link", name="Report").click()
+    await expect(page.get_by_text("time zone Pacific/Auckland")).to_be_visible()
+
+
 async def test_the_week_is_for_everybody(visit: Visits, server: Server, team: Team, width: int, scheme: Scheme) -> None:
     add_task(server, team)
     path = f"/{team.world.full_name}/time"

@@ -18,6 +18,7 @@ from workhook.delivery.mail import queue
 from workhook.http.calls import Services
 from workhook.identity import actions
 from workhook.identity.mail.recipients import find_recipient, forget_bounce, note_language
+from workhook.identity.mail.schemas import ATTEMPTS_MAX
 from workhook.identity.schemas import Account
 from workhook.storage import Row
 from workhook.storage.metadata import big
@@ -80,7 +81,7 @@ def test_what_the_server_does_not_take_now_is_tried_again(post: Post, mail: Mail
 
 
 def test_pauses_grow_until_it_is_given_up() -> None:
-    pauses = [queue.pause_after(each) for each in range(1, queue.ATTEMPTS_MAX + 1)]
+    pauses = [queue.pause_after(each) for each in range(1, ATTEMPTS_MAX + 1)]
     assert pauses[:4] == [MINUTE_MS, 2 * MINUTE_MS, 4 * MINUTE_MS, 8 * MINUTE_MS]
     assert pauses[-1] is None
     known = [each for each in pauses if each is not None]
@@ -91,7 +92,7 @@ def test_pauses_grow_until_it_is_given_up() -> None:
 def test_the_last_attempt_gives_it_up(post: Post, mail: MailServer, person: Account) -> None:
     mail.rcpt = lambda _, times: "450 4.2.0 greylisted"
     post.queue(person)
-    post.set_attempts(queue.ATTEMPTS_MAX - 1)
+    post.set_attempts(ATTEMPTS_MAX - 1)
     [row] = post.deliver(nothing_waits)
     assert row["failed_at"] is not None
     assert row["failure"] == "450 4.2.0 greylisted"

@@ -20,11 +20,17 @@ from tests.web.studio import text_of
 from tests.work.studio import Studio
 from workhook.core.clock import DAY_MS
 from workhook.http.calls import Services
+from workhook.identity.mail.schemas import ATTEMPTS_MAX, mail_messages
 from workhook.storage.metadata import big
 from workhook.work.invoices.schemas import invoices
 
 _age = (
     sa.update(invoices).where(invoices.c.id == sa.bindparam("invoice_id")).values(issued=invoices.c.issued - big("by"))
+)
+_last_attempt = (
+    sa.update(mail_messages)
+    .where(mail_messages.c.invoice_id == sa.bindparam("of_invoice"))
+    .values(attempts=ATTEMPTS_MAX - 1, next_attempt_at=0)
 )
 NOBODY = "Nobody got it by e-mail: send the PDF yourself."
 
@@ -119,10 +125,8 @@ def path_in(text: str, server: Server) -> str:
     return found[1]
 
 
-def test_another_address_of_a_client_stays_their_own(
-    studio: Studio, mail: MailServer, owner: Browser, browsers: ExitStack
-) -> None:
-    """The studio sees their name, and the address to which it invited them: not where they get their e-mail."""
+def join_with_own_address(studio: Studio, mail: MailServer, owner: Browser, browsers: ExitStack) -> str:
+    """Invite Mia Client, who takes e-mail at another address than the invited one: answers hers."""
     address, own = new_address(), new_address()
     settings = f"/{studio.world.full_name}/settings"
     owner.fill_csrf(f"{settings}/clients/invite", email=address, link="1")
@@ -131,8 +135,61 @@ def test_another_address_of_a_client_stays_their_own(
     given = {"login": f"guest-{uuid.uuid4().hex[:8]}", "name": "Mia Client", "password": PASSWORD, "again": PASSWORD}
     assert guest.fill(path, email=own, **given).status_code == 303
     assert guest.fill(path_in(mail.wait_for(own)[0].text, studio.server)).status_code == 303
+    return own
+
+
+def test_another_address_of_a_client_stays_their_own(
+    studio: Studio, mail: MailServer, owner: Browser, browsers: ExitStack
+) -> None:
+    """The studio sees their name, and the address to which it invited them: not where they get their e-mail."""
+    own = join_with_own_address(studio, mail, owner, browsers)
     invoice_id = send_invoice(studio)
     mail.wait_for(own, 2)
     text = until(lambda: page_with("Mailed to Mia Client", studio, owner, invoice_id))
     assert text is not None
     assert own not in text
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("550 5.1.1 <{}>: unknown user at mx.inside.example", "The mail server refused the e-mail to Mia Client"),
+        ("451 4.3.0 <{}>: mx.inside.example is busy", "It could not be mailed to Mia Client yet, and is tried again."),
+    ],
+    ids=["refused", "put-off"],
+)
+def test_what_the_mail_server_says_is_not_for_the_studio(
+    studio: Studio,
+    mail: MailServer,
+    owner: Browser,
+    browsers: ExitStack,
+    monkeypatch: pytest.MonkeyPatch,
+    said: str,
+    shown: str,
+) -> None:
+    """It names the client's own address, and servers of whoever runs this one."""
+    own = join_with_own_address(studio, mail, owner, browsers)
+    monkeypatch.setattr(mail, "rcpt", lambda address, _: said.format(address) if address == own else "250 OK")
+    invoice_id = send_invoice(studio)
+    assert until(lambda: page_with(shown, studio, owner, invoice_id))
+    page = owner.get(f"/{studio.world.full_name}/billing/{invoice_id}").text
+    for each in (own, "mx.inside.example", f"localhost:{mail.port}", said[:9]):
+        assert each not in page, each
+
+
+def test_a_message_that_was_tried_in_vain_was_not_refused(
+    studio: Studio, mail: MailServer, owner: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = str(studio.client.me["email"])
+    monkeypatch.setattr(mail, "rcpt", lambda *_: "451 4.3.0 busy")
+    invoice_id = send_invoice(studio)
+    assert until(lambda: page_with("and is tried again", studio, owner, invoice_id))
+
+    async def hurry(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            await tx.execute(_last_attempt, {"of_invoice": invoice_id})
+
+    studio.server.run(hurry)
+    text = until(lambda: page_with("Send the PDF yourself.", studio, owner, invoice_id))
+    assert text is not None
+    assert f"It could not be mailed to {address}" in text

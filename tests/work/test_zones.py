@@ -8,15 +8,20 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
+import sqlalchemy as sa
 from pypdf import PdfReader
+from structlog.testing import capture_logs
 
 from tests.work.scene import Scene
 from tests.work.shop import BASE, Shop, millis
 from tests.work.studio import Studio
+from workhook.core.zones import stored_zone
 from workhook.http.calls import Services
 from workhook.identity.context import Write
 from workhook.identity.queries import find_account
 from workhook.identity.schemas import Actor
+from workhook.storage.metadata import big
+from workhook.work.billing.schemas import account_billing
 from workhook.work.credit_notes import api as credit_notes
 from workhook.work.credit_notes.schemas import CreditNoteCreate
 from workhook.work.invoices import api as invoices
@@ -27,6 +32,11 @@ WORK = {"description": "Design", "qty": 1, "unit_price": 100}
 _NAMES = {"udt": "urn:un:unece:uncefact:data:standard:UnqualifiedDataType:100"}
 _QDT = "urn:un:unece:uncefact:data:standard:QualifiedDataType:100"
 AUCKLAND, ANGELES, BERLIN = "Pacific/Auckland", "America/Los_Angeles", "Europe/Berlin"
+_of_other_server = (
+    sa.update(account_billing)
+    .where(account_billing.c.account_id == big("account"))
+    .values(timezone=sa.bindparam("zone"))
+)
 Step = Callable[[Write], Awaitable[object]]
 
 
@@ -216,3 +226,40 @@ def test_the_owner_of_projects_of_their_own_has_a_zone(studio: Studio) -> None:
     assert studio.owner.get(own)["billing"]["timezone"] == "UTC"
     assert studio.owner.patch(own, json={"timezone": " Asia/Kathmandu "})["billing"]["timezone"] == "Asia/Kathmandu"
     assert studio.owner.patch(own, json={"timezone": None})["billing"]["timezone"] == "UTC"
+
+
+@pytest.mark.parametrize("zone", ["localtime", "Factory", "EST5EDT", "CET", "GMT", "Europe"])
+def test_a_zone_has_a_place(studio: Studio, zone: str) -> None:
+    """Other names are not the same zone on each server."""
+    own = f"/organizations/{studio.owner.login}/billing"
+    assert studio.owner.faults("PATCH", own, json={"timezone": zone}) == {"timezone": "invalid"}
+
+
+def test_nothing_is_sent_in_a_zone_that_the_server_does_not_know(desk: Desk) -> None:
+    """As after a move to a server with older data of zones."""
+    desk.settle(BERLIN)
+    draft = desk.draw()
+
+    async def forget(services: Services) -> None:
+        account = await find_account(services.database, desk.studio.world.organization)
+        assert account is not None
+        async with services.database.transaction() as tx:
+            await tx.execute(_of_other_server, {"account": account.id, "zone": "Europe/Atlantis"})
+
+    desk.studio.server.run(forget)
+    assert "DRAFT" in words_of(desk.pdf(draft)).upper()
+    refused = desk.owner.refused(422, "POST", f"/invoices/{draft}/send")
+    [fault] = refused["errors"]
+    assert (fault["field"], fault["code"]) == ("seller.timezone", "invalid")
+    remedy = f"does not know Europe/Atlantis; set timezone in {desk.account} to one that it knows first"
+    assert remedy in fault["message"]
+    assert desk.record(draft)["status"] == "draft"
+    desk.settle(AUCKLAND)
+    assert desk.owner.post(f"/invoices/{draft}/send")["invoice"]["seller"]["timezone"] == AUCKLAND
+
+
+def test_the_log_names_a_zone_that_the_server_does_not_know_once() -> None:
+    with capture_logs() as logged:
+        days = {stored_zone(each) for each in ("Mars/Olympus", "Mars/Olympus", BERLIN, None)}
+    assert len(days) == 2
+    assert logged == [{"event": "time_zone_unknown", "log_level": "warning", "timezone": "Mars/Olympus"}]

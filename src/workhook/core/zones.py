@@ -6,10 +6,14 @@ import zoneinfo
 from datetime import UTC, date, datetime, tzinfo
 from functools import lru_cache
 
+import structlog
+
 from workhook.core.clock import DAY_MS
 
 NAME_MAX_CHARS = 64
 _EPOCH = date(1970, 1, 1)
+
+log = structlog.get_logger(__name__)
 
 
 def zone_of(name: str) -> tzinfo:
@@ -22,21 +26,37 @@ def zone_of(name: str) -> tzinfo:
         raise ValueError(name) from error
 
 
-def zone_fault(name: str) -> str | None:
-    """What the name of a zone has to be, or None if it is that."""
+def is_known(name: str) -> bool:
+    """Whether this server knows the zone."""
     try:
         zone_of(name)
     except ValueError:
-        return "the name of a time zone, such as Europe/Vienna"
-    return None
+        return False
+    return True
+
+
+def zone_fault(name: str) -> str | None:
+    """What the name of a zone has to be, or None if it is that. Of names without a place only UTC is taken: `localtime`
+    or `EST5EDT` are not the same zone on each server, or not there."""
+    if name == "UTC" or ("/" in name and is_known(name)):
+        return None
+    return "the name of a time zone, such as Europe/Vienna"
 
 
 def stored_zone(name: str | None) -> tzinfo:
-    """Of a name that was checked when it was stored. UTC without one, and where this server does not know it."""
+    """Of a name that was checked when it was stored. UTC without one, and where this server does not know it; the log
+    says so."""
     try:
         return zone_of(name or "UTC")
     except ValueError:
+        _tell_unknown(name)
         return UTC
+
+
+@lru_cache(maxsize=1000)
+def _tell_unknown(name: str | None) -> None:
+    """Once for each name."""
+    log.warning("time_zone_unknown", timezone=name)
 
 
 @lru_cache(maxsize=1)

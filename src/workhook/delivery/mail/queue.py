@@ -13,7 +13,7 @@ from workhook.core.clock import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from workhook.core.secrecy import Secretive
 from workhook.http.calls import Services
 from workhook.identity.mail.recipients import note_bounce
-from workhook.identity.mail.schemas import MailKind, mail_messages
+from workhook.identity.mail.schemas import ATTEMPTS_MAX, MailKind, mail_messages
 from workhook.storage import Database, Reader, Row, Transaction
 from workhook.storage.dialects import server_now
 from workhook.storage.metadata import big
@@ -22,8 +22,7 @@ from workhook.storage.sweeping import in_batches
 LEASE_MS = 5 * MINUTE_MS
 """Longer than a message is worked on: its PDF is made and the server has answered, or both were given up."""
 FIRST_PAUSE_MS, LAST_PAUSE_MS = MINUTE_MS, 4 * HOUR_MS
-ATTEMPTS_MAX = 20
-"""With these pauses (1, 2, 4, 8 … minutes, then 4 hours) the last attempt is two days after the first."""
+"""With these pauses (1, 2, 4, 8 … minutes, then 4 hours) the last of `ATTEMPTS_MAX` is two days after the first."""
 PER_HOUR = 60
 """Messages to one person in an hour. The others wait."""
 BATCH = 1_000

@@ -13,6 +13,9 @@ LinkKind = Literal["invitation_link", "sign_in_link", "password_link"]
 """Messages that hold a link which works once."""
 MailKind = Kind | LinkKind | Literal["address_link"]
 
+ATTEMPTS_MAX = 20
+"""Then a message is given up that the mail server did not take; before that only one that it refused."""
+
 # A message waits as long as it has a next attempt. Afterwards it was sent, or was given up and is kept for a while.
 mail_messages = sa.Table(
     "mail_messages",

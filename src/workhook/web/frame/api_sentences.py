@@ -205,6 +205,9 @@ _OF_BILLING = {
         "An invoice with reverse charge needs the VAT id of who pays. Set it in the settings of the project, under "
         "Billing."
     ),
+    "seller.timezone: this server does not know %(zone)s; set timezone in %(where)s to one that it knows first": text(
+        "This server does not know the time zone %(zone)s. An owner chooses another one in the settings, under Billing."
+    ),
     "The invoice is %(status)s; credit it instead (credit_notes).": text("The invoice is paid. Credit it instead."),
     "Something was paid on the invoice; give it back first (refund).": text(
         "Something was paid on the invoice. Give it back first."

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from workhook.core.clock import HOUR_MS, MINUTE_MS
 from workhook.core.errors import Fault, Invalid
-from workhook.core.zones import zone_of
+from workhook.core.zones import is_known
 from workhook.web.frame import cookies
 from workhook.web.frame.dates import span_name
 from workhook.web.frame.places import Visit
@@ -33,15 +33,7 @@ _BARE_HOURS_MAX = 24
 def zone_name(visit: Visit) -> str:
     """The IANA name of the zone: of the address, of the form that was sent, or of the cookie; otherwise `UTC`."""
     named = (visit.query("timezone"), visit.fields.get("timezone"), cookies.read(visit.call, COOKIE))
-    return next((each for each in named if each and _is_zone(each)), "UTC")
-
-
-def _is_zone(name: str) -> bool:
-    try:
-        zone_of(name)
-    except ValueError:
-        return False
-    return True
+    return next((each for each in named if each and is_known(each)), "UTC")
 
 
 def midnight_ms(day: date, zone: tzinfo) -> int:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Fault, Invalid
 from workhook.core.iso4217 import DEFAULT_CURRENCY
+from workhook.core.zones import is_known
 from workhook.http import lists
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Listed, Routes
@@ -169,6 +170,7 @@ async def send_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
     await issued.lock_project(write.tx, access.repository.id)
     settings = await find_settings_to_issue(write.tx, access.repository.id)
     _require_vat_ids(invoice, settings, access)
+    _require_zone(settings, access)
     values = {"status": Books(invoice.total_minor).status, "issued": write.now}
     values |= issued_values(settings, invoice.due, write.now)
     if invoice.total_minor == 0:
@@ -189,6 +191,17 @@ def _require_vat_ids(invoice: Invoice, settings: InvoiceSettings, access: Access
         where = f"/projects/{access.repository.project_id}/billing"
         message = f"buyer.vat_id: an invoice with reverse_charge needs it; set buyer.vat_id in {where} first"
     raise Invalid(faults=[Fault(field=f"{who}.vat_id", code="missing", message=message)])
+
+
+def _require_zone(settings: InvoiceSettings, access: Access) -> None:
+    """Raises `Invalid` where this server does not know the zone of who bills: the invoice would have the days of
+    another one for good."""
+    zone = settings.seller.timezone
+    if zone is None or is_known(zone):
+        return
+    where = f"/organizations/{access.repository.owner.login}/billing"
+    message = f"seller.timezone: this server does not know {zone}; set timezone in {where} to one that it knows first"
+    raise Invalid(faults=[Fault(field="seller.timezone", message=message)])
 
 
 @routes.post("/invoices/{invoice_id}/pay")

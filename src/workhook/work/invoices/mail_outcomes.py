@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from workhook.core.clock import DAY_MS
 from workhook.identity.mail import switch
 from workhook.identity.mail.recipients import can_be_mailed, mail_address
-from workhook.identity.mail.schemas import mail_messages
+from workhook.identity.mail.schemas import ATTEMPTS_MAX, mail_messages
 from workhook.identity.tables import accounts, memberships
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
@@ -28,6 +28,8 @@ KNOWN_MS = 6 * DAY_MS
 """How long after it was issued all of its messages are there: less than they are kept."""
 _ROWS_MAX = 100
 
+Outcome = Literal["sent", "waiting", "put_off", "refused", "given_up"]
+"""`put_off`: it could not be sent yet, and is tried again. `given_up`: nor at the last attempt."""
 Reason = Literal["no_server", "no_clients", "no_address", "not_wanted"]
 """Why nobody got it: this server sends no e-mail; the project has no clients; none of them has an address that is
 confirmed and takes e-mail; or they had none then, or do not want such e-mail."""
@@ -36,15 +38,13 @@ confirmed and takes e-mail; or they had none then, or do not want such e-mail.""
 class MailedTo(msgspec.Struct, frozen=True):
     """One message. `address`: where it is the one to which the client was invited; others are nobody's business.
 
-    `sent_at`, `failed_at`: milliseconds since the epoch. None of both: it waits. `failure`: what the mail server said
-    last.
+    What the mail server said is not here: it names such addresses, and itself. `sent_at`: milliseconds since the epoch.
     """
 
     name: str
     address: str | None
+    outcome: Outcome
     sent_at: int | None
-    failed_at: int | None
-    failure: str | None
 
 
 class Mailed(msgspec.Struct, frozen=True):
@@ -69,7 +69,8 @@ _messages = (
         sa.case((sa.func.lower(clients.c.email) == sa.func.lower(mail_address), clients.c.email)).label("address"),
         _m.sent_at,
         _m.failed_at,
-        _m.failure,
+        _m.attempts,
+        _m.failure.is_not(None).label("was_tried"),
     )
     .join_from(mail_messages, accounts, accounts.c.id == _m.user_id)
     .outerjoin(clients, sa.and_(clients.c.repository_id == _m.repository_id, clients.c.user_id == _m.user_id))
@@ -111,4 +112,12 @@ async def _reason(reader: Reader, access: Access) -> Reason:
 
 
 def _mailed_to(row: Row) -> MailedTo:
-    return MailedTo(row["name"], row["address"], row["sent_at"], row["failed_at"], row["failure"])
+    return MailedTo(row["name"], row["address"], _outcome(row), row["sent_at"])
+
+
+def _outcome(row: Row) -> Outcome:
+    if row["sent_at"] is not None:
+        return "sent"
+    if row["failed_at"] is not None:
+        return "refused" if row["attempts"] < ATTEMPTS_MAX else "given_up"
+    return "put_off" if row["was_tried"] else "waiting"

@@ -19,7 +19,7 @@ from workhook.core import json
 from workhook.core.clock import HOUR_MS
 from workhook.core.country_codes import COUNTRIES
 from workhook.core.iso4217 import CODES
-from workhook.core.zones import zone_fault
+from workhook.core.zones import is_known
 from workhook.events.hook_config import CONFIG_KEYS, ConfigChange
 from workhook.http.calls import JSON_BODY_MAX
 from workhook.http.parameters import Checked, LongText, Title, WebAddress
@@ -166,8 +166,8 @@ check_email: Check = _as(Email)
 
 
 def _check_zone(value: str) -> str | None:
-    wanted = zone_fault(value)
-    return None if wanted is None else f"it has to be {wanted}, which this server knows"
+    """What was sent keeps its zone: also one with a name that is not taken for settings any more."""
+    return None if is_known(value) else "it has to be the name of a time zone which this server knows"
 
 
 _NUMBER = Annotated[str, Meta(min_length=1, max_length=rules.NUMBER_MAX_CHARS)]

@@ -23,8 +23,11 @@ export default class extends Controller {
   static values = { shown: String }
 
   connect() {
+    tellZone() // a page that Turbo shows is here before its `turbo:load`
     if (!isNews || this.shownValue === here()) return
     isNews = false
-    Turbo.session.refresh(document.baseURI)
+    const refresh = () => Turbo.session.refresh(document.baseURI)
+    if (!Turbo.session.navigator.currentVisit) refresh()
+    else document.addEventListener("turbo:load", () => queueMicrotask(refresh), { once: true }) // then it has ended
   }
 }
