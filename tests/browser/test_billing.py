@@ -217,6 +217,7 @@ async def test_a_service_is_sold_to_a_project(visit: Visits, team: Team) -> None
     await expect(main).to_contain_text("1,250.00 EUR")
 
 
+@pytest.mark.whole
 async def test_services_are_for_everybody(
     visit: Visits, server: Server, team: Team, width: int, scheme: Scheme
 ) -> None:

@@ -51,6 +51,7 @@ async def test_the_session_of_the_browser_opens_nothing(visit: Visits, team: Tea
     await expect(page.locator(".live-responses-table .response-col_status").last).to_contain_text("401")
 
 
+@pytest.mark.whole
 @pytest.mark.variants("anchor")
 @pytest.mark.variants("anchor")
 @pytest.mark.parametrize("anchor", ["", "#create_task"], ids=["closed", "open"])

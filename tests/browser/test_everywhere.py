@@ -76,6 +76,7 @@ def _operation_of(address: str) -> Operation | None:
     return min(fitting, key=lambda each: each.path.count("{"), default=None)
 
 
+@pytest.mark.whole
 @pytest.mark.variants("role")
 @pytest.mark.parametrize("role", ["owner", "member", "client"])
 async def test_every_page_is_for_a_tablet(

@@ -143,6 +143,7 @@ async def test_the_steps_look_right(first_visit: Visits, width: int, scheme: Sch
     await picture(page, "welcome-arrived")
 
 
+@pytest.mark.whole
 async def test_the_receiver_and_the_import_look_right(visit: Visits, team: Team, width: int, scheme: Scheme) -> None:
     page = await visit(f"/{team.world.full_name}/webhooks/receiver", team.owner, width=width, scheme=scheme, **STILL)
     await picture(page, "receiver-none")

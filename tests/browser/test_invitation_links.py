@@ -45,6 +45,7 @@ async def test_a_client_comes_by_a_link(visit: Visits, team: Team, scripts: bool
     await expect(page.get_by_text("This link is not good")).to_be_visible()
 
 
+@pytest.mark.whole
 async def test_the_pages_of_links_are_for_everybody(
     visit: Visits, server: Server, team: Team, width: int, scheme: Scheme
 ) -> None:

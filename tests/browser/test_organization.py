@@ -58,6 +58,7 @@ async def test_an_app_is_made_installed_and_deleted(visit: Visits, team: Team, s
     await expect(page.get_by_text(f"“{name}” was deleted.")).to_be_visible()
 
 
+@pytest.mark.whole
 async def test_the_settings_of_an_organization_are_for_everybody(
     visit: Visits, server: Server, team: Team, width: int, scheme: Scheme
 ) -> None:

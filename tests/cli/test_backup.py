@@ -189,6 +189,7 @@ def test_the_key_of_the_settings_can_be_kept_and_restored(tmp_path: Path) -> Non
     assert restored.json("user", "list")
 
 
+@pytest.mark.whole
 def test_files_of_a_bucket(sqlite: Databases, s3: S3, tmp_path: Path) -> None:
     with served(tmp_path, sqlite, files_url=s3.url) as (small, _):
         answer = small.cli.json("backup", str(tmp_path / "backup"), "--with-key")

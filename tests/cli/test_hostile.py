@@ -85,6 +85,7 @@ def id_of(cli: Cli, *words: str) -> str:
     return str(cli.json(*words)[0]["id"])
 
 
+@pytest.mark.whole
 def test_what_is_stored_is_shown_and_not_obeyed(cli: Cli, tmp_path: Path) -> None:
     delivery = id_of(cli, "deliveries", "list", "--repository", "acme/website", "--event", "push")
     board = tmp_path / f"board{HOSTILE.replace('/', '')}.json"

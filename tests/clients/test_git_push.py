@@ -135,6 +135,7 @@ def test_from_push_to_receiver(workplace: tuple[Server, World], receiver: Receiv
     assert (newest["guid"], newest["redelivery"]) == (first.guid, True)
 
 
+@pytest.mark.whole
 def test_a_second_push_and_a_branch_that_goes(
     workplace: tuple[Server, World], receiver: Receiver, tmp_path: Path
 ) -> None:

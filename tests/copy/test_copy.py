@@ -244,6 +244,7 @@ async def test_a_lost_connection_is_made_again(
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.whole
 @pytest.mark.variants("change", "said")
 @pytest.mark.parametrize(
     ("change", "said"),

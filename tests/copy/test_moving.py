@@ -54,6 +54,7 @@ def test_every_column_is_exported_or_left_out() -> None:
         assert kind.left_out.keys() <= {each.name for each in kind.source.columns}, kind.name
 
 
+@pytest.mark.variants("target")
 @pytest.mark.parametrize("target", ["sqlite", "postgresql"])
 def test_what_goes_out_comes_in(
     filled: Filled, cli: Cli, target: str, postgres: PostgresDatabases, tmp_path: Path

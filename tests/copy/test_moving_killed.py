@@ -80,6 +80,7 @@ def kill_in_the_middle(cli: Cli, words: list[str], stuck: AbstractContextManager
                 process.kill()
 
 
+@pytest.mark.variants("target")
 @pytest.mark.parametrize("target", ["sqlite", "postgresql"])
 def test_an_import_that_is_killed_leaves_no_row(
     filled: Filled, target: str, postgres: PostgresDatabases, tmp_path: Path

@@ -44,6 +44,7 @@ def _interrupted(file: Path, url: str, table: str = "events", mode: str = "SHARE
     return said
 
 
+@pytest.mark.whole
 def test_an_interrupted_copy_says_what_is_kept_and_how_it_goes_on(
     file: Path, postgres: PostgresDatabases, tmp_path: Path
 ) -> None:

@@ -256,6 +256,7 @@ def test_refused_attempts_are_in_the_audit_log_afterwards(troubled: tuple[Site, 
     assert "workhook_audit_refusals_dropped_total 0.0" in metrics
 
 
+@pytest.mark.whole
 def test_it_stops_in_time_while_the_database_is_away(troubled: tuple[Site, Trouble], receiver: Receiver) -> None:
     site, trouble = troubled
     site.hook(receiver)

@@ -88,6 +88,7 @@ def test_nothing_is_sent_twice(site: Site, beside: Callable[[int], Server], rece
     assert "host_clock_is_off" in worker.log()
 
 
+@pytest.mark.whole
 def test_what_a_host_with_another_clock_writes_is_due_at_once(
     site: Site, beside: Callable[[int], Server], receiver: Receiver, tmp_path: Path
 ) -> None:
@@ -105,6 +106,7 @@ def test_what_a_host_with_another_clock_writes_is_due_at_once(
         early.close()
 
 
+@pytest.mark.whole
 def test_the_doctor_says_so(site: Site) -> None:
     command = [sys.executable, "-m", "workhook", "doctor", "--json"]
     for seconds, way in ((OFF_S, "ahead of"), (-OFF_S, "behind")):

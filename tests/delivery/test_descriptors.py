@@ -48,6 +48,7 @@ def arrived(receivers: list[Receiver]) -> list[Counter[str]]:
     return [Counter(each.headers["X-Service-Event"] for each in there.requests) for there in receivers]
 
 
+@pytest.mark.whole
 async def test_more_receivers_than_files(backend: Databases, tmp_path: Path, receivers: list[Receiver]) -> None:
     server = FewFiles(tmp_path, {**backend.new(tmp_path), "delivery_retry_first_s": 0.05}).start()
     site = Site(server)

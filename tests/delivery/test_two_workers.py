@@ -128,6 +128,7 @@ def test_a_rate_holds_across_processes(
         assert each >= began + (number - 5) / 20
 
 
+@pytest.mark.whole
 def test_a_newcomer_gets_its_share_and_goes_again(
     group: Callable[..., Site], new_worker: Callable[..., Server], receiver: Receiver
 ) -> None:

@@ -96,6 +96,7 @@ def prometheus(watched: Server, tmp_path: Path) -> Iterator[Prometheus]:
         process.wait(30)
 
 
+@pytest.mark.whole
 def test_prometheus_evaluates_all_of_it(prometheus: Prometheus) -> None:
     def rules() -> list[dict[str, Any]]:
         found = [rule for group in prometheus.get("/rules")["groups"] for rule in group["rules"]]

@@ -72,6 +72,7 @@ def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         server.close()
 
 
+@pytest.mark.whole
 def test_people_sign_in_and_the_server_knows_where_from(site: Site) -> None:
     with site.signed_in() as client:
         assert client.get("/settings/password").status_code == 200
@@ -84,12 +85,14 @@ def test_people_sign_in_and_the_server_knows_where_from(site: Site) -> None:
     assert set(site.server.run(read)) == {"127.0.0.1"}
 
 
+@pytest.mark.whole
 def test_links_begin_with_the_address_of_the_proxy(site: Site) -> None:
     with site.program() as client:
         repository = client.get(site.world.repo_path, headers=SPOOFED).raise_for_status().json()
     assert repository["hooks_url"].startswith(f"{site.url}/")
 
 
+@pytest.mark.whole
 def test_files_may_be_as_large_as_the_server_takes_them(site: Site) -> None:
     path = f"/api/v1/projects/{site.world.project_id}/files"
     content = bytes(range(256)) * 4096 * 12  # 12 MiB
@@ -102,6 +105,7 @@ def test_files_may_be_as_large_as_the_server_takes_them(site: Site) -> None:
         assert int(most) > Settings().upload_max_mb
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("of_a_page", [False, True], ids=["stream", "live"])
 def test_events_of_a_stream_come_at_once(site: Site, of_a_page: bool) -> None:
     """The stream stays open: what a proxy kept to itself until its buffer is full would never come."""
@@ -121,6 +125,7 @@ def test_events_of_a_stream_come_at_once(site: Site, of_a_page: bool) -> None:
             assert any(line.startswith("event:") for line in lines)
 
 
+@pytest.mark.whole
 def test_metrics_are_not_for_those_outside(site: Site) -> None:
     with site.client() as client:
         assert client.get("/metrics").status_code == 403

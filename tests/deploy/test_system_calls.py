@@ -71,6 +71,7 @@ def traced(tmp_path: Path) -> Iterator[Traced]:
     server.close()
 
 
+@pytest.mark.whole
 def test_a_server_calls_nothing_that_the_units_forbid(traced: Traced, receiver: Receiver) -> None:
     for name in NAMES:
         filters = re.findall(r"^SystemCallFilter=(.*)$", (UNITS / name).read_text(encoding="utf-8"), re.MULTILINE)

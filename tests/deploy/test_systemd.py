@@ -104,6 +104,7 @@ def shut_in(tmp_path: Path) -> Iterator[Server]:
     server.close()
 
 
+@pytest.mark.whole
 def test_a_server_needs_no_executable_memory(shut_in: Server) -> None:
     """The native parts too: TLS and passwords, the database, Typst in a process of its own."""
     for name in NAMES:

@@ -41,6 +41,7 @@ def link_in(said: str, server: Server) -> str:
     return str(path)
 
 
+@pytest.mark.whole
 def test_everybody_gets_a_way_in(tmp_path: Path) -> None:
     ada = Person(0, "ada", "ada@example.org")
     with guided(tmp_path) as page:

@@ -68,6 +68,7 @@ def test_tasks_are_numbered_in_the_order_of_their_creation(backend: Databases, t
     on_database(settings, look)
 
 
+@pytest.mark.whole
 def test_an_interruption_and_tasks_made_meanwhile_leave_no_gap(backend: Databases, tmp_path: Path) -> None:
     if backend.kind == "sqlite":
         pytest.skip("a file is migrated in one transaction, before a server starts")

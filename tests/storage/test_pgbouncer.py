@@ -130,6 +130,7 @@ def publish(server: Server, receiver: Receiver, url: str) -> int:
     return seen
 
 
+@pytest.mark.whole
 def test_everything_works_behind_pgbouncer(url: str, bouncer: Bouncer, receiver: Receiver, tmp_path: Path) -> None:
     """A server and a worker: the few connections of the pooler, and one each that listens."""
     settings = {"database_url": bouncer.url, "database_session_url": url}

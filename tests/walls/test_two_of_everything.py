@@ -139,6 +139,7 @@ def _as_if_not_there(response: httpx.Response, names: Names) -> tuple[int, str]:
     return response.status_code, "" if is_new else without_names(str(_told(response)), names)
 
 
+@pytest.mark.whole
 def test_what_names_something_of_another(walls: Walls) -> None:
     """It is answered as if that were not there, and changes nothing of it."""
     wrong: list[str] = []

@@ -382,6 +382,7 @@ def _deliveries(side: Side) -> int:
     return int(side.server.run(queued) - before)
 
 
+@pytest.mark.whole
 def test_a_consent_ends_with_what_the_app_did_by_it(walls: Walls) -> None:
     app = _oauth_app(walls)
     had = Before(walls, walls.caller(app.token))
@@ -456,6 +457,7 @@ def test_a_user_who_is_disabled_has_nothing_left_until_enabled(walls: Walls, pla
     assert had.timer is None or not had.timer_runs()
 
 
+@pytest.mark.whole
 def test_what_an_app_does_for_a_disabled_user_ends(walls: Walls) -> None:
     app = _oauth_app(walls)
     login = app.person.login
@@ -480,6 +482,7 @@ def test_what_an_app_does_for_a_disabled_user_ends(walls: Walls) -> None:
     assert _deliveries(walls.here) == 2
 
 
+@pytest.mark.whole
 def test_an_installation_goes_on_when_who_installed_it_is_disabled(walls: Walls) -> None:
     app = make_app(walls.servers[0], walls.here.world, public=True, installed=False)
     person = walls.here.studio.add(member="owner")
@@ -508,6 +511,7 @@ def _installed(walls: Walls) -> tuple[Registered, str, str]:
     return app, token, other
 
 
+@pytest.mark.whole
 @pytest.mark.variants("how")
 @pytest.mark.parametrize("how", ["deleted", "suspended", "repository taken", "permission taken"])
 def test_an_installation_ends_with_its_tokens(walls: Walls, how: str) -> None:

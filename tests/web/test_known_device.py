@@ -91,6 +91,7 @@ def test_the_cookie_signs_nobody_in_and_is_kept_from_scripts(server: Server, per
         assert "Secure" in written.split("; ")
 
 
+@pytest.mark.whole
 def test_a_new_password_ends_what_is_known_but_not_where_it_was_changed(
     server: Server, person: Person, known: Browser
 ) -> None:

@@ -345,6 +345,7 @@ def cli(server: Server) -> Iterator[Cli]:
         shell.stdin.close()
 
 
+@pytest.mark.whole
 def test_the_commands(server: Server, world: World, api: Api, tmp_path: Path, cli: Cli) -> None:
     answer, name, kept = cli.json, new_name(), tmp_path / "key.pem"
     owner = ("--organization", world.organization)
