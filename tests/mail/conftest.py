@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
 from tests.harness.databases import Databases
 from tests.harness.server import Server, SharedServer
 from tests.mail.server import MailServer
+from tests.web.browser import Browser
 from tests.work.studio import Studio
 
 FROM = "Acme Studio <work@studio.example>"
@@ -37,3 +39,14 @@ def studio(mailing: Server) -> Iterator[Studio]:
     studio = Studio(mailing, mailing.world())
     yield studio
     studio.close()
+
+
+@pytest.fixture
+def browsers() -> Iterator[ExitStack]:
+    with ExitStack() as closing:
+        yield closing
+
+
+@pytest.fixture
+def owner(studio: Studio, browsers: ExitStack) -> Browser:
+    return browsers.enter_context(Browser.of(studio.server, studio.world.owner))

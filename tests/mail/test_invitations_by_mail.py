@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator
 from contextlib import ExitStack
-
-import pytest
 
 from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.mail.server import MailServer, Received
-from tests.web.browser import PASSWORD, Browser, add_link
-from tests.web.places_kit import add_in, owner_of, signed_in
+from tests.web.browser import PASSWORD, Browser
+from tests.web.places_kit import add_in, signed_in
 from tests.web.studio import text_of
 from tests.work.studio import Studio
 
@@ -27,20 +24,6 @@ def link_in(got: Received, server: Server) -> str:
     found = re.search(re.escape(server.url) + r"(/invitations/links/\S+)", got.text)
     assert found is not None
     return found[1]
-
-
-@pytest.fixture
-def browsers() -> Iterator[ExitStack]:
-    with ExitStack() as closing:
-        yield closing
-
-
-@pytest.fixture
-def owner(studio: Studio, browsers: ExitStack) -> Browser:
-    browser = Browser(studio.server)
-    browsers.callback(browser.client.close)
-    browser.fill(add_link(studio.server, owner_of(studio.server, studio.world)))
-    return browser
 
 
 def test_who_is_invited_by_an_address_comes_in_by_the_link(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
@@ -33,17 +32,6 @@ _last_attempt = (
     .values(attempts=ATTEMPTS_MAX - 1, next_attempt_at=0)
 )
 NOBODY = "Nobody got it by e-mail: send the PDF yourself."
-
-
-@pytest.fixture
-def browsers() -> Iterator[ExitStack]:
-    with ExitStack() as closing:
-        yield closing
-
-
-@pytest.fixture
-def owner(studio: Studio, browsers: ExitStack) -> Browser:
-    return browsers.enter_context(Browser.of(studio.server, studio.world.owner))
 
 
 def page_of_invoice(studio: Studio, browser: Browser, invoice_id: str) -> str:

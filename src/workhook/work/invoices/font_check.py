@@ -9,9 +9,9 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import re
 import sys
 from pathlib import Path
+from types import ModuleType
 
 # Each is a text of its own, so that Typst names each: in an archival PDF nothing may be a box.
 _DOCUMENT = """#set page(width: 200mm, height: auto)
@@ -20,8 +20,6 @@ _DOCUMENT = """#set page(width: 200mm, height: auto)
 
 ]
 """
-_NOT_SHOWN = re.compile(r'the text `"(.+?)"` could not be displayed')
-_ESCAPED = re.compile(r"\\u\{([0-9a-f]+)\}")
 
 
 def missing(characters: str, folder: Path) -> list[str]:
@@ -33,28 +31,24 @@ def missing(characters: str, folder: Path) -> list[str]:
     try:
         typst.compile(folder / "main.typ", root=folder, format="pdf", pdf_standards="a-2b")
     except typst.TypstError as error:
-        said = {_ESCAPED.sub(_character, each) for each in _NOT_SHOWN.findall(error.diagnostic)}
+        said = _render().texts_not_shown(error.diagnostic)
         return [each for each in characters if each in said]
     return []
 
 
-def _character(escaped: re.Match[str]) -> str:
-    return chr(int(escaped[1], 16))
-
-
-def _limit() -> None:
-    """As for a render. `render.py` is no module here: nothing of Workhook is on the path."""
+def _render() -> ModuleType:
+    """`render.py`, which is no module here: nothing of Workhook is on the path."""
     spec = importlib.util.spec_from_file_location("render", Path(__file__).with_name("render.py"))
     assert spec is not None
     assert spec.loader is not None
     render = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(render)
-    render._limit()
+    return render
 
 
 def _main() -> None:
     os.closerange(3, 65536)
-    _limit()
+    _render()._limit()
     output = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     os.environ["RAYON_NUM_THREADS"] = "1"

@@ -116,12 +116,14 @@ def _missing(folder: Path, job: dict[str, Any]) -> list[str]:
     return []
 
 
+def texts_not_shown(said: str) -> list[str]:
+    """The texts of which Typst said that no font has them."""
+    return [_ESCAPED.sub(lambda escaped: chr(int(escaped[1], 16)), each) for each in _NOT_SHOWN.findall(said)]
+
+
 def _not_shown(said: str) -> list[str]:
-    """The characters of which Typst said that no font has them."""
-    if (found := _NOT_SHOWN.search(said)) is None:
-        return []
-    text = _ESCAPED.sub(lambda escaped: chr(int(escaped[1], 16)), found[1])
-    return [f"U+{ord(each):04X}" for each in text[:MISSING_MAX]]
+    """The first characters of the first of them."""
+    return [f"U+{ord(each):04X}" for text in texts_not_shown(said)[:1] for each in text[:MISSING_MAX]]
 
 
 def _limit() -> None:
