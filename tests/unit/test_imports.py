@@ -20,8 +20,8 @@ main()
 """
 SERVING = {"aiohttp", "httptools", "uvicorn", "uvloop"}
 STORING = {"cryptography", "sqlalchemy", "structlog", "prometheus_client"}
-# Of a server too only who uses them needs them: PostgreSQL, a database to be migrated, files on S3, people who sign in.
-SELDOM = {"alembic", "argon2", "asyncpg", "boto3", "jinja2", "joserfc", "obstore", "pydantic", "typst"}
+# Of a server too only who uses them needs them: PostgreSQL, a migration, files on S3, people who sign in, invoices.
+SELDOM = {"alembic", "argon2", "asyncpg", "boto3", "jinja2", "joserfc", "obstore", "pydantic", "segno", "typst", "xml"}
 
 
 def run(data: Path, *words: str, until: str | None = None) -> tuple[list[str], set[str]]:

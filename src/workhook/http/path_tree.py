@@ -8,12 +8,14 @@ from typing import Generic, TypeVar
 Target = TypeVar("Target")
 
 
-@dataclass
+@dataclass(slots=True)
 class Route(Generic[Target]):
     """A path with `{names}`, and what is called for each method that it takes."""
 
     path: str
     targets: dict[str, Target] = field(default_factory=dict)
+    parts: list[str] = field(init=False)
+    names: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         self.parts = split(self.path)
@@ -24,7 +26,7 @@ class Route(Generic[Target]):
         return ", ".join(sorted({*self.targets, "OPTIONS"}))
 
 
-@dataclass
+@dataclass(slots=True)
 class _Node(Generic[Target]):
     written: dict[str, _Node[Target]] = field(default_factory=dict)
     parameter: _Node[Target] | None = None

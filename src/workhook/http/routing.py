@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from functools import cache, partial
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import structlog
+from prometheus_client import Counter, Histogram
 
 from workhook.core import json, tracing
 from workhook.core.errors import Fault, Invalid, Malformed, MethodNotAllowed, NotFound, Problem
@@ -48,7 +49,6 @@ Authenticator = Callable[[Call], Awaitable[None]]  # called again for a call who
 Refused = Callable[[Call, Problem], None]  # told of every problem that an operation is answered with, or in other words
 ProblemPage = Callable[[Problem, str], Answer]  # gets the request id; for browsers, never under /api
 Reply = Response | Streamed
-Handle = Callable[[Request], Awaitable[Reply]]
 
 log = structlog.get_logger(__name__)
 
@@ -69,12 +69,13 @@ def build(
     problem_page: ProblemPage | None = None,
 ) -> AsgiApp:
     """The application. `services` is asked per request, so that the database may open after the routes are made."""
-    routes = PathTree[Handle]()
+    routes = PathTree[_Endpoint]()
+    around = _Around(services, authenticator, refused, problem_page)
     for each in operations:
         for prefix in each.area.prefixes:
-            handle = _handle(each, prefix, services, authenticator, refused, problem_page)
+            endpoint = _Endpoint(each, prefix, around)
             for method in ("GET", "HEAD") if each.method == "GET" and each.head else (each.method,):
-                routes.add(prefix + each.path, method, handle)
+                routes.add(prefix + each.path, method, endpoint)
     places = frozenset(each.path for each in operations if each.area is PLACES)
     return AsgiApp(routes, services, problem_page, places)
 
@@ -84,7 +85,7 @@ class AsgiApp:
 
     def __init__(
         self,
-        routes: PathTree[Handle],
+        routes: PathTree[_Endpoint],
         services: Callable[[], Services],
         problem_page: ProblemPage | None,
         places: frozenset[str],
@@ -114,66 +115,82 @@ class AsgiApp:
         if found is None or (found[0].path in self._places and not _is_browser(request)):
             raise NotFound()
         route, request.path_params = found
-        handle = route.targets.get(request.method)
-        if handle is not None:
+        endpoint = route.targets.get(request.method)
+        if endpoint is not None:
             request.scope["path"] = joined(parts)
-            return await handle(request)
+            return await endpoint.handle(request)
         if request.method == "OPTIONS":
             return _options(route)
         methods = route.methods()
         raise MethodNotAllowed(f"This path takes {methods}.", headers={"Allow": methods})
 
 
-def _handle(
-    operation: Operation,
-    prefix: str,
-    services: Callable[[], Services],
-    authenticator: Authenticator,
-    refused: Refused,
-    problem_page: ProblemPage | None,
-) -> Handle:
-    route = prefix + operation.path
-    # Looked up once, and not before the first request: `/metrics` tells only of what was asked for.
-    answered = cache(partial(request_log.REQUESTS.labels, operation.method, route))
-    seconds = cache(partial(request_log.REQUEST_SECONDS.labels, operation.method, route))
+class _Around(NamedTuple):
+    """What all endpoints share."""
 
-    async def check(call: Call) -> None:
-        await authenticator(call)
-        call.checked_at_s, call.recheck = time.monotonic(), partial(check, call)
+    services: Callable[[], Services]
+    authenticator: Authenticator
+    refused: Refused
+    problem_page: ProblemPage | None
 
-    def note_refused(call: Call, problem: Problem) -> None:
-        refused(call, problem)
-        request_log.note_refusal(problem, request_id=call.request_id, method=operation.method, route=route)
 
-    async def handle(request: Request) -> Reply:
+class _Endpoint:
+    """An operation at one of its paths. There are hundreds: what each of them holds is kept small."""
+
+    __slots__ = ("_answered", "_around", "_operation", "_prefix", "_route", "_seconds")
+
+    def __init__(self, operation: Operation, prefix: str, around: _Around) -> None:
+        self._operation, self._prefix, self._around = operation, prefix, around
+        self._route = prefix + operation.path
+        # Looked up once, and not before the first request: `/metrics` tells only of what was asked for.
+        self._answered: dict[int, Counter] | None = None
+        self._seconds: Histogram | None = None
+
+    async def handle(self, request: Request) -> Reply:
         started = time.perf_counter()
-        call = Call(request, operation, services(), new_request_id(), prefix)
+        operation, problem_page = self._operation, self._around.problem_page
+        call = Call(request, operation, self._around.services(), new_request_id(), self._prefix)
         begin(call)
-        span = tracing.begin_request(operation.method, route, request.headers.get(tracing.HEADER))
+        span = tracing.begin_request(operation.method, self._route, request.headers.get(tracing.HEADER))
         try:
-            await check(call)
+            await self._check(call)
             if operation.area.versioned:
                 _check_version(call)
             await _refuse_undeclared(call)
             answer = await operation.handler(call)
             if call.refused is not None:
-                note_refused(call, call.refused)
+                self._note_refused(call, call.refused)
             response = _respond(call, answer)
         except Problem as problem:
-            note_refused(call, problem)
+            self._note_refused(call, problem)
             response = _refuse(call, problem, problem_page)
         except ClientGone:
             response = _refuse(call, Malformed("The request ended before its body did."), None)
         except Exception:
-            log.exception("request_failed", request_id=call.request_id, route=route, method=operation.method)
+            log.exception("request_failed", request_id=call.request_id, route=self._route, method=operation.method)
             response = _refuse(call, Problem(_FAILED), problem_page)
-        answered(response.status).inc()
-        seconds().observe(time.perf_counter() - started)
+        self._count(response.status, time.perf_counter() - started)
         if span is not None:
             span.end(response.status, error=str(response.status) if response.status >= _SERVER_FAILED else None)
         return response
 
-    return handle
+    async def _check(self, call: Call) -> None:
+        await self._around.authenticator(call)
+        call.checked_at_s, call.recheck = time.monotonic(), partial(self._check, call)
+
+    def _note_refused(self, call: Call, problem: Problem) -> None:
+        self._around.refused(call, problem)
+        method = self._operation.method
+        request_log.note_refusal(problem, request_id=call.request_id, method=method, route=self._route)
+
+    def _count(self, status: int, seconds: float) -> None:
+        method = self._operation.method
+        if self._answered is None or self._seconds is None:
+            self._answered, self._seconds = {}, request_log.REQUEST_SECONDS.labels(method, self._route)
+        if (answered := self._answered.get(status)) is None:
+            answered = self._answered[status] = request_log.REQUESTS.labels(method, self._route, status)
+        answered.inc()
+        self._seconds.observe(seconds)
 
 
 def _is_browser(request: Request) -> bool:
@@ -182,7 +199,7 @@ def _is_browser(request: Request) -> bool:
     return is_from_page or prefers_page(request.headers.get("accept"), otherwise=False)
 
 
-def _options(route: Route[Handle]) -> Response:
+def _options(route: Route[_Endpoint]) -> Response:
     """What a path takes; anybody may ask."""
     request_log.REQUESTS.labels("OPTIONS", route.path, 204).inc()
     return Response(b"", status=204, headers={**_HEADERS, "X-Request-Id": new_request_id(), "Allow": route.methods()})

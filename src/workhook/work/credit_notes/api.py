@@ -19,8 +19,8 @@ from workhook.work.credit_notes.printing import e_note, printed_note
 from workhook.work.credit_notes.schemas import CreditNoteAnswer, CreditNoteCreate, CreditNotesAnswer
 from workhook.work.invoices import drafting
 from workhook.work.invoices.changing import find_invoice, lock_invoice, visible
-from workhook.work.invoices.cii import XML
 from workhook.work.invoices.documents import PDF, attachment, parties_now, pdf_answer, xml_answer
+from workhook.work.invoices.einvoice import XML
 from workhook.work.invoices.printing import logo_of
 
 routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")

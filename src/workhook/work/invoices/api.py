@@ -30,9 +30,8 @@ from workhook.work.invoices import drafting, issued, planning, printing, rules
 from workhook.work.invoices.arithmetic import TaxRate
 from workhook.work.invoices.books import Books
 from workhook.work.invoices.changing import change_invoice, find_invoice, lock_invoice, require_issued, visible
-from workhook.work.invoices.cii import XML
 from workhook.work.invoices.documents import PDF, attachment_of, parties_now, pdf_answer, xml_answer
-from workhook.work.invoices.einvoice import einvoice_of
+from workhook.work.invoices.einvoice import XML, einvoice_of
 from workhook.work.invoices.inputs import InvoiceCreate, InvoiceEdit, InvoiceList
 from workhook.work.invoices.parties import party_text
 from workhook.work.invoices.schemas import Invoice, InvoiceAnswer, InvoicesAnswer, blank_invoice, invoice_to_response

@@ -13,7 +13,6 @@ from xml.etree import ElementTree as ET
 
 from workhook.work.invoices.einvoice import EInvoice, ELine, EParty, ETax
 
-XML = "application/xml"
 GUIDELINE = "urn:cen.eu:en16931:2017"
 VAT = "VAT"
 NO_TEXT = "-"

@@ -13,10 +13,10 @@ from workhook.identity.schemas import Repository
 from workhook.storage import Row
 from workhook.work.billing.logos import find_logo
 from workhook.work.billing.settings import buyer_of_row, seller_of_row
-from workhook.work.invoices import cii, drafting, pdf
+from workhook.work.invoices import drafting, pdf
 from workhook.work.invoices.books import ISSUED
 from workhook.work.invoices.drafting import LogoFile
-from workhook.work.invoices.einvoice import EInvoice, einvoice_of
+from workhook.work.invoices.einvoice import XML, EInvoice, einvoice_of
 from workhook.work.invoices.parties import Party
 from workhook.work.invoices.pdf import Pdf
 from workhook.work.invoices.printing import Printed
@@ -54,7 +54,7 @@ def attachment(make: Callable[[], EInvoice], document_id: str) -> EInvoice | Non
 def xml_answer(document: EInvoice, file_name: str) -> Answer:
     """An e-invoice, to be stored."""
     headers = {"Content-Disposition": f'attachment; filename="{file_name}"'}
-    return Answer(cii.written(document), headers=headers, media_type=cii.XML)
+    return Answer(pdf.xml_of(document), headers=headers, media_type=XML)
 
 
 async def pdf_answer(

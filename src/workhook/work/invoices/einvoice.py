@@ -26,6 +26,8 @@ from workhook.work.invoices.rules import Item
 from workhook.work.invoices.schemas import Invoice, language_of
 from workhook.work.invoices.shapes import percent_of
 
+XML = "application/xml"
+
 Code = Literal["S", "Z", "E", "AE"]
 CODES: dict[Category, Code] = {"standard": "S", "zero": "Z", "exempt": "E", "reverse_charge": "AE"}
 """The categories of tax, as UNTDID 5305 names them."""

@@ -18,7 +18,7 @@ from prometheus_client import Counter, Gauge
 from workhook.core import json
 from workhook.core.errors import Unavailable
 from workhook.storage.blobs import BlobMissing, Blobs
-from workhook.work.invoices import cii, facturx, render_process
+from workhook.work.invoices import facturx, render_process
 from workhook.work.invoices.drafting import LogoFile
 from workhook.work.invoices.einvoice import EInvoice
 from workhook.work.invoices.printing import Printed
@@ -335,11 +335,18 @@ async def _xml_of(job: PdfJob) -> bytes | None:
     if job.einvoice is None:
         return None
     try:
-        return await asyncio.to_thread(cii.written, job.einvoice)  # a tenth of a second for a thousand lines
+        return await asyncio.to_thread(xml_of, job.einvoice)  # a tenth of a second for a thousand lines
     except Exception:
         XML_LEFT_OUT.labels("failure").inc()
         log.exception("invoice_xml_failed", invoice_id=job.invoice_id)
         return None
+
+
+def xml_of(document: EInvoice) -> bytes:
+    """The document in the syntax that `cii` writes, in UTF-8."""
+    from workhook.work.invoices import cii  # with a library of XML, of which most servers have no use
+
+    return cii.written(document)
 
 
 def _too_slow() -> Unavailable:

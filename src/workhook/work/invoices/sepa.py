@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import segno
-
 NAME_MAX_CHARS = 70
 REMITTANCE_MAX_CHARS = 140
 AMOUNT_MAX_MINOR = 99_999_999_999
@@ -32,6 +30,8 @@ def transfer_text(name: str, iban: str, bic: str | None, amount_minor: int, remi
 
 def code_of(text: str) -> str | None:
     """The symbol as SVG, without the quiet zone. None if it does not fit."""
+    import segno  # 2 MiB, of which a server that shows no such code has no use
+
     try:
         code = segno.make_qr(text, error="m", boost_error=False, encoding="utf-8")
     except segno.DataOverflowError:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import tarfile
 import tempfile
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -34,6 +33,7 @@ READ_AT_ONCE = 2  # in one process: each reads the database as fast as it can
 RETRY_AFTER_S = 10
 LEFT_AFTER_S = 24 * 3600  # a folder that is older is of a process that died
 _BLOCK = 256 * 1024
+_TAR_BLOCK = 512
 
 log = structlog.get_logger(__name__)
 
@@ -78,7 +78,7 @@ class Archive(AsyncIterator[bytes]):
                     missing.append(content.id)
             made = manifest_of(self._account, self._base, self._written, StoredBytes(count, size, missing))
             yield self._head(MANIFEST, len(made)) + made + _padding(len(made))
-            yield b"\0" * (2 * tarfile.BLOCKSIZE)
+            yield b"\0" * (2 * _TAR_BLOCK)
         except Exception:
             log.exception("export_cut", request_id=self._request_id, account_id=self._account.id)
             raise
@@ -104,13 +104,15 @@ class Archive(AsyncIterator[bytes]):
         yield _padding(content.size)
 
     def _head(self, name: str, size: int) -> bytes:
+        import tarfile  # few servers ever make an export: the others do not keep it in memory
+
         entry = tarfile.TarInfo(f"{self._account.login}-export/{name}")
         entry.size, entry.mode, entry.mtime = size, 0o600, self._written.exported_at // 1000
         return entry.tobuf(format=tarfile.PAX_FORMAT)
 
 
 def _padding(size: int) -> bytes:
-    return b"\0" * (-size % tarfile.BLOCKSIZE)
+    return b"\0" * (-size % _TAR_BLOCK)
 
 
 async def make_archive(services: Services, actor: Actor, account: Account, base: str, request_id: str) -> Archive:
