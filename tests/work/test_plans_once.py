@@ -79,15 +79,18 @@ def _params(world: World) -> dict[str, Any]:
         "task_id": "tsk_500_5", "limit": 51, "bucket_rank": 0, "rank": 5 << 16, "to_column": "col_500",
         "to_bucket": 1_000_500, "has_previous": 1, "previous_at": 3, "next_at": 4, "created_at": 1, "updated_at": 1,
         "hook_ids": [500, 501], "since": [0, 0], "busy": [1], "per_lane": 8, "event_ids": [2_000_500, 2_000_501],
+        "light": 160_000,
     }  # fmt: skip
 
 
 HERE: tuple[Executable, ...] = (
     lookup._token, identity._repository, identity._repository_by_id, identity._organization,
-    identity._organization_by_id, access._project, queries._one, queries._locked, queries._to_column, queries._to_move,
-    column_tasks._first, column_tasks._next, queries._insert, queries._edit, queries._move, outbox._insert_along,
+    identity._organization_by_id, access._project, queries._one, queries._locked, queries.to_column, queries._to_move,
+    column_tasks._first.light, column_tasks._next.light, queries._insert, queries._edit, queries._move,
+    outbox._insert_along,
     fan_out._send, fan_out._reached_by_new, commit._commit_on_postgresql, commit._hand_on_postgresql,
     delivery._due_dispatches, delivery._payloads, timesheets._running, numbers._take,
+    numbers._to_numbered,
 )  # fmt: skip
 _PART = (fan_out._send, fan_out._reached_by_new)  # of the statement that inserts the events
 

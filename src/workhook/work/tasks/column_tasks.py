@@ -2,14 +2,18 @@
 
 That is half of what rows of their own cost: on SQLite every row that is stepped through gives the interpreter away and
 has to win it back, and every value of a row is looked up by its name.
+
+An answer has at most `pages.PAGE_CHARS`. To add up the texts of a page is up to 40 % of what it takes to read it, and
+hardly any page comes near: so a page is read without that, and tasks whose texts are large are left out. Where there
+are such, the page is read again, with the sum.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
 from types import GenericAlias
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
@@ -23,15 +27,15 @@ from workhook.storage.record_rows import form_reader, selected, stored_names
 from workhook.storage.statements import PerDialect, hot
 from workhook.work.access import Access, access_of, with_access
 from workhook.work.columns.schemas import columns
+from workhook.work.pages import PAGE_CHARS
 from workhook.work.tasks.assignees import seen_people
 from workhook.work.tasks.listing import no_more_than_a_page, on_page
 from workhook.work.tasks.queries import project_of
 from workhook.work.tasks.schemas import (
+    NO_SUBTASKS,
     TERMS,
-    Assignees,
     Task,
     TaskColumnShape,
-    TaskProjectShape,
     assignees,
     blockers,
     blockers_of,
@@ -87,43 +91,58 @@ def _some(page: sa.Select[Any], dialect: str) -> sa.Subquery:
     return sa.select(most).order_by(most.c.bucket_rank, most.c.rank, most.c.id).limit(big("limit")).subquery("some")
 
 
-def _of_page(page: sa.Select[Any], dialect: str) -> sa.ScalarSelect[str]:
+def _of_light_page(page: sa.Select[Any], dialect: str) -> sa.ScalarSelect[str]:
+    """Heavy tasks have nulls for everything but the key."""
+    some = _some(page, dialect)
+    light = sa.and_(tasks.c.id == some.c.id, some.c.weight <= big("light"))
+    whole = some.outerjoin(tasks, light)
+    return _as_json(some, sa.literal_column("0").label("found"), whole, sa.true())
+
+
+def _of_any_page(page: sa.Select[Any], dialect: str) -> sa.ScalarSelect[str]:
     some = _some(page, dialect)
     sized = no_more_than_a_page(some, some.c.bucket_rank, some.c.rank, some.c.id)
     # SQLite goes through an outer join from left to right, and else through all tasks that there are.
     whole = sized.join(tasks, tasks.c.id == sized.c.id, isouter=dialect == "sqlite")
-    listed = (
-        sa.select(
-            sized.c.bucket_rank,
-            sized.c.rank,
-            *selected(Task, tasks),
-            subtasks.label("subtasks"),
-            _waits,
-            _people,
-            sized.c.found,
-        )
-        .select_from(whole)
-        .where(on_page(sized))
-        .subquery("listed")
-    )
+    return _as_json(sized, sized.c.found, whole, on_page(sized))
+
+
+def _as_json(
+    keys: sa.Subquery, found: sa.ColumnElement[int], whole: sa.Join, shown: sa.ColumnElement[bool]
+) -> sa.ScalarSelect[str]:
+    related = (subtasks.label("subtasks"), _waits, _people)
+    values = (keys.c.bucket_rank, keys.c.rank, *selected(Task, tasks), *related, found)
+    listed = sa.select(*values).select_from(whole).where(shown).subquery("listed")
     return sa.select(json_rows(*listed.c)).scalar_subquery()
 
 
-def _with_tasks(page: sa.Select[Any], passed: sa.ColumnElement[int]) -> PerDialect:
-    def for_dialect(dialect: str) -> sa.Select[Any]:
-        statement = sa.select(
-            columns.c.id.label("column_id"),
-            columns.c.title.label("column_title"),
-            _of_page(page, dialect).label("tasks"),
-            passed.label("passed"),
-        ).where(columns.c.id == sa.bindparam("column_id"))
-        return with_access(statement, columns.c.repository_id)
+class _Page(NamedTuple):
+    """The statements that read a page: the light tasks alone, and as much of it as an answer may have."""
 
-    return PerDialect(sqlite=for_dialect("sqlite"), postgresql=for_dialect("postgresql"))
+    light: PerDialect
+    any: PerDialect
 
 
-_first = hot(_with_tasks(_page, sa.literal_column("0")))
-_next = hot(_with_tasks(_next_page, _buckets_passed.scalar_subquery() + _tasks_passed.scalar_subquery()))
+def _reading(page: sa.Select[Any], passed: sa.ColumnElement[int]) -> _Page:
+    def with_tasks(
+        listed: Callable[[sa.Select[Any], str], sa.ScalarSelect[str]],
+    ) -> PerDialect:
+        def for_dialect(dialect: str) -> sa.Select[Any]:
+            statement = sa.select(
+                columns.c.id.label("column_id"),
+                columns.c.title.label("column_title"),
+                listed(page, dialect).label("tasks"),
+                passed.label("passed"),
+            ).where(columns.c.id == sa.bindparam("column_id"))
+            return with_access(statement, columns.c.repository_id)
+
+        return PerDialect.made_by(for_dialect)
+
+    return _Page(hot(with_tasks(_of_light_page)), with_tasks(_of_any_page))
+
+
+_first = _reading(_page, sa.literal_column("0"))
+_next = _reading(_next_page, _buckets_passed.scalar_subquery() + _tasks_passed.scalar_subquery())
 
 
 _KEY = 2  # the sort key of a task in its column: the rank of its bucket, and its own
@@ -149,12 +168,20 @@ async def read_column(
 ) -> ColumnTasks:
     """The tasks of a column in their order; `after` is the sort key behind which to start. Raises `NotFound`."""
     params: dict[str, object] = {"column_id": column_id, "user_id": actor.user.id, "limit": limit}
+    params["light"] = PAGE_CHARS // limit  # so many of these are no more than a page
     if after is not None:
         params["bucket_rank"], params["rank"] = after
-    row = await reader.fetch_one(_first if after is None else _next, params)
+    statements = _first if after is None else _next
+    row = await reader.fetch_one(statements.light, params)
     access = access_of(row, actor)
     assert row is not None, "`access_of` says that it is not there"
-    found = sorted(_decoder.decode(row["tasks"]))  # the sort key is first, then the id
+    found = _decoder.decode(row["tasks"])
+    if any(task[_KEY] is None for task in found):
+        row = await reader.fetch_one(statements.any, params)
+        access = access_of(row, actor)
+        assert row is not None, "`access_of` says that it is not there"
+        found = _decoder.decode(row["tasks"])
+    found.sort()  # the sort key is first, then the id
     column = TaskColumnShape(row["column_id"], row["column_title"])
     return ColumnTasks(access, column, row["passed"], found, cut=bool(found) and len(found) < found[0][-1])
 
@@ -167,29 +194,16 @@ async def to_responses(reader: Reader, read: ColumnTasks, rows: Sequence[Any]) -
     """The first of the tasks, as the caller may see them."""
     project = project_of(read.access)
     people = await seen_people(reader, read.access, [people_of(row[-2]) for row in rows])
-    forms = [
-        _to_response(row, position, project, read.column, each)
-        for position, row, each in zip(count(read.first), rows, people, strict=False)
-    ]
+    forms = []
+    for position, row, each in zip(count(read.first), rows, people, strict=False):
+        if row[-4] == 0 and row[-3] == "[]":  # as for most tasks
+            form = _form(row, position, project, read.column, each, NO_SUBTASKS, (), False, ())
+        else:
+            blocked_by, open_blockers = blockers_of(row[-3])
+            subtasks, blocked = subtasks_of(row[-4]), bool(open_blockers)
+            form = _form(row, position, project, read.column, each, subtasks, blocked_by, blocked, open_blockers)
+        forms.append(form)
     for form in forms if read.access.is_client else ():
         for name in TERMS:
             setattr(form, name, None)
     return forms
-
-
-def _to_response(
-    row: Any, position: int, project: TaskProjectShape, column: TaskColumnShape, people: Assignees
-) -> Wire[Task]:
-    blocked_by, open_blockers = blockers_of(row[-3])
-    subtasks = subtasks_of(row[-4])
-    return _form(
-        row,
-        position=position,
-        project=project,
-        column=column,
-        assignees=people,
-        subtasks=subtasks,
-        blocked_by=blocked_by,
-        blocked=bool(open_blockers),
-        open_blockers=open_blockers,
-    )
