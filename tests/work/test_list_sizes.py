@@ -14,6 +14,7 @@ from workhook.work.checkouts.schemas import service_checkouts
 from workhook.work.comments.schemas import file_comment_replies, file_comments, task_comments
 from workhook.work.credits.schemas import task_credits
 from workhook.work.invoices.schemas import invoices
+from workhook.work.pages import PAGE_CHARS
 from workhook.work.services.schemas import services as offers
 from workhook.work.tasks.schemas import tasks
 from workhook.work.timesheets.schemas import timesheets
@@ -98,6 +99,20 @@ def test_a_page_ends_by_its_size(studio: Studio, name: str) -> None:
             assert [each.partition(",")[0] for each in lines[1:]] == whole
     finally:
         studio.server.run(shorten)
+
+
+def test_a_column_with_a_large_task_comes_whole(studio: Studio) -> None:
+    column = studio.column()
+    long = "é" * 20_000
+    assert len(long) > PAGE_CHARS / 1_000, "a thousand such tasks, which a page may have, would be too large"
+    made = [studio.owner.new_task(column, description=text) for text in ("first", long, None)]
+    path = f"/columns/{column}/tasks"
+    first = studio.owner.call("GET", path, params={"per_page": 2})
+    rest = studio.owner.http.get(first.links["next"]["url"])
+    for found in (studio.owner.get(path)["tasks"], [*first.json()["tasks"], *rest.json()["tasks"]]):
+        assert [each["id"] for each in found] == [each["id"] for each in made]
+        assert [each["description"] for each in found] == ["first", long, None]
+        assert [each["position"] for each in found] == [0, 1, 2]
 
 
 def _query(path: str) -> dict[str, str]:
