@@ -18,7 +18,7 @@ log = structlog.get_logger(__name__)
 
 def zone_of(name: str) -> tzinfo:
     """The zone of an IANA name. Raises `ValueError`."""
-    if name == "UTC":  # also where no data of zones is installed
+    if name == "UTC":
         return UTC
     try:
         return zoneinfo.ZoneInfo(name)
