@@ -114,7 +114,6 @@ class Authenticator:
         header = call.header("authorization")
         if header is None:
             return None, None
-        bad = Unauthenticated("Bad credentials", headers=_BEARER)
         scheme, _, token = header.strip().partition(" ")
         token = token.strip()
         for_clients = rule is not None and rule.target == "client"
@@ -127,12 +126,12 @@ class Authenticator:
                 return None, client
             token = password if kind_of(password) else user  # programs that know only names and passwords
         elif scheme.lower() not in ("bearer", "token"):
-            raise bad
+            raise Unauthenticated("Bad credentials", headers=_BEARER)
         elif looks_like_jwt(token) and not for_clients:
             return None, await authenticate_app(call.database, token)
         found = await self._lookup.find(token)
         if found is None:
-            raise bad
+            raise Unauthenticated("Bad credentials", headers=_BEARER)
         return msgspec.structs.replace(
             found, address=call.address, need=rule.permission if rule else None, request=call.record
         ), None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -287,4 +288,9 @@ def _web(base: str) -> str:
 
 def account_of(row: Row, prefix: str = "") -> Account:
     """From a row whose columns carry `prefix`."""
-    return Account(*(row[prefix + name] for name in Account.__struct_fields__))
+    return Account(*map(row.__getitem__, _account_columns(prefix)))
+
+
+@cache
+def _account_columns(prefix: str) -> tuple[str, ...]:
+    return tuple(prefix + name for name in Account.__struct_fields__)
