@@ -6,7 +6,7 @@ field of another type than those that a column can hold has no column: whoever r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import cache
 from operator import attrgetter
 from typing import Any, Literal, TypeVar, get_args, get_origin
@@ -21,6 +21,7 @@ from workhook.core.records import (
     compiled,
     converted,
     fields_of,
+    shown_fields,
     wire_of,
 )
 from workhook.storage.metadata import BigId
@@ -79,24 +80,36 @@ def assigned(names: Collection[str]) -> dict[str, sa.BindParameter[Any]]:
 def row_reader(record: type[R], start: int = 0) -> Callable[..., R]:
     """What makes records of rows that have the columns of `selected` from `start` on. Fields without a column are given
     to it by their names. Columns are read by their place: to find a name SQLite goes through all."""
-    values = _values(record, start)
+    values = _values(_columns(record).values(), start)
     arguments = ", ".join(values.get(each.name, each.name) for each in fields_of(record))
-    made: Callable[..., R] = compiled(f"lambda {_parameters(record)}: make({arguments})", {"make": record})
+    parameters = ", ".join(["row", *(each.name for each in fields_of(record) if each.name not in values)])
+    made: Callable[..., R] = compiled(f"lambda {parameters}: make({arguments})", {"make": record})
     return made
+
+
+def shown_names(record: type[Record]) -> tuple[str, ...]:
+    """The names of the columns whose values are in the JSON form."""
+    shown = {each.name for each in shown_fields(record)}
+    return tuple(name for name, each in _columns(record).items() if each.name in shown)
 
 
 def form_reader(record: type[R], start: int = 0) -> Callable[..., Wire[R]]:
-    """What makes the JSON forms of records of such rows, without the records: for the longest lists."""
-    values = _values(record, start)
-    form = converted(record, {each.name: values.get(each.name, each.name) for each in fields_of(record)})
-    names = {"make": wire_of(record), **form.names}
-    made: Callable[..., Wire[R]] = compiled(f"lambda {_parameters(record)}: make({form.text})", names)
+    """What makes the JSON forms of records without the records, of rows that have the columns of `shown_names` from
+    `start` on: for the longest lists. Fields that are shown and have no column are given to it in their order."""
+    columns = _columns(record)
+    values = _values([columns[name] for name in shown_names(record)], start)
+    shown = [each.name for each in shown_fields(record)]
+    form = converted(record, {name: values.get(name, name) for name in shown})
+    parameters = ", ".join(["row", *(name for name in shown if name not in values)])
+    made: Callable[..., Wire[R]] = compiled(
+        f"lambda {parameters}: make({form.text})", {"make": wire_of(record), **form.names}
+    )
     return made
 
 
-def _values(record: type[Record], start: int) -> dict[str, str]:
+def _values(fields: Iterable[RecordField], start: int) -> dict[str, str]:
     """The values of fields in a row, in Python."""
-    return {each.name: _value(each, f"row[{index}]") for index, each in enumerate(_columns(record).values(), start)}
+    return {each.name: _value(each, f"row[{index}]") for index, each in enumerate(fields, start)}
 
 
 def _value(field: RecordField, source: str) -> str:
@@ -104,12 +117,6 @@ def _value(field: RecordField, source: str) -> str:
     if field.plain is not bool:
         return source
     return f"None if {source} is None else bool({source})" if field.nullable else f"bool({source})"
-
-
-def _parameters(record: type[Record]) -> str:
-    stored = {each.name for each in _columns(record).values()}
-    given = [each.name for each in fields_of(record) if each.name not in stored]
-    return ", ".join(["row", *given])
 
 
 def values_of(record: Record) -> dict[str, object]:

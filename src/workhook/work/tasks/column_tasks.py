@@ -23,7 +23,7 @@ from workhook.identity.schemas import Actor
 from workhook.storage import Reader
 from workhook.storage.dialects import json_rows
 from workhook.storage.metadata import big
-from workhook.storage.record_rows import form_reader, selected, stored_names
+from workhook.storage.record_rows import form_reader, shown_names
 from workhook.storage.statements import PerDialect, hot
 from workhook.work.access import Access, access_of, with_access
 from workhook.work.columns.schemas import columns
@@ -111,7 +111,7 @@ def _as_json(
     keys: sa.Subquery, found: sa.ColumnElement[int], whole: sa.Join, shown: sa.ColumnElement[bool]
 ) -> sa.ScalarSelect[str]:
     related = (subtasks.label("subtasks"), _waits, _people)
-    values = (keys.c.bucket_rank, keys.c.rank, *selected(Task, tasks), *related, found)
+    values = (keys.c.bucket_rank, keys.c.rank, *(tasks.c[name] for name in shown_names(Task)), *related, found)
     listed = sa.select(*values).select_from(whole).where(shown).subquery("listed")
     return sa.select(json_rows(*listed.c)).scalar_subquery()
 
@@ -147,7 +147,7 @@ _next = _reading(_next_page, _buckets_passed.scalar_subquery() + _tasks_passed.s
 
 _KEY = 2  # the sort key of a task in its column: the rank of its bucket, and its own
 # Tuples of a known length are decoded faster than lists.
-_row = GenericAlias(tuple, (int, int, *([Any] * len(stored_names(Task))), int, str, str, int))
+_row = GenericAlias(tuple, (int, int, *([Any] * len(shown_names(Task))), int, str, str, int))
 _decoder: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(GenericAlias(list, (_row,)))
 _form = form_reader(Task, _KEY)
 
@@ -197,11 +197,11 @@ async def to_responses(reader: Reader, read: ColumnTasks, rows: Sequence[Any]) -
     forms = []
     for position, row, each in zip(count(read.first), rows, people, strict=False):
         if row[-4] == 0 and row[-3] == "[]":  # as for most tasks
-            form = _form(row, position, project, read.column, each, NO_SUBTASKS, (), False, ())
+            form = _form(row, position, project, read.column, each, NO_SUBTASKS, (), False)
         else:
             blocked_by, open_blockers = blockers_of(row[-3])
             subtasks, blocked = subtasks_of(row[-4]), bool(open_blockers)
-            form = _form(row, position, project, read.column, each, subtasks, blocked_by, blocked, open_blockers)
+            form = _form(row, position, project, read.column, each, subtasks, blocked_by, blocked)
         forms.append(form)
     for form in forms if read.access.is_client else ():
         for name in TERMS:
