@@ -210,12 +210,11 @@ def _mention(server: Server, world: World) -> None:
 
 
 def _number(server: Server, world: World) -> None:
-    """An invoice with a number of its year and days of a zone, of an account that has a logo."""
+    """An invoice with a number of its year and days of a zone, of an account that has a logo and a tax number."""
     with server.client(world.token) as client:
         settings = f"/api/v1/organizations/{world.organization}/billing"
-        client.patch(
-            settings, json={"number_format": "{year}-{number}", "timezone": "Pacific/Auckland"}
-        ).raise_for_status()
+        says = {"number_format": "{year}-{number}", "timezone": "Pacific/Auckland", "tax_number": "21/815/08150"}
+        client.patch(settings, json=says).raise_for_status()
         lines = [{"description": UNICODE, "qty": 1, "unit_price": 1}]
         made = client.post(f"/api/v1/projects/{world.project_id}/invoices", json={"invoice_items": lines})
         client.post(f"/api/v1/invoices/{made.json()['invoice']['id']}/send").raise_for_status()

@@ -145,6 +145,13 @@ def put_config(**more: Any) -> Callable[[list[Line]], object]:
             lambda rows: _sent(rows)["seller"].update(timezone="Europe/Atlantis"),
             "seller: timezone: it has to be the name of a time zone",
         ),
+        ("organization_billing", put("tax_number", "1\n2"), "tax_number: it has to be a tax number as the tax office"),
+        ("organization_billing", put("tax_number", "1" * 65), "tax_number: Expected `str` of length <= 64"),
+        (
+            "invoices",
+            lambda rows: _sent(rows)["seller"].update(tax_number="--"),
+            "seller: tax_number: it has to be a tax number",
+        ),
         ("timesheets", put("duration_ms", 10**18), "timesheets.jsonl, line 1, duration_ms: it has to be from 0"),
         ("organization_billing", put("language", "xx"), "language: Invalid enum value 'xx'"),
         ("people", put("kind", "organization"), "people.jsonl, line 1: kind: Invalid enum value 'organization'"),

@@ -1,4 +1,4 @@
-"""IBAN, BIC, VAT ids and the format of numbers: what is right, and what is said of what is not."""
+"""IBAN, BIC, VAT ids, tax numbers and the format of numbers: what is right, and what is said of what is not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workhook.work.billing.bank import bic_fault, grouped, iban_fault, plain_vat_id, vat_id_fault, without_spaces
+from workhook.work.billing.bank import (
+    bic_fault,
+    grouped,
+    iban_fault,
+    on_one_line,
+    plain_vat_id,
+    tax_number_fault,
+    vat_id_fault,
+    without_spaces,
+)
 from workhook.work.invoices.numbering import DEFAULT_FORMAT, NumberFormat, format_fault
 
 # From the examples of the registry of IBANs (SWIFT).
@@ -74,6 +83,25 @@ def test_a_vat_id_that_can_be_right(text: str) -> None:
 @pytest.mark.parametrize("text", ["", "123456789", "DE12345678", "AT12345678", "DE1234567890", "DE12345678Ä"])
 def test_a_vat_id_that_cannot(text: str) -> None:
     assert vat_id_fault(plain_vat_id(text)) is not None
+
+
+@pytest.mark.parametrize(
+    ("typed", "stored"),
+    [
+        ("21/815/08150", "21/815/08150"),
+        (" 21\u00a0815\t08150\n", "21 815 08150"),
+        ("RSSMRA85T10A562S", "RSSMRA85T10A562S"),
+        ("ΑΦΜ 123456789", "ΑΦΜ 123456789"),
+    ],
+)
+def test_a_tax_number_stays_as_it_is_written_on_one_line(typed: str, stored: str) -> None:
+    assert on_one_line(typed) == stored
+    assert tax_number_fault(stored) is None
+
+
+@pytest.mark.parametrize("text", ["", " ", "--", "12\x07", "12\u200b", "12\u202e"])
+def test_what_is_no_tax_number(text: str) -> None:
+    assert tax_number_fault(on_one_line(text)) is not None
 
 
 # --- numbers of invoices ----------------------------------------------------------------------------------------------

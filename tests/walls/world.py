@@ -82,6 +82,7 @@ class MarkedScene(Scene):
         self.owner.patch(f"{self.project_path}/billing", json={"buyer": party, "rates": rates, "budget": {"hours": 9}})
         word = OPEN if self.word == SHUT else self.word  # it stands on every invoice of the organization
         settings = {"legal_name": word, "address": f"{word} road", "payment_terms": f"{word} soon"}
+        settings |= {"tax_number": f"{word} 1"}
         self.owner.patch(f"/organizations/{self.organization}/billing", json=settings)
         self.invoice("send")
         self.owner.post(

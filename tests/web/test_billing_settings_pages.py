@@ -17,7 +17,8 @@ pytestmark = pytest.mark.one_database
 
 IBAN = "DE89370400440532013000"
 ACCOUNT = {
-    "legal_name": HOSTILE, "address": "Lindenstr. 1\r\n10969 Berlin", "vat_id": "DE 123 456 789", "email": "b@acme.org",
+    "legal_name": HOSTILE, "address": "Lindenstr. 1\r\n10969 Berlin", "vat_id": "DE 123 456 789",
+    "tax_number": " 21/815/08150 ", "email": "b@acme.org",
     "country": "de", "iban": "DE89 3704 0044 0532 0130 00", "bic": "COBADEFFXXX", "currency": "EUR", "tax": "19,0",
     "tax_category": "", "payment_days": "14", "language": "de", "payment_terms": "14 days net",
     "number_format": "R{number:04}", "timezone": "Pacific/Auckland",
@@ -59,7 +60,8 @@ def test_an_organization_says_who_bills(studio: Studio, here: str) -> None:
     billing = studio.call("GET", f"/organizations/{here.split('/')[1]}/billing")["billing"]
     assert (billing["legal_name"], billing["vat_id"], billing["iban"]) == (HOSTILE, "DE123456789", IBAN)
     assert (billing["tax"], billing["tax_category"], billing["payment_days"]) == (19, None, 14)
-    assert billing["country"] == "DE"
+    assert (billing["country"], billing["tax_number"]) == ("DE", "21/815/08150")
+    assert "An e-invoice needs a VAT id or a tax number." in text_of(page)
     assert billing["address"] == "Lindenstr. 1\n10969 Berlin"
     saved(studio, here, dict.fromkeys(ACCOUNT, ""))
     cleared = studio.call("GET", f"/organizations/{here.split('/')[1]}/billing")["billing"]
@@ -73,6 +75,8 @@ def test_an_organization_says_who_bills(studio: Studio, here: str) -> None:
         ("iban", "DE8937040044053201300", "An IBAN of DE has 22 characters, this one has 21"),
         ("bic", "COBA", "A BIC has 8 or 11 characters"),
         ("vat_id", "DE12", "DE writes VAT ids in another form"),
+        ("tax_number", "--", "Write the tax number as the tax office does, such as 21/815/08150."),
+        ("tax_number", "1" * 65, "Tax number must have at most 64 characters"),
         ("number_format", "{0}", "The format needs the number once"),
         ("timezone", "Europe/Atlantis", "Time zone must be the name of a time zone, such as Europe/Vienna"),
         ("payment_days", "x", "Days until an invoice is due must be a whole number"),
@@ -91,7 +95,9 @@ def test_what_is_refused_stands_at_its_field(studio: Studio, here: str, field: s
 
 def test_in_german(studio: Studio, here: str) -> None:
     german = {"accept_language": "de"}
-    assert "Rechnungssteller" in text_of(studio.owner.client.get(here, headers={"Accept-Language": "de"}).text)
+    shown = text_of(studio.owner.client.get(here, headers={"Accept-Language": "de"}).text)
+    assert "Rechnungssteller" in shown
+    assert "Steuernummer" in shown
     fields = {**ACCOUNT, "was": was_of(page_of(studio.owner, here)), "iban": "DE89370400440532013001"}
     fields["csrf"] = csrf_of(studio.owner)
     answer = studio.owner.post(here, fields, **german)
@@ -150,6 +156,7 @@ def test_a_project_says_who_pays(studio: Studio, here: str) -> None:
     answer = send(studio.owner, path, **wrong)
     assert answer.status_code == 422
     assert 'id="buyer_vat_id-fault"' in answer.text
+    assert "Tax number" not in text_of(answer.text)
 
 
 def test_a_person_has_a_page_of_their_own(studio: Studio) -> None:
@@ -176,7 +183,10 @@ def test_a_new_invoice_begins_with_the_settings_and_shows_the_parties(studio: St
     line = {"description": "Design", "qty": "1", "unit_price": "100"}
     assert send(studio.member, f"{path}/lines", **line).status_code == 303
     text = text_of(page_of(studio.member, path))
-    for shown in (HOSTILE, "Ring 2", "VAT id: ATU12345678", "VAT id: DE123456789", "DE89 3704 0044 0532 0130 00"):
+    for shown in (
+        HOSTILE, "Ring 2", "VAT id: ATU12345678", "VAT id: DE123456789", "Tax number: 21/815/08150",
+        "DE89 3704 0044 0532 0130 00",
+    ):  # fmt: skip
         assert shown in text
     assert "It names nobody who pays it" not in text
     assert send(studio.member, f"{path}/send").status_code == 303

@@ -112,16 +112,21 @@ def test_a_draft_says_what_an_e_invoice_would_lack_where_the_studio_makes_some(s
     account = f"/organizations/{studio.team.world.organization}/billing"
     studio.call("PATCH", account, country="DE")
     page = page_of(studio.owner, draft)
-    assert f"{words} your VAT id, the client's country, the client's name." in text_of(page)
+    assert f"{words} your VAT id or tax number, the client's country, the client's name." in text_of(page)
     assert f'href="/{studio.team.world.organization}/settings/billing"' in page
     assert f'href="{studio.base}/settings/billing"' in page
     page = page_of(studio.member, draft)
     assert words in page
     assert "/settings/billing" not in page[page.index("<main") :]
-    assert "Einer E-Rechnung daraus würde fehlen: Ihre USt-IdNr." in german(studio, draft)
-    studio.call("PATCH", account, vat_id="DE123456789")
+    assert "Einer E-Rechnung daraus würde fehlen: Ihre USt-IdNr. oder Steuernummer" in german(studio, draft)
     studio.call("PATCH", f"{studio.project}/billing", buyer={"name": "Client AG", "country": "AT"})
-    assert words not in page_of(studio.owner, draft)
+    for enough in ("vat_id", "tax_number"):
+        numbers = {"vat_id": None, "tax_number": None, enough: "DE123456789"}
+        studio.call("PATCH", account, **numbers)
+        assert words not in page_of(studio.owner, draft)
+    studio.call("PATCH", account, country=None)
+    assert f"{words} your country." in text_of(page_of(studio.owner, draft))
+    studio.call("PATCH", account, country="DE")
     assert words not in page_of(studio.client, invoice_in(studio, "EUR", 100, sent=True))
 
 

@@ -14,7 +14,8 @@ WORK = {"description": "Design", "qty": 1, "unit_price": 100}
 IBAN = "DE89370400440532013000"
 ACCOUNT = {
     "legal_name": "Acme Studio GmbH", "address": "Lindenstr. 1\n10969 Berlin", "vat_id": "DE123456789",
-    "email": "billing@acme.example", "country": "DE", "iban": IBAN, "bic": "COBADEFFXXX", "currency": "EUR",
+    "tax_number": "21/815/08150", "email": "billing@acme.example", "country": "DE", "iban": IBAN, "bic": "COBADEFFXXX",
+    "currency": "EUR",
     "tax": 19, "tax_category": "standard", "payment_days": 14, "payment_terms": "14 days net",
     "number_format": "R{number:04}", "language": "de", "hourly_rate": 90, "billable": True, "round_minutes": 15,
     "round_mode": "nearest", "timezone": "Europe/Berlin",
@@ -71,9 +72,10 @@ def test_each_field_is_set_kept_and_cleared(studio: Studio, account: str) -> Non
 
 def test_what_people_type_is_stored_in_one_form(studio: Studio, account: str) -> None:
     typed = {"iban": "de89 3704 0044 0532 0130 00", "bic": "cobadeffxxx", "vat_id": "de 123.456.789", "currency": "eur"}
-    made = studio.owner.patch(account, json={**typed, "legal_name": "  Acme  "})["billing"]
-    found = [made[name] for name in ("iban", "bic", "vat_id", "currency", "legal_name")]
-    assert found == [IBAN, "COBADEFFXXX", "DE123456789", "EUR", "Acme"]
+    texts = {"legal_name": "  Acme  ", "tax_number": " 21 815\n08150 "}
+    made = studio.owner.patch(account, json={**typed, **texts})["billing"]
+    found = [made[name] for name in ("iban", "bic", "vat_id", "currency", "legal_name", "tax_number")]
+    assert found == [IBAN, "COBADEFFXXX", "DE123456789", "EUR", "Acme", "21 815 08150"]
 
 
 @pytest.mark.parametrize(
@@ -83,6 +85,9 @@ def test_what_people_type_is_stored_in_one_form(studio: Studio, account: str) ->
         ("iban", "DE8937040044053201300", "22 characters"),
         ("bic", "COBA", "a BIC of 8 or 11"),
         ("vat_id", "DE12", "as DE writes them"),
+        ("tax_number", "x" * 65, "at most 64"),
+        ("tax_number", " - ", "as the tax office writes it"),
+        ("tax_number", "12\u200b", "as the tax office writes it"),
         ("email", "nobody", "an e-mail address"),
         ("currency", "EURO", "ISO 4217"),
         ("tax", 101, "from 0 to 100"),

@@ -142,6 +142,46 @@ def test_what_is_missing_is_named_with_where_to_write_it(bills: Bills) -> None:
     assert bills.document(bills.send(line(100), tax=19))
 
 
+def _registered(document: bytes) -> dict[str | None, str | None]:
+    """The numbers for taxes of who bills, by their scheme; the identifier of who bills is that of None."""
+    [seller] = ET.fromstring(document).iter(f"{_RAM}SellerTradeParty")  # ours
+    found = [*seller.findall(f"{_RAM}ID"), *seller.findall(f"{_RAM}SpecifiedTaxRegistration/{_RAM}ID")]
+    return {each.get("schemeID"): each.text for each in found}
+
+
+@pytest.mark.parametrize("rate", [{"tax": 19}, {"tax_category": "zero"}, {"tax_category": "exempt"}, {}])
+def test_a_tax_number_is_enough_without_a_vat_id(bills: Bills, rate: dict[str, Any]) -> None:
+    bills.settle(vat_id=None, tax_number="21/815/08150")
+    sent = bills.send(line(100), line(5, **rate))
+    only = {None: "21/815/08150", "FC": "21/815/08150"}
+    assert _registered(bills.document(sent)) == only
+    body = {"total": 5, "reason": "Late"}
+    note = bills.owner.post(f"/invoices/{sent}/credit_notes", json=body)["credit_note"]["id"]
+    assert _registered(bills.document(note, "credit_notes")) == only
+    # What was sent keeps what it was sent with.
+    bills.owner.patch(bills.account, json={"vat_id": "DE123456789", "tax_number": "1"})
+    assert _registered(bills.document(sent)) == only
+    assert _registered(bills.document(bills.send(line(1)))) == {"VA": "DE123456789", "FC": "1"}
+
+
+def test_where_the_buyer_owes_the_tax_a_tax_number_is_not_enough(bills: Bills) -> None:
+    bills.settle(vat_id=None, tax_number="21/815/08150")
+    body = {"invoice_items": [line(100)], "tax_category": "reverse_charge"}
+    draft = bills.owner.post(f"{bills.studio.project}/invoices", json=body)["invoice"]["id"]
+    assert bills.owner.faults("POST", f"/invoices/{draft}/send") == {"seller.vat_id": "missing"}
+
+
+def test_with_neither_number_both_are_named(bills: Bills) -> None:
+    bills.settle(vat_id=None)
+    sent = bills.send(line(100), tax_category="exempt")
+    [missing] = bills.owner.call("GET", f"/invoices/{sent}/xml").json()["errors"]
+    assert missing["field"] == "seller.vat_id"
+    assert f"needs it or a tax number; write vat_id or tax_number in {bills.account}" in missing["message"]
+    bills.owner.patch(bills.account, json={"tax_number": "21/815/08150"})
+    assert bills.owner.faults("GET", f"/invoices/{sent}/xml") == {"seller.vat_id": "missing"}
+    bills.document(bills.send(line(100), tax_category="exempt"))
+
+
 def test_an_invoice_that_is_none_has_no_document(bills: Bills) -> None:
     bills.settle()
     body = {"invoice_items": [line(100)]}
@@ -178,7 +218,7 @@ _RATES: list[dict[str, Any]] = [
 @pytest.mark.parametrize("seed", range(deep(2, 20)))
 def test_every_history_is_valid(bills: Bills, seed: int) -> None:
     chance = random.Random(random.SystemRandom().getrandbits(32) if DEEP else seed)
-    bills.settle()
+    bills.settle(tax_number=chance.choice((None, "21/815/08150")))
 
     def some_line() -> dict[str, Any]:
         off = chance.choice(({}, {}, {"discount": chance.randint(0, 100)}))

@@ -22,7 +22,7 @@ BUYER = {
 }  # fmt: skip
 SELLER = {
     "name": "Acme GmbH", "address": "Lindenstr. 1", "vat_id": "DE123456789", "email": "b@acme.example", "country": "DE",
-    "iban": IBAN, "bic": "COBADEFFXXX", "logo": None, "timezone": "Europe/Berlin",
+    "iban": IBAN, "bic": "COBADEFFXXX", "logo": None, "timezone": "Europe/Berlin", "tax_number": "21/815/08150",
 }  # fmt: skip
 
 
@@ -56,7 +56,7 @@ class Books:
         return [self.send(self.draw())["invoice_number"] for _ in range(count)]
 
 
-_OF_SELLER = ("address", "vat_id", "email", "country", "iban", "bic", "timezone")
+_OF_SELLER = ("address", "vat_id", "email", "country", "iban", "bic", "timezone", "tax_number")
 
 
 @pytest.fixture

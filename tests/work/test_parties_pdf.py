@@ -67,6 +67,19 @@ def test_in_german(studio: Studio, parties: str) -> None:
     assert str(reader.root_object["/Lang"]) == "de"
 
 
+def test_a_tax_number_stands_below_the_vat_id_or_in_its_place(studio: Studio, parties: str) -> None:
+    studio.owner.patch(parties, json={"tax_number": "21/815/08150"})
+    sent = draw(studio, "send")
+    assert "VAT id DE123456789 Tax number 21/815/08150 b@acme.example" in page(studio, sent)
+    studio.owner.patch(parties, json={"vat_id": None, "tax_number": "21/815/08151"})
+    shown = page(studio, draw(studio, "send", language="de"))
+    assert "10969 Berlin Steuernummer 21/815/08151 b@acme.example" in shown
+    assert "21/815/08150" in page(studio, sent)
+    note = studio.owner.post(f"/invoices/{sent}/credit_notes", json={"reason": "Late"})["credit_note"]["id"]
+    answer = studio.owner.call("GET", f"/credit_notes/{note}/pdf")
+    assert "Tax number 21/815/08150" in " ".join(text_of(PdfReader(io.BytesIO(answer.content))).split())
+
+
 def test_what_the_invoice_says_itself_wins(studio: Studio, parties: str) -> None:
     text = page(studio, draw(studio, bill_from="Acme Berlin", bill_to="Somebody", address="Street 3"))
     assert "Acme Berlin VAT id DE123456789" in text

@@ -1197,7 +1197,7 @@ CREATE TABLE account_billing (
 	payment_terms TEXT,
 	number_format TEXT,
 	language TEXT,
-	logo_id TEXT, hourly_rate_minor BIGINT, billable BOOLEAN, round_minutes BIGINT, round_mode TEXT, country TEXT, timezone TEXT,
+	logo_id TEXT, hourly_rate_minor BIGINT, billable BOOLEAN, round_minutes BIGINT, round_mode TEXT, country TEXT, timezone TEXT, tax_number TEXT,
 	CONSTRAINT pk_account_billing PRIMARY KEY (account_id),
 	CONSTRAINT fk_account_billing_account_id FOREIGN KEY(account_id) REFERENCES accounts (id) ON DELETE CASCADE
 )
@@ -1457,4 +1457,4 @@ CREATE TABLE administrators (
 	CONSTRAINT fk_administrators_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE
 )
 
-INSERT INTO "alembic_version" VALUES('0044')
+INSERT INTO "alembic_version" VALUES('0045')

@@ -51,8 +51,8 @@ from workhook.work.rates.people import MemberTerms
 TIME = ("hourly_rate", "billable", "round_minutes", "round_mode")
 DEFAULTS = ("currency", "tax", "tax_category", "payment_days", "language", *TIME)
 ACCOUNT_FIELDS = (
-    "legal_name", "address", "country", "vat_id", "email", "iban", "bic", "payment_terms", "number_format", "timezone",
-    *DEFAULTS,
+    "legal_name", "address", "country", "vat_id", "tax_number", "email", "iban", "bic", "payment_terms",
+    "number_format", "timezone", *DEFAULTS,
 )  # fmt: skip
 _BUDGET = ("budget_hours", "budget_amount")
 PROJECT_FIELDS = (*(f"buyer_{name}" for name in BUYER), *DEFAULTS, *_BUDGET)

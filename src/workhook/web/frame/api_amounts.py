@@ -10,10 +10,10 @@ OF_AMOUNTS: Mapping[str, str] = {
     "seller.country: an e-invoice needs it; write country in %(where)s": text(
         "Your country: the owner of the projects writes it in their billing settings."
     ),
-    "seller.vat_id: an e-invoice needs it; write vat_id in %(where)s; an invoice that was sent keeps what it was sent "
-    "with: credit it, and send another": text(
-        "Your VAT id: the owner of the projects writes it in their billing settings. This invoice was sent without and "
-        "stays so. Credit it, and send another."
+    "seller.vat_id: an e-invoice needs it or a tax number; write vat_id or tax_number in %(where)s; an invoice that "
+    "was sent keeps what it was sent with: credit it, and send another": text(
+        "Your VAT id or your tax number: the owner of the projects writes one of them in their billing settings. This "
+        "invoice was sent without and stays so. Credit it, and send another."
     ),
     "buyer.country: an e-invoice needs it; write buyer.country in %(where)s": text(
         "The client's country: it is written in the billing settings of the project."
@@ -26,8 +26,8 @@ OF_AMOUNTS: Mapping[str, str] = {
     "seller.country: an e-invoice needs it; the studio has to complete its billing settings": text(
         "The country of who bills: the studio has to complete its billing settings."
     ),
-    "seller.vat_id: an e-invoice needs it; the studio has to complete its billing settings": text(
-        "The VAT id of who bills: the studio has to complete its billing settings."
+    "seller.vat_id: an e-invoice needs it or a tax number; the studio has to complete its billing settings": text(
+        "The VAT id or the tax number of who bills: the studio has to complete its billing settings."
     ),
     "buyer.country: an e-invoice needs it; the studio has to complete its billing settings": text(
         "The country of who pays: the studio has to complete its billing settings."

@@ -97,6 +97,7 @@ LABELS: Mapping[str, str] = {
     "url": text("Address of the receiver"),
     "username": text("User name (basic authentication)"),
     "vat_id": text("VAT id"),
+    "tax_number": text("Tax number"),
     "country": text("Country"),
 }
 """The label that stands at the field on the page."""
@@ -172,6 +173,9 @@ _MUST_BE = {
     ),
     "a VAT id as %(country)s writes them; compare it with the certificate": text(
         "%(country)s writes VAT ids in another form. Compare it with the certificate."
+    ),
+    "a tax number as the tax office writes it, such as 21/815/08150": text(
+        "Write the tax number as the tax office does, such as 21/815/08150."
     ),
     "text with {number} once (or {number:05} for at least five digits, at most {number:09}), and at most once {year}, "
     "such as INV-{number:05} or {year}-{number:04}; no other braces": text(

@@ -1,6 +1,7 @@
-"""IBAN, BIC and VAT ids: how they are written, and whether one can be right. Pure.
+"""IBAN, BIC, VAT ids and tax numbers: how they are written, and whether one can be right. Pure.
 
 An IBAN has check digits (ISO 13616, ISO 7064 MOD 97-10). BIC (ISO 9362) and VAT ids are checked by their form alone.
+Tax numbers have as many forms as there are tax offices; they stay as they are written.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ _BIC = re.compile(r"[A-Z]{4}[A-Z]{2}[A-Z0-9]{2}(?:[A-Z0-9]{3})?")
 _VAT_ID = re.compile(r"[A-Z]{2,3}[A-Z0-9+*]{2,15}")
 _SPACES = re.compile(r"\s+")
 _SEPARATORS = re.compile(r"[\s.\-/]+")
+TAX_NUMBER_MAX_CHARS = 64
 _LENGTHS = {
     "AT": 20, "BE": 16, "BG": 22, "CH": 21, "CY": 28, "CZ": 24, "DE": 22, "DK": 18, "EE": 20, "ES": 24, "FI": 18,
     "FR": 27, "GB": 22, "GR": 27, "HR": 21, "HU": 28, "IE": 22, "IS": 26, "IT": 27, "LI": 21, "LT": 20, "LU": 20,
@@ -74,6 +76,18 @@ def vat_id_fault(text: str) -> str | None:
     return None
 
 
+def on_one_line(text: str) -> str:
+    """With one space wherever there are several, or a break."""
+    return " ".join(text.split())
+
+
+def tax_number_fault(text: str) -> str | None:
+    """What a tax number (as `on_one_line` makes it) has to be, or None if it is that."""
+    if not text.isprintable() or not any(each.isalnum() for each in text):
+        return "a tax number as the tax office writes it, such as 21/815/08150"
+    return None
+
+
 def grouped(iban: str) -> str:
     """By fours, as people read it."""
     return " ".join(iban[at : at + 4] for at in range(0, len(iban), 4))
@@ -89,3 +103,9 @@ VatId = Annotated[
     Checked(vat_id_fault),
 ]
 """Upper case without separators."""
+TaxNumber = Annotated[
+    str,
+    Meta(max_length=TAX_NUMBER_MAX_CHARS, description="As the tax office writes it, such as 21/815/08150."),
+    Prepared(on_one_line),
+    Checked(tax_number_fault),
+]

@@ -18,7 +18,7 @@ from workhook.http.parameters import Checked, Prepared, Read
 from workhook.http.wire_types import wire_number
 from workhook.storage.metadata import in_project, metadata
 from workhook.storage.record_rows import table_columns
-from workhook.work.billing.bank import Bic, Iban, VatId
+from workhook.work.billing.bank import Bic, Iban, TaxNumber, VatId
 from workhook.work.billing.countries import Country
 from workhook.work.clients.schemas import Email
 from workhook.work.invoices.arithmetic import Category, TaxRate
@@ -135,6 +135,7 @@ class AccountBillingEdit(InvoiceDefaultsEdit):
     legal_name: PartyName | UnsetType | None = UNSET
     address: PartyAddress | UnsetType | None = UNSET
     vat_id: VatId | UnsetType | None = UNSET
+    tax_number: TaxNumber | UnsetType | None = UNSET
     email: Email | UnsetType | None = UNSET
     country: Country | UnsetType | None = UNSET
     iban: Iban | UnsetType | None = UNSET
@@ -173,6 +174,7 @@ class AccountBilling(Record, frozen=True):
     legal_name: str | None = None
     address: str | None = None
     vat_id: str | None = None
+    tax_number: Annotated[str | None, Meta(description="An e-invoice needs it where there is no `vat_id`.")] = None
     email: str | None = None
     country: Annotated[str | None, Meta(description="ISO 3166-1, two letters; an e-invoice needs it.")] = None
     iban: str | None = None

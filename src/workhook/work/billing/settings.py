@@ -138,7 +138,17 @@ def _labelled(table: sa.Table, prefix: str, *names: str) -> list[sa.Label[Any]]:
 _PARTY_COLUMNS = [
     sa.func.coalesce(account_billing.c.legal_name, _issuer.c.name, _issuer.c.login).label("seller_name"),
     *_labelled(
-        account_billing, "seller_", "address", "vat_id", "email", "country", "iban", "bic", "logo_id", "timezone"
+        account_billing,
+        "seller_",
+        "address",
+        "vat_id",
+        "email",
+        "country",
+        "iban",
+        "bic",
+        "logo_id",
+        "timezone",
+        "tax_number",
     ),
     *_labelled(project_billing, "", "buyer_name", "buyer_address", "buyer_vat_id", "buyer_email", "buyer_country"),
 ]
@@ -236,6 +246,7 @@ def seller_of_row(row: Row) -> Seller:
         row["seller_bic"],
         row["seller_logo_id"],
         row["seller_timezone"],
+        row["seller_tax_number"],
     )
 
 

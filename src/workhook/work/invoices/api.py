@@ -276,9 +276,9 @@ async def get_invoice_pdf(call: Call, invoice_id: str) -> Answer:
 async def get_invoice_xml(call: Call, invoice_id: str) -> Answer:
     """Get an invoice as an e-invoice: EN 16931, in the syntax of UN/CEFACT (CII).
 
-    Of an invoice that was sent. It needs the country and the VAT id of the seller, and the country and the name of the
-    buyer: 422 names what is missing, and where to write it. A draft is 409 `invoice_draft`, a void one 409
-    `invoice_void`.
+    Of an invoice that was sent. It needs the country and the name of the buyer, and the country of the seller with a
+    VAT id or a tax number: 422 names what is missing, and where to write it. A draft is 409 `invoice_draft`, a void one
+    409 `invoice_void`.
     """
     row, access = await find_with_access(call.database, drafting.by_id, actor_of(call), id=invoice_id)
     invoice = visible(row, access)

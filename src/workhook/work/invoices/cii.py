@@ -87,6 +87,9 @@ def _plain(value: Decimal) -> str:
 
 def _add_party(parent: ET.Element, name: str, party: EParty) -> None:
     element = _add(parent, name)
+    if party.tax_number and not party.vat_id:
+        # The standard has programs know a seller by an identifier or a VAT id (BR-CO-26). This is all that there is.
+        _add(element, "ram:ID", party.tax_number)
     _add(element, "ram:Name", party.name)
     address = _add(element, "ram:PostalTradeAddress")
     for line, text in zip(LINES_OF_ADDRESS, _in_three(party.lines), strict=False):
@@ -96,6 +99,8 @@ def _add_party(parent: ET.Element, name: str, party: EParty) -> None:
         _add(_add(element, "ram:URIUniversalCommunication"), "ram:URIID", party.email, schemeID="EM")
     if party.vat_id:
         _add(_add(element, "ram:SpecifiedTaxRegistration"), "ram:ID", party.vat_id, schemeID="VA")
+    if party.tax_number:
+        _add(_add(element, "ram:SpecifiedTaxRegistration"), "ram:ID", party.tax_number, schemeID="FC")
 
 
 def _in_three(lines: tuple[str, ...]) -> Iterable[str]:

@@ -38,13 +38,14 @@ SEPA_TRANSFER, TRANSFER = "58", "30"
 
 
 class EParty(msgspec.Struct, frozen=True):
-    """Who bills or who pays. `lines`: of the address."""
+    """Who bills or who pays. `lines`: of the address. `tax_number`: of who bills, as a tax office writes it."""
 
     name: str
     lines: tuple[str, ...]
     country: str
     vat_id: str | None
     email: str | None
+    tax_number: str | None = None
 
 
 class ETax(msgspec.Struct, frozen=True):
@@ -223,17 +224,18 @@ def _parties(invoice: Invoice, repository: Repository, settings: tuple[Party, Pa
 
 def lacking_of_draft(invoice: Invoice, repository: Repository) -> list[str]:
     """What an e-invoice of the draft would lack, such as `buyer.country`. Nothing where nobody needs one, as far as is
-    known: the studio has said no country, and there is no VAT id."""
+    known: the studio has said no country, and nobody has a VAT id or a tax number."""
     who, pays = _parties(invoice, repository, (Party(), Party()))
-    if not (who.country or who.vat_id or pays.vat_id):
+    if not (who.country or who.vat_id or who.tax_number or pays.vat_id):
         return []
     return [field for field, value in _needed(who, pays) if not value]
 
 
 def _needed(seller: EParty, buyer: EParty) -> list[tuple[str, str | None]]:
+    """A tax number is as good as a VAT id in each category that there is (BR-S-02, BR-Z-02, BR-E-02, BR-AE-02)."""
     return [
         ("seller.country", seller.country),
-        ("seller.vat_id", seller.vat_id),
+        ("seller.vat_id", seller.vat_id or seller.tax_number),
         ("buyer.country", buyer.country),
         ("buyer.name", buyer.name),
     ]
@@ -242,7 +244,8 @@ def _needed(seller: EParty, buyer: EParty) -> list[tuple[str, str | None]]:
 def _party(written: Sequence[str], party: Party, now: Party) -> EParty:
     """`written`: name and address as the document prints them."""
     name, *lines = [each.strip() for each in written if each.strip()] or [""]
-    return EParty(name, tuple(lines), party.country or now.country or "", party.vat_id, party.email)
+    number = party.tax_number if isinstance(party, Seller) else None
+    return EParty(name, tuple(lines), party.country or now.country or "", party.vat_id, party.email, number)
 
 
 def _buyer_lines(invoice: Invoice) -> list[str]:
@@ -260,14 +263,19 @@ def _party_faults(seller: EParty, buyer: EParty, repository: Repository) -> list
     sent = "; an invoice that was sent keeps what it was sent with: credit it, and send another"
     remedies = {
         "seller.country": f"write country in {account}",
-        "seller.vat_id": f"write vat_id in {account}{sent}",
+        "seller.vat_id": f"write vat_id or tax_number in {account}{sent}",
         "buyer.country": f"write buyer.country in {project}",
         "buyer.name": f"write bill_to of the invoice, or buyer.name in {project} before it is sent",
     }
     if repository.role != "admin":
         remedies = dict.fromkeys(remedies, "the studio has to complete its billing settings")
+    what = {"seller.vat_id": "it or a tax number"}
     return [
-        Fault(field=field, code="missing", message=f"{field}: an e-invoice needs it; {remedies[field]}")
+        Fault(
+            field=field,
+            code="missing",
+            message=f"{field}: an e-invoice needs {what.get(field, 'it')}; {remedies[field]}",
+        )
         for field, value in _needed(seller, buyer)
         if not value
     ]

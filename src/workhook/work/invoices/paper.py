@@ -50,6 +50,7 @@ _GERMAN = {
     "Bank details": "Bankverbindung",
     "Pay by app: scan this code": "Per App bezahlen: diesen Code scannen",
     "VAT id": "USt-IdNr.",
+    "Tax number": "Steuernummer",
     "Reason": "Grund",
     "DRAFT": "ENTWURF",
     "VOID": "STORNIERT",

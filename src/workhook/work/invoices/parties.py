@@ -33,6 +33,7 @@ class Seller(Party, frozen=True):
     bic: str | None = None
     logo: Annotated[str | None, EventSchema({"pattern": "^lgo_[0-9a-z]{26}$"})] = None
     timezone: str | None = None
+    tax_number: str | None = None
 
     @property
     def zone(self) -> tzinfo:

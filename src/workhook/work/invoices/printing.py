@@ -174,11 +174,13 @@ def _page_of(
 
 
 def _with_facts(paper: Paper, text: str, party: Party | None) -> str:
-    """Name and address, with the VAT id and the e-mail address below."""
+    """Name and address, with the numbers for taxes and the e-mail address below."""
     if party is None:
         return text
     vat_id = f"{paper.say('VAT id')} {party.vat_id}" if party.vat_id else None
-    return "\n".join(each for each in (text, party.country, vat_id, party.email) if each)
+    number = party.tax_number if isinstance(party, Seller) else None
+    tax_number = f"{paper.say('Tax number')} {number}" if number else None
+    return "\n".join(each for each in (text, party.country, vat_id, tax_number, party.email) if each)
 
 
 def _notes(paper: Paper, invoice: Invoice) -> list[tuple[str, str]]:

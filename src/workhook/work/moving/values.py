@@ -26,6 +26,7 @@ from workhook.http.parameters import Checked, LongText, Title, WebAddress
 from workhook.http.wire_types import YEAR_9999
 from workhook.identity import reserved
 from workhook.identity.actions import is_login
+from workhook.work.billing.bank import TaxNumber
 from workhook.work.billing.schemas import BUDGET_MAX_HOURS, PAYMENT_DAYS_MAX
 from workhook.work.clients.schemas import Email
 from workhook.work.comments import markup
@@ -187,6 +188,7 @@ _TEXTS: dict[str, Check] = {
     "buyer_name": check_name,
     "content_type": check_name,
     "timezone": _check_zone,
+    "tax_number": _as(TaxNumber),
     "invoice_number": _as(_NUMBER),
     "credit_note_number": _as(_NUMBER),
 }
@@ -257,8 +259,8 @@ def _check_prices(value: list[Any]) -> str | None:
 
 
 def _check_party(value: Any) -> str | None:
-    for name in ("name", "email", "country", "address", "vat_id", "timezone"):
-        found = getattr(value, name, None)  # only who bills has a zone
+    for name in ("name", "email", "country", "address", "vat_id", "tax_number", "timezone"):
+        found = getattr(value, name, None)  # only who bills has a tax number and a zone
         if found is not None and (wrong := _TEXTS.get(name, _as(LongText))(found)):
             return f"{name}: {wrong}"
     return None
