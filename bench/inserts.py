@@ -97,7 +97,7 @@ _ACTIONS = ("", "created", "task.create")
 
 async def on_postgresql(url: str, count: int, workers: int) -> tuple[float, float]:
     """Seconds, and CPU seconds of this process."""
-    texts = Texts(Compiler(dialects.POSTGRESQL))
+    texts = Texts(Compiler(dialects.postgresql()))
     pool = await asyncpg.create_pool(
         **dialects.connect_options(url), min_size=CONNECTIONS, max_size=CONNECTIONS, statement_cache_size=512
     )

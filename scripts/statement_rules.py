@@ -218,7 +218,7 @@ def _sql(statement: Statement, dialect: Dialect) -> str:
 def violations(found: Iterable[tuple[str, Statement]] | None = None) -> Iterator[str]:
     for name, statement in statements() if found is None else found:
         named = {
-            each for dialect in (dialects.SQLITE, dialects.POSTGRESQL) for each in clashes(_sql(statement, dialect))
+            each for dialect in (dialects.SQLITE, dialects.postgresql()) for each in clashes(_sql(statement, dialect))
         }
         if named:
             yield (

@@ -211,7 +211,7 @@ async def plans(services: Services, asked: Asked, *, possible: bool) -> list[tup
             found.append((known.sql, [row[3] for row in rows]))
         connection.close()
         return found
-    compiler = Compiler(dialects.POSTGRESQL)
+    compiler = Compiler(dialects.postgresql())
     postgres = await asyncpg.connect(services.settings.database_url)
     if possible:
         await postgres.execute("SET enable_seqscan = off")

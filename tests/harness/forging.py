@@ -39,7 +39,7 @@ def import_everything() -> None:
 
 def compile_everything() -> None:
     """So that no process compiles for itself what stands at the head of a module."""
-    compilers = (Compiler(dialects.SQLITE, dialects.sqlite_value), Compiler(dialects.POSTGRESQL))
+    compilers = (Compiler(dialects.SQLITE, dialects.sqlite_value), Compiler(dialects.postgresql()))
     for _, statement in statement_rules.statements():
         assert isinstance(statement, Executable)
         for compiler in compilers:

@@ -97,7 +97,7 @@ class PostgresJudge:
     """With a plan for these parameters, and with the one for any."""
 
     def __init__(self, url: str) -> None:
-        self._compile = Compiler(dialects.POSTGRESQL)
+        self._compile = Compiler(dialects.postgresql())
         self._runner = asyncio.Runner()
         self._connection = self._runner.run(asyncpg.connect(url, statement_cache_size=0))
 

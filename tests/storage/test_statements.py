@@ -25,7 +25,7 @@ def statements() -> Iterator[tuple[str, Executable]]:
             yield from ((f"{module.name}.{name}", each) for each in found if isinstance(each, Executable))
 
 
-@pytest.mark.parametrize("dialect", [dialects.SQLITE, dialects.POSTGRESQL], ids=lambda dialect: dialect.name)
+@pytest.mark.parametrize("dialect", [dialects.SQLITE, dialects.postgresql()], ids=lambda dialect: dialect.name)
 def test_every_statement_compiles(dialect: Dialect) -> None:
     compiler = Compiler(dialect)
     compiled = {name: compiler(statement).sql for name, statement in statements()}

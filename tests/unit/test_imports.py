@@ -15,13 +15,14 @@ PROGRAM = """
 import atexit, sys
 from workhook.cli import main
 
-atexit.register(lambda: print("loaded:", *sorted({name.partition(".")[0] for name in sys.modules})))
+atexit.register(lambda: print("loaded:", *sorted({name.partition(".")[0] for name in sys.modules} | {*sys.modules})))
 main()
 """
 SERVING = {"aiohttp", "httptools", "uvicorn", "uvloop"}
 STORING = {"cryptography", "sqlalchemy", "structlog", "prometheus_client"}
 # Of a server too only who uses them needs them: PostgreSQL, a migration, files on S3, people who sign in, invoices.
 SELDOM = {"alembic", "argon2", "asyncpg", "boto3", "jinja2", "joserfc", "obstore", "pydantic", "segno", "typst", "xml"}
+SELDOM |= {"sqlalchemy.dialects.postgresql"}
 
 
 def run(data: Path, *words: str, until: str | None = None) -> tuple[list[str], set[str]]:

@@ -36,7 +36,7 @@ from workhook.work.timesheets import queries as timesheets
 
 TIMES = 1.3
 
-compiled = Compiler(dialects.POSTGRESQL)
+compiled = Compiler(dialects.postgresql())
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.work.studio import Studio
 from workhook.http.calls import Services
-from workhook.storage.dialects import POSTGRESQL
+from workhook.storage.dialects import postgresql
 from workhook.storage.statements import Compiler
 from workhook.work.search.api import LIMITS
 from workhook.work.search.match import _WANTED, PREFIXED_MAX, QUERY_MAX_CHARS, TERM_MAX, words_of
@@ -151,7 +151,7 @@ async def test_postgresql_uses_the_indexes(services: Services) -> None:
     connection = await asyncpg.connect(services.settings.database_url)
     await connection.execute("SET enable_seqscan = off")
     for place in SCOPES.values():
-        known = Compiler(POSTGRESQL)(sa.select(place.table.c.id).where(place.matching))
+        known = Compiler(postgresql())(sa.select(place.table.c.id).where(place.matching))
         plan = await connection.fetch(f"EXPLAIN {known.sql}", *known.arguments({"q": "one"}))
         assert f"search_{place.table.name} " in "\n".join(row[0] for row in plan)
     await connection.close()

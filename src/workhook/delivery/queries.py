@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.postgresql import ARRAY
 
 from workhook.events.tables import events
 from workhook.hooks.tables import deliveries, dispatches, hooks, lanes, workers
@@ -47,7 +46,7 @@ _WORK = ("id", "event_id", "hook_id", "guid", "attempts", "retries", "wanted", "
 
 def _each_lane(dialect: str) -> tuple[Any, sa.ColumnElement[int]]:
     if dialect == "postgresql":
-        ids = sa.func.unnest(sa.bindparam("hook_ids", type_=ARRAY(sa.Integer)))
+        ids = sa.func.unnest(sa.bindparam("hook_ids", type_=sa.ARRAY(sa.Integer)))
         each = ids.table_valued("hook_id", name="lane").render_derived()
         return each, each.c.hook_id
     each = sa.func.json_each(sa.bindparam("hook_ids", type_=sa.Text)).table_valued("value", name="lane")
@@ -57,8 +56,8 @@ def _each_lane(dialect: str) -> tuple[Any, sa.ColumnElement[int]]:
 def _lanes_since() -> tuple[Any, sa.ColumnElement[int], sa.ColumnElement[int]]:
     """During a long read elsewhere (a backup, a report) PostgreSQL keeps the index entries of what is done, and passes
     all of them for each page without a start time. SQLite keeps none."""
-    ids = sa.bindparam("hook_ids", type_=ARRAY(sa.Integer))
-    times = sa.bindparam("since", type_=ARRAY(sa.BigInteger))
+    ids = sa.bindparam("hook_ids", type_=sa.ARRAY(sa.Integer))
+    times = sa.bindparam("since", type_=sa.ARRAY(sa.BigInteger))
     each = sa.func.unnest(ids, times).table_valued("hook_id", "since", name="lane").render_derived()
     return each, each.c.hook_id, each.c.since
 

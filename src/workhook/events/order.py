@@ -24,7 +24,6 @@ from typing import Any
 
 import msgspec
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql
 
 from workhook.core import json
 from workhook.events.tables import events
@@ -54,7 +53,7 @@ def number_in(repository_id: sa.ColumnElement[Any]) -> sa.ColumnElement[int]:
 numbered = number_in(big("repository_id"))
 """The number of the event that the parameters tell of."""
 
-_each = sa.func.unnest(sa.bindparam("repository_ids", type_=postgresql.ARRAY(sa.BigInteger()))).column_valued("each")
+_each = sa.func.unnest(sa.bindparam("repository_ids", type_=sa.ARRAY(sa.BigInteger()))).column_valued("each")
 # SQLite, which has one writer, has told this one which numbers come next; they are taken when they are inserted.
 _listed = sa.func.json_each(sa.bindparam("repository_ids", type_=sa.Text())).table_valued("key", name="listed")
 last_given = sa.func.coalesce(

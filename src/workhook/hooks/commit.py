@@ -20,7 +20,6 @@ from weakref import WeakKeyDictionary, ref
 import msgspec
 import sqlalchemy as sa
 import structlog
-from sqlalchemy.dialects.postgresql import ARRAY
 
 from workhook.core import json
 from workhook.core.clock import now_ms
@@ -65,7 +64,7 @@ class CommittedDispatch(msgspec.Struct, frozen=True):
 
 def before_on_postgresql(sent: sa.FromClause) -> sa.ColumnElement[Sequence[int]]:
     """A column of the commit: the hook's other due dispatches, beside the first of those that are `sent` to it."""
-    return _with_the_first(sent, sa.func.array(_due(sent).scalar_subquery(), type_=ARRAY(sa.BigInteger)))
+    return _with_the_first(sent, sa.func.array(_due(sent).scalar_subquery(), type_=sa.ARRAY(sa.BigInteger)))
 
 
 def before_on_sqlite(sent: sa.FromClause, last_before: sa.ColumnElement[int]) -> sa.ColumnElement[str]:

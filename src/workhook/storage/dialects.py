@@ -6,12 +6,13 @@ import json
 import socket
 import sqlite3
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.dialects.postgresql import asyncpg as asyncpg_dialect
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.dialects.sqlite.dml import OnConflictDoNothing, OnConflictDoUpdate
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
@@ -23,10 +24,28 @@ from workhook.storage.statements import Value
 SQLITE: Dialect = sqlite.dialect()
 # Conditions as they are: `x IN (…)` and not `x IN (…) = 1`, which no index serves.
 SQLITE.supports_native_boolean = True
-POSTGRESQL: Dialect = asyncpg_dialect.dialect(implicit_returning=False)  # type: ignore[no-untyped-call]
 
-# Both dialects' compilers render this construct's ON CONFLICT clause alike.
-upsert = postgresql.insert
+upsert = sqlite.insert
+"""`INSERT … ON CONFLICT` for both databases, without `constraint`, which SQLite does not have."""
+
+
+@compiles(OnConflictDoNothing, "postgresql")
+@compiles(OnConflictDoUpdate, "postgresql")
+def _write_on_conflict(clause: Any, compiler: Any, **kw: Any) -> str:
+    """PostgreSQL's compiler asks for an attribute that its own construct has. To make these by that construct would
+    load its dialect on SQLite, too."""
+    clause.constraint_target = None
+    found: str = getattr(compiler, f"visit_{clause.__visit_name__}")(clause, **kw)
+    return found
+
+
+@cache
+def postgresql() -> Dialect:
+    """The dialect of statements for asyncpg."""
+    from sqlalchemy.dialects.postgresql import asyncpg  # 2 MiB that SQLite does not need
+
+    dialect: Dialect = asyncpg.dialect(implicit_returning=False)  # type: ignore[no-untyped-call]
+    return dialect
 
 
 def sqlite_value(value: Value) -> Any:
@@ -58,7 +77,7 @@ class any_of(_Written):  # noqa: N801  # reads like the SQL it stands for
         self.column = column
         self.negate = negate
         self.name = name
-        array: sa.types.TypeEngine[Any] = postgresql.ARRAY(column.type)
+        array: sa.types.TypeEngine[Any] = sa.ARRAY(column.type)
         self.parameter = sa.bindparam(name, type_=array)
 
     def write(self, sql: Callable[[Any], str], *, on_sqlite: bool) -> str:
@@ -127,7 +146,7 @@ class server_now(_Written):  # noqa: N801  # reads like the SQL it stands for
 def arrays(name: str, columns: Mapping[str, sa.types.TypeEngine[Any]]) -> sa.TableValuedAlias:
     """On PostgreSQL: parameters `NAME_COLUMN`, an array a column, as a table; its `n` counts the rows."""
     values: list[sa.BindParameter[Any]] = [
-        sa.bindparam(f"{name}_{column}", type_=postgresql.ARRAY(kind)) for column, kind in columns.items()
+        sa.bindparam(f"{name}_{column}", type_=sa.ARRAY(kind)) for column, kind in columns.items()
     ]
     shape = [sa.column(column, kind) for column, kind in columns.items()]
     return sa.func.unnest(*values).table_valued(*shape, with_ordinality="n", name=name).render_derived()

@@ -63,7 +63,7 @@ class PostgresDatabase(Database):
         self._connections: PooledConnections | ListeningConnection = pooled
         metrics.CONNECTIONS.labels("open").set_function(pool.get_size)
         metrics.CONNECTIONS.labels("idle").set_function(pool.get_idle_size)
-        self._compile = Compiler(dialects.POSTGRESQL)
+        self._compile = Compiler(dialects.postgresql())
         self.signals = Signals()
         self._slow = slow.Turns()
         self._outgoing: dict[str, set[int]] = defaultdict(set)
