@@ -244,7 +244,7 @@ def test_who_looks_can_say_who_is_who(server: Server) -> None:
         assert "Website relaunch" not in titles_of(server, world.token)
         chosen = upload(owner, action, board, step="look", **choices, login=[member.login]).text
         assert f'<option value="{member.login}" selected>' in chosen
-        assert "nobody here is" not in chosen
+        assert "Nobody here is Jana" not in chosen
         assert upload(owner, action, board, **choices, login=[member.login]).status_code == 201
         [task] = _tasks(server, world.token, "Website relaunch").values()
         assert [each["username"] for each in task["assignees"]] == [member.login]
