@@ -88,14 +88,51 @@ def test_an_invitation_that_was_taken_back_is_not_sent(studio: Studio, mail: Mai
 
 def test_owners_see_to_whom_no_mail_arrives(studio: Studio, mail: MailServer, owner: Browser) -> None:
     person, address = add_in(studio.server, studio.world, "member"), new_address()
-    mail.rcpt = lambda asked, _: "550 5.1.1 nobody here" if asked in (person.email, address) else "250 OK"
+    mail.rcpt = lambda asked, _: (
+        f"550 5.1.1 <{asked}>: nobody here at mx.inside.example" if asked in (person.email, address) else "250 OK"
+    )
     people = f"/{studio.world.organization}/people"
     try:
         owner.fill_csrf(people, who=address, role="member")
         studio.task(assignees=[person.login])
-        until(lambda: owner.get(people).text.count("E-mail does not arrive: 550 5.1.1 nobody here") == 2)
+        text = until(lambda: text_with(" (550 5.1.1) ", 2, owner, people))
     finally:
         mail.rcpt = lambda asked, times: "250 OK"
+
+    assert text is not None
+    assert (
+        "E-mail does not arrive. There is no such address. (550 5.1.1) Whoever runs the server can enter "
+        "another address." in text
+    )
+    assert (
+        "The e-mail did not arrive. There is no such address. (550 5.1.1) Take the invitation back and invite another "
+        "address." in text
+    )
+    for each in ("nobody here", "mx.inside.example", f"localhost:{mail.port}"):
+        assert each not in text
+
+
+def text_with(words: str, number: int, owner: Browser, path: str) -> str | None:
+    text = text_of(owner.get(path).text)
+    return text if text.count(words) == number else None
+
+
+def test_admins_see_which_client_got_no_mail_and_why(studio: Studio, mail: MailServer, owner: Browser) -> None:
+    address = new_address()
+    mail.rcpt = lambda asked, _: f"550 5.7.1 <{asked}>: host 10.1.2.3 is blocked" if asked == address else "250 OK"
+    settings = f"/{studio.world.full_name}/settings"
+    owner.client.headers["Accept-Language"] = "de"
+    try:
+        owner.fill_csrf(f"{settings}/clients/invite", email=address, link="1")
+        text = until(lambda: text_with(" (550 5.7.1) ", 1, owner, settings))
+    finally:
+        mail.rcpt = lambda asked, times: "250 OK"
+    assert text is not None
+    assert (
+        "Die E-Mail kam nicht an. Der andere Mailserver nimmt solche E-Mails von diesem Server nicht an. (550 5.7.1) "
+        "Erstellen Sie einen Link, senden Sie ihn selbst und sagen Sie es dem, der den Server betreibt." in text
+    )
+    assert "10.1.2.3" not in text
 
 
 def test_somebody_with_an_account_is_told_of_an_invitation(studio: Studio, mail: MailServer) -> None:
@@ -125,7 +162,9 @@ def test_the_settings_offer_mail_and_show_a_refused_address(
         task_id = studio.task()
         studio.owner.patch(f"/tasks/{task_id}", json={"assignees": [person.login]})
 
-        until(lambda: "550 5.1.1 nobody here" in browser.get("/settings/notifications").text)
+        said = "No e-mail is sent to it. There is no such address. (550 5.1.1)"
+        until(lambda: said in text_of(browser.get("/settings/notifications").text))
+        assert "nobody here" not in browser.get("/settings/notifications").text
     finally:
         mail.rcpt = lambda asked, times: "250 OK"
     assert browser.fill_csrf("/settings/notifications/address").status_code == 303

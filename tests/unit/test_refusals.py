@@ -22,6 +22,7 @@ from workhook.identity.signin import passwords
 from workhook.web.frame import refusals, texts
 from workhook.web.frame.api_fields import OF_A_FIELD
 from workhook.web.frame.api_sentences import PHRASES, WORDING
+from workhook.web.frame.import_remarks import OF_A_CARD, OF_REMARKS
 
 SOURCE = Path(refusals.__file__).parents[2]
 HOLE = "70"  # a number can stand wherever a text can
@@ -42,6 +43,8 @@ IN_PIECES = {
         if each.startswith(("The invoice is ", "callback_urls: %(address)s must ", "You need the role admin in the"))
     ),
     *(each for each in OF_A_FIELD if " must be " in each),
+    *(each for each in OF_REMARKS if " changed there since" in each),  # tests/unit/test_import_remarks.py
+    "its name is cut to 255 characters",
     *(each for each in WORDING if " decimals" in each and "%(currency)s" in each),
 }
 
@@ -59,7 +62,7 @@ def _texts_of(tree: ast.AST) -> Iterator[str]:
             yield "".join(str(each.value) if isinstance(each, ast.Constant) else HOLE for each in node.values)
 
 
-_OF_PAGES = ("api_sentences.py", "api_fields.py", "import_sentences.py")
+_OF_PAGES = ("api_sentences.py", "api_fields.py", "import_sentences.py", "import_remarks.py")
 
 
 @cache
@@ -68,7 +71,7 @@ def _source_texts() -> frozenset[str]:
     return frozenset(text for each in files for text in _texts_of(ast.parse(each.read_text())))
 
 
-@pytest.mark.parametrize("sentence", sorted({*WORDING, *PHRASES} - IN_PIECES))
+@pytest.mark.parametrize("sentence", sorted({*WORDING, *PHRASES, *OF_REMARKS, *OF_A_CARD} - IN_PIECES))
 def test_the_server_still_says_it(sentence: str) -> None:
     """A sentence that was changed where it is said would be shown as the API says it from then on."""
     pattern = refusals.pattern_of(sentence)
@@ -183,8 +186,8 @@ def test_no_sentence_of_a_page_names_what_is_the_api_s() -> None:
 def test_every_sentence_has_all_that_differs_or_leaves_it_out_on_purpose() -> None:
     """What somebody sent, or what it is about, is told in German, too."""
     german = gettext.translation("workhook", LOCALES, languages=["de"])
-    for sentence in (*WORDING.values(), *PHRASES):
+    for sentence in (*WORDING.values(), *PHRASES, *OF_REMARKS.values(), *OF_A_CARD.values()):
         names = set(refusals.pattern_of(sentence).groupindex) - {"doing"}
         assert all(f"%({name})s" in german.gettext(sentence) for name in names), sentence
-    for api, page in WORDING.items():
+    for api, page in (*WORDING.items(), *OF_REMARKS.items(), *OF_A_CARD.items()):
         assert set(refusals.pattern_of(page).groupindex) <= set(refusals.pattern_of(api).groupindex), api

@@ -54,7 +54,7 @@ def test_who_looks_sees_what_would_be_made_and_lost(server: Server) -> None:
         assert "This would be made: 2 cards 2 columns 1 label 0 comments" in said
         assert "This has no place here: The description of the project: 1 Our site Colours of labels: 1" in said
         assert "Votes: 2 (kept as text) Card 0" in said
-        assert "nobody here is gone" in said
+        assert "Nobody here is gone." in said
         assert HOSTILE not in looked.text
         assert '<turbo-frame id="import-plan">' in looked.text
         assert titles_of(server, world.token) == before, "nothing was written"
@@ -148,10 +148,35 @@ def test_a_person_of_another_organization_is_not_assigned(server: Server) -> Non
     with signed_in(server, both) as browser:
         made = upload(browser, f"/{world.organization}/-/import", table, "people.csv")
         assert made.status_code == 201
-        assert f"nobody here is {theirs.login}" in text_of(made.text)
+        assert f"Nobody here is {theirs.login}." in text_of(made.text)
     tasks = _tasks(server, world.token, "people").values()
     assigned = {each["title"]: [person["username"] for person in each["assignees"]] for each in tasks}
     assert assigned == {"Ours": [both.login], "Theirs": []}
+
+
+def test_remarks_are_in_the_language_of_the_reader(server: Server) -> None:
+    """Names in them are those of the file, whatever they are."""
+    world = server.world()
+    card = {"name": f"{HOSTILE}: {'x' * 300}", "due": "soon", "idMembers": ["gone"]}
+    with Browser.of(server, world.owner) as owner:
+        owner.client.headers["Accept-Language"] = "de"
+        looked = upload(owner, f"/{world.organization}/-/import", encoded(small(card, name="Relaunch")), step="look")
+        said = text_of(looked.text)
+        assert "3 Hinweise" in said
+        assert "Niemand hier ist gone." in said
+        assert "Der Name ist auf 255 Zeichen gekürzt. Die Beschreibung beginnt mit dem ganzen." in said
+        assert "Ihre Frist 'soon' ist keine Zeitangabe. Das Feld trello_due behält sie." in said
+        assert HOSTILE not in looked.text
+
+
+def test_a_page_shows_the_first_of_many_remarks_and_how_many_more_there_are(server: Server) -> None:
+    world = server.world()
+    cards = [{"name": f"{at} {'x' * 300}"} for at in range(130)]
+    with Browser.of(server, world.owner) as owner:
+        looked = upload(owner, f"/{world.organization}/-/import", encoded(small(*cards, name="Many")), step="look")
+        assert "130 remarks" in text_of(looked.text)
+        assert looked.text.count("its name is cut to 255 characters.") == 100
+        assert "And 30 more." in text_of(looked.text)
 
 
 def _choices(page: str) -> dict[str, Any]:
@@ -219,7 +244,7 @@ def test_who_looks_can_say_who_is_who(server: Server) -> None:
         assert "Website relaunch" not in titles_of(server, world.token)
         chosen = upload(owner, action, board, step="look", **choices, login=[member.login]).text
         assert f'<option value="{member.login}" selected>' in chosen
-        assert "nobody here is" not in chosen
+        assert "Nobody here is Jana" not in chosen
         assert upload(owner, action, board, **choices, login=[member.login]).status_code == 201
         [task] = _tasks(server, world.token, "Website relaunch").values()
         assert [each["username"] for each in task["assignees"]] == [member.login]

@@ -17,10 +17,15 @@ from workhook.core.ids import new_id
 from workhook.http.calls import Services
 from workhook.storage.metadata import insert_into
 from workhook.work.invoices.inputs import TIMESHEETS_MAX
+from workhook.work.invoices.rules import PRINTED_MAX_CHARS
 from workhook.work.timesheets.schemas import timesheets
 
 _insert = insert_into(timesheets, *(each.name for each in timesheets.c))
-_set_rate = sa.update(timesheets).where(timesheets.c.id == sa.bindparam("timesheet_id")).values(billable_rate_minor=0)
+_set_rate = (
+    sa.update(timesheets)
+    .where(timesheets.c.id == sa.bindparam("timesheet_id"))
+    .values(billable_rate_minor=sa.bindparam("rate", type_=sa.BigInteger))
+)
 OFFER = "Add unbilled time (3:20)"
 
 
@@ -137,16 +142,84 @@ def test_an_invoice_has_no_more_than_it_can(spent: Studio, server: Server) -> No
     assert "An invoice has at most 1000 entries of time. Make another one." in text_of(answer.text)
 
 
-async def copy_time(services: Services, *, timesheet_id: str) -> None:
-    """So often that it is more than an invoice can have; with a rate of 0."""
+def nearly_full(studio: Studio, *, free: int) -> str:
+    """The address of a draft with room for so many characters."""
+    items = [{"description": "w" * 4_000, "qty": 1, "unit_price": 1}] * 15
+    made = studio.call(
+        "POST",
+        f"{studio.project}/invoices",
+        invoice_items=items,
+        payment_terms="t" * (PRINTED_MAX_CHARS - 60_000 - free),
+        currency="USD",
+    )
+    return f"{studio.base}/billing/{made['invoice']['id']}"
+
+
+def test_what_can_be_printed_is_added_and_the_rest_comes_onto_another_invoice(studio: Studio) -> None:
+    """Each entry is on one invoice, and none is lost."""
+    task = studio.add_task(studio.add_column("Doing"), "Wordy")
+    spent = [spend(studio, task, day, 1, notes="n" * 250, billable_rate=60) for day in range(1, 21)]
+    path = nearly_full(studio, free=2_000)
+    assert send(studio.member, f"{path}/unbilled").status_code == 303
+    page = page_of(studio.member, path)
+    assert "7 entries of time were added." in page
+    assert "This invoice has no room for more: 0:13 is left. Make another invoice for it." in page
+    assert "Add unbilled time (0:13)" in text_of(page)
+    first = entries_of(studio, path)
+    assert first == spent[:7]
+
+    again = send(studio.member, f"{path}/unbilled")
+    assert again.status_code == 422
+    assert "make several invoices" in text_of(again.text)
+    assert entries_of(studio, path) == first
+
+    made = studio.member.fill(f"{studio.base}/billing/new", bill_to="Acme", currency="USD", unbilled="1")
+    assert entries_of(studio, made.headers["location"]) == spent[7:]
+    assert "13 entries of time were added." in page_of(studio.member, made.headers["location"])
+    assert "Add unbilled time" not in page_of(studio.member, path)
+
+
+def test_new_invoices_begin_with_what_can_be_printed(studio: Studio, server: Server) -> None:
+    entry = spend(studio, studio.add_task(studio.add_column("Doing"), "Wordy"), 8, 1, notes="n" * 250)
+    server.run(partial(copy_time, timesheet_id=entry, number=199))
+    given = {"bill_to": "Acme", "currency": "USD", "unbilled": "1", "payment_terms": "t" * 60_000}
+    paths = []
+    for _ in range(2):
+        made = studio.member.fill(f"{studio.base}/billing/new", **given)
+        assert made.status_code == 303, made.text
+        paths.append(made.headers["location"])
+    first, second = (entries_of(studio, each) for each in paths)
+    assert 100 < len(first) < 200
+    assert len({*first, *second}) == len(first) + len(second) == 200
+    assert f"{len(second)} entries of time were added." in page_of(studio.member, paths[1])
+
+
+def test_all_entries_without_a_rate_are_counted(studio: Studio, server: Server) -> None:
+    entry = spend(studio, studio.add_task(studio.add_column("Doing"), "Many"), 8, 1)
+    server.run(partial(copy_time, timesheet_id=entry, number=149, rate=None))
+    answer = send(studio.member, f"{draft_of(studio)}/unbilled")
+    assert answer.status_code == 422
+    assert "Nobody has said what an hour of 150 entries costs. Nothing was added." in text_of(answer.text)
+
+
+def entries_of(studio: Studio, path: str) -> list[str]:
+    """The ids of the timesheets on an invoice."""
+    invoice = studio.call("GET", f"/invoices/{path.rpartition('/')[2]}")["invoice"]
+    return [each for line in invoice["invoice_items"] for each in line.get("timesheet_ids", [])]
+
+
+async def copy_time(
+    services: Services, *, timesheet_id: str, number: int = TIMESHEETS_MAX, rate: int | None = 0
+) -> None:
+    """So often that it is more than an invoice can have, or so often."""
     async with services.database.transaction() as tx:
         row = await tx.fetch_one(
             sa.select(timesheets).where(timesheets.c.id == sa.bindparam("id")), {"id": timesheet_id}
         )
         assert row is not None
-        for _ in range(TIMESHEETS_MAX):
-            await tx.execute(_insert, {**dict(row), "id": new_id("tim"), "billable_rate_minor": 0})
-        await tx.execute(_set_rate, {"timesheet_id": timesheet_id})
+        for _ in range(number):
+            await tx.execute(_insert, {**dict(row), "id": new_id("tim"), "billable_rate_minor": rate})
+        await tx.execute(_set_rate, {"timesheet_id": timesheet_id, "rate": rate})
 
 
 def test_others_are_offered_nothing_and_change_nothing(spent: Studio, server: Server) -> None:

@@ -372,7 +372,7 @@ sign_in_links = sa.Table(
 sign_in_failures = sa.Table(
     "sign_in_failures",
     metadata,
-    sa.Column("key", sa.Text, primary_key=True),  # login:…, pair:…, address:…, user:…, place:…, device:… or link:…
+    sa.Column("key", sa.Text, primary_key=True),  # of `signin.throttle`, such as login:… or mailed:…
     sa.Column("failures", sa.Integer, nullable=False),
     sa.Column("since", Millis, nullable=False),
     sa.Column("blocked_until", Millis, nullable=False),

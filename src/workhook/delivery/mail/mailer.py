@@ -18,6 +18,7 @@ from workhook.core.smtp_address import SmtpServer
 from workhook.delivery.mail import metrics, queue
 from workhook.delivery.mail.queue import MailMessage
 from workhook.delivery.mail.smtp import TIMEOUT_S, MailOutcome, Outgoing, SmtpConnection
+from workhook.identity.mail.undelivered import explain
 from workhook.storage import Database, Transaction
 
 CONNECTIONS = 4
@@ -127,6 +128,7 @@ class Mailer:
     async def _settle(self, message: MailMessage, address: str, outcome: MailOutcome) -> None:
         entry = {"id": message.id, "kind": message.kind, "attempt": message.attempts}
         pause_ms = queue.pause_after(message.attempts)
+        code = explain(outcome.said).code  # what the server said beside it names addresses
         if outcome.result == "sent":
             await self._record(partial(queue.note_sent, message=message))
             metrics.SENT.inc()
@@ -134,13 +136,13 @@ class Mailer:
         elif outcome.result == "retry" and pause_ms is not None:
             await self._record(partial(queue.try_again, message=message, pause_ms=pause_ms, said=outcome.said))
             metrics.RETRIES.inc()
-            log.warning("mail_put_off", **entry, pause_s=pause_ms // 1000, server=outcome.is_trouble)
+            log.warning("mail_put_off", **entry, pause_s=pause_ms // 1000, server=outcome.is_trouble, code=code)
         else:
             reason = "tried" if outcome.result == "retry" else outcome.result
             bounced = address if reason == "bounced" else None
             await self._record(partial(queue.give_up, message=message, said=outcome.said, bounced=bounced))
             metrics.FAILED.labels(reason).inc()
-            log.warning("mail_given_up", **entry, reason=reason)
+            log.warning("mail_given_up", **entry, reason=reason, code=code)
 
     async def _record(self, step: Callable[[Transaction], Awaitable[None]]) -> None:
         await self._database.in_transaction(step)

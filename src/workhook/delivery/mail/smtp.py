@@ -15,6 +15,7 @@ from aiosmtplib import errors
 
 from workhook.core.secrecy import Secretive
 from workhook.core.smtp_address import SmtpServer
+from workhook.identity.mail.undelivered import ASCII_ONLY
 
 TIMEOUT_S = 30.0  # for each answer of the server; RFC 5321 (4.5.3.2) waits longer, and would hold a slot for long
 SAID_MAX_CHARS = 500
@@ -81,7 +82,7 @@ class SmtpConnection:
         options, encoding = list[str](), "ascii"
         if not outgoing.address.isascii():
             if not client.supports_extension("smtputf8"):
-                return MailOutcome("bounced", "The mail server takes only addresses in ASCII.")
+                return MailOutcome("bounced", ASCII_ONLY)
             options, encoding = ["SMTPUTF8", "BODY=8BITMIME"], "utf-8"
         try:
             await client.mail(outgoing.sender, options=options, encoding=encoding)

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import sqlalchemy as sa
 
 from workhook.core.vault import Vault
-from workhook.identity.mail.schemas import LinkKind, mail_messages
+from workhook.identity.mail.schemas import ATTEMPTS_MAX, LinkKind, mail_messages
+from workhook.identity.mail.undelivered import Undelivered, explain
 from workhook.storage import Reader, Transaction
 from workhook.storage.dialects import any_of, server_now
 from workhook.storage.metadata import big
@@ -28,17 +29,19 @@ _replace_link = sa.delete(mail_messages).where(
     mail_messages.c.next_attempt_at.is_not(None),
 )
 
-_unsent = sa.select(mail_messages.c.invitation_id, mail_messages.c.failure).where(
+_unsent = sa.select(mail_messages.c.invitation_id, mail_messages.c.failure, mail_messages.c.attempts).where(
     any_of(mail_messages.c.invitation_id, "invitation_ids"),
     mail_messages.c.kind == "invitation_link",
     mail_messages.c.failed_at.is_not(None),
 )
 
 
-async def find_unsent(reader: Reader, invitation_ids: list[int]) -> dict[int, str]:
-    """The invitations whose message was given up, and what the mail server said."""
+async def find_unsent(reader: Reader, invitation_ids: list[int]) -> dict[int, Undelivered]:
+    """The invitations whose message was given up, and why."""
     rows = await reader.fetch_all(_unsent, {"invitation_ids": invitation_ids})
-    return {row["invitation_id"]: row["failure"] for row in rows}
+    return {
+        row["invitation_id"]: explain(row["failure"] or "", was_tried=row["attempts"] >= ATTEMPTS_MAX) for row in rows
+    }
 
 
 async def queue_invitation_link(

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 
 from workhook.core.secrecy import Secretive
 from workhook.identity.mail.schemas import mail_recipients
+from workhook.identity.mail.undelivered import Undelivered, explain
 from workhook.identity.tables import accounts, passwords
 from workhook.storage import Reader, Transaction
 from workhook.storage.dialects import any_of, server_now, upsert
@@ -39,7 +40,7 @@ can_be_mailed = sa.and_(
 
 class Recipient(Secretive, msgspec.Struct, frozen=True):
     """`language`: of the pages that the person saw last. `bounce`: what a server said when it refused the address,
-    and `bounced_at` when (milliseconds since the epoch)."""
+    which is for the operator alone, and `bounced_at` when (milliseconds since the epoch)."""
 
     address: str | None
     language: str | None
@@ -51,6 +52,10 @@ class Recipient(Secretive, msgspec.Struct, frozen=True):
     @property
     def can_be_mailed(self) -> bool:
         return bool(self.address) and self.bounced_at is None
+
+    @property
+    def why_bounced(self) -> Undelivered:
+        return explain(self.bounce or "")
 
 
 _c = mail_recipients.c
@@ -116,10 +121,10 @@ async def find_recipient(reader: Reader, user_id: int) -> Recipient | None:
     )
 
 
-async def find_bounces(reader: Reader, user_ids: list[int]) -> dict[int, str]:
-    """Whose address, as owners see it, a server refused, and what it said."""
+async def find_bounces(reader: Reader, user_ids: list[int]) -> dict[int, Undelivered]:
+    """Whose address, as owners see it, a server refused, and why."""
     rows = await reader.fetch_all(_bounces, {"user_ids": user_ids})
-    return {row["id"]: row["bounce"] for row in rows}
+    return {row["id"]: explain(row["bounce"] or "") for row in rows}
 
 
 def note_language(tx: Transaction, user_id: int, language: str) -> None:

@@ -9,7 +9,8 @@ the pauses that people are told of tell them nothing. Beside them, every attempt
 When that count is full, further attempts are not looked at (`CountedAttempt.held`) and are answered as wrong ones: a
 refusal would tell that the two names are of one user. A name of nobody has such a count too, so that it takes as long.
 
-Links that are not good count by address alone, apart from passwords.
+Links that are not good count by address alone, apart from passwords. What is mailed to an address that nobody has
+confirmed counts by that address, by the database's time.
 
 An attempt is counted before it is made and taken back where it succeeds. So attempts that run beside one another, in
 whichever process, cannot be more than the limit: the first that reaches it closes the door for the rest.
@@ -27,7 +28,7 @@ from workhook.core.errors import TooManyRequests
 from workhook.identity.rate import subscriber
 from workhook.identity.tables import sign_in_failures
 from workhook.storage import Database, Reader, Row, Transaction
-from workhook.storage.dialects import any_of, upsert
+from workhook.storage.dialects import any_of, server_now, upsert
 from workhook.storage.metadata import big
 
 FREE_BY_LOGIN = 5  # failures of a login at one address, or in one known browser, before the first pause
@@ -79,6 +80,21 @@ _settle = (
         failures=_failures.failures - big("back"),
         blocked_until=sa.case((big("until") > 0, big("until")), else_=_failures.blocked_until),
     )
+)
+
+_is_day_over = _failures.since <= server_now() - big("counted_ms")
+_mailed = (
+    upsert(sign_in_failures)
+    .values(key=sa.bindparam("key"), failures=1, since=server_now(), blocked_until=sa.literal(0, sa.BigInteger))
+    .on_conflict_do_update(
+        index_elements=["key"],
+        set_={
+            "failures": sa.case((_is_day_over, 1), else_=_failures.failures + 1),
+            "since": sa.case((_is_day_over, server_now()), else_=_failures.since),
+        },
+        where=sa.or_(_is_day_over, _failures.failures < big("most")),
+    )
+    .returning(sign_in_failures.c.failures)
 )
 
 
@@ -189,6 +205,13 @@ async def count_asked(database: Database, login: str, address: str | None) -> No
         await _count_one(tx, f"asked at:{subscriber(address)}", FREE_BY_ADDRESS, _ASKED)
 
     await database.in_transaction(count)
+
+
+async def count_mailed(tx: Transaction, mailbox: str, *, most: int) -> bool:
+    """Count a message to an address, by its digest; False where it has had `most` within a day, which begins with the
+    first. Of requests at once, in whichever process, no more than `most` are counted."""
+    params = {"key": f"mailed:{mailbox}", "most": most, "counted_ms": COUNTED_MS}
+    return await tx.fetch_one(_mailed, params) is not None
 
 
 def _key_of_links(address: str | None) -> str:

@@ -75,10 +75,13 @@ async def ask_to_confirm(visit: Visit) -> Answer:
         recipient = await find_recipient(write.tx, write.actor.user.id)
         if recipient is None or recipient.own is None or not switch.is_on():
             raise NotFound()
-        await queue_confirmation(write.tx, write.actor.user.id, language=language(), now=write.now)
+        await queue_confirmation(write.tx, write.actor.user.id, recipient.own, language=language(), now=write.now)
 
     await visit.change(ask)
-    return visit.done(ADDRESS, gettext("A link was sent to your address. Follow it to get e-mail there."))
+    return visit.done(
+        ADDRESS,
+        gettext("A link was sent to your address, unless it got too many today. Follow it to get e-mail there."),
+    )
 
 
 @places.get("/settings/notifications/confirm/{token}")

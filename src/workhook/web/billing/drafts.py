@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from workhook.core.errors import Conflict, Invalid
 from workhook.core.iso4217 import CODES
@@ -32,6 +34,7 @@ from workhook.work.invoices import api, changing, presets
 from workhook.work.invoices.days import days_of
 from workhook.work.invoices.inputs import InvoiceCreate, InvoiceEdit
 from workhook.work.invoices.schemas import Invoice, language_of
+from workhook.work.invoices.time_lines import InvoicedTime
 from workhook.work.timesheets import started
 
 S = TypeVar("S", bound=InvoiceCreate)
@@ -94,17 +97,28 @@ async def create_invoice(visit: Visit) -> Answer:
     """Make a draft."""
     access = await _writable(visit)
     ids = await unbilled.list_unbilled(visit, access) if visit.fields.get("unbilled") else []
-    free: list[str] = []
+    free: list[InvoicedTime] = []
 
-    async def make(write: Write, create: InvoiceCreate) -> Invoice:
-        if ids:
-            free[:] = await unbilled.lock_free(write.tx, access, ids, unbilled.NEW)
-            create.timesheet_ids = free
-        return await api.draft_invoice(write, access.repository.project_id, create)
+    async def make(write: Write, create: InvoiceCreate) -> tuple[Invoice, int]:
+        """The draft, and how many entries of time it has."""
+        project_id = access.repository.project_id
+        free[:] = await unbilled.lock_free(write.tx, access, ids, unbilled.NEW) if ids else []
+        made: list[Invoice] = []
+
+        def wanted(times: Sequence[InvoicedTime]) -> InvoiceCreate:
+            return replace(create, timesheet_ids=[each.id for each in times]) if ids else create
+
+        async def take(times: Sequence[InvoicedTime]) -> None:
+            made.append(await api.draft_invoice(write, project_id, wanted(times)))
+
+        taken = await unbilled.take_what_fits(
+            free, take, lambda times: api.plan_draft(write, project_id, wanted(times))
+        )
+        return made[0], len(taken)
 
     try:
         create = _read(visit, InvoiceCreate)
-        made = await visit.change(lambda write: make(write, create))
+        made, count = await visit.change(lambda write: make(write, create))
     except Invalid as problem:
         form = form_again(visit, problem, FIELDS)
         if any(each.code == "no_rate" for each in problem.faults):
@@ -112,7 +126,7 @@ async def create_invoice(visit: Visit) -> Answer:
         return await _form_page(visit, access, form, status=problem.status)
     words = gettext("The draft was made. Now add its lines.")
     if visit.fields.get("unbilled"):
-        words = unbilled.words_of(len(free))
+        words = await unbilled.words_of(visit, access, count, ids)
     return visit.done(paging.project_address(visit, "billing", made.id), words)
 
 

@@ -14,6 +14,7 @@ from workhook.http.calls import Answer, current
 from workhook.http.compression import compressed
 from workhook.identity.mail import switch
 from workhook.web.frame import assets, cookies, dates, formats, navigation, refusals, sessions, texts
+from workhook.web.frame.import_remarks import remark_in_words
 from workhook.web.frame.texts import gettext, text
 
 if TYPE_CHECKING:
@@ -149,7 +150,9 @@ def _environment() -> Environment:
         languages=texts.LANGUAGES,
         sends_mail=switch.is_on,
     )
-    environment.filters.update(formats.FILTERS, masked=cookies.masked, said=refusals.in_words, day_name=dates.day_name)
+    environment.filters.update(
+        formats.FILTERS, masked=cookies.masked, said=refusals.in_words, remark=remark_in_words, day_name=dates.day_name
+    )
     return environment
 
 

@@ -12,7 +12,7 @@ from workhook.core.vault import VaultError
 from workhook.delivery.mail.queue import MailMessage
 from workhook.delivery.mail.smtp import Outgoing
 from workhook.http.calls import Services
-from workhook.identity.mail.confirming import confirm_path
+from workhook.identity.mail.confirming import confirm_path, is_queued_for
 from workhook.identity.mail.recipients import Recipient, find_recipient
 from workhook.identity.mail.unsubscribing import Subscription, unsubscribe_path
 from workhook.identity.notifications.schemas import KINDS, Kind
@@ -87,7 +87,7 @@ class Composer:
             return self._written(invitation_letter(invitation, self._base + path), message, address)
 
     def _ask_to_confirm(self, message: MailMessage, user_id: int, recipient: Recipient) -> Outgoing | None:
-        if recipient.own is None:
+        if recipient.own is None or not is_queued_for(message.detail, recipient.own):
             return None
         path = confirm_path(self._services.vault, user_id, recipient.own, now_ms())
         with in_language(message.language):

@@ -176,7 +176,7 @@ async def _come_in(call: Call, wanted: NewAccount, hashed: str) -> dict[str, str
         key = await start_with_key(tx, call, user, how="invitation")
         if wanted.email is None or not switch.is_on():
             return key.headers
-        await queue_confirmation(tx, user.id, language=language(), now=now_ms())
+        await queue_confirmation(tx, user.id, wanted.email, language=language(), now=now_ms())
         said = gettext(
             "We have sent an e-mail to %(address)s. Follow the link in it to get e-mail there, such as your invoices."
         )

@@ -13,6 +13,7 @@ from workhook.identity.context import Write
 from workhook.identity.invitations import Invitation
 from workhook.identity.mail.links import find_unsent
 from workhook.identity.mail.recipients import find_bounces
+from workhook.identity.mail.undelivered import Undelivered
 from workhook.identity.members import InOrganization, find_member, list_people
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Organization
@@ -54,8 +55,8 @@ async def _page(visit: Visit, place: Organization, form: InviteForm | None = Non
     page = Page(PER_PAGE, (number - 1) * PER_PAGE)
     found, total = await list_people(visit.database, place.account.id, page)
     waiting: list[Invitation] = []
-    bounces: dict[int, str] = {}
-    unsent: dict[int, str] = {}
+    bounces: dict[int, Undelivered] = {}
+    unsent: dict[int, Undelivered] = {}
     projects: list[Project] = []
     if place.role == "owner":
         projects = await list_newest(visit.database, visit.actor, limit=PROJECTS_MAX + 1, account_id=place.account.id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -11,6 +12,10 @@ from workhook.http.calls import Answer
 from workhook.http.lists import ListQuery
 from workhook.identity import invitations, members
 from workhook.identity.invitation_links import list_clients as list_invited_clients
+from workhook.identity.invitations import Invitation
+from workhook.identity.mail.links import find_unsent
+from workhook.identity.mail.undelivered import Undelivered
+from workhook.storage import Reader
 from workhook.storage.pages import Page
 from workhook.web.frame import paging
 from workhook.web.frame.places import Visit
@@ -63,9 +68,15 @@ async def settings_page(visit: Visit, access: Access, form: RefusedForm | None =
         more_added=total > len(added),
         waiting=waiting,
         invited_clients=invited_clients,
+        unsent=await _unsent_of(reader, [*waiting, *invited_clients]),
         clients=clients.body.clients,
         client_names=await list_client_names(reader, access, SHOWN_MAX),
         more_clients=bool(clients.headers),
         form=form or RefusedForm(),
         faults=form.faults if form else [],
     )
+
+
+async def _unsent_of(reader: Reader, invited: Sequence[Invitation]) -> dict[int, Undelivered]:
+    """The invitations whose message did not arrive, and why."""
+    return await find_unsent(reader, [each.id for each in invited]) if invited else {}

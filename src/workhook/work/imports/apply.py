@@ -138,7 +138,7 @@ def _summary(this: Import, rest: Remaining, repository: Repository | None, refus
         created=CreatedCounts(int(rest.repository is None), made.columns, made.tasks, made.comments, len(labels)),
         skipped=rest.skipped,
         changed=len(rest.changed),
-        warnings=[*this.plan.warnings, *unknown_people(unmatched, this.hint), *_warnings(rest), *refused],
+        warnings=[*this.plan.warnings, *unknown_people(unmatched, this.hint), *remarks_of(rest), *refused],
         lost=this.plan.lost,
         columns=[ImportedColumn(each.title, each.completes) for each in this.plan.columns],
         fields=this.plan.fields,
@@ -146,7 +146,8 @@ def _summary(this: Import, rest: Remaining, repository: Repository | None, refus
     )
 
 
-def _warnings(rest: Remaining) -> list[str]:
+def remarks_of(rest: Remaining) -> list[str]:
+    """What there is to say of tasks that are there already, or cannot be what they were."""
     warnings = []
     if rest.changed:
         number = f"{len(rest.changed):,} task{'s have' if len(rest.changed) > 1 else ' has'}"

@@ -139,7 +139,7 @@ class PropertyBudget:
         kept = within(text, min(TEXT_MAX_BYTES, self._left_bytes))
         self._left_bytes -= len(kept.encode())
         if kept != text:
-            self.warn(f"the field {name} is cut")
+            self.warn(f"the field {shown(name)} is cut")
         return kept
 
     def take_key(self, taken: int, most: int, what: str) -> bool:

@@ -71,17 +71,25 @@ async def create_invoice(write: Write, project_id: str, wanted: InvoiceCreate) -
 
 
 async def draft_invoice(write: Write, project_id: str, wanted: InvoiceCreate) -> Invoice:
-    """The new draft. Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
-    row, access = await find_with_access(write.tx, drafting.project, write.actor, project_id=project_id)
-    access.require_writable()
-    access.require_member(_DOING)
-    blank = _begun(settings_of_row(row), row["last_currency"], wanted, write)
-    change = await planning.plan_change(write.tx, access.repository, blank, wanted)
+    """The new draft. Raises what `plan_draft` does, before anything is written."""
+    access, blank, change = await plan_draft(write, project_id, wanted)
     invoice = replace(blank, **change.values)
     await drafting.insert_invoice(write.tx, access.repository, invoice)
     await drafting.claim(write.tx, access.repository.id, change.new_ids, invoice.id)
     await publish_event(write, access.repository, "invoice", "created", invoice_to_response(invoice, write.now))
     return invoice
+
+
+async def plan_draft(
+    write: Write, project_id: str, wanted: InvoiceCreate
+) -> tuple[Access, Invoice, planning.InvoiceChange]:
+    """What `draft_invoice` begins with, and what it makes of that. Raises `NotFound`, `Forbidden`, `Conflict`,
+    `Invalid`."""
+    row, access = await find_with_access(write.tx, drafting.project, write.actor, project_id=project_id)
+    access.require_writable()
+    access.require_member(_DOING)
+    blank = _begun(settings_of_row(row), row["last_currency"], wanted, write)
+    return access, blank, await planning.plan_change(write.tx, access.repository, blank, wanted)
 
 
 def _begun(settings: InvoiceSettings, last_currency: str | None, wanted: InvoiceCreate, write: Write) -> Invoice:

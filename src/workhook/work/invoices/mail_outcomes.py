@@ -16,6 +16,7 @@ from workhook.core.clock import DAY_MS
 from workhook.identity.mail import switch
 from workhook.identity.mail.recipients import can_be_mailed, mail_address
 from workhook.identity.mail.schemas import ATTEMPTS_MAX, mail_messages
+from workhook.identity.mail.undelivered import Undelivered, explain
 from workhook.identity.tables import accounts, memberships
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
@@ -38,13 +39,15 @@ confirmed and takes e-mail; or they had none then, or do not want such e-mail.""
 class MailedTo(msgspec.Struct, frozen=True):
     """One message. `address`: where it is the one to which the client was invited; others are nobody's business.
 
-    What the mail server said is not here: it names such addresses, and itself. `sent_at`: milliseconds since the epoch.
+    `why`: it is tried no more; what the mail server said is not here: it names such addresses, and itself. `sent_at`:
+    milliseconds since the epoch.
     """
 
     name: str
     address: str | None
     outcome: Outcome
     sent_at: int | None
+    why: Undelivered | None = None
 
 
 class Mailed(msgspec.Struct, frozen=True):
@@ -70,7 +73,7 @@ _messages = (
         _m.sent_at,
         _m.failed_at,
         _m.attempts,
-        _m.failure.is_not(None).label("was_tried"),
+        _m.failure,
     )
     .join_from(mail_messages, accounts, accounts.c.id == _m.user_id)
     .outerjoin(clients, sa.and_(clients.c.repository_id == _m.repository_id, clients.c.user_id == _m.user_id))
@@ -112,7 +115,10 @@ async def _reason(reader: Reader, access: Access) -> Reason:
 
 
 def _mailed_to(row: Row) -> MailedTo:
-    return MailedTo(row["name"], row["address"], _outcome(row), row["sent_at"])
+    outcome = _outcome(row)
+    is_over = outcome in ("refused", "given_up")
+    why = explain(row["failure"] or "", was_tried=outcome == "given_up") if is_over else None
+    return MailedTo(row["name"], row["address"], outcome, row["sent_at"], why)
 
 
 def _outcome(row: Row) -> Outcome:
@@ -120,4 +126,4 @@ def _outcome(row: Row) -> Outcome:
         return "sent"
     if row["failed_at"] is not None:
         return "refused" if row["attempts"] < ATTEMPTS_MAX else "given_up"
-    return "put_off" if row["was_tried"] else "waiting"
+    return "put_off" if row["failure"] is not None else "waiting"

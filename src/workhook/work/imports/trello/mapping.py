@@ -69,7 +69,11 @@ def plan_of(export: trello.Export, *, done: Collection[str] = (), not_done: Coll
         )
     used = {task.column_key for task in tasks}
     columns += [each for each in (no_list, archived) if each.key in used]
-    warnings += [f"list {each.name!r}: its name is cut to 255 characters" for each in export.lists if is_cut(each.name)]
+    warnings += [
+        f"list {shown(each.name.strip())!r}: its name is cut to 255 characters"
+        for each in export.lists
+        if is_cut(each.name)
+    ]
     title = title_of(export.name, NAMELESS)
     return ImportPlan(SOURCE, _board_key(export), title, columns, tasks, warnings, losses.found())
 
