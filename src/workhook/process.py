@@ -262,7 +262,7 @@ def _prepare_process(settings: Settings) -> None:
     gc.collect()  # once for all that was imported: the command line put it off
     gc.freeze()
     # Little of what a request or a delivery makes is garbage in cycles: at the default, collecting is 5 % of the CPU.
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(20_000, 20, 20)
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
     if soft < wanted:

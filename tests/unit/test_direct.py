@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from typing import Any, cast
 
 import httpx
+import pytest
 
 from workhook.core.config import load
 from workhook.core.errors import NotFound, Problem
@@ -47,6 +50,42 @@ def _ask(method: str, path: str, **more: Any) -> httpx.Response:
             return await client.request(method, path, **more)
 
     return asyncio.run(run())
+
+
+@pytest.mark.parametrize("problem", [None, NotFound(), RuntimeError("a fault")], ids=["answered", "refused", "failed"])
+def test_a_request_that_was_answered_is_kept_by_nothing(problem: Exception | None) -> None:
+    """Not even until garbage is looked for: it has its body, which can be large."""
+    calls = []
+
+    async def read(call: Call) -> Answer:
+        calls.append(weakref.ref(call))
+        await call.body()
+        if problem is not None:
+            raise type(problem)(*problem.args)
+        return Answer(status=204)
+
+    async def anybody(call: Call) -> None:
+        return None
+
+    services = Services(load({}, {}), *cast(Any, [None] * 4))
+    app = routing.build([Operation(SYSTEM, "POST", "/read", read, "read", "Read", None)], lambda: services, anybody)
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b"a body"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/read", "query_string": b"", "scheme": "http", "headers": []}
+    gc.collect()
+    gc.disable()
+    try:
+        asyncio.run(app({**scope}, receive, send))
+        assert [each() for each in calls] == [None]
+    finally:
+        gc.enable()
+    assert sent[0]["status"] == {None: 204, NotFound: 404, RuntimeError: 500}[type(problem) if problem else None]
 
 
 def test_an_operation_gets_path_headers_and_body() -> None:

@@ -85,12 +85,11 @@ def _params(world: World) -> dict[str, Any]:
 
 HERE: tuple[Executable, ...] = (
     lookup._token, identity._repository, identity._repository_by_id, identity._organization,
-    identity._organization_by_id, access._project, queries._one, queries._locked, queries.to_column, queries._to_move,
+    identity._organization_by_id, access._project, queries._one, queries._locked, queries._to_column, queries._to_move,
     column_tasks._first.light, column_tasks._next.light, queries._insert, queries._edit, queries._move,
     outbox._insert_along,
     fan_out._send, fan_out._reached_by_new, commit._commit_on_postgresql, commit._hand_on_postgresql,
     delivery._due_dispatches, delivery._payloads, timesheets._running, numbers._take,
-    numbers._to_numbered,
 )  # fmt: skip
 _PART = (fan_out._send, fan_out._reached_by_new)  # of the statement that inserts the events
 

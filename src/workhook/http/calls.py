@@ -129,7 +129,7 @@ class Call(Secretive):
     prefix: str
     actor: Any = None  # what the authenticator made of the token; `identity.authenticator.actor_of` gives it its type
     answer_headers: dict[str, str] = field(default_factory=dict)  # added to the answer, whether success or problem
-    recheck: Callable[[], Awaitable[None]] | None = None  # asks the authenticator again
+    recheck: Callable[[Call], Awaitable[None]] | None = None  # asks the authenticator again
     checked_at_s: float = 0.0  # when the authenticator ran, on the monotonic clock
     unchanged: Callable[[], Mapping[str, str]] | None = None  # the answer is 304, with these headers
     token_id: int = 0  # of the token that the authenticator found
@@ -229,7 +229,7 @@ class Call(Secretive):
     async def body_came(self) -> None:
         """For who reads the request's stream itself: what `body` does at its end."""
         if self.recheck is not None and time.monotonic() - self.checked_at_s > CHECK_STANDS_S:
-            await self.recheck()
+            await self.recheck(self)
 
     async def _body(self, limit: int) -> bytes:
         declared = self.header("content-length")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 import structlog
@@ -176,7 +175,8 @@ class _Endpoint:
 
     async def _check(self, call: Call) -> None:
         await self._around.authenticator(call)
-        call.checked_at_s, call.recheck = time.monotonic(), partial(self._check, call)
+        # Without the call in it: a cycle would keep its body until garbage is looked for.
+        call.checked_at_s, call.recheck = time.monotonic(), self._check
 
     def _note_refused(self, call: Call, problem: Problem) -> None:
         self._around.refused(call, problem)

@@ -26,7 +26,7 @@ from workhook.work.schemas import if_set
 from workhook.work.tasks import assignees, queries, relations
 from workhook.work.tasks.inputs import TaskContent, TaskCreate, TaskEdit
 from workhook.work.tasks.next_task import make_next, require_next, with_next
-from workhook.work.tasks.numbers import lock_numbered_column, take_numbers
+from workhook.work.tasks.numbers import take_numbers
 from workhook.work.tasks.ordering.column_order import drop_if_empty, find_insert_position
 from workhook.work.tasks.queries import AccessedTask, LockedColumn, MovableTask
 from workhook.work.tasks.relations import RelationChange
@@ -55,18 +55,13 @@ async def lock_task(tx: Transaction, actor: Actor, task_id: str, edit: TaskEdit)
 
 async def create_task(write: Write, column_id: str, create: TaskCreate) -> Task:
     """The task as the caller sees it. Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
-    number = None
-    if create.parent_id in (UNSET, None) and create.blocked_by in (UNSET, None, []):
-        access, target, number = await lock_numbered_column(write.tx, write.actor, column_id)
-    else:
-        access, target = await queries.lock_column(write.tx, write.actor, column_id)
+    access, target = await queries.lock_column(write.tx, write.actor, column_id)
     require_project(access, create.project_id)
     access.require_writable()
     task = new_task(access, target, create, await _people(write.tx, access, create), write.now)
     [task] = await relations.settle(write.tx, [RelationChange(access, None, task)])
     position = await find_insert_position(write.tx, target.column.id, target.buckets, if_set(create.position))
-    if number is None:
-        number = await take_numbers(write.tx, access.repository.id)
+    number = await take_numbers(write.tx, access.repository.id)
     task = msgspec.structs.replace(task, number=number, position=position.position)
     await queries.insert_task(write.tx, access.repository.id, task, position)
     await relations.write(write.tx, [(None, task)])

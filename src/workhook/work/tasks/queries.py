@@ -139,13 +139,12 @@ lockable_columns = [
 ]
 """What `locked_column` reads."""
 
-to_column = hot(
+_to_column = hot(
     with_access(
         sa.select(*lockable_columns).where(columns.c.id == sa.bindparam("column_id")),
         columns.c.repository_id,
     ).with_for_update(of=columns, key_share=True)
 )
-"""Locks the column, for `locked_column` and `access_of`; the row has to be `fresh`."""
 
 _wanted = sa.func.coalesce(sa.bindparam("to_column", type_=sa.Text), tasks.c.column_id)
 
@@ -251,7 +250,7 @@ async def lock_task(tx: Transaction, actor: Actor, task_id: str) -> AccessedTask
 
 async def lock_column(tx: Transaction, actor: Actor, column_id: str) -> tuple[Access, LockedColumn]:
     """Lock a column that a task comes to: nobody else changes the order of its tasks. Raises `NotFound`."""
-    row = await _fresh(tx, to_column, {"column_id": column_id, "user_id": actor.user.id})
+    row = await _fresh(tx, _to_column, {"column_id": column_id, "user_id": actor.user.id})
     access = access_of(row, actor)
     assert row is not None, "`access_of` says that it is not there"
     return access, locked_column(row)
