@@ -16,6 +16,7 @@ from workhook.work.credits.schemas import task_credits
 from workhook.work.invoices.schemas import invoices
 from workhook.work.pages import PAGE_CHARS
 from workhook.work.services.schemas import services as offers
+from workhook.work.tasks import column_tasks
 from workhook.work.tasks.schemas import tasks
 from workhook.work.timesheets.schemas import timesheets
 
@@ -113,6 +114,21 @@ def test_a_column_with_a_large_task_comes_whole(studio: Studio) -> None:
         assert [each["id"] for each in found] == [each["id"] for each in made]
         assert [each["description"] for each in found] == ["first", long, None]
         assert [each["position"] for each in found] == [0, 1, 2]
+
+
+def test_a_large_task_that_was_moved_is_read_with_its_page_again(studio: Studio) -> None:
+    column, other = studio.column(), studio.column()
+    task_id = studio.owner.new_task(column, description="long")["id"]
+
+    async def read(services: Services, rank: int, column_id: str) -> Any:
+        seen = [(0, rank, task_id, 4)]  # what is asked for: the place, the id and the weight
+        return await column_tasks._with_heavy(services.database, column_id, seen, 3)
+
+    [whole] = studio.server.run(lambda services: read(services, 0, column))
+    assert whole[:3] == (0, 0, task_id)
+    assert "long" in whole
+    assert studio.server.run(lambda services: read(services, 1, column)) is None
+    assert studio.server.run(lambda services: read(services, 0, other)) is None
 
 
 def _query(path: str) -> dict[str, str]:

@@ -95,7 +95,7 @@ def shown_names(record: type[Record]) -> tuple[str, ...]:
 
 def form_reader(record: type[R], start: int = 0) -> Callable[..., Wire[R]]:
     """What makes the JSON forms of records without the records, of rows that have the columns of `shown_names` from
-    `start` on: for the longest lists. Fields that are shown and have no column are given to it in their order."""
+    `start` on: for the longest lists. Fields that are shown and have no column are given to it by their names."""
     columns = _columns(record)
     values = _values([columns[name] for name in shown_names(record)], start)
     shown = [each.name for each in shown_fields(record)]

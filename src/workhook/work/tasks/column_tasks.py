@@ -3,9 +3,9 @@
 That is half of what rows of their own cost: on SQLite every row that is stepped through gives the interpreter away and
 has to win it back, and every value of a row is looked up by its name.
 
-An answer has at most `pages.PAGE_CHARS`. To add up the texts of a page is up to 40 % of what it takes to read it, and
-hardly any page comes near: so a page is read without that, and tasks whose texts are large are left out. Where there
-are such, the page is read again, with the sum.
+An answer has at most `pages.PAGE_CHARS`. For the database to add up the texts of a page is up to 40 % of what it takes
+to read it, and hardly any page comes near. So a page is read without that, and of tasks whose texts are large only how
+large they are. Where the page has room for these, they are read by their ids; else it is read again, with the sum.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from workhook.core.records import Wire
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader
-from workhook.storage.dialects import json_rows
+from workhook.storage.dialects import any_of, json_rows
 from workhook.storage.metadata import big
 from workhook.storage.record_rows import form_reader, shown_names
 from workhook.storage.statements import PerDialect, hot
@@ -92,14 +92,14 @@ def _some(page: sa.Select[Any], dialect: str) -> sa.Subquery:
 
 
 def _of_light_page(page: sa.Select[Any], dialect: str) -> sa.ScalarSelect[str]:
-    """Heavy tasks have nulls for everything but the key."""
+    """With the weight of each. Heavy tasks have their key, their id and nulls."""
     some = _some(page, dialect)
     light = sa.and_(tasks.c.id == some.c.id, some.c.weight <= big("light"))
-    whole = some.outerjoin(tasks, light)
-    return _as_json(some, sa.literal_column("0").label("found"), whole, sa.true())
+    return _as_json(some, some.c.weight, some.outerjoin(tasks, light), sa.true())
 
 
 def _of_any_page(page: sa.Select[Any], dialect: str) -> sa.ScalarSelect[str]:
+    """With how many tasks there are, those that are cut among them."""
     some = _some(page, dialect)
     sized = no_more_than_a_page(some, some.c.bucket_rank, some.c.rank, some.c.id)
     # SQLite goes through an outer join from left to right, and else through all tasks that there are.
@@ -108,12 +108,29 @@ def _of_any_page(page: sa.Select[Any], dialect: str) -> sa.ScalarSelect[str]:
 
 
 def _as_json(
-    keys: sa.Subquery, found: sa.ColumnElement[int], whole: sa.Join, shown: sa.ColumnElement[bool]
+    keys: sa.FromClause, last: sa.ColumnElement[int], whole: sa.FromClause, shown: sa.ColumnElement[bool]
 ) -> sa.ScalarSelect[str]:
+    texts = (tasks.c[name] for name in shown_names(Task) if name != "id")
     related = (subtasks.label("subtasks"), _waits, _people)
-    values = (keys.c.bucket_rank, keys.c.rank, *(tasks.c[name] for name in shown_names(Task)), *related, found)
+    values = (keys.c.bucket_rank, keys.c.rank, keys.c.id, *texts, *related, last.label("last"))
     listed = sa.select(*values).select_from(whole).where(shown).subquery("listed")
     return sa.select(json_rows(*listed.c)).scalar_subquery()
+
+
+def _heavy_tasks() -> sa.Select[Any]:
+    kept = (
+        sa.select(
+            tasks.c.id, task_buckets.c.rank.label("bucket_rank"), tasks.c.rank.label("rank"), weight.label("weight")
+        )
+        .join_from(tasks, task_buckets, task_buckets.c.id == tasks.c.bucket_id)
+        .where(any_of(tasks.c.id, "heavy"), task_buckets.c.column_id == sa.bindparam("column_id"))
+        .subquery("kept")
+    )
+    whole = kept.join(tasks, tasks.c.id == kept.c.id)
+    return sa.select(_as_json(kept, kept.c.weight, whole, sa.true()).label("tasks"))
+
+
+_heavy = _heavy_tasks()
 
 
 class _Page(NamedTuple):
@@ -145,7 +162,7 @@ _first = _reading(_page, sa.literal_column("0"))
 _next = _reading(_next_page, _buckets_passed.scalar_subquery() + _tasks_passed.scalar_subquery())
 
 
-_KEY = 2  # the sort key of a task in its column: the rank of its bucket, and its own
+_KEY = 2  # the sort key of a task in its column: the rank of its bucket, and its own; then comes the id
 # Tuples of a known length are decoded faster than lists.
 _row = GenericAlias(tuple, (int, int, *([Any] * len(shown_names(Task))), int, str, str, int))
 _decoder: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(GenericAlias(list, (_row,)))
@@ -153,8 +170,8 @@ _form = form_reader(Task, _KEY)
 
 
 class ColumnTasks(msgspec.Struct, frozen=True):
-    """`first`: the position of the first task. `rows`: one for each task, with its sort key, the people, and how many
-    tasks there are with those that are cut. `cut`: the page ended early (`pages.PAGE_CHARS`)."""
+    """`first`: the position of the first task. `rows`: one for each task, with its sort key and the people. `cut`: the
+    page ended early (`pages.PAGE_CHARS`)."""
 
     access: Access
     column: TaskColumnShape
@@ -168,22 +185,40 @@ async def read_column(
 ) -> ColumnTasks:
     """The tasks of a column in their order; `after` is the sort key behind which to start. Raises `NotFound`."""
     params: dict[str, object] = {"column_id": column_id, "user_id": actor.user.id, "limit": limit}
-    params["light"] = PAGE_CHARS // limit  # so many of these are no more than a page
     if after is not None:
         params["bucket_rank"], params["rank"] = after
-    statements = _first if after is None else _next
-    row = await reader.fetch_one(statements.light, params)
+    statements, light = (
+        _first if after is None else _next,
+        PAGE_CHARS // limit,
+    )  # so many of these are no more than a page
+    row = await reader.fetch_one(statements.light, {**params, "light": light})
     access = access_of(row, actor)
     assert row is not None, "`access_of` says that it is not there"
-    found = _decoder.decode(row["tasks"])
-    if any(task[_KEY] is None for task in found):
+    found, cut = await _with_heavy(reader, column_id, _decoder.decode(row["tasks"]), light), False
+    if found is None:
         row = await reader.fetch_one(statements.any, params)
         access = access_of(row, actor)
         assert row is not None, "`access_of` says that it is not there"
         found = _decoder.decode(row["tasks"])
+        cut = bool(found) and len(found) < found[0][-1]
     found.sort()  # the sort key is first, then the id
     column = TaskColumnShape(row["column_id"], row["column_title"])
-    return ColumnTasks(access, column, row["passed"], found, cut=bool(found) and len(found) < found[0][-1])
+    return ColumnTasks(access, column, row["passed"], found, cut=cut)
+
+
+async def _with_heavy(reader: Reader, column_id: str, found: list[Any], light: int) -> list[Any] | None:
+    """The page with its heavy tasks; None if it has no room for them, or if one of them was moved meanwhile."""
+    places = {task[_KEY]: task[:_KEY] for task in found if task[-1] > light}
+    if not places:
+        return found
+    if sum(task[-1] for task in found) > PAGE_CHARS:
+        return None
+    row = await reader.fetch_one(_heavy, {"heavy": sorted(places), "column_id": column_id})
+    assert row is not None, "the statement selects one value"
+    heavy = _decoder.decode(row["tasks"])
+    whole = [*(task for task in found if task[-1] <= light), *heavy]
+    is_moved = {task[_KEY]: task[:_KEY] for task in heavy} != places
+    return None if is_moved or sum(task[-1] for task in whole) > PAGE_CHARS else whole
 
 
 def sort_key(row: Any) -> tuple[int, int]:
@@ -197,13 +232,15 @@ async def to_responses(reader: Reader, read: ColumnTasks, rows: Sequence[Any]) -
     forms = []
     for position, row, each in zip(count(read.first), rows, people, strict=False):
         if row[-4] == 0 and row[-3] == "[]":  # as for most tasks
-            form = _form(row, position, project, read.column, each, NO_SUBTASKS, (), False)
+            related = _UNRELATED
         else:
             blocked_by, open_blockers = blockers_of(row[-3])
-            subtasks, blocked = subtasks_of(row[-4]), bool(open_blockers)
-            form = _form(row, position, project, read.column, each, subtasks, blocked_by, blocked)
-        forms.append(form)
+            related = {"subtasks": subtasks_of(row[-4]), "blocked_by": blocked_by, "blocked": bool(open_blockers)}
+        forms.append(_form(row, position=position, project=project, column=read.column, assignees=each, **related))
     for form in forms if read.access.is_client else ():
         for name in TERMS:
             setattr(form, name, None)
     return forms
+
+
+_UNRELATED: dict[str, Any] = {"subtasks": NO_SUBTASKS, "blocked_by": (), "blocked": False}
