@@ -7,11 +7,13 @@ import pkgutil
 from collections.abc import Iterator
 
 import pytest
+import sqlalchemy as sa
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.sql.expression import Executable
 
 import workhook
 from workhook.storage import dialects
+from workhook.storage.metadata import probe
 from workhook.storage.statements import Compiler
 
 
@@ -31,3 +33,18 @@ def test_every_statement_compiles(dialect: Dialect) -> None:
     compiled = {name: compiler(statement).sql for name, statement in statements()}
     assert len(compiled) > 50
     assert any("lanes" in sql for sql in compiled.values())
+
+
+def test_on_conflict_is_written_alike_for_both_databases() -> None:
+    """SQLite's construct is compiled for PostgreSQL, too: `dialects` gives that compiler what it asks for."""
+    row = {"id": sa.literal_column("1"), "written_at": sa.literal_column("2")}
+    insert = dialects.upsert(probe).values(row)
+    for made, end in (
+        (insert.on_conflict_do_nothing(), "ON CONFLICT DO NOTHING"),
+        (
+            insert.on_conflict_do_update(index_elements=["id"], set_={"written_at": insert.excluded.written_at}),
+            "ON CONFLICT (id) DO UPDATE SET written_at = excluded.written_at",
+        ),
+    ):
+        texts = {str(made.compile(dialect=each)) for each in (dialects.SQLITE, dialects.postgresql())}
+        assert texts == {f"INSERT INTO probe (id, written_at) VALUES (1, 2) {end}"}
