@@ -14,7 +14,7 @@ import structlog
 from hypothesis import HealthCheck, settings
 
 from scripts import statement_rules
-from tests.harness import order
+from tests.harness import forge, order
 from tests.harness.beside import Beside, opened
 from tests.harness.databases import Databases, begin_run, close_databases, databases, end_run, new_folder
 from tests.harness.receiver import Receiver
@@ -55,6 +55,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if (folder := begin_run()) is not None:
         config.add_cleanup(lambda: end_run(folder))
+        # It begins while the workers look for tests. A few files with `-n 2` may need none.
+        if len(config.getoption("tx", ())) > 2 and (begun := forge.begin_for_run()) is not None:
+            config.add_cleanup(lambda: forge.end_for_run(begun))
     if config.getoption("--record-seconds") and "PYTEST_XDIST_WORKER" not in os.environ:
         config.pluginmanager.register(order.Recorder())
 
