@@ -58,6 +58,8 @@ def pytest_configure(config: pytest.Config) -> None:
         # It begins while the workers look for tests. A few files with `-n 2` may need none.
         if len(config.getoption("tx", ())) > 2 and (begun := forge.begin_for_run()) is not None:
             config.add_cleanup(lambda: forge.end_for_run(begun))
+    if (worker := getattr(config, "workerinput", None)) is not None:
+        config.args = order.beginning_at(config.args, int(worker["workerid"].removeprefix("gw")), worker["workercount"])
     if config.getoption("--record-seconds") and "PYTEST_XDIST_WORKER" not in os.environ:
         config.pluginmanager.register(order.Recorder())
 
@@ -77,6 +79,12 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True, specname="pytest_collection_modifyitems")
+def pytest_in_the_same_order(items: list[pytest.Item]) -> None:
+    """In each worker, wherever it began to look; before pytest puts together what shares a database."""
+    items.sort(key=lambda item: item.path.parent)
 
 
 @pytest.hookimpl(trylast=True)
