@@ -143,12 +143,14 @@ def _leave(status: int) -> None:
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests, and they end this
+    gc.disable()  # modules are no garbage
     import_everything()
     compile_everything()
     alone = len(os.listdir("/proc/self/task")) == threading.active_count() == 1
     assert alone, "an import has started a thread, which no child would have"
     gc.collect()
     gc.freeze()  # or the children's collections copy what they share
+    gc.enable()
     control, listening = (socket.socket(fileno=int(each)) for each in sys.argv[1:])
     wanted = Forging(control, listening).serve()
     if wanted is None:

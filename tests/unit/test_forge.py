@@ -46,6 +46,7 @@ needs_forge = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="nothing 
 
 
 @needs_forge
+@pytest.mark.whole  # `make test` has such a forge itself
 def test_a_run_has_one_forge_and_who_has_one_begins_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("TESTS_FORGE", raising=False)
     begun = forge.begin_for_run()
