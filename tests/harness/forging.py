@@ -29,12 +29,17 @@ from scripts import statement_rules
 from workhook.storage import dialects, slow
 from workhook.storage.statements import Compiler
 
+LOADED_LATE = ("uvloop", "uvicorn.lifespan.off", "click._textwrap", "jinja2", "jinja2.ext", "argon2")  # of others
+
 
 def import_everything() -> None:
     """Also what a command imports only when it needs it."""
     for module in pkgutil.walk_packages(workhook.__path__, "workhook."):
         if not module.name.endswith("__main__") and ".migrations." not in module.name:  # those are scripts
             importlib.import_module(module.name)
+    for name in LOADED_LATE:
+        with contextlib.suppress(ImportError):  # uvloop is not on every system
+            importlib.import_module(name)
     Compiler.inspect = staticmethod(statement_rules.refuse)
     slow.TIMEOUT_S = 15.0  # a busy machine is no slow search
 
