@@ -122,7 +122,7 @@ def size_violations(root: Path, files: Iterable[Path]) -> Iterator[str]:
         yield from source_rules.file_size_violations(path)
         if path.suffix == ".py":
             tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
-            yield from source_rules.function_size_violations(path, tree)
+            yield from source_rules.function_size_violations(path, ast.walk(tree))
 
 
 def word_violations(root: Path, files: Iterable[Path]) -> Iterator[str]:

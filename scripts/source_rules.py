@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+import gc
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,7 +33,8 @@ class Level(NamedTuple):
     siblings: bool = False
 
 
-class Source(NamedTuple):
+@dataclass(frozen=True)
+class Source:
     """A parsed file of the package; `module` is its dotted name, `workhook.core.ids`."""
 
     path: Path
@@ -38,6 +42,11 @@ class Source(NamedTuple):
     is_package: bool
     tree: ast.Module
     lines: tuple[str, ...]
+
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All of the tree: each rule looks at them, and to walk through it takes longer than most rules."""
+        return tuple(ast.walk(self.tree))
 
     @property
     def area(self) -> str:
@@ -47,14 +56,21 @@ class Source(NamedTuple):
 
 def load(root: Path) -> list[Source]:
     """Every Python file below `root`, the folder that holds the package. Raises `SyntaxError`."""
-    sources = []
-    for path in sorted(root.rglob("*.py")):
-        parts = path.relative_to(root).with_suffix("").parts
-        is_package = parts[-1] == "__init__"
-        module = ".".join(parts[:-1] if is_package else parts)
-        text = path.read_text(encoding="utf-8")
-        sources.append(Source(path, module, is_package, ast.parse(text, str(path)), tuple(text.splitlines())))
-    return sources
+    looked = gc.isenabled()
+    gc.disable()  # nothing of it is garbage: to look for some again and again would take five times as long
+    try:
+        return [_read(root, path) for path in sorted(root.rglob("*.py"))]
+    finally:
+        if looked:
+            gc.enable()
+
+
+def _read(root: Path, path: Path) -> Source:
+    parts = path.relative_to(root).with_suffix("").parts
+    is_package = parts[-1] == "__init__"
+    module = ".".join(parts[:-1] if is_package else parts)
+    text = path.read_text(encoding="utf-8")
+    return Source(path, module, is_package, ast.parse(text, str(path)), tuple(text.splitlines()))
 
 
 def area_of(module: str) -> str:
@@ -86,7 +102,7 @@ def imported_modules(source: Source) -> Iterator[tuple[int, str]]:
     `from workhook.core import ids` gives `workhook.core.ids`: what is a module and what a name in one is not told
     apart, and needs not be for areas.
     """
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         names: list[str] = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -137,8 +153,8 @@ def file_size_violations(path: Path) -> Iterator[str]:
         yield f"{path}:1: {lines} lines, over {MAX_FILE_LINES}"
 
 
-def function_size_violations(path: Path, tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
+def function_size_violations(path: Path, nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
         if isinstance(node, Function):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             if lines > MAX_FUNCTION_LINES:
@@ -152,12 +168,12 @@ def sleep_violations(source: Source) -> Iterator[str]:
     """`time.sleep` by any name: it stops the event loop, or hides a race."""
     names = {
         alias.asname or alias.name
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.Import)
         for alias in node.names
         if alias.name == "time"
     }
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.ImportFrom) and node.module == "time" and not node.level:
             found = any(alias.name == "sleep" for alias in node.names)
         else:
@@ -174,7 +190,7 @@ def sleep_violations(source: Source) -> Iterator[str]:
 def print_violations(source: Source) -> Iterator[str]:
     if source.area in PRINTING_AREAS:
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print":
             yield f"{source.path}:{node.lineno}: print; log it instead"
 
@@ -186,7 +202,7 @@ def transaction_violations(source: Source) -> Iterator[str]:
     """
     if source.area not in RETRYING_AREAS or source.module in ONCE:
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "transaction":
             yield f"{source.path}:{node.lineno}: transaction(); write with in_transaction()"
 
@@ -197,7 +213,7 @@ def swallow_violations(source: Source) -> Iterator[str]:
     A handler may give the error to whoever waits for it instead: to a future with `set_exception`, or as a value, which
     the line of the `except` then says (`# … handed to …`).
     """
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.ExceptHandler) and _catches_everything(node.type):
             said = node.name is not None and HANDED_ON.search(source.lines[node.lineno - 1])
             if not said and not any(_accounts_for_error(inner) for inner in _own_nodes(node.body)):

@@ -7,6 +7,7 @@ python -m scripts.texts --check   change nothing; exit 1 and name what is missin
 from __future__ import annotations
 
 import sys
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 
@@ -30,6 +31,7 @@ _KEYWORDS = {
 }
 
 
+@cache
 def collected() -> Catalog:
     """Every text of the pages, in English."""
     catalog = Catalog(project="Workhook", charset="utf-8")

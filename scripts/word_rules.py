@@ -39,7 +39,7 @@ def class_name_violations(sources: Iterable[Source], known: Mapping[str, int]) -
     """A class name that stands twice in the tree. `known`: how often each name may."""
     found: dict[str, list[str]] = defaultdict(list)
     for source in sources:
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if isinstance(node, ast.ClassDef):
                 found[node.name].append(f"{source.path}:{node.lineno}")
     for name, places in found.items():
@@ -66,7 +66,7 @@ def file_name_violations(paths: Iterable[Path], known: Iterable[tuple[str, str]]
 def likewise_violations(sources: Iterable[Source], documents: Iterable[Path]) -> Iterator[str]:
     """The word in a docstring or a document: it says nothing without the text above."""
     for source in sources:
-        for node in ast.walk(source.tree):
+        for node in source.nodes:
             if (
                 isinstance(node, ast.Expr)
                 and isinstance(node.value, ast.Constant)

@@ -14,7 +14,7 @@ import structlog
 from hypothesis import HealthCheck, settings
 
 from scripts import statement_rules
-from tests.harness import order
+from tests.harness import forge, order
 from tests.harness.beside import Beside, opened
 from tests.harness.databases import Databases, begin_run, close_databases, databases, end_run, new_folder
 from tests.harness.receiver import Receiver
@@ -55,6 +55,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if (folder := begin_run()) is not None:
         config.add_cleanup(lambda: end_run(folder))
+        # It begins while the workers look for tests. A few files with `-n 2` may need none.
+        if len(config.getoption("tx", ())) > 2 and (begun := forge.begin_for_run()) is not None:
+            config.add_cleanup(lambda: forge.end_for_run(begun))
+    if (worker := getattr(config, "workerinput", None)) is not None:
+        config.args = order.beginning_at(config.args, int(worker["workerid"].removeprefix("gw")), worker["workercount"])
     if config.getoption("--record-seconds") and "PYTEST_XDIST_WORKER" not in os.environ:
         config.pluginmanager.register(order.Recorder())
 
@@ -74,6 +79,12 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True, specname="pytest_collection_modifyitems")
+def pytest_in_the_same_order(items: list[pytest.Item]) -> None:
+    """In each worker, wherever it began to look; before pytest puts together what shares a database."""
+    items.sort(key=lambda item: item.path.parent)
 
 
 @pytest.hookimpl(trylast=True)

@@ -17,6 +17,7 @@ class Cli:
 
     def __init__(self, data: Path, settings: dict[str, str]) -> None:
         self.data = data
+        self.settings = {**settings, "data": str(data)}
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith("WORKHOOK_")}
         self.environment |= {f"WORKHOOK_{name.upper()}": value for name, value in settings.items()}
         self.environment["WORKHOOK_DATA"] = str(data)

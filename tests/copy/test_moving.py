@@ -12,6 +12,9 @@ from tests.cli.cli_kit import Cli
 from tests.copy.exports import Lines, comparable, differences, export, members, pause
 from tests.copy.filled import Filled
 from tests.harness.databases import PostgresDatabases
+from tests.harness.world import with_services
+from workhook.http.calls import Services
+from workhook.identity import actions
 from workhook.storage.metadata import metadata
 from workhook.work.moving.kinds import KINDS, STAY
 
@@ -36,9 +39,15 @@ def server(folder: Path, postgres: PostgresDatabases | None = None) -> Cli:
 def add_people(cli: Cli, lines: Lines) -> None:
     """Everybody in an export who is a user gets an account of the same login, unless there is one."""
     there = {each["login"] for each in cli.json("user", "list")}
-    for each in lines["people"]:
-        if each["kind"] == "user" and each["login"] not in there:
-            cli.json("user", "add", "--login", each["login"], "--email", each["email"] or "nobody@example.com")
+    missing = [each for each in lines["people"] if each["kind"] == "user" and each["login"] not in there]
+
+    async def add(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            for each in missing:
+                email = each["email"] or "nobody@example.com"
+                await actions.create_account(tx, "user", each["login"], name=None, email=email)
+
+    with_services(cli.settings, add)
 
 
 def test_every_table_is_exported_or_stays_for_a_reason() -> None:

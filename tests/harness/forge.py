@@ -3,6 +3,7 @@
 They are processes like those a shell starts: with their own id, environment, streams, signals and exit status. Only the
 start is another, and that is most of what a short command costs. What is about the start itself, or about a terminal,
 begins with `sys.executable`. Where a system cannot tell of a forked process's end (`NoForge`), all start as any other.
+The processes of a run share one (`begin_for_run`): to import everything takes 4 s.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from pathlib import Path
 from typing import IO
 
 ROOT = Path(__file__).parents[2]
+SOCKET = "forge"  # `asking_forge.py` names it, too
+TROUBLE = "trouble"  # what the forge has said before it ended
+_RUN = "TESTS_FORGE"  # the variable that names the folder of the forge that the processes of a run share
 
 
 class Forged:
@@ -62,23 +66,51 @@ class Forged:
 
 
 class Forge:
-    """The process that has imported everything. It ends with the one that began it, and with all it has forked.
+    """Asks the process that has imported everything, which listens in the folder `commands`.
 
-    `commands`: a folder with a command `workhook` for shells, whose processes are forked too.
+    There is a command `workhook` for shells, too, whose processes are forked likewise.
     """
 
+    def __init__(self, commands: Path) -> None:
+        self.commands = commands
+
+    def start(
+        self, words: Sequence[str], environment: Mapping[str, str], streams: tuple[int, int, int], cwd: Path | None
+    ) -> Forged:
+        """`workhook` with these words. The streams stay the caller's to close."""
+        wanted = {"words": list(words), "environment": dict(environment), "cwd": str(cwd or Path.cwd())}
+        line = socket.socket(socket.AF_UNIX)
+        try:
+            line.connect(str(self.commands / SOCKET))
+            socket.send_fds(line, [b"!"], streams)
+            line.sendall(json.dumps(wanted).encode() + b"\n")
+            pid = b""
+            while not pid.endswith(b"\n"):
+                piece = line.recv(1)  # no more: what follows is the status
+                if not piece:
+                    raise BrokenPipeError
+                pid += piece
+        except OSError as error:
+            line.close()
+            trouble = self.commands / TROUBLE
+            said = trouble.read_text(encoding="utf-8") if trouble.exists() else "in order"
+            raise AssertionError(f"the forge has ended: {said}") from error
+        return Forged(int(pid), words, line)
+
+
+class OwnForge(Forge):
+    """Begins that process. It ends with the one that began it, and with all it has forked."""
+
     def __init__(self) -> None:
-        self._control, theirs = socket.socketpair()
-        self._turn = threading.Lock()
-        self._trouble = tempfile.TemporaryFile()  # noqa: SIM115 (open as long as this is)
         self._folder = tempfile.TemporaryDirectory(prefix="workhook-forge-")
-        self.commands = Path(self._folder.name)
+        super().__init__(Path(self._folder.name))
         program = Path(__file__).with_name("asking_forge.py").read_text(encoding="utf-8")
         command = self.commands / "workhook"
         command.write_text(f"#!{sys.executable} -IS\n{program}", encoding="utf-8")
         command.chmod(0o700)
-        with theirs, socket.socket(socket.AF_UNIX) as listening:
-            listening.bind(str(self.commands / "forge"))
+        self._control, theirs = socket.socketpair()
+        with theirs, socket.socket(socket.AF_UNIX) as listening, (self.commands / TROUBLE).open("wb") as trouble:
+            listening.bind(str(self.commands / SOCKET))
             listening.listen()
             given = (theirs.fileno(), listening.fileno())
             self._process = subprocess.Popen(
@@ -87,37 +119,15 @@ class Forge:
                 pass_fds=given,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=self._trouble,
+                stderr=trouble,
             )
         atexit.register(self.close)
 
     def close(self) -> None:
+        atexit.unregister(self.close)
         self._control.close()
         self._process.wait(30)
-        self._trouble.close()
         self._folder.cleanup()
-
-    def start(
-        self, words: Sequence[str], environment: Mapping[str, str], streams: tuple[int, int, int], cwd: Path | None
-    ) -> Forged:
-        """`workhook` with these words. The streams stay the caller's to close."""
-        wanted = {"words": list(words), "environment": dict(environment), "cwd": str(cwd or Path.cwd())}
-        ours, theirs = socket.socketpair()
-        try:
-            with theirs, self._turn:
-                socket.send_fds(self._control, [b"!"], [theirs.fileno(), *streams])
-            ours.sendall(json.dumps(wanted).encode() + b"\n")
-            pid = b""
-            while not pid.endswith(b"\n"):
-                piece = ours.recv(1)  # no more: what follows is the status
-                if not piece:
-                    raise BrokenPipeError
-                pid += piece
-        except OSError as error:
-            ours.close()
-            self._trouble.seek(0)
-            raise AssertionError(f"the forge has ended: {self._trouble.read().decode()}") from error
-        return Forged(int(pid), words, ours)
 
 
 class Started(Forged):
@@ -149,13 +159,34 @@ class NoForge:
 
 
 def new_forge() -> Forge | NoForge:
-    """What this system has."""
-    return Forge() if hasattr(os, "pidfd_open") and Path("/proc/self/task").is_dir() else NoForge()
+    """What this system has: the one of the run, or one for this process alone."""
+    if not _can_fork():
+        return NoForge()
+    commands = os.environ.get(_RUN)
+    return OwnForge() if commands is None else Forge(Path(commands))
+
+
+def _can_fork() -> bool:
+    return hasattr(os, "pidfd_open") and Path("/proc/self/task").is_dir()
+
+
+def begin_for_run() -> OwnForge | None:
+    """One for all processes that this one begins from now on; `end_for_run` ends it."""
+    if not _can_fork() or _RUN in os.environ:
+        return None
+    begun = OwnForge()
+    os.environ[_RUN] = str(begun.commands)
+    return begun
+
+
+def end_for_run(begun: OwnForge) -> None:
+    del os.environ[_RUN]
+    begun.close()
 
 
 @functools.cache
 def forge() -> Forge | NoForge:
-    """The one of this process."""
+    """The one that this process asks."""
     return new_forge()
 
 

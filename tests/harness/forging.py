@@ -1,12 +1,14 @@
 """`python -m tests.harness.forging FD LISTENING_FD`: imports Workhook once, then forks a process of it whenever asked.
 
-`forge.py` asks over the first socket, and whoever runs the command of `asking_forge.py` connects to the second.
+Tests (`forge.py`) and shells (`asking_forge.py`) connect to the second socket. When nobody holds the other end of the
+first any more, it ends.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import gc
 import importlib
 import json
@@ -27,12 +29,17 @@ from scripts import statement_rules
 from workhook.storage import dialects, slow
 from workhook.storage.statements import Compiler
 
+LOADED_LATE = ("uvloop", "uvicorn.lifespan.off", "click._textwrap", "jinja2", "jinja2.ext", "argon2")  # of others
+
 
 def import_everything() -> None:
     """Also what a command imports only when it needs it."""
     for module in pkgutil.walk_packages(workhook.__path__, "workhook."):
         if not module.name.endswith("__main__") and ".migrations." not in module.name:  # those are scripts
             importlib.import_module(module.name)
+    for name in LOADED_LATE:
+        with contextlib.suppress(ImportError):  # uvloop is not on every system
+            importlib.import_module(name)
     Compiler.inspect = staticmethod(statement_rules.refuse)
     slow.TIMEOUT_S = 15.0  # a busy machine is no slow search
 
@@ -52,29 +59,24 @@ class Forging:
     def __init__(self, control: socket.socket, listening: socket.socket) -> None:
         self._control, self._listening = control, listening
         self._selector = selectors.DefaultSelector()
-        self._selector.register(control, selectors.EVENT_READ)
-        self._selector.register(listening, selectors.EVENT_READ)
+        self._selector.register(control, selectors.EVENT_READ, self._end)
+        self._selector.register(listening, selectors.EVENT_READ, self._asked)
         self._lines: dict[int, tuple[int, socket.socket]] = {}  # by process: its file descriptor, and who asked for it
+        self._over = False
 
     def serve(self) -> dict[str, Any] | None:
         """Returns in each child, with what it was asked for, and here at the end."""
-        while True:
+        while not self._over:
             for key, _ in self._selector.select():
-                if key.fileobj not in (self._control, self._listening):
-                    self._ended(key.data)
-                    continue
-                asked = self._control if key.fileobj is self._control else self._listening.accept()[0]
-                said, descriptors, _, _ = socket.recv_fds(asked, 1, 4)
-                if not said and asked is self._control:
-                    self._end()
-                    return None
-                # Who connects is told on that connection, and gives its streams alone.
-                line = socket.socket(fileno=descriptors.pop(0)) if asked is self._control else asked
-                wanted = self._fork(line, descriptors)
+                wanted: dict[str, Any] | None = key.data()
                 if wanted is not None:
                     return wanted
+        return None
 
-    def _fork(self, line: socket.socket, streams: list[int]) -> dict[str, Any] | None:
+    def _asked(self) -> dict[str, Any] | None:
+        """Whoever connects gives its streams, and is told on that connection."""
+        line = self._listening.accept()[0]
+        _, streams, _, _ = socket.recv_fds(line, 1, 3)
         with line.makefile() as said:
             request = said.readline()
         if not request.endswith("\n"):  # who connected has ended
@@ -92,7 +94,8 @@ class Forging:
         else:
             watched = os.pidfd_open(pid)
             self._lines[pid] = (watched, line)
-            self._selector.register(watched, selectors.EVENT_READ, pid)
+            self._selector.register(watched, selectors.EVENT_READ, functools.partial(self._ended, pid))
+            self._selector.register(line, selectors.EVENT_READ, functools.partial(self._left, pid))
             with contextlib.suppress(BrokenPipeError):  # nobody wants to know any more
                 line.sendall(b"%d\n" % pid)
         for descriptor in streams:
@@ -109,16 +112,27 @@ class Forging:
             line.close()
 
     def _ended(self, pid: int) -> None:
+        if pid not in self._lines:
+            return
         watched, line = self._lines.pop(pid)
         self._selector.unregister(watched)
         os.close(watched)
+        if line in self._selector.get_map():
+            self._selector.unregister(line)
         _, status = os.waitpid(pid, 0)
         with line, contextlib.suppress(OSError):  # nobody wants to know any more
             line.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
 
+    def _left(self, pid: int) -> None:
+        """Who asked for the process has ended, and takes it along."""
+        if pid in self._lines:
+            self._selector.unregister(self._lines[pid][1])
+            os.kill(pid, signal.SIGKILL)
+
     def _end(self) -> None:
         for pid in self._lines:
             os.kill(pid, signal.SIGKILL)
+        self._over = True
 
 
 def _leave(status: int) -> None:
@@ -134,12 +148,14 @@ def _leave(status: int) -> None:
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests, and they end this
+    gc.disable()  # modules are no garbage
     import_everything()
     compile_everything()
     alone = len(os.listdir("/proc/self/task")) == threading.active_count() == 1
     assert alone, "an import has started a thread, which no child would have"
     gc.collect()
     gc.freeze()  # or the children's collections copy what they share
+    gc.enable()
     control, listening = (socket.socket(fileno=int(each)) for each in sys.argv[1:])
     wanted = Forging(control, listening).serve()
     if wanted is None:

@@ -46,6 +46,8 @@ def misnamed(said: str, options: frozenset[str] | set[str]) -> list[str]:
     """Commands that are not there, and options that neither the command that is named has nor, where none is,
     `options`."""
     wrong: list[str] = []
+    if "--" not in said:
+        return wrong
     said = _NOT_THERE.sub("", said)
     for match in _COMMAND.finditer(said):
         words = match[1].split()

@@ -33,7 +33,7 @@ def follows_order(source: Source) -> Iterator[str]:
 
 
 def has_small_functions(source: Source) -> Iterator[str]:
-    yield from source_rules.function_size_violations(source.path, source.tree)
+    yield from source_rules.function_size_violations(source.path, source.nodes)
 
 
 def is_short(source: Source) -> Iterator[str]:

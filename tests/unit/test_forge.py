@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.harness import forge
+from tests.harness.waiting import until
 
 
 def test_without_the_forge_commands_start_the_ordinary_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -36,3 +40,53 @@ def test_without_the_forge_commands_start_the_ordinary_way(monkeypatch: pytest.M
         output.read()
     assert process.wait(60) == 0
     process.kill()  # long over: nobody else is meant by that number
+
+
+needs_forge = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="nothing tells of the end of a forked process")
+
+
+@needs_forge
+@pytest.mark.whole  # `make test` has such a forge itself
+def test_a_run_has_one_forge_and_who_has_one_begins_no_other(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("TESTS_FORGE", raising=False)
+    begun = forge.begin_for_run()
+    assert begun is not None
+    try:
+        assert forge.begin_for_run() is None
+        asked = forge.new_forge()
+        assert not isinstance(asked, forge.OwnForge)
+        monkeypatch.setattr(forge, "forge", lambda: asked)
+        done = forge.run(["--version"], os.environ, cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, "")
+    finally:
+        forge.end_for_run(begun)
+    with pytest.raises(AssertionError, match="the forge has ended"):
+        forge.run(["--version"], os.environ, cwd=tmp_path)
+
+
+@needs_forge
+def test_who_asked_for_a_process_takes_it_along(tmp_path: Path) -> None:
+    program = """
+import os, sys
+from tests.harness import forge
+from tests.harness.waiting import until
+process, output = forge.start(["serve", "--port", "0"], os.environ)
+assert any(line.startswith("workhook: listening on ") for line in output)
+print(process.pid, flush=True)
+sys.stdin.read()
+os._exit(1)  # as a worker that crashed: nothing is closed in order
+"""
+    commands = forge.forge().commands
+    asking = subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=forge.ROOT,
+        env={**os.environ, "WORKHOOK_DATA": str(tmp_path), "TESTS_FORGE": str(commands)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with asking:
+        assert asking.stdout is not None
+        server = psutil.Process(int(asking.stdout.readline()))
+        assert server.is_running()
+    until(lambda: not server.is_running())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.harness.depth import DEPTHS, usual_database
-from tests.harness.order import MANY, Variant, is_left_out, others_of_many, others_of_variants
+from tests.harness.order import MANY, TESTS, Variant, beginning_at, is_left_out, others_of_many, others_of_variants
 
 ROOT = Path(__file__).parents[2]
 DATABASES = ("sqlite", "postgresql")
@@ -78,3 +78,14 @@ def test_the_usual_run_takes_a_third_of_many_cases() -> None:
     assert len(firsts) > 1, "not the same one of every test"
     assert not others_of_many(cases("work/test_few", MANY - 1) + cases("unit/test_it", 100), "usual")
     assert not others_of_many(names, "whole") | others_of_many(names, "deep")
+
+
+def test_each_worker_looks_everywhere_and_begins_elsewhere() -> None:
+    everywhere = [beginning_at(["tests"], number, 4) for number in range(4)]
+    assert len({folders[0] for folders in everywhere}) == 4
+    for folders in everywhere:
+        assert sorted(folders) == sorted({str(each.parent) for each in TESTS.glob("**/test_*.py")})
+
+
+def test_what_is_asked_for_is_looked_for_as_it_is() -> None:
+    assert beginning_at(["tests/web", "tests/work"], 1, 4) == ["tests/web", "tests/work"]
