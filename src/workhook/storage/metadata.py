@@ -29,9 +29,11 @@ OPEN: dict[str, Any] = {"sqlite_where": sa.text("private IS 0")}
 
 
 def partial_index(name: str, *columns: Any, where: sa.ColumnElement[bool] | sa.TextClause, **options: Any) -> sa.Index:
-    """An index over the rows for which `where` is true, on either database: migrations make it. SQLAlchemy is told for
-    SQLite alone: `postgresql_where` would load that dialect, 2 MiB that SQLite does not need. So nothing may be made from
-    the metadata on PostgreSQL."""
+    """An index over the rows for which `where` is true, on either database: migrations make it.
+
+    SQLAlchemy is told for SQLite alone: `postgresql_where` would load that dialect, 2 MiB that SQLite does not need. So
+    nothing may be made from the metadata on PostgreSQL.
+    """
     return sa.Index(name, *columns, sqlite_where=where, **options)
 
 
