@@ -37,7 +37,7 @@ def test_every_statement_compiles(dialect: Dialect) -> None:
 
 def test_on_conflict_is_written_alike_for_both_databases() -> None:
     """SQLite's construct is compiled for PostgreSQL, too: `dialects` gives that compiler what it asks for."""
-    row = {"id": sa.literal_column("1"), "written_at": sa.literal_column("2")}
+    row: dict[str, sa.ColumnElement[int]] = {"id": sa.literal_column("1"), "written_at": sa.literal_column("2")}
     insert = dialects.upsert(probe).values(row)
     for made, end in (
         (insert.on_conflict_do_nothing(), "ON CONFLICT DO NOTHING"),
