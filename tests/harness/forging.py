@@ -71,6 +71,8 @@ class Forging:
                 wanted: dict[str, Any] | None = key.data()
                 if wanted is not None:
                     return wanted
+                if self._over:  # nobody would end what is forked now
+                    break
         return None
 
     def _asked(self) -> dict[str, Any] | None:

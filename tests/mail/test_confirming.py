@@ -160,5 +160,13 @@ def test_a_link_is_not_sent_to_an_address_that_it_was_not_counted_for(
 
 def test_addresses_that_providers_deliver_to_one_mailbox_count_together() -> None:
     assert mailbox_of("a.da@example.com") == mailbox_of(" Ada+1@EXAMPLE.com ")
+    for other in (
+        '"ada"@example.com',
+        '"a\\d\\a"@example.com',
+        "ada@example.com.",
+        "ada@ex\u00adample.com",
+        "ada@\uff45xample.com",
+    ):
+        assert mailbox_of(other) == mailbox_of("ada@example.com")
     assert mailbox_of("ada@example.com") != mailbox_of("ada@example.org")
     assert mailbox_of("+@example.com") != mailbox_of("..@example.com")

@@ -22,9 +22,11 @@ SAID_MAX_CHARS = 500
 TROUBLE = (errors.SMTPException, OSError)
 """What goes wrong with a mail server; `in_words` explains it."""
 _CLOSING, _PERMANENT = 421, 500
-_STATUS = re.compile(r"\s*([245])\.(\d{1,3})\.\d{1,3}\b")
+_STATUS = re.compile(r"\s*#?[245]\.(\d{1,3})\.(\d{1,3})\b")
 _OF_ADDRESSES = frozenset({550, 551, 553})
 """Replies that concern the address, where no enhanced status code says more (RFC 5321, 4.2.3)."""
+
+_OF_THE_SENDER = (("1", "7"), ("1", "8"))
 
 
 class Outgoing(Secretive, msgspec.Struct, frozen=True):
@@ -153,8 +155,10 @@ def _refusal(code: int, said: str, *, of_address: bool) -> MailOutcome:
     if not of_address:
         return MailOutcome("refused", words)
     status = _STATUS.match(said)
-    # Of its enhanced code (RFC 3463): 1 is the address, 2 the mailbox, 7 a rule of the server that may change.
-    concerns_address = status[2] in ("0", "1", "2") if status else code in _OF_ADDRESSES
+    # Of its enhanced code (RFC 3463): 1 is an address, 2 the mailbox, 7 a rule of the server that may change.
+    concerns_address = code in _OF_ADDRESSES
+    if status is not None:
+        concerns_address = status[1] in ("0", "1", "2") and status.groups() not in _OF_THE_SENDER
     return MailOutcome("bounced" if concerns_address else "refused", words)
 
 

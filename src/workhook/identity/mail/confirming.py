@@ -10,6 +10,7 @@ nobody's business.
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 
 import sqlalchemy as sa
 
@@ -28,7 +29,8 @@ GOOD_MS = DAY_MS
 ASKED_MAX = 5
 """Links for one person in a day: nobody can have strangers written to for long."""
 ADDRESS_MAX = 10
-"""Links to one address in a day, whoever asks: nobody can fill a mailbox with many accounts."""
+"""Links to one address in a day that begins with the first, whoever asks: nobody can fill a mailbox with many accounts.
+"""
 
 _PURPOSE = "mail-address"
 _c = mail_messages.c
@@ -59,10 +61,19 @@ async def queue_confirmation(tx: Transaction, user_id: int, address: str, *, lan
 
 
 def mailbox_of(address: str) -> str:
-    """A digest that tells mailboxes apart: many providers deliver `a.da+news@` and `Ada@` to the same one."""
-    name, _, domain = address.strip().casefold().rpartition("@")
-    plain = name.partition("+")[0].replace(".", "")
-    return hashlib.sha256(f"{plain or name}@{domain}".encode()).hexdigest()
+    """A digest that tells mailboxes apart. Many providers deliver `a.da+news@` and `Ada@` to the same one. A name in
+    quotes or with backslashes, and a domain in other characters, are other spellings of the same address."""
+    name, _, domain = unicodedata.normalize("NFKC", address.strip()).casefold().rpartition("@")
+    unquoted = name.replace('"', "").replace("\\", "")
+    plain = unquoted.partition("+")[0].replace(".", "")
+    return hashlib.sha256(f"{plain or unquoted}@{_host_of(domain)}".encode()).hexdigest()
+
+
+def _host_of(domain: str) -> str:
+    try:
+        return domain.rstrip(".").encode("idna").decode()  # without what cannot be seen, too
+    except UnicodeError:
+        return domain.rstrip(".")
 
 
 def is_queued_for(detail: str | None, address: str) -> bool:

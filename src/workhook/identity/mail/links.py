@@ -29,18 +29,23 @@ _replace_link = sa.delete(mail_messages).where(
     mail_messages.c.next_attempt_at.is_not(None),
 )
 
-_unsent = sa.select(mail_messages.c.invitation_id, mail_messages.c.failure, mail_messages.c.attempts).where(
-    any_of(mail_messages.c.invitation_id, "invitation_ids"),
-    mail_messages.c.kind == "invitation_link",
-    mail_messages.c.failed_at.is_not(None),
+_sent = (
+    sa.select(
+        mail_messages.c.invitation_id, mail_messages.c.failed_at, mail_messages.c.failure, mail_messages.c.attempts
+    )
+    .where(any_of(mail_messages.c.invitation_id, "invitation_ids"), mail_messages.c.kind == "invitation_link")
+    .order_by(mail_messages.c.id)
 )
 
 
 async def find_unsent(reader: Reader, invitation_ids: list[int]) -> dict[int, Undelivered]:
-    """The invitations whose message was given up, and why."""
-    rows = await reader.fetch_all(_unsent, {"invitation_ids": invitation_ids})
+    """The invitations whose last message was given up, and why."""
+    rows = await reader.fetch_all(_sent, {"invitation_ids": invitation_ids})
+    last = {row["invitation_id"]: row for row in rows}
     return {
-        row["invitation_id"]: explain(row["failure"] or "", was_tried=row["attempts"] >= ATTEMPTS_MAX) for row in rows
+        invitation_id: explain(row["failure"] or "", was_tried=row["attempts"] >= ATTEMPTS_MAX)
+        for invitation_id, row in last.items()
+        if row["failed_at"] is not None
     }
 
 

@@ -197,6 +197,8 @@ def forget_after_commit(tx: Transaction, token_ids: Collection[int] = (0,)) -> N
 TOKENS_KEPT_MS = 90 * DAY_MS
 """After their end: `workhook token list` shows what there was."""
 REST_KEPT_MS = DAY_MS
+COUNTS_KEPT_MS = 2 * DAY_MS
+"""Twice as long as they count: some count by the database's time, and this is a process's."""
 DEVICE_CODES_KEPT_MS = HOUR_MS
 """Not longer: anybody can have them made, and no replay of one ends anything."""
 BATCH = 1000
@@ -226,7 +228,7 @@ _DELETES = (
     _delete(invitations.c.id, _expired()),
     _delete(
         sign_in_failures.c.key,
-        lambda table: sa.and_(table.c.since < big("before"), table.c.blocked_until < big("before")),
+        lambda table: sa.and_(table.c.since < big("counted_before"), table.c.blocked_until < big("counted_before")),
     ),
     _delete(rate_windows.c.caller, lambda table: table.c.resets_at < big("before")),
 )
@@ -245,6 +247,7 @@ async def _prune(database: Database, statement: sa.Delete, now: int) -> int:
         "tokens_before": now - TOKENS_KEPT_MS,
         "codes_before": now - DEVICE_CODES_KEPT_MS,
         "before": now - REST_KEPT_MS,
+        "counted_before": now - COUNTS_KEPT_MS,
     }
 
     async def some(limit: int, offset: int) -> int:

@@ -178,7 +178,8 @@ async def _come_in(call: Call, wanted: NewAccount, hashed: str) -> dict[str, str
             return key.headers
         await queue_confirmation(tx, user.id, wanted.email, language=language(), now=now_ms())
         said = gettext(
-            "We have sent an e-mail to %(address)s. Follow the link in it to get e-mail there, such as your invoices."
+            "We have sent an e-mail to %(address)s, unless it got too many today. "
+            "Follow the link in it to get e-mail there, such as your invoices."
         )
         return {**key.headers, **flash.left(call, key.csrf, flash.Note(said % {"address": wanted.email}))}
 

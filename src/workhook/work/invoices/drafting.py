@@ -48,7 +48,7 @@ from workhook.work.invoices.schemas import (
     invoices,
     is_late,
 )
-from workhook.work.invoices.time_lines import InvoicedTime
+from workhook.work.invoices.time_lines import NOTES_MAX_CHARS, InvoicedTime
 from workhook.work.pages import bounded, fetch, length
 from workhook.work.people import membership_of, person_columns, person_of_row
 from workhook.work.record_events import publish_event
@@ -119,9 +119,11 @@ _logo = sa.select(files.c.content_type, files.c.size, files.c.blob).where(
 
 # --- timesheets -------------------------------------------------------------------------------------------------
 
+# A line has less of them; a thousand entries may have 64 KiB each.
+_noted = sa.func.substr(sa.func.ltrim(timesheets.c.notes), 1, 10 * NOTES_MAX_CHARS).label("notes")
 _times = (
     sa.select(
-        *selected(InvoicedTime, timesheets),
+        *(_noted if each.name == "notes" else each for each in selected(InvoicedTime, timesheets)),
         sa.func.coalesce(tasks.c.title, sa.literal("Work")).label("title"),  # time outlives its task
         sa.func.coalesce(_people.c.name, _people.c.login).label("person"),
         account_billing.c.timezone,

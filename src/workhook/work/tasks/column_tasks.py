@@ -187,10 +187,8 @@ async def read_column(
     params: dict[str, object] = {"column_id": column_id, "user_id": actor.user.id, "limit": limit}
     if after is not None:
         params["bucket_rank"], params["rank"] = after
-    statements, light = (
-        _first if after is None else _next,
-        PAGE_CHARS // limit,
-    )  # so many of these are no more than a page
+    statements = _first if after is None else _next
+    light = PAGE_CHARS // limit  # so many of these are no more than a page
     row = await reader.fetch_one(statements.light, {**params, "light": light})
     access = access_of(row, actor)
     assert row is not None, "`access_of` says that it is not there"
@@ -206,6 +204,7 @@ async def read_column(
     return ColumnTasks(access, column, row["passed"], found, cut=cut)
 
 
+# Without a check of its own: the caller's access was read with the page a moment ago.
 async def _with_heavy(reader: Reader, column_id: str, found: list[Any], light: int) -> list[Any] | None:
     """The page with its heavy tasks; None if it has no room for them, or if one of them was moved meanwhile."""
     places = {task[_KEY]: task[:_KEY] for task in found if task[-1] > light}
