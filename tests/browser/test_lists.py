@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from tests.browser.checks import accessible, fits, keyboard, picture
 from tests.browser.people import Team
@@ -68,6 +69,25 @@ async def test_on_a_phone_the_filters_of_the_list_are_folded(visit: Visits, serv
     wide = await visit(path, team.member)
     await expect(wide.get_by_label("Group by")).to_be_visible()
     await expect(wide.get_by_role("button", name="Filter")).to_be_hidden()
+
+
+async def test_what_is_pressed_before_its_script_has_come_is_done_then(
+    visit: Visits, server: Server, team: Team
+) -> None:
+    fill(server, team)
+    page = await visit("/", team.member, width=360)
+    pressed = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await pressed.wait()
+        await route.continue_()
+
+    await page.route("**/filters*", hold)
+    await page.goto(f"/{team.world.full_name}/list", wait_until="domcontentloaded")
+    await page.get_by_role("button", name="Filter").click()
+    await expect(page.get_by_label("Group by")).to_be_hidden()
+    pressed.set()
+    await expect(page.get_by_label("Group by")).to_be_visible()
 
 
 @pytest.mark.variants("locale", "shown")

@@ -34,15 +34,28 @@ window.addEventListener("unhandledrejection", (event) => { if (event.reason?.nam
 
 // Controllers of one place are named by its page, and loaded with it: <meta name="controllers" content="board task">.
 const loaded = new Set()
+const early = new Map() // what was pressed before its controller was there, by the controller's name; null: nothing yet
 async function loadControllers() {
   const names = document.querySelector("meta[name=controllers]")?.content.split(" ") ?? []
-  for (const name of names.filter((each) => each && !loaded.has(each))) {
+  const missing = names.filter((each) => each && !loaded.has(each))
+  for (const name of missing) {
     loaded.add(name)
+    early.set(name, null)
+  }
+  for (const name of missing) {
     const module = await import(`workhook/${name}`)
     application.register(name, module.default)
+    const pressed = early.get(name)
+    early.delete(name)
+    if (pressed?.isConnected) pressed.click()
   }
 }
 document.addEventListener("turbo:load", loadControllers)
+document.addEventListener("click", (event) => {
+  const button = event.target.closest?.("button[type=button][data-action]")
+  const name = button?.dataset.action.match(/([\w-]+)#/)?.[1]
+  if (early.has(name)) early.set(name, button)
+}, true)
 
 // On a narrow screen the tab of this place may be out of sight.
 function showTab() {
