@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from tests.browser.checks import accessible, fits, keyboard, picture
 from tests.browser.people import Team
@@ -185,6 +186,26 @@ async def test_items_of_a_checklist_are_typed_one_after_the_other(
         await expect(items).to_have_count(number)
     await expect(items).to_have_text(["Ask", "Time the tests", "Empty the bin"])
     await expect(page.locator(".top .running")).to_have_count(0)
+
+
+async def test_what_is_unfolded_before_its_script_has_come_is_done_then(
+    visit: Visits, server: Server, team: Team
+) -> None:
+    path = fill(server, team)["task-empty"]
+    page = await visit("/", team.member)
+    unfolded = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await unfolded.wait()
+        await route.continue_()
+
+    await page.route(re.compile(r"/task\b[^/]*\.js"), hold)
+    await page.goto(path, wait_until="domcontentloaded")
+    await page.locator("#new-checklist summary").click()
+    await expect(page.locator("#checklist-section")).to_be_visible()
+    await expect(page.locator("#checklist-section")).not_to_be_focused()
+    unfolded.set()
+    await expect(page.locator("#checklist-section")).to_be_focused()
 
 
 async def test_what_was_begun_is_given_up(visit: Visits, server: Server, team: Team) -> None:

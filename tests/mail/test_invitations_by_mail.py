@@ -129,7 +129,7 @@ def test_admins_see_which_client_got_no_mail_and_why(studio: Studio, mail: MailS
         mail.rcpt = lambda asked, times: "250 OK"
     assert text is not None
     assert (
-        "Die E-Mail kam nicht an. Der andere Mailserver nimmt solche E-Mails von diesem Server nicht an. (550 5.7.1) "
+        "Die E-Mail kam nicht an. Ein Mailserver nimmt solche E-Mails von diesem Server nicht an. (550 5.7.1) "
         "Erstellen Sie einen Link, senden Sie ihn selbst und sagen Sie es dem, der den Server betreibt." in text
     )
     assert "10.1.2.3" not in text

@@ -249,7 +249,7 @@ async def test_what_is_over_is_deleted_some_time_later(services: Services, monke
             if "revoked_at" in times:
                 await tx.execute(_set_revoked, {"id": made.id, "at": times["revoked_at"]})
         for number, over in enumerate((True, False)):
-            await _leave_behind(tx, user_id, number, now - 2 * DAY_MS if over else now + DAY_MS)
+            await _leave_behind(tx, user_id, number, now - 3 * DAY_MS if over else now + DAY_MS)
     assert await prune(database, now) == 2 + len(LEFT)
     rows = await database.fetch_all(sa.select(tokens.c.note).where(tokens.c.note.is_not(None)))
     assert {row["note"] for row in rows} == {"expired lately", "for ever", "revoked lately"}
@@ -259,7 +259,7 @@ async def test_what_is_over_is_deleted_some_time_later(services: Services, monke
     await prune(database, now + DAY_MS + HOUR_MS + 1)  # what is left has ended: codes of devices go first
     left = [len(await database.fetch_all(sa.select(table))) for table in LEFT]
     assert left == [0 if table is device_codes else 1 for table in LEFT]
-    await prune(database, now + 2 * DAY_MS + 1)
+    await prune(database, now + 3 * DAY_MS + 1)
     assert [await database.fetch_all(sa.select(table)) for table in LEFT] == [[]] * len(LEFT)
 
 

@@ -34,7 +34,7 @@ window.addEventListener("unhandledrejection", (event) => { if (event.reason?.nam
 
 // Controllers of one place are named by its page, and loaded with it: <meta name="controllers" content="board task">.
 const loaded = new Set()
-const early = new Map() // what was pressed before its controller was there, by the controller's name; null: nothing yet
+const early = new Map() // how to do again what was done before its controller was there, by the controller's name; null: nothing yet
 async function loadControllers() {
   const names = document.querySelector("meta[name=controllers]")?.content.split(" ") ?? []
   const missing = names.filter((each) => each && !loaded.has(each))
@@ -45,17 +45,18 @@ async function loadControllers() {
   for (const name of missing) {
     const module = await import(`workhook/${name}`)
     application.register(name, module.default)
-    const pressed = early.get(name)
+    const again = early.get(name)
     early.delete(name)
-    if (pressed?.isConnected) pressed.click()
+    again?.()
   }
 }
 document.addEventListener("turbo:load", loadControllers)
-document.addEventListener("click", (event) => {
-  const button = event.target.closest?.("button[type=button][data-action]")
-  const name = button?.dataset.action.match(/([\w-]+)#/)?.[1]
-  if (early.has(name)) early.set(name, button)
-}, true)
+function remember(element, again) {
+  const name = element?.dataset.action.match(/([\w-]+)#/)?.[1]
+  if (early.has(name)) early.set(name, () => { if (element.isConnected) again(element) })
+}
+document.addEventListener("click", (event) => remember(event.target.closest?.("button[type=button][data-action]"), (button) => button.click()), true)
+document.addEventListener("toggle", (event) => remember(event.target.closest?.("details[data-action]"), (details) => details.dispatchEvent(new Event("toggle"))), true)
 
 // On a narrow screen the tab of this place may be out of sight.
 function showTab() {
