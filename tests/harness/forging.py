@@ -71,12 +71,12 @@ class Forging:
                 wanted: dict[str, Any] | None = key.data()
                 if wanted is not None:
                     return wanted
-                if self._over:  # nobody would end what is forked now
-                    break
         return None
 
     def _asked(self) -> dict[str, Any] | None:
         """Whoever connects gives its streams, and is told on that connection."""
+        if self._over:  # nobody would end what is forked now
+            return None
         line = self._listening.accept()[0]
         _, streams, _, _ = socket.recv_fds(line, 1, 3)
         with line.makefile() as said:
