@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from playwright.async_api import Route, expect
+from playwright.async_api import expect
 
 from tests.browser.checks import accessible, fits, keyboard, picture
 from tests.browser.people import Team
-from tests.browser.visits import Scheme, Visits
+from tests.browser.visits import Scheme, Visits, hold
 from tests.harness.server import Server
 from workhook.web.calendar.view import today
 
@@ -76,13 +75,7 @@ async def test_what_is_pressed_before_its_script_has_come_is_done_then(
 ) -> None:
     fill(server, team)
     page = await visit("/", team.member, width=360)
-    pressed = asyncio.Event()
-
-    async def hold(route: Route) -> None:
-        await pressed.wait()
-        await route.continue_()
-
-    await page.route("**/filters*", hold)
+    pressed = await hold(page, "**/filters*")
     await page.goto(f"/{team.world.full_name}/list", wait_until="domcontentloaded")
     await page.get_by_role("button", name="Filter").click()
     await expect(page.get_by_label("Group by")).to_be_hidden()

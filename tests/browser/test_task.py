@@ -7,11 +7,11 @@ import re
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, Route, expect
+from playwright.async_api import Page, expect
 
 from tests.browser.checks import accessible, fits, keyboard, picture
 from tests.browser.people import Team
-from tests.browser.visits import Scheme, Visits
+from tests.browser.visits import Scheme, Visits, hold
 from tests.harness.server import Server
 
 TITLE = "Draw the new logo, and everything that somebody has pasted whole into the title " * 3
@@ -193,13 +193,7 @@ async def test_what_is_unfolded_before_its_script_has_come_is_done_then(
 ) -> None:
     path = fill(server, team)["task-empty"]
     page = await visit("/", team.member)
-    unfolded = asyncio.Event()
-
-    async def hold(route: Route) -> None:
-        await unfolded.wait()
-        await route.continue_()
-
-    await page.route(re.compile(r"/task\b[^/]*\.js"), hold)
+    unfolded = await hold(page, re.compile(r"/task\b[^/]*\.js"))
     await page.goto(path, wait_until="domcontentloaded")
     await page.locator("#new-checklist summary").click()
     await expect(page.locator("#checklist-section")).to_be_visible()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from contextlib import AsyncExitStack
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, WebError
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request, Route, WebError
 
 from tests.browser.people import sign_in
 from tests.harness.server import Server
@@ -116,3 +118,15 @@ class Visits:
         """Close all pages, then fail for the trouble that there was."""
         await self._open.aclose()
         self.watch.check()
+
+
+async def hold(page: Page, address: str | re.Pattern[str]) -> asyncio.Event:
+    """What the page asks of this address is not answered before the event is set."""
+    free = asyncio.Event()
+
+    async def answer(route: Route) -> None:
+        await free.wait()
+        await route.continue_()
+
+    await page.route(address, answer)
+    return free

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
 from tests.harness.databases import Databases
 from tests.harness.server import Server, SharedServer
+from tests.mail.post import Post
 from tests.mail.server import MailServer
 from tests.web.browser import Browser
 from tests.work.studio import Studio
@@ -21,6 +23,15 @@ def mail() -> Iterator[MailServer]:
     mail = MailServer()
     yield mail
     mail.close()
+
+
+@pytest.fixture
+def post(backend: Databases, tmp_path: Path, mail: MailServer) -> Iterator[Post]:
+    """What sends mail, without a server."""
+    folder = tmp_path / "post"
+    post = Post({"data": str(folder), **backend.new(folder)}, mail.url())
+    yield post
+    post.close()
 
 
 @pytest.fixture(scope="module")

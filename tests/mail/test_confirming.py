@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Iterator
 from contextlib import ExitStack
-from pathlib import Path
 
-import pytest
 import sqlalchemy as sa
 
-from tests.harness.databases import Databases
 from tests.harness.waiting import until
 from tests.mail.post import Post
 from tests.mail.server import MailServer
@@ -41,14 +37,6 @@ _fill = (
     .values(failures=sa.bindparam("number", type_=sa.Integer))
 )
 SETTINGS = "/settings/notifications"
-
-
-@pytest.fixture
-def post(backend: Databases, tmp_path: Path, mail: MailServer) -> Iterator[Post]:
-    folder = tmp_path / "post"
-    post = Post({"data": str(folder), **backend.new(folder)}, mail.url())
-    yield post
-    post.close()
 
 
 def ask_for_all(post: Post, people: list[Account], address: str) -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
-from tests.harness.databases import Databases
 from tests.mail.post import BASE, Post, all_were_tried, nothing_waits
 from tests.mail.server import MailServer
 from workhook.core.clock import DAY_MS, HOUR_MS, MINUTE_MS, now_ms
@@ -29,14 +27,6 @@ def mail() -> Iterator[MailServer]:
     mail = MailServer()
     yield mail
     mail.close()
-
-
-@pytest.fixture
-def post(backend: Databases, tmp_path: Path, mail: MailServer) -> Iterator[Post]:
-    folder = tmp_path / "post"
-    post = Post({"data": str(folder), **backend.new(folder)}, mail.url())
-    yield post
-    post.close()
 
 
 @pytest.fixture

@@ -167,6 +167,7 @@ _KEY = 2  # the sort key of a task in its column: the rank of its bucket, and it
 _row = GenericAlias(tuple, (int, int, *([Any] * len(shown_names(Task))), int, str, str, int))
 _decoder: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(GenericAlias(list, (_row,)))
 _form = form_reader(Task, _KEY)
+_UNRELATED: dict[str, Any] = {"subtasks": NO_SUBTASKS, "blocked_by": (), "blocked": False}
 
 
 class ColumnTasks(msgspec.Struct, frozen=True):
@@ -240,6 +241,3 @@ async def to_responses(reader: Reader, read: ColumnTasks, rows: Sequence[Any]) -
         for name in TERMS:
             setattr(form, name, None)
     return forms
-
-
-_UNRELATED: dict[str, Any] = {"subtasks": NO_SUBTASKS, "blocked_by": (), "blocked": False}
