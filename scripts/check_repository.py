@@ -17,7 +17,7 @@ from typing import Any
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from scripts import source_rules, statement_rules, word_rules
+from scripts import source_rules, statement_rules
 
 ROOT = Path(__file__).resolve().parent.parent
 SIZED_FOLDERS = ("src", "scripts", "bench")
@@ -125,16 +125,6 @@ def size_violations(root: Path, files: Iterable[Path]) -> Iterator[str]:
             yield from source_rules.function_size_violations(path, ast.walk(tree))
 
 
-def word_violations(root: Path, files: Iterable[Path]) -> Iterator[str]:
-    sources = source_rules.load(root / "src")
-    documents = [each for each in files if each == root / "README.md" or root / "docs" in each.parents]
-    documents = [each for each in documents if each.suffix == ".md"]
-    yield from word_rules.class_name_violations(sources, word_rules.REPEATED_CLASSES)
-    yield from word_rules.file_name_violations((each.path for each in sources), word_rules.ALIKE_FILES)
-    yield from word_rules.likewise_violations(sources, documents)
-    yield from word_rules.sentence_violations(documents)
-
-
 def violations(root: Path) -> Iterator[str]:
     files = repository_files(root)
     for path in files:
@@ -142,7 +132,6 @@ def violations(root: Path) -> Iterator[str]:
     yield from lock_violations(root)
     yield from size_violations(root, files)
     yield from statement_rules.violations()
-    yield from word_violations(root, files)
 
 
 def main() -> int:
