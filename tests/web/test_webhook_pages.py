@@ -65,7 +65,7 @@ def test_a_wrong_field_is_named_beside_it(office: Office) -> None:
     assert "No webhooks yet" in owner.get().text
     office.hook(events=["task"])
     again = owner.send(url=office.receiver.url, secret_kind="none", status=422, **_FORM)
-    assert "There is a webhook with this address and these events already" in again.text
+    assert "Another webhook already sends one of these events to this address." in again.text
 
 
 def test_a_webhook_is_changed_and_its_secret_stays(office: Office) -> None:
@@ -182,14 +182,17 @@ def test_owners_see_and_delete_what_apps_made(server: Server, office: Office) ->
     inside, whole = made.values()
     owner, organization = office.visitor(), f"/{office.world.organization}/-/webhooks"
     page = owner.get()
-    assert f'id="hook-{inside}"' in page.text
+    assert page.text.count(f'id="hook-{inside}"') == 1
     assert f'id="hook-{whole}"' not in page.text
-    assert f"made by Deploy bot {office.team.owner.id}" in text_of(page)
+    assert "made by an OAuth app" in text_of(page)
+    assert "Webhooks that apps made" not in page.text
+    owner.get(f"/{inside}")
     page = owner.get(organization)
     assert f'id="hook-{inside}"' in page.text
     assert f'id="hook-{whole}"' in page.text
     assert f"{office.world.full_name} ·" in text_of(page)
-    owner.get(f"/{inside}", status=404)
+    assert f"made by Deploy bot {office.team.owner.id}" in text_of(page)
+    owner.get(f"{organization}/{whole}", status=404)
     member = office.visitor(office.team.member)
     member.send(f"/by-apps/{inside}/delete", status=403)
     assert owner.send(f"/by-apps/{inside}/delete").headers["location"] == owner.base

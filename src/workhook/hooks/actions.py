@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from urllib.parse import urlsplit
@@ -16,6 +16,7 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Forbidden, Invalid, NotFound, Unauthenticated
 from workhook.core.vault import Vault
 from workhook.events import outbox
+from workhook.events.catalog import ANY_EVENT
 from workhook.events.hook_config import ConfigChange, fault, require_standard_secret
 from workhook.events.ping_quotes import random_quote
 from workhook.hooks import queries
@@ -101,7 +102,7 @@ async def create_hook(write: HookWrite, change: HookChange) -> Hook:
     """Create a hook, and ping it if it is active. Raises `Invalid` if it exists already, or is one too many for an
     event."""
     assert change.config is not None, "a create always has a configuration"
-    await _lock_owner(write)
+    await lock_owner(write)
     tx, actor, owner, vault, config = write.tx, write.actor, write.owner, write.vault, change.config
     require_standard_secret(plain_config(config.shown), config.secret or None)
     now = now_ms()
@@ -125,7 +126,7 @@ async def create_hook(write: HookWrite, change: HookChange) -> Hook:
 
 async def update_hook(write: HookWrite, hook_id: int, change: HookChange) -> Hook:
     """PATCH a hook: a new configuration replaces the old one, and without a secret it removes the secret (the spec)."""
-    await _lock_owner(write)
+    await lock_owner(write)
     hook = await _locked_hook(write.tx, write.actor, write.owner, hook_id)
     events = hook.events
     if change.events is not UNSET:
@@ -143,7 +144,7 @@ async def update_hook(write: HookWrite, hook_id: int, change: HookChange) -> Hoo
 
 async def update_config(write: HookWrite, hook_id: int, config: ConfigChange) -> Hook:
     """PATCH the configuration: only the given keys change."""
-    await _lock_owner(write)
+    await lock_owner(write)
     hook = await _locked_hook(write.tx, write.actor, write.owner, hook_id)
     changed = msgspec.structs.replace(hook, config=plain_config({**hook.config, **config.shown}))
     _keep_password_at_home(hook, changed, config)
@@ -202,8 +203,8 @@ async def _deactivate(tx: Transaction, seen: Hook, reason: str, base: str) -> bo
     payload = {"action": "deactivated", "hook": shape, "reason": reason, **owner.context(base, None)}
     draft = owner.draft("hook", "deactivated", payload, hook.installation_id)
     event = await outbox.append(tx, draft, to_hooks=False)
-    await fan_out_about(tx, event, hook.app_id)
-    if hook.app_id is None:  # else only the app sees it
+    await fan_out_about(tx, event, hook)
+    if hook.only_app is None:
         _tell.defer(tx, _told(owner, hook, reason))
     tx.signal(HOOK, {hook.id})
     return True
@@ -223,8 +224,10 @@ async def send_ping(tx: Transaction, actor: Actor | None, owner: HookOwner, hook
     await insert_dispatches(tx, [(event.id, hook.id)], by_hand=True)
 
 
-async def _lock_owner(write: HookWrite) -> None:
-    """Raises `Unauthenticated` if the token was revoked since it was checked: ending a token also ends what it made, so
+async def lock_owner(write: HookWrite) -> None:
+    """Lock the hooks of the owner: concurrent changes are serialized, and each sees the hooks that the others left.
+
+    Raises `Unauthenticated` if the token was revoked since it was checked: ending a token also ends what it made, so
     nothing may be made afterwards. Raises `Forbidden` if the user of an OAuth app lost the right since. It cannot be
     taken away until the transaction ends; taking it away turns off what was made."""
     tx, actor, owner = write.tx, write.actor, write.owner
@@ -285,8 +288,8 @@ async def _save(write: HookWrite, old: Hook, new: Hook) -> Hook:
     if new == old:
         return old
     tx = write.tx
-    if new.events != old.events or new.config != old.config:
-        await _check_against_others(write, new, before=old.events)
+    if new.events != old.events or new.config != old.config or new.active > old.active:
+        await _check_against_others(write, new, old)
     new = msgspec.structs.replace(new, version=old.version + 1, updated_at=now_ms())
     await tx.execute(_update, {**_stored(new), "hook_id": new.id})
     if new.active != old.active:
@@ -299,16 +302,41 @@ async def _save(write: HookWrite, old: Hook, new: Hook) -> Hook:
     return new
 
 
-async def _check_against_others(write: HookWrite, hook: Hook, before: Iterable[str] = ()) -> None:
+def _target(hook: Hook) -> tuple[str, str]:
+    """Hooks with the same target may not share an event: it would arrive twice."""
+    return hook.config.get("url", ""), hook.content_type
+
+
+def _overlap(one: Sequence[str], other: Sequence[str]) -> bool:
+    """Return whether an event is in both lists; `*` is every event."""
+    if not one or not other:
+        return False
+    return ANY_EVENT in one or ANY_EVENT in other or not set(one).isdisjoint(other)
+
+
+def _clashes(other: Hook, new: Hook, old: Hook | None) -> bool:
+    """Return whether a change (from `old`, or None for a new hook) lets an event arrive twice at one target.
+
+    Hooks that are off count, as on GitHub, so that a hook can be turned on again. What an import or an earlier version
+    left does not keep hooks from being changed: only the events that are new at the target count, and when a hook is
+    turned on, the hooks that are on.
+    """
+    if _target(other) != _target(new):
+        return False
+    if old is not None and _target(old) == _target(new):
+        if new.active and not old.active and other.active and _overlap(other.events, new.events):
+            return True
+        new_events = list(new.events) if ANY_EVENT not in old.events else []
+        return _overlap(other.events, [name for name in new_events if name not in old.events])
+    return _overlap(other.events, new.events)
+
+
+async def _check_against_others(write: HookWrite, hook: Hook, old: Hook | None = None) -> None:
+    # Only hooks that the caller sees are compared and counted: a refusal must not reveal others.
     others = [each for each in await queries.all_hooks(write.tx, write.owner) if each.id != hook.id]
-    same: Callable[[Hook], tuple[str, frozenset[str], str]] = lambda each: (  # noqa: E731  # a key, used twice below
-        each.config.get("url", ""),
-        frozenset(each.events),
-        each.content_type,
-    )
-    if any(same(each) == same(hook) for each in others):
+    if any(_clashes(each, hook, old) for each in others):
         raise Invalid(faults=[fault(f"Hook already exists on this {write.owner.target}")])
-    # Only hooks that the caller sees are counted: a refusal must not reveal others.
+    before = old.events if old else ()
     added = [name for name in hook.events if name not in before] if write.limit else []
     if full := [name for name in added if sum(name in each.events for each in others) >= write.limit]:
         message = 'The "{}" event cannot have more than {} hooks'
@@ -324,8 +352,8 @@ def _stored(hook: Hook) -> dict[str, object]:
 async def _audit(
     tx: Transaction, actor: Actor | None, owner: HookOwner, hook: Hook, action: str, **detail: object
 ) -> None:
-    """The audit log does not tell owners where an OAuth app's hook sends its events."""
-    config = {"config": config_shape(hook)} if hook.app_id is None else {}
+    """Record a change, without the configuration of a hook that owners do not see."""
+    config = {"config": config_shape(hook)} if hook.only_app is None else {}
     detail = {"active": hook.active, "events": hook.events, **config, **detail}
     await write_audit(tx, actor, owner, action, f"hook/{hook.id}", detail)
 

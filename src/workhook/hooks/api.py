@@ -320,7 +320,7 @@ async def repository_dispatch(call: Call) -> None:
 async def list_app_hooks(call: Call, page: Page) -> Paged[list[AppHookShape]]:
     """List the webhooks that OAuth apps made.
 
-    Webhooks of the organization and of its repositories. Other lists show them to the app alone.
+    Webhooks of the organization and of its repositories. The organization's own are otherwise visible to the app alone.
     """
     found, total = await queries.list_app_hooks(call.database, actor_of(call), owner_of(call).account, page)
     newest = await _newest(call.database, [each.hook for each in found])

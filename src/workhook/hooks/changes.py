@@ -10,8 +10,8 @@ Changes = dict[str, object]
 
 def changes_of(old: Hook, new: Hook, vault: Vault) -> Changes:
     """`changed`: the fields, such as `active`, `config.url` and `config.secret`. `before`: the values of those that are
-    no secrets, without those of an OAuth app's hook. `secrets`: what became of `config.secret` and `config.password`,
-    each `set`, `changed` or `removed`."""
+    no secrets, without those of a hook that only an OAuth app sees. `secrets`: what became of `config.secret` and
+    `config.password`, each `set`, `changed` or `removed`."""
     plain = {name: getattr(old, name) for name in ("active", "events") if getattr(old, name) != getattr(new, name)}
     config = {f"config.{name}": old.config.get(name) for name in _differing(old.config, new.config)}
     secrets = {
@@ -22,7 +22,7 @@ def changes_of(old: Hook, new: Hook, vault: Vault) -> Changes:
     changed = [*plain, *config, *secrets]
     if "config.secret" not in secrets and vault.open(old.previous_secret) != vault.open(new.previous_secret):
         changed.append("config.previous_secret")  # the same secret was set again, and the one before signs no more
-    before = plain if old.app_id is not None else plain | config
+    before = plain if old.only_app is not None else plain | config
     return {"changed": changed, **({"before": before} if before else {}), **({"secrets": secrets} if secrets else {})}
 
 

@@ -48,8 +48,9 @@ log = structlog.get_logger(__name__)
 class CommittedDispatch(msgspec.Struct, frozen=True):
     """One event for one hook: just committed, and due now. `event` has the values of `outbox.COLUMNS`.
 
-    `version` is the hook's at the commit, `app_id` that of the OAuth app that made the hook. `before`: the hook's other
-    dispatches that were due then; None if nobody asked, or if they are more than `BEFORE_MAX`.
+    `version` is the hook's at the commit, `app_id` that of the OAuth app that created the hook, `hook_repository_id`
+    None for an organization's hook. `before`: the hook's other dispatches that were due then; None if they were not
+    requested, or if they are more than `BEFORE_MAX`.
     """
 
     id: int
@@ -59,6 +60,7 @@ class CommittedDispatch(msgspec.Struct, frozen=True):
     event_id: int
     event: Mapping[str, Any]
     app_id: int | None = None
+    hook_repository_id: int | None = None
     before: Sequence[int] | None = None
 
 
@@ -152,7 +154,7 @@ def _found(made: sa.FromClause, sent: sa.FromClause, before: sa.ColumnElement[An
     """The `made` events with the dispatches that were `sent`, which a worker may take if it knows what comes before."""
     return (
         sa.select(made.c.id.label("event_id"), sent.c.id.label("dispatch_id"), sent.c.hook_id, sent.c.guid)
-        .add_columns(hooks.c.version, hooks.c.app_id, *([] if before is None else [before]))
+        .add_columns(hooks.c.version, hooks.c.app_id, hooks.c.repository_id, *([] if before is None else [before]))
         .select_from(made.outerjoin(sent, sent.c.event_id == made.c.id).outerjoin(hooks, hooks.c.id == sent.c.hook_id))
         .order_by(made.c.id, sent.c.id)
     )
@@ -232,5 +234,6 @@ def _committed(rows: Sequence[Row], added: Sequence[NewEvent], handing: bool) ->
 def _dispatch(row: Row, event: Mapping[str, Any], handing: bool) -> CommittedDispatch:
     before = before_of(row["before"]) if handing else None
     return CommittedDispatch(
-        row["dispatch_id"], row["hook_id"], row["version"], row["guid"], row["event_id"], event, row["app_id"], before
-    )
+        row["dispatch_id"], row["hook_id"], row["version"], row["guid"], row["event_id"], event, row["app_id"],
+        row["repository_id"], before,
+    )  # fmt: skip

@@ -15,7 +15,7 @@ from workhook.events import order, outbox
 from workhook.events.catalog import ANY_EVENT
 from workhook.events.outbox import Event
 from workhook.events.tables import events
-from workhook.hooks.records import HookViewer
+from workhook.hooks.records import Hook, HookViewer
 from workhook.hooks.tables import dispatches, hooks
 from workhook.storage import Row, Transaction
 from workhook.storage.dialects import any_of
@@ -92,7 +92,7 @@ def send_params() -> dict[str, object]:
     return {"now": now_ms(), "time": new_guid()[:GUID_TIME_CHARS]}
 
 
-_listening = sa.select(hooks.c.id, hooks.c.events, hooks.c.app_id).where(
+_listening = sa.select(hooks.c.id, hooks.c.events, hooks.c.app_id, hooks.c.repository_id).where(
     hooks.c.active,
     sa.or_(
         hooks.c.repository_id == big("repository_id"),
@@ -121,6 +121,8 @@ _drop_waiting = (
     sa.update(dispatches).where(dispatches.c.id.in_(sa.select(_waiting.c.id))).values(next_attempt_at=None, wanted=0)
 )
 _REACHED = object()
+_Maker = tuple[int | None, int | None]  # the app and the repository of a hook
+_Reached = Counter[tuple[int, _Maker]]  # by event
 
 
 def wants(subscribed: Sequence[str], event: str) -> bool:
@@ -139,16 +141,16 @@ async def fan_out(tx: Transaction, events: Sequence[Event]) -> None:
     for event in events:
         by_owner[event.account_id, event.repository_id].append(event)
     pairs: list[tuple[int, int]] = []
-    app_of: dict[int, int | None] = {}
+    maker_of: dict[int, _Maker] = {}
     for (account_id, repository_id), there in by_owner.items():
         owner = {"account_id": account_id, "repository_id": repository_id}
         rows = await tx.fetch_with_deferred(_listening, owner)
         listening = [(row["id"], json.decode(row["events"])) for row in rows]
-        app_of.update({row["id"]: row["app_id"] for row in rows})
+        maker_of.update({row["id"]: (row["app_id"], row["repository_id"]) for row in rows})
         pairs += [(event.id, hook_id) for event in there for hook_id, names in listening if wants(names, event.name)]
     await insert_dispatches(tx, pairs)
-    apps: Counter[tuple[int, int | None]] = tx.state.setdefault(_REACHED, Counter())
-    apps.update((event_id, app_of[hook_id]) for event_id, hook_id in pairs)
+    makers: _Reached = tx.state.setdefault(_REACHED, Counter())
+    makers.update((event_id, maker_of[hook_id]) for event_id, hook_id in pairs)
 
 
 def _signal_due(tx: Transaction, rows: Sequence[Row]) -> None:
@@ -157,19 +159,30 @@ def _signal_due(tx: Transaction, rows: Sequence[Row]) -> None:
 
 
 def reached(tx: Transaction, event_id: int, viewer: HookViewer) -> int:
-    """How many of the hooks that the viewer sees get an event that was fanned out."""
-    apps: Counter[tuple[int, int | None]] = tx.state.get(_REACHED, Counter())
-    if viewer.everything:
-        return sum(count for (each, _), count in apps.items() if each == event_id)
-    return apps[event_id, viewer.app_id]
+    """Return how many of the hooks that the viewer sees get an event that was fanned out."""
+    makers: _Reached = tx.state.get(_REACHED, Counter())
+    return sum(
+        count
+        for (each, (app_id, repository_id)), count in makers.items()
+        if each == event_id and viewer.sees(app_id=app_id, repository_id=repository_id)
+    )
 
 
-async def fan_out_about(tx: Transaction, event: Event, app_id: int | None) -> None:
-    """Send an event about a hook, appended with `to_hooks=False`. It shows the hook, so it goes only to hooks of the
-    same app. `app_id`: the hook's."""
+async def fan_out_about(tx: Transaction, event: Event, hook: Hook) -> None:
+    """Send an event about `hook`, appended with `to_hooks=False`, to the hooks whose makers see `hook`."""
     rows = await tx.fetch_all(_listening, {"account_id": event.account_id, "repository_id": event.repository_id})
-    fitting = [row["id"] for row in rows if row["app_id"] == app_id and wants(json.decode(row["events"]), event.name)]
+    fitting = [row["id"] for row in rows if _may_show(row, hook) and wants(json.decode(row["events"]), event.name)]
     await insert_dispatches(tx, [(event.id, hook_id) for hook_id in fitting])
+
+
+def _may_show(receiving: Row, hook: Hook) -> bool:
+    """Return whether an event about `hook` may reach a receiver.
+
+    An organization's hook that an OAuth app created may belong to an app that cannot read repositories.
+    """
+    if hook.repository_id is None:
+        return bool(receiving["app_id"] == hook.app_id)
+    return receiving["repository_id"] is not None or receiving["app_id"] in (None, hook.app_id)
 
 
 async def insert_dispatches(tx: Transaction, pairs: Sequence[tuple[int, int]], *, by_hand: bool = False) -> None:

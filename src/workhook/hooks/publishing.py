@@ -155,7 +155,7 @@ async def _publish_gathered(
         happened = audit.told_as(draft.name, draft.action)
         entry = audit.row_of_call(actor, draft.account_id, draft.repository_id, happened)
     committed = await committer_of(database).add(NewEvent(outbox.row_of(draft), entry))
-    seen = sum(viewer.everything or each.app_id == viewer.app_id for each in committed.dispatches)
+    seen = sum(viewer.sees(app_id=each.app_id, repository_id=each.hook_repository_id) for each in committed.dispatches)
     return Published(str(committed.event_id), seen)
 
 

@@ -17,25 +17,26 @@ from workhook.storage.metadata import big
 from workhook.storage.pages import Page, listed, read_page
 
 _columns = [hooks.c[name] for name in HOOK_COLUMNS]
+# `HookViewer.sees` for an organization's hooks.
 _seen = sa.or_(
     sa.bindparam("sees_everything", type_=sa.Boolean()), hooks.c.app_id.is_not_distinct_from(big("viewer_app_id"))
 )
 
 
 class _Statements:
-    """The queries of the hooks that belong to one kind of owner."""
+    """The queries of the hooks that belong to one kind of owner. `seen`: which of them the viewer sees."""
 
-    def __init__(self, *belongs: sa.ColumnElement[bool]) -> None:
-        seen = sa.select(*_columns).where(*belongs, _seen)
-        self.all = seen.order_by(hooks.c.id)
-        self.page = listed(seen, hooks.c.id, counts=False)
-        self.one = seen.where(hooks.c.id == big("hook_id"))
+    def __init__(self, *belongs: sa.ColumnElement[bool], seen: sa.ColumnElement[bool] | None = None) -> None:
+        found = sa.select(*_columns).where(*belongs, *([] if seen is None else [seen]))
+        self.all = found.order_by(hooks.c.id)
+        self.page = listed(found, hooks.c.id, counts=False)
+        self.one = found.where(hooks.c.id == big("hook_id"))
         self.locked = self.one.with_for_update()
         self.exists = sa.select(hooks.c.id).where(hooks.c.id == big("hook_id"), *belongs)
 
 
 _of_repository = _Statements(hooks.c.repository_id == big("repository_id"))
-_of_organization = _Statements(hooks.c.account_id == big("account_id"), hooks.c.repository_id.is_(None))
+_of_organization = _Statements(hooks.c.account_id == big("account_id"), hooks.c.repository_id.is_(None), seen=_seen)
 _some = sa.select(*_columns).where(any_of(hooks.c.id, "hook_ids"))
 _any = sa.select(hooks.c.id).limit(1)
 # One probe of the index for each hook, however many deliveries are kept.
@@ -116,23 +117,17 @@ _app_hooks = (
     .where(hooks.c.account_id == big("account_id"), hooks.c.app_id.is_not(None), projects.c.deleted_at.is_(None))
 )
 _of_apps = listed(_app_hooks, hooks.c.id)
-_of_apps_in_project = listed(_app_hooks.where(hooks.c.repository_id == big("repository_id")), hooks.c.id)
 
 
-async def list_app_hooks(
-    reader: Reader, actor: Actor, organization: Account, page: Page, *, repository_id: int | None = None
-) -> tuple[list[AppHook], int]:
-    """A page of the hooks in the organization and its repositories, or in one of these, oldest first, and the number of
-    all of them.
+async def list_app_hooks(reader: Reader, actor: Actor, organization: Account, page: Page) -> tuple[list[AppHook], int]:
+    """Return a page of the hooks that OAuth apps created in the organization and its repositories, oldest first, and
+    the number of all of them.
 
-    The webhook API shows them to the app alone (Authentication 3 of the spec), but owners can see and end what leaves
-    their organization. Hooks of a deleted repository are left out: they send nothing.
+    Other lists show an organization's hook to its app alone (Authentication 3 of the spec), but owners need to see and
+    end what leaves their organization. Hooks of a deleted repository are left out: they send nothing.
     """
     params = {"account_id": organization.id, "user_id": actor.user.id}
-    what = _of_apps
-    if repository_id is not None:
-        what, params["repository_id"] = _of_apps_in_project, repository_id
-    rows, total = await read_page(reader, what, params, page)
+    rows, total = await read_page(reader, _of_apps, params, page)
     found = []
     for row in rows:
         inside = row["repository_id"] is not None

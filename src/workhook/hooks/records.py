@@ -83,7 +83,7 @@ class HookApp(msgspec.Struct):
 
 
 class AppHookShape(HookShape, kw_only=True):
-    """A webhook that an OAuth app made. Only the app can open its `url`."""
+    """A webhook that an OAuth app made. Only the app can open the `url` of an organization's."""
 
     app: HookApp
     repository: Annotated[
@@ -206,14 +206,20 @@ class Queued(msgspec.Struct):
 
 
 class HookViewer(msgspec.Struct, frozen=True):
-    """Who looks at hooks. An OAuth app sees the hooks that it made; nobody else sees them (Authentication 3 of the
-    spec).
+    """The caller that reads hooks.
+
+    Everyone who may read a repository's hooks sees all of them, as on GitHub. Of an organization's hooks, an OAuth app
+    sees only those that it created, and no other caller sees those (Authentication 3 of the spec).
 
     `app_id`: the OAuth app's; None for users and installed apps. `everything`: Workhook itself, and its commands.
     """
 
     app_id: int | None = None
     everything: bool = False
+
+    def sees(self, *, app_id: int | None, repository_id: int | None) -> bool:
+        """Return whether the caller sees a hook that the app created, in a repository or (None) an organization."""
+        return self.everything or repository_id is not None or app_id == self.app_id
 
 
 OPERATOR = HookViewer(everything=True)
@@ -278,8 +284,13 @@ class Hook(Secretive, msgspec.Struct, frozen=True):
     version: int
     created_at: int
     updated_at: int
-    app_id: int | None = None  # the OAuth app that made it, which alone sees it
+    app_id: int | None = None  # the OAuth app that created it
     installation_id: int | None = None
+
+    @property
+    def only_app(self) -> int | None:
+        """The OAuth app that alone sees the hook; None if users see it, too."""
+        return self.app_id if self.repository_id is None else None
 
     @property
     def content_type(self) -> Literal["json", "form"]:

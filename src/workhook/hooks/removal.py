@@ -104,7 +104,7 @@ async def forget_repository(tx: Transaction, repository_id: int) -> bool:
 
 
 async def forget_app(tx: Transaction, app_id: int) -> None:
-    """An `identity.removal.ForgetApp`: only the app sees the hooks that it made, so nobody else could turn them off."""
+    """An `identity.removal.ForgetApp`: without the app, the right to its hooks has no holder."""
     await _remove_all(tx, [row["id"] for row in await tx.fetch_all(_of_app, {"app_id": app_id})])
 
 

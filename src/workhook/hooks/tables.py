@@ -19,7 +19,7 @@ hooks = sa.Table(
     sa.Column("previous_secret", sa.LargeBinary),
     sa.Column("previous_secret_until", Millis),
     sa.Column("password", sa.LargeBinary),
-    sa.Column("app_id", sa.BigInteger),  # the OAuth app that made it, which alone sees it
+    sa.Column("app_id", sa.BigInteger),  # the OAuth app that created it
     sa.Column("installation_id", sa.BigInteger),  # the installation that made it
     sa.Column("version", sa.BigInteger, nullable=False),  # counts every change
     sa.Column("created_at", Millis, nullable=False),

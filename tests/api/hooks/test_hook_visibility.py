@@ -25,7 +25,7 @@ from workhook.identity.apps.manage_schemas import OauthAppCreate
 from workhook.identity.policy import SCOPES
 from workhook.identity.tokens.issue import FINE_GRAINED, OAUTH, issue
 
-LIMIT = 2
+LIMIT = 4
 _numbers = itertools.count(1)
 
 
@@ -42,8 +42,10 @@ class Callers:
     OAUTH = ("oauth", "other oauth")
     OTHERS = ("classic", "fine-grained", "app user", "installation")
 
-    def own(self, caller: str) -> set[str]:
-        """Callers that see the same webhooks."""
+    def own(self, caller: str, place: Place) -> set[str]:
+        """Callers whose webhooks the caller sees: of a repository all, of an organization not those of other apps."""
+        if place.kind == "repository":
+            return {*self.OAUTH, *self.OTHERS}
         return {caller} if caller in self.OAUTH else set(self.OTHERS)
 
 
@@ -122,7 +124,9 @@ def delivered(api: Api, hook: dict[str, Any], count: int = 1) -> list[dict[str, 
     return until(lambda: found if len(found := api.read(hook["deliveries_url"])) >= count else [])
 
 
-def test_an_oauth_app_sees_its_own_and_nobody_else_does(callers: Callers, place: Place, receiver: Receiver) -> None:
+def test_oauth_apps_and_users_see_a_repositorys_webhooks_but_not_each_others_of_an_organization(
+    callers: Callers, place: Place, receiver: Receiver
+) -> None:
     made = {}
     for name in ("classic", "installation", *callers.OAUTH):
         config = {"url": f"{receiver.url}?{name.replace(' ', '-')}", "retries": "0"}
@@ -130,7 +134,7 @@ def test_an_oauth_app_sees_its_own_and_nobody_else_does(callers: Callers, place:
     deliveries = {name: delivered(callers.by[name], hook)[0]["id"] for name, hook in made.items()}
     before = {name: callers.by[name].read(hook["url"]) for name, hook in made.items()}
     for caller, api in callers.by.items():
-        seen = {name for name in made if name in callers.own(caller)}
+        seen = {name for name in made if name in callers.own(caller, place)}
         wanted = [hook["id"] for name, hook in made.items() if name in seen]
         assert [each["id"] for each in api.read(place.hooks)] == wanted, caller
         page = api.get(f"{place.hooks}?per_page=1")
@@ -149,8 +153,9 @@ def test_an_oauth_app_sees_its_own_and_nobody_else_does(callers: Callers, place:
     assert len(receiver.requests) == len(made), "only the pings of creation were sent"
 
 
-def test_clashes_and_limits_tell_of_no_hidden_webhook(callers: Callers, place: Place) -> None:
-    """Each OAuth app has the limit for itself; everybody else shares one."""
+def test_clashes_and_limits_tell_of_no_hidden_webhook(callers: Callers) -> None:
+    """In an organization each OAuth app has the limit for itself; all other callers share one."""
+    place = Place("organization", callers.world)
     config = {"url": "http://127.0.0.1:9/the-same"}
     exists = custom(f"Hook already exists on this {place.kind}")
     full = custom(f'The "fork" event cannot have more than {LIMIT} hooks')
@@ -168,6 +173,23 @@ def test_clashes_and_limits_tell_of_no_hidden_webhook(callers: Callers, place: P
         invalid(callers.by[name].create(place, events=["fork"]), full)
 
 
+def test_a_repository_has_each_webhook_once_whoever_created_it(callers: Callers) -> None:
+    place = Place("repository", callers.world)
+    config = {"url": "http://127.0.0.1:9/the-same"}
+    exists = custom(f"Hook already exists on this {place.kind}")
+    full = custom(f'The "fork" event cannot have more than {LIMIT} hooks')
+    by_user = callers.by["classic"].hook(place, config=config, events=["fork"])
+    by_app = callers.by["oauth"].hook(place, events=["fork"])
+    more = [callers.by["other oauth"].hook(place, events=["fork"]) for _ in range(LIMIT - 2)]
+    for api in callers.by.values():
+        assert api.read(place.hooks) == [by_user, by_app, *more]
+        invalid(api.create(place, config=config, events=["fork", "push"]), exists)
+        invalid(api.create(place, events=["fork"]), full)
+        invalid(api.patch(f"{by_app['url']}/config", json={"url": config["url"]}), exists)
+    assert callers.by["classic"].patch(by_app["url"], json={"active": True}).status_code == 200
+    assert callers.by["other oauth"].delete(by_app["url"]).status_code == 204
+
+
 def test_what_becomes_of_a_webhook_is_told_to_who_sees_it(callers: Callers, place: Place, receiver: Receiver) -> None:
     receiver.reply = lambda received: Reply(410) if received.path.endswith("gone") else Reply()
     for name in ("classic", "oauth"):
@@ -179,20 +201,44 @@ def test_what_becomes_of_a_webhook_is_told_to_who_sees_it(callers: Callers, plac
         hook = api.hook(place, config={"url": f"{receiver.url}?{name}-gone"}, events=["fork"], active=True)
         until(lambda api=api, hook=hook: api.read(hook["url"])["active"] is False)  # type: ignore[misc]  # bound at once
         off[name] = hook["id"]
-    told = receiver.wait_for(lambda requests: sum(each.event == "hook" for each in requests) >= len(off))
+    is_shared = place.kind == "repository"
+    expected = {(told, off[name]) for told in off for name in off if is_shared or told == name}
+    told = receiver.wait_for(lambda requests: sum(each.event == "hook" for each in requests) >= len(expected))
     heard = {(each.path.partition("?")[2], each.payload()["hook"]["id"]) for each in told if each.event == "hook"}
-    assert heard == set(off.items())
+    assert heard == expected
     publish = {"event": "hook", "payload": {}}
-    for name, seen in (("classic", 1), ("oauth", 1), ("other oauth", 0), ("app user", 1)):
+    counts = (2, 2, 2, 2) if is_shared else (1, 1, 0, 1)
+    for name, seen in zip(("classic", "oauth", "other oauth", "app user"), counts, strict=True):
         answer = callers.by[name].post(f"{place.path}/events", json=publish).json()
         assert answer["deliveries"] == seen, name
+
+
+def test_an_organizations_webhook_of_an_app_hears_nothing_of_a_repositorys(
+    callers: Callers, receiver: Receiver
+) -> None:
+    """An app with `admin:org_hook` alone cannot read a repository's webhooks."""
+    receiver.reply = lambda received: Reply(410) if received.path.endswith("gone") else Reply()
+    above, inside = Place("organization", callers.world), Place("repository", callers.world)
+    for name in ("classic", "oauth"):
+        config = {"url": f"{receiver.url}?{name}", "content_type": "json"}
+        callers.by[name].hook(above, config=config, events=["hook"], active=True)
+    gone = {}
+    for name in ("classic", "other oauth", "oauth"):
+        config = {"url": f"{receiver.url}?{name.replace(' ', '-')}-gone"}
+        hook = gone[name] = callers.by[name].hook(inside, config=config, events=["fork"], active=True)
+        until(lambda hook=hook: callers.by["classic"].read(hook["url"])["active"] is False)  # type: ignore[misc]  # bound
+    expected = {("classic", each["id"]) for each in gone.values()} | {("oauth", gone["oauth"]["id"])}
+    told = receiver.wait_for(lambda requests: sum(each.event == "hook" for each in requests) >= len(expected))
+    heard = {(each.path.partition("?")[2], each.payload()["hook"]["id"]) for each in told if each.event == "hook"}
+    assert heard == expected
 
 
 def test_the_audit_log_tells_where_a_webhook_sends_to_who_sees_it(callers: Callers, place: Place) -> None:
     where = {"classic": "http://127.0.0.1:9/place-of-people", "oauth": "http://127.0.0.1:9/place-of-an-app"}
     made = {name: callers.by[name].hook(place, config={"url": url})["id"] for name, url in where.items()}
+    people_see = [*where] if place.kind == "repository" else ["classic"]
     for kind in ("application/json", "application/x-ndjson"):
-        for name, seen in (("classic", ["classic"]), ("oauth", []), ("other oauth", [])):
+        for name, seen in (("classic", people_see), ("oauth", []), ("other oauth", [])):
             log = callers.by[name].get(f"{callers.world.org_path}/audit-log", headers={"Accept": kind})
             assert log.status_code == 200
             assert [each for each, url in where.items() if url in log.text] == seen, name

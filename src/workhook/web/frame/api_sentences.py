@@ -327,7 +327,10 @@ _OF_PEOPLE_AND_APPS = {
 }
 
 _OF_WEBHOOKS = {
-    "Hook already exists on this %(place)s": text("There is a webhook with this address and these events already"),
+    "Hook already exists on this %(place)s": text(
+        "Another webhook already sends one of these events to this address. Choose other events, or change that "
+        "webhook."
+    ),
     "url cannot be blank": text("Enter the address of the receiver."),
     "The URL you've entered is not valid. Please make sure that you encode all special characters first": text(
         "The address is not valid. All special characters in it must be encoded."

@@ -1,5 +1,5 @@
-"""The webhooks that OAuth apps made. The app alone sees and changes them, but owners see what leaves their
-organization, and can end it."""
+"""An organization's webhooks that OAuth apps created. Only the app reads and changes them; owners can list and delete
+them. A project's webhooks are all in its own list."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ SHOWN_MAX = 100
 
 
 async def listed(visit: Visit, site: HookSite) -> tuple[list[AppHook], int]:
-    """Those of the project, or those of the organization and its projects, and how many there are. None for somebody
-    who is not an owner."""
+    """Return the first webhooks of the organization that OAuth apps created, and their number. Empty on a project's
+    page and for visitors who are not owners."""
+    if site.owner.repository is not None:
+        return [], 0
     found = await find_organization(visit.database, site.owner.account.login, visit.actor.user.id)
     try:
         organization = policy.check_organization(found, policy.RULES["oauth_hooks.read"], visit.actor)
     except Problem:  # not an owner, or the project is a user's own
         return [], 0
     page = Page(SHOWN_MAX)
-    return await queries.list_app_hooks(
-        visit.database, visit.actor, organization.account, page, repository_id=site.owner.repository_id
-    )
+    return await queries.list_app_hooks(visit.database, visit.actor, organization.account, page)
 
 
 @places.post("/by-apps/{hook_id}/delete", right="read")

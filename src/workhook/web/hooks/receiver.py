@@ -8,7 +8,7 @@ import msgspec
 
 from workhook.core.errors import Conflict, NotFound
 from workhook.core.own_address import new_receiver_key
-from workhook.hooks import api, receivers
+from workhook.hooks import actions, api, receivers
 from workhook.hooks.bodies import HookChange, parse_hook
 from workhook.hooks.receivers import Arrival
 from workhook.hooks.records import Hook, HookOwner
@@ -87,14 +87,16 @@ async def newest_arrival(visit: Visit) -> Answer:
 async def create_receiver(visit: Visit) -> Answer:
     """Make a receiver, and a webhook that sends everything to it. Where there is one already, it stays."""
     site = await _site(visit, "write")
-    if await receivers.find_receiver(visit.database, site.owner) is None:
-        key = new_receiver_key()
-        change = _change(visit.call, key)
+    key = new_receiver_key()
+    change = _change(visit.call, key)
 
-        async def create(tx: Transaction) -> Hook:
-            return await receivers.create_receiver(api.hook_write(visit.call, tx), change, key)
+    async def create(tx: Transaction) -> None:
+        write = api.hook_write(visit.call, tx)
+        await actions.lock_owner(write)  # the form may be sent twice at once
+        if await receivers.find_receiver(tx, site.owner) is None:
+            await receivers.create_receiver(write, change, key)
 
-        await visit.database.in_transaction(create)
+    await visit.database.in_transaction(create)
     return visit.done(_back(visit, site))
 
 
