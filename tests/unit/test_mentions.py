@@ -10,14 +10,12 @@ from hypothesis import strategies as st
 
 from workhook.web.frame.markdown import PAGE_CHARS_MAX, Prose
 from workhook.work.comments.markup import clean
+from workhook.work.mentions.markdown import STEPS_MAX
 from workhook.work.mentions.parsing import (
-    MARKS_MAX,
     NAMED_MAX,
-    logins_in_markdown,
-    logins_in_markup,
+    names_in_markdown,
+    names_in_markup,
     naming_pieces,
-    numbers_in_markdown,
-    numbers_in_markup,
     plain_words,
 )
 
@@ -45,7 +43,7 @@ PEOPLE = ["ada", "bob-2", "eve"]
     ],
 )
 def test_a_comment_names(text: str, logins: list[str]) -> None:
-    assert logins_in_markdown(text) == logins
+    assert list(names_in_markdown(text).logins) == logins
     marked = dict.fromkeys(each.lower() for each in _MARKED.findall(str(Prose(PEOPLE)(text))))
     assert list(marked) == [each for each in logins if each in PEOPLE]
 
@@ -64,7 +62,7 @@ def test_a_comment_names(text: str, logins: list[str]) -> None:
 )
 def test_a_reply_names(body: str, logins: list[str]) -> None:
     cleaned = clean(body)
-    assert logins_in_markup(cleaned) == logins
+    assert list(names_in_markup(cleaned).logins) == logins
     html = str(Prose(PEOPLE).reply(cleaned))
     assert [each.lower() for each in _MARKED.findall(html)] == logins
     assert re.sub(r'<span class="mention">(@[^<]+)</span>', r"\1", html) == cleaned
@@ -79,12 +77,12 @@ PARTS = st.lists(st.sampled_from([*"<>&\"'`*[]() \na", "@ada", "@bob-2", "&lt;",
 def test_pages_mark_whom_a_text_names(parts: list[str]) -> None:
     text = "".join(parts)
     marked = {each.lower() for each in _MARKED.findall(str(Prose(PEOPLE)(text)))}
-    assert marked == set(logins_in_markdown(text)) & set(PEOPLE)
+    assert marked == set(names_in_markdown(text).logins) & set(PEOPLE)
     cleaned = clean(text)
     assert "".join(piece for piece, _ in naming_pieces(cleaned)) == cleaned
     assert not any("<" in piece for piece, names in naming_pieces(cleaned) if names)
     marked = {each.lower() for each in _MARKED.findall(str(Prose(PEOPLE).reply(cleaned)))}
-    assert marked == set(logins_in_markup(cleaned)) & set(PEOPLE)
+    assert marked == set(names_in_markup(cleaned).logins) & set(PEOPLE)
 
 
 def test_the_reader_is_marked_otherwise() -> None:
@@ -94,15 +92,16 @@ def test_the_reader_is_marked_otherwise() -> None:
 
 
 def test_a_text_that_is_shown_as_it_is_names_nobody() -> None:
-    costly = "@ada " * (MARKS_MAX + 1)
+    costly = "@ada " * (STEPS_MAX + 1)
     assert "mention" not in Prose(PEOPLE)(costly)
-    assert logins_in_markdown(costly) == []
+    assert list(names_in_markdown(costly).logins) == []
 
 
 def test_a_text_names_so_many_at_most() -> None:
     text = " ".join(f"@person-{number}" for number in range(NAMED_MAX + 5))
     assert len(text) < PAGE_CHARS_MAX
-    assert logins_in_markdown(text) == logins_in_markup(text) == [f"person-{each}" for each in range(NAMED_MAX)]
+    first = tuple(f"person-{each}" for each in range(NAMED_MAX))
+    assert names_in_markdown(text).logins == names_in_markup(text).logins == first
 
 
 @pytest.mark.parametrize(
@@ -144,7 +143,7 @@ _LINKED = re.compile(r'<a class="task-link" href="/acme/website/tasks/tsk_[a-z]+
     ],
 )
 def test_a_comment_names_tasks(text: str, numbers: set[int]) -> None:
-    assert numbers_in_markdown(text) == numbers
+    assert names_in_markdown(text).numbers == numbers
     html = str(Prose(PEOPLE, tasks=TASKS)(text))
     assert {int(each) for each in _LINKED.findall(html)} == numbers & TASKS.keys()
     assert html.count("task-link") == len(_LINKED.findall(html))
@@ -163,7 +162,7 @@ def test_a_comment_names_tasks(text: str, numbers: set[int]) -> None:
 )
 def test_a_reply_names_tasks(body: str, numbers: set[int]) -> None:
     cleaned = clean(body)
-    assert numbers_in_markup(cleaned) == numbers
+    assert names_in_markup(cleaned).numbers == numbers
     html = str(Prose(PEOPLE, tasks=TASKS).reply(cleaned))
     assert {int(each) for each in _LINKED.findall(html)} == numbers
     assert re.sub(r"<span[^>]*>(@[^<]+)</span>", r"\1", _LINKED.sub(r"#\1", html)) == cleaned
@@ -173,8 +172,8 @@ def test_a_reply_names_tasks(body: str, numbers: set[int]) -> None:
 def test_pages_link_the_tasks_that_a_text_names(parts: list[str]) -> None:
     text = "".join(parts)
     prose = Prose(PEOPLE, tasks=TASKS)
-    assert {int(each) for each in _LINKED.findall(str(prose(text)))} == numbers_in_markdown(text) & TASKS.keys()
+    assert {int(each) for each in _LINKED.findall(str(prose(text)))} == names_in_markdown(text).numbers & TASKS.keys()
     cleaned = clean(text)
-    assert {int(each) for each in _LINKED.findall(str(prose.reply(cleaned)))} == numbers_in_markup(
-        cleaned
-    ) & TASKS.keys()
+    assert {int(each) for each in _LINKED.findall(str(prose.reply(cleaned)))} == (
+        names_in_markup(cleaned).numbers & TASKS.keys()
+    )

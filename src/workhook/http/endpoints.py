@@ -25,7 +25,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Generic, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, get_args, get_origin, get_type_hints, runtime_checkable
 
 import msgspec
 
@@ -38,6 +38,13 @@ from workhook.storage.pages import Page
 
 B = TypeVar("B")
 H = TypeVar("H", bound=Callable[..., Awaitable[object]])
+
+
+@runtime_checkable
+class Prepared(Protocol):
+    """Parameters that need slow work, which is done before the transaction of the change begins."""
+
+    async def prepare(self) -> None: ...
 
 
 class Listed(msgspec.Struct, Generic[B], frozen=True):
@@ -254,6 +261,9 @@ def _handler_of(
 
     async def arguments(call: Call) -> dict[str, Any]:
         found = {name: await argument(call, name, kind) for name, kind in structs}
+        for each in found.values():
+            if isinstance(each, Prepared):
+                await each.prepare()
         for name, part, kind in parts:
             found[name] = call.path_integer(part) if kind is int else call.path(part)
         return found

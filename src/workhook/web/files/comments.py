@@ -26,6 +26,7 @@ async def comment(visit: Visit) -> Answer:
     """Comment on a file."""
     access, file = await view.find_file(visit)
     create = visit.form(CommentCreate, "text", **_private(visit, access))
+    await create.prepare()
     made = await visit.change(lambda write: actions.create_file_comment(write, file.id, create, links_of(write.call)))
     return visit.done(f"{_address(visit)}#comment-{made.id}")
 
@@ -35,6 +36,7 @@ async def edit_comment(visit: Visit) -> Answer:
     """Change a comment."""
     access, _ = await view.find_file(visit)
     edit = visit.form(CommentEdit, "text", **_private(visit, access))
+    await edit.prepare()
     await _on_comment(visit, lambda write, comment_id: api.edit_file_comment(write, comment_id, edit))
     return visit.done(f"{_address(visit)}#comment-{visit.call.path_integer('comment_id')}")
 

@@ -68,7 +68,9 @@ async def file(visit: Visit) -> Answer:
     tasks = await find_named_tasks(visit.database, access, texts)
     return visit.page(
         "files/file.html",
-        prose=Prose([each.login for each in people], visit.actor.user.login, tasks),
+        prose=await Prose([each.login for each in people], visit.actor.user.login, tasks).prepare(
+            each.text for each in comments.shown
+        ),
         people=people,
         has_secret=True,  # the signed link
         access=access,

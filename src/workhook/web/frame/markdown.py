@@ -10,24 +10,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import nh3
 
+from workhook.core.kept import Kept
 from workhook.storage import Reader
 from workhook.web.frame.formats import linked
 from workhook.work.access import Access
-from workhook.work.mentions.parsing import (
-    NAME,
-    TASK_NUMBER,
-    markdown_parser,
-    may_name,
-    naming_pieces,
-    naming_tokens,
-    parse_markdown,
-)
+from workhook.work.mentions.markdown import Meter, TooCostly, markdown_parser, parse, steps_for
+from workhook.work.mentions.parsing import NAME, TASK_NUMBER, may_name, naming_pieces, naming_tokens
 from workhook.work.tasks.numbers import find_numbered
 
 if TYPE_CHECKING:
@@ -38,8 +32,11 @@ if TYPE_CHECKING:
 PAGE_CHARS_MAX = 200_000
 """The texts of a page that are shown as Markdown have so many characters together."""
 
-KEPT_MAX, KEPT_CHARS_MAX = 256, 4_000
-"""So many texts that are no longer than this are kept as HTML by a process: a few megabytes at most."""
+PAGE_STEPS_MAX = 120_000
+"""The steps that the parser may need for the texts of a page: about half a second, of a thread."""
+
+KEPT_BYTES = 16 << 20
+"""The HTML of texts that a process remembers."""
 
 NAMED_TASKS_MAX = 500
 """So many tasks at most are linked on a page."""
@@ -49,21 +46,19 @@ _TAGS = frozenset(
     | {"span", "table", "tbody", "td", "th", "thead", "tr", "ul"}
 )
 _ATTRIBUTES = {"a": {"href"}, "ol": {"start"}, "div": {"tabindex"}}
-_TASK = "task-link"
-_CLASSES = {"span": {"mention", "mention-me", _TASK}, "div": {"scroll"}}
+_NAME = "name"
+_CLASSES = {"span": {_NAME}, "div": {"scroll"}}
 _SCHEMES = frozenset({"http", "https", "mailto"})
 _BOX = re.compile(r"\[([ xX])\](?=\s)")
+_NAME_SPAN = re.compile(f'<span class="{_NAME}">([@#][A-Za-z0-9-]+)</span>')  # no person's text makes such an element
 
 
-_TASK_SPAN = re.compile(f'<span class="{_TASK}">#([0-9]+)</span>')  # no text of a person makes such an element
+class _Shown(NamedTuple):
+    """The HTML of a text, the same for every reader: each name is in an element of its own. None for a text that is
+    shown as it was written. `steps`: of the parser."""
 
-
-class _Readers(NamedTuple):
-    """The logins that are marked, in small letters, and the reader's own; the addresses of tasks by their numbers."""
-
-    people: frozenset[str] = frozenset()
-    me: str = ""
-    tasks: frozenset[tuple[int, str]] = frozenset()
+    html: str | None
+    steps: int
 
 
 async def find_named_tasks(reader: Reader, access: Access, texts: Iterable[str | None]) -> Mapping[int, str]:
@@ -82,47 +77,64 @@ class Prose:
     def __init__(
         self, people: Collection[str] = (), me: str = "", tasks: Mapping[int, str] = MappingProxyType({})
     ) -> None:
-        self._readers = _Readers(frozenset(each.lower() for each in people), me.lower())
+        self._people, self._me = frozenset(each.lower() for each in people), me.lower()
         self._tasks = tasks
-        self._chars_left = PAGE_CHARS_MAX
+        self._chars_left, self._steps_left = PAGE_CHARS_MAX, PAGE_STEPS_MAX
+
+    async def prepare(self, texts: Iterable[str | None]) -> Prose:
+        """Work on the texts in a thread, in the order in which the page shows them, so that it finds them done."""
+        chars, steps = PAGE_CHARS_MAX, PAGE_STEPS_MAX
+        for text in texts:
+            chars -= len(text or "")
+            if chars < 0 or steps < 0:
+                break
+            steps -= (await _shown.prepare(text)).steps if text else 0
+        return self
 
     def __call__(self, text: str) -> Markup:
         """The text as HTML."""
+        from markupsafe import Markup
+
         self._chars_left -= len(text)
-        if self._chars_left < 0:
+        if self._chars_left < 0 or self._steps_left < 0:
             return _plain(text)
-        readers = self._readers_of(text)
-        return (_kept if len(text) <= KEPT_CHARS_MAX else _made)(text, readers)
+        shown = _shown.of(text)
+        self._steps_left -= shown.steps
+        if shown.html is None:
+            return _plain(text)
+        return Markup(_NAME_SPAN.sub(lambda found: self._named(found[1]), shown.html))  # noqa: S704  # nh3 has cleaned it
 
     def reply(self, body: str) -> Markup:
         """The HTML of a reply, which was cleaned when it was written, with its mentions marked."""
         from markupsafe import Markup
 
-        readers = self._readers_of(body)
         pieces = naming_pieces(body) if may_name(body) else [(body, False)]
-        marked = (_marked(piece, readers) if names else piece for piece, names in pieces)
-        return Markup(_linked_tasks("".join(marked), readers))  # noqa: S704  # what is added to it is markup of ours
+        marked = (NAME.sub(lambda found: self._named(found[0]), piece) if names else piece for piece, names in pieces)
+        return Markup("".join(marked))  # noqa: S704  # only markup of ours is added to it
 
-    def _readers_of(self, text: str) -> _Readers:
-        """Only what can be in the text, so that it is kept for other pages, too."""
-        numbers = {int(each) for each in TASK_NUMBER.findall(text)} if self._tasks and "#" in text else set[int]()
-        tasks = frozenset((number, self._tasks[number]) for number in numbers if number in self._tasks)
-        return (self._readers if "@" in text else _Readers())._replace(tasks=tasks)
+    def _named(self, name: str) -> str:
+        """`@ada` or `#12` with its mark or link, or as it is if it names no one here."""
+        if name[0] == "#":
+            address = self._tasks.get(int(name[1:]))
+            return name if address is None else f'<a class="task-link" href="{address}">{name}</a>'
+        login = name[1:].lower()
+        if login not in self._people:
+            return name
+        return f'<span class="mention{" mention-me" if login == self._me else ""}">{name}</span>'
 
 
-def _made(text: str, readers: _Readers) -> Markup:
-    from markupsafe import Markup
-
-    tokens = parse_markdown(text)
-    if tokens is None:
-        return _plain(text)
-    _fit(tokens, readers)
+def _show(text: str) -> _Shown:
+    meter = Meter(steps_for(text))
+    try:
+        tokens = parse(text, meter)
+        _fit(tokens, meter)
+    except TooCostly:
+        return _Shown(None, meter.spent)
     html = _renderer().render(tokens, markdown_parser().options, {})
-    return Markup(_linked_tasks(_cleaner().clean(html), readers))  # noqa: S704  # nh3 has cleaned it
+    return _Shown(_cleaner().clean(html), meter.spent)
 
 
-# A page that is live is made again and again, and mostly of the same texts: they were half of a task's time.
-_kept = lru_cache(KEPT_MAX)(_made)
+_shown = Kept(_show, KEPT_BYTES, lambda shown: len((shown.html or "").encode()))
 
 
 def _plain(text: str) -> Markup:
@@ -170,8 +182,9 @@ def _picture_link(renderer: Any, tokens: list[Token], index: int, options: Any, 
     return Markup('<a href="{}">{}</a>').format(address, words or address)
 
 
-def _fit(tokens: list[Token], readers: _Readers) -> None:
-    """Headings stand below those of the page; boxes of task lists and mentions are made of plain text."""
+def _fit(tokens: list[Token], meter: Meter) -> None:
+    """Headings stand below those of the page; boxes of task lists and names are made of plain text. Raises
+    `TooCostly`."""
     before: list[Token] = []
     for token in tokens:
         if token.tag in ("h1", "h2", "h3", "h4", "h5", "h6"):
@@ -179,8 +192,8 @@ def _fit(tokens: list[Token], readers: _Readers) -> None:
         if token.type == "inline" and token.children:
             if [each.type for each in before[-2:]] == ["list_item_open", "paragraph_open"]:
                 _tick(token.children[0])
-            if readers.people or readers.tasks:
-                token.children = list(_with_mentions(token.children, readers))
+            if may_name(token.content):
+                token.children = list(_with_names(token.children, meter))
         before = [*before[-1:], token]
 
 
@@ -189,58 +202,23 @@ def _tick(first: Token) -> None:
         first.content = ("☐" if box[1] == " " else "☑") + first.content[box.end() :]
 
 
-def _with_mentions(tokens: list[Token], readers: _Readers) -> Iterator[Token]:
+def _with_names(tokens: list[Token], meter: Meter) -> Iterator[Token]:
     for token, names in naming_tokens(tokens):
         if names:
-            yield from _split(token, readers)
+            yield from _split(token, meter)
         else:
             yield token
 
 
-def _split(token: Token, readers: _Readers) -> Iterator[Token]:
+def _split(token: Token, meter: Meter) -> Iterator[Token]:
     from markdown_it.token import Token
 
     at = 0
     for found in NAME.finditer(token.content):
-        names = _class_of(found, readers)
-        if not names:
-            continue
+        meter.count(2)
         yield Token("text", "", 0, content=token.content[at : found.start()])
-        yield Token("mention_open", "span", 1, attrs={"class": names})
+        yield Token("name_open", "span", 1, attrs={"class": _NAME})
         yield Token("text", "", 0, content=found[0])
-        yield Token("mention_close", "span", -1)
+        yield Token("name_close", "span", -1)
         at = found.end()
     yield Token("text", "", 0, content=token.content[at:])
-
-
-def _marked(piece: str, readers: _Readers) -> str:
-    """A piece of HTML without tags. Logins and numbers are the same in HTML."""
-
-    def mark(found: re.Match[str]) -> str:
-        names = _class_of(found, readers)
-        return f'<span class="{names}">{found[0]}</span>' if names else found[0]
-
-    return NAME.sub(mark, piece)
-
-
-def _linked_tasks(html: str, readers: _Readers) -> str:
-    """With links where numbers of tasks are marked. They lead to this server, whose addresses nh3 takes for none."""
-    if not readers.tasks:
-        return html
-    tasks = _tasks_of(readers)
-    return _TASK_SPAN.sub(lambda found: f'<a class="{_TASK}" href="{tasks[int(found[1])]}">#{found[1]}</a>', html)
-
-
-@lru_cache(KEPT_MAX)
-def _tasks_of(readers: _Readers) -> Mapping[int, str]:
-    return dict(readers.tasks)
-
-
-def _class_of(found: re.Match[str], readers: _Readers) -> str:
-    """Of a `NAME`; empty for one that is not marked."""
-    if found[1] is None:
-        return _TASK if int(found[2]) in _tasks_of(readers) else ""
-    login = found[1]
-    if login.lower() not in readers.people:
-        return ""
-    return "mention mention-me" if login.lower() == readers.me else "mention"

@@ -23,6 +23,7 @@ async def add_comment(visit: Visit) -> Answer:
     await _require_task(visit)
     more = {"private": True} if visit.fields.get("private") else {}
     create = visit.form(CommentCreate, "text", **more)
+    await create.prepare()
     made = await visit.change(lambda write: actions.create_task_comment(write, visit.path("task_id"), create))
     return visit.done(f"{address(visit)}#comment-{made.id}")
 
@@ -34,6 +35,7 @@ async def edit_comment(visit: Visit) -> Answer:
     # A box that is not ticked is not sent. Clients have none.
     hidden = {} if access.is_client else {"private": "private" in visit.fields}
     edit = visit.form(CommentEdit, "text", **hidden)
+    await edit.prepare()
 
     async def change(write: Write) -> None:
         found, comment = await _lock(visit, write)

@@ -13,7 +13,7 @@ from workhook.web.activity.sentences import ProjectNames, found_in, mention_sent
 from workhook.web.frame.names import called
 from workhook.web.frame.places import Places, Visit
 from workhook.web.tasks.task import address
-from workhook.work.activity.task_history import mentions_task, read_task_history
+from workhook.work.activity.task_history import mentions_task, prepare_mentions, read_task_history
 from workhook.work.columns import api as columns
 from workhook.work.people import person_of_row
 from workhook.work.tasks.actions import get_task
@@ -33,7 +33,11 @@ async def task_history(visit: Visit) -> Answer:
     found = await read_task_history(visit.database, access, task, before=before, limit=ROWS)
     titles = {each.id: each.title for each in await columns.list_all(visit.database, access.repository.id)}
     place = ProjectNames(f"/{access.repository.full_name}", titles)
-    entries = [_entry(place, task, row, msgspec.json.decode(row["payload"])) for row in found.rows]
+    payloads = [msgspec.json.decode(row["payload"]) for row in found.rows]
+    for row, payload in zip(found.rows, payloads, strict=True):
+        if not row["published"]:
+            await prepare_mentions(row["name"], payload, task.number)
+    entries = [_entry(place, task, row, payload) for row, payload in zip(found.rows, payloads, strict=True)]
     return visit.page(
         "tasks/history.html",
         access=access,

@@ -38,7 +38,9 @@ async def preview(visit: Visit) -> Answer:
         text=visit.fields.get(name, ""),
         private="private" in visit.fields,
         was=visit.fields.get("was", ""),
-        prose=Prose([each.login for each in people], visit.actor.user.login, tasks),
+        prose=await Prose([each.login for each in people], visit.actor.user.login, tasks).prepare(
+            [visit.fields.get(name)]
+        ),
     )
 
 

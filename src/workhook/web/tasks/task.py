@@ -76,7 +76,7 @@ async def _show(visit: Visit, *, status: int = 200, conflict: str = "") -> Answe
         here=address(visit),
         people=Names(shown.people).by_login,
         names=shown.names,
-        prose=Prose(logins, visit.actor.user.login, tasks),
+        prose=await Prose(logins, visit.actor.user.login, tasks).prepare(texts),
         icon_of=icon_of,
         limit=limit_of(visit.call),
         link=f"{visit.call.base_for_others.removesuffix(visit.call.prefix)}{address(visit)}",

@@ -20,7 +20,7 @@ from workhook.storage.index_ranges import HIGHEST, Alike, index_range
 from workhook.storage.metadata import big
 from workhook.work.access import Access
 from workhook.work.activity.queries import PAGE_BYTES, moments
-from workhook.work.mentions.parsing import numbers_in_markdown, numbers_in_markup
+from workhook.work.mentions.parsing import Names, names_in_markdown, names_in_markup, prepare_names
 from workhook.work.pages import per_dialect
 from workhook.work.people import NOBODY_ELSE, person_columns
 from workhook.work.tasks.schemas import Task
@@ -76,11 +76,12 @@ _REACH = per_dialect(_reach)
 _ABOUT_TASK = per_dialect(_about_task)
 
 
-_TEXTS: Mapping[str, tuple[str, Callable[[str], set[int]]]] = {
-    "task": ("description", numbers_in_markdown),
-    "task_comment": ("text", numbers_in_markdown),
-    "file_comment": ("text", numbers_in_markdown),
-    "file_comment_reply": ("body", numbers_in_markup),
+_TEXT_ACTIONS = ("created", "edited", "moved", "completed", "reopened")
+_TEXTS: Mapping[str, tuple[str, Callable[[str], Names]]] = {
+    "task": ("description", names_in_markdown),
+    "task_comment": ("text", names_in_markdown),
+    "file_comment": ("text", names_in_markdown),
+    "file_comment_reply": ("body", names_in_markup),
 }
 """By the name of an event: the field of its record that is a text, and what finds the numbers in it."""
 
@@ -88,14 +89,29 @@ _TEXTS: Mapping[str, tuple[str, Callable[[str], set[int]]]] = {
 def mentions_task(event: str, payload: Any, number: int) -> bool:
     """Whether the event is that a text began to name the task with this number. `payload`: of an event that was not
     published by others."""
-    if event not in _TEXTS or payload.get("action") not in ("created", "edited", "moved", "completed", "reopened"):
+    if event not in _TEXTS:
         return False
-    name, numbers_in = _TEXTS[event]
-    change = payload.get("changes", {}).get(name)
+    names_in = _TEXTS[event][1]
+    after, before = (f"#{number}" in text and number in names_in(text).numbers for text in _texts_of(event, payload))
+    return after and not before
+
+
+async def prepare_mentions(event: str, payload: Any, number: int) -> None:
+    """Parse the texts of an event in a thread, so that `mentions_task` has them at once."""
+    for text in _texts_of(event, payload) if event in _TEXTS else ():
+        if f"#{number}" in text:
+            await prepare_names(text)
+
+
+def _texts_of(event: str, payload: Any) -> tuple[str, str]:
+    """The text after and before the event; both are empty unless it was changed."""
+    name = _TEXTS[event][0]
+    if not isinstance(payload, dict) or payload.get("action") not in _TEXT_ACTIONS:
+        return "", ""
+    change = (payload.get("changes") or {}).get(name)
     if payload["action"] != "created" and change is None:
-        return False
-    after, before = payload[event].get(name), change["from"] if change else None
-    return number in numbers_in(after or "") and number not in numbers_in(before or "")
+        return "", ""
+    return payload[event].get(name) or "", (change["from"] if change else None) or ""
 
 
 class TaskHistory(msgspec.Struct, frozen=True):

@@ -42,7 +42,7 @@ from workhook.work.comments.schemas import (
 )
 from workhook.work.files.links import Links
 from workhook.work.files.schemas import files
-from workhook.work.mentions.parsing import logins_in_markdown, logins_in_markup
+from workhook.work.mentions.parsing import names_in_markdown, names_in_markup
 from workhook.work.mentions.writing import Naming, store_mentions
 from workhook.work.pages import bounded, fetch, length
 from workhook.work.people import membership_of, person_columns, person_of_row, person_of_values, person_shape
@@ -340,8 +340,8 @@ async def _insert(write: Write, access: Access, comment: C, to_record: ToRecord[
 
 
 def _naming(comment: C) -> Naming:
-    logins = logins_in_markup(comment.body) if isinstance(comment, Reply) else logins_in_markdown(comment.text)
-    return Naming(logins, comment.private)
+    names = names_in_markup(comment.body) if isinstance(comment, Reply) else names_in_markdown(comment.text)
+    return Naming(names.logins, comment.private)
 
 
 async def _find(

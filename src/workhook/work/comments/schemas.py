@@ -15,6 +15,7 @@ from workhook.storage.metadata import OPEN, in_project, metadata
 from workhook.storage.record_rows import table_columns
 from workhook.work.comments.markup import read_markup
 from workhook.work.files.links import Links
+from workhook.work.mentions.parsing import prepare_names
 from workhook.work.people import PersonShape
 
 
@@ -50,12 +51,21 @@ class CommentCreate(msgspec.Struct):
     text: CommentText
     private: bool | UnsetType = UNSET
 
+    async def prepare(self) -> None:
+        """Find the names in the text before a transaction does."""
+        await prepare_names(self.text)
+
 
 class CommentEdit(msgspec.Struct):
     """Fields that are absent stay as they are."""
 
     text: CommentText | UnsetType = UNSET
     private: bool | UnsetType = UNSET
+
+    async def prepare(self) -> None:
+        """Find the names in the text before a transaction does."""
+        if self.text is not UNSET:
+            await prepare_names(self.text)
 
 
 class ReplyCreate(msgspec.Struct):

@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from workhook.core.kept import Kept
+from workhook.work.mentions.markdown import Meter, TooCostly, parse, steps_for
 
 if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-NESTED_MAX = 40
-"""nh3 takes time in the square of how deep elements are nested. What is deeper is shown as plain text."""
-
-MARKS_MAX, LINKS_MAX, LINES_MAX = 12_000, 1_500, 4_000
-"""Above these a text takes the parser too long: some hundred milliseconds, in which the process does nothing else."""
+QUOTE_STEPS_MAX = 6_000
+"""Steps of the beginning of a text that is quoted, at most. A list quotes many."""
 
 NAMED_MAX = 200
 """A text mentions so many people at most, the first."""
@@ -35,40 +33,8 @@ TASK_NUMBER = re.compile(r"(?<![\w#&/.-])#([1-9]\d{0,8})(?![\w-])")
 NAME = re.compile(f"{MENTION.pattern}|{TASK_NUMBER.pattern}")
 """Either: the first group is a login, the second a number."""
 
-_MARKS = "*_~`[]!<|:@"
 _TAG = re.compile(r'(<(/?)([a-z0-9]+)(?:[^<>"]|"[^"]*")*>)')
 _SILENT = frozenset({"a", "code", "pre"})
-
-
-@cache
-def markdown_parser() -> MarkdownIt:
-    # Few processes ever read such a text: the others do not pay for the library.
-    from markdown_it import MarkdownIt
-
-    parser = MarkdownIt("commonmark", {"html": False, "linkify": True, "breaks": True, "maxNesting": 20})
-    parser.enable(["table", "strikethrough", "linkify"])
-    assert parser.linkify is not None
-    parser.linkify.set({"fuzzy_link": False, "fuzzy_email": False})  # `task.md` is no address
-    return parser
-
-
-def parse_markdown(text: str) -> list[Token] | None:
-    """The tokens of a text; None for one that is plain text to everybody, since anything else would take too long."""
-    if _is_costly(text):
-        return None
-    tokens = markdown_parser().parse(text)
-    return tokens if _depth(tokens) <= NESTED_MAX else None
-
-
-def _is_costly(text: str) -> bool:
-    """Whether the parser would take more than about a tenth of a second."""
-    marks = sum(map(text.count, _MARKS))
-    links = max(text.count("["), text.count("://"))
-    return marks > MARKS_MAX or links > LINKS_MAX or text.count("\n") > LINES_MAX
-
-
-def _depth(tokens: list[Token]) -> int:
-    return max((each.level + max((one.level for one in each.children or ()), default=0) for each in tokens), default=0)
 
 
 def naming_tokens(children: Sequence[Token]) -> Iterator[tuple[Token, bool]]:
@@ -97,43 +63,64 @@ def may_name(text: str) -> bool:
     return "@" in text or "#" in text
 
 
-def logins_in_markdown(text: str) -> list[str]:
-    """The logins that a comment names, in small letters, each once; whether anybody has them is not known here."""
-    return _logins(_naming_texts(text)) if "@" in text else []
+class Names(NamedTuple):
+    """The logins that a text mentions, in small letters, each once, and the numbers of the tasks that it names. Whether
+    they exist is not known here."""
+
+    logins: tuple[str, ...] = ()
+    numbers: frozenset[int] = frozenset()
 
 
-def logins_in_markup(body: str) -> list[str]:
-    """`logins_in_markdown` of a reply."""
-    return _logins(piece for piece, names in naming_pieces(body) if names) if "@" in body else []
+def names_in_markdown(text: str) -> Names:
+    """The names in a comment or description. They are remembered, since a text is read each time it is written or its
+    history is shown."""
+    return _names_in_markdown.of(text) if may_name(text) else Names()
 
 
-def numbers_in_markdown(text: str) -> set[int]:
-    """The numbers of tasks that a description or comment names; whether there are such tasks is not known here."""
-    return _numbers(_naming_texts(text)) if "#" in text else set()
+def names_in_markup(body: str) -> Names:
+    """`names_in_markdown` of a reply."""
+    return _names(piece for piece, names in naming_pieces(body) if names) if may_name(body) else Names()
 
 
-def numbers_in_markup(body: str) -> set[int]:
-    """`numbers_in_markdown` of a reply."""
-    return _numbers(piece for piece, names in naming_pieces(body) if names) if "#" in body else set()
+async def prepare_names(text: str) -> None:
+    """Parse the text in a thread, so that `names_in_markdown` has it at once. To be called before a transaction."""
+    if may_name(text):
+        await _names_in_markdown.prepare(text)
 
 
-def _naming_texts(text: str) -> Iterator[str]:
-    children = (each.children for each in parse_markdown(text) or () if each.type == "inline" and each.children)
-    return (token.content for each in children for token, names in naming_tokens(each) if names)
+def _read_names(text: str) -> Names:
+    try:
+        tokens = parse(text, Meter(steps_for(text)))
+    except TooCostly:
+        return Names()
+    children = (each.children for each in tokens if each.type == "inline" and each.children)
+    return _names(token.content for each in children for token, names in naming_tokens(each) if names)
 
 
-def _numbers(texts: Iterable[str]) -> set[int]:
-    return {int(each[1]) for text in texts for each in TASK_NUMBER.finditer(text)}
-
-
-def _logins(texts: Iterable[str]) -> list[str]:
-    found = (each[1].lower() for text in texts for each in MENTION.finditer(text))
-    return list(islice(dict.fromkeys(found), NAMED_MAX))
+def _names(texts: Iterable[str]) -> Names:
+    pieces = list(texts)
+    logins = dict.fromkeys(each[1].lower() for piece in pieces for each in MENTION.finditer(piece))
+    numbers = frozenset(int(each[1]) for piece in pieces for each in TASK_NUMBER.finditer(piece))
+    return Names(tuple(islice(logins, NAMED_MAX)), numbers)
 
 
 def plain_words(text: str) -> str:
-    """What a reader reads of Markdown, in one line: to be quoted."""
-    words = " ".join(map(_words, parse_markdown(text) or ()))
+    """The words of Markdown without markup, in one line, to be quoted. They are remembered."""
+    return _plain_words.of(text)
+
+
+async def prepare_words(texts: Iterable[str | None]) -> None:
+    """Parse the texts in a thread, so that `plain_words` has them at once."""
+    for text in texts:
+        if text:
+            await _plain_words.prepare(text)
+
+
+def _read_words(text: str) -> str:
+    try:
+        words = " ".join(map(_words, parse(text, Meter(min(QUOTE_STEPS_MAX, steps_for(text))))))
+    except TooCostly:
+        words = ""
     return " ".join((words.strip() or text).split())
 
 
@@ -141,3 +128,7 @@ def _words(token: Token) -> str:
     if token.type in ("softbreak", "hardbreak"):
         return " "
     return "".join(map(_words, token.children)) if token.children else token.content
+
+
+_names_in_markdown = Kept(_read_names, 2 << 20, lambda names: 64 * (len(names.logins) + len(names.numbers)))
+_plain_words = Kept(_read_words, 2 << 20, len)

@@ -20,7 +20,7 @@ from workhook.storage.metadata import big
 from workhook.work.access import is_client, is_insider, with_access
 from workhook.work.comments.schemas import file_comment_replies, file_comments, task_comments
 from workhook.work.files.schemas import files
-from workhook.work.mentions.parsing import plain_words
+from workhook.work.mentions.parsing import plain_words, prepare_words
 from workhook.work.mentions.schemas import mentions
 from workhook.work.people import NOBODY_ELSE, PersonShape, person_columns, person_of_row
 from workhook.work.tasks.schemas import tasks
@@ -97,7 +97,9 @@ _seen = (
 async def list_mentions(reader: Reader, user: Account, limit: int) -> list[Mention]:
     """The newest first: those in comments that the user sees, on tasks and files that are not in the trash."""
     params = {"user_id": user.id, "limit": limit, "looks_at": LOOKS_AT_MOST}
-    return [_mention_of(row, user) for row in await reader.fetch_all(_seen, params)]
+    rows = await reader.fetch_all(_seen, params)
+    await prepare_words(row["comment_text"] for row in rows)
+    return [_mention_of(row, user) for row in rows]
 
 
 def _mention_of(row: Row, user: Account) -> Mention:

@@ -10,6 +10,7 @@ from workhook.identity.schemas import Account
 from workhook.identity.tables import invitations
 from workhook.storage import Reader
 from workhook.storage.metadata import big
+from workhook.work.mentions.parsing import prepare_words
 from workhook.work.notifications.queries import params_of
 from workhook.work.notifications.reading import Notification, notification_of, what_is_told
 
@@ -21,7 +22,10 @@ _to_organization, _to_repository = to_organizations.where(_this), to_repositorie
 async def find_told(reader: Reader, user: Account, message_id: int) -> Notification | None:
     """None: the user does not see it any more."""
     row = await reader.fetch_one(_told, {**params_of(user), "id": message_id})
-    return None if row is None else notification_of(row, read_at=None)
+    if row is None:
+        return None
+    await prepare_words([row["comment_text"]])
+    return notification_of(row, read_at=None)
 
 
 async def find_invitation(reader: Reader, invitation_id: int) -> Invitation | None:

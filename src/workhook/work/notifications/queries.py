@@ -16,6 +16,7 @@ from workhook.identity.notifications.schemas import notifications
 from workhook.identity.schemas import Account, Actor
 from workhook.storage import Reader, Transaction
 from workhook.storage.metadata import big
+from workhook.work.mentions.parsing import prepare_words
 from workhook.work.notifications.reading import (
     Notification,
     is_seen,
@@ -75,7 +76,9 @@ async def list_notifications(
     """The newest first, with ids below `before`; `unread`: only those, or only the others."""
     statement = _listed if unread is None else _unread if unread else _read
     params = {**_params(actor), "before": before, "limit": limit, "looks_at": LOOKS_AT_MOST}
-    return [notification_of(row, row["read_at"]) for row in await reader.fetch_all(statement, params)]
+    rows = await reader.fetch_all(statement, params)
+    await prepare_words(row["comment_text"] for row in rows)
+    return [notification_of(row, row["read_at"]) for row in rows]
 
 
 async def count_unread(reader: Reader, actor: Actor) -> int:

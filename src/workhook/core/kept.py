@@ -1,0 +1,64 @@
+"""Results of slow functions of a text, remembered by the hash of the text, up to a number of bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import blake2b
+from typing import Generic, TypeVar
+
+R = TypeVar("R")
+
+_thread = ThreadPoolExecutor(1, "workhook-texts")
+
+SHORT_CHARS = 64
+"""A text that is no longer than this is worked on in the event loop."""
+
+ENTRY_BYTES = 200
+"""What an entry takes besides its result."""
+
+
+class Kept(Generic[R]):
+    """Results of `work`, which raises nothing and depends on the text alone. Those that were used longest ago are
+    dropped once all of them have more than `max_bytes`."""
+
+    def __init__(self, work: Callable[[str], R], max_bytes: int, size: Callable[[R], int]) -> None:
+        self._work, self._max_bytes, self._size = work, max_bytes, size
+        self._results: OrderedDict[bytes, R] = OrderedDict()
+        self._bytes = 0
+
+    def of(self, text: str) -> R:
+        """The result; worked out now if it is not known."""
+        key = _key(text)
+        if key in self._results:
+            self._results.move_to_end(key)
+            return self._results[key]
+        return self._put(key, self._work(text))
+
+    async def prepare(self, text: str) -> R:
+        """`of`, but in a thread if the result is not known. All texts share one thread: the event loop competes with
+        only that one."""
+        if len(text) <= SHORT_CHARS or _key(text) in self._results:
+            return self.of(text)
+        return self._put(_key(text), await asyncio.get_running_loop().run_in_executor(_thread, self._found, text))
+
+    def _found(self, text: str) -> R:
+        found = self._results.get(_key(text))  # another request may have waited for the same text
+        return self._work(text) if found is None else found
+
+    def _put(self, key: bytes, result: R) -> R:
+        if key not in self._results:
+            self._results[key] = result
+            self._bytes += self._bytes_of(result)
+        while self._bytes > self._max_bytes and len(self._results) > 1:
+            self._bytes -= self._bytes_of(self._results.popitem(last=False)[1])
+        return result
+
+    def _bytes_of(self, result: R) -> int:
+        return ENTRY_BYTES + self._size(result)
+
+
+def _key(text: str) -> bytes:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

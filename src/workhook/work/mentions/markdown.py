@@ -1,0 +1,190 @@
+"""The Markdown of comments and descriptions: CommonMark with tables, struck-out text and web addresses as links.
+
+The parser works in the event loop's process, and a short text can ask much of it: a table completes every row to the
+columns of its header, brackets and quotations are read again at each level. So the parser counts its steps, and a text
+that needs too many is plain text for every reader. A step is a place that the parser has tried, a cell of a table, or
+some output.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
+    from markdown_it.rules_inline import StateInline
+    from markdown_it.token import Token
+
+STEPS_MAX = 40_000
+"""Steps of one text, at most: about a quarter of a second."""
+
+STEPS_BASE, STEPS_PER_CHAR = 1_000, 10
+"""So many steps a shorter text may need."""
+
+NESTED_MAX = 40
+"""nh3 takes time in the square of how deep elements are nested. What is deeper is shown as plain text."""
+
+OUTPUT_CHARS_PER_STEP = 64
+"""A definition of a link is written once and shown wherever it is referred to."""
+
+ADDRESS_CHARS_MAX = 2_000
+
+_METER = "meter"
+_LABEL_STEPS = 12  # what may be the label of a link is read again at each level of brackets
+_WEB = re.compile(rf"""://[^\s<>"'\\|`]{{1,{ADDRESS_CHARS_MAX}}}""")
+_MAILBOX = re.compile(r":[A-Za-z0-9.+_-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,8}")
+_CLOSING_MARKS = frozenset(".,;:!?*_~]}")
+_SCHEME = re.compile(r"(?:^|[^a-zA-Z0-9.+-])(https?|mailto)\Z", re.IGNORECASE)
+_UNSAFE = re.compile(r"[^A-Za-z0-9;/?:@&=+$,\-_.!~*'()#%]+|%(?![0-9A-Fa-f]{2})")
+
+
+class TooCostly(Exception):
+    """The text needs more steps than it may."""
+
+
+class Meter:
+    """Counts the steps of one text. `columns`: those of the table that is being read."""
+
+    def __init__(self, steps: int) -> None:
+        self.allowed = self.left = steps
+        self.columns = 0
+
+    @property
+    def spent(self) -> int:
+        return self.allowed - self.left
+
+    def count(self, steps: int) -> None:
+        """Raises `TooCostly`."""
+        self.left -= steps
+        if self.left < 0:
+            raise TooCostly
+
+
+def steps_for(text: str) -> int:
+    """The steps that the parser may need for the text."""
+    return min(STEPS_MAX, STEPS_BASE + STEPS_PER_CHAR * len(text))
+
+
+def parse(text: str, meter: Meter) -> list[Token]:
+    """The tokens of a text. Raises `TooCostly`."""
+    tokens = markdown_parser().parse(text, {_METER: meter})
+    if _depth(tokens) > NESTED_MAX:
+        raise TooCostly
+    for token in tokens:
+        meter.count(1)
+        for each in token.children or ():
+            size = len(each.content) + sum(len(str(value)) for value in each.attrs.values())
+            meter.count(1 + size // OUTPUT_CHARS_PER_STEP)
+    return tokens
+
+
+def _depth(tokens: list[Token]) -> int:
+    return max((each.level + max((one.level for one in each.children or ()), default=0) for each in tokens), default=0)
+
+
+@cache
+def markdown_parser() -> MarkdownIt:
+    # Few processes ever read such a text: the others do not pay for the library.
+    from markdown_it import MarkdownIt
+
+    class Parser(MarkdownIt):
+        """Addresses stay as they were written, apart from characters that no address may have."""
+
+        def normalizeLink(self, url: str) -> str:  # noqa: N802  # the library's name
+            return _UNSAFE.sub(lambda found: quote(found[0], errors="replace"), url)
+
+        def normalizeLinkText(self, link: str) -> str:  # noqa: N802  # the library's name
+            return link
+
+    parser = Parser("commonmark", {"html": False, "breaks": True, "maxNesting": 20})
+    parser.enable(["table", "strikethrough"])
+    for rule in parser.block.ruler.__rules__:
+        rule.fn = _counted_table(rule.fn) if rule.name == "table" else _counted_block(rule.fn)
+    parser.inline.ruler.at("linkify", _link_address)
+    parser.inline.ruler.enable("linkify")
+    first = parser.inline.ruler.__rules__[0]
+    first.fn = _counted_place(first.fn)
+    pairs = parser.inline.ruler2.__rules__[0]
+    pairs.fn = _counted_pairs(pairs.fn)
+    return parser
+
+
+_BlockRule = Callable[["StateBlock", int, int, bool], bool]
+
+
+def _counted_block(rule: _BlockRule) -> _BlockRule:
+    def counted(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+        # A table asks before each row whether something else begins there.
+        meter: Meter = state.env[_METER]
+        meter.count(1 + (meter.columns if state.parentType == "table" else 0))
+        return rule(state, start, end, silent)
+
+    return counted
+
+
+def _counted_table(rule: _BlockRule) -> _BlockRule:
+    def counted(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+        meter: Meter = state.env[_METER]
+        meter.columns = columns = 1 + state.src.count("|", state.bMarks[start], state.eMarks[start])
+        meter.count(1 + columns)
+        return rule(state, start, end, silent)
+
+    return counted
+
+
+def _counted_place(rule: Callable[[StateInline, bool], bool]) -> Callable[[StateInline, bool], bool]:
+    def counted(state: StateInline, silent: bool) -> bool:
+        state.env[_METER].count(_LABEL_STEPS if state.src[state.pos] in "[!" else 2)
+        return rule(state, silent)
+
+    return counted
+
+
+def _counted_pairs(rule: Callable[[StateInline], None]) -> Callable[[StateInline], None]:
+    def counted(state: StateInline) -> None:
+        state.env[_METER].count(1 + 2 * len(state.delimiters))
+        rule(state)
+
+    return counted
+
+
+def _link_address(state: StateInline, silent: bool) -> bool:
+    """A rule of the parser: `https://…`, `http://…` and `mailto:…` in plain text are links."""
+    if state.src[state.pos] != ":" or state.linkLevel > 0:
+        return False
+    scheme = _SCHEME.search(state.pending[-7:])
+    if scheme is None:
+        return False
+    pattern = _MAILBOX if scheme[1].lower() == "mailto" else _WEB
+    found = pattern.match(state.src, state.pos, state.posMax)
+    if found is None:
+        return False
+    state.env[_METER].count(len(found[0]) // OUTPUT_CHARS_PER_STEP)
+    rest = _without_closing_marks(found[0])
+    if len(rest) <= len("://"):
+        return False
+    if not silent:
+        url = scheme[1] + rest
+        state.pending = state.pending[: -len(scheme[1])]
+        opened = state.push("link_open", "a", 1)
+        opened.attrs = {"href": state.md.normalizeLink(url)}
+        opened.markup, opened.info = "linkify", "auto"
+        state.push("text", "", 0).content = url
+        closed = state.push("link_close", "a", -1)
+        closed.markup, closed.info = "linkify", "auto"
+    state.pos += len(rest)
+    return True
+
+
+def _without_closing_marks(address: str) -> str:
+    """The address without the marks of the sentence that follow it; `)` is one unless the address opens it."""
+    end, open_brackets = len(address), address.count("(") - address.count(")")
+    while end and (address[end - 1] in _CLOSING_MARKS or (address[end - 1] == ")" and open_brackets < 0)):
+        open_brackets += address[end - 1] == ")"
+        end -= 1
+    return address[:end]
