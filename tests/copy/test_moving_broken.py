@@ -93,6 +93,18 @@ def _twice(rows: list[Line], name: str) -> None:
     other[name] = one[name]
 
 
+def _retax(note: Line, millionths: int) -> None:
+    for each in note["taxes"]:
+        each[0] = millionths
+
+
+def _move_to_base(rows: list[Line]) -> None:
+    """A part with more base than was billed, whose sums are right: its tax is less than nothing."""
+    first = rows[0]["taxes"][0]
+    first[2], first[3] = first[2] + 10**9, first[3] - 10**9
+    rows[0]["amount_minor"] += 10**9
+
+
 def put_item(at: int, value: Any) -> Callable[[list[Line]], object]:
     """Another value in the first line of the first invoice that has one."""
 
@@ -123,6 +135,12 @@ def put_config(**more: Any) -> Callable[[list[Line]], object]:
             "total_minor: it is not the sum of",
         ),
         ("credit_notes", put("amount_minor", 1), "credit_notes.jsonl, line 1, amount_minor: it is not the sum"),
+        (
+            "credit_notes",
+            lambda rows: _retax(rows[0], 42_000),
+            "taxes: they credit a rate that the invoice does not have",
+        ),
+        ("credit_notes", _move_to_base, "taxes: they credit more at a rate than the invoice has"),
         ("invoices", lambda rows: _twice(rows, "invoice_number"), "was there before, in line"),
         ("projects", lambda rows: _twice(rows, "name"), "was there before, in line"),
         ("members", lambda rows: rows.append(rows[0]), "was there before, in line 1"),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workhook.work.invoices import rules
-from workhook.work.invoices.arithmetic import Discount, TaxRate, part_of, shared, sums_of
+from workhook.work.invoices.arithmetic import Discount, TaxRate, shared, sums_of
 from workhook.work.invoices.printing import initials_of
 from workhook.work.invoices.rules import Item, items_of, items_text
 
@@ -60,16 +60,9 @@ def test_what_is_shared_is_all_of_it_and_nobody_is_a_unit_off(amount: int, weigh
         assert sum(shares) == amount
         for share, weight in zip(shares, weights, strict=True):
             assert abs(share * whole - amount * weight) < whole
+            assert share <= weight or amount > whole
     else:
         assert not any(shares)
-
-
-@given(
-    st.lists(st.tuples(st.integers(0, 10**10), st.integers(0, 10**6)), min_size=1, max_size=6), st.integers(0, 10**6)
-)
-def test_a_whole_invoice_is_credited_with_exactly_its_taxes(lines: list[tuple[int, int]], percent: int) -> None:
-    sums = sums_of([(net, TaxRate(rate)) for net, rate in lines], TaxRate(), Discount(percent))
-    assert part_of(sums.taxes, sums.total) == tuple(each for each in sums.taxes if each.gross)
 
 
 @pytest.mark.parametrize(

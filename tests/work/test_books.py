@@ -16,7 +16,7 @@ import pytest
 from tests.harness.depth import DEEP, deep
 from tests.work.studio import Studio
 
-UNITS = {"EUR": Fraction(1, 100), "JPY": Fraction(1), "KWD": Fraction(1, 1000)}
+UNITS = {"EUR": Fraction(1, 100), "JPY": Fraction(1), "BHD": Fraction(1, 1000)}
 """The smallest amount that can be paid in a currency."""
 
 
@@ -68,16 +68,28 @@ def total_of(lines: list[Line], percent: str, discount: str | None = None) -> Fr
     return sum((base + half_up(base * rate / 100, unit) for rate, base in bases.items()), Fraction(0))
 
 
+Sums = tuple[Fraction, Fraction]
+
+
+def by_rate(rows: Any) -> dict[Fraction, Sums]:
+    """The base and the tax of each rate, as a record shows them."""
+    return {exact(each["percent"]): (exact(each["base"]), exact(each["tax"])) for each in rows}
+
+
 @dataclass
 class Model:
-    """An invoice that was sent, as somebody with a pencil would keep it: it has no sums, only what has happened."""
+    """An invoice that was sent, as somebody with a pencil would keep it: it has no sums, only what has happened.
+
+    `billed`: the base and the tax of each rate.
+    """
 
     lines: list[Line]
     percent: str
     discount: str | None = None
+    billed: dict[Fraction, Sums] = field(default_factory=dict)
     payments: dict[str, Fraction] = field(default_factory=dict)
     refunds: list[tuple[str, Fraction]] = field(default_factory=list)
-    notes: list[Fraction] = field(default_factory=list)
+    notes: list[dict[Fraction, Sums]] = field(default_factory=list)
     is_void: bool = False
 
     @property
@@ -90,7 +102,15 @@ class Model:
 
     @property
     def credited(self) -> Fraction:
-        return sum(self.notes, Fraction(0))
+        return sum((base + tax for each in self.notes for base, tax in each.values()), Fraction(0))
+
+    def left_at(self, rate: Fraction) -> Sums:
+        """The base and the tax that are not credited yet."""
+        base, tax = self.billed.get(rate, (Fraction(0), Fraction(0)))
+        for note in self.notes:
+            noted = note.get(rate, (Fraction(0), Fraction(0)))
+            base, tax = base - noted[0], tax - noted[1]
+        return base, tax
 
     @property
     def due(self) -> Fraction:
@@ -130,6 +150,7 @@ class History:
         body |= {} if discount is None else {"discount": float(discount)}
         record = studio.owner.post(f"{studio.project}/invoices", json=body)["invoice"]
         self.path = f"/invoices/{record['id']}"
+        self.model.billed = by_rate(record["taxes"])
         assert exact(record["amount_due"]) == exact(record["total"]) == self.model.total
         studio.owner.post(f"{self.path}/send")
         self.check()
@@ -141,7 +162,8 @@ class History:
         return Line(self.unit, f"{float(qty):f}", price, self.chance.choice((None, None, "12.5")), own)
 
     def step(self) -> None:
-        self.chance.choice((self.pay, self.pay, self.refund, self.refund, self.credit, self.credit_lines, self.void))()
+        notes = (self.credit, self.credit_rate, self.credit_lines, self.credit_line_of_invoice, self.credit_rest)
+        self.chance.choice((self.pay, self.pay, self.refund, self.refund, *notes, self.void))()
         self.check()
 
     def check(self) -> None:
@@ -185,24 +207,69 @@ class History:
         left = self.model.total - self.model.credited
         total = self._some(left)
         fits = 0 < total <= left and not self.model.is_void
-        if made := self._post(f"{self.path}/credit_notes", {"total": float(total), "reason": "x"}, fits=fits):
-            self._note(made["credit_note"], total)
+        if note := self._credit({"total": float(total)}, fits=fits):
+            assert exact(note["total"]) == total
+
+    def credit_rate(self) -> None:
+        rate = self.chance.choice((*self.model.billed, Fraction(3)))
+        left = sum(self.model.left_at(rate), Fraction(0))
+        total = self._some(left)
+        fits = 0 < total <= left and not self.model.is_void
+        if note := self._credit({"total": float(total), "tax": float(rate)}, fits=fits):
+            assert (exact(note["total"]), set(by_rate(note["taxes"]))) == (total, {rate})
+
+    def credit_rest(self) -> None:
+        if self.chance.random() < 0.8:
+            return
+        rate = self.chance.choice((None, *self.model.billed))
+        left = self.model.total - self.model.credited if rate is None else sum(self.model.left_at(rate), Fraction(0))
+        body = {} if rate is None else {"tax": float(rate)}
+        if note := self._credit(body, fits=left > 0 and not self.model.is_void):
+            assert exact(note["total"]) == left
 
     def credit_lines(self) -> None:
-        lines = [self._line() for _ in range(self.chance.randint(1, 2))]
-        amount = sum((each.amount for each in lines), Fraction(0))
-        total = total_of(lines, self.model.percent)
-        fits = amount > 0 and total <= self.model.total - self.model.credited and not self.model.is_void
-        body = {"invoice_items": [each.body() for each in lines], "reason": "x"}
-        if made := self._post(f"{self.path}/credit_notes", body, fits=fits):
-            self._note(made["credit_note"], total)
+        self._credit_lines([self._line() for _ in range(self.chance.randint(1, 2))])
 
-    def _note(self, note: Any, total: Fraction) -> None:
-        self.model.notes.append(total)
-        assert exact(note["total"]) == total
-        assert sum(exact(each["base"]) + exact(each["tax"]) for each in note["taxes"]) == total
-        for each in note["taxes"]:
-            assert abs(exact(each["tax"]) - exact(each["base"]) * exact(each["percent"]) / 100) <= self.unit
+    def credit_line_of_invoice(self) -> None:
+        self._credit_lines([self.chance.choice(self.model.lines)])
+
+    def _credit_lines(self, lines: list[Line]) -> None:
+        bases: dict[Fraction | None, Fraction] = {}
+        for each in lines:
+            rate = self._rate_of(each)
+            bases[rate] = bases.get(rate, Fraction(0)) + each.amount
+        fits = None not in bases and any(bases.values()) and not self.model.is_void
+        fits = fits and all(base <= self.model.left_at(rate)[0] for rate, base in bases.items() if rate is not None)
+        fits = fits and all(rate in self.model.billed for rate in bases)
+        if note := self._credit({"invoice_items": [each.body() for each in lines]}, fits=fits):
+            assert {rate: base for rate, (base, _) in by_rate(note["taxes"]).items()} == bases
+
+    def _rate_of(self, line: Line) -> Fraction | None:
+        """None where nothing says which of several rates is meant."""
+        if line.percent is not None:
+            return Fraction(line.percent)
+        if len(self.model.billed) == 1:
+            return next(iter(self.model.billed))
+        return Fraction(self.model.percent) if Fraction(self.model.percent) in self.model.billed else None
+
+    def _credit(self, body: dict[str, Any], *, fits: bool) -> Any:
+        """Per rate no more is credited than was billed, and all of it once the invoice is credited."""
+        made = self._post(f"{self.path}/credit_notes", {**body, "reason": "x"}, fits=fits)
+        if made is None:
+            return None
+        note = made["credit_note"]
+        self.model.notes.append(by_rate(note["taxes"]))
+        assert len(self.model.notes[-1]) == len(note["taxes"])
+        assert sum(base + tax for base, tax in self.model.notes[-1].values()) == exact(note["total"])
+        for rate, (base, tax) in self.model.notes[-1].items():
+            assert base >= 0 <= tax
+            assert abs(tax - base * rate / 100) <= 2 * self.unit
+        lefts = {rate: self.model.left_at(rate) for rate in self.model.billed}
+        for rate, (base, tax) in lefts.items():
+            assert base >= 0 <= tax
+            assert abs(tax - base * rate / 100) <= 2 * self.unit
+        assert (self.model.credited == self.model.total) == (not any(base or tax for base, tax in lefts.values()))
+        return note
 
     def void(self) -> None:
         if self.chance.random() < 0.9:

@@ -33,7 +33,7 @@ MORE = {
     "DELETE /task_credits/{}": 5,  # two entries, and the grant that gets its credits back
     "POST /invoices/{}/send": 6,  # the project is held, the settings of now, and the number
     "POST /payments/{}/refund": 6,  # whose it is, its invoice is locked, what is left of it
-    "POST /invoices/{}/credit_notes": 5,  # the number
+    "POST /invoices/{}/credit_notes": 6,  # the number; all is credited, so its time is free again
     "POST /timesheets/{}/resume": 5,  # the other timers of the user, locked first; whether the user may run one there
     "DELETE /projects/{}": 6,  # whether an invoice was issued; all who could start a timer there, and those that run
     # The user is locked; invitations, timers and webhooks of apps that end with the right; invitations that are held.

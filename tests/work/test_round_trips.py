@@ -117,7 +117,7 @@ MORE = {
     "POST /invoices/{}/pay": 5,
     "POST /invoices/{}/payments": 5,
     "POST /payments/{}/refund": 7,
-    "POST /invoices/{}/credit_notes": 6,
+    "POST /invoices/{}/credit_notes": 7,
     "POST /timesheets/{}/resume": 6,
     "POST /timesheets/{}/finish": 5,  # what counts for the time now
     "GET /organizations/{}/export": 150,  # each table by itself, and most of them for each project, in pages

@@ -41,8 +41,10 @@ async def list_credit_notes(call: Call, invoice_id: str, query: ListQuery) -> Li
 async def create_credit_note(write: Write, invoice_id: str, wanted: CreditNoteCreate) -> CreditNoteAnswer:
     """Credit an invoice, or a part of it.
 
-    A `total` has the tax in it, at the rate of the invoice; `invoice_items` are before tax. More than is not credited
-    yet is 422 `more_than_due`. What was paid above the rest is `to_refund` of the invoice.
+    A `total` includes tax. It is split over the rates of the invoice in proportion to what is left at each; with `tax`
+    it is credited at that rate alone. `invoice_items` are before tax. More than is left at a rate is 422
+    `more_than_due`, a rate that the invoice does not have is 422 `not_on_invoice`. An amount paid above the rest
+    becomes `to_refund` of the invoice. Once all of it is credited, its timesheets can be invoiced again.
     """
     access, invoice = await lock_invoice(write, invoice_id)
     _, note = await crediting.credit(write, access, invoice, wanted)

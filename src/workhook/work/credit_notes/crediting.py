@@ -4,36 +4,32 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from workhook.core.errors import Conflict, Fault, Invalid
 from workhook.core.ids import new_id
 from workhook.core.records import to_response
-from workhook.http.money import AMOUNT_MAX_MINOR, minor_of
 from workhook.identity.context import Write
 from workhook.storage import Transaction
 from workhook.storage.metadata import insert_into
 from workhook.storage.record_rows import values_of
 from workhook.work.access import Access
+from workhook.work.credit_notes.amounts import amounts_of, find_rates
 from workhook.work.credit_notes.schemas import (
     CreditNote,
     CreditNoteCreate,
     credit_note_numbers,
     credit_notes,
 )
-from workhook.work.invoices import rules
-from workhook.work.invoices.arithmetic import Discount, Sums, part_of, rows_text
+from workhook.work.invoices import drafting, rules
+from workhook.work.invoices.arithmetic import rows_text
 from workhook.work.invoices.books import Books
 from workhook.work.invoices.changing import change_invoice
 from workhook.work.invoices.counters import ONE, counted
 from workhook.work.invoices.parties import DEFAULT_LANGUAGE
-from workhook.work.invoices.planning import items_of_inputs
-from workhook.work.invoices.rules import Item
 from workhook.work.invoices.schemas import Invoice, invoices, language_of
 from workhook.work.invoices.shapes import Booked, booked_of, booked_text
-from workhook.work.payments.booking import begin, money_text, settled
+from workhook.work.payments.booking import begin, settled
 from workhook.work.payments.of_invoices import OfInvoices
 from workhook.work.payments.schemas import BookedOn
 from workhook.work.people import person_shape
-from workhook.work.schemas import if_set
 
 rows = OfInvoices(
     CreditNote,
@@ -53,10 +49,8 @@ async def credit(
     """The locked invoice afterwards, and the credit note. Raises `Conflict`, `Invalid`."""
     invoice = begin(write, access, invoice)
     books = invoice.books
-    items, sums = _wanted(invoice, wanted)
+    items, sums = amounts_of(invoice, await find_rates(write.tx, invoice), wanted)
     total = sums.total
-    if total > books.not_credited:
-        raise _more_than_due("invoice_items", invoice)
     assert invoice.invoice_number is not None, "it is issued"
     note = CreditNote(
         id=new_id("crn"),
@@ -84,40 +78,10 @@ async def credit(
         "credit_notes": booked_text([*booked_of(invoice.credit_notes), Booked(note.id, total, write.now)]),
         **settled(invoice, after, write.now),
     }
+    if after.status == "credited":  # it bills nothing: its time can be billed again
+        await drafting.release(write.tx, invoice.id)
     beside = {"credit_note": to_response(note)}
     return await change_invoice(write, access, invoice, "credited", values, beside=beside), note
-
-
-def _wanted(invoice: Invoice, wanted: CreditNoteCreate) -> tuple[list[Item], Sums]:
-    """The lines, and what they or the total come to. Raises `Conflict`, `Invalid`."""
-    given, asked = if_set(wanted.invoice_items), if_set(wanted.total)
-    total = None if asked is None else minor_of(asked, invoice.currency, "total")
-    if given is not None:
-        if total is not None:
-            message = "total: the lines say how much is credited; leave out one of both"
-            raise Invalid(faults=[Fault(field="total", message=message)])
-        items = items_of_inputs(given, invoice.currency)
-        if faults := [f for n, each in enumerate(items) for f in rules.item_faults(each, f"invoice_items[{n}].")]:
-            raise Invalid(faults=faults)
-        sums = rules.sums_of_items(items, invoice.rate, Discount())
-        if sums.amount > AMOUNT_MAX_MINOR:
-            raise _more_than_due("invoice_items", invoice)
-        if sums.amount == 0:
-            message = "invoice_items: the lines come to nothing; a credit note takes something back"
-            raise Invalid(faults=[Fault(field="invoice_items", code="empty", message=message)])
-        return items, sums
-    if total is None:
-        total = invoice.books.not_credited
-        if total == 0:
-            raise Conflict("All of the invoice is credited.", code="nothing_due")
-    if total > invoice.books.not_credited:
-        raise _more_than_due("total", invoice)
-    return [], Sums(part_of(invoice.tax_rows, total))
-
-
-def _more_than_due(field: str, invoice: Invoice) -> Invalid:
-    message = f"{field}: {money_text(invoice.books.not_credited, invoice)} is not credited yet; it can be that or less"
-    return Invalid(faults=[Fault(field=field, code="more_than_due", message=message)])
 
 
 async def _next_number(tx: Transaction, account_id: int) -> str:

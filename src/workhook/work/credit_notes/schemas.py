@@ -23,7 +23,8 @@ from workhook.http.money import Minor
 from workhook.http.parameters import Prepared
 from workhook.storage.metadata import in_project, metadata
 from workhook.storage.record_rows import table_columns
-from workhook.work.invoices.inputs import InvoiceItemInput
+from workhook.work.invoices.arithmetic import Category
+from workhook.work.invoices.inputs import InvoiceItemInput, Percent
 from workhook.work.invoices.parties import BuyerText, Language, SellerText
 from workhook.work.invoices.shapes import ItemsText, TaxesText
 from workhook.work.payments.schemas import BookedOn
@@ -33,13 +34,36 @@ from workhook.work.schemas import MoneyAboveZero
 ITEMS_MAX = 1000
 
 
+class CreditedItemInput(InvoiceItemInput):
+    """A credited line. Its rate is one that the invoice has."""
+
+    tax: (
+        Annotated[Percent, Meta(description="Percent. Default: the only rate of the invoice, or its own one.")]
+        | UnsetType
+        | None
+    ) = UNSET
+
+
 class CreditNoteCreate(msgspec.Struct):
-    """What is taken back of an invoice: a `total`, or lines. Default: all that is not credited yet."""
+    """The part of an invoice that is credited: a `total`, or lines. Default: everything that is not credited yet.
+
+    With `tax` or `tax_category` only that rate is credited.
+    """
 
     reason: Annotated[str, Meta(min_length=1, max_length=4000, description="It is printed."), Prepared(str.strip)]
     total: Annotated[MoneyAboveZero, Meta(description="With tax.")] | UnsetType | None = UNSET
+    tax: (
+        Annotated[Percent, Meta(description="A rate of the invoice, in percent. Default: all of them, in proportion.")]
+        | UnsetType
+        | None
+    ) = UNSET
+    tax_category: (
+        Annotated[Category, Meta(description="Needed if the invoice has several categories at this percentage.")]
+        | UnsetType
+        | None
+    ) = UNSET
     invoice_items: (
-        Annotated[list[InvoiceItemInput], Meta(min_length=1, max_length=ITEMS_MAX, description="Before tax.")]
+        Annotated[list[CreditedItemInput], Meta(min_length=1, max_length=ITEMS_MAX, description="Before tax.")]
         | UnsetType
         | None
     ) = UNSET

@@ -227,7 +227,7 @@ async def pay_invoice(write: Write, invoice_id: str, wanted: PaymentDetails) -> 
 async def void_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
     """Void an invoice that was sent, and on which nothing is paid or credited.
 
-    It keeps its number; its timesheets can be invoiced again.
+    It keeps its number; its timesheets can be invoiced again. One with a total of 0 counts as paid, and can be voided.
     """
     access, invoice = await lock_invoice(write, invoice_id)
     if invoice.status == "void":
@@ -239,7 +239,7 @@ async def void_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
         raise Conflict(message, code="has_credit_notes")
     if books.paid and books.due:
         raise Conflict("Something was paid on the invoice; give it back first (refund).", code="has_payments")
-    if invoice.status != "sent":
+    if invoice.status != "sent" and invoice.total_minor:  # of 0, nothing can be credited
         message = f"The invoice is {invoice.status}; credit it instead (credit_notes)."
         raise Conflict(message, code=f"invoice_{invoice.status}")
     await drafting.release(write.tx, invoice.id)

@@ -14,8 +14,6 @@ from typing import Literal
 
 import msgspec
 
-from workhook.work.invoices.books import tax_in
-
 MILLION = 10**6
 
 Category = Literal["standard", "zero", "exempt", "reverse_charge"]
@@ -99,18 +97,12 @@ def sums_of(lines: Iterable[tuple[int, TaxRate]], rate: TaxRate, discount: Disco
     return Sums(tuple(rows), off)
 
 
-def part_of(taxes: Sequence[TaxRow], total: int) -> tuple[TaxRow, ...]:
-    """The taxes of an amount with tax that is a part of an invoice's total, shared over the invoice's in proportion."""
-    rows = []
-    for row, gross in zip(taxes, shared(total, [each.gross for each in taxes]), strict=True):
-        if gross:
-            tax = tax_in(gross, row.millionths)
-            rows.append(TaxRow(row.millionths, row.category, gross - tax, tax))
-    return tuple(rows)
-
-
 def shared(amount: int, weights: Sequence[int]) -> list[int]:
-    """The amount in proportion to the weights, by largest remainder. Of a tie the first gets more."""
+    """Split an amount in proportion to the weights, by largest remainder; on a tie the first gets more.
+
+    Wherever money is split, this does it. If the weights are what is left and the amount is at most their sum, no
+    share is more than its weight.
+    """
     whole = sum(weights)
     if not whole:
         return [0] * len(weights)

@@ -48,10 +48,3 @@ class Books(msgspec.Struct, frozen=True):
         if self.due == 0:
             return "paid"
         return "partially_paid" if self.paid else "sent"
-
-
-def tax_in(gross: int, millionths: int) -> int:
-    """The tax that is in an amount with tax, rounded half up. For a whole invoice that is its tax exactly: the error of
-    its rounding, at most half a unit, becomes smaller."""
-    whole = 1_000_000 + millionths
-    return (2 * gross * millionths + whole) // (2 * whole)

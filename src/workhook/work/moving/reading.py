@@ -119,6 +119,7 @@ class _Checker:
         self._done = 0
         self._later: list[tuple[str, str]] = []
         self._books: dict[str, list[int]] = {}
+        self._credited: dict[str, sums.CreditedRates] = {}
         self._stretched: set[str] = set()  # columns that have a stretch
 
     def check(self) -> None:
@@ -271,10 +272,12 @@ class _Checker:
             self.checked.timers += line.is_active
         elif kind.name == "invoices" and not (line.paid_minor is None and line.credited_minor is None):
             self._books[line.id] = [line.paid_minor or 0, line.credited_minor or 0]
+            self._credited[line.id] = sums.CreditedRates.of_invoice(line)
         elif kind.name == "payments" and line.invoice_id in self._books:
             self._books[line.invoice_id][0] -= line.amount_minor
         elif kind.name == "credit_notes" and line.invoice_id in self._books:
             self._books[line.invoice_id][1] -= line.total_minor
+            self._credited[line.invoice_id].add(line.taxes)
 
     def _check_columns(self) -> None:
         """A column without a stretch could take no task."""
@@ -289,6 +292,8 @@ class _Checker:
                 self._fault(f"invoices.jsonl, {invoice_id}, paid_minor: it is not the sum of its payments")
             if credited:
                 self._fault(f"invoices.jsonl, {invoice_id}, credited_minor: it is not the sum of its credit notes")
+            if wrong := self._credited[invoice_id].fault():
+                self._fault(f"credit_notes.jsonl, those of {invoice_id}, taxes: {wrong}")
 
 
 def _sha256(path: Path) -> str:

@@ -11,6 +11,40 @@ from workhook.work.invoices import rules
 from workhook.work.invoices.arithmetic import Discount, TaxRate, TaxRow, discount_fault, rate_fault
 
 
+class CreditedRates:
+    """What is left of an invoice at each of its rates, while its credit notes are read."""
+
+    def __init__(self, billed: Sequence[TaxRow]) -> None:
+        self._left = {(each.millionths, each.category): [each.base, each.tax] for each in billed}
+        self._is_foreign = False
+
+    @classmethod
+    def of_invoice(cls, line: Any) -> CreditedRates:
+        """Of a line of `invoices.jsonl`."""
+        if line.taxes is not None:
+            return cls(line.taxes)
+        rate = TaxRate(line.tax_millionths, line.tax_category).otherwise(TaxRate())
+        return cls([TaxRow(*rate, line.amount_minor, line.total_minor - line.amount_minor)])
+
+    def add(self, taxes: Sequence[TaxRow]) -> None:
+        """Take off the taxes of a credit note."""
+        for each in taxes:
+            left = self._left.get((each.millionths, each.category))
+            if left is None:
+                self._is_foreign = True
+                continue
+            left[0] -= each.base
+            left[1] -= each.tax
+
+    def fault(self) -> str | None:
+        """Return what is wrong with the credit notes together, or None."""
+        if self._is_foreign:
+            return "they credit a rate that the invoice does not have"
+        if any(min(each) < 0 for each in self._left.values()):
+            return "they credit more at a rate than the invoice has"
+        return None
+
+
 def faults_of_invoice(line: Any) -> Iterator[tuple[str, str]]:
     """The fields that are wrong, and what is wrong with each. What has no `taxes` was made before there were several
     rates. The values have passed the checks of each alone.

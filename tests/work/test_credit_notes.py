@@ -1,0 +1,161 @@
+"""Credit notes by total, by rate and by line: never more than was billed at a rate, and in the end exactly that."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any
+
+import pytest
+from pypdf import PdfReader
+
+from tests.work.paper import text_of
+from tests.work.scene import Scene
+from tests.work.studio import Studio
+
+Draw = Callable[..., Any]
+DESIGN = {"description": "Design", "qty": 1, "unit_price": 100, "tax": 19}
+BOOK = {"description": "Book", "qty": 1, "unit_price": 50, "tax": 7}
+PRINT = {"description": "Print", "qty": 1, "unit_price": 10, "tax_category": "exempt"}
+
+
+@pytest.fixture
+def draw(studio: Studio) -> Draw:
+    """An invoice that was sent: of 100 at 19 % and 50 at 7 %, or of these lines."""
+
+    def make(*lines: Any, **more: Any) -> str:
+        body = {"invoice_items": list(lines) or [DESIGN, BOOK], "currency": "EUR", **more}
+        invoice = studio.owner.post(f"{studio.project}/invoices", json=body)["invoice"]["id"]
+        studio.owner.post(f"/invoices/{invoice}/send")
+        return f"/invoices/{invoice}"
+
+    return make
+
+
+def credit(studio: Studio, path: str, **body: Any) -> Any:
+    return studio.owner.post(f"{path}/credit_notes", json={"reason": "Late", **body})["credit_note"]
+
+
+def refused(studio: Studio, path: str, **body: Any) -> list[tuple[str, str, str]]:
+    found = studio.owner.refused(422, "POST", f"{path}/credit_notes", json={"reason": "Late", **body})
+    return [(each["field"], each["code"], each["message"].partition(": ")[2]) for each in found["errors"]]
+
+
+def rows(record: Any) -> list[tuple[Any, ...]]:
+    return [(each["percent"], each["base"], each["tax"]) for each in record["taxes"]]
+
+
+def test_the_rest_is_what_is_left_at_each_rate(studio: Studio, draw: Draw) -> None:
+    path = draw()
+    assert rows(credit(studio, path, invoice_items=[BOOK])) == [(7, 50, 3.5)]
+    assert rows(credit(studio, path)) == [(19, 100, 19)]
+    assert studio.owner.get(path)["invoice"]["status"] == "credited"
+
+
+def test_no_more_is_credited_at_a_rate_than_was_billed(studio: Studio, draw: Draw) -> None:
+    path = draw()
+    left = "at 7 % before tax, 50 EUR is not credited yet; it can be that or less"
+    wanted = [{**BOOK, "qty": 2}]
+    assert refused(studio, path, invoice_items=wanted) == [("invoice_items", "more_than_due", left)]
+    left = "at 7 %, 53.5 EUR is not credited yet; it can be that or less"
+    assert refused(studio, path, total=53.51, tax=7) == [("total", "more_than_due", left)]
+    credit(studio, path, total=53.5, tax=7)
+    [(field, code, _)] = refused(studio, path, total=0.01, tax=7)
+    assert (field, code) == ("total", "more_than_due")
+    body = {"reason": "x", "tax": 7}
+    assert studio.owner.refused(409, "POST", f"{path}/credit_notes", json=body)["code"] == "nothing_due"
+    assert refused(studio, path, total=119.01)[0][:2] == ("total", "more_than_due")
+    assert rows(credit(studio, path, total=119)) == [(19, 100, 19)]
+
+
+def test_a_rate_that_the_invoice_does_not_have_is_refused(studio: Studio, draw: Draw) -> None:
+    path = draw()
+    has = "the invoice has nothing at this rate; it has 19 %, 7 %"
+    assert refused(studio, path, total=1, tax=20) == [("tax", "not_on_invoice", has)]
+    assert refused(studio, path, total=1, tax_category="exempt") == [("tax_category", "not_on_invoice", has)]
+    lines = [{**BOOK, "tax": 19}, {**BOOK, "tax": 20}, {**BOOK, "tax": 0}]
+    assert refused(studio, path, invoice_items=lines) == [
+        ("invoice_items[1].tax", "not_on_invoice", has),
+        ("invoice_items[2].tax", "not_on_invoice", has),
+    ]
+
+
+def test_a_line_without_a_rate_needs_one_that_is_clear(studio: Studio, draw: Draw) -> None:
+    plain = {"description": "Something", "qty": 1, "unit_price": 10}
+    wanted = "state the rate to credit; the invoice has 19 %, 7 %"
+    assert refused(studio, draw(), invoice_items=[plain]) == [("invoice_items[0].tax", "missing", wanted)]
+    only = draw(DESIGN)
+    note = credit(studio, only, invoice_items=[plain])
+    assert (rows(note), note["invoice_items"][0]["tax"]) == ([(19, 10, 1.9)], 19)
+    own = draw({**DESIGN, "tax": None}, BOOK, tax=19)
+    note = credit(studio, own, invoice_items=[plain])
+    assert (rows(note), "tax" in note["invoice_items"][0]) == ([(19, 10, 1.9)], False)
+    two = draw(PRINT, {**PRINT, "tax_category": "zero"})
+    wanted = "state the rate to credit; the invoice has 0 % (zero), 0 % (exempt)"
+    assert refused(studio, two, total=1, tax=0) == [("tax_category", "missing", wanted)]
+    assert [each["category"] for each in credit(studio, two, total=1, tax_category="exempt")["taxes"]] == ["exempt"]
+
+
+def test_a_rate_is_credited_in_part_and_as_a_whole(studio: Studio, draw: Draw) -> None:
+    path = draw()
+    assert rows(credit(studio, path, total=10.7, tax=7)) == [(7, 10, 0.7)]
+    assert rows(credit(studio, path, tax=7)) == [(7, 40, 2.8)]
+    assert studio.owner.get(path)["invoice"]["amount_credited"] == 53.5
+    lines = [{**DESIGN, "unit_price": 20}]
+    for name, value in (("total", 1), ("tax", 19), ("tax_category", "standard")):
+        [(field, _, said)] = refused(studio, path, **{name: value}, invoice_items=lines)
+        assert (field, "leave out one of both" in said) == (name, True)
+
+
+@pytest.mark.parametrize("parts", [(39.67, 39.67, None), (39.67, 39.67, 39.66), (0.01, 118.98, 0.01), (118.99, None)])
+def test_the_parts_of_an_invoice_add_up_to_its_base_and_its_tax(
+    studio: Studio, draw: Draw, parts: tuple[float | None, ...]
+) -> None:
+    path = draw(DESIGN)
+    notes = [credit(studio, path, **({} if part is None else {"total": part})) for part in parts]
+    assert round(sum(each["amount"] for each in notes), 2) == 100
+    assert round(sum(each["taxes"][0]["tax"] for each in notes), 2) == 19
+    assert studio.owner.get(path)["invoice"]["status"] == "credited"
+
+
+def test_lines_add_up_to_the_tax_of_the_whole(studio: Studio, draw: Draw) -> None:
+    path = draw(DESIGN)
+    lines = [{**DESIGN, "unit_price": price} for price in (33.33, 33.33, 33.34)]
+    notes = [credit(studio, path, invoice_items=[each]) for each in lines]
+    assert [rows(each) for each in notes] == [[(19, 33.33, 6.33)], [(19, 33.33, 6.34)], [(19, 33.34, 6.33)]]
+
+
+def test_a_credit_by_rate_is_printed_with_that_rate_alone(studio: Studio, draw: Draw) -> None:
+    note = credit(studio, draw(), tax=7)
+    shown = text_of(PdfReader(BytesIO(studio.owner.call("GET", f"/credit_notes/{note['id']}/pdf").content)))
+    assert "53.50" in shown
+    assert "119" not in shown
+
+
+def test_a_credited_invoice_frees_its_time(studio: Studio, scene: Scene) -> None:
+    timesheet = scene.timesheet(billable_rate=100)
+
+    def bill() -> str:
+        body = {"timesheet_ids": [timesheet], "currency": "EUR", "tax": 19}
+        invoice = studio.owner.post(f"{studio.project}/invoices", json=body)["invoice"]["id"]
+        studio.owner.post(f"/invoices/{invoice}/send")
+        return f"/invoices/{invoice}"
+
+    first = bill()
+    credit(studio, first, total=1)
+    body = {"timesheet_ids": [timesheet]}
+    assert studio.owner.refused(422, "POST", f"{studio.project}/invoices", json=body)
+    credit(studio, first)
+    assert studio.owner.get(f"{studio.project}/timesheets", params={"invoiced": "true"})["timesheets"] == []
+    assert len(studio.owner.get(first)["invoice"]["invoice_items"]) == 1, "what was billed stays on paper"
+    bill()
+    assert len(studio.owner.get(f"{studio.project}/timesheets", params={"invoiced": "true"})["timesheets"]) == 1
+
+
+def test_an_invoice_of_nothing_is_voided_to_free_its_time(studio: Studio, scene: Scene) -> None:
+    timesheet = scene.timesheet(billable_rate=0)
+    body = {"timesheet_ids": [timesheet]}
+    invoice = studio.owner.post(f"{studio.project}/invoices", json=body)["invoice"]["id"]
+    assert studio.owner.post(f"/invoices/{invoice}/send")["invoice"]["status"] == "paid"
+    assert studio.owner.post(f"/invoices/{invoice}/void")["invoice"]["status"] == "void"
+    assert studio.owner.post(f"{studio.project}/invoices", json=body)
