@@ -8,6 +8,7 @@ from workhook.cli.common import Context, base_address, command, new_app
 from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Argument
 from workhook.core.clock import now_ms
+from workhook.core.mail_address import is_address
 
 if TYPE_CHECKING:
     from workhook.core.config import Settings
@@ -30,7 +31,7 @@ async def send_trial(
     settings = context.settings
     if settings.smtp_url is None or settings.mail_from is None:
         raise CliError("no mail server is set.", NOT_SET)
-    if "@" not in address.strip("@") or not address.isprintable() or " " in address:
+    if not is_address(address):
         raise Misuse(f"{address!r} is no e-mail address.", "Give one such as ada@example.com.")
     await _send(settings, settings.smtp_url, settings.mail_from, address)
     data = {"address": address, "sent": True}

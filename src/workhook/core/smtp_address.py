@@ -10,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from workhook.core.mail_address import is_address
 from workhook.core.secrecy import Secretive
 
 _PORTS = {"smtp": 25, "smtps": 465}
@@ -55,7 +56,7 @@ def smtp_url(value: Any) -> str:
 def sender_of(text: str) -> Address:
     """Of `work@example.com` or `Workhook <work@example.com>`. Raises `ValueError`."""
     name, spec = parseaddr(text)
-    if not spec or not spec.isascii() or not text.isprintable():
+    if not spec.isascii() or not is_address(spec) or not text.isprintable():
         raise ValueError("this is no address")
     try:
         address = Address(display_name=name, addr_spec=spec)

@@ -15,6 +15,8 @@ from typing import Any
 
 from prometheus_client import Gauge
 
+from workhook.core.one_line import one_line
+
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -123,13 +125,18 @@ class Response:
 
 def wire_headers(headers: Mapping[str, str], otherwise: Mapping[bytes, str]) -> list[tuple[bytes, bytes]]:
     """All of `headers`, and of `otherwise` those whose names they have not."""
-    wire = [(_wire_name(name), value.encode("latin-1")) for name, value in headers.items()]
+    wire = [(_wire_name(name), _wire_value(value)) for name, value in headers.items()]
     given = {name for name, _ in wire}
     return wire + [(name, value.encode("latin-1")) for name, value in otherwise.items() if name not in given]
 
 
 def start(status: int, headers: list[tuple[bytes, bytes]]) -> Message:
     return {"type": "http.response.start", "status": status, "headers": headers}
+
+
+def _wire_value(value: str) -> bytes:
+    """The server writes the bytes as they are, so nothing in them may end the header."""
+    return (value if value.isprintable() else one_line(value)).encode("latin-1", "replace")
 
 
 @lru_cache(maxsize=256)

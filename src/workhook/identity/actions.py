@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid
+from workhook.core.mail_address import is_address
 from workhook.identity import audit, queries, removal, reserved
 from workhook.identity.policy import SCOPES
 from workhook.identity.queries import key_of
@@ -28,7 +29,6 @@ from workhook.storage.record_rows import assigned
 from workhook.storage.statements import PerDialect
 
 _LOGIN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9]|-(?=[A-Za-z0-9])){0,38}")
-_EMAIL = re.compile(r"[^@\s]+@[^@\s]+")
 
 _rename = (
     sa.update(accounts)
@@ -111,7 +111,7 @@ async def lock_address(tx: Transaction, email: str) -> None:
 async def create_account(tx: Transaction, kind: str, login: str, *, name: str | None, email: str | None) -> Account:
     """A user or an organization. Raises `Invalid` for a login that is taken, reserved or malformed."""
     faults = await faults_of_login(tx, login)
-    if email is not None and not _EMAIL.fullmatch(email):
+    if email is not None and not is_address(email):
         faults.append(Fault(field="email", message="email must be an e-mail address"))
     if faults:
         raise Invalid(faults=faults)

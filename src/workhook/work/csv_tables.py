@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
+from workhook.http.disposition import disposition
+
 MEDIA_TYPE = "text/csv"
 
 Cell = str | int | Decimal | bool | None
@@ -69,7 +71,7 @@ def _guarded(before: re.Match[str]) -> str:
 
 def headers(file_name: str) -> dict[str, str]:
     """Of an answer that is a table: a browser saves it under that name (letters, digits, `-`)."""
-    return {"Content-Disposition": f'attachment; filename="{file_name}.csv"', **VARY}
+    return {**disposition(f"{file_name}.csv"), **VARY}
 
 
 VARY = {"Vary": "Accept"}

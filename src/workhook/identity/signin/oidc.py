@@ -23,6 +23,7 @@ import structlog
 from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.errors import Forbidden, Malformed, Unavailable, shown
+from workhook.core.mail_address import is_address
 from workhook.core.secrecy import Secretive
 from workhook.identity.oauth.authorization import challenge_of
 
@@ -247,8 +248,8 @@ def _claims(issuer: str, claims: Mapping[str, Any]) -> Claims:
         value = claims.get(name)
         return value.strip() if isinstance(value, str) and 0 < len(value) <= 320 and value.isprintable() else None
 
-    verified = claims.get("email_verified") is True
     email = text("email")
+    verified = claims.get("email_verified") is True and email is not None and is_address(email)
     return Claims(
         issuer=issuer,
         subject=claims["sub"],

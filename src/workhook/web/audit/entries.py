@@ -13,6 +13,7 @@ from msgspec import Meta
 from workhook.core.errors import Fault, Invalid
 from workhook.http import parameters
 from workhook.http.calls import Answer
+from workhook.http.disposition import disposition
 from workhook.identity import audit_queries
 from workhook.identity.audit_api import LINES, AuditEntry, entry_of, export_lines
 from workhook.identity.audit_queries import Selection, parse_phrase
@@ -116,10 +117,7 @@ async def export(visit: Visit) -> Answer:
     selection = await _select(visit, place, _chosen(visit))
     if not await audit_queries.read(visit.database, selection, limit=1):
         return visit.done(f"/{place.account.login}/audit{paging.with_query(visit, cursor=None)}", _nothing())
-    headers = {
-        "Content-Disposition": f'attachment; filename="{place.account.login}-audit.jsonl"',
-        "Cache-Control": "no-store",
-    }
+    headers = {**disposition(f"{place.account.login}-audit.jsonl"), "Cache-Control": "no-store"}
     return Answer(export_lines(visit.database, selection), media_type=LINES, headers=headers)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from workhook.core.clock import now_ms
 from workhook.core.errors import NotFound
 from workhook.http.calls import Answer, Call
+from workhook.http.disposition import disposition
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
 from workhook.identity import policy
@@ -36,7 +37,7 @@ async def page_calendar_feed(call: Call) -> Answer:
         name = gettext("Deadlines of %(person)s") % {"person": called(found.user)}
         tasks = await queries.list_own_due(call.database, found.user, now_ms())
     body = ical.calendar_bytes(name, tasks, base=call.base_for_others)
-    headers = {"Cache-Control": "private, no-cache", "Content-Disposition": 'attachment; filename="calendar.ics"'}
+    headers = {"Cache-Control": "private, no-cache", **disposition("calendar.ics")}
     return Answer(body, headers=headers, media_type=ical.MEDIA_TYPE)
 
 

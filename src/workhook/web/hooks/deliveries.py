@@ -17,6 +17,7 @@ from workhook.hooks.deliveries import find_delivery, list_deliveries, parse_curs
 from workhook.hooks.history import Filters
 from workhook.hooks.records import DeliveryDetail, DeliveryItem, Hook
 from workhook.http.calls import Answer
+from workhook.http.disposition import disposition
 from workhook.storage.index_ranges import IdRange
 from workhook.web.frame.places import Visit
 from workhook.web.frame.sessions import redirect
@@ -191,7 +192,7 @@ async def response_file(visit: Visit, site: HookSite) -> Answer:
 def _file(body: bytes, name: str) -> Answer:
     headers = {
         "Cache-Control": "no-store",
-        "Content-Disposition": f'attachment; filename="{name}"',
+        **disposition(name),
         "Content-Security-Policy": "sandbox; default-src 'none'",
     }
     return Answer(body, headers=headers, media_type="application/octet-stream")

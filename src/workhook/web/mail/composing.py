@@ -8,6 +8,7 @@ import structlog
 
 from workhook.core.clock import now_ms
 from workhook.core.errors import NotFound
+from workhook.core.mail_address import is_address
 from workhook.core.vault import VaultError
 from workhook.delivery.mail.queue import MailMessage
 from workhook.delivery.mail.smtp import Outgoing
@@ -113,7 +114,7 @@ class Composer:
     def _written(
         self, letter: Letter, message: MailMessage, address: str | None, files: list[InvoiceFile] | None = None
     ) -> Outgoing | None:
-        if not address:
+        if not address or not is_address(address):
             return None
         name = f"workhook.{message.id}.{message.created_at}"
         return write_message(letter, Envelope(self._sender, address, name, message.created_at), files or [])

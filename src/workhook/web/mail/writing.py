@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from email.headerregistry import Address
-from email.message import EmailMessage
-from email.policy import SMTP, SMTPUTF8
 from email.utils import format_datetime
 
 import msgspec
 
+from workhook.core.one_line import one_line
+from workhook.delivery.mail.mime import Attachment, mailbox_header, message_bytes, raw_header, text_header
 from workhook.delivery.mail.smtp import Outgoing
 from workhook.web.frame.render import html, plain
 from workhook.web.mail.letters import Letter
+from workhook.work.invoices.documents import PDF
 from workhook.work.invoices.mailing import InvoiceFile
 
 
@@ -28,22 +29,35 @@ class Envelope(msgspec.Struct, frozen=True):
 
 def write_message(letter: Letter, envelope: Envelope, files: Sequence[InvoiceFile] = ()) -> Outgoing:
     """In the language that is written in now (`texts.in_language`)."""
-    domain = envelope.sender.domain
-    # Seven bits pass every server; an address beyond ASCII needs one that takes UTF-8 in headers.
-    message = EmailMessage(policy=SMTP.clone(cte_type="7bit") if envelope.address.isascii() else SMTPUTF8)
-    message["From"] = envelope.sender
-    message["To"] = envelope.address
-    message["Subject"] = " ".join(letter.subject.split())
-    message["Date"] = format_datetime(datetime.fromtimestamp(envelope.created_at // 1000, UTC))
-    message["Message-ID"] = f"<{envelope.name}@{domain}>"
-    message["Auto-Submitted"] = "auto-generated"
-    if letter.thread is not None:  # the task itself is no message; programs gather by its name all the same
-        message["In-Reply-To"] = message["References"] = f"<{letter.thread}@{domain}>"
+    letter = _on_single_lines(letter)
+    sender, domain = envelope.sender, envelope.sender.domain
+    headers = [
+        mailbox_header("From", sender.display_name, sender.addr_spec),
+        mailbox_header("To", "", envelope.address),
+        text_header("Subject", letter.subject),
+        raw_header("Date", format_datetime(datetime.fromtimestamp(envelope.created_at // 1000, UTC))),
+        raw_header("Message-ID", f"<{envelope.name}@{domain}>"),
+        raw_header("Auto-Submitted", "auto-generated"),
+    ]
+    if letter.thread is not None:  # the task itself is not a message; mail programs group by its name all the same
+        headers += [raw_header(name, f"<{letter.thread}@{domain}>") for name in ("In-Reply-To", "References")]
     if letter.unsubscribe is not None:
-        message["List-Unsubscribe"] = f"<{letter.unsubscribe}>"
-        message["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"
-    message.set_content(plain("mail/letter.txt", letter=letter))
-    message.add_alternative(html("mail/letter.html", letter=letter), subtype="html")
-    for each in files:
-        message.add_attachment(each.content, maintype="application", subtype="pdf", filename=each.name)
-    return Outgoing(envelope.sender.addr_spec, envelope.address, message.as_bytes())
+        headers.append(raw_header("List-Unsubscribe", f"<{letter.unsubscribe}>"))
+        headers.append(raw_header("List-Unsubscribe-Post", "List-Unsubscribe=One-Click"))
+    content = message_bytes(
+        headers,
+        plain("mail/letter.txt", letter=letter),
+        html("mail/letter.html", letter=letter),
+        [Attachment(each.name, PDF, each.content) for each in files],
+    )
+    return Outgoing(sender.addr_spec, envelope.address, content)
+
+
+def _on_single_lines(letter: Letter) -> Letter:
+    """Keep a title with line breaks from adding lines of its own, such as a link below the sentence."""
+    return msgspec.structs.replace(
+        letter,
+        subject=one_line(letter.subject),
+        intro=one_line(letter.intro),
+        notes=[one_line(each) for each in letter.notes],
+    )

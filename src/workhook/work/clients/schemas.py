@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated
 
 import sqlalchemy as sa
 from msgspec import Meta
 
+from workhook.core import mail_address
+from workhook.core.mail_address import is_address
 from workhook.core.records import COMPUTED, HIDDEN, EventSchema, Millis, Record, resource_id
 from workhook.http.parameters import Checked, Prepared
 from workhook.storage.metadata import in_project, metadata
 from workhook.storage.record_rows import table_columns
 
-EMAIL_MAX_CHARS = 254
-
-# Only whoever is given a token can use an account, so this checks no more than the form of an address.
-_EMAIL = re.compile(r"[^@\s\x00-\x1f\x7f,;<>()]+@[^@\s\x00-\x1f\x7f,;<>()]+")
-
 
 def _not_an_address(text: str) -> str | None:
-    return None if _EMAIL.fullmatch(text) else "an e-mail address"
+    return None if is_address(text) else "an e-mail address"
 
 
 Email = Annotated[
     str,
-    Meta(max_length=EMAIL_MAX_CHARS, extra_json_schema={"format": "email"}),
+    Meta(max_length=mail_address.LENGTH_MAX, extra_json_schema={"format": "email"}),
     Prepared(str.strip),
     Checked(_not_an_address),
 ]

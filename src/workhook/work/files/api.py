@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any
-from urllib.parse import quote
 
 import structlog
 from prometheus_client import Counter
@@ -15,6 +13,7 @@ from workhook.core.errors import Forbidden, NotFound, PreconditionFailed, Proble
 from workhook.core.records import to_response
 from workhook.http import conditions, idempotency, lists, parameters
 from workhook.http.calls import Answer, Call
+from workhook.http.disposition import disposition
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
 from workhook.http.operations import WORK_API, Query
@@ -40,7 +39,7 @@ from workhook.work.files.schemas import (
     FoldersAnswer,
     file_to_response,
 )
-from workhook.work.files.upload import FORM, NAMELESS
+from workhook.work.files.upload import FORM
 from workhook.work.schemas import Done, if_set
 from workhook.work.tasks.queries import find_task
 
@@ -214,7 +213,7 @@ async def get_file_content(call: Call) -> Answer:
         start, stop = found
         status = 206
         headers["Content-Range"] = f"bytes {start}-{stop - 1}/{content.size}"
-    headers["Content-Disposition"] = attachment(content.name)
+    headers |= disposition(content.name)
     headers["Content-Length"] = str(stop - start)
     headers["Content-Type"] = content.content_type  # as it is: other text gets a charset
     end = start if call.request.method == "HEAD" else stop
@@ -266,13 +265,6 @@ async def _watched(call: Call, content: Content, pieces: AsyncGenerator[bytes, N
         CUT.inc()
         log.exception("download_cut", request_id=call.request_id, blob=content.blob)
         raise
-
-
-def attachment(name: str) -> str:
-    """The Content-Disposition (RFC 6266) under which browsers save a file, and never show it."""
-    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
-    plain = re.sub(r'["\\%/]', "_", plain).strip() or NAMELESS
-    return f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}"
 
 
 class RangeNotSatisfiable(Problem):

@@ -9,6 +9,7 @@ import structlog
 
 from workhook.core.errors import Invalid
 from workhook.http.calls import Answer, Call, Services
+from workhook.http.disposition import disposition
 from workhook.identity.schemas import Repository
 from workhook.storage import Row
 from workhook.work.billing.logos import find_logo
@@ -53,8 +54,7 @@ def attachment(make: Callable[[], EInvoice], document_id: str) -> EInvoice | Non
 
 def xml_answer(document: EInvoice, file_name: str) -> Answer:
     """An e-invoice, to be stored."""
-    headers = {"Content-Disposition": f'attachment; filename="{file_name}"'}
-    return Answer(pdf.xml_of(document), headers=headers, media_type=XML)
+    return Answer(pdf.xml_of(document), headers=disposition(file_name), media_type=XML)
 
 
 async def pdf_answer(
@@ -81,7 +81,7 @@ async def pdf_answer(
         timestamp_s=timestamp_s,
         bases=(call.base, call.base_for_others),
     )
-    headers = {"Content-Disposition": f'inline; filename="{file_name}"'}
+    headers = disposition(file_name, "inline")
     if made.missing is not None:
         headers["X-Missing-Characters"] = made.missing
     return Answer(made.content, headers=headers, media_type=PDF)

@@ -19,6 +19,7 @@ import structlog
 
 from workhook.core.errors import Conflict, TooManyRequests
 from workhook.http.calls import Services
+from workhook.http.disposition import disposition
 from workhook.identity import audit
 from workhook.identity.schemas import Account, Actor
 from workhook.storage import Transaction
@@ -171,5 +172,4 @@ def _new_folder(parent: Path) -> Path:
 def headers_of(account: Account, at_ms: int) -> dict[str, str]:
     """A browser saves the answer under that name."""
     day = time.strftime("%Y-%m-%d", time.gmtime(at_ms / 1000))
-    name = f"{account.login}-{day}.tar"
-    return {"Content-Disposition": f'attachment; filename="{name}"', "Cache-Control": "no-store"}
+    return {**disposition(f"{account.login}-{day}.tar"), "Cache-Control": "no-store"}
