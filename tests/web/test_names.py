@@ -102,6 +102,18 @@ def test_a_comment_that_somebody_else_changed_says_who_did(studio: Studio) -> No
         assert "edited <time" in second
 
 
+def test_a_published_event_changes_no_comment(studio: Studio) -> None:
+    task = studio.add_task(studio.add_column("To do"), "Logo")
+    comment = studio.call("POST", f"/tasks/{task}/task_comments", text="As agreed")["task_comment"]["id"]
+    send(studio.member, f"{studio.base}/tasks/{task}/comments/{comment}/edit", text="Nearly agreed")
+    forged = {"action": "edited", "task_comment": {"id": comment, "text": "Not agreed"}}
+    body = {"event": "task_comment", "action": "edited", "payload": forged}
+    answer = studio.api.post(f"{studio.team.world.repo_path}/events", json=body)
+    assert answer.status_code == 202, answer.text
+    page = page_of(studio.client, f"{studio.base}/tasks/{task}")
+    assert f"edited by <bdi>{studio.team.member.login}</bdi>" in page
+
+
 def test_a_changed_file_comment_and_reply_say_so(studio: Studio) -> None:
     answer = studio.api.post(f"/api/v1{studio.project}/files", files={"file": ("a.txt", b"x", "text/plain")})
     file = answer.json()["file"]["id"]

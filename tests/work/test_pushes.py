@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import pytest
 
 from tests.work.studio import Caller, JsonObject, Studio
 from tests.work.test_positions import at_once
+from workhook.hooks.publishing import parse_publication, publish
+from workhook.hooks.records import HookOwner
 from workhook.http.calls import Services
-from workhook.identity.queries import find_account
-from workhook.identity.tokens.issue import FINE_GRAINED, issue
+from workhook.identity.apps.actions import create_oauth_app
+from workhook.identity.apps.manage_schemas import OauthAppCreate
+from workhook.identity.queries import find_account, find_repository
+from workhook.identity.tokens.issue import CLASSIC, FINE_GRAINED, OAUTH, Kind, issue
 
 
 class Pushes:
@@ -78,27 +83,27 @@ def test_a_push_completes_a_task_with_its_commit_in_the_history(pushes: Pushes) 
     assert done.changes["column_id"] == {"from": pushes.todo, "to": pushes.done}
 
 
-def test_it_is_the_committers_doing_if_the_address_is_one_s(pushes: Pushes) -> None:
-    """The address of somebody on the team; that of somebody who is not; then nobody's."""
+def test_the_publisher_acts_whatever_address_the_committer_has(pushes: Pushes) -> None:
+    """The address of an owner, of a member, of a stranger, in capital letters, and of nobody."""
     studio = pushes.studio
-    writer = studio.add(role="write")
-    emails = [f"{each.login}@example.com" for each in (writer, studio.stranger)]
-    whose = [writer.login, studio.member.login, studio.member.login]
-    for number, (email, login) in enumerate(
-        zip([emails[0].upper(), emails[1], "none@example.com"], whose, strict=True), 1
-    ):
-        pushes.task()
+    people = [studio.owner, studio.add(role="write"), studio.stranger]
+    emails = [f"{each.login}@example.com" for each in people]
+    for number, email in enumerate([*emails, emails[0].upper(), "none@example.com"], 1):
+        task = pushes.task()
         studio.happened()
-        pushes.push(commit(str(number), f"fixes #{number}", email))
-        [done, _] = studio.happened()
-        assert (done.action, done.payload["sender"]["login"]) == ("completed", login)
+        assert pushes.push(commit(str(number), f"fixes #{number}", email)).status_code == 202
+        assert pushes.is_done(task)
+        done, pushed = studio.happened()
+        assert (done.action, done.payload["sender"]["login"]) == ("completed", studio.member.login)
+        assert pushed.payload["sender"]["login"] == studio.member.login
+        assert pushed.payload["commits"][0]["committer"]["email"] == email
 
 
 def test_the_same_push_again_changes_nothing(pushes: Pushes) -> None:
     task, said = pushes.task(), commit("a", "Closes #1")
     pushes.push(said, id="one")
     reopened = pushes.studio.owner.patch(f"/tasks/{task['id']}", json={"column_id": pushes.todo})["task"]
-    assert pushes.push(said, id="one").json()["deliveries"] == 0
+    assert pushes.push(said, id="one").status_code == 202
     assert pushes.push(said, id="two").status_code == 202
     assert pushes.push(said).status_code == 202
     assert pushes.now(task) == reopened
@@ -137,32 +142,70 @@ def test_who_may_not_push_completes_nothing(pushes: Pushes) -> None:
     assert not pushes.is_done(task)
 
 
-def test_a_token_that_may_publish_but_not_write_tasks_completes_nothing(pushes: Pushes) -> None:
+def token_of(studio: Studio, kind: Kind, scopes: Collection[str], permissions: dict[str, str] | None) -> Caller:
+    """The owner with such a token."""
+
+    async def make(services: Services) -> str:
+        place = await find_account(services.database, studio.world.organization)
+        owner = await find_account(services.database, studio.owner.login)
+        assert place is not None and owner is not None  # noqa: PT018
+        confined = {"permissions": permissions, "account_id": place.id} if permissions is not None else {}
+        async with services.database.transaction() as tx:
+            app_id = None
+            if kind is OAUTH:
+                wanted = OauthAppCreate(name=f"Pusher {place.id} {len(scopes)}", callback_urls=["https://example.com/"])
+                app_id = (await create_oauth_app(tx, None, place, wanted))[0].id
+            issued = await issue(tx, kind, owner.id, scopes=scopes, app_id=app_id, **confined)  # type: ignore[arg-type]
+        return issued.token
+
+    return Caller(studio.server, studio.server.run(make))
+
+
+@pytest.mark.parametrize(
+    ("kind", "scopes", "permissions", "completes"),
+    [
+        (CLASSIC, ["write:repo_hook"], None, False),
+        (CLASSIC, ["repo"], None, False),
+        (CLASSIC, ["repo", "admin:repo_hook", "admin:org_hook", "admin:org", "site_admin"], None, False),
+        (CLASSIC, ["write:repo_hook", "work:read"], None, False),
+        (CLASSIC, ["write:repo_hook", "work"], None, True),
+        (OAUTH, ["write:repo_hook", "work:read"], None, False),
+        (OAUTH, ["write:repo_hook", "work"], None, True),
+        (FINE_GRAINED, [], {"repository_hooks": "write"}, False),
+        (FINE_GRAINED, [], {"repository_hooks": "write", "work": "read"}, False),
+        (FINE_GRAINED, [], {"repository_hooks": "write", "work": "write"}, True),
+    ],
+    ids=str,
+)
+def test_a_push_completes_only_what_its_token_may(
+    pushes: Pushes, kind: Kind, scopes: list[str], permissions: dict[str, str] | None, completes: bool
+) -> None:
     task, studio = pushes.task(), pushes.studio
-    writer = studio.add(role="write")
-    said = commit("a", "closes #1", f"{writer.login}@example.com")
-
-    def confined(**permissions: str) -> Caller:
-        async def make(services: Services) -> str:
-            place = await find_account(services.database, studio.world.organization)
-            owner = await find_account(services.database, studio.owner.login)
-            assert place is not None and owner is not None  # noqa: PT018
-            async with services.database.transaction() as tx:
-                issued = await issue(tx, FINE_GRAINED, owner.id, permissions=permissions, account_id=place.id)
-            return issued.token
-
-        return Caller(studio.server, studio.server.run(make))
-
-    hooks_alone = confined(repository_hooks="write")
-    assert pushes.push(said, by=hooks_alone).status_code == 202
-    hooks_alone.http.close()
-    assert not pushes.is_done(task)
-    both = confined(repository_hooks="write", work="write")
+    said = commit("a", "closes #1", f"{studio.member.login}@example.com")
+    caller = token_of(studio, kind, scopes, permissions)
     studio.happened()
-    assert pushes.push({**said, "id": "b" * 40}, by=both).status_code == 202
-    both.http.close()
-    assert pushes.is_done(task)
-    assert studio.happened()[0].payload["sender"]["login"] == writer.login
+    assert pushes.push(said, by=caller).status_code == 202
+    assert pushes.is_done(task) is completes
+    happened = studio.happened()
+    assert [each.name for each in happened] == [*(["task"] if completes else []), "push"]
+    assert {each.payload["sender"]["login"] for each in happened} == {studio.owner.login}
+    assert pushes.push(said).status_code == 202
+    assert pushes.is_done(task), "the same commit, published by a token that may"
+    caller.http.close()
+
+
+def test_a_command_publishes_and_completes_nothing(pushes: Pushes) -> None:
+    task, studio = pushes.task(), pushes.studio
+    said = payload_of(commit("a", "closes #1", f"{studio.owner.login}@example.com"))
+
+    async def publish_it(services: Services) -> None:
+        place = await find_repository(services.database, studio.world.organization, studio.world.repository)
+        assert place is not None
+        publication = parse_publication({"event": "push", "payload": said})
+        await publish(services.database, HookOwner(place.owner, place), publication, actor=None, base="http://x")
+
+    studio.server.run(publish_it)
+    assert not pushes.is_done(task)
 
 
 def test_a_board_without_finished_tasks_completes_none(studio: Studio) -> None:

@@ -13,7 +13,7 @@ from workhook.cli.options import Option
 from workhook.core import errors
 from workhook.git_push import install as git_push
 from workhook.git_push import sender, spool
-from workhook.identity import actions, policy, queries
+from workhook.identity import policy, queries
 from workhook.identity.tokens import issue, lookup
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ async def install(
             if token is None:
                 token = await _kept_token(services, where, found, user) or await _new_token(services, found, user)
             elif await _publisher(services, token, found) is None:
-                remedy = f"It has to be good, of the scope {SCOPE} or repo, and its user has to have write access."
+                remedy = f"It must be valid, have the scope {SCOPE} or repo, and belong to a user with write access."
                 raise CliError(f"the --token may not publish in {full_name}.", remedy)
     address = url or context.settings.base_url
     done = git_push.install(where, full_name, data_dir=data_dir, token=token, url=address)
@@ -108,7 +108,12 @@ async def _new_token(services: Services, repository: Repository, user: str | Non
             remedy = f"workhook collaborator add --repository {repository.full_name} --user {who.login} --role write"
             raise CliError(f"{who.login} may not publish in {repository.full_name}.", remedy)
         note = f"git-hook of {repository.full_name}"
-        return (await actions.issue_token(tx, who, [SCOPE], note=note)).token
+        # Confined to the repository. With the right to its work, so that commits can complete tasks.
+        issued = await issue.issue(
+            tx, issue.FINE_GRAINED, who.id, permissions={"repository_hooks": "write", "work": "write"},
+            account_id=repository.owner.id, repository_ids=[repository.id], note=note,
+        )  # fmt: skip
+        return issued.token
 
 
 @app.command("post-receive")

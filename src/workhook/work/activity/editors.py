@@ -46,7 +46,7 @@ def _edits(dialect: str) -> sa.Select[Any]:
         sa.select(events.c.id, events.c.created_at, head.label("head"), *person_columns(NOBODY_ELSE))
         .join_from(newest, events, events.c.id == newest.c.id)
         .outerjoin(accounts, accounts.c.id == events.c.actor_id)
-        .where(events.c.action == sa.literal_column("'edited'", sa.Text()))
+        .where(events.c.action == sa.literal_column("'edited'", sa.Text()), sa.not_(events.c.published))
         .order_by(events.c.id.desc())
     )
 

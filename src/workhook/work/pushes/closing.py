@@ -6,7 +6,7 @@ sent again changes nothing, and a task that is opened again is not completed by 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -16,12 +16,10 @@ import sqlalchemy as sa
 from workhook.core.errors import Conflict, Forbidden, NotFound
 from workhook.http.calls import RequestRecord
 from workhook.identity.context import Write
-from workhook.identity.policy import SCOPES
-from workhook.identity.queries import account_columns
-from workhook.identity.schemas import Account, Actor, Repository, account_of
-from workhook.identity.tables import accounts
+from workhook.identity.policy import RULES, admit
+from workhook.identity.schemas import Actor, Repository
 from workhook.storage import Reader, Transaction
-from workhook.storage.dialects import any_of, upsert
+from workhook.storage.dialects import upsert
 from workhook.work.columns import api as columns
 from workhook.work.columns.schemas import completes
 from workhook.work.pushes.messages import PushedCommit, closed_by_push
@@ -30,18 +28,8 @@ from workhook.work.tasks.inputs import TaskEdit
 from workhook.work.tasks.numbers import find_numbered
 from workhook.work.tasks.schemas import CommitShape, closing_commits
 
-_NEED = ("work", "write")
-_ACCOUNTS_MAX = 5
-"""So many accounts with the same address are asked, the oldest first."""
-
 _insert = upsert(closing_commits).values(task_id=sa.bindparam("task_id"), commit_id=sa.bindparam("commit_id"))
 _add = _insert.on_conflict_do_nothing().returning(closing_commits.c.task_id)
-_committers = (
-    sa.select(*account_columns())
-    .where(any_of(sa.func.lower(accounts.c.email, type_=sa.Text()), "emails"), accounts.c.kind == "user")
-    .where(accounts.c.disabled_at.is_(None))
-    .order_by(accounts.c.id)
-)
 
 
 def closes_something(payload: Mapping[str, Any], repository: Repository) -> bool:
@@ -52,11 +40,16 @@ def closes_something(payload: Mapping[str, Any], repository: Repository) -> bool
 async def close_tasks(
     tx: Transaction, repository: Repository, payload: Mapping[str, Any], pusher: Actor | None, base: str
 ) -> None:
-    """Complete what the push closes. Call it before its event is appended: whoever appends an event locks nothing more.
+    """Complete the tasks that the push closes, as the pusher.
 
-    A task that is not there, that is completed already, or that nobody concerned may complete stays as it is. `pusher`
-    None: a command. `base`: what links in events start with. Raises `tasks.queries.Busy`.
+    Call it before the push's event is appended: appending is the last lock of a transaction. Nothing is completed if
+    the pusher's token lacks the right to change tasks, or if a command publishes (`pusher` None): a committer's address
+    is text that anyone can write. A task that is missing, already completed, or that the pusher may not complete stays
+    as it is. `base`: the start of links in events. Raises `tasks.queries.Busy`.
     """
+    actor = _as_author_of_changes(pusher)
+    if actor is None:
+        return
     closed = closed_by_push(payload, repository.full_name)
     ids = await find_numbered(tx, repository.id, [number for number, _ in closed])
     target = await _first_done(tx, repository.id) if ids else None
@@ -67,12 +60,20 @@ async def close_tasks(
     for task_id, commit in pairs:
         if await tx.fetch_one(_add, {"task_id": task_id, "commit_id": commit.id}) is not None:
             new.setdefault(task_id, commit)
-    people = await _find_committers(tx, list(new.values()))
     for task_id, commit in new.items():
-        for actor in _candidates(people.get(commit.email.lower(), ()), pusher):
-            with suppress(NotFound, Forbidden, Conflict):
-                await _complete(Write(tx, actor, base.removesuffix("/api/v3")), task_id, target, commit)
-                break
+        with suppress(NotFound, Forbidden, Conflict):
+            await _complete(Write(tx, actor, base.removesuffix("/api/v3")), task_id, target, commit)
+
+
+def _as_author_of_changes(pusher: Actor | None) -> Actor | None:
+    """Return the pusher with the right to change tasks, or None if the token lacks it."""
+    if pusher is None:
+        return None
+    try:
+        actor = admit(pusher, RULES["work.write"])
+    except Forbidden:
+        return None
+    return msgspec.structs.replace(actor, request=RequestRecord())  # the push is audited, whatever becomes of tasks
 
 
 def _key(pair: tuple[str, PushedCommit]) -> tuple[str, str]:
@@ -83,26 +84,6 @@ async def _first_done(reader: Reader, repository_id: int) -> str | None:
     """The first column of the board whose tasks are completed."""
     listed = await columns.list_all(reader, repository_id)
     return next((each.id for each in listed if completes(each.stage, each.finished)), None)
-
-
-async def _find_committers(tx: Transaction, commits: Sequence[PushedCommit]) -> Mapping[str, Sequence[Account]]:
-    """The accounts by their addresses, in small letters."""
-    emails = sorted({each.email.lower() for each in commits if "@" in each.email and "\0" not in each.email})
-    found: dict[str, list[Account]] = {}
-    for row in await tx.fetch_all(_committers, {"emails": emails}) if emails else ():
-        account = account_of(row)
-        found.setdefault((account.email or "").lower(), []).append(account)
-    return found
-
-
-def _candidates(committers: Sequence[Account], pusher: Actor | None) -> list[Actor]:
-    """Who completes a task, in the order in which they are asked. Nobody does more than the token of the push could."""
-    if pusher is None:
-        command = "command"
-        return [Actor(each, 0, command, frozenset(SCOPES)) for each in committers[:_ACCOUNTS_MAX]]
-    acting = msgspec.structs.replace(pusher, need=_NEED, request=RequestRecord())
-    others = [msgspec.structs.replace(acting, user=each) for each in committers[:_ACCOUNTS_MAX]]
-    return [*others, acting]
 
 
 async def _complete(write: Write, task_id: str, column_id: str, commit: PushedCommit) -> None:

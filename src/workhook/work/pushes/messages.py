@@ -26,11 +26,10 @@ _NEXT = re.compile(r"(?:\s*+[,&]\s*+(?:and\s++)?|\s++and\s++|\s++)" + _NUMBER.fo
 
 
 class PushedCommit(msgspec.Struct, frozen=True):
-    """A commit of a push. `email`: of its committer, empty if that is not known."""
+    """A commit of a push."""
 
     id: str
     message: str
-    email: str
 
     @property
     def title(self) -> str:
@@ -74,11 +73,10 @@ def commits_of(payload: Mapping[str, Any]) -> Iterator[PushedCommit]:
 def _commit(raw: object) -> PushedCommit | None:
     if not isinstance(raw, dict):
         return None
-    number, message, committer = (raw.get(name) for name in ("id", "message", "committer"))
+    number, message = raw.get("id"), raw.get("message")
     if not isinstance(number, str) or not isinstance(message, str) or not 1 <= len(number) <= ID_CHARS:
         return None
-    email = committer.get("email") if isinstance(committer, dict) else None
-    return None if "\0" in number + message else PushedCommit(number, message, email if isinstance(email, str) else "")
+    return None if "\0" in number + message else PushedCommit(number, message)
 
 
 def closed_by_push(payload: Mapping[str, Any], full_name: str) -> list[tuple[int, PushedCommit]]:
