@@ -161,7 +161,7 @@ PRESETS: dict[str, Ask] = {
     "what a new invoice begins with": lambda reader: presets.find_presets(reader, _access()),  # type: ignore[arg-type]
     "the currency of a price": lambda reader: presets.find_price_currency(reader, filled.OTHER_ORGANIZATION_ID),  # type: ignore[arg-type]
     "what is open": lambda reader: due_invoices.open_sums(reader, _access()),  # type: ignore[arg-type]
-    "the last rate": lambda reader: started.find_usual(reader, _access()),  # type: ignore[arg-type]
+    "the default rate": lambda reader: started.find_default_terms(reader, _access()),  # type: ignore[arg-type]
 }
 
 

@@ -16,7 +16,8 @@ from workhook.work.invoices.rules import Item, items_of, items_text
 QUANTITIES = st.integers(1, rules.QTY_MAX * 10**6).map(lambda millionths: Decimal(millionths).scaleb(-6))
 PERCENTS = st.none() | st.integers(0, 10**6)
 IDS = st.lists(st.text(), max_size=3).map(tuple)
-ITEMS = st.builds(Item, st.text(), QUANTITIES, st.integers(0, 10**13), IDS, st.none(), PERCENTS, st.none(), PERCENTS)
+TIMES = st.lists(st.integers(0, 10**9), max_size=3).map(tuple)
+ITEMS = st.builds(Item, st.text(), QUANTITIES, st.integers(0, 10**13), IDS, TIMES, PERCENTS, st.none(), PERCENTS)
 
 
 @given(QUANTITIES, st.integers(0, 10**13))

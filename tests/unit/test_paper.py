@@ -24,13 +24,6 @@ def test_numbers_and_days_of_each_language() -> None:
     assert found == [("1,299.99 EUR", "1.5", "24 Dec 2030"), ("1.299,99 EUR", "1,5", "24.12.2030")]
 
 
-@pytest.mark.parametrize(
-    ("ms", "text"), [(5_400_000, "1:30"), (5_405_000, "1:30:05"), (0, "0:00"), (36_000_000, "10:00"), (59_600, "0:00")]
-)
-def test_time_is_hours_and_minutes(ms: int, text: str) -> None:
-    assert Paper("en").duration(ms) == text
-
-
 def _said() -> Iterator[str]:
     """Each text that is said on paper."""
     tree = ast.parse(Path(printing.__file__).read_text())

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workhook.core.clock import parse_rfc3339
-from workhook.work.invoices.rules import Item
+from workhook.work.invoices.rules import Item, items_of, items_text
 from workhook.work.invoices.time_lines import GroupBy, InvoicedTime, complaint, lines_of, with_entries, with_times
 from workhook.work.rates.rules import Rounding, RoundMode
 from workhook.work.timesheets import rules as timesheets
@@ -33,8 +33,8 @@ def line_of(entry: InvoicedTime, rounding: Rounding = EXACT) -> Item:
 
 
 def test_time_is_hours_at_a_rate() -> None:
-    assert line_of(time()) == Item("Logo (2026-11-20)", Decimal("1.501389"), 8000, ("tms_1",), 5_405_000)
-    assert line_of(time(rate_minor=None, duration_ms=0)) == Item("Logo (2026-11-20)", Decimal(0), 0, ("tms_1",), 0)
+    assert line_of(time()) == Item("Logo (2026-11-20)", Decimal("1.501389"), 8000, ("tms_1",), (5_405_000,))
+    assert line_of(time(rate_minor=None, duration_ms=0)) == Item("Logo (2026-11-20)", Decimal(0), 0, ("tms_1",), (0,))
 
 
 def test_a_line_of_time_says_what_was_noted() -> None:
@@ -47,7 +47,7 @@ def test_a_line_of_time_says_what_was_noted() -> None:
 @given(st.integers(0, 10**9), st.integers(0, 10**6))
 def test_time_on_an_invoice_is_worth_what_it_is_worth_in_reports(duration_ms: int, rate_minor: int) -> None:
     line = line_of(time(duration_ms=duration_ms, rate_minor=rate_minor))
-    assert line.amount_minor == timesheets.amount_minor(duration_ms, rate_minor)
+    assert line.amount_minor == timesheets.amount_minor(timesheets.whole_seconds(duration_ms), rate_minor)
 
 
 def test_a_tie_of_time_that_hours_of_six_decimals_would_miss() -> None:
@@ -70,7 +70,13 @@ def test_time_is_rounded_an_entry_at_a_time(minutes: int, mode: RoundMode, hours
 
 def test_half_of_a_step_is_rounded_up_and_nothing_stays_nothing() -> None:
     assert [Rounding(6, "nearest").of(each * 60_000) for each in (0, 2, 3, 8, 9)] == [0, 0, 360_000, 360_000, 720_000]
-    assert [Rounding(6).of(each) for each in (0, 1, 360_000, 360_001)] == [0, 360_000, 360_000, 720_000]
+    assert [Rounding(6).of(each) for each in (0, 1_000, 360_000, 361_000)] == [0, 360_000, 360_000, 720_000]
+
+
+def test_a_fraction_of_a_second_does_not_begin_another_step() -> None:
+    line = line_of(time(duration_ms=900_350), Rounding(15, "up"))
+    assert (line.qty, timesheets.display(line.duration_ms or 0)) == (Decimal("0.25"), "0:15")
+    assert [Rounding(6).of(each) for each in (999, 360_999, 361_000)] == [0, 360_000, 720_000]
 
 
 @pytest.mark.parametrize(
@@ -150,6 +156,33 @@ def test_groups_have_all_of_the_time_once(
     for rate in (0, 50, 8000):
         of_rate = [rounding.of(each.duration_ms) for each in times if each.rate_minor == rate]
         assert sum(each.duration_ms or 0 for each in lines if each.unit_price_minor == rate) == sum(of_rate)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 10**8)), max_size=20),
+    st.integers(0, 10**6),
+    st.sampled_from([0, 6, 15]),
+)
+def test_time_costs_the_same_however_it_is_grouped(
+    entries: list[tuple[int, int, int]], rate_minor: int, minutes: int
+) -> None:
+    times = [
+        time(f"tms_{n}", task_id=f"tsk_{task}", user_id=user, duration_ms=duration_ms, rate_minor=rate_minor)
+        for n, (task, user, duration_ms) in enumerate(entries)
+    ]
+    rounding = Rounding(minutes)
+    cost = sum(timesheets.amount_minor(rounding.of(each.duration_ms), rate_minor) for each in times)
+    ways: list[GroupBy | None] = [None, "task", "person", "day"]
+    for way in ways:
+        lines = items_of(items_text(lines_of(times, way, rounding)))
+        assert sum(each.amount_minor for each in lines) == cost
+        assert all(abs(each.rounding_minor) <= len(each.times_ms) for each in lines)
+
+
+def test_entries_of_18_seconds_cost_what_the_report_says() -> None:
+    both = [time("tms_1", duration_ms=18_000, rate_minor=2500), time("tms_2", duration_ms=18_000, rate_minor=2500)]
+    [line] = lines_of(both, "task", EXACT)
+    assert (line.amount_minor, line.rounding_minor, line.duration_ms) == (26, 1, 36_000)
 
 
 def test_lines_by_hand_stay_when_those_of_time_are_made_anew() -> None:

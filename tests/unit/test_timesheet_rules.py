@@ -20,6 +20,7 @@ S, M, H = 1_000, 60_000, 3_600_000
 NOW = 1_800_000_000_000
 
 durations = st.integers(0, DURATION_MAX_MS)
+whole_durations = st.integers(0, DURATION_MAX_MS // S).map(lambda seconds: seconds * S)
 moments = st.integers(NOW - DURATION_MAX_MS, NOW)
 steps = st.lists(st.tuples(st.sampled_from(["pause", "resume", "finish"]), st.integers(0, 10 * H)), max_size=12)
 
@@ -32,15 +33,16 @@ steps = st.lists(st.tuples(st.sampled_from(["pause", "resume", "finish"]), st.in
     [
         (0, "0s", "0:00", 0),
         (999, "0s", "0:00", 0),
-        (S, "1s", "0:00", 0),
-        (18 * S - 1, "17s", "0:00", 0),
-        (18 * S, "18s", "0:00", 0.01),
-        (30 * S - 1, "29s", "0:00", 0.01),
-        (30 * S, "30s", "0:01", 0.01),
-        (59 * M + 59 * S, "59m 59s", "1:00", 1),
+        (S, "1s", "0:00:01", 0),
+        (18 * S - 1, "17s", "0:00:17", 0),
+        (18 * S, "18s", "0:00:18", 0.01),
+        (30 * S, "30s", "0:00:30", 0.01),
+        (59 * M + 59 * S, "59m 59s", "0:59:59", 1),
         (H, "1h", "1:00", 1),
-        (H + 5 * S, "1h 5s", "1:00", 1),
-        (H + 30 * M + 5 * S, "1h 30m 5s", "1:30", 1.5),
+        (H + 5 * S, "1h 5s", "1:00:05", 1),
+        (H + 30 * M + 5 * S, "1h 30m 5s", "1:30:05", 1.5),
+        (15 * M + 350, "15m", "0:15", 0.25),
+        (58_855_000, "16h 20m 55s", "16:20:55", 16.35),
         (H + 20 * M, "1h 20m", "1:20", 1.33),
         (25 * H, "25h", "25:00", 25),
         (1000 * H + M, "1000h 1m", "1000:01", 1000.02),
@@ -62,10 +64,10 @@ def test_the_text_says_the_whole_seconds(duration: int) -> None:
 
 
 @given(durations)
-def test_the_short_forms_are_rounded_to_the_nearest(duration: int) -> None:
-    hours, minutes = map(int, rules.display(duration).split(":"))
-    assert 0 <= minutes < 60
-    assert -M // 2 <= duration - (hours * H + minutes * M) < M // 2 or duration - (hours * H + minutes * M) == -M // 2
+def test_the_short_text_has_all_seconds_and_hours_are_rounded(duration: int) -> None:
+    hours, minutes, seconds = map(int, f"{rules.display(duration)}:0".split(":")[:3])
+    assert minutes < 60 > seconds
+    assert hours * H + minutes * M + seconds * S == rules.whole_seconds(duration)
     exact = (Decimal(duration) / H).quantize(Decimal("0.01"), ROUND_HALF_UP)
     assert Decimal(str(rules.decimal_hours(duration))) == exact
     assert rules.hours_text(duration) == str(exact)
@@ -104,6 +106,7 @@ def _sound(times: Times) -> None:
     assert (times.running_since is not None) == times.is_active
     assert (times.end is not None) == times.finished
     assert times.counted_ms >= 0
+    assert times.is_active or times.counted_ms % S == 0
     if times.end is not None:
         assert times.start <= times.end
         assert times.counted_ms <= times.end - times.start
@@ -114,7 +117,8 @@ def test_what_ran_is_counted(taken: list[tuple[str, int]]) -> None:
     times, now, ran = rules.started(NOW), NOW, 0
     for step, later in taken:
         now += later
-        ran += later if times.is_active else 0
+        stretch = now - times.running_since if times.running_since is not None else 0
+        ran = times.counted_ms + rules.whole_seconds(stretch)
         assert rules.elapsed_ms(times, now) == ran
         before = times
         if step != "finish" and times.finished:
@@ -153,7 +157,7 @@ def test_made(start: int | None, end: int | None, duration: int | None) -> None:
     assert times.finished == (end is not None or duration is not None)
     assert start in (None, times.start)
     assert end in (None, times.end)
-    assert duration in (None, times.counted_ms)
+    assert duration is None or rules.whole_seconds(duration) == times.counted_ms
 
 
 @given(
@@ -182,18 +186,19 @@ def test_edited(made: tuple[int, int, str], start: int | None, end: int | None, 
         return
     assert edited.start == (times.start if start is None else start)
     if duration is not None:
-        assert edited.counted_ms == duration
+        assert edited.counted_ms == rules.whole_seconds(duration)
         assert edited.end == (edited.start + duration if end is None else end)
     elif edited.finished:
         assert edited.end == (times.end if end is None else end)
         assert edited.end is not None
-        assert edited.counted_ms == edited.end - edited.start
+        assert edited.counted_ms == rules.whole_seconds(edited.end - edited.start)
     else:
         assert edited.is_active == times.is_active
-        assert rules.elapsed_ms(edited, now) == max(0, rules.elapsed_ms(times, now) + times.start - edited.start)
+        moved = rules.elapsed_ms(times, now) + times.start - edited.start
+        assert rules.elapsed_ms(edited, now) == rules.whole_seconds(max(0, moved))
 
 
-@given(moments, durations)
+@given(moments, whole_durations)
 def test_a_duration_alone_keeps_the_start(start: int, duration: int) -> None:
     edited = rules.edited(rules.started(start), Given(duration_ms=duration), NOW)
     assert (edited.start, edited.end, edited.counted_ms, edited.finished) == (start, start + duration, duration, True)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from decimal import Decimal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,6 +13,7 @@ from workhook.http.money import AMOUNT_MAX, minor_of, read_money
 from workhook.web.frame import formats, texts
 
 AMOUNTS = st.integers(0, AMOUNT_MAX)
+SWAPPED = str.maketrans(".,", ",.")
 
 
 def speak(monkeypatch: pytest.MonkeyPatch, language: str) -> None:
@@ -22,23 +26,70 @@ def speak(monkeypatch: pytest.MonkeyPatch, language: str) -> None:
         ("250", "250"),
         (" 250 ", "250"),
         ("1,250.00", "1250.00"),
-        ("1.250,00", "1250.00"),
-        ("1 250,00", "1250.00"),
-        ("1\u202f250,00", "1250.00"),
+        ("1 250.00", "1250.00"),
+        ("1\u202f250.00", "1250.00"),
         ("1'250.00", "1250.00"),
         ("1,250,000", "1250000"),
-        ("1.250.000", "1250000"),
-        ("12,5", "12.5"),
-        ("12.50", "12.50"),
+        ("12.5", "12.5"),
+        ("0.25", "0.25"),
+        (".5", "0.5"),
         ("-5", "-5"),
         ("\u22125", "-5"),
     ],
 )
+def test_a_number_is_read_in_the_language_of_its_reader(monkeypatch: pytest.MonkeyPatch, typed: str, read: str) -> None:
+    assert formats.read_number(typed) == formats.read_amount(typed) == read
+    speak(monkeypatch, "de")
+    german = typed.translate(SWAPPED)
+    assert formats.read_number(german) == formats.read_amount(german) == read
+
+
+@pytest.mark.parametrize(
+    ("typed", "example"),
+    [
+        ("0,125", "0.125"),
+        ("0,250", "0.250"),
+        ("12,5", "12.5"),
+        ("1.250,00", "1250.00"),
+        ("1.234.567", "1234567"),
+        ("1,2345", "1.2345"),
+        ("12,34,567", "1.5"),
+        ("1,23", "1.23"),
+        ("1,250 000", "1.5"),
+        ("01,234", "1.234"),
+    ],
+)
+def test_a_number_of_the_other_language_is_refused_with_an_example(
+    monkeypatch: pytest.MonkeyPatch, typed: str, example: str
+) -> None:
+    with pytest.raises(ValueError, match=rf"“{re.escape(typed)}” is not a number\. .* {re.escape(example)}\."):
+        formats.read_number(typed)
+    with pytest.raises(ValueError, match="is not an amount"):
+        formats.read_amount(typed)
+    speak(monkeypatch, "de")
+    with pytest.raises(ValueError, match=re.escape(example.translate(SWAPPED))):
+        formats.read_number(typed.translate(SWAPPED))
+
+
 @pytest.mark.parametrize("language", ["en", "de"])
-def test_what_is_clear_in_both_languages(monkeypatch: pytest.MonkeyPatch, language: str, typed: str, read: str) -> None:
-    speak(monkeypatch, language)
-    assert formats.read_number(typed) == read
-    assert formats.read_amount(typed) == read
+def test_a_number_is_never_multiplied(language: str) -> None:
+    """Decimals stay decimals and thousands are whole groups, or the text is refused."""
+
+    @given(st.text("0123456789.,", min_size=1, max_size=12))
+    def holds(typed: str) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            speak(patch, language)
+            try:
+                read = formats.read_number(typed)
+            except ValueError:
+                return
+            thousands, decimal = (",", ".") if language == "en" else (".", ",")
+            whole, _, part = typed.partition(decimal)
+            assert Decimal(read) == Decimal(f"{whole.replace(thousands, '') or 0}.{part or 0}")
+            groups = whole.split(thousands)
+            assert len(groups) == 1 or (groups[0][0] != "0" and all(len(each) == 3 for each in groups[1:]))
+
+    holds()
 
 
 def test_a_thousand_is_written_as_the_language_does(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +172,7 @@ def test_an_amount_with_more_decimals_is_refused(typed: str, currency: str, word
 
 
 def test_a_percentage_may_have_its_sign() -> None:
-    assert [formats.read_percent(each) for each in ("19", "19%", "7,7 %")] == ["19", "19", "7.7"]
+    assert [formats.read_percent(each) for each in ("19", "19%", "7.7 %")] == ["19", "19", "7.7"]
 
 
 def test_credits_have_decimals_only_where_they_need_them() -> None:

@@ -126,7 +126,7 @@ def described(studio: Studio, path: str) -> list[str]:
 
 def test_a_draft_is_made_with_lines_changed_and_deleted(studio: Studio) -> None:
     assert "New invoice" in page_of(studio.member, f"{studio.base}/billing")
-    path = made_draft(studio, due="2030-02-01", tax="7,7 %", address="Main Street 1\r\nSpringfield")
+    path = made_draft(studio, due="2030-02-01", tax="7.7 %", address="Main Street 1\r\nSpringfield")
     invoice = invoice_of(studio, path)
     assert (invoice["bill_to"], invoice["currency"], invoice["tax"]) == ("Acme", "EUR", 7.7)
     assert (invoice["address"], invoice["due"][:10]) == ("Main Street 1\nSpringfield", "2030-02-01")
@@ -161,12 +161,26 @@ def test_a_new_invoice_begins_as_the_last_one_was(server: Server, studio: Studio
     assert fresh["currency"] == "USD"
     made_draft(studio, bill_to="Acme", address="Main Street 1", tax="19", payment_method="IBAN DE02")
     again = new_form(studio)
-    assert {each: again[each] for each in ("bill_to", "address", "tax", "currency", "payment_method")} == {
-        "bill_to": "Acme", "address": "Main Street 1", "tax": "19", "currency": "EUR", "payment_method": "IBAN DE02",
+    assert {each: again[each] for each in ("bill_to", "address", "currency", "payment_method")} == {
+        "bill_to": "Acme", "address": "Main Street 1", "currency": "EUR", "payment_method": "IBAN DE02",
     }  # fmt: skip
     with open_studio(server) as other:
         theirs = new_form(other)
         assert (theirs["currency"], theirs["bill_to"].splitlines()[-1]) == ("USD", other.team.client.email)
+
+
+def test_the_form_and_the_api_begin_with_the_same(studio: Studio) -> None:
+    """Tax and currency: of the billing settings, or else none, and the currency that was used last."""
+    made_draft(studio, tax="19", currency="CHF")
+    items = [{"description": "Design", "qty": 1, "unit_price": 10}]
+    for billing, tax in (({}, None), ({"tax": 7, "currency": "EUR", "language": "de"}, 7)):
+        if billing:
+            studio.call("PATCH", f"/organizations/{studio.team.world.organization}/billing", **billing)
+        made = studio.call("POST", f"{studio.project}/invoices", invoice_items=items)["invoice"]
+        form = new_form(studio)
+        assert (made["tax"], made["currency"]) == (tax, form["currency"])
+        assert form["tax"] == ("" if tax is None else str(tax))
+        assert form["language"] == made["language"]
 
 
 def test_the_currency_is_that_of_the_organization(studio: Studio) -> None:
@@ -184,7 +198,8 @@ def test_the_currency_is_that_of_the_organization(studio: Studio) -> None:
 
 
 def test_an_invoice_of_time_begins_as_the_last_one_was(studio: Studio) -> None:
-    made_draft(studio, bill_to="Acme", tax="7")
+    studio.call("PATCH", f"/organizations/{studio.team.world.organization}/billing", tax=7)
+    made_draft(studio, bill_to="Acme", tax="19")
     task = studio.add_task(studio.add_column("To do"), "Drawn")
     given = {"task_id": task, "start_time": "2026-01-05T09:00:00Z", "duration": 3_600_000, "notes": "Wireframes"}
     studio.call("POST", f"{studio.project}/timesheets", **given, billable=True, billable_rate=80)
@@ -312,24 +327,24 @@ def test_both_faults_of_a_line_are_told_at_once(studio: Studio) -> None:
     ("language", "typed", "price", "shown"),
     [
         ("en", "1,250.00", 1250, "1250.00"),
-        ("en", "1.250,00", 1250, "1250.00"),
         ("en", "250", 250, "250.00"),
         ("en", "1'234.5", 1234.5, "1234.50"),
         ("de", "1.250,00", 1250, "1250,00"),
         ("de", "1.250", 1250, "1250,00"),
-        ("de", "1250.5", 1250.5, "1250,50"),
+        ("de", "1250,5", 1250.5, "1250,50"),
         ("de", "99 999 999 999,99", 99999999999.99, "99999999999,99"),
     ],
 )
 def test_money_is_typed_as_people_write_it(studio: Studio, language: str, typed: str, price: float, shown: str) -> None:
     path = made_draft(studio)
     studio.member.client.cookies.set("workhook_language", language)
-    assert send(studio.member, f"{path}/lines", description="x", qty="0,5", unit_price=typed).status_code == 303
+    half = "0,5" if language == "de" else "0.5"
+    assert send(studio.member, f"{path}/lines", description="x", qty=half, unit_price=typed).status_code == 303
     assert invoice_of(studio, path)["invoice_items"] == as_shown(
         [{"description": "x", "qty": 0.5, "unit_price": price}]
     )
     form = line_form(studio.member, path, 1)
-    assert (form.fields["unit_price"], form.fields["qty"]) == (shown, "0,5" if language == "de" else "0.5")
+    assert (form.fields["unit_price"], form.fields["qty"]) == (shown, half)
     assert studio.member.post(form.action, {**form.fields, "description": "y"}).status_code == 303
     assert invoice_of(studio, path)["invoice_items"] == as_shown(
         [{"description": "y", "qty": 0.5, "unit_price": price}]

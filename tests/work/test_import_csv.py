@@ -153,14 +153,14 @@ def test_subtasks_and_dependencies() -> None:
 def test_each_fault_has_its_line_and_field() -> None:
     table = (
         "Id,Title,Due,Estimate,Completed\n"
-        '1,"a\nb",1/2/2026,3,maybe\n'
+        '1,"a\nb",1/2/2026,90,maybe\n'
         "1,c,2026-02-30,1h 30m,no\n"
     )  # fmt: skip
     assert faults(table) == [
         "line 4, field Id: '1' is that of line 2, too",
         "line 2, field Completed: 'maybe' is neither yes nor no nor a date such as 2026-11-20 or 20.11.2026",
         "line 2, field Due: '1/2/2026' is no date; write 2026-11-20, 20.11.2026 or 2026-11-20T17:00:00Z",
-        "line 2, field Estimate: '3' is no time that a task may take; write 1h 30m or 1:30",
+        "line 2, field Estimate: '90' is no time that a task may take; write 1h 30m or 1:30",
         "line 4, field Due: '2026-02-30' is no date; write 2026-11-20, 20.11.2026 or 2026-11-20T17:00:00Z",
     ]
 

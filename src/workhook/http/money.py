@@ -6,7 +6,8 @@ units of it once the currency is known. Decision 54.
 
 from __future__ import annotations
 
-from decimal import Decimal, InvalidOperation
+import re
+from decimal import Decimal
 from typing import Annotated
 
 from workhook.core.errors import Fault, Invalid
@@ -20,12 +21,15 @@ AMOUNT_MAX = AMOUNT_MAX_MINOR // 10**USUAL_DIGITS
 HUNDREDTH_DIGITS = 2
 
 _TEXT_MAX_CHARS = 40
+_DECIMAL = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d{1,4})?", re.ASCII | re.IGNORECASE)
 
 
 def read_money(raw: object) -> Decimal:
     """The number that a parameter says; not negative. Raises `ValueError` that says what it has to be."""
     wanted = "a number of at least 0"
-    amount = _decimal(raw, wanted)
+    amount = read_decimal(raw, wanted)
+    if amount < 0:
+        raise ValueError(wanted)
     if amount > AMOUNT_MAX:
         raise ValueError(f"{wanted}, and at most {AMOUNT_MAX}")
     return amount
@@ -34,7 +38,9 @@ def read_money(raw: object) -> Decimal:
 def read_hundredths(raw: object) -> int:
     """Hundredths of something that is no money; not negative. Raises `ValueError` that says what it has to be."""
     wanted = "a number of at least 0 with at most two decimals"
-    amount = _decimal(raw, wanted)
+    amount = read_decimal(raw, wanted)
+    if amount < 0:
+        raise ValueError(wanted)
     if amount > AMOUNT_MAX:
         raise ValueError(f"{wanted}, and at most {AMOUNT_MAX}")
     if (found := _scaled(amount, HUNDREDTH_DIGITS)) is None:
@@ -42,17 +48,23 @@ def read_hundredths(raw: object) -> int:
     return found
 
 
-def _decimal(raw: object, wanted: str) -> Decimal:
+def read_decimal(raw: object, wanted: str) -> Decimal:
+    """The decimal number of a parameter: as JSON writes it, also in a text. Raises `ValueError(wanted)`.
+
+    `Decimal` alone would read digits of any script, and `1_000`.
+    """
     if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
         raise ValueError(wanted)
     try:
         text = str(raw).strip()
-        amount = Decimal(text)
-    except (InvalidOperation, ValueError):  # the latter: an integer of thousands of digits
+    except ValueError:  # an integer of thousands of digits
         raise ValueError(wanted) from None
-    if len(text) > _TEXT_MAX_CHARS or not amount.is_finite() or amount < 0 or abs(amount.adjusted()) > _TEXT_MAX_CHARS:
+    if len(text) > _TEXT_MAX_CHARS or not _DECIMAL.fullmatch(text):
         raise ValueError(wanted)
-    return amount
+    found = Decimal(text)
+    if abs(found.adjusted()) > _TEXT_MAX_CHARS:
+        raise ValueError(wanted)
+    return found
 
 
 def _scaled(amount: Decimal, digits: int) -> int | None:

@@ -1457,4 +1457,4 @@ CREATE TABLE administrators (
 	CONSTRAINT fk_administrators_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE
 )
 
-INSERT INTO "alembic_version" VALUES('0045')
+INSERT INTO "alembic_version" VALUES('0046')

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from decimal import Decimal
+from functools import partial
 
 from workhook.core.errors import Conflict, Fault, Invalid
 from workhook.http import lists
 from workhook.http.calls import Answer
 from workhook.http.lists import ListQuery
 from workhook.identity.context import Write
-from workhook.web.billing.view import BillingForm, billing_page, form_again, is_in_account
+from workhook.web.billing.view import BillingForm, billing_page, form_again, is_in_account, percent_text
 from workhook.web.frame import paging
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.access import Access
+from workhook.work.billing.settings import InvoiceSettings, find_settings
 from workhook.work.checkouts import api, billing
 from workhook.work.checkouts.schemas import Checkout, ServiceCheckoutCancel, ServiceCheckoutCreate
+from workhook.work.invoices.arithmetic import Discount
+from workhook.work.invoices.rules import Item, sums_of_items
 from workhook.work.services.api import find_services
-from workhook.work.services.schemas import Service, ServiceQuery
+from workhook.work.services.schemas import Service, ServicePrice, ServiceQuery
 
 places = Places("subscriptions")
 
@@ -87,6 +92,7 @@ async def subscribe(visit: Visit) -> Answer:
 
 async def _new_page(visit: Visit, access: Access, form: BillingForm, *, status: int = 200) -> Answer:
     owner, offered = access.repository.owner, list[Service]()
+    settings = await find_settings(visit.database, access.repository.id)
     sees_services = await is_in_account(visit, owner)
     if sees_services:
         found = await find_services(visit.database, visit.actor, ServiceQuery(organization=owner.login, active=True))
@@ -102,7 +108,16 @@ async def _new_page(visit: Visit, access: Access, form: BillingForm, *, status: 
         form=form,
         offered=offered,
         sees_services=sees_services,
+        settings=settings,
+        total_of=partial(_total_of, settings),
+        percent_text=percent_text,
     )
+
+
+def _total_of(settings: InvoiceSettings, price: ServicePrice) -> int:
+    """The total of an invoice over one of it, in minor units."""
+    item = Item("", Decimal(1), price.amount_minor)
+    return sums_of_items([item], settings.rate_at_issue, Discount()).total
 
 
 async def _find(visit: Visit) -> tuple[Access, Checkout]:

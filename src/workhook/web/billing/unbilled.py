@@ -10,7 +10,6 @@ from workhook.identity.context import Write
 from workhook.storage import Transaction
 from workhook.web.billing.money import show_invoice
 from workhook.web.billing.view import BillingForm, invoice_address, invoice_at
-from workhook.web.frame.formats import duration
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, ngettext
 from workhook.work.access import Access
@@ -18,6 +17,7 @@ from workhook.work.invoices import api, changing, drafting, planning
 from workhook.work.invoices.inputs import TIMESHEETS_MAX, InvoiceEdit
 from workhook.work.invoices.time_lines import InvoicedTime, complaint
 from workhook.work.timesheets import started
+from workhook.work.timesheets.rules import display
 
 places = Places("billing")
 
@@ -142,4 +142,4 @@ async def words_of(visit: Visit, access: Access, count: int, listed: Sequence[st
     if not left_ms:
         return said
     more = gettext("This invoice has no room for more: %(time)s is left. Make another invoice for it.")
-    return f"{said} {more % {'time': duration(left_ms)}}"
+    return f"{said} {more % {'time': display(left_ms)}}"

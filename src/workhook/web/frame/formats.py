@@ -55,12 +55,6 @@ def dated(day: date) -> Markup:
     )
 
 
-def duration(ms: int) -> str:
-    """Hours and minutes: `1:05`."""
-    minutes = ms // 60_000
-    return f"{minutes // 60}:{minutes % 60:02}"
-
-
 def clock(at_ms: int, zone: tzinfo) -> str:
     """The time of day in the zone: `9:05`."""
     at = datetime.fromtimestamp(at_ms // 1000, zone)
@@ -130,19 +124,29 @@ def task_credits(minor: int, *, signed: bool = False) -> str:
 
 
 def read_number(typed: str) -> str:
-    """A number as people write it, as the API reads it: `1,250.5` is `1250.5`.
+    """A number as people write it in the reader's language, as the API reads it: `1,250.5` is `1250.5`.
 
-    The reader's language decides what a point and a comma are. What cannot be meant so is read the other way round:
-    `1.250,5` is that number in English, too. Raises `ValueError` that says how to write it.
+    Raises `ValueError` for anything else, also for a number as other languages write it: a comma read as a point, or
+    the other way round, would make it a thousand times as large. The message shows how to write it.
     """
+    if (found := _read(typed, *_DECIMAL[texts.language()])) is not None:
+        return found
+    message = gettext("“%(typed)s” is not a number. Write it such as %(example)s.")
+    raise ValueError(message % _as_example(typed, _as_elsewhere(typed) or "1.5"))
+
+
+def _read(typed: str, thousands: str, decimal: str) -> str | None:
+    found = _number(thousands, decimal).fullmatch(typed.strip().replace("\u2212", "-"))
+    if found is None:
+        return None
+    whole = found["whole"].replace(found["group"], "") if found["group"] else found["whole"]
+    return found["sign"] + (whole or "0") + (f".{found['part']}" if found["part"] else "")
+
+
+def _as_elsewhere(typed: str) -> str | None:
+    """The number as a reader of another language would have meant it, as an example of how to write it."""
     thousands, decimal = _DECIMAL[texts.language()]
-    text = typed.strip().replace("\u2212", "-")
-    for group, point in ((thousands, decimal), (decimal, thousands)):
-        found = _number(group, point).fullmatch(text)
-        if found is not None:
-            whole = found["whole"].replace(found["group"], "") if found["group"] else found["whole"]
-            return found["sign"] + whole + (f".{found['part']}" if found["part"] else "")
-    raise ValueError(gettext("“%(typed)s” is not a number. Write it such as %(example)s.") % _as_example(typed, "1.5"))
+    return _read(typed, decimal, thousands)
 
 
 def read_quantity(typed: str) -> str:
@@ -165,7 +169,7 @@ def read_amount(typed: str, currency: str | None = None) -> str:
         found = read_number(typed)
     except ValueError:
         message = gettext("“%(typed)s” is not an amount. Write it such as %(example)s.")
-        raise ValueError(message % _as_example(typed, example)) from None
+        raise ValueError(message % _as_example(typed, _as_elsewhere(typed) or example)) from None
     whole, _, part = found.partition(".")
     if len(part) <= digits:
         return found
@@ -187,9 +191,9 @@ def read_percent(typed: str) -> str:
 
 @cache
 def _number(group: str, point: str) -> re.Pattern[str]:
-    """Spaces and apostrophes may stand between thousands, too."""
-    between = rf"(?P<group>[{group} \u00a0\u202f'\u2019])"
-    whole = rf"\d{{1,3}}(?:{between}\d{{3}}(?:(?P=group)\d{{3}})*)|\d+"
+    """Spaces and apostrophes may stand between thousands, too. Groups have three digits and do not begin with 0."""
+    between = rf"(?P<group>[{group} \u00a0\u2009\u202f'\u2019])"
+    whole = rf"[1-9]\d{{0,2}}(?:{between}\d{{3}}(?:(?P=group)\d{{3}})*)|\d+|(?=[{point}]\d)"
     return re.compile(rf"(?P<sign>-?)(?P<whole>{whole})(?:[{point}](?P<part>\d+))?", re.ASCII)
 
 
@@ -242,7 +246,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "when": when,
     "dated": dated,
     "days_of": days_of,
-    "duration": duration,
+    "duration": rules.display,
     "clock": clock,
     "amount": amount,
     "money": money,

@@ -10,11 +10,12 @@ from msgspec.structs import replace
 from workhook.core import json
 from workhook.core.errors import Invalid
 from workhook.http.money import minor_or_none
-from workhook.web.frame.formats import day, duration, typed_amount
+from workhook.web.frame.formats import day, typed_amount
 from workhook.web.frame.places import AmountField, Visit
 from workhook.web.time.days import read_duration
 from workhook.work.tasks.inputs import TaskEdit
 from workhook.work.tasks.schemas import TERMS, Task
+from workhook.work.timesheets.rules import display
 
 
 def value_of(task: Task, name: str) -> object:
@@ -44,7 +45,7 @@ def typed_value(name: str, value: object, currency: str) -> str:
     if isinstance(value, int):
         if name == "hourly_rate":
             return typed_amount(value, currency)
-        form = {"deadline": day, "estimate": duration}.get(name, str)
+        form = {"deadline": day, "estimate": display}.get(name, str)
         return form(value)
     return str(value)
 

@@ -5,29 +5,22 @@ A script tells the server the browser's time zone by a cookie. Without it days a
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from typing import NamedTuple
 
-from workhook.core.clock import HOUR_MS, MINUTE_MS
+from workhook.core.clock import MINUTE_MS
 from workhook.core.errors import Fault, Invalid
 from workhook.core.zones import is_known
 from workhook.web.frame import cookies
 from workhook.web.frame.dates import span_name
 from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import gettext
+from workhook.work.timesheets.durations import AmbiguousNumber, typed_duration_ms
+from workhook.work.timesheets.rules import display
 
 COOKIE = "workhook_timezone"
 DAYS = 7
 _YEARS = range(1970, 9999)
-_HOUR_NAMES, _MINUTE_NAMES = "h|hrs?|hours?|std|stunden?", "m|mins?|minutes?|minuten?"
-_CLOCK = re.compile(r"(?P<hours>\d{1,3}):(?P<minutes>[0-5]\d)(?:\s*h)?", re.ASCII)
-_HOURS = re.compile(rf"(?P<whole>\d{{1,3}})(?:[.,](?P<part>\d{{1,2}}))?\s*(?P<unit>{_HOUR_NAMES})?", re.ASCII)
-_PARTS = re.compile(
-    rf"(?:(?P<hours>\d{{1,3}})\s*(?:{_HOUR_NAMES})\.?\s*)?(?P<minutes>\d{{1,4}})\s*(?:{_MINUTE_NAMES})\.?", re.ASCII
-)
-_BARE_HOURS_MAX = 24
-"""A whole number above that is meant as minutes by some, and as hours by others."""
 
 
 def zone_name(visit: Visit) -> str:
@@ -107,17 +100,14 @@ def moment_text(field: str, zone: tzinfo) -> str:
 
 
 def read_duration(text: str) -> int:
-    """Milliseconds of `1:30`, `1h 30m`, `90m`, `1.5` or `1,5`. Raises `Invalid`, also for no time at all."""
-    typed = text.strip().lower()
-    if found := _CLOCK.fullmatch(typed) or _PARTS.fullmatch(typed):
-        spent = int(found["hours"] or 0) * HOUR_MS + int(found["minutes"]) * MINUTE_MS
-    elif found := _HOURS.fullmatch(typed):
-        whole = int(found["whole"])
-        if whole > _BARE_HOURS_MAX and not found["part"] and not found["unit"]:
-            message = gettext("Write %(clock)s for %(number)d minutes, or %(number)dh for hours.")
-            raise _no_duration(message % {"clock": f"{whole // 60}:{whole % 60:02}", "number": whole})
-        spent = whole * HOUR_MS + int((found["part"] or "0").ljust(2, "0")) * HOUR_MS // 100
-    else:
+    """Milliseconds of a duration as `durations` reads it. Raises `Invalid`, also for no time at all."""
+    try:
+        spent = typed_duration_ms(text)
+    except AmbiguousNumber as ambiguous:
+        message = gettext("Write %(clock)s for %(number)d minutes, or %(number)dh for hours.")
+        number = ambiguous.number
+        raise _no_duration(message % {"clock": display(number * MINUTE_MS), "number": number}) from None
+    if spent is None:
         raise _no_duration(gettext("Write the duration as hours and minutes, such as 1:30, or as hours, such as 1.5"))
     if not spent:
         raise _no_duration(gettext("Write a duration of more than 0, such as 0:30 for half an hour."))

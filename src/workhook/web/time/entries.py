@@ -11,7 +11,7 @@ from workhook.core.zones import zone_of
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
 from workhook.web.frame.flash import Undo
-from workhook.web.frame.formats import duration, plain_amount
+from workhook.web.frame.formats import plain_amount
 from workhook.web.frame.forms import PageForm
 from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.sessions import safe_return_to
@@ -23,8 +23,8 @@ from workhook.web.time.week import finished_tasks, open_tasks, week_page
 from workhook.work.access import Access
 from workhook.work.activity.editors import find_last_edits
 from workhook.work.timesheets import api, queries
+from workhook.work.timesheets.rules import display
 from workhook.work.timesheets.schemas import Timesheet, TimesheetCreate, TimesheetEdit
-from workhook.work.timesheets.started import find_usual
 
 places = Places("time")
 
@@ -51,8 +51,7 @@ async def add_entry(visit: Visit) -> Answer:
         access.hide_from_clients()
         await visit.load_frame()
         form = form_again(visit, problem)
-        usual = await find_usual(visit.database, access)
-        return await week_page(visit, access, query_of(_back(visit)), usual, form, status=problem.status)
+        return await week_page(visit, access, query_of(_back(visit)), form, status=problem.status)
 
 
 @places.post("/{owner}/{project}/time/restore")
@@ -91,7 +90,7 @@ async def _entry_page(
         rate_hint=_rate_hint(timesheet),
         start=field_text(timesheet.times.start, zone),
         end=field_text(timesheet.times.end, zone),
-        spent=duration(timesheet.times.counted_ms) if timesheet.times.finished else "",
+        spent=display(timesheet.times.counted_ms) if timesheet.times.finished else "",
         can_undo=_undo(visit, timesheet) is not None,
         return_to=_back(visit, return_to),
         edits=await find_last_edits(visit.database, access.repository.id, "timesheet"),

@@ -6,13 +6,12 @@ from urllib.parse import parse_qsl
 
 from workhook.core.errors import Fault, Invalid, Problem
 from workhook.core.zones import zone_of
-from workhook.web.frame.formats import money, typed_amount
+from workhook.web.frame.formats import money
 from workhook.web.frame.forms import PageForm
 from workhook.web.frame.places import AmountField, Visit
 from workhook.web.frame.texts import gettext, text
 from workhook.web.time.days import moment_text, read_duration, zone_name
 from workhook.work.timesheets.schemas import TimesheetCreate
-from workhook.work.timesheets.started import Usual
 
 _FIELDS = {"start_time": "start", "end_time": "end"}
 """By the API's names, those that the forms have for the same."""
@@ -24,13 +23,6 @@ def form_again(visit: Visit, problem: Problem) -> PageForm:
     form = PageForm(visit.fields)
     form.refuse(problem, _NAMES, called=_FIELDS)
     return form
-
-
-def form_like(usual: Usual, currency: str) -> PageForm:
-    """A new form: what an hour cost the last time, it costs again."""
-    if not usual.billable:
-        return PageForm()
-    return PageForm({"billable": "true", "billable_rate": typed_amount(usual.own_rate_minor, currency)})
 
 
 RATES_OF = {
@@ -51,6 +43,12 @@ def rate_hint(rate_minor: int | None, source: str, currency: str) -> str:
     return gettext("Left empty: %(rate)s an hour, %(whose)s") % {"rate": money(rate_minor, currency), "whose": whose}
 
 
+def _billable(visit: Visit) -> dict[str, bool]:
+    """Nothing where the default counts: the API finds it, as it does for timers and programs."""
+    answer = {"true": True, "false": False}.get(visit.fields.get("billable", ""))
+    return {} if answer is None else {"billable": answer}
+
+
 def query_of(return_to: str) -> dict[str, str]:
     """The filters of the page that a form came from."""
     return dict(parse_qsl(return_to.partition("?")[2]))
@@ -61,7 +59,7 @@ def spent(visit: Visit, currency: str) -> TimesheetCreate:
     wrong."""
     values: dict[str, object] = {
         "start_time": moment_text(visit.fields.get("start", ""), zone_of(zone_name(visit))),
-        "billable": "billable" in visit.fields,
+        **_billable(visit),
     }
     faults: list[Fault] = []
     try:

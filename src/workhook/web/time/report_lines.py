@@ -17,7 +17,6 @@ from workhook.core.errors import Fault, Invalid
 from workhook.core.zones import zone_of
 from workhook.web.frame import paging
 from workhook.web.frame.dates import day_name
-from workhook.web.frame.formats import duration
 from workhook.web.frame.names import called
 from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import gettext
@@ -30,6 +29,7 @@ from workhook.work.timesheets import report_groups
 from workhook.work.timesheets.report_groups import GroupBy, ReportGroup, Spent
 from workhook.work.timesheets.report_shapes import ReportQuery
 from workhook.work.timesheets.reports import ROWS_MAX, sum_up
+from workhook.work.timesheets.rules import display
 
 By = Literal["day", "user", "task", "billable"]
 _ANSWERS = {"true": True, "false": False}
@@ -136,10 +136,10 @@ def in_words(lines: Sequence[ReportLine]) -> str:
     total = total_of(lines)
     most = max(lines, key=lambda each: each.spent.duration_ms)
     return gettext("Chart: %(total)s in all, %(billable)s of it billable. Most: %(label)s, %(most)s.") % {
-        "total": duration(total.duration_ms),
-        "billable": duration(total.billable_ms),
+        "total": display(total.duration_ms),
+        "billable": display(total.billable_ms),
         "label": most.label,
-        "most": duration(most.spent.duration_ms),
+        "most": display(most.spent.duration_ms),
     }
 
 

@@ -15,7 +15,7 @@ from workhook.web.frame.forms import PageForm
 from workhook.web.frame.places import Places, Visit
 from workhook.web.time.budget import bar_of
 from workhook.web.time.days import day_of, field_text, read_day, week_of, zone_name
-from workhook.web.time.forms import form_like, rate_hint
+from workhook.web.time.forms import rate_hint
 from workhook.web.time.grid import By, days_of, entries_of, grid_of
 from workhook.work.access import Access
 from workhook.work.activity.editors import find_last_edits
@@ -23,7 +23,6 @@ from workhook.work.budgets.api import find_standing
 from workhook.work.tasks import listing
 from workhook.work.tasks.schemas import Task
 from workhook.work.timesheets import started
-from workhook.work.timesheets.started import Usual, find_usual
 
 ENTRIES_MAX = 500
 RUNNING_MAX = 50
@@ -38,19 +37,19 @@ async def week(visit: Visit) -> Answer:
     access = await visit.follow()
     access.hide_from_clients()
     wanted = {each: visit.query(each) for each in ("week", "user", "by")}
-    usual = await find_usual(visit.database, access)
-    return await week_page(visit, access, wanted, usual, form_like(usual, access.repository.currency))
+    return await week_page(visit, access, wanted, PageForm())
 
 
 async def week_page(
-    visit: Visit, access: Access, wanted: Mapping[str, str], usual: Usual, form: PageForm, *, status: int = 200
+    visit: Visit, access: Access, wanted: Mapping[str, str], form: PageForm, *, status: int = 200
 ) -> Answer:
-    """`wanted`: the filters of the page. `form`: that for time that was spent; `usual`: what that begins with."""
+    """`wanted`: the filters of the page. `form`: that for time that was spent."""
     name, now = zone_name(visit), now_ms()
     zone = zone_of(name)
     today = day_of(now, zone)
     shown = week_of(read_day(wanted.get("week", "")) or today, zone)
     user, by = wanted.get("user", ""), _by(wanted)
+    terms = await started.find_default_terms(visit.database, access)
     found, running, tasks, finished, edits, budget = await asyncio.gather(
         started.list_started(
             visit.database, access, shown.since_ms, shown.to_ms, limit=ENTRIES_MAX + 1, user=user or None
@@ -73,7 +72,7 @@ async def week_page(
         "time/week.html",
         status=status,
         form=form,
-        rate_hint=rate_hint(usual.terms.rate_minor, usual.terms.source, access.repository.currency),
+        rate_hint=rate_hint(terms.rate_minor, terms.source, access.repository.currency),
         budget=bar_of(budget, access.repository.currency),
         access=access,
         week=shown,

@@ -126,6 +126,11 @@ class InvoiceSettings(msgspec.Struct, frozen=True):
         """Of invoices with these settings: which party's VAT id `reverse_charge` asks for in vain."""
         return lacking_vat_id(self.seller, self.buyer) if self.rate.category == "reverse_charge" else None
 
+    @property
+    def rate_at_issue(self) -> TaxRate:
+        """The tax of an invoice that is issued without a draft, as those of subscriptions are."""
+        return self.rate if self.lacks_vat_id is None else TaxRate()
+
 
 _issuer = accounts.alias("issuer")
 _SHARED = ("currency", "tax_millionths", "tax_category", "payment_days", "language")

@@ -34,14 +34,13 @@ from workhook.work.imports.texts import (
 )
 from workhook.work.imports.words import FIELD_KEYS, HOURS, MINUTES, NO, YES, StageNames, header_key, level_of, says_more
 from workhook.work.tasks.field_types import ESTIMATE_MAX_MS
-from workhook.work.timesheets.durations import duration_ms
+from workhook.work.timesheets.durations import AmbiguousNumber, typed_duration_ms
 
 SOURCE = "csv"
 NO_COLUMN = "Tasks"
 
 _DAY_FIRST = re.compile(r"(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4}|\d\d)(?:,?\s+(\d{1,2}):(\d\d)(:\d\d)?)?")
 _LOCAL_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(:\d\d)?")
-_NUMBER = re.compile(r"\d{1,6}(?:[.,]\d{1,6})?")
 
 
 def read_rows(
@@ -224,9 +223,10 @@ class _RowMapper:
             return None
         words = header_key(self._chosen["estimate"]).split()
         unit = next((unit for unit, names in _UNITS.items() if any(each in names for each in words)), None)
-        found = duration_ms(text)
-        if _NUMBER.fullmatch(text):
-            found = None if unit is None else int(float(text.replace(",", ".")) * unit)
+        try:
+            found = typed_duration_ms(text, unit)
+        except AmbiguousNumber:
+            found = None
         if found is None or found > ESTIMATE_MAX_MS:
             self._fault(row, "estimate", f"{shown(text)!r} is no time that a task may take; write 1h 30m or 1:30")
         return found

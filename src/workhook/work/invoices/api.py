@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Fault, Invalid
-from workhook.core.iso4217 import DEFAULT_CURRENCY
 from workhook.core.zones import is_known
 from workhook.http import lists
 from workhook.http.calls import Answer, Call
@@ -26,7 +25,7 @@ from workhook.work.billing.settings import (
     lacking_vat_id,
     settings_of_row,
 )
-from workhook.work.invoices import drafting, issued, planning, printing, rules
+from workhook.work.invoices import drafting, issued, planning, presets, printing, rules
 from workhook.work.invoices.arithmetic import TaxRate
 from workhook.work.invoices.books import Books
 from workhook.work.invoices.changing import change_invoice, find_invoice, lock_invoice, require_issued, visible
@@ -88,13 +87,14 @@ async def plan_draft(
     row, access = await find_with_access(write.tx, drafting.project, write.actor, project_id=project_id)
     access.require_writable()
     access.require_member(_DOING)
-    blank = _begun(settings_of_row(row), row["last_currency"], wanted, write)
+    settings = settings_of_row(row)
+    currency = settings.currency or await presets.find_last_currency(write.tx, access.repository)
+    blank = _begun(settings, currency, wanted, write)
     return access, blank, await planning.plan_change(write.tx, access.repository, blank, wanted)
 
 
-def _begun(settings: InvoiceSettings, last_currency: str | None, wanted: InvoiceCreate, write: Write) -> Invoice:
+def _begun(settings: InvoiceSettings, currency: str, wanted: InvoiceCreate, write: Write) -> Invoice:
     """A draft that says what the settings say. Of the tax only if the caller speaks of neither rate nor category."""
-    currency = settings.currency or last_currency or DEFAULT_CURRENCY
     speaks_of_tax = not (isinstance(wanted.tax, UnsetType) and isinstance(wanted.tax_category, UnsetType))
     rate = TaxRate() if speaks_of_tax else settings.rate
     return replace(

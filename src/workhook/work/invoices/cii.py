@@ -47,7 +47,7 @@ def written(document: EInvoice) -> bytes:
         _add(_add(head, "ram:IncludedNote"), "ram:Content", document.note)
     trade = _add(root, "rsm:SupplyChainTradeTransaction")
     for number, line in enumerate(document.lines, 1):
-        _add_line(trade, number, line)
+        _add_line(trade, number, line, document)
     agreement = _add(trade, "ram:ApplicableHeaderTradeAgreement")
     _add_party(agreement, "ram:SellerTradeParty", document.seller)
     _add_party(agreement, "ram:BuyerTradeParty", document.buyer)
@@ -110,7 +110,7 @@ def _in_three(lines: tuple[str, ...]) -> Iterable[str]:
     return (*first, rest) if rest else first
 
 
-def _add_line(parent: ET.Element, number: int, line: ELine) -> None:
+def _add_line(parent: ET.Element, number: int, line: ELine, document: EInvoice) -> None:
     element = _add(parent, "ram:IncludedSupplyChainTradeLineItem")
     _add(_add(element, "ram:AssociatedDocumentLineDocument"), "ram:LineID", str(number))
     name, _, more = _plain_text(line.description).partition("\n")
@@ -129,6 +129,8 @@ def _add_line(parent: ET.Element, number: int, line: ELine) -> None:
     _add(tax, "ram:RateApplicablePercent", _plain(line.percent))
     if line.allowance:
         _add_allowance(settlement, line.allowance)
+    if line.rounding:
+        _add_rounding(settlement, line.rounding, document.rounding_words)
     summation = _add(settlement, "ram:SpecifiedTradeSettlementLineMonetarySummation")
     _add_amount(summation, "ram:LineTotalAmount", line.net)
 
@@ -139,6 +141,14 @@ def _add_allowance(parent: ET.Element, amount: Decimal) -> ET.Element:
     _add_amount(allowance, "ram:ActualAmount", amount)
     _add(allowance, "ram:ReasonCode", "95")  # a discount, as UNTDID 5189 names it
     return allowance
+
+
+def _add_rounding(parent: ET.Element, amount: Decimal, words: str) -> None:
+    """A charge, or an allowance where the amount is negative."""
+    element = _add(parent, "ram:SpecifiedTradeAllowanceCharge")
+    _add(_add(element, "ram:ChargeIndicator"), "udt:Indicator", "true" if amount > 0 else "false")
+    _add_amount(element, "ram:ActualAmount", abs(amount))
+    _add(element, "ram:Reason", words)
 
 
 def _add_settlement(parent: ET.Element, document: EInvoice) -> None:

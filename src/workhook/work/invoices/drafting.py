@@ -32,7 +32,7 @@ from workhook.work.billing.settings import (
 )
 from workhook.work.files.schemas import files
 from workhook.work.invoices import rules
-from workhook.work.invoices.arithmetic import Discount, TaxRate, rows_text
+from workhook.work.invoices.arithmetic import Discount, rows_text
 from workhook.work.invoices.books import Books
 from workhook.work.invoices.counters import count_one
 from workhook.work.invoices.days import days_of
@@ -91,19 +91,10 @@ _one = with_access(invoices_with_people.where(invoices.c.id == sa.bindparam("id"
 by_id = _one.add_columns(projects.c.avatar.label("project_avatar"))
 locked = _one.with_for_update(of=invoices)
 _named = projects.alias("named")
-_last_currency = (
-    sa.select(invoices.c.currency)
-    .where(invoices.c.repository_id == _named.c.repository_id)
-    .order_by(invoices.c.id.desc())
-    .limit(1)
-    .scalar_subquery()
-)
-# A project with the currency of its last invoice, and the settings for its next.
+# A project with the settings for its next invoice.
 project = with_access(
     with_settings(
-        sa.select(_last_currency.label("last_currency"))
-        .select_from(_named)
-        .where(_named.c.id == sa.bindparam("project_id")),
+        sa.select(_named.c.id).where(_named.c.id == sa.bindparam("project_id")),
         _named.c.account_id,
         _named.c.repository_id,
     ),
@@ -294,7 +285,7 @@ async def issue(
     From here to the end of the transaction nobody else in the account gets a number.
     """
     settings = await find_settings_to_issue(write.tx, repository.id)
-    rate = settings.rate if settings.lacks_vat_id is None else TaxRate()
+    rate = settings.rate_at_issue
     sums = rules.sums_of_items(items, rate, Discount())
     today = day_in(write.now, settings.seller.zone)
     invoice = msgspec.structs.replace(

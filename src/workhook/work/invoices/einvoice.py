@@ -59,12 +59,14 @@ class ETax(msgspec.Struct, frozen=True):
 
 
 class ELine(msgspec.Struct, frozen=True):
-    """A line. `unit`: of its quantity, as UN/ECE Recommendation 20 names it. `net`: less `allowance`."""
+    """A line. `unit`: of its quantity, as UN/ECE Recommendation 20 names it. `rounding`: added to quantity times price
+    because each entry of time is rounded by itself; may be negative. `net`: with it, and less `allowance`."""
 
     description: str
     qty: Decimal
     unit: Literal["HUR", "C62"]
     price: Decimal
+    rounding: Decimal
     allowance: Decimal
     net: Decimal
     code: Code
@@ -91,6 +93,7 @@ class EInvoice(msgspec.Struct, frozen=True):
     preceding: tuple[str, date] | None
     exempt_words: str
     reverse_words: str
+    rounding_words: str
 
     @property
     def nets(self) -> Decimal:
@@ -213,6 +216,7 @@ def _document(
         preceding=preceding,
         exempt_words=paper.say("Exempt from tax"),
         reverse_words=paper.say("Reverse charge"),
+        rounding_words=paper.say("Rounding per time entry"),
     )
 
 
@@ -282,7 +286,7 @@ def _party_faults(seller: EParty, buyer: EParty, repository: Repository) -> list
 
 
 def _decimal_faults(items: Sequence[Item], rows: Sequence[TaxRow], currency: str) -> list[Fault]:
-    every = [minor for each in items for minor in (each.gross_minor, each.amount_minor)]
+    every = [minor for each in items for minor in (each.gross_minor, each.rounding_minor, each.amount_minor)]
     every += [minor for each in rows for minor in (each.base, each.tax)]
     if all(amount_of(each, currency) == round(amount_of(each, currency), DECIMALS_MAX) for each in every):
         return []
@@ -297,6 +301,7 @@ def _line(item: Item, rate: TaxRate, currency: str) -> ELine:
         item.qty,
         "C62" if item.duration_ms is None else "HUR",
         amount_of(item.unit_price_minor, currency),
+        amount_of(item.rounding_minor, currency),
         amount_of(item.gross_minor - item.amount_minor, currency),
         amount_of(item.amount_minor, currency),
         code,

@@ -11,7 +11,6 @@ from decimal import Decimal
 
 import msgspec
 
-from workhook.core.clock import HOUR_MS, MINUTE_MS, SECOND_MS
 from workhook.http.money import amount_of
 from workhook.work.invoices.parties import Language
 
@@ -34,6 +33,7 @@ _GERMAN = {
     "Amount": "Betrag",
     "Subtotal": "Zwischensumme",
     "Discount": "Rabatt",
+    "Rounding per time entry": "Rundung je Zeiteintrag",
     "Tax": "Steuer",
     "of": "von",
     "Total": "Gesamt",
@@ -76,12 +76,6 @@ class Paper(msgspec.Struct, frozen=True):
 
     def quantity(self, value: Decimal) -> str:
         return self._in_style(f"{value.normalize():,f}")
-
-    def duration(self, ms: int) -> str:
-        """`1:30`, and with the seconds where there are some: an amount follows from each of them."""
-        hours, minutes = ms // HOUR_MS, ms % HOUR_MS // MINUTE_MS
-        seconds = round(ms % MINUTE_MS / SECOND_MS)
-        return f"{hours}:{minutes:02}" + (f":{seconds:02}" if 0 < seconds < 60 else "")
 
     def day(self, day: date) -> str:
         return f"{day:%d.%m.%Y}" if self.language == "de" else f"{day.day} {day:%b %Y}"

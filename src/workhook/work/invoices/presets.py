@@ -9,6 +9,7 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core.iso4217 import DEFAULT_CURRENCY
+from workhook.identity.schemas import Repository
 from workhook.identity.tables import accounts
 from workhook.storage import Reader
 from workhook.storage.metadata import big
@@ -62,7 +63,7 @@ _for_price = sa.select(
     sa.func.coalesce(*(each.scalar_subquery() for each in (_last_price, _last_of_account))).label("last")
 )
 _newest = (
-    sa.select(invoices.c.id, invoices.c.tax_millionths, invoices.c.tax_category, *(invoices.c[name] for name in TEXTS))
+    sa.select(invoices.c.id, *(invoices.c[name] for name in TEXTS))
     .where(_of_project)
     .order_by(invoices.c.id.desc())
     .limit(LOOKS_AT_MOST)
@@ -86,23 +87,20 @@ async def find_presets(reader: Reader, access: Access) -> Presets:
     here = {"repository_id": access.repository.id}
     settings, code, last, found = await asyncio.gather(
         find_settings(reader, access.repository.id),
-        _find_last_currency(reader, access),
+        find_last_currency(reader, access.repository),
         reader.fetch_one(_last_addressed, here),
         reader.fetch_all(_first_clients, here),
     )
-    rate = settings.rate
     texts: dict[str, str] = {}
     if last is not None:
         texts = {name: last[name] for name in TEXTS if last[name]}
-        if rate == TaxRate():
-            rate = TaxRate(last["tax_millionths"], last["tax_category"])
     elif len(found) == 1:
         texts = {"bill_to": "\n".join(each for each in (found[0]["name"], found[0]["email"]) if each)}
     for name in _known_to(settings):  # the invoice has it from the settings
         texts.pop(name, None)
     if settings.payment_terms:
         texts["payment_terms"] = settings.payment_terms
-    return Presets(settings.currency or code, texts, rate, settings)
+    return Presets(settings.currency or code, texts, settings.rate, settings)
 
 
 def _known_to(settings: InvoiceSettings) -> tuple[str, ...]:
@@ -114,11 +112,12 @@ def _known_to(settings: InvoiceSettings) -> tuple[str, ...]:
 async def find_currency(reader: Reader, access: Access) -> str:
     """That of the settings, of the project's last invoice, or else the one that its account has used last."""
     settings = await find_settings(reader, access.repository.id)
-    return settings.currency or await _find_last_currency(reader, access)
+    return settings.currency or await find_last_currency(reader, access.repository)
 
 
-async def _find_last_currency(reader: Reader, access: Access) -> str:
-    here = {"repository_id": access.repository.id, "account_id": access.repository.owner.id}
+async def find_last_currency(reader: Reader, repository: Repository) -> str:
+    """The one that counts where the settings say none: of the project's last invoice, or else of its account's."""
+    here = {"repository_id": repository.id, "account_id": repository.owner.id}
     row = await reader.fetch_one(_for_invoice, here)
     return (row and row["last"]) or DEFAULT_CURRENCY
 

@@ -23,6 +23,7 @@ from workhook.work.invoices.rules import Item
 from workhook.work.invoices.schemas import Invoice, language_of, name_of
 from workhook.work.invoices.sepa import code_of, transfer_text
 from workhook.work.invoices.shapes import percent_of
+from workhook.work.timesheets.rules import display
 
 _LABELS = {
     "from": "From", "bill_to": "Bill to", "description": "Description", "qty": "Quantity", "unit_price": "Unit price",
@@ -295,11 +296,11 @@ def _balance(paper: Paper, invoice: Invoice) -> list[tuple[str, str]]:
 
 
 def line_of(paper: Paper, item: Item, currency: str) -> PrintedItem:
-    off = item.gross_minor - item.amount_minor
-    less = f"\n{paper.say('Discount')}: {paper.number(off, currency)}" if off else ""
-    qty = paper.quantity(item.qty) if item.duration_ms is None else paper.duration(item.duration_ms)
+    parts = (("Rounding per time entry", item.rounding_minor), ("Discount", item.gross_minor - item.amount_minor))
+    more = "".join(f"\n{paper.say(words)}: {paper.number(minor, currency)}" for words, minor in parts if minor)
+    qty = paper.quantity(item.qty) if item.duration_ms is None else display(item.duration_ms)
     prices = (paper.number(item.unit_price_minor, currency), paper.number(item.amount_minor, currency))
-    return PrintedItem(printable(item.description) + less, qty, *prices)
+    return PrintedItem(printable(item.description) + more, qty, *prices)
 
 
 def printable(value: str) -> str:

@@ -1,20 +1,21 @@
 """Amounts, numbers and states of invoices: pure functions.
 
-An item's amount is quantity times unit price (of a timesheet: its exact time, times the rate), rounded half up to a
-minor unit, less its discount. `arithmetic` makes the sums of an invoice of those.
+An item's amount is quantity times unit price, rounded half up to a minor unit, less its discount. An item made of time
+has the sum of what each of its entries costs, each rounded by itself: the same sum as in reports, however the entries
+are grouped. `arithmetic` makes the sums of an invoice of those.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from decimal import Decimal, InvalidOperation
-from typing import Literal
+from decimal import Decimal
+from typing import Literal, TypeVar
 
 import msgspec
 
 from workhook.core import json
 from workhook.core.errors import Fault
-from workhook.http.money import rescaled
+from workhook.http.money import read_decimal, rescaled
 from workhook.work.invoices.arithmetic import (
     MILLION,
     Category,
@@ -28,6 +29,8 @@ from workhook.work.invoices.arithmetic import (
 )
 from workhook.work.timesheets.rules import amount_minor as worth_of
 
+V = TypeVar("V", str, int)
+
 QTY_DECIMALS = 6
 QTY_MAX = 999_999_999
 TAX_DECIMALS = 4
@@ -40,15 +43,15 @@ script) takes 5 s to print on the machine where it was measured; 1,000 lines of 
 class Item(msgspec.Struct, frozen=True):
     """A line of an invoice. `qty` has at most six decimals.
 
-    `timesheet_ids`: whose time it is; `duration_ms` is that time then, which hours of six decimals are not exactly.
-    Without a rate of tax of its own it has its invoice's.
+    `timesheet_ids`: whose time it is; `times_ms` is the time of each of them then, rounded as the settings said. Hours
+    of six decimals are not exactly that. Without a rate of tax of its own it has its invoice's.
     """
 
     description: str
     qty: Decimal
     unit_price_minor: int
     timesheet_ids: tuple[str, ...] = ()
-    duration_ms: int | None = None
+    times_ms: tuple[int, ...] = ()
     discount_millionths: int | None = None
     discount_minor: int | None = None
     tax_millionths: int | None = None
@@ -60,10 +63,24 @@ class Item(msgspec.Struct, frozen=True):
         return "time" if self.timesheet_ids else "item"
 
     @property
+    def duration_ms(self) -> int | None:
+        """The time of all its entries, or None if it is not made of time."""
+        return sum(self.times_ms) if self.times_ms else None
+
+    @property
     def gross_minor(self) -> int:
         """Before its discount."""
-        if self.duration_ms is not None:
-            return worth_of(self.duration_ms, self.unit_price_minor)
+        if self.times_ms:
+            return sum(worth_of(each, self.unit_price_minor) for each in self.times_ms)
+        return self._exact_minor
+
+    @property
+    def rounding_minor(self) -> int:
+        """By how much entries that are rounded one by one differ from quantity times unit price."""
+        return self.gross_minor - self._exact_minor
+
+    @property
+    def _exact_minor(self) -> int:
         return half_up(int(self.qty * MILLION) * self.unit_price_minor)
 
     @property
@@ -91,19 +108,24 @@ def items_text(items: Iterable[Item]) -> str:
 
 def _item_row(item: Item) -> tuple[object, ...]:
     ids = item.timesheet_ids[0] if len(item.timesheet_ids) == 1 else item.timesheet_ids or None
-    row = (item.description, f"{item.qty:f}", item.unit_price_minor, ids, item.duration_ms)
+    times = item.times_ms[0] if len(item.times_ms) == 1 else item.times_ms or None
+    row = (item.description, f"{item.qty:f}", item.unit_price_minor, ids, times)
     more = (item.discount_millionths, item.discount_minor, item.tax_millionths, item.tax_category)
     return row if more == (None, None, None, None) else (*row, *more)
 
 
 def items_of(text: str) -> tuple[Item, ...]:
-    return tuple(Item(each[0], Decimal(each[1]), each[2], _ids_of(each[3]), *each[4:]) for each in json.decode(text))
+    return tuple(
+        Item(each[0], Decimal(each[1]), each[2], _several(each[3]), _several(each[4]), *each[5:])
+        for each in json.decode(text)
+    )
 
 
-def _ids_of(value: str | list[str] | None) -> tuple[str, ...]:
-    if isinstance(value, str):
-        return (value,)
-    return tuple(value or ())
+def _several(value: V | list[V] | None) -> tuple[V, ...]:
+    """The values of a column's cell, which has a single one without a list."""
+    if value is None:
+        return ()
+    return tuple(value) if isinstance(value, list) else (value,)
 
 
 def sums_of_items(items: Iterable[Item], rate: TaxRate, discount: Discount) -> Sums:
@@ -127,7 +149,7 @@ def printed_chars(texts: Iterable[str | None], items: Iterable[Item]) -> int:
 def read_qty(raw: object) -> Decimal:
     """Of a parameter. Raises `ValueError` that says what it has to be."""
     wanted = f"a number of more than 0 and at most {QTY_MAX}, with at most six decimals"
-    qty = _decimal(raw, wanted)
+    qty = read_decimal(raw, wanted)
     if not 0 < qty <= QTY_MAX or qty != round(qty, QTY_DECIMALS):
         raise ValueError(wanted)
     return qty.normalize()
@@ -136,7 +158,7 @@ def read_qty(raw: object) -> Decimal:
 def read_percent(raw: object) -> int:
     """Millionths of a parameter. Raises `ValueError` that says what it has to be."""
     wanted = "a number from 0 to 100 with at most four decimals"
-    percent = _decimal(raw, wanted)
+    percent = read_decimal(raw, wanted)
     if not 0 <= percent <= 100 or percent != round(percent, TAX_DECIMALS):
         raise ValueError(wanted)
     return int(percent * 10_000)
@@ -153,18 +175,3 @@ def read_number(raw: object) -> str:
     if not 1 <= len(text) <= NUMBER_MAX_CHARS or not text.isprintable():
         raise ValueError(wanted)
     return text
-
-
-def _decimal(raw: object, wanted: str) -> Decimal:
-    if isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
-        raise ValueError(wanted)
-    try:
-        text = str(raw).strip()
-        found = Decimal(text)
-    except (InvalidOperation, ValueError):  # the latter: an integer of thousands of digits
-        raise ValueError(wanted) from None
-    if len(text) > 40:
-        raise ValueError(wanted)
-    if not found.is_finite() or abs(found.adjusted()) > 20:
-        raise ValueError(wanted)
-    return found

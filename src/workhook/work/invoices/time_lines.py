@@ -101,10 +101,10 @@ def _group_of(time: InvoicedTime, group_by: GroupBy | None) -> object:
 
 def _line_of(times: Sequence[InvoicedTime], group_by: GroupBy | None, rounding: Rounding) -> Item:
     """Of times at one rate."""
-    duration_ms = sum(rounding.of(each.duration_ms) for each in times)
-    hours = (Decimal(duration_ms) / HOUR_MS).quantize(Decimal(1).scaleb(-QTY_DECIMALS), ROUND_HALF_UP)
+    times_ms = tuple(rounding.of(each.duration_ms) for each in times)
+    hours = (Decimal(sum(times_ms)) / HOUR_MS).quantize(Decimal(1).scaleb(-QTY_DECIMALS), ROUND_HALF_UP)
     ids = tuple(each.id for each in times)
-    return Item(_words_of(times, group_by), hours.normalize(), times[0].rate_minor or 0, ids, duration_ms)
+    return Item(_words_of(times, group_by), hours.normalize(), times[0].rate_minor or 0, ids, times_ms)
 
 
 def _words_of(times: Sequence[InvoicedTime], group_by: GroupBy | None) -> str:

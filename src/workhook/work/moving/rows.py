@@ -147,13 +147,16 @@ class ImportRows:
         elif kind.name == WEBHOOKS:
             row |= {"id": self._numbers[WEBHOOKS][self._webhooks], "active": False, "version": 1}
             self._webhooks += 1
-        elif kind.name == "timesheets" and line.is_active:
-            self._pause(line, row)
+        elif kind.name == "timesheets":
+            self._count_whole_seconds(line, row)
         elif kind.name == "import_links":
             row["internal_id"] = self._made(line.kind, line.internal_id)
 
-    def _pause(self, line: Any, row: dict[str, object]) -> None:
-        """Nobody has a timer running here since a time at which they were elsewhere."""
+    def _count_whole_seconds(self, line: Any, row: dict[str, object]) -> None:
+        """Pause a running timer, too: its owner was not here while it ran."""
+        if not line.is_active:
+            row["duration_ms"] = rules.whole_seconds(line.duration_ms)
+            return
         times = rules.Times(
             start=line.start_time, running_since=line.running_since, counted_ms=line.duration_ms, is_active=True
         )

@@ -206,7 +206,7 @@ class _Item(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=
     qty: str
     unit_price_minor: int
     timesheet_ids: str | list[str] | None
-    duration_ms: int | None
+    times_ms: int | list[int] | None
     discount_millionths: int | None = None
     discount_minor: int | None = None
     tax_millionths: int | None = None
@@ -216,7 +216,7 @@ class _Item(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=
 _QTY = re.compile(rf"[0-9]{{1,{len(str(rules.QTY_MAX))}}}(\.[0-9]{{1,{rules.QTY_DECIMALS}}})?")
 _ITEM_RANGES = {
     "unit_price_minor": (0, MINOR_MAX),
-    "duration_ms": (0, 1000 * DURATION_MAX_MS),
+    "times_ms": (0, DURATION_MAX_MS),
     "discount_millionths": (0, MILLION),
     "discount_minor": (0, MINOR_MAX),
     "tax_millionths": (0, MILLION),
@@ -235,8 +235,9 @@ def _check_items(value: list[Any]) -> str | None:
             )
         for name, (low, high) in _ITEM_RANGES.items():
             found = getattr(item, name)
-            if found is not None and (wrong := _between(low, high)(found)):
-                return f"item {number}, {name}: {wrong}"
+            for each in found if isinstance(found, list) else [found]:
+                if each is not None and (wrong := _between(low, high)(each)):
+                    return f"item {number}, {name}: {wrong}"
         if wrong := _as(LongText)(item.description):
             return f"item {number}, description: {wrong}"
     return None

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from workhook.core.clock import MINUTE_MS
+from workhook.core.clock import MINUTE_MS, SECOND_MS
 
 RateSource = Literal["timesheet", "task", "project_member", "project", "member", "organization", "none"]
 """Where the rate of an hour is from: the nearest that says one."""
@@ -30,14 +30,17 @@ class TimeTerms(msgspec.Struct, frozen=True):
 
 
 class Rounding(msgspec.Struct, frozen=True):
-    """What the time of an entry is rounded to on an invoice. `minutes` 0: it is not."""
+    """What the time of an entry is rounded to on an invoice. `minutes` 0: it is not.
+
+    A fraction of a second never counts: it does not begin another step.
+    """
 
     minutes: int = 0
     mode: RoundMode = "up"
 
     def of(self, duration_ms: int) -> int:
-        unit = self.minutes * MINUTE_MS
+        counted_ms, unit = duration_ms // SECOND_MS * SECOND_MS, self.minutes * MINUTE_MS
         if not unit:
-            return duration_ms
+            return counted_ms
         more = unit - 1 if self.mode == "up" else unit // 2
-        return (duration_ms + more) // unit * unit
+        return (counted_ms + more) // unit * unit

@@ -65,8 +65,8 @@ Estimate = Annotated[
     int,
     Meta(
         extra_json_schema={WIRE_TYPE: ["integer", "string"], "minimum": 0, "maximum": ESTIMATE_MAX_MS},
-        description="The time that the task may take: milliseconds, or a text such as `1h 30m`, `90m`, `1.5h`, `1:30`, "
-        "`1:30:15` or `PT1H30M`. Null: none.",
+        description="The time that the task may take: milliseconds, or a text such as `1h 30m`, `90m`, `1.5h`, `1.5`, "
+        "`1:30`, `:15`, `1:30:15` or `PT1H30M`. A fraction of a second does not count. Null: none.",
     ),
     Read(read_duration_up_to(ESTIMATE_MAX_MS), (int, str)),
 ]

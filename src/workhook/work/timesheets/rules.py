@@ -1,7 +1,8 @@
 """The pure rules of timesheets: what time was spent, how it is written, what it is worth, and how states follow.
 
-Times are milliseconds since the epoch, durations milliseconds, rates minor units an hour. Source: the work API's
-"States", and the specification's Timesheet.
+Times are milliseconds since the epoch, rates minor units an hour. Durations are milliseconds of whole seconds: a
+fraction of a second never counts, so that what is shown, summed and billed follows from the same number. Source: the
+work API's "States", and the specification's Timesheet.
 """
 
 from __future__ import annotations
@@ -57,11 +58,16 @@ class Given(msgspec.Struct, frozen=True):
         return [name for name, value in wanted.items() if value is not None]
 
 
+def whole_seconds(duration_ms: int) -> int:
+    """Milliseconds of the seconds that have passed completely."""
+    return duration_ms // SECOND_MS * SECOND_MS
+
+
 def elapsed_ms(times: Times, now: int) -> int:
-    """What was counted until `now`. A clock that was set back takes nothing off."""
+    """What was counted until `now`, in whole seconds. A clock that was set back takes nothing off."""
     if times.running_since is None:
-        return times.counted_ms
-    return times.counted_ms + max(0, now - times.running_since)
+        return whole_seconds(times.counted_ms)
+    return whole_seconds(times.counted_ms + max(0, now - times.running_since))
 
 
 # States.
@@ -137,13 +143,13 @@ def _says_nothing_new(times: Times, given: Given, now: int) -> bool:
     return (
         given.start in (None, times.start)
         and given.end in (None, times.end)
-        and (given.duration_ms is None or (times.finished and given.duration_ms == elapsed_ms(times, now)))
+        and (given.duration_ms is None or (times.finished and whole_seconds(given.duration_ms) == times.counted_ms))
     )
 
 
 def _started_at(times: Times, start: int, now: int) -> Times:
     _require_past(start, now)
-    counted = max(0, elapsed_ms(times, now) + times.start - start)
+    counted = whole_seconds(max(0, elapsed_ms(times, now) + times.start - start))
     since = now if times.is_active else None
     return Times(start=start, running_since=since, counted_ms=counted, is_active=times.is_active)
 
@@ -156,7 +162,7 @@ def _finished(start: int, end: int | None, duration_ms: int | None, given: Given
     if duration_ms is None:
         duration_ms = end - start
     _check(start, end, duration_ms, given)
-    return Times(start=start, end=end, counted_ms=duration_ms, finished=True)
+    return Times(start=start, end=end, counted_ms=whole_seconds(duration_ms), finished=True)
 
 
 def _check(start: int, end: int, duration_ms: int, given: Given) -> None:
@@ -208,9 +214,9 @@ def formatted(duration_ms: int) -> str:
 
 
 def display(duration_ms: int) -> str:
-    """`1:30`: hours and minutes, rounded half up to the minute."""
-    hours, minutes = divmod(_half_up(duration_ms, MINUTE_MS), 60)
-    return f"{hours}:{minutes:02d}"
+    """`1:30`, or `1:30:15` where there are seconds: the one text of a duration on pages, paper and in the API."""
+    minutes, seconds = divmod(duration_ms // SECOND_MS, 60)
+    return f"{minutes // 60}:{minutes % 60:02d}" + (f":{seconds:02d}" if seconds else "")
 
 
 def hour_hundredths(duration_ms: int) -> int:

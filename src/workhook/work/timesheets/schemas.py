@@ -80,8 +80,8 @@ Duration = Annotated[
     int,
     Meta(
         extra_json_schema={WIRE_TYPE: ["integer", "string"], "minimum": 0, "maximum": GIVEN_DURATION_MAX_MS},
-        description="Milliseconds, or a text such as `1h 30m`, `90m`, `1.5h`, `1:30`, `1:30:15` or `PT1H30M`; at most "
-        "31 days.",
+        description="Milliseconds, or a text such as `1h 30m`, `90m`, `1.5h`, `1.5`, `1:30`, `:15`, `1:30:15` or "
+        "`PT1H30M`; at most 31 days. A fraction of a second does not count.",
     ),
     Read(read_duration_up_to(GIVEN_DURATION_MAX_MS), (int, str)),
 ]
@@ -152,7 +152,7 @@ class TimesheetProjectShape(msgspec.Struct):
 
 
 class ShortDurationShape(msgspec.Struct):
-    """Hours and minutes, rounded to the minute; and hours, rounded to a hundredth."""
+    """Hours and minutes, with the seconds where there are some; and hours, rounded to a hundredth."""
 
     display: Annotated[str, Meta(examples=["1:30"])]
     decimal: Annotated[float, Meta(ge=0, examples=[1.5]), EventSchema({"type": "number", "minimum": 0})]

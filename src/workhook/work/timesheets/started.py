@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-import msgspec
 import sqlalchemy as sa
 
 from workhook.http.lists import Found
@@ -24,31 +23,9 @@ from workhook.work.timesheets.queries import CONDITIONS, anywhere, of_project, p
 from workhook.work.timesheets.schemas import Timesheet, timesheets
 from workhook.work.timesheets.sums import ALWAYS
 
-
-class Usual(msgspec.Struct, frozen=True):
-    """What somebody's new time in a project begins with: whether it is billable, and its own rate in minor units, as
-    their last time there; or else as `terms` say, whose rate counts for time without one of its own."""
-
-    billable: bool
-    own_rate_minor: int | None
-    terms: TimeTerms
-
-
 _me = big("user_id")
-_last_own = (
-    sa.select(
-        timesheets.c.billable,
-        sa.case((timesheets.c.rate_source.is_(None), timesheets.c.billable_rate_minor)).label("own_rate_minor"),
-    )
-    .where(timesheets.c.repository_id == big("repository_id"), timesheets.c.user_id == _me)
-    .order_by(timesheets.c.id.desc())
-    .limit(1)
-    .subquery("last_own")
-)
-_usual = with_terms(
-    sa.select(_last_own.c.billable, _last_own.c.own_rate_minor)
-    .select_from(projects.outerjoin(_last_own, sa.true()))
-    .where(projects.c.repository_id == big("repository_id")),
+_here = with_terms(
+    sa.select(projects.c.id).where(projects.c.repository_id == big("repository_id")),
     _me,
 )
 _newest_own = (
@@ -114,14 +91,10 @@ async def list_unbilled(reader: Reader, access: Access, *, limit: int) -> Sequen
     return await list_to_invoice(reader, access, *ALWAYS, limit=limit)
 
 
-async def find_usual(reader: Reader, access: Access) -> Usual:
-    """For what the caller adds or starts next in the project."""
-    row = await reader.fetch_one(_usual, {"repository_id": access.repository.id, "user_id": access.user.id})
-    if row is None:  # the project was removed for good meanwhile
-        return Usual(False, None, TimeTerms())
-    terms = terms_of(row)
-    has_last = row["billable"] is not None
-    return Usual(bool(row["billable"]) if has_last else terms.billable, row["own_rate_minor"], terms)
+async def find_default_terms(reader: Reader, access: Access) -> TimeTerms:
+    """What counts for the caller's time in the project, on a task that says nothing of its own."""
+    row = await reader.fetch_one(_here, {"repository_id": access.repository.id, "user_id": access.user.id})
+    return TimeTerms() if row is None else terms_of(row)  # None: the project was removed for good meanwhile
 
 
 # --- of a project ----------------------------------------------------------------------------------------------------

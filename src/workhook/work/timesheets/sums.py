@@ -14,7 +14,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from workhook.core.clock import DAY_MS, HOUR_MS, MINUTE_MS
+from workhook.core.clock import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from workhook.http.calls import Services
 from workhook.identity.tables import accounts
 from workhook.storage import Transaction
@@ -164,7 +164,8 @@ _ENDS = 2
 
 _now, _since, _rate = big("now"), timesheets.c.running_since, timesheets.c.billable_rate_minor
 # `rules.elapsed_ms` and `rules.amount_minor`; the hours are split off so that the product stays within 64 bits.
-_elapsed = timesheets.c.duration_ms + sa.case((sa.and_(timesheets.c.is_active, _since < _now), _now - _since), else_=0)
+_counted = timesheets.c.duration_ms + sa.case((sa.and_(timesheets.c.is_active, _since < _now), _now - _since), else_=0)
+_elapsed = _counted // SECOND_MS * SECOND_MS
 
 
 def worth_of(duration_ms: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
