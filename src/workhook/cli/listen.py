@@ -142,8 +142,10 @@ async def _forward_all(
 ) -> None:
     import aiohttp
 
+    from workhook.delivery.connection import Post
+
     timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
-    async with aiohttp.ClientSession(timeout=timeout, auto_decompress=False) as session:
+    async with aiohttp.ClientSession(timeout=timeout, auto_decompress=False, request_class=Post) as session:
         while True:
             for row in await following.poll_patiently(follower):
                 if "*" in names or row["event"] in names:
@@ -173,10 +175,13 @@ async def _send(
     """The status that was answered or what went wrong, and when it began."""
     import aiohttp
 
+    from workhook.delivery.connection import target_of
+
     start = time.monotonic()
     try:
-        async with session.post(forward, headers=headers, data=body, allow_redirects=False) as answer:
-            return answer.status, None, start
+        with target_of(forward):
+            async with session.post(forward, headers=headers, data=body, allow_redirects=False) as answer:
+                return answer.status, None, start
     except TimeoutError:
         return None, "timed out", start
     except (aiohttp.ClientError, OSError) as error:

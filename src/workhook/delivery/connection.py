@@ -8,15 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import aiohttp
+from aiohttp import hdrs
 from aiohttp.client_proto import ResponseHandler
 from aiohttp.client_reqrep import ConnectionKey
 from aiohttp.connector import Connection
 from aiohttp.http import HttpProcessingError, RawResponseMessage
 from aiohttp.streams import StreamReader
 from aiohttp.tracing import Trace
+from yarl import URL
+
+from workhook.core.urls import request_target
 
 MAX_HEAD_BYTES = 64 * 1024
 CONNECTIONS_MAX = 4096  # unless less is said
@@ -29,11 +36,52 @@ class StaleConnection(aiohttp.ClientError):
     """A kept connection was closed before the first byte of an answer to this request."""
 
 
+class _Written:
+    """Stands for a URL while its request line is written."""
+
+    def __init__(self, url: URL, target: str) -> None:
+        self.raw_path_qs = target
+        self.scheme = url.scheme
+        self._absolute = f"{url.scheme}://{url.host_port_subcomponent}{target}"
+
+    def __str__(self) -> str:
+        """Return what a proxy gets, which has to know the host, too."""
+        return self._absolute
+
+
+_target: ContextVar[str | None] = ContextVar("target", default=None)
+
+
+@contextmanager
+def target_of(url: str) -> Iterator[None]:
+    """Let requests of class `Post` have the path and query of `url` byte for byte.
+
+    yarl would decode and normalize them; it decides on the host and the port only.
+    """
+    token = _target.set(request_target(url))
+    try:
+        yield
+    finally:
+        _target.reset(token)
+
+
 class Post(aiohttp.ClientRequest):
-    """A request with the headers it is given and no others."""
+    """A request with the target of `target_of`, with the headers it is given and no others."""
 
     def update_auto_headers(self, skip_auto_headers: object) -> None:
         """No Accept-Encoding: the specification lists the headers of a delivery."""
+
+    async def send(self, conn: Connection) -> aiohttp.ClientResponse:
+        """Send the request line and the headers."""
+        target = _target.get()
+        if target is None or self.method == hdrs.METH_CONNECT:
+            return await super().send(conn)
+        url = self.url
+        self.url = _Written(url, target)  # type: ignore[assignment]  # aiohttp has no other way to set the target
+        try:
+            return await super().send(conn)
+        finally:
+            self.url = url
 
 
 class ConnectionPool:

@@ -29,6 +29,7 @@ from workhook.delivery.connection import (
     Connector,
     Post,
     StaleConnection,
+    target_of,
 )
 from workhook.delivery.lookups import LOOKUPS_AT_ONCE, SystemResolver
 from workhook.delivery.sign import SignedRequest
@@ -134,14 +135,15 @@ class Sender:
                 async with asyncio.timeout(self._settings.timeout_s):
                     await address_policy.check_target(target, self._policy, self._resolver)
                 timeout = self._time_left(started)
-            try:
-                return await self._post(self._session(insecure_ssl, own=is_own), target, prepared, timeout, started)
-            except StaleConnection:
-                # The receiver closed a kept connection just as it was used again. Whether it read the request is
-                # not known; deliveries are at least once, so it is sent again, once and on a connection of its own.
-                session = self._session(insecure_ssl, fresh=True, own=is_own)
-                timeout = self._time_left(started)
-                return await self._post(session, target, prepared, timeout, started)
+            with target_of(url):
+                try:
+                    return await self._post(self._session(insecure_ssl, own=is_own), target, prepared, timeout, started)
+                except StaleConnection:
+                    # The receiver closed a kept connection just as it was used again. Whether it read the request is
+                    # not known; deliveries are at least once, so it is sent again, once, on a connection of its own.
+                    session = self._session(insecure_ssl, fresh=True, own=is_own)
+                    timeout = self._time_left(started)
+                    return await self._post(session, target, prepared, timeout, started)
         except Exception as error:  # noqa: BLE001 - whatever happens to one delivery must not reach the others
             cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
             trouble = address_policy.own_trouble(cause) if isinstance(cause, OSError) else None

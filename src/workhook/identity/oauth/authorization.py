@@ -10,11 +10,12 @@ import hashlib
 import hmac
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from urllib.parse import parse_qsl, quote, urlencode, urlparse, urlsplit
+from urllib.parse import urlsplit
 
 import msgspec
 
 from workhook.core.errors import Fault, Malformed, NotFound
+from workhook.core.urls import with_parameters
 from workhook.identity.apps.schemas import App
 from workhook.identity.oauth.grants import requested, wanted
 
@@ -61,7 +62,6 @@ _LOOPBACK = re.compile(r"(http://(?:127\.0\.0\.1|\[::1\]))(?::[0-9]{1,5})?((?:[/
 # A browser runs or shows these itself instead of handing them to an app.
 _OF_THE_BROWSER = frozenset({"javascript", "data", "vbscript", "file", "blob", "about", "filesystem", "view-source"})
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*):")
-_IN_URIS = "!#$%&'()*+,/:;=?@[]~"  # beside letters and digits, what is left as it is
 
 
 def fits(asked: str, registered: Iterable[str]) -> bool:
@@ -92,14 +92,6 @@ def can_be_sent_to(uri: str) -> bool:
     if not scheme or scheme in _OF_THE_BROWSER or not uri.isprintable() or "#" in uri:
         return False
     return scheme not in ("http", "https") or bool(_host(uri))
-
-
-def with_parameters(uri: str, parameters: Iterable[tuple[str, str | None]]) -> str:
-    """The URI with more in its query; parameters that are None are left out."""
-    parsed = urlparse(uri)
-    given = [(name, value) for name, value in parameters if value is not None]
-    query = urlencode([*parse_qsl(parsed.query, keep_blank_values=True), *given])
-    return quote(parsed._replace(query=query).geturl(), safe=_IN_URIS)
 
 
 def _scheme(uri: str) -> str:

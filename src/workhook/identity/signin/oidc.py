@@ -15,7 +15,7 @@ import secrets
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlsplit
 
 import msgspec
 import structlog
@@ -25,6 +25,7 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Forbidden, Malformed, Unavailable, shown
 from workhook.core.mail_address import is_address
 from workhook.core.secrecy import Secretive
+from workhook.core.urls import with_parameters
 from workhook.identity.oauth.authorization import challenge_of
 
 if TYPE_CHECKING:
@@ -114,8 +115,7 @@ class Provider:
             "code_challenge": challenge_of(attempt.verifier),
             "code_challenge_method": "S256",
         }
-        address = metadata.authorization_endpoint
-        return f"{address}{'&' if urlsplit(address).query else '?'}{urlencode(query)}"
+        return with_parameters(metadata.authorization_endpoint, query.items())
 
     async def identify(self, code: str, attempt: SignInAttempt, redirect_uri: str) -> Claims:
         """Redeem the code. Raises `SignInRefused` and `Unavailable`."""
@@ -323,9 +323,10 @@ def _session() -> ClientSession:
 async def _json(session: ClientSession, method: str, address: str, **more: Any) -> dict[str, Any]:
     """An answer that is an object. Raises `SignInRefused` where the provider refuses, `Unavailable` for all else."""
     from aiohttp import ClientError
+    from yarl import URL
 
     try:
-        async with session.request(method, address, allow_redirects=False, **more) as response:
+        async with session.request(method, URL(address, encoded=True), allow_redirects=False, **more) as response:
             body, status = await _bounded(response), response.status
     except (ClientError, TimeoutError, OSError, ValueError) as error:
         log.warning("oidc_provider_not_reached", address=_without_query(address), error=type(error).__name__)
