@@ -155,3 +155,54 @@ def test_what_the_form_of_a_line_does_not_show_stays(studio: Studio) -> None:
     removed = send(studio.member, f"{path}/lines/1/remove", **form)
     undo(studio.member, removed)
     assert lines() == as_shown([{**items[0], "unit_price": 90}, items[1]])
+
+
+@pytest.fixture
+def mixed(studio: Studio) -> str:
+    """Of the page of an issued invoice of 100 EUR at 19 % and 50 EUR at 7 %, less 10 %."""
+    items = [
+        {"description": "Design", "qty": 1, "unit_price": 100, "tax": 19},
+        {"description": HOSTILE, "qty": 2, "unit_price": 25, "tax": 7},
+    ]
+    body = {"currency": "EUR", "discount": 10, "invoice_items": items}
+    invoice = studio.call("POST", f"{studio.project}/invoices", **body)["invoice"]["id"]
+    studio.call("POST", f"/invoices/{invoice}/send")
+    return f"{studio.base}/billing/{invoice}"
+
+
+def credited(studio: Studio, path: str) -> list[list[tuple[object, ...]]]:
+    notes = studio.call("GET", f"/invoices/{path.rpartition('/')[2]}/credit_notes")["credit_notes"]
+    return [[(each["percent"], each["base"], each["tax"]) for each in note["taxes"]] for note in notes]
+
+
+def test_a_rate_is_credited_alone(studio: Studio, mixed: str) -> None:
+    page = page_of(studio.member, mixed)
+    assert "7 % (48.15 EUR)" in page
+    wrong = send(studio.member, f"{mixed}/credit_notes", was="0/0", rate="1", total="48.16", reason="x")
+    assert (wrong.status_code, "At 7 %, 48.15 EUR is not credited yet" in text_of(wrong.text)) == (422, True)
+    assert '<option value="1" selected>' in wrong.text
+    sent = send(studio.member, f"{mixed}/credit_notes", was="0/0", rate="1", total="10.70", reason="x")
+    assert sent.status_code == 303
+    assert send(studio.member, f"{mixed}/credit_notes", was="0/1070", rate="1", total="", reason="x").status_code == 303
+    assert credited(studio, mixed) == [[(7, 10, 0.7)], [(7, 35, 2.45)]]
+    assert "7 % (" not in page_of(studio.member, mixed)
+    assert send(studio.member, f"{mixed}/credit_notes", was="0/4815", rate="9", reason="x").status_code == 422
+
+
+def test_a_line_is_credited_with_its_share_of_the_discount(studio: Studio, mixed: str) -> None:
+    page = page_of(studio.member, mixed)
+    assert "1. Design · 90.00 EUR · 19 %" in page
+    fields = {"was": "0/0", "line": "1", "reason": "x"}
+    wrong = send(studio.member, f"{mixed}/credit_notes", **fields, unit_price="45.01")
+    assert (wrong.status_code, wrong.text.count(" open><summary")) == (422, 1)
+    assert "At 7 % before tax, 45 EUR is not credited yet" in text_of(wrong.text)
+    assert send(studio.member, f"{mixed}/credit_notes", **fields, unit_price="5").status_code == 303
+    assert send(studio.member, f"{mixed}/credit_notes", **{**fields, "was": "0/535"}).status_code == 303
+    assert credited(studio, mixed) == [[(7, 5, 0.35)], [(7, 40, 2.8)]]
+    assert send(studio.member, f"{mixed}/credit_notes", **{**fields, "was": "0/4815", "line": "7"}).status_code == 422
+
+
+def test_a_list_shows_what_is_still_due_of_a_partly_credited_invoice(studio: Studio, path: str) -> None:
+    send(studio.member, f"{path}/credit_notes", was="0/0", total="20", reason="x")
+    for where in (f"{studio.base}/billing", "/invoices"):
+        assert "still due: 100.00 EUR" in text_of(page_of(studio.member, where))

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from workhook.core.errors import Conflict, Invalid
+from workhook.core.errors import Conflict, Fault, Invalid
 from workhook.core.iso4217 import DEFAULT_CURRENCY
 from workhook.core.zones import day_in, written_day
 from workhook.http.calls import Answer
@@ -24,7 +24,9 @@ from workhook.web.frame.texts import gettext
 from workhook.work.access import Access
 from workhook.work.credit_notes import api as credit_notes
 from workhook.work.credit_notes import crediting
-from workhook.work.credit_notes.schemas import CreditNote, CreditNoteCreate
+from workhook.work.credit_notes.amounts import CreditableLine, find_rates, lines_of, whole_line
+from workhook.work.credit_notes.rates import RateBooks
+from workhook.work.credit_notes.schemas import CreditedItemInput, CreditNote, CreditNoteCreate
 from workhook.work.invoices import changing
 from workhook.work.invoices.days import zone_of_invoice
 from workhook.work.invoices.rounded_time import TimeOnInvoice, find_rounded
@@ -36,16 +38,17 @@ T = TypeVar("T")
 
 places = Places("billing")
 
-PAYMENT, CREDIT = "payment", "credit"
-FIELDS = ("amount", "paid_at", "method", "reference", "total", "reason")
+PAYMENT, CREDIT, CREDIT_LINE = "payment", "credit", "credit_line"
+FIELDS = ("amount", "paid_at", "method", "reference", "total", "reason", "rate", "line", "unit_price")
 _ALL = booking.BOOKED_MAX + 1
 
 
 class Money(msgspec.Struct):
     """What the page shows of the money of an invoice. `left`: of each payment what was not given back, by its id.
 
-    `was`: what its forms say that the page has shown. `kind`: of the form that was refused, one of the constants or
-    the id of the payment that was to be given back. `rounded`: the time of a draft, where it is rounded.
+    `rates`, `lines`: what was billed, and how much of it can still be credited. `was`: what its forms say that the page
+    has shown. `kind`: of the form that was refused, one of the constants or the id of the payment that was to be given
+    back. `rounded`: the time of a draft, where it is rounded.
     """
 
     payments: Sequence[Payment] = ()
@@ -57,6 +60,8 @@ class Money(msgspec.Struct):
     currency: str = DEFAULT_CURRENCY
     zone: tzinfo = UTC
     rounded: TimeOnInvoice | None = None
+    rates: Sequence[RateBooks] = ()
+    lines: Sequence[CreditableLine] = ()
 
     def day_of(self, booked: Payment | CreditNote) -> date:
         """Of what was booked, as the invoice has its days."""
@@ -80,8 +85,16 @@ async def money_of(reader: Reader, invoice: Invoice) -> Money:
     left = Counter[str]()
     for each in payments:
         left[each.refund_of or each.id] += each.amount_minor
+    rates = await find_rates(reader, invoice)
     return Money(
-        payments, notes, dict(left), balance_of(invoice), currency=invoice.currency, zone=zone_of_invoice(invoice)
+        payments,
+        notes,
+        dict(left),
+        balance_of(invoice),
+        currency=invoice.currency,
+        zone=zone_of_invoice(invoice),
+        rates=rates.rows,
+        lines=lines_of(invoice, rates),
     )
 
 
@@ -109,10 +122,14 @@ async def show_invoice(
 
 
 async def _book(
-    visit: Visit, kind: str, read: Callable[[str], T], book: Callable[[Write, T], Awaitable[object]], text: str
+    visit: Visit,
+    kind: str,
+    read: Callable[[Invoice], Awaitable[T]],
+    book: Callable[[Write, T], Awaitable[object]],
+    text: str,
 ) -> Answer:
-    """Run a form; `read` takes the currency of its amounts. One that was made when something else was due is asked for
-    again: it may have been sent twice."""
+    """Run a form; `read` takes the invoice. A form that was made when something else was due is requested again: it may
+    have been sent twice."""
     access, invoice = await invoice_at(visit)
 
     async def step(write: Write, wanted: T) -> None:
@@ -122,11 +139,11 @@ async def _book(
         await book(write, wanted)
 
     try:
-        wanted = read(invoice.currency)
+        wanted = await read(invoice)
         await visit.change(lambda write: step(write, wanted))
     except (Invalid, Conflict) as problem:
         access, invoice = await invoice_at(visit)
-        form = form_again(visit, problem, FIELDS)
+        form = form_again(visit, problem, FIELDS, called={"invoice_items": "unit_price"})
         form.was = balance_of(invoice)
         return await show_invoice(visit, access, invoice, kind=kind, form=form, status=problem.status)
     return visit.done(f"{invoice_address(visit)}#money", text)
@@ -141,8 +158,8 @@ def balance_of(invoice: Invoice) -> str:
 async def book_payment(visit: Visit) -> Answer:
     """Book a payment of an invoice."""
 
-    def read(currency: str) -> PaymentCreate:
-        return visit.form(PaymentCreate, AmountField("amount", currency), "paid_at", "method", "reference")
+    async def read(invoice: Invoice) -> PaymentCreate:
+        return visit.form(PaymentCreate, AmountField("amount", invoice.currency), "paid_at", "method", "reference")
 
     async def book(write: Write, wanted: PaymentCreate) -> None:
         await api.create_payment(write, visit.path("invoice_id"), wanted)
@@ -155,8 +172,8 @@ async def give_back(visit: Visit) -> Answer:
     """Book that a payment, or a part of it, was given back."""
     payment_id = visit.path("payment_id")
 
-    def read(currency: str) -> RefundCreate:
-        return visit.form(RefundCreate, AmountField("amount", currency), "paid_at", "reference")
+    async def read(invoice: Invoice) -> RefundCreate:
+        return visit.form(RefundCreate, AmountField("amount", invoice.currency), "paid_at", "reference")
 
     async def book(write: Write, wanted: RefundCreate) -> None:
         await api.refund_of(write, visit.path("invoice_id"), payment_id, wanted)
@@ -166,15 +183,44 @@ async def give_back(visit: Visit) -> Answer:
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/credit_notes")
 async def make_credit_note(visit: Visit) -> Answer:
-    """Credit an invoice, or a part of it."""
+    """Credit an invoice, a part of it, or one of its lines."""
+    is_line = "line" in visit.fields
 
-    def read(currency: str) -> CreditNoteCreate:
-        return visit.form(CreditNoteCreate, AmountField("total", currency), "reason")
+    async def read(invoice: Invoice) -> CreditNoteCreate:
+        return await _credited_line(visit, invoice) if is_line else _credited_total(visit, invoice)
 
     async def book(write: Write, wanted: CreditNoteCreate) -> None:
         await credit_notes.create_credit_note(write, visit.path("invoice_id"), wanted)
 
-    return await _book(visit, CREDIT, read, book, gettext("The credit note was made."))
+    return await _book(visit, CREDIT_LINE if is_line else CREDIT, read, book, gettext("The credit note was made."))
+
+
+def _credited_total(visit: Visit, invoice: Invoice) -> CreditNoteCreate:
+    """Raises `Invalid`."""
+    wanted = visit.form(CreditNoteCreate, AmountField("total", invoice.currency), "reason")
+    if (rate := visit.fields.get("rate", "")) != "":
+        row = _chosen(invoice.tax_rows, rate, "rate")
+        wanted.tax, wanted.tax_category = row.millionths, row.category
+    return wanted
+
+
+async def _credited_line(visit: Visit, invoice: Invoice) -> CreditNoteCreate:
+    """Raises `Invalid`."""
+    lines = lines_of(invoice, await find_rates(visit.database, invoice))
+    credited = whole_line(_chosen(lines, visit.fields["line"], "line"), invoice.currency)
+    if visit.fields.get("unit_price"):
+        amount = AmountField("unit_price", invoice.currency)
+        credited.unit_price = visit.form(CreditedItemInput, amount, description="-", qty=1).unit_price
+    wanted = visit.form(CreditNoteCreate, "reason")
+    wanted.invoice_items = [credited]
+    return wanted
+
+
+def _chosen(found: Sequence[T], text: str, field: str) -> T:
+    """Raises `Invalid`."""
+    if not (text.isascii() and text.isdigit() and len(text) < 5 and int(text) < len(found)):
+        raise Invalid(faults=[Fault(field=field, message=gettext("Choose one of the list."))])
+    return found[int(text)]
 
 
 @places.get("/{owner}/{project}/billing/{invoice_id}/credit_notes/{credit_note_id}/xml", head=False)

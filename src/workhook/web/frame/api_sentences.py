@@ -216,6 +216,15 @@ _OF_BILLING = {
         "The invoice has credit notes. Credit the rest of it instead."
     ),
     "%(field)s: %(amount)s is due; it can be that or less": text("%(amount)s is due. Enter that or less."),
+    "%(field)s: at %(rate)s before tax, %(amount)s is not credited yet; it can be that or less": text(
+        "At %(rate)s before tax, %(amount)s is not credited yet. Enter that or less."
+    ),
+    "%(field)s: at %(rate)s, %(amount)s is not credited yet; it can be that or less": text(
+        "At %(rate)s, %(amount)s is not credited yet. Enter that or less."
+    ),
+    "invoice_items: the lines come to nothing; a credit note takes something back": text(
+        "Enter an amount of more than 0."
+    ),
     "%(field)s: %(amount)s is not credited yet; it can be that or less": text(
         "%(amount)s is not credited yet. Enter that or less."
     ),
@@ -229,6 +238,7 @@ _OF_BILLING = {
     **_unchanged(
         text("Nothing is due on the invoice."),
         text("All of the invoice is credited."),
+        text("All of the invoice at %(rate)s is credited."),
         text("All of the payment was given back."),
         text("This is a refund; only a payment can be given back."),
         text("The invoice has %(most)s payments and credit notes, and can have no more."),

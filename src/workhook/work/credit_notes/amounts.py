@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
 from typing import NoReturn
 
 import msgspec
@@ -10,12 +11,12 @@ import sqlalchemy as sa
 from msgspec import UnsetType
 
 from workhook.core.errors import Conflict, Fault, Invalid
-from workhook.http.money import minor_of, to_amount
+from workhook.http.money import amount_of, minor_of, to_amount
 from workhook.storage import Reader
 from workhook.work.credit_notes.rates import Ambiguous, Key, NotBilled, RateBooks, Rates, rates_of
-from workhook.work.credit_notes.schemas import CreditNoteCreate, credit_notes
+from workhook.work.credit_notes.schemas import CreditedItemInput, CreditNoteCreate, credit_notes
 from workhook.work.invoices import rules
-from workhook.work.invoices.arithmetic import Sums, TaxRate, TaxRow, rows_of
+from workhook.work.invoices.arithmetic import Sums, TaxRate, TaxRow, rows_of, shared
 from workhook.work.invoices.planning import items_of_inputs
 from workhook.work.invoices.rules import Item
 from workhook.work.invoices.schemas import Invoice
@@ -50,6 +51,38 @@ def amounts_of(invoice: Invoice, rates: Rates, wanted: CreditNoteCreate) -> tupl
     return [], Sums((one.part_with_tax(amount),))
 
 
+class CreditableLine(msgspec.Struct, frozen=True):
+    """A line of an invoice. `base`: what it was billed at before tax, less its share of the invoice's discount.
+    `left`: how much of that can still be credited at its rate."""
+
+    item: Item
+    row: TaxRow
+    base: int
+    left: int
+
+
+def lines_of(invoice: Invoice, rates: Rates) -> list[CreditableLine]:
+    """Return all lines of the invoice; their bases add up to those of its rates."""
+    items = [*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items)]
+    groups: dict[Key, list[int]] = {}
+    for number, each in enumerate(items):
+        groups.setdefault(each.rate.otherwise(invoice.rate), []).append(number)
+    found: dict[int, CreditableLine] = {}
+    for one in rates.rows:
+        numbers = groups.get(one.key, [])
+        bases = shared(one.billed.base, [items[number].amount_minor for number in numbers])
+        for number, base in zip(numbers, bases, strict=True):
+            found[number] = CreditableLine(items[number], one.billed, base, min(base, one.left.base))
+    return [found[number] for number in sorted(found)]
+
+
+def whole_line(line: CreditableLine, currency: str) -> CreditedItemInput:
+    """Return the credited line that takes back what is left of a line."""
+    row = line.row
+    price = amount_of(line.left, currency)
+    return CreditedItemInput(line.item.description, Decimal(1), price, tax=row.millionths, tax_category=row.category)
+
+
 def _checked(invoice: Invoice, total: int | None, left: int, nothing: str, words: str = "") -> int:
     """Return the total, or everything that is left."""
     most = min(left, invoice.books.not_credited)
@@ -80,7 +113,7 @@ def _of_lines(invoice: Invoice, rates: Rates, wanted: CreditNoteCreate) -> tuple
         raise Invalid(faults=[Fault(field="invoice_items", code="empty", message=message)])
     for one in rates.rows:
         if bases.get(one.key, 0) > one.left.base:
-            raise _more_than_due("invoice_items", one.left.base, invoice, f"{rate_words(one.billed)} before tax")
+            raise _more_than_due("invoice_items", one.left.base, invoice, rate_words(one.billed), before_tax=True)
     kept = [_with_rate(item, one, invoice) for item, one in zip(items, found, strict=True)]
     return kept, Sums(rates.parts_before_tax(bases))
 
@@ -128,8 +161,11 @@ def rate_words(row: TaxRow) -> str:
     return percent if row.category == "standard" else f"{percent} ({row.category})"
 
 
-def _more_than_due(field: str, left: int, invoice: Invoice, words: str = "") -> Invalid:
-    where = f"at {words}, " if words else ""
+def _more_than_due(field: str, left: int, invoice: Invoice, rate: str = "", *, before_tax: bool = False) -> Invalid:
     money = f"{to_amount(left, invoice.currency)} {invoice.currency}"
-    message = f"{field}: {where}{money} is not credited yet; it can be that or less"
+    message = f"{field}: {money} is not credited yet; it can be that or less"
+    if rate:
+        message = f"{field}: at {rate}, {money} is not credited yet; it can be that or less"
+    if before_tax:
+        message = f"{field}: at {rate} before tax, {money} is not credited yet; it can be that or less"
     return Invalid(faults=[Fault(field=field, code="more_than_due", message=message)])
