@@ -163,3 +163,17 @@ def test_own_events_are_explained_where_events_are_chosen(office: Office) -> Non
 def test_the_list_names_the_time_of_its_figures(office: Office) -> None:
     office.hook()
     assert "Charts and figures are of the last 24 hours" in text_of(office.visitor().get())
+
+
+def test_a_password_that_is_a_mask_is_refused(office: Office) -> None:
+    owner = office.visitor()
+    for name in ("", "ada"):
+        masked = {"username": name, "password": "********", "secret_kind": "none"}
+        assert "password" in refused(owner.send(url=office.receiver.url, status=422, **masked, **_FORM))
+    hook = office.hook(config={"secret": None})
+    for name in ("", "ada"):
+        masked = {"username": name, "password": "********", "url": f"{office.receiver.url}/x"}
+        assert "password" in refused(owner.send(f"/{hook}", status=422, **masked, **_FORM))
+    plain = {"url": f"{office.receiver.url}/x", "username": ""}
+    owner.send(f"/{hook}", **plain, **_FORM)
+    assert "secret" not in office.api("GET", f"{office.world.repo_path}/hooks/{hook}")["config"]

@@ -110,7 +110,7 @@ def _secret(key: str, description: str, **schema: Any) -> ConfigKey:
             setattr(change, key, value or None)
         return None
 
-    text = f"{description} {_UNSETS} `{MASK}` keeps what is stored."
+    text = f"{description} {_UNSETS} `{MASK}` keeps what is stored; where nothing is stored, it is refused."
     kinds = ["string", "number", "null"]
     return ConfigKey(read, {"description": text, "type": kinds, "maxLength": TEXT_MAX, **schema})
 
@@ -218,6 +218,21 @@ def parse_config(
     if change.previous_secret_expires_in_s is not None and change.secret is UNSET:
         faults.append(fault(f"{_ROTATION} goes with a new secret", field=_ROTATION))
     return change
+
+
+def mask_faults(change: ConfigChange, *, secret: bytes | None = None, password: bytes | None = None) -> list[Fault]:
+    """Return a fault for each mask that is written back where nothing is stored, which would leave payloads unsigned.
+
+    `secret`, `password`: what is stored.
+    """
+    masked = {
+        "secret": change.secret_masked and secret is None,
+        "password": change.password_masked and password is None,
+    }
+    message = (
+        f"{{0}} is {MASK}, which stands for a stored {{0}}, and none is stored. Send the {{0}} itself or leave it out."
+    )
+    return [fault(message.format(name), field=name) for name, wrong in masked.items() if wrong]
 
 
 def standard_key(secret: bytes) -> bytes | None:

@@ -17,7 +17,7 @@ from workhook.core.errors import Forbidden, Invalid, NotFound, Unauthenticated
 from workhook.core.vault import Vault
 from workhook.events import outbox
 from workhook.events.catalog import ANY_EVENT
-from workhook.events.hook_config import ConfigChange, fault, require_standard_secret
+from workhook.events.hook_config import ConfigChange, fault, mask_faults, require_standard_secret
 from workhook.events.ping_quotes import random_quote
 from workhook.hooks import queries
 from workhook.hooks.bodies import HookChange
@@ -137,6 +137,7 @@ async def update_hook(write: HookWrite, hook_id: int, change: HookChange) -> Hoo
     active = hook.active if change.active is UNSET else change.active
     changed = msgspec.structs.replace(hook, events=events, active=active)
     if change.config is not None:
+        _require_stored(hook, change.config)
         changed = _replace_config(changed, change.config, write.vault)
         require_standard_secret(changed.config, write.vault.open(changed.secret))
     return await _save(write, hook, changed)
@@ -146,6 +147,7 @@ async def update_config(write: HookWrite, hook_id: int, config: ConfigChange) ->
     """PATCH the configuration: only the given keys change."""
     await lock_owner(write)
     hook = await _locked_hook(write.tx, write.actor, write.owner, hook_id)
+    _require_stored(hook, config)
     changed = msgspec.structs.replace(hook, config=plain_config({**hook.config, **config.shown}))
     _keep_password_at_home(hook, changed, config)
     if config.secret is not UNSET:
@@ -267,6 +269,12 @@ def _replace_config(hook: Hook, config: ConfigChange, vault: Vault) -> Hook:
     if config.secret_masked:
         return changed
     return _rotate(changed, secret, config.previous_secret_expires_in_s)
+
+
+def _require_stored(hook: Hook, config: ConfigChange) -> None:
+    """Raises `Invalid` for a mask that stands for nothing."""
+    if wrong := mask_faults(config, secret=hook.secret, password=hook.password):
+        raise Invalid(faults=wrong)
 
 
 def _keep_password_at_home(old: Hook, new: Hook, config: ConfigChange) -> None:

@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 
 from workhook.core.errors import FAULTS_MAX, SHOWN_MAX_CHARS, Fault, Invalid, shown
 from workhook.events.catalog import ANY_EVENT, CATALOG, HookTarget, valid_for
-from workhook.events.hook_config import ConfigChange, Schema, config_schema, fault, parse_config
+from workhook.events.hook_config import ConfigChange, Schema, config_schema, fault, mask_faults, parse_config
 
 
 def _object(title: str, description: str, properties: Schema, *required: str, **more: Any) -> Schema:
@@ -198,6 +198,8 @@ def parse_hook(
         change.events = ["push"]
     if body.get("config") or creating:
         change.config = parse_config(body.get("config", {}), check_url, faults)
+        if creating:
+            faults += mask_faults(change.config)
         must_have_url = creating or target == "organization"
         if must_have_url and not change.config.shown.get("url") and all(each.field != "url" for each in faults):
             faults.append(fault("url cannot be blank", field="url"))

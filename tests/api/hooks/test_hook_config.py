@@ -160,3 +160,25 @@ def test_a_rotation_needs_a_new_secret(server: Server, world: World) -> None:
         answer = client.patch(path, json={"previous_secret_expires_in": 60})
         assert answer.status_code == 422
         assert answer.json()["errors"][0]["field"] == "previous_secret_expires_in"
+
+
+@pytest.mark.parametrize("name", ["secret", "password"])
+def test_a_mask_where_nothing_is_stored_is_refused(api: Api, place: Place, name: str) -> None:
+    """It would leave payloads unsigned, or without a password, and nobody would notice."""
+    message = f"{name} is ********, which stands for a stored {name}, and none is stored."
+    wrong = custom(f"{message} Send the {name} itself or leave it out.", name)
+    for more in ({}, {"header_style": "service"}, {"username": "ada"}):
+        invalid(api.create(place, config={name: "********", **more}), wrong)
+    hook = api.hook(place)
+    url = hook["config"]["url"]
+    invalid(api.patch(hook["url"], json={"config": {"url": url, name: "********"}}), wrong)
+    invalid(api.patch(f"{hook['url']}/config", json={name: "********"}), wrong)
+    assert api.read(hook["url"]) == hook
+    api.patch(f"{hook['url']}/config", json={name: "a stored one"})
+    for body in ({"secret": "********", "password": "********"}, {name: "********"}):
+        answer = api.patch(f"{hook['url']}/config", json=body)
+        other = {"secret": "password", "password": "secret"}[name]
+        assert answer.status_code == (422 if other in body else 200), answer.text
+    assert api.read(f"{hook['url']}/config")[name] == "********"
+    api.patch(f"{hook['url']}/config", json={name: ""})
+    invalid(api.patch(f"{hook['url']}/config", json={name: "********"}), wrong)

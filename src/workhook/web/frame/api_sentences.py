@@ -354,6 +354,8 @@ _OF_WEBHOOKS = {
         "There are %(most)s webhooks for the event %(event)s already, which is the most"
     ),
     "%(event)s is not a valid event name": text("There is no event %(event)s"),
+    "%(name)s is ********, which stands for a stored %(what)s, and none is stored. Send the %(it)s itself or leave it "
+    "out.": text("Enter the value itself: ******** stands for a stored one, and none is stored."),
     "secret must be whsec_ and a key in base64 where header_style is standard": text(
         "With the headers of Standard Webhooks the secret must be whsec_ and a key in Base64"
     ),

@@ -144,12 +144,16 @@ def _style_faults(fields: Mapping[str, str], secret: str) -> list[Fault]:
 def _body_of(fields: Mapping[str, str], secret: str, hook: Hook | None) -> dict[str, object]:
     """What the API would be sent."""
     config: dict[str, object] = {name: fields[name].strip() for name in CONFIG if name in fields}
-    config["secret"] = secret if hook is None else MASK
+    if hook is None:
+        config["secret"] = "" if secret.strip() == MASK else secret  # `secret_faults` refuses it
+    elif hook.secret is not None:
+        config["secret"] = MASK
     password = fields.get("password", "")
     had_no_name = hook is not None and hook.password is not None and not hook.config.get("username")
-    if password:
+    has_none = hook is None or hook.password is None
+    if password and not (password == MASK and has_none and config.get("username")):  # which `_missing` refuses
         config["password"] = password
-    elif config.get("username") or had_no_name:
+    elif not has_none and (config.get("username") or had_no_name):
         config["password"] = MASK
     body: dict[str, object] = {"config": config, "events": events_of(fields), "active": "active" in fields}
     return {"name": "web", **body} if hook is None else body
