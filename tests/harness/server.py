@@ -19,6 +19,10 @@ START_TIMEOUT_S = 60.0
 _NO_TLS = httpx.create_ssl_context(verify=False)  # servers speak http: to make one for each client would cost more
 
 
+MANUAL_MOST = 200
+"""Pings, tests and redeliveries of a webhook in a minute."""
+
+
 class Server:
     """`workhook serve` on a port of its own. Unless said otherwise, loopback may receive, limits are off, and receivers
     may take long to answer."""
@@ -31,6 +35,7 @@ class Server:
             "delivery_allow_networks": "127.0.0.0/8",
             "api_rate_limit": 0,
             "hooks_per_event": 0,
+            "manual_deliveries_per_minute": MANUAL_MOST,
             "delivery_timeout_s": 40,
             **settings,
             "data": str(data),

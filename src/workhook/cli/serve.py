@@ -22,7 +22,7 @@ from workhook.core.config import Settings
 _FIRST = ("host", "port", "data", "database_url", "delivery_allow_networks")
 _OF_WORKERS = ("worker_listen",)
 SETTINGS = (*_FIRST, *(each.name for each in fields(Settings) if each.name not in (*_FIRST, *_OF_WORKERS)))
-_OF_THE_API = ("host", "port", "api_rate_limit", "trust_proxy", "hooks_per_event")
+_OF_THE_API = ("host", "port", "api_rate_limit", "trust_proxy", "hooks_per_event", "manual_deliveries_per_minute")
 WORKER_SETTINGS = (
     "worker_listen",
     "concurrency",

@@ -245,6 +245,10 @@ class Settings:
     header_prefix: str = _setting("X-Service", _prefix, "First part of the names of delivery headers.")
     hooks_per_event: int = _setting(20, _whole(0, 10**6), "Most webhooks of one repository or organization that "
                                     "name the same event; 0: no limit.")  # fmt: skip
+    manual_deliveries_per_minute: int = _setting(
+        1000, _whole(0, 10**6), "Most pings, tests and redeliveries that people request of one webhook in a minute; "
+        "0: no limit.",
+    )  # fmt: skip
     retention_days: int = _setting(30, _whole(1, 3650, "days"), "Days that events and deliveries are kept.")
     audit_retention_days: int = _setting(
         365, _whole(0, 36_500, "days"), "Days that entries of the audit log are kept; 0: for ever."

@@ -119,7 +119,13 @@ class Invalid(Problem):
 
 
 class TooManyRequests(Problem):
+    """The same request can succeed later. Always answered with `Retry-After`."""
+
     status, code = 429, "rate_limited"
+
+    def __init__(self, message: str, *, retry_after_s: int = 60, **more: Any) -> None:
+        super().__init__(message, **more)
+        self.headers.setdefault("Retry-After", str(retry_after_s))
 
 
 class Unavailable(Problem):

@@ -98,6 +98,11 @@ def retries_of(call: Call, hook: Hook) -> int:
     return deliveries.retries_of(hook, call.services.settings.delivery_retries)
 
 
+def _most_by_hand(call: Call) -> int:
+    """The limit of pings, tests and redeliveries in a minute."""
+    return call.services.settings.manual_deliveries_per_minute
+
+
 async def _audit(write: Write, action: str, target: str, **detail: object) -> None:
     await actions.write_audit(write.tx, write.actor, owner_of(write.call), action, target, detail)
 
@@ -190,7 +195,7 @@ async def hooks_ping(write: Write, hook_id: int) -> None:
     """Send a ping to a webhook."""
     call = write.call
     hook = await hook_of(call, write.tx, hook_id)
-    await deliveries.count_manual(write.tx, hook.id)
+    await deliveries.count_manual(write.tx, hook.id, _most_by_hand(write.call))
     await actions.send_ping(write.tx, write.actor, owner_of(call), hook, call.base_for_others)
     await _audit(write, "hook.ping", f"hook/{hook.id}")
 
@@ -203,7 +208,7 @@ _TESTS = "/repos/{owner}/{repo}/hooks/{hook_id}/tests"
 async def repository_hooks_test(write: Write, hook_id: int) -> None:
     """Send the latest push to a webhook."""
     hook = await hook_of(write.call, write.tx, hook_id)
-    await deliveries.count_manual(write.tx, hook.id)
+    await deliveries.count_manual(write.tx, hook.id, _most_by_hand(write.call))
     await deliveries.send_test(write.tx, owner_of(write.call), hook)
     await _audit(write, "hook.test", f"hook/{hook.id}")
 
@@ -234,7 +239,7 @@ async def deliveries_get(call: Call, hook_id: int, delivery_id: int) -> Delivery
 async def deliveries_redeliver(write: Write, hook_id: int, delivery_id: int) -> Accepted:
     """Send a delivery again."""
     hook = await hook_of(write.call, write.tx, hook_id)
-    await deliveries.redeliver(write.tx, hook.id, delivery_id)
+    await deliveries.redeliver(write.tx, hook.id, delivery_id, most=_most_by_hand(write.call))
     await _audit(write, "delivery.redeliver", f"delivery/{delivery_id}", hook_id=hook.id)
     return Accepted()
 
@@ -253,7 +258,7 @@ async def redeliver_many(call: Call, hook_id: int, filters: Filters) -> redelive
 
     async def step(tx: Transaction) -> redelivery.Redelivery:
         hook = await hook_of(call, tx, hook_id)
-        await deliveries.count_manual(tx, hook.id)
+        await deliveries.count_manual(tx, hook.id, _most_by_hand(call))
         job_id = await redelivery.ask(tx, hook.id, filters)
         await _audit(Write.for_call(call, tx), "delivery.redeliver_many", f"hook/{hook.id}", **asked)
         return await redelivery.find(tx, hook.id, job_id)
@@ -269,7 +274,7 @@ async def send_sample(write: Write, hook_id: int, name: str, action: str | None)
     hook = await hook_of(write.call, write.tx, hook_id)
     payload = samples.sample(name, action, around=False) if known(name) else {}
     publication = publishing.parse_publication({"event": name, "action": action, "payload": payload})
-    await deliveries.count_manual(write.tx, hook.id)
+    await deliveries.count_manual(write.tx, hook.id, _most_by_hand(write.call))
     await publishing.send_alone(
         write.tx, owner_of(write.call), hook, publication, actor=write.actor, base=write.call.base_for_others
     )

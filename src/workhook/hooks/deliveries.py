@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.core.clock import MINUTE_MS, now_ms, parse_rfc3339, to_millis_text
-from workhook.core.errors import Fault, Invalid, Malformed, NotFound, shown
+from workhook.core.errors import Fault, Forbidden, Invalid, Malformed, NotFound, shown
 from workhook.events import outbox
 from workhook.events.hook_config import whole_number
 from workhook.events.tables import events
@@ -34,8 +34,8 @@ from workhook.storage.index_ranges import IdRange
 from workhook.storage.metadata import big
 from workhook.storage.signals import DUE
 
-MANUAL_PER_MINUTE = 60  # pings, tests and redeliveries of one hook: more is "the endpoint has been spammed" (spec)
 IDS_MAX = 1000
+TOO_MANY = "secondary_rate_limit"
 _CURSOR = "v1_"
 _AS_STORED = ("id", "guid", "status", "status_code", "event", "action", "installation_id", "repository_id")
 
@@ -223,12 +223,12 @@ async def find_delivery(
     return DeliveryDetail(**fields, url=row["url"], request=request, response=response)
 
 
-async def redeliver(tx: Transaction, hook_id: int, delivery_id: int) -> None:
-    """Send one delivery again, with the same guid. Raises `NotFound`, or `Invalid` past the limit a minute."""
+async def redeliver(tx: Transaction, hook_id: int, delivery_id: int, *, most: int) -> None:
+    """Send one delivery again, with the same guid. Raises `NotFound`, or what `count_manual` raises."""
     row = await tx.fetch_one(_dispatch_of, {"hook_id": hook_id, "delivery_id": delivery_id})
     if row is None:
         raise NotFound()
-    await count_manual(tx, hook_id)
+    await count_manual(tx, hook_id, most)
     if not await make_due(tx, hook_id, [row["dispatch_id"]]):
         raise NotFound()  # purged at this moment
 
@@ -240,12 +240,20 @@ async def make_due(tx: Transaction, hook_id: int, dispatch_ids: Sequence[int], *
     return await tx.execute(again, {"hook_id": hook_id, "dispatch_ids": list(dispatch_ids), "now": now_ms()})
 
 
-async def count_manual(tx: Transaction, hook_id: int) -> None:
-    """Raises `Invalid` past the limit a minute."""
-    row = await tx.fetch_one(_count_manual, {"hook_id": hook_id, "minute": now_ms() // MINUTE_MS})
-    if row is not None and row["manual_count"] > MANUAL_PER_MINUTE:
-        message = f"The endpoint has been spammed: at most {MANUAL_PER_MINUTE} a minute for one hook."
-        raise Invalid(message, code="spammed")
+async def count_manual(tx: Transaction, hook_id: int, most: int) -> None:
+    """Count a ping, a test or a redelivery. Raises `Forbidden` with `Retry-After` past `most` in a minute; 0: no limit.
+
+    Clients of GitHub know its secondary rate limits by the status and these words, wait, and try again.
+    """
+    now = now_ms()
+    row = await tx.fetch_one(_count_manual, {"hook_id": hook_id, "minute": now // MINUTE_MS})
+    if most and row is not None and row["manual_count"] > most:
+        wait_s = (MINUTE_MS - now % MINUTE_MS) // 1000 + 1
+        message = (
+            f"You have exceeded a secondary rate limit: at most {most} pings, tests and redeliveries a minute for one "
+            f"webhook. Try again in {wait_s} seconds."
+        )
+        raise Forbidden(message, code=TOO_MANY, headers={"Retry-After": str(wait_s)})
 
 
 async def send_test(tx: Transaction, owner: HookOwner, hook: Hook) -> None:

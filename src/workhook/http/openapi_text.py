@@ -113,9 +113,10 @@ _PROBLEMS: Mapping[int, str] = {
     503: "The database cannot be used, or the server has too much to do. Nothing was done; try again later.",
 }
 _WEBHOOK_PROBLEMS: Mapping[int, str] = {
-    403: "The caller sees this but may not do it, or the token has no requests left in this hour (`Retry-After`).",
+    403: "The caller sees this but may not do it, or a rate limit is reached (`Retry-After`): the token's of an hour, "
+    "or that of pings, tests and redeliveries of one webhook in a minute.",
     409: "The current state does not allow this; the message says why.",
-    422: "Validation failed, or the endpoint has been spammed.",
+    422: "Validation failed.",
 }
 
 _COMMON_EXAMPLES: Mapping[int, Mapping[str, Problem]] = {
@@ -146,11 +147,14 @@ _WEBHOOK_EXAMPLES: Mapping[int, Mapping[str, Problem]] = {
         "missing role": Forbidden("Must have admin rights to Repository."),
         "missing scope": Forbidden("The token lacks a scope: this needs write:repo_hook or repo."),
         "no requests left": Forbidden("API rate limit exceeded. Wait until the time in X-RateLimit-Reset."),
+        "too many by hand": Forbidden(
+            "You have exceeded a secondary rate limit: at most 1000 pings, tests and redeliveries a minute for one "
+            "webhook. Try again in 31 seconds."
+        ),
     },
     422: {
         "wrong value": Invalid(faults=[_HOOK_FAULT]),
         "wrong type": Invalid("Invalid request.\n\nFor 'properties/events', nil is not an array."),
-        "too many": Invalid("The endpoint has been spammed: at most 60 a minute for one hook."),
     },
 }
 

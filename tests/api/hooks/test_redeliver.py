@@ -9,6 +9,7 @@ import pytest
 
 from tests.api.wire import NOBODYS_ID, Api, Place, invalid, refused
 from tests.harness.receiver import Receiver, Reply
+from tests.harness.server import MANUAL_MOST
 from tests.harness.waiting import until
 
 
@@ -187,13 +188,26 @@ def test_one_that_is_not_there(api: Api, place: Place) -> None:
     refused(api.post(f"{place.hooks}/999999/deliveries/redeliver"), 404, "Not Found")
 
 
-def test_sixty_a_minute(api: Api, place: Place) -> None:
+def test_a_limit_of_a_minute_says_when_to_try_again(api: Api, place: Place) -> None:
     """Pings, tests and redeliveries count together, each hook by itself. Two minutes may be touched."""
     hook, other = api.hook(place), api.hook(place)
-    answers = [api.post(f"{hook['deliveries_url']}/redeliver", json={"ids": [NOBODYS_ID]}) for _ in range(61)]
-    answers += [api.post(hook["ping_url"]) for _ in range(61)]
-    spammed = [each for each in answers if each.status_code == 422]
-    assert spammed
-    assert {each.status_code for each in answers[:60]} == {202}
-    refused(spammed[0], 422, "The endpoint has been spammed: at most 60 a minute for one hook.")
+    body = {"ids": [NOBODYS_ID]}
+    answers = [api.post(f"{hook['deliveries_url']}/redeliver", json=body) for _ in range(MANUAL_MOST + 1)]
+    answers += [api.post(hook["ping_url"]) for _ in range(MANUAL_MOST + 1)]
+    assert {each.status_code for each in answers[:MANUAL_MOST]} == {202}
+    [first, *_] = limited = [each for each in answers if not each.is_success]
+    for each in limited:
+        wait_s = int(each.headers["retry-after"])
+        assert 1 <= wait_s <= 61
+        message = f"at most {MANUAL_MOST} pings, tests and redeliveries a minute for one webhook. Try again in {wait_s}"
+        refused(each, 403, f"You have exceeded a secondary rate limit: {message} seconds.")
+    assert int(first.headers["x-ratelimit-remaining"]) > 0, "another limit is the reason"
     assert api.post(other["ping_url"]).status_code == 204
+
+
+def test_a_loop_over_failed_deliveries_gets_through(api: Api, place: Place, receiver: Receiver) -> None:
+    receiver.reply = lambda _: Reply(500)
+    hook = api.hook(place, config={"url": receiver.url, "retries": "0"}, active=True)
+    [ping] = until(lambda: api.read(hook["deliveries_url"]))
+    attempts = f"{hook['deliveries_url']}/{ping['id']}/attempts"
+    assert {api.post(attempts).status_code for _ in range(131)} == {202}

@@ -52,7 +52,8 @@ async def queue_confirmation(tx: Transaction, user_id: int, address: str, *, lan
     what the user has asked for alone."""
     row = await tx.fetch_one(_asked, {"user_id": user_id, "since": now - DAY_MS})
     if row is not None and row["number"] >= ASKED_MAX:
-        raise TooManyRequests("A link was sent to you several times today. Look among spam, or try again tomorrow.")
+        message = "A link was sent to you several times today. Look among spam, or try again tomorrow."
+        raise TooManyRequests(message, retry_after_s=DAY_MS // 1000)
     mailbox = mailbox_of(address)
     is_sent = await throttle.count_mailed(tx, mailbox, most=ADDRESS_MAX)
     about = {"user_id": user_id, "account_id": user_id, "recipient": f"u{user_id}", "language": language}

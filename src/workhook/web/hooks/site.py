@@ -19,10 +19,10 @@ from typing import Any
 
 import msgspec
 
-from workhook.core.errors import Forbidden, Invalid
+from workhook.core.errors import Forbidden, TooManyRequests
 from workhook.hooks import health
 from workhook.hooks.api import hook_of, owner_of
-from workhook.hooks.deliveries import MANUAL_PER_MINUTE
+from workhook.hooks.deliveries import TOO_MANY
 from workhook.hooks.records import Hook, HookOwner
 from workhook.http.calls import Answer
 from workhook.web.frame.places import Places, Visit
@@ -101,16 +101,15 @@ def _named(
 
 @contextmanager
 def limit_in_words() -> Iterator[None]:
-    """What the API says past the limit of pings, tests and repeats in a minute, in words of the pages."""
+    """Say in the page's words that the limit of pings, tests and repeats in a minute is reached."""
     try:
         yield
-    except Invalid as problem:
-        if problem.code != "spammed":
+    except Forbidden as problem:
+        if problem.code != TOO_MANY:
             raise
-        message = gettext(
-            "More than %(number)s pings, tests and repeats in a minute. Wait a moment, then send it again."
-        )
-        raise Invalid(message % {"number": MANUAL_PER_MINUTE}, code=problem.code) from problem
+        wait_s = problem.headers["Retry-After"]
+        message = gettext("There were too many pings, tests and repeats. Try again in %(seconds)s seconds.")
+        raise TooManyRequests(message % {"seconds": wait_s}, retry_after_s=int(wait_s)) from problem
 
 
 async def hook_page(
