@@ -27,6 +27,7 @@ LOCALES = ROOT / "src" / "workhook" / "web" / "locales"
 DOCS = ROOT / "docs"
 GUIDE = ROOT / "src" / "workhook" / "web" / "docs" / "guide.json"
 PICTURES = ROOT / "src" / "workhook" / "web" / "static" / "pictures"
+VERSION = "version.txt"  # in wheels; a checkout asks `hatch_version` at each start
 
 SCRIPTS = {
     "turbo.js": "@hotwired/turbo/dist/turbo.es2017-esm.js",
@@ -48,9 +49,19 @@ class CustomBuildHook(BuildHookInterface[Any]):
     """Called by hatchling before it collects the files of a wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """`version`: of the wheel's kind, `standard` or `editable`."""
         make_vendor()
         compile_texts()
         make_guide()
+        if self.target_name == "wheel" and version == "standard":
+            written = Path(tempfile.mkdtemp()) / VERSION
+            written.write_text(f"{self.metadata.version}\n", encoding="utf-8")
+            build_data["force_include"][str(written)] = f"workhook/{VERSION}"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        for each in build_data["force_include"]:
+            if Path(each).name == VERSION:
+                shutil.rmtree(Path(each).parent)
 
 
 def make_vendor() -> None:

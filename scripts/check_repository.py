@@ -100,7 +100,8 @@ def lock_violations(root: Path) -> Iterator[str]:
     groups = project["dependency-groups"]
     build = project["build-system"]["requires"]
     wanted = {
-        "runtime": project["project"]["dependencies"] + groups["build"] + build,
+        "runtime": project["project"]["dependencies"],
+        "build": groups["build"] + build,
         "dev": project["project"]["dependencies"] + groups["build"] + groups["dev"],
         "lock": groups["lock"],
     }
@@ -110,9 +111,10 @@ def lock_violations(root: Path) -> Iterator[str]:
         pinned[kind], wrong = read_lock(path)
         yield from wrong
         yield from unmet(requirements, pinned[kind], path)
-    for name, version in pinned["runtime"].items():
-        if (tested := pinned["dev"].get(name)) != version:
-            yield f"requirements/dev.txt: tests {name} {tested}, but runtime.txt installs {version}; run `make lock`"
+    for kind in ("runtime", "build"):
+        for name, version in pinned[kind].items():
+            if (tested := pinned["dev"].get(name)) != version:
+                yield f"requirements/dev.txt: tests {name} {tested}, but {kind}.txt installs {version}; run `make lock`"
 
 
 def size_violations(root: Path, files: Iterable[Path]) -> Iterator[str]:

@@ -1,3 +1,27 @@
 """Workhook: work management in which every change is a signed, stored, replayable webhook."""
 
-__version__ = "0.1.0"
+from typing import TYPE_CHECKING
+
+__version__: str  # set when it is first read: a checkout asks git
+
+if not TYPE_CHECKING:  # a type checker would take every other name to be here, too
+
+    def __getattr__(name):
+        if name != "__version__":
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = globals()[name] = _find_version()
+        return found
+
+
+def _find_version() -> str:
+    """Return the version that the wheel was built with, or that of the source tree as it is now."""
+    from pathlib import Path
+
+    package = Path(__file__).resolve().parent
+    built = package / "version.txt"  # by hatch_build.py, in wheels alone
+    if built.is_file():
+        return built.read_text(encoding="utf-8").strip()
+    from runpy import run_path
+
+    root = package.parents[1]
+    return str(run_path(str(root / "hatch_version.py"))["find_version"](root))

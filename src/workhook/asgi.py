@@ -47,7 +47,7 @@ def operations(services: Callable[[], Services], checks: Callable[[], dict[str, 
         *web_operations.OPERATIONS,
         *oauth_api.routes,
         *applications.routes,
-        *system.operations(system.Probe(lambda: services().database), checks),
+        *system.operations(system.probes(services), checks),
     )
     api_search.know(areas)
     return (*areas, *openapi.operations(areas, identity_policy.access_of))
@@ -69,9 +69,9 @@ def build_watch_app(services: Services, checks: Callable[[], dict[str, str]]) ->
     async def anybody(call: Call) -> None:
         return None
 
-    probe = system.Probe(lambda: services.database)
-    schema = system.Probe(lambda: services.database, check_schema, name="schema")
-    return routing.build(system.operations(probe, checks, schema=schema), lambda: services, anybody)
+    schema = system.Probe("schema", lambda: check_schema(services.database))
+    probes = [*system.probes(lambda: services), schema]
+    return routing.build(system.operations(probes, checks), lambda: services, anybody)
 
 
 def build_app(services: Services, checks: Callable[[], dict[str, str]] = dict) -> routing.AsgiApp:

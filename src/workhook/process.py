@@ -167,7 +167,8 @@ async def serve(settings: Settings, *, say: Say, work: bool = True, welcome: Wel
     _prepare_process(settings)
     async with _traces("serve"), open_services(settings, serving=True) as services:
         delivery = Delivery(services, beside_api=True) if work else None
-        app = build_app(services)
+        draining = _Draining(settings.drain_delay_s, settings.drain_s)
+        app = build_app(services, draining.checks)
         listening = _listen(settings.host, settings.port, "Choose another --port or --host.")
         address = _address(settings.host, listening)
         services.own.base = settings.base_url or address
@@ -176,7 +177,7 @@ async def serve(settings: Settings, *, say: Say, work: bool = True, welcome: Wel
             _write_server_file(settings.data, address)
             if welcome is not None:
                 await welcome(services, address)
-            say(f"workhook: listening on {address}")
+            say(log.start_line(f"workhook: listening on {address}", settings.log_format, url=address))
             gc.freeze()
 
         server = _server(app, settings, ready)
@@ -189,7 +190,7 @@ async def serve(settings: Settings, *, say: Say, work: bool = True, welcome: Wel
             if delivery is not None:
                 delivery.begin_stop()  # beside the requests, so that both together take the drain time once
 
-        _on_stop_signals(stop, settings.drain_s)
+        draining.on_signals(stop)
         try:
             await server.serve(sockets=[listening])
         finally:
@@ -205,11 +206,11 @@ async def work(settings: Settings, *, say: Say) -> int:
     _prepare_process(settings)
     async with _traces("worker"), open_services(settings, serving=True) as services:
         delivery = Delivery(services, beside_api=False)
-        async with _watched(services, delivery, say):
+        draining, stopped = _Draining(settings.drain_delay_s, settings.drain_s), asyncio.Event()
+        draining.on_signals(stopped.set)  # before the first line: whoever reads it may stop this at once
+        async with _watched(services, lambda: {"delivering": delivery.state, **draining.checks()}, say):
             await delivery.start()
-            stopped = asyncio.Event()
-            _on_stop_signals(stopped.set, settings.drain_s)  # before the line: whoever reads it may stop this at once
-            say("workhook: delivering")
+            say(log.start_line("workhook: delivering", settings.log_format))
             gc.freeze()
             await stopped.wait()
             await delivery.begin_stop()
@@ -227,7 +228,7 @@ async def _traces(role: str) -> AsyncIterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def _watched(services: Services, delivery: Delivery, say: Say) -> AsyncIterator[None]:
+async def _watched(services: Services, checks: Callable[[], dict[str, str]], say: Say) -> AsyncIterator[None]:
     """Health and metrics where `worker_listen` says, from before the first delivery until after the last."""
     if services.settings.worker_listen is None:
         yield
@@ -237,10 +238,11 @@ async def _watched(services: Services, delivery: Delivery, say: Say) -> AsyncIte
     listens = asyncio.Event()
 
     async def ready() -> None:
-        say(f"workhook: listening on {_address(host, listening)}")
+        address = _address(host, listening)
+        say(log.start_line(f"workhook: listening on {address}", services.settings.log_format, url=address))
         listens.set()
 
-    app = build_watch_app(services, lambda: {"delivering": delivery.state})
+    app = build_watch_app(services, checks)
     server = _server(app, services.settings, ready)
     serving = asyncio.create_task(server.serve(sockets=[listening]), name="watch")
     try:
@@ -275,20 +277,36 @@ def _requests_at_once() -> int:
     return REQUESTS_MAX if soft == resource.RLIM_INFINITY else min(REQUESTS_MAX, soft // 3)
 
 
-def _on_stop_signals(stop: Callable[[], None], drain_s: float) -> None:
-    """Call `stop` at each signal; the first is told in the log, so that nobody wonders why it still runs."""
-    loop = asyncio.get_running_loop()
-    logged = False
+class _Draining:
+    """The end of a process: not ready for `delay_s`, so that load balancers send nothing more; then stopped.
 
-    def heard() -> None:
-        nonlocal logged
-        if not logged:
-            logged = True
-            logger.info(f"stopping: finishing requests and deliveries, at most {drain_s:g} s")
-        stop()
+    Until then everything goes on as before. A second signal ends the delay.
+    """
 
-    for each in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(each, heard)
+    def __init__(self, delay_s: float, drain_s: float) -> None:
+        self._delay_s, self._drain_s = delay_s, drain_s
+        self._begun = False
+
+    def checks(self) -> dict[str, str]:
+        """For `/readyz`."""
+        return {"stopping": "the process is about to stop"} if self._begun else {}
+
+    def on_signals(self, stop: Callable[[], None]) -> None:
+        """Call `stop` after SIGTERM, SIGINT or SIGHUP; the first one is logged, to explain why it still runs."""
+        loop = asyncio.get_running_loop()
+
+        def heard() -> None:
+            first, self._begun = not self._begun, True
+            if first:
+                delay = f"not ready for {self._delay_s:g} s, then " if self._delay_s else ""
+                logger.info(f"stopping: {delay}finishing requests and deliveries, at most {self._drain_s:g} s")
+            if first and self._delay_s:
+                loop.call_later(self._delay_s, stop)
+            else:
+                stop()
+
+        for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            loop.add_signal_handler(each, heard)
 
 
 def _connections_of_deliveries(*, beside_api: bool) -> int:

@@ -45,7 +45,7 @@ async def first_visit(browser: Browser, fresh: Callable[[], Server]) -> AsyncIte
 
 async def enter(first_visit: Visits, **how: Any) -> Page:
     """By the printed link."""
-    [link] = _LINK.findall(first_visit.server.log())
+    [link] = _LINK.findall(first_visit.server.first_sign_in())
     page = await first_visit(link.removeprefix(first_visit.server.url), **how)
     await page.get_by_role("button").last.click()
     await expect(page.get_by_role("heading", name="Welcome to Workhook")).to_be_visible()

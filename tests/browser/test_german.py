@@ -104,7 +104,7 @@ async def test_pages_for_everybody_are_german(visit: Visits) -> None:
 
 
 async def test_the_first_steps_are_german(first_visit: Visits) -> None:  # noqa: F811
-    [link] = _LINK.findall(first_visit.server.log())
+    [link] = _LINK.findall(first_visit.server.first_sign_in())
     page = await first_visit(link.removeprefix(first_visit.server.url), width=360, locale="de-DE")
     assert set(await left_on(page)) <= LOGIN
     await page.get_by_role("button", name="Anmelden").click()

@@ -98,7 +98,8 @@ def test_setup_does_not_mistake_a_user_for_an_organization(cli: Cli) -> None:
 
 def test_the_first_start_tells_how_to_come_in_and_the_next_does_not(start: Callable[[], Server], cli: Cli) -> None:
     server = start()
-    [token] = TOKEN.findall(server.log())
+    assert not TOKEN.findall(server.log())
+    [token] = TOKEN.findall(server.first_sign_in())
     with server.client(token) as client:
         projects = client.get("/api/v1/projects").json()["projects"]
         assert [each["full_name"] for each in projects] == ["workhook/getting-started"]
@@ -106,7 +107,10 @@ def test_the_first_start_tells_how_to_come_in_and_the_next_does_not(start: Calla
         assert me.json()["login"] == "owner"
         ends = me.headers["github-authentication-token-expiration"].removesuffix(" UTC")
         assert datetime.fromisoformat(f"{ends}+00:00") <= datetime.now(UTC) + timedelta(days=1)
-    assert re.search(r"^workhook: sign in as owner, once and within an hour: http\S+/login/link/", server.log(), re.M)
+    assert re.search(
+        r"^workhook: sign in as owner, once and within an hour: http\S+/login/link/", server.first_sign_in(), re.M
+    )
+    assert str(cli.data / "first-sign-in.txt") in server.log()
     server.kill()
     assert not TOKEN.findall(start().log())
 

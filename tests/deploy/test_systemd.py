@@ -14,7 +14,7 @@ import pytest
 
 from tests.harness.own_process import OwnProcess
 from tests.harness.server import Server
-from workhook.core.config import Settings
+from workhook.core.config import Settings, load
 
 UNITS = Path(__file__).parents[2] / "deploy" / "systemd"
 NAMES = ("workhook.service", "workhook-worker.service")
@@ -36,6 +36,11 @@ def unit(name: str) -> configparser.RawConfigParser:
     read.optionxform = str  # type: ignore[assignment,method-assign]
     read.read_string((UNITS / name).read_text(encoding="utf-8"))
     return read
+
+
+def settings_of(name: str) -> Settings:
+    pairs = (each.split("=", 1) for each in unit(name)["Service"]["Environment"].split())
+    return load({}, dict(pairs))
 
 
 @pytest.fixture
@@ -77,7 +82,9 @@ def test_the_two_units_differ_in_what_they_start() -> None:
     server, worker = (unit(name) for name in NAMES)
     assert {key for key, value in server["Service"].items() if worker["Service"][key] != value} == {"ExecStart"}
     stop_s = int(server["Service"]["TimeoutStopSec"])
-    assert stop_s > Settings().drain_s, "it is not killed while it finishes"
+    settings = settings_of(NAMES[0])
+    assert settings.drain_delay_s == 5
+    assert stop_s > settings.drain_delay_s + settings.drain_s, "it is not killed while it finishes"
 
 
 def test_the_user_of_the_units_is_made() -> None:

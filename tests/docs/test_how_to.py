@@ -17,7 +17,9 @@ from tests.harness.receiver import Receiver, Reply
 from tests.harness.waiting import until
 from workhook.core.clock import now_ms, to_millis_text
 
-PUBLISH, DISPATCH, GIT_HOOK, ROTATE, REPLAY, INVITE, TOKEN, FOLLOW, GO_ON, BULK = blocks("docs/how-to/README.md", "sh")
+PUBLISH, DISPATCH, GIT_HOOK, LOCAL_GIT_HOOK, ROTATE, REPLAY, INVITE, TOKEN, FOLLOW, GO_ON, BULK = blocks(
+    "docs/how-to/README.md", "sh"
+)
 [PYGITHUB] = blocks("docs/how-to/README.md", "python")
 [OCTOKIT] = blocks("docs/how-to/README.md", "js")
 HOUR_MS = 3_600_000
@@ -81,8 +83,9 @@ def test_publish_under_a_name_of_ones_own(shell: Shell, receiver: Receiver) -> N
 def test_connect_a_git_server(shell: Shell, tmp_path: Path) -> None:
     bare = tmp_path / "website.git"
     shell.run(f"git init --quiet --bare {bare}")
-    assert "installed" in shell.run(GIT_HOOK.replace("/srv/git/website.git", str(bare)))
-    assert (bare / "hooks" / "post-receive").exists()
+    for block in (GIT_HOOK.replace("whp_…", '"${A#*Bearer }"'), LOCAL_GIT_HOOK):
+        assert "installed" in shell.run(block.replace("/srv/git/website.git", str(bare)))
+        assert (bare / "hooks" / "post-receive").exists()
 
 
 def test_rotate(shell: Shell, receiver: Receiver) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -188,3 +189,51 @@ def test_values_that_cannot_work_are_refused(site: Site, change: dict[str, str],
 def test_a_repository_name_is_owner_and_name(site: Site, repository: str) -> None:
     with pytest.raises(InstallError, match="OWNER/NAME"):
         install(site.bare, repository, data_dir=site.data_dir, token="t", url=None)
+
+
+OWNER = 10_001  # of no user here
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: only root can install for another user")
+def test_root_installs_for_the_owner_of_the_repository(site: Site, tmp_path: Path) -> None:
+    """The owner's pushes record into the queue that root has made, also after root has sent what waited."""
+    for folder in tmp_path.parents:
+        if folder != Path("/") and folder.stat().st_uid == 0 and not folder.stat().st_mode & 0o001:
+            folder.chmod(folder.stat().st_mode | 0o011)
+    tmp_path.chmod(0o755)
+    line = f"{'0' * 40} {'a' * 40} refs/heads/main\n"
+    subprocess.run(["chown", "-R", str(OWNER), str(site.bare)], check=True)
+    python = tmp_path / "python"
+    source = Path(__file__).parents[2] / "src"
+    python.write_text(
+        "#!/bin/sh\nfor last; do :; done\n"
+        f'exec /usr/bin/python3 -c \'import sys; sys.path.insert(0, "{source}"); '
+        'from workhook.git_push.__main__ import main; sys.exit(main(sys.argv[1:]))\' "$last"\n'
+    )
+    python.chmod(0o755)
+    done = install(site.bare, "acme/website", data_dir=tmp_path, token="ghp_secret", url=None, python=str(python))
+    assert {path.stat().st_uid for path in [done.config.parent, *done.config.parent.rglob("*")]} == {OWNER}
+    for number in (1, 2):
+        ran = subprocess.run(
+            [str(done.hook)], input=line, text=True, capture_output=True, cwd=site.bare, user=OWNER, group=OWNER,
+            extra_groups=[], env={"PATH": os.environ["PATH"], "GIT_DIR": "."}, check=False, timeout=60,
+        )  # fmt: skip
+        assert (ran.returncode, ran.stderr) == (0, "")
+        assert len(list((done.config.parent / "spool").glob("*.json"))) == number
+        sent = subprocess.run(
+            [sys.executable, "-m", "workhook", "git-hook", "send", "--git-dir", str(site.bare), "--json"],
+            capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+        assert json.loads(sent.stdout)["pending"] == number
+        assert {path.stat().st_uid for path in done.config.parent.rglob("*")} == {OWNER}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="NOT TESTED: only root can install for another user")
+def test_root_is_told_of_a_python_that_the_owner_cannot_run(site: Site, tmp_path: Path) -> None:
+    subprocess.run(["chown", "-R", str(OWNER), str(site.bare)], check=True)
+    hidden = tmp_path / "hidden"
+    hidden.mkdir(mode=0o700)
+    (hidden / "python").symlink_to(sys.executable)
+    with pytest.raises(InstallError, match="owner"):
+        install(site.bare, "acme/website", data_dir=tmp_path, token="ghp_x", url=None, python=str(hidden / "python"))
+    assert not (site.bare / "workhook").exists()

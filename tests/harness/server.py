@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -13,6 +14,7 @@ import httpx
 
 from tests.harness import forge
 from tests.harness.world import KeptServices, World, make_world, with_services
+from workhook.cli.setup import FIRST_SIGN_IN
 
 START_TIMEOUT_S = 60.0
 
@@ -65,6 +67,8 @@ class Server:
         with output:
             for line in output:
                 self.output.append(line)
+                if line.startswith('{"event": "workhook: '):
+                    line = json.loads(line)["event"]  # of the setting log_format=json
                 if line.startswith("workhook: listening on "):
                     self.url = line.split()[-1]
                     self.running = True
@@ -92,6 +96,10 @@ class Server:
 
     def log(self) -> str:
         return "".join(self.output)
+
+    def first_sign_in(self) -> str:
+        """The link and the token of the first start, which are not in the log."""
+        return (self.data / FIRST_SIGN_IN).read_text(encoding="utf-8")
 
     def world(self) -> World:
         """A new organization with a repository on this server."""

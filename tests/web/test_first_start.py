@@ -38,7 +38,7 @@ def open_browser() -> Iterator[Callable[[Server], Browser]]:
 
 def enter(server: Server, browser: Browser) -> str:
     """By the printed link; answers where it leads to."""
-    [link] = _LINK.findall(server.log())
+    [link] = _LINK.findall(server.first_sign_in())
     answer = browser.fill(link.removeprefix(server.url))
     assert answer.status_code == 303
     return str(answer.headers["location"])
@@ -86,7 +86,7 @@ def test_nobody_is_led_there_twice(fresh: Server, open_browser: Callable[[Server
 def test_a_server_with_work_leads_nobody_there(
     fresh: Server, open_browser: Callable[[Server], Browser], what: str
 ) -> None:
-    [token] = _TOKEN.findall(fresh.log())
+    [token] = _TOKEN.findall(fresh.first_sign_in())
     with fresh.client(token) as client:
         if what == "user":
             add_person(fresh)
@@ -135,7 +135,7 @@ def test_faults_stand_beside_their_fields(fresh: Server, open_browser: Callable[
 
 def test_the_first_field_that_is_wrong_has_the_focus(fresh: Server, open_browser: Callable[[Server], Browser]) -> None:
     browser = open_browser(fresh)
-    [link] = _LINK.findall(fresh.log())
+    [link] = _LINK.findall(fresh.first_sign_in())
     assert "<button autofocus>" in browser.get(link.removeprefix(fresh.url)).text
     enter(fresh, browser)
     assert re.search(r'id="organization"[^>]* autofocus', browser.get("/welcome").text)
@@ -283,6 +283,6 @@ def _comments(server: Server, token: str, title: str) -> list[dict[str, Any]]:
 
 
 def _id_of(server: Server, login: str) -> int:
-    [token] = _TOKEN.findall(server.log())
+    [token] = _TOKEN.findall(server.first_sign_in())
     with server.client(token) as client:
         return int(client.get(f"/users/{login}").json()["id"])

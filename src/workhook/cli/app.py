@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import click
 
-from workhook import __version__
 from workhook.cli import (
     apps,
     audit,
@@ -48,8 +47,26 @@ GROUPS = {
     "organization": organizations.app,
 }
 
+
+def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked and not context.resilient_parsing:
+        from workhook import __version__  # a checkout asks git, for which no other command waits
+
+        click.echo(f"workhook {__version__}")
+        context.exit()
+
+
 app = new_app("Work management in which every change is a signed, stored, replayable webhook.")
-click.version_option(__version__, message="workhook %(version)s", help="Print the version and exit.")(app)
+app.params.append(
+    click.Option(
+        ["--version"],
+        is_flag=True,
+        expose_value=False,
+        is_eager=True,
+        callback=_print_version,
+        help="Print the version and exit.",
+    )
+)
 for command in (
     serve.serve,
     serve.worker,

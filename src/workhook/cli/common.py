@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -209,15 +210,19 @@ def _run(body: Body, flags: Mapping[str, Any], as_json: bool, own: Mapping[str, 
         with asyncio.Runner(loop_factory=_fast_loop() if fast else None) as runner:
             return runner.run(run())
     except SettingsError as error:
-        complain(["these settings cannot be used:", *(f"  {fault}" for fault in error.faults)])
+        as_log = fast and (flags.get("log_format") or os.environ.get("WORKHOOK_LOG_FORMAT")) == "json"
+        complain(["these settings cannot be used:", *(f"  {fault}" for fault in error.faults)], as_log=as_log)
         return MISUSED
     except KeyboardInterrupt:
         return 130
     except Exception as error:
-        lines = explain(error, settings)
+        lines, as_log = explain(error, settings), fast and settings is not None and settings.log_format == "json"
         if lines is None:
-            raise
-        complain(lines)
+            if not as_log:
+                raise
+            log.failure("failed", exc_info=True)
+            return FAILED
+        complain(lines, as_log=as_log)
         return error.status if isinstance(error, CliError) else FAILED
 
 
@@ -229,8 +234,13 @@ def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-def complain(lines: Sequence[str]) -> None:
-    """On standard error: what is wrong, then what to do about it."""
+def complain(lines: Sequence[str], *, as_log: bool = False) -> None:
+    """Print on standard error what is wrong, then what to do about it. `as_log`: as one line of the JSON log."""
+    if as_log:
+        log.configure(style="json")
+        remedy = " ".join(line.strip() for line in lines[1:])
+        log.failure(f"workhook: {lines[0]}", remedy=remedy)
+        return
     click.echo("\n".join([f"workhook: {lines[0]}", *lines[1:]]), err=True)
 
 

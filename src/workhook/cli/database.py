@@ -16,10 +16,10 @@ from workhook.core import errors, log, open_telemetry
 from workhook.core import vault as core_vault
 from workhook.core.clock import host_ahead_ms, now_ms
 from workhook.core.config import Settings
+from workhook.storage import space
 from workhook.work.quota import counting
 
 CLOCK_OFF_MS = 2000
-FREE_BYTES_MIN = 500 * 1024 * 1024
 LATE_MS = 60_000
 NO_SERVER = "none runs with this data folder"
 
@@ -60,8 +60,11 @@ async def doctor(context: Context) -> int:
 
 
 async def _checks(settings: Settings) -> AsyncIterator[Check]:
-    yield _folder(settings)
+    folder = _folder(settings)
+    yield folder
     yield _space(settings)
+    if folder.ok and (settings.data.is_dir() or settings.files_url):
+        yield await _files(settings)
     database = await _database(settings)
     sealed = await _sealed(settings) if database.ok else None
     key = _key(settings, sealed)
@@ -116,17 +119,27 @@ def _folder(settings: Settings) -> Check:
 
 
 def _space(settings: Settings) -> Check:
-    """Of the folder, or where it will be made."""
-    import shutil
+    """What `/readyz` asks of the disk."""
+    wrong = space.fault(settings.data, settings.sqlite_path)
+    if wrong is not None:
+        advice = "Make room, or keep deliveries for fewer days (WORKHOOK_RETENTION_DAYS)."
+        return Check("disk", False, wrong, advice)
+    free = min(map(space.free_bytes, space.folders(settings.data, settings.sqlite_path)))
+    return Check("disk", True, f"{free // 1024**2:,} MiB free")
 
-    data = settings.data.absolute()
-    place = next(each for each in (data, *data.parents) if each.is_dir())
+
+async def _files(settings: Settings) -> Check:
+    """What `/readyz` asks of the store of files."""
+    blobs = bootstrap.open_blobs(settings.data, settings.files_url)
+    where = settings.files_url or str(blobs.folder.absolute())
     try:
-        free = shutil.disk_usage(place).free
-    except OSError as error:
-        return Check("disk", False, f"{place}: {error.strerror}", "Give --data.")
-    advice = "Make room, or keep deliveries for fewer days (WORKHOOK_RETENTION_DAYS)."
-    return Check("disk", free >= FREE_BYTES_MIN, f"{free // 1024**2:,} MiB free", advice)
+        await blobs.check()
+    except errors.Unavailable as error:
+        advice = "Check WORKHOOK_FILES_URL and the AWS_… variables." if settings.files_url else "Let the server write."
+        return Check("files", False, f"{where}: {error}", advice)
+    finally:
+        blobs.close()
+    return Check("files", True, where)
 
 
 async def _sealed(settings: Settings) -> bytes | None:

@@ -130,7 +130,10 @@ async def send(context: Context, *, git_dir: _GitDir) -> int:
     where = git_push.find_git_dir(git_dir)
     if not spool.HookFolder(where).config.exists():
         raise CliError(f"no hook is installed in {where}.", "workhook git-hook install")
-    report = sender.send_pending(where)
+    try:
+        report = sender.send_pending(where)
+    finally:
+        spool.HookFolder(where).adopt()
     stopped = report.stopped
     if report.busy and report.pending:
         stopped = _unreachable(where)  # the other sender waits for the server, and does not say so

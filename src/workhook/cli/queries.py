@@ -9,8 +9,8 @@ from workhook.hooks.tables import deliveries, dispatches, hooks
 from workhook.identity.policy import SCOPES
 from workhook.identity.schemas import Account, Actor, account_of
 from workhook.identity.tables import accounts, memberships, projects, tokens
-from workhook.storage import Reader
-from workhook.storage.metadata import big
+from workhook.storage import Reader, Transaction
+from workhook.storage.metadata import big, key_check
 
 _one = sa.literal(1, sa.BigInteger)
 _accounts = sa.select(*(accounts.c[name] for name in Account.__struct_fields__)).order_by(accounts.c.id)
@@ -20,6 +20,7 @@ _owning = _accounts.where(
 )
 _organizations = _accounts.where(accounts.c.kind == "organization")
 _any_account = sa.select(accounts.c.id).limit(_one)
+_lock_first_start = sa.select(key_check.c.id).with_for_update()  # a row of every database
 _owners = (
     _accounts.join_from(accounts, memberships, memberships.c.user_id == accounts.c.id)
     .where(
@@ -68,6 +69,11 @@ async def users(reader: Reader) -> list[tuple[Account, int | None]]:
 async def is_empty(reader: Reader) -> bool:
     """Nobody has an account yet."""
     return await reader.fetch_one(_any_account) is None
+
+
+async def lock_first_start(tx: Transaction) -> None:
+    """Wait for other processes that create the first accounts of this database; SQLite's transactions wait anyway."""
+    await tx.fetch_all(_lock_first_start)
 
 
 async def an_owner(reader: Reader, account: Account) -> Account | None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import time
 from collections.abc import Awaitable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import click
@@ -11,8 +15,8 @@ import click
 from workhook.cli import queries
 from workhook.cli.common import Context, base_address, command, find_enabled_user, find_organization
 from workhook.cli.error_messages import CliError, Misuse
-from workhook.cli.options import Flag, Option
-from workhook.core import errors
+from workhook.cli.options import Flag, Option, days, scope_list
+from workhook.core import errors, log
 from workhook.http import parameters
 from workhook.identity import actions, administrators, audit, policy
 from workhook.identity import context as identity_context
@@ -27,9 +31,13 @@ if TYPE_CHECKING:
 
 TOKEN_NOTE = "workhook setup"  # noqa: S105  # how its tokens are told from others
 
+TOKEN_SCOPES = ("repo", "admin:org_hook", "work")  # repositories, all webhooks, the work API
+TOKEN_DAYS = 365
+
 LINK_MINUTES = 60  # of the first start
 FIRST_TOKEN_NOTE = "first start"  # noqa: S105  # how its token is told from others
 FIRST_TOKEN_DAYS = 1
+FIRST_SIGN_IN = "first-sign-in.txt"  # in the data folder, with mode 0600
 
 FIRST_OWNER, FIRST_ORGANIZATION, FIRST_PROJECT = "owner", "workhook", "Getting started"
 
@@ -69,20 +77,32 @@ async def setup(
     ] = None,
     project: Annotated[str | None, Option("TITLE", "Title of a project in it, such as Website. Default: none.")] = None,
     new_token: Annotated[bool, Flag("Issue another token, even if there was one.")] = False,
+    scopes: Annotated[
+        str | None,
+        Option("SCOPE,…", f"Scopes of the token. Default: {','.join(TOKEN_SCOPES)}.", parse=scope_list),
+    ] = None,
+    expires_in: Annotated[
+        float | None, Option("DAYS", f"Days until the token expires, at most and by default {TOKEN_DAYS}.", parse=days)
+    ] = None,
 ) -> None:
-    """Create an organization, its owner, a project, and a token with every scope.
+    """Create an organization, its owner, a project, and a token.
 
     What exists already is not made again. The user becomes an owner if they are not one yet.
-    The token is shown the first time only; --new-token issues another.
+    The token is shown the first time only; --new-token issues another. It is valid for a year, for repositories, their
+    webhooks, those of the organization, and the work API. --scopes gives it others, such as admin:org for members.
     """
+    if expires_in is not None and expires_in > TOKEN_DAYS:
+        raise Misuse(f"--expires-in {expires_in:g} is more than {TOKEN_DAYS} days.", "Issue a new token each year.")
+    granted = [each.strip() for each in scopes.split(",") if each.strip()] if scopes else list(TOKEN_SCOPES)
     async with context.services(make=True) as services, services.database.transaction() as tx:
+        await queries.lock_first_start(tx)
         made = _Made()
         place, user = await _accounts(tx, made, organization, owner, email)
         await _make_owner(tx, made, place, user)
         await administrators.appoint_first(tx, user)
         base = base_address(context.settings)
         repository = await _project(tx, place, user, project, base) if project else None
-        token = await _token(tx, made, user, always=new_token)
+        token = await _token(tx, made, user, granted, expires_in or TOKEN_DAYS, always=new_token)
         await made.record(tx, place, user)
     data = {
         "organization": place.login,
@@ -98,41 +118,70 @@ async def setup(
 
 
 async def first_start(services: Services, base: str) -> FirstStart | None:
-    """On a database without any account: an owner, an organization, a project, a token and a link to sign in by. None
-    on any other."""
-    from workhook.storage.database import UniqueViolation
-
+    """On a database without any account, create an owner, an organization, a project, a token and a link to sign in by;
+    return None on any other. Of processes that start together, and a `workhook setup` beside them, one does it."""
     if not await queries.is_empty(services.database):
         return None
-    try:
-        async with services.database.transaction() as tx:
-            made = _Made()
-            # Without an address: they give their own in the settings, and confirm it.
-            user = await actions.create_account(tx, "user", FIRST_OWNER, name=None, email=None)
-            made["user"] = user.login
-            place = await _organization(tx, made, FIRST_ORGANIZATION)
-            await _make_owner(tx, made, place, user)
-            await administrators.appoint_first(tx, user)
-            repository = await _project(tx, place, user, FIRST_PROJECT, base)
-            token = await _first_token(tx, made, user)
-            await made.record(tx, place, user)
-            link = await sessions.create_link(tx, user.id, sessions.SIGN_IN, minutes=LINK_MINUTES)
-    except UniqueViolation:
-        return None  # another process was first
+    async with services.database.transaction() as tx:
+        await queries.lock_first_start(tx)
+        if not await queries.is_empty(tx):
+            return None
+        made = _Made()
+        # Without an address: they give their own in the settings, and confirm it.
+        user = await actions.create_account(tx, "user", FIRST_OWNER, name=None, email=None)
+        made["user"] = user.login
+        place = await _organization(tx, made, FIRST_ORGANIZATION)
+        await _make_owner(tx, made, place, user)
+        await administrators.appoint_first(tx, user)
+        repository = await _project(tx, place, user, FIRST_PROJECT, base)
+        token = await _first_token(tx, made, user)
+        await made.record(tx, place, user)
+        link = await sessions.create_link(tx, user.id, sessions.SIGN_IN, minutes=LINK_MINUTES)
     return FirstStart(user.login, place.login, repository.full_name, token, link.path)
 
 
 async def welcome(services: Services, address: str) -> None:
-    """A `process.Welcome`: tells whoever starts the first server how to come in."""
-    base = services.settings.base_url or address
+    """A `process.Welcome`: tell how to sign in to a new server, on the terminal or else in `FIRST_SIGN_IN`.
+
+    What does not go to a terminal is kept by others: logs must have neither the link nor the token.
+    """
+    settings = services.settings
+    _remove_old(settings.data / FIRST_SIGN_IN)
+    base = settings.base_url or address
     made = await first_start(services, base)
-    if made is not None:
-        click.echo(
-            f"workhook: first start: {made.login} owns the organization {made.organization} "
-            f"and the project {made.repository}\n"
-            f"workhook: sign in as {made.login}, once and within an hour: {base}{made.link}\n"
-            f"workhook: token of {made.login}, good for a day and shown only now: {made.token}"
-        )
+    if made is None:
+        return
+    about = (
+        f"workhook: first start: {made.login} owns the organization {made.organization} "
+        f"and the project {made.repository}"
+    )
+    secrets = (
+        f"workhook: sign in as {made.login}, once and within an hour: {base}{made.link}\n"
+        f"workhook: token of {made.login}, good for a day and shown only now: {made.token}"
+    )
+    click.echo(log.start_line(about, settings.log_format))
+    if sys.stdout.isatty() and settings.log_format != "json":
+        click.echo(secrets)
+        return
+    path = (settings.data / FIRST_SIGN_IN).absolute()
+    _write_private(path, f"{secrets}\n")
+    where = f"workhook: how to sign in is in {path}, which only this user can read; delete the file when you have"
+    click.echo(log.start_line(where, settings.log_format, path=str(path)))
+
+
+def _write_private(path: Path, text: str) -> None:
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _remove_old(path: Path) -> None:
+    """Remove the file once its token has expired."""
+    try:
+        if path.stat().st_mtime < time.time() - FIRST_TOKEN_DAYS * 86_400:
+            path.unlink()
+    except FileNotFoundError:
+        pass
 
 
 async def _accounts(
@@ -198,9 +247,11 @@ async def _first_token(tx: Transaction, made: _Made, user: Account) -> str:
     return issued.token
 
 
-async def _token(tx: Transaction, made: _Made, user: Account, *, always: bool) -> str | None:
+async def _token(
+    tx: Transaction, made: _Made, user: Account, scopes: list[str], days_: float, *, always: bool
+) -> str | None:
     if not always and await queries.has_token_noted(tx, user, TOKEN_NOTE):
         return None
-    issued = await actions.issue_token(tx, user, list(policy.SCOPES), note=TOKEN_NOTE)
+    issued = await actions.issue_token(tx, user, scopes, note=TOKEN_NOTE, expires_in_days=days_)
     made["token_id"] = issued.id
     return issued.token

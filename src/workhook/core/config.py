@@ -215,8 +215,14 @@ class Settings:
         _one_of("auto", "json", "text"),
         "Format of the log: text, json, or auto (text on a terminal, otherwise JSON lines).",
     )
+    access_log: bool = _setting(
+        False, _truth, "Log each request at the level info: method, route, status, duration and address."
+    )
     drain_s: float = _setting(
         30.0, _seconds(0, 600), "Seconds that requests and deliveries in flight get to finish after SIGTERM."
+    )
+    drain_delay_s: float = _setting(
+        0.0, _seconds(0, 600), "Seconds after SIGTERM in which everything goes on, but /readyz answers 503."
     )
     concurrency: int = _setting(256, _whole(1, 10_000), "Most deliveries in flight at once in this process.")
     oidc_issuer: str | None = _setting(

@@ -13,6 +13,8 @@ from workhook.core.clock import now_ms
 _BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _BASE32 = "0123456789abcdefghjkmnpqrstvwxyz"
 
+_REQUEST_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{7,127}")
+
 TOKEN_RANDOM_CHARS = 30
 TOKEN_CHECK_CHARS = 6
 
@@ -58,6 +60,11 @@ def slug(text: str, max_chars: int, *, otherwise: str) -> str:
 def new_request_id() -> str:
     """32 hexadecimal digits, all of them random: a request's name, in its answer and in the log."""
     return os.urandom(16).hex()
+
+
+def is_request_id(text: str) -> bool:
+    """Whether a name that a proxy gave a request can be taken over."""
+    return _REQUEST_ID.fullmatch(text) is not None
 
 
 def _checksum(body: str) -> str:

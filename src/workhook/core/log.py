@@ -30,9 +30,24 @@ def configure(level: str = "info", style: str = "auto") -> None:
         logger_factory=structlog.PrintLoggerFactory(unguarded(sys.stderr)),
         cache_logger_on_first_use=False,
     )
+    logging.captureWarnings(not as_text)
     root = logging.getLogger()
     root.handlers = [_ToStructlog()]
     root.setLevel(max(LEVELS[level], logging.WARNING))
+
+
+def failure(event: str, **facts: object) -> None:
+    """Log why the process ends, with the exception that is being handled if `exc_info` is set."""
+    structlog.get_logger(__name__).error(event, **facts)
+
+
+def start_line(text: str, style: str, **facts: object) -> str:
+    """Return a line of a process about its own start, for standard output: as it is, or JSON if `style` asks for it."""
+    if style != "json":
+        return text
+    entry: MutableMapping[str, Any] = {"event": text, **facts, "level": "info"}
+    structlog.processors.TimeStamper(fmt="iso", utc=True)(None, "info", entry)
+    return str(structlog.processors.JSONRenderer()(None, "info", entry))
 
 
 def _for_people() -> structlog.dev.ConsoleRenderer:

@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from workhook.git_push import git
 from workhook.git_push.hook import MODULE_FLAGS
@@ -72,10 +72,11 @@ def install(
         raise InstallError(f"{url!r} does not start with http:// or https://")
     folder = HookFolder(find_git_dir(git_dir))
     hooks = _hooks_dir(folder.git_dir)
-    _check_python(python)
+    _check_python(python, folder.owner())
     folder.create()
     config = {"version": 1, "repository": repository, "data_dir": os.path.abspath(data_dir), "token": token, "url": url}
     write_durably(folder.config, json.dumps(config, indent=2).encode() + b"\n")
+    folder.adopt()
     hook, chained = _write_hook(hooks, python)
     return Installed(folder.git_dir, folder.config, hook, chained)
 
@@ -107,13 +108,18 @@ def _hooks_dir(git_dir: Path) -> Path:
     return path
 
 
-def _check_python(python: str) -> None:
+def _check_python(python: str, owner: tuple[int, int] | None) -> None:
+    """`owner`: user and group that will run the hook, if root installs it for them."""
+    whose: dict[str, Any] = {"user": owner[0], "group": owner[1], "extra_groups": []} if owner else {}
+    by = f" by the repository's owner (user {owner[0]})" if owner else ""
+    command = [python, *MODULE_FLAGS, "check"]
     try:
-        done = subprocess.run([python, *MODULE_FLAGS, "check"], capture_output=True, cwd="/", timeout=60)  # noqa: S603 (the caller's own interpreter)
+        done = subprocess.run(command, capture_output=True, cwd="/", timeout=60, **whose)  # noqa: S603 (the caller's own interpreter)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise InstallError(f"{python} cannot be run: {error}") from error
+        raise InstallError(f"{python} cannot be run{by}: {error}") from error
     if done.returncode:
-        raise InstallError(f"{python} cannot import workhook: {done.stderr.decode('utf-8', 'replace').strip()[-300:]}")
+        reason = done.stderr.decode("utf-8", "replace").strip()[-300:]
+        raise InstallError(f"{python} cannot import workhook{f' when run{by}' if by else ''}: {reason}")
 
 
 def _write_hook(hooks: Path, python: str) -> tuple[Path, Path | None]:

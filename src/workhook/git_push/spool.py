@@ -83,6 +83,20 @@ class HookFolder:
             path.mkdir(mode=0o700, exist_ok=True)
         self.root.chmod(0o700)
 
+    def owner(self) -> tuple[int, int] | None:
+        """Return user and group of the repository if this process is root and they are not; pushes run as that user."""
+        found = self.git_dir.stat()
+        return (found.st_uid, found.st_gid) if os.geteuid() == 0 and found.st_uid != 0 else None
+
+    def adopt(self) -> None:
+        """Give what root has written here to the repository's owner, who goes on with it."""
+        owner = self.owner()
+        if owner is None or not self.root.is_dir():
+            return
+        for place, folders, files in os.walk(self.root):  # follows no links
+            for name in (".", *folders, *files):
+                os.chown(os.path.join(place, name), *owner, follow_symlinks=False)
+
 
 def _common_dir(git_dir: Path) -> Path:
     """The repository a linked work tree's Git directory belongs to (gitrepository-layout, `commondir`)."""

@@ -17,6 +17,7 @@ from workhook.core import json
 from workhook.core.config import Settings
 from workhook.core.disclosure import Viewer
 from workhook.core.errors import Fault, Invalid, Malformed, NotFound, Problem, TooLarge, UnsupportedMediaType
+from workhook.core.ids import is_request_id, new_request_id
 from workhook.core.own_address import OwnAddress
 from workhook.core.secrecy import Secretive
 from workhook.core.vault import Vault
@@ -156,10 +157,8 @@ class Call(Secretive):
 
     @property
     def address(self) -> str | None:
-        """The client's address: the peer or, with `trust_proxy`, the last entry of `X-Forwarded-For`."""
-        if self.services.settings.trust_proxy and (forwarded := _from_proxy(self.request, "x-forwarded-for")):
-            return _without_port(forwarded)
-        return self.request.client_host
+        """See `address_of`."""
+        return address_of(self.request, self.services.settings)
 
     def header(self, name: str) -> str | None:
         """The first with this name, however it is spelled."""
@@ -313,6 +312,19 @@ def _from_proxy(request: Request, name: str) -> str | None:
     """The last entry of the last line of a header. A proxy appends, so everything before that is the client's."""
     lines = request.header_lines(name)
     return lines[-1].rpartition(",")[2].strip() or None if lines else None
+
+
+def address_of(request: Request, settings: Settings) -> str | None:
+    """The client's address: the peer or, with `trust_proxy`, the last entry of `X-Forwarded-For`."""
+    if settings.trust_proxy and (forwarded := _from_proxy(request, "x-forwarded-for")):
+        return _without_port(forwarded)
+    return request.client_host
+
+
+def request_id_of(request: Request, settings: Settings) -> str:
+    """With `trust_proxy`, the `X-Request-Id` that the proxy has set, if it is a usable one; else a new id."""
+    given = request.headers.get("x-request-id", "") if settings.trust_proxy else ""
+    return given if is_request_id(given) else new_request_id()
 
 
 def origin(request: Request, trust_proxy: bool) -> str:

@@ -281,7 +281,8 @@ class BoundedProtocol(HttpToolsProtocol):
         else:
             unanswered = not cycle.response_started if self._reading == "body" else cycle.response_complete
         request_id = new_request_id()
-        request_log.note_refusal(problem, request_id=request_id, method="(none)", route="(none)")
+        address = self.client[0] if self.client else None  # headers may not be there yet: the peer, also behind a proxy
+        request_log.note_refusal(problem, request_id=request_id, method="(none)", route="(none)", address=address)
         request_log.REQUESTS.labels("(none)", "(none)", problem.status).inc()
         if cycle is not None and not cycle.response_complete:
             cycle.disconnected = True
@@ -359,8 +360,8 @@ def _busy() -> Problem:
 
 
 async def _answer_busy(scope: Any, receive: Any, send: Any) -> None:
-    request_id = new_request_id()
-    request_log.note_refusal(_busy(), request_id=request_id, method=scope["method"], route="(none)")
+    request_id, address = new_request_id(), scope["client"][0] if scope.get("client") else None
+    request_log.note_refusal(_busy(), request_id=request_id, method=scope["method"], route="(none)", address=address)
     body, headers = _answer(_busy(), scope["raw_path"], request_id)
     request_log.REQUESTS.labels("(none)", "(none)", 503).inc()
     raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]

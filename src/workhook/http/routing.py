@@ -11,10 +11,10 @@ import structlog
 from prometheus_client import Counter, Histogram
 
 from workhook.core import json, tracing
+from workhook.core.config import Settings
 from workhook.core.errors import Fault, Invalid, Malformed, MethodNotAllowed, NotFound, Problem
-from workhook.core.ids import new_request_id
 from workhook.http import parameters, request_log
-from workhook.http.calls import Answer, Call, Services, begin, is_host, origin, repeated
+from workhook.http.calls import Answer, Call, Services, address_of, begin, is_host, origin, repeated, request_id_of
 from workhook.http.messages import (
     ClientGone,
     Receive,
@@ -119,7 +119,7 @@ class AsgiApp:
             request.scope["path"] = joined(parts)
             return await endpoint.handle(request)
         if request.method == "OPTIONS":
-            return _options(route)
+            return _options(request, route, self._services().settings)
         methods = route.methods()
         raise MethodNotAllowed(f"This path takes {methods}.", headers={"Allow": methods})
 
@@ -148,7 +148,8 @@ class _Endpoint:
     async def handle(self, request: Request) -> Reply:
         started = time.perf_counter()
         operation, problem_page = self._operation, self._around.problem_page
-        call = Call(request, operation, self._around.services(), new_request_id(), self._prefix)
+        services = self._around.services()
+        call = Call(request, operation, services, request_id_of(request, services.settings), self._prefix)
         begin(call)
         span = tracing.begin_request(operation.method, self._route, request.headers.get(tracing.HEADER))
         try:
@@ -168,7 +169,13 @@ class _Endpoint:
         except Exception:
             log.exception("request_failed", request_id=call.request_id, route=self._route, method=operation.method)
             response = _refuse(call, Problem(_FAILED), problem_page)
-        self._count(response.status, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        self._count(response.status, seconds)
+        if services.settings.access_log:
+            request_log.note_request(
+                request_id=call.request_id, method=request.method, route=self._route, address=call.address,
+                status=response.status, seconds=seconds,
+            )  # fmt: skip
         if span is not None:
             span.end(response.status, error=str(response.status) if response.status >= _SERVER_FAILED else None)
         return response
@@ -181,7 +188,9 @@ class _Endpoint:
     def _note_refused(self, call: Call, problem: Problem) -> None:
         self._around.refused(call, problem)
         method = self._operation.method
-        request_log.note_refusal(problem, request_id=call.request_id, method=method, route=self._route)
+        request_log.note_refusal(
+            problem, request_id=call.request_id, method=method, route=self._route, address=call.address
+        )
 
     def _count(self, status: int, seconds: float) -> None:
         method = self._operation.method
@@ -199,10 +208,16 @@ def _is_browser(request: Request) -> bool:
     return is_from_page or prefers_page(request.headers.get("accept"), otherwise=False)
 
 
-def _options(route: Route[_Endpoint]) -> Response:
+def _options(request: Request, route: Route[_Endpoint], settings: Settings) -> Response:
     """What a path takes; anybody may ask."""
     request_log.REQUESTS.labels("OPTIONS", route.path, 204).inc()
-    return Response(b"", status=204, headers={**_HEADERS, "X-Request-Id": new_request_id(), "Allow": route.methods()})
+    request_id = request_id_of(request, settings)
+    if settings.access_log:
+        request_log.note_request(
+            request_id=request_id, method="OPTIONS", route=route.path, address=address_of(request, settings),
+            status=204, seconds=0,
+        )  # fmt: skip
+    return Response(b"", status=204, headers={**_HEADERS, "X-Request-Id": request_id, "Allow": route.methods()})
 
 
 def _check_version(call: Call) -> None:
@@ -332,11 +347,16 @@ def _outside(request: Request, error: Exception, services: Services, problem_pag
     """The answer where no operation gave one: no such route, a wrong method, a Host that is none, a fault of ours."""
     path: str = request.scope["path"]
     problem = error if isinstance(error, Problem) else Problem(_FAILED)
-    request_id = new_request_id()
+    request_id, address = request_id_of(request, services.settings), address_of(request, services.settings)
     if problem.status == 500:
         log.error("request_failed", request_id=request_id, path=path, exc_info=error)
     else:
-        request_log.note_refusal(problem, request_id=request_id, method=request.method, route="(none)")
+        request_log.note_refusal(problem, request_id=request_id, method=request.method, route="(none)", address=address)
+    if services.settings.access_log:
+        request_log.note_request(
+            request_id=request_id, method=request.method, route="(none)", address=address, status=problem.status,
+            seconds=0,
+        )  # fmt: skip
     area = WORK_API if f"{path}/".startswith("/api/v1/") else WEBHOOK_API
     request_log.REQUESTS.labels(request.method, "(none)", problem.status).inc()
     of_the_api = f"/{path.lstrip('/')}/".startswith("/api/")

@@ -5,31 +5,37 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
+import platform
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 import sqlalchemy as sa
 import structlog
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST, Info, generate_latest
 
+from workhook import __version__
 from workhook.core.clock import now_ms
 from workhook.core.config import Settings
 from workhook.core.errors import Forbidden, Problem, Unauthenticated
-from workhook.http.calls import Answer, Call
+from workhook.http.calls import Answer, Call, Services
 from workhook.http.endpoints import Routes
 from workhook.http.operations import SYSTEM, Operation
-from workhook.storage import Database
+from workhook.storage import Database, space
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big, probe
 
 PROBE_TIMEOUT_S = 4.0
 PROBE_FRESH_MS = 1000
+FILES_FRESH_MS = 5000  # a bucket is paid for by the request
 
 _FORWARDING_HEADERS = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip")
 _HOST_PORT = re.compile(r":\d*$")
 
 log = structlog.get_logger(__name__)
+
+_BUILD = Info("workhook_build", "The version that runs.")
+_BUILD.info({"version": __version__, "python": platform.python_version()})
 
 _write = (
     upsert(probe)
@@ -40,6 +46,7 @@ _write = (
 
 class Health(msgspec.Struct):
     status: str
+    version: str
 
 
 class Readiness(msgspec.Struct):
@@ -56,25 +63,30 @@ async def can_write(database: Database) -> str:
     return "ok"
 
 
-class Probe:
-    """Asks the database one thing for `/readyz`; an answer serves for a second."""
+async def can_keep_files(services: Services) -> str:
+    """Raises `Problem` if the store of files cannot be used."""
+    await services.blobs.check()
+    return "ok"
 
-    def __init__(
-        self,
-        database: Callable[[], Database],
-        ask: Callable[[Database], Awaitable[str]] = can_write,
-        *,
-        name: str = "database",
-    ) -> None:
-        """`ask` answers `ok`, or what is wrong. `name`: of the check, in the log."""
-        self._database, self._ask, self._name = database, ask, name
+
+async def has_room(services: Services) -> str:
+    settings = services.settings
+    return await asyncio.to_thread(space.fault, settings.data, settings.sqlite_path) or "ok"
+
+
+class Probe:
+    """Asks one thing for `/readyz`; an answer serves for a second, one of the store of files for `FILES_FRESH_MS`."""
+
+    def __init__(self, name: str, ask: Callable[[], Awaitable[str]], *, fresh_ms: int = PROBE_FRESH_MS) -> None:
+        """`ask` answers `ok`, or what is wrong. `name`: of the check, in the answer and in the log."""
+        self.name, self._ask, self._fresh_ms = name, ask, fresh_ms
         self._known: tuple[int, str] = (0, "")
         self._lock = asyncio.Lock()
 
     async def __call__(self) -> str:
         async with self._lock:
             at, verdict = self._known
-            if now_ms() - at > PROBE_FRESH_MS:
+            if now_ms() - at > self._fresh_ms:
                 verdict = await self._try()
                 self._known = (now_ms(), verdict)
             return verdict
@@ -82,10 +94,19 @@ class Probe:
     async def _try(self) -> str:
         try:
             async with asyncio.timeout(PROBE_TIMEOUT_S):
-                return await self._ask(self._database())
+                return await self._ask()
         except (Problem, TimeoutError) as error:
-            log.warning("not_ready", check=self._name, error=str(error))
+            log.warning("not_ready", check=self.name, error=str(error))
             return str(error) or "timed out"
+
+
+def probes(services: Callable[[], Services]) -> list[Probe]:
+    """What every process needs to work. `workhook doctor` asks the same."""
+    return [
+        Probe("database", lambda: can_write(services().database)),
+        Probe("files", lambda: can_keep_files(services()), fresh_ms=FILES_FRESH_MS),
+        Probe("disk", lambda: has_room(services())),
+    ]
 
 
 def check_metrics_access(settings: Settings, peer: str | None, headers: Mapping[str, str]) -> None:
@@ -128,23 +149,21 @@ def _is_loopback(text: str) -> bool:
     return bool((mapped or address).is_loopback)
 
 
-def operations(
-    probe_database: Probe, others: Callable[[], dict[str, str]], *, schema: Probe | None = None
-) -> Sequence[Operation]:
-    """`others`: checks that need no waiting, by name. `schema`: whether the database is of this version."""
+def operations(probes: Sequence[Probe], others: Callable[[], dict[str, str]]) -> Sequence[Operation]:
+    """`others`: checks that need no waiting, by name."""
     routes = Routes(SYSTEM, "system", etag=False)
 
     @routes.get("/healthz")
     async def healthz(call: Call) -> Health:
         """Check whether the process is alive."""
-        return Health("ok")
+        return Health("ok", __version__)
 
     @routes.get("/readyz", answers={200: Readiness, 503: Readiness})
     async def readyz(call: Call) -> Answer:
         """Check whether the process can serve requests."""
-        checks = {"database": await probe_database()}
-        if schema is not None:
-            checks["schema"] = await schema()
+        checks = dict(
+            zip((each.name for each in probes), await asyncio.gather(*(each() for each in probes)), strict=True)
+        )
         checks |= others()
         ready = all(verdict == "ok" for verdict in checks.values())
         headers = {} if ready else {"Retry-After": "2"}

@@ -192,6 +192,10 @@ class Blobs(ABC):
         return await self.run(partial(_delete_old_drafts, self.drafts, before))
 
     @abstractmethod
+    async def check(self) -> None:
+        """Check that the store can be used. Raises `Unavailable`."""
+
+    @abstractmethod
     async def exists(self, name: str) -> bool:
         """Raises `Unavailable`."""
 
@@ -230,6 +234,9 @@ class FolderBlobs(Blobs):
 
     def _path(self, name: str) -> Path:
         return self.folder / checked(name)[-2:] / name
+
+    async def check(self) -> None:
+        await self.run(partial(_try_to_write, self.folder))
 
     async def exists(self, name: str) -> bool:
         return await self.run(self._path(name).is_file)
@@ -291,6 +298,17 @@ def _sync_folder(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _try_to_write(folder: Path) -> None:
+    """Write a byte and remove it, in the folder or in the one that it will be created in."""
+    place = folder if os.path.lexists(folder) else folder.parent
+    path = place / f".probe-{os.getpid()}-{threading.get_ident()}"
+    try:
+        path.write_bytes(b"\0")
+    finally:
+        if path.parent.is_dir():
+            path.unlink(missing_ok=True)
 
 
 def _read(path: Path, start: int, length: int) -> bytes | None:

@@ -44,6 +44,14 @@ class S3Blobs(Blobs):
             retry_config={"max_retries": 3, "retry_timeout": timedelta(seconds=30)},
         )
 
+    async def check(self) -> None:
+        """List the bucket: it has to be there, and to be ours."""
+        try:
+            with _speaking_s3():
+                await anext(obstore.list(self._store, chunk_size=1), None)
+        except FileNotFoundError as error:  # the bucket
+            raise unavailable(error) from error
+
     async def exists(self, name: str) -> bool:
         try:
             with _speaking_s3():

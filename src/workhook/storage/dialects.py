@@ -197,8 +197,11 @@ _POSTGRESQL_PASSING = frozenset({"08", "25", "40", "53", "55", "57", "58"})
 
 
 def connect_options(url: str) -> Mapping[str, Any]:
-    """`postgresql://…` in the form that SQLAlchemy and asyncpg both take."""
-    return {"dsn": url.replace("postgresql+asyncpg://", "postgresql://", 1)}
+    """Return the arguments for asyncpg. PostgreSQL shows the connections as `workhook` unless the URL has a name."""
+    dsn = url.replace("postgresql+asyncpg://", "postgresql://", 1)
+    if "application_name" not in parse_qs(urlsplit(dsn).query):
+        dsn += f"{'&' if '?' in dsn else '?'}application_name=workhook"
+    return {"dsn": dsn}
 
 
 def place(url: str) -> str:

@@ -25,7 +25,7 @@ from workhook.identity.policy import RULES
 def test_healthz(server: Server) -> None:
     with server.client(None) as client:
         response = client.get("/healthz")
-        assert (response.status_code, response.json()) == (200, {"status": "ok"})
+        assert (response.status_code, response.json()) == (200, {"status": "ok", "version": __version__})
         assert client.head("/healthz").status_code == 200
         assert "x-ratelimit-limit" not in response.headers
 

@@ -14,6 +14,7 @@ from tests.api.wire import Api, Place
 from tests.harness.receiver import Received, Receiver, Reply
 from tests.harness.server import Server
 from tests.harness.waiting import WAIT_S, until
+from workhook import __version__
 from workhook.core.config import SettingsError, load, split_address
 from workhook.http.calls import Services
 from workhook.storage.migrate import HEAD
@@ -43,9 +44,9 @@ def test_health_and_metrics(pair: tuple[Server, Server], receiver: Receiver) -> 
         receiver.wait_for(1)
         until(lambda: api.read(hook["deliveries_url"]))
     with worker.client(None) as client:
-        assert client.get("/healthz").json() == {"status": "ok"}
+        assert client.get("/healthz").json() == {"status": "ok", "version": __version__}
         ready = client.get("/readyz")
-        expected = {"database": "ok", "schema": "ok", "delivering": "ok"}
+        expected = dict.fromkeys(("database", "files", "disk", "schema", "delivering"), "ok")
         assert (ready.status_code, ready.json()) == (200, {"status": "ready", "checks": expected})
         counted = 'workhook_deliveries_total{outcome="success"} 1.0'
         until(lambda: counted in client.get("/metrics").text)
@@ -122,7 +123,8 @@ def test_it_is_watched_until_the_last_delivery_has_ended(pair: tuple[Server, Ser
         worker.process.send_signal(signal.SIGTERM)
         ready = until(lambda: answer if (answer := watching.get("/readyz")).status_code == 503 else None)
         assert ready is not None
-        assert ready.json()["checks"] == {"database": "ok", "schema": "ok", "delivering": "it stops"}
+        checks = ready.json()["checks"]
+        assert (checks["delivering"], checks["stopping"]) == ("it stops", "the process is about to stop")
         answer_now.set()
     assert worker.process.wait(WAIT_S) == 0
     assert "Traceback" not in worker.log()

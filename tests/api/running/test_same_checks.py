@@ -1,0 +1,80 @@
+"""`workhook doctor` and `/readyz` of servers and workers agree about the disk and the store of files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.cli.cli_kit import Cli
+from tests.harness.server import Server
+from tests.harness.waiting import until
+
+SIZE_MB = 30  # of a disk that is nearly full
+COMMANDS = [("serve", "--port", "0"), ("worker", "--listen", "127.0.0.1:0")]
+
+
+def ready(server: Server) -> dict[str, str]:
+    answer = httpx.get(f"{server.url}/readyz", timeout=30)
+    checks: dict[str, str] = answer.json()["checks"]
+    assert answer.status_code == (200 if set(checks.values()) == {"ok"} else 503)
+    return checks
+
+
+def doctor(data: Path) -> dict[str, bool]:
+    done = Cli(data, {}).run("doctor", "--json")
+    return {each["name"]: each["ok"] for each in json.loads(done.stdout)["checks"]}
+
+
+@pytest.fixture(params=COMMANDS, ids=["serve", "worker"])
+def start(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], Server]]:
+    started = []
+
+    def begin(data: Path) -> Server:
+        started.append(Server(data, {}, command=request.param))
+        return started[-1].start()
+
+    yield begin
+    for each in started:
+        each.close()
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={SIZE_MB}m", "tmpfs", str(folder)]
+    if subprocess.run(command, check=False, capture_output=True).returncode:
+        pytest.skip("a small disk cannot be mounted: NOT TESTED. Run as root.")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def test_a_disk_that_is_nearly_full(small_disk: Path, start: Callable[[Path], Server]) -> None:
+    data = small_disk / "data"
+    server = start(data)
+    until(lambda: ready(server).get("delivering", "ok") == "ok")
+    checks = ready(server)
+    assert " MiB free, less than " in checks["disk"]
+    assert {name for name, verdict in checks.items() if verdict != "ok"} == {"disk"}
+    assert doctor(data)["disk"] is False
+
+
+def test_a_store_of_files_that_cannot_be_written(tmp_path: Path, start: Callable[[Path], Server]) -> None:
+    """A file in place of the folder: the mode of a folder keeps root out of nothing."""
+    data = tmp_path / "data"
+    server = start(data)
+    until(lambda: set(ready(server).values()) == {"ok"})
+    assert doctor(data)["files"] is True
+    assert not (data / "files").exists(), "asking makes nothing"
+    (data / "files").write_text("not a folder")
+    until(lambda: ready(server)["files"] != "ok")
+    assert doctor(data)["files"] is False
+    (data / "files").unlink()
+    until(lambda: ready(server)["files"] == "ok")
+    assert doctor(data)["files"] is True
+    assert [each.name for each in data.iterdir() if "probe" in each.name] == []

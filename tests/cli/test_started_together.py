@@ -1,0 +1,75 @@
+"""Servers, workers and `workhook setup` that start at the same time on a database that is still empty."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.cli_kit import Cli
+from tests.harness.databases import Databases
+from tests.harness.depth import deep
+from tests.harness.own_process import OwnProcess
+from workhook.bootstrap import open_services
+from workhook.cli import setup
+from workhook.core.config import load
+
+ROUNDS = deep(2, 20)
+SERVERS = 3
+
+
+def _servers(folder: Path, settings: dict[str, Any]) -> list[OwnProcess]:
+    return [OwnProcess(folder, settings) for _ in range(SERVERS)]
+
+
+def _start(server: OwnProcess) -> str:
+    try:
+        server.start()
+    except AssertionError:
+        return server.log()
+    return ""
+
+
+@pytest.mark.parametrize("round_", range(ROUNDS))
+def test_one_of_them_makes_the_first_owner(backend: Databases, round_: int, tmp_path: Path) -> None:
+    settings = backend.empty(tmp_path / "data")
+    servers = _servers(tmp_path / "data", settings)
+    try:
+        with ThreadPoolExecutor(SERVERS) as pool:
+            assert list(pool.map(_start, servers)) == [""] * SERVERS
+        logins = [user["login"] for user in Cli(tmp_path / "data", settings).json("user", "list")]
+        assert logins == ["owner"]
+        assert sum("first start" in each.log() for each in servers) == 1
+        assert [each.stop() for each in servers] == [0] * SERVERS
+    finally:
+        for each in servers:
+            each.close()
+
+
+@pytest.mark.parametrize("round_", range(ROUNDS))
+def test_setup_beside_them_makes_its_own(backend: Databases, round_: int, tmp_path: Path) -> None:
+    settings = backend.empty(tmp_path / "data")
+    servers, cli = _servers(tmp_path / "data", settings), Cli(tmp_path / "data", settings)
+    try:
+        with ThreadPoolExecutor(SERVERS + 2) as pool:
+            asked = [pool.submit(cli.setup, "--project", "Website") for _ in range(2)]
+            assert list(pool.map(_start, servers)) == [""] * SERVERS
+            answers = [each.result() for each in asked]
+        assert sorted(answer["token"] is None for answer in answers) == [False, True], "one token, shown once"
+        assert len({answer["project_id"] for answer in answers}) == 1
+        logins = {user["login"] for user in cli.json("user", "list")}
+        assert logins in ({"octo"}, {"owner", "octo"})
+    finally:
+        for each in servers:
+            each.close()
+
+
+async def test_both_found_the_database_empty(backend: Databases, tmp_path: Path) -> None:
+    """Each asks before its transaction begins: the second one must ask again in it."""
+    settings = load({"data": str(tmp_path / "data"), **backend.empty(tmp_path / "data")}, {})
+    async with open_services(settings) as one, open_services(settings) as other:
+        made = await asyncio.gather(*(setup.first_start(each, "http://localhost") for each in (one, other)))
+    assert [each is None for each in made].count(False) == 1
