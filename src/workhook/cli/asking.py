@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import http.client
-import json
 import os
 import re
 import statistics
@@ -25,7 +24,9 @@ from workhook.asgi import described
 from workhook.cli.error_messages import CliError
 from workhook.cli.filling import books, rows
 from workhook.cli.filling.plan import ORGANIZATIONS, OWNER, SELDOM, RowCounts
+from workhook.core import json
 from workhook.core.clock import DAY_MS, HOUR_MS, to_millis_text
+from workhook.core.errors import Malformed
 from workhook.http.operations import WEBHOOK_API, WORK_API, Operation, Query
 
 NEXT = "the next page"
@@ -247,8 +248,8 @@ class Asker:
 def _rows(body: bytes) -> int:
     """Of a list, or of the first list of an object."""
     try:
-        answer: Any = json.loads(body)
-    except ValueError:
+        answer: Any = json.decode_untrusted(body)
+    except Malformed:
         return 0
     if isinstance(answer, dict):
         answer = next((each for each in answer.values() if isinstance(each, list)), [answer])

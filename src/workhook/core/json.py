@@ -6,6 +6,7 @@ A relay that parses and re-serialises such a payload gets the same bytes, so a s
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import deque
 from collections.abc import Iterator
@@ -46,16 +47,98 @@ def on_one_line(data: bytes) -> bytes:
     return _LINE_BREAKS.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), data)
 
 
-def decode_untrusted(data: bytes) -> Any:
-    """Parse JSON that a stranger sent.
+DEPTH_MAX = 100
+"""Lists and objects within one another in any JSON that Workhook takes or shows. Much deeper JSON cannot be read by
+every program, and not by Workhook either where it is already deep in a page."""
 
-    Raises `Malformed` for anything that is not one JSON value: bad syntax, bad UTF-8, lone surrogates, numbers
-    that no double holds, and nesting deeper than the interpreter's stack.
+_BAD = "Problems parsing JSON"
+_TOO_DEEP = f"{_BAD}: lists and objects may be nested {DEPTH_MAX} levels deep"
+_TOO_LARGE = f"{_BAD}: a number is too large for a double. Send it as text"
+_NESTING = frozenset({dict, list})
+_DIGITS = bytes(ord("0") if 48 <= each <= 57 else each for each in range(256))
+_DIGITS_MAX = 308  # any integer of so many digits is within a double
+
+
+def decode_untrusted(data: bytes, kind: Any = Any) -> Any:
+    """Parse JSON that a stranger sent, as a value of the type `kind`.
+
+    Raises `Malformed` for anything that is not one JSON value of this type: bad syntax, bad UTF-8, lone surrogates,
+    numbers that no double holds, and nesting deeper than `DEPTH_MAX`.
     """
+    if kind is not Any:
+        require_depth(data)  # a member that the type does not have may be what is deep
     try:
-        return _decoder.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Malformed("Problems parsing JSON") from error
+        value = _decoder.decode(data) if kind is Any else msgspec.json.decode(data, type=kind)
+    except RecursionError as error:
+        raise Malformed(_TOO_DEEP) from error
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise Malformed(_TOO_LARGE if "out of range" in str(error) else _BAD) from error
+    if _may_be_too_deep(data) and is_too_deep(value):
+        raise Malformed(_TOO_DEEP)
+    if _has_large_integer(data):
+        raise Malformed(_TOO_LARGE)
+    return value
+
+
+def is_too_deep(value: object) -> bool:
+    """Whether a parsed value is nested deeper than `DEPTH_MAX`."""
+    level = [value]
+    for _ in range(DEPTH_MAX):
+        inner: list[object] = []
+        for each in level:
+            if isinstance(each, dict):
+                inner += [one for one in each.values() if type(one) in _NESTING]
+            elif isinstance(each, list):
+                inner += [one for one in each if type(one) in _NESTING]
+        if not inner:
+            return False
+        level = inner
+    return True
+
+
+def require_depth(data: bytes) -> None:
+    """Raise `Malformed` for JSON that is nested deeper than `DEPTH_MAX`."""
+    if _may_be_too_deep(data):
+        decode_untrusted(data)
+
+
+def _may_be_too_deep(data: bytes) -> bool:
+    return data.count(b"[") + data.count(b"{") > DEPTH_MAX
+
+
+def _has_large_integer(data: bytes) -> bool:
+    """Whether an integer is larger than any double: it would be Infinity in most programs."""
+    if len(data) <= _DIGITS_MAX or b"0" * (_DIGITS_MAX + 1) not in data.translate(_DIGITS):
+        return False
+    try:
+        json.loads(data, parse_int=_double)
+    except OverflowError:
+        return True
+    return False
+
+
+def _double(digits: str) -> float:
+    """Raises `OverflowError`."""
+    if math.isinf(value := float(digits)):
+        raise OverflowError
+    return value
+
+
+def indented(data: bytes) -> str | None:
+    """JSON that is stored, indented to be shown; None for anything that is not JSON or cannot be shown as such."""
+    try:
+        decode_untrusted(data)
+        return msgspec.json.format(data, indent=2).decode()
+    except (Malformed, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def decode_stored(data: bytes) -> Any:
+    """Parse a stored payload for a page that shows it, whatever it is: None unless it is JSON."""
+    try:
+        return decode_untrusted(data)
+    except Malformed:
+        return None
 
 
 def repeated_names(data: bytes, value: object) -> list[str]:

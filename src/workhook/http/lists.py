@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
-from workhook.core.errors import Fault, Invalid
+from workhook.core.errors import Fault, Invalid, Malformed
 from workhook.http.calls import Call
 from workhook.http.operations import Query
 from workhook.http.parameters import Checked
@@ -89,8 +89,8 @@ def _decode(cursor: str, key: type[K]) -> K | None:
         return None
     try:
         data = base64.urlsafe_b64decode(cursor.removeprefix(_MARK) + "==")
-        found = None if b"\\u0000" in data else msgspec.json.decode(data, type=key)
-    except ValueError:  # base64's and msgspec's errors are of this kind, and that of text that is not ASCII
+        found = None if b"\\u0000" in data else json.decode_untrusted(data, key)
+    except (ValueError, Malformed):  # base64's errors are of the first kind, and that of text that is not ASCII
         return None
     # What no column holds, no driver takes.
     parts = found if isinstance(found, tuple) else ()

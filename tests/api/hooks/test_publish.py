@@ -180,7 +180,29 @@ def test_a_body_of_25_megabytes(api: Api, repository: Place) -> None:
 
 
 def test_a_deep_payload(api: Api, place: Place) -> None:
-    deep = b'{"event":"push","payload":{"a":' + b"[" * 500 + b"]" * 500 + b"}}"
+    deep = b'{"event":"push","payload":{"a":' + b"[" * 98 + b"]" * 98 + b"}}"
     assert api.post(f"{place.path}/events", content=deep).status_code == 202
-    deeper = b'{"event":"push","payload":{"a":' + b"[" * 200_000 + b"]" * 200_000 + b"}}"
-    refused(api.post(f"{place.path}/events", content=deeper), 400, "Problems parsing JSON")
+    for levels in (99, 975, 200_000):
+        deeper = b'{"event":"push","payload":{"a":' + b"[" * levels + b"]" * levels + b"}}"
+        message = "Problems parsing JSON: lists and objects may be nested 100 levels deep"
+        refused(api.post(f"{place.path}/events", content=deeper), 400, message)
+
+
+@pytest.mark.parametrize("number", ["1E400", "-1e309", "1" * 400, "9" * 5_000])
+def test_a_number_that_no_double_holds(api: Api, place: Place, number: str) -> None:
+    message = "Problems parsing JSON: a number is too large for a double. Send it as text"
+    body = '{"event":"push","payload":{"a":[%s]}}'
+    refused(api.post(f"{place.path}/events", content=body % number), 400, message)
+    assert api.post(f"{place.path}/events", content=body % f'"{number}"').status_code == 202
+
+
+@pytest.mark.parametrize("value", ["NaN", "-Infinity", r'"\ud800"', "01", "1.", "'a'"])
+def test_what_is_no_json(api: Api, place: Place, value: str) -> None:
+    body = f'{{"event":"push","payload":{{"a":{value}}}}}'
+    refused(api.post(f"{place.path}/events", content=body), 400, "Problems parsing JSON")
+
+
+def test_large_integers_and_repeated_names(api: Api, place: Place) -> None:
+    """As with GitHub: an integer keeps its digits, and the last of two members counts."""
+    body = b'{"event":"push","payload":{"a":123456789012345678901234567890,"b":1,"b":2,"c":1e-400}}'
+    assert api.post(f"{place.path}/events", content=body).status_code == 202

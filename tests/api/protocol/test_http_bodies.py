@@ -28,10 +28,15 @@ DEEP = b"[" * 300_000
     ids=lambda body: repr(body[:20]),
 )  # fmt: skip
 def test_a_body_that_is_no_json(api: Api, place: Place, body: bytes) -> None:
-    refused(api.post(place.hooks, content=body), 400, "Problems parsing JSON")
+    message = "Problems parsing JSON"
+    if body == DEEP or body.count(b"{") > 100:
+        message += ": lists and objects may be nested 100 levels deep"
+    elif b"1e999" in body:
+        message += ": a number is too large for a double. Send it as text"
+    refused(api.post(place.hooks, content=body), 400, message)
     hook = api.hook(place)
     for path in ("", "/config"):
-        refused(api.patch(f"{hook['url']}{path}", content=body), 400, "Problems parsing JSON")
+        refused(api.patch(f"{hook['url']}{path}", content=body), 400, message)
     json_type = {"Content-Type": "application/json"}
     envelope(api.post("/api/v1/projects", content=body, headers=json_type), 400, "malformed")
 

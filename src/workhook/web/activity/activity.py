@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from workhook.core import json
 from workhook.core.clock import parse_rfc3339
 from workhook.core.errors import NotFound
 from workhook.http import parameters
@@ -64,7 +65,7 @@ async def activity(visit: Visit) -> Answer:
 
 
 def _entry(place: ProjectNames, names: Names, each: ActivityShape) -> ActivityEntry:
-    who, payload = each.actor, msgspec.json.decode(each.payload)
+    who, payload = each.actor, json.decode_stored(bytes(each.payload))
     named = names(who) if who else None
     words = sentence(place, named, each.event, each.action, payload, published=each.published)
     return ActivityEntry(each.id, who, words, each.event, each.action, parse_rfc3339(each.created_at))
@@ -81,5 +82,6 @@ async def payload(visit: Visit) -> Answer:
     )
     if not rows or rows[0]["id"] != event_id:
         raise NotFound()
-    text = msgspec.json.format(bytes(rows[0]["payload"]), indent=2).decode()
+    stored = bytes(rows[0]["payload"])
+    text = json.indented(stored) or stored.decode("utf-8", "replace")
     return visit.page("activity/payload.html", access=access, event_id=event_id, row=rows[0], text=text)

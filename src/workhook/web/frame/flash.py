@@ -9,6 +9,8 @@ import base64
 
 import msgspec
 
+from workhook.core import json
+from workhook.core.errors import Malformed
 from workhook.http.calls import Call
 from workhook.web.frame import cookies
 from workhook.web.frame.sessions import Session, safe_return_to
@@ -53,8 +55,8 @@ def taken(call: Call, session: Session) -> tuple[Note | None, dict[str, str]]:
     if not cookies.is_signed(call, _PURPOSE, _signed(session.csrf, body), signature):
         return None, gone
     try:
-        return msgspec.json.decode(base64.urlsafe_b64decode(body), type=Note), gone
-    except msgspec.DecodeError:  # another version of the server has left it
+        return json.decode_untrusted(base64.urlsafe_b64decode(body), Note), gone
+    except Malformed:  # another version of the server has left it
         return None, gone
 
 

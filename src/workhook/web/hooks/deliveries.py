@@ -114,7 +114,8 @@ async def _delivery_page(visit: Visit, site: HookSite, hook: Hook, *, waits_sinc
     attempts = await _attempts(visit, hook, found.guid)
     compared = None
     if visit.query("with"):
-        compared = _compare(found, await _find(visit, hook, visit.query_id("with") or 0))
+        other = await _find(visit, hook, visit.query_id("with") or 0)
+        compared = await asyncio.to_thread(_compare, found, other)
     newer, older = await _neighbours(visit, hook, found.id)
     return await hook_page(
         visit, "hooks/delivery.html", site, hook, delivery=found, attempts=attempts, compared=compared,

@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from difflib import SequenceMatcher
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -64,11 +63,17 @@ def _escape(found: re.Match[str]) -> str:
 
 def pretty(value: object) -> Shown:
     """JSON, indented and coloured."""
-    encoded = json.encode(value)
+    return _pretty(json.encode(value))
+
+
+def _pretty(encoded: bytes) -> Shown:
     if len(encoded) > INDENTED_MAX:
         part = _plain(encoded[: SHOWN_MAX * 4].decode("utf-8", "ignore"), len(encoded))
         return msgspec.structs.replace(part, cut=True, shown=0, all=0)
-    text = visible(msgspec.json.format(encoded, indent=2).decode())
+    found = json.indented(encoded)
+    if found is None:
+        return _plain(encoded.decode("utf-8", "replace"), len(encoded))
+    text = visible(found)
     start = _beginning(text)
     return Shown(_coloured(start), len(encoded), len(start) < len(text), len(start), len(text))
 
@@ -77,11 +82,7 @@ def body_text(text: str) -> Shown:
     """What a receiver answered: JSON as `pretty` shows it, everything else as it came."""
     size = len(text.encode())
     if text.lstrip()[:1] in ("{", "["):
-        try:
-            value: Any = msgspec.json.decode(text)
-        except msgspec.DecodeError:
-            return _plain(text, size)
-        return msgspec.structs.replace(pretty(value), size=size)
+        return msgspec.structs.replace(_pretty(text.encode()), size=size)
     return _plain(text, size)
 
 
@@ -127,20 +128,51 @@ class Line(msgspec.Struct, frozen=True):
 
 
 def difference(first: str, second: str) -> list[Line]:
-    """Both texts, line by line; the beginning of long ones."""
+    """Both texts, line by line; the beginning of long ones. The work is bounded by `DIFFERENCE_LINES_MAX` squared,
+    whatever the lines are: call it in a thread."""
     old, new = (visible(_indented(each)).split("\n")[:DIFFERENCE_LINES_MAX] for each in (first, second))
-    lines: list[Line] = []
-    for tag, i, j, k, m in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if tag == "equal":
-            lines += [Line("same", each) for each in old[i:j]]
-            continue
-        lines += [Line("first", each) for each in old[i:j]]
-        lines += [Line("second", each) for each in new[k:m]]
-    return lines
+    start = next((at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other), None)
+    if start is None:
+        start = min(len(old), len(new))
+    same = [Line("same", each) for each in old[:start]]
+    return [*same, *_merged(old[start:], new[start:])]
+
+
+def _merged(old: list[str], new: list[str]) -> Iterator[Line]:
+    """The lines of both, those of the longest common subsequence once. What is only in the first comes first."""
+    lengths = _common_lengths(old, new)
+    i = j = 0
+    while i < len(old) and j < len(new):
+        if old[i] == new[j]:
+            yield Line("same", old[i])
+            i, j = i + 1, j + 1
+        elif lengths[i + 1][j] >= lengths[i][j + 1]:
+            yield Line("first", old[i])
+            i += 1
+        else:
+            yield Line("second", new[j])
+            j += 1
+    yield from (Line("first", each) for each in old[i:])
+    yield from (Line("second", each) for each in new[j:])
+
+
+def _common_lengths(old: list[str], new: list[str]) -> list[list[int]]:
+    """How long the longest common subsequence is of what follows each pair of places."""
+    lengths = [[0] * (len(new) + 1)]
+    numbers = {each: number for number, each in enumerate(dict.fromkeys(old + new))}
+    right = [numbers[each] for each in reversed(new)]
+    for line in reversed(old):
+        left, below, row, last = numbers[line], lengths[-1], [0], 0
+        diagonal = 0
+        for at, each in enumerate(right, 1):
+            over = below[at]
+            last = diagonal + 1 if each == left else max(over, last)
+            row.append(last)
+            diagonal = over
+        lengths.append(row)
+    # Rows and columns were counted from the end.
+    return [row[::-1] for row in reversed(lengths)]
 
 
 def _indented(text: str) -> str:
-    try:
-        return msgspec.json.format(text[:SHOWN_MAX], indent=2)
-    except msgspec.DecodeError:
-        return text[:SHOWN_MAX]
+    return json.indented(text[:SHOWN_MAX].encode("utf-8", "replace")) or text[:SHOWN_MAX]

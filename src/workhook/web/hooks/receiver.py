@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from workhook.core.errors import Conflict, NotFound
+from workhook.core import json
+from workhook.core.errors import Conflict, Malformed, NotFound
 from workhook.core.own_address import new_receiver_key
 from workhook.hooks import actions, api, receivers
 from workhook.hooks.bodies import HookChange, parse_hook
@@ -131,9 +132,10 @@ def _view(arrival: Arrival) -> ArrivalView:
 def _action_of(arrival: Arrival) -> str:
     """What happened to the thing that the event is named after: `created`; empty where the body does not say so."""
     try:
-        return visible(msgspec.json.decode(arrival.body, type=_Body).action or "")
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        body: _Body = json.decode_untrusted(arrival.body, _Body)
+    except Malformed:
         return ""
+    return visible(body.action or "")
 
 
 async def _site(visit: Visit, right: str) -> HookSite:

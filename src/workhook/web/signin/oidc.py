@@ -12,6 +12,7 @@ import secrets
 
 import msgspec
 
+from workhook.core import json
 from workhook.core.clock import MINUTE_MS, now_ms
 from workhook.core.errors import Forbidden, Malformed, NotFound, Problem, Unavailable
 from workhook.http.calls import Answer, Call
@@ -175,7 +176,7 @@ def _verified(call: Call, cookie: str | None) -> _Begun | None:
     if not cookies.is_signed(call, _PURPOSE, body, signature):
         return None
     try:
-        begun = msgspec.json.decode(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)), type=_Begun)
-    except (binascii.Error, msgspec.MsgspecError):
+        begun: _Begun = json.decode_untrusted(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)), _Begun)
+    except (binascii.Error, Malformed):
         return None
     return begun if begun.expires_at > now_ms() else None

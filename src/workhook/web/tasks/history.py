@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
+from workhook.core import json
 from workhook.http.calls import Answer
 from workhook.storage import Row
 from workhook.web.activity.activity import ActivityEntry
@@ -33,7 +32,7 @@ async def task_history(visit: Visit) -> Answer:
     found = await read_task_history(visit.database, access, task, before=before, limit=ROWS)
     titles = {each.id: each.title for each in await columns.list_all(visit.database, access.repository.id)}
     place = ProjectNames(f"/{access.repository.full_name}", titles)
-    payloads = [msgspec.json.decode(row["payload"]) for row in found.rows]
+    payloads = [json.decode_stored(bytes(row["payload"])) for row in found.rows]
     for row, payload in zip(found.rows, payloads, strict=True):
         if not row["published"]:
             await prepare_mentions(row["name"], payload, task.number)

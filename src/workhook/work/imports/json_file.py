@@ -18,12 +18,13 @@ from typing import Any, TypeVar, get_args
 import msgspec
 
 from workhook.core.errors import Malformed, shown
-from workhook.core.json import decode_untrusted
+from workhook.core.json import DEPTH_MAX, decode_untrusted, is_too_deep
 
 S = TypeVar("S", bound=msgspec.Struct)
 
 FAULTS_MAX = 20  # what is told of one file
 
+_TOO_DEEP = f"lists and objects are nested more than {DEPTH_MAX} levels deep"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -47,13 +48,15 @@ def parse_json(data: bytes) -> object:
     except json.JSONDecodeError as error:
         raise NotUsable([f"it is not JSON: line {error.lineno}, column {error.colno}: {error.msg}"]) from None
     except RecursionError:
-        raise NotUsable(["it is nested too deeply"]) from None
+        raise NotUsable([_TOO_DEEP]) from None
     except UnicodeDecodeError:
         raise NotUsable(["it is neither UTF-8 nor UTF-16 or -32; save the file in UTF-8"]) from None
     except _NoNumberError as error:
         raise NotUsable([f"it is not JSON: {error}"]) from None
     except ValueError:  # Python reads no number of more digits
         raise NotUsable([f"it has a number of more than {sys.get_int_max_str_digits():,} digits"]) from None
+    if is_too_deep(found):
+        raise NotUsable([_TOO_DEEP])
     return found
 
 

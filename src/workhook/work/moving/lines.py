@@ -16,6 +16,7 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core import json
+from workhook.core.errors import Malformed
 from workhook.core.records import Stored, fields_of
 from workhook.storage import Row
 from workhook.work.moving.kinds import PEOPLE, PROJECTS, JsonColumn, LineKind, Reference
@@ -117,7 +118,7 @@ def _shown(field: Field, value: Any, names: ReferenceNames) -> object:
     if field.is_flag:
         return bool(value)
     if field.json is not None:
-        return json.decode(value)
+        return field.json.without_secrets(json.decode(value))
     if field.refers is not None and field.refers.kind == PEOPLE:
         return names.logins[value]
     if field.column == "repository_id":
@@ -143,12 +144,16 @@ def reader_of(kind: type[msgspec.Struct]) -> Callable[[bytes], Any]:
         if b"\\u0000" in line:
             raise BadLine("it has the character NUL in it, which no text can have")
         try:
-            return decode(line)
+            made = decode(line)
+            json.require_depth(line)
         except msgspec.ValidationError as error:
             text = str(error)
             found = _AT.search(text)
             raise BadLine(f"{found[1]}: {text[: found.start()]}" if found and found[1] else text) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BadLine(f"it is no JSON ({error})") from None
+        except Malformed as error:
+            raise BadLine(error.message) from None
+        return made
 
     return read

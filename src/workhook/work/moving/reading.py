@@ -82,7 +82,7 @@ def _read_manifest(folder: Path) -> ExportManifest:
                 "import it with a newer one"
             )
         manifest = msgspec.json.decode(data, type=ExportManifest)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ExportNotUsable(f"{path}: {error}") from error
     wanted = {f"{each.name}.jsonl" for each in KINDS} | {PEOPLE_FILE}
     if missing := sorted(wanted - manifest.lines.keys()):
