@@ -16,6 +16,10 @@ def file(studio: Studio) -> str:
     return f"/files/{studio.file()}"
 
 
+def without_replies(comment: JsonObject) -> JsonObject:
+    return {name: value for name, value in comment.items() if name != "comments"}
+
+
 def _comment(caller: Caller, file: str, **more: object) -> int:
     return int(caller.post(f"{file}/file_comments", json={"text": "Said", **more})["id"])
 
@@ -88,11 +92,35 @@ def test_an_edit(studio: Studio, file: str) -> None:
     assert after == {**before, **expected}
     assert after["updated_at"] > before["updated_at"]
     [event] = studio.happened()
-    assert (event.name, event.action, event.record) == ("file_comment", "edited", after)
+    assert (event.name, event.action, event.record) == ("file_comment", "edited", without_replies(after))
     assert event.changes == {"text": {"from": "One", "to": "Two"}, "private": {"from": False, "to": True}}
     for nothing in ({}, {"text": "Two"}, {"private": True}):
         assert studio.owner.patch(path, json=nothing)["file_comment"] == after
     assert studio.happened() == []
+
+
+def test_an_edit_is_told_without_the_replies(studio: Studio, file: str) -> None:
+    comment = _comment(studio.owner, file)
+    for _ in range(3):
+        _reply(studio.member, comment, body="x" * 1_000)
+    studio.happened()
+    made = studio.owner.patch(f"/file_comments/{comment}", json={"text": "Other"})["file_comment"]
+    assert len(made["comments"]) == 3
+    [event] = studio.happened()
+    assert event.action == "edited"
+    assert "comments" not in event.record
+    assert len(str(event.record)) < 1_000
+
+
+def test_replies_have_a_limit_together(studio: Studio, file: str) -> None:
+    comment = _comment(studio.owner, file)
+    replies = [_reply(studio.member, comment, body="x" * 60_000) for _ in range(4)]
+    refused = studio.member.refused(409, "POST", f"/file_comments/{comment}/comments", json={"body": "x" * 30_000})
+    assert refused["code"] == "too_many_replies"
+    path = f"/file_comments/{comment}/comments"
+    studio.member.refused(409, "PATCH", f"{path}/{_reply(studio.member, comment)['id']}", json={"body": "x" * 60_000})
+    studio.member.patch(f"{path}/{replies[0]['id']}", json={"body": "short"})
+    _reply(studio.member, comment, body="x" * 30_000)
 
 
 def test_a_deletion_takes_the_replies_along(studio: Studio, file: str) -> None:
@@ -174,7 +202,7 @@ def test_clients_make_nothing_private(studio: Studio, file: str) -> None:
     edited = studio.client.patch(path, json={"text": "Edited"})["file_comment"]
     assert (edited["text"], edited["comments"]) == ("Edited", [])  # the reply is not for the client
     [event] = studio.happened()
-    assert len(event.record["comments"]) == 1  # but it is there
+    assert "comments" not in event.record
     studio.client.delete(path)
     assert _ids(studio.client, file) == []
     assert _ids(studio.owner, file) == [mine["id"]]  # for the reply, which is not the client's to delete

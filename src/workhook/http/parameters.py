@@ -58,9 +58,9 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Checked:
-    """Annotates a text with a rule of its own: `complaint` says what the text has to be, or None if it is that."""
+    """Annotates a text or an object with a rule of its own: `complaint` says what it has to be, or None if it is."""
 
-    complaint: Callable[[str], str | None]
+    complaint: Callable[[Any], str | None]
 
 
 @dataclass(frozen=True)
@@ -92,6 +92,13 @@ def _not_a_web_address(text: str) -> str | None:
 def _over_the_limit(text: str) -> str | None:
     return None if len(text.encode()) <= TEXT_MAX_BYTES else f"at most {TEXT_MAX_BYTES // 1024} KiB of text"
 
+
+def _over_the_limit_as_json(value: object) -> str | None:
+    return None if len(json.encode(value)) <= TEXT_MAX_BYTES else f"at most {TEXT_MAX_BYTES // 1024} KiB of JSON"
+
+
+OfLimitedSize = Checked(_over_the_limit_as_json)
+"""Annotates an object: every event and answer of its record has all of it."""
 
 Title = Annotated[str, Meta(min_length=1, max_length=TITLE_MAX_CHARS), Prepared(str.strip)]
 LongText = Annotated[str, Meta(description="At most 64 KiB of UTF-8."), Checked(_over_the_limit)]
@@ -254,7 +261,7 @@ class _Field:
     read: Read | None
     whole: bool  # an integer
     steps: tuple[Callable[[str], str], ...]
-    rules: tuple[Callable[[str], str | None], ...]
+    rules: tuple[Callable[[Any], str | None], ...]
 
     @property
     def several(self) -> bool:
@@ -291,7 +298,7 @@ class _Field:
             value = msgspec.convert(raw, self.kind if strict else self.kind_but_null, strict=strict)
         except msgspec.ValidationError:
             raise ValueError(wanted_words(inspect.type_info(self.kind))) from None
-        if isinstance(value, str):
+        if isinstance(value, str | dict):
             for rule in self.rules:
                 if complaint := rule(value):
                     raise ValueError(complaint)

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from msgspec import UNSET, UnsetType
 
 from workhook.core import json
+from workhook.core.errors import Conflict
 from workhook.core.records import Record, to_response
 from workhook.http.lists import Found
 from workhook.identity.context import Write
@@ -139,6 +140,9 @@ _lists_of_file = _lists(
     _file_comments.add_columns(_nested), file_comments, "file_id", length(file_comments.c.text) + _length_of_replies
 )
 
+_weight_of_replies = sa.select(
+    sa.func.count().label("count"), sa.func.coalesce(sa.func.sum(length(file_comment_replies.c.body)), 0).label("chars")
+).where(file_comment_replies.c.file_comment_id == big("id"))
 _replies = sa.select(*_with_author(Reply, file_comment_replies))
 _replies_to = (
     _replies.join_from(file_comment_replies, _authors, _authors.c.id == file_comment_replies.c.user_id)
@@ -224,6 +228,9 @@ def _values(comment: C) -> dict[str, object]:
     return {**values, "plain_body": plain(comment.body)} if isinstance(comment, Reply) else values
 
 
+REPLIES_MAX, REPLIES_CHARS_MAX = 500, 256 * 1024
+"""Replies to one comment, and characters of them together."""
+
 # --- what callers do --------------------------------------------------------------------------------------------------
 
 ToRecord = Callable[[C], msgspec.Struct]
@@ -269,6 +276,7 @@ async def create_reply(write: Write, comment_id: int, create: ReplyCreate) -> Re
     """Raises `NotFound`, `Forbidden`, `Conflict`."""
     hidden = ("private", "file_private")
     access, _ = await _find(write.tx, write.actor, _file_comment_to_reply_to, *hidden, id=comment_id)
+    await _require_room(write.tx, comment_id, len(create.body), count=1)
     reply = Reply(body=create.body, file_comment_id=comment_id, **_common(write, access, create.private))
     return await _insert(write, access, reply, to_response)
 
@@ -303,7 +311,22 @@ async def edit(write: Write, access: Access, before: C, change: CommentEdit | Re
     wanted = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not UNSET}
     if all(getattr(before, name) == value for name, value in wanted.items()):
         return before
+    if isinstance(before, Reply) and isinstance(body := wanted.get("body"), str) and len(body) > len(before.body):
+        await _require_room(write.tx, before.file_comment_id, len(body) - len(before.body))
     return await _replace(write, access, before, to_record, wanted)
+
+
+async def _require_room(tx: Transaction, comment_id: int, chars: int, count: int = 0) -> None:
+    """Every answer with the comment has all replies to it, so they have a limit together. Replies that are written at
+    the same moment may exceed it. Raises `Conflict`."""
+    there = await tx.fetch_one(_weight_of_replies, {"id": comment_id})
+    assert there is not None, "it is an aggregate"
+    if there["count"] + count > REPLIES_MAX or there["chars"] + chars > REPLIES_CHARS_MAX:
+        raise Conflict(
+            f"A comment can have {REPLIES_MAX} replies with {REPLIES_CHARS_MAX:,} characters together. "
+            "Add a comment to the file instead.",
+            code="too_many_replies",
+        )
 
 
 async def delete(write: Write, access: Access, comment: C, to_record: ToRecord[C]) -> None:
@@ -327,6 +350,8 @@ async def _replace(write: Write, access: Access, before: C, to_record: ToRecord[
     write.tx.defer(_UPDATES[type(after)], [{"row_id": after.id, **_values(after)}])
     record = to_record(after)
     changes = differences(to_record(before), record)
+    if isinstance(after, FileComment):
+        record = msgspec.structs.replace(record, comments=UNSET)
     await publish_event(write, access.repository, _NOUNS[type(after)], "edited", record, changes=changes)
     return after
 

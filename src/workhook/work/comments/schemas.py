@@ -122,14 +122,15 @@ class Reply(Record, frozen=True):
 
 
 class FileComment(Record, frozen=True):
-    """A comment on a file, with the replies to it that the caller may see, the newest last."""
+    """A comment on a file, with the replies to it that the caller may see, the newest last. Events of a change leave
+    the replies out."""
 
     id: int
     text: str
     private: bool
     file: CommentedFile
     user: PersonShape
-    comments: tuple[Reply, ...]
+    comments: Annotated[tuple[Reply, ...], EventSchema(optional=True)]
     created_at: Millis
     updated_at: Millis
 

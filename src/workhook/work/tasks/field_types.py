@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from workhook.core.clock import DAY_MS
-from workhook.http.parameters import Checked, Prepared, Read
+from workhook.http.parameters import Checked, OfLimitedSize, Prepared, Read
 from workhook.http.wire_types import WIRE_TYPE
 from workhook.work.tasks import repeating
 from workhook.work.timesheets.rules import RATE_MAX
@@ -27,8 +27,16 @@ Position = Annotated[
     int, Meta(ge=0, le=2**53 - 1, description="Place in the column, from 0; past the end means the end.")
 ]
 KEYS_MAX = 100
-Texts = Annotated[dict[str, str], Meta(max_length=KEYS_MAX, description="A JSON object with any keys.")]
-Sections = Annotated[dict[str, Texts], Meta(max_length=KEYS_MAX, description="A JSON object: objects by name.")]
+Texts = Annotated[
+    dict[str, str],
+    Meta(max_length=KEYS_MAX, description="A JSON object with any keys, of at most 64 KiB."),
+    OfLimitedSize,
+]
+Sections = Annotated[
+    dict[str, Annotated[dict[str, str], Meta(max_length=KEYS_MAX, description="A JSON object with any keys.")]],
+    Meta(max_length=KEYS_MAX, description="A JSON object: objects by name, of at most 64 KiB together."),
+    OfLimitedSize,
+]
 # In a list `Prepared` does not apply: `actions` trims those.
 Label = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"\S"), Prepared(str.strip)]
 Labels = Annotated[list[Label], Meta(max_length=100)]
