@@ -120,6 +120,17 @@ def test_no_secret_of_a_webhook_is_in_it(studio: Studio, path: str) -> None:
     assert not any(b"a-secret-of-the-studio" in each for each in entries.values())
 
 
+def test_a_receivers_url_has_no_key_in_it(studio: Studio, path: str) -> None:
+    """Anyone who has the key can send to the receiver."""
+    key = "k" * 43
+    url = f"https://hooks.example.com/receive/{key}"
+    made = studio.owner.http.post(f"{studio.world.repo_path}/hooks", json={"config": {"url": url}, "events": ["push"]})
+    assert made.status_code == 201, made.text
+    entries = unpacked(studio.owner.call("GET", path).content)
+    assert b"https://hooks.example.com/receive/hidden" in entries["webhooks.jsonl"]
+    assert not any(key.encode() in each for each in entries.values())
+
+
 def test_head_answers_as_get_and_makes_no_archive(studio: Studio, path: str) -> None:
     """Nobody has got anything, so the audit log has no entry either."""
     entries = f"/orgs/{studio.world.organization}/audit-log"

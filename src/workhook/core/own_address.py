@@ -12,6 +12,8 @@ import secrets
 
 RECEIVE_PATH = "/receive/"
 _KEY_BYTES = 32
+HIDDEN_KEY = "hidden"
+_WITH_KEY = re.compile(rf"{RECEIVE_PATH}[A-Za-z0-9_-]{{43}}(?![A-Za-z0-9_-])")
 _KEY = re.compile(r"[A-Za-z0-9_-]{43}")  # what `secrets.token_urlsafe` makes of so many bytes
 
 
@@ -21,6 +23,11 @@ def new_receiver_key() -> str:
 
 def is_receiver_key(text: str) -> bool:
     return _KEY.fullmatch(text) is not None
+
+
+def without_receiver_key(text: str) -> str:
+    """The text with the keys of receivers hidden, of whatever server they are."""
+    return _WITH_KEY.sub(rf"{RECEIVE_PATH}{HIDDEN_KEY}", text)
 
 
 class OwnAddress:

@@ -39,7 +39,7 @@ from workhook.work.files.schemas import (
     FoldersAnswer,
     file_to_response,
 )
-from workhook.work.files.upload import FORM
+from workhook.work.files.upload import FORM, inert_media_type
 from workhook.work.schemas import Done, if_set
 from workhook.work.tasks.queries import find_task
 
@@ -215,10 +215,10 @@ async def get_file_content(call: Call) -> Answer:
         headers["Content-Range"] = f"bytes {start}-{stop - 1}/{content.size}"
     headers |= disposition(content.name)
     headers["Content-Length"] = str(stop - start)
-    headers["Content-Type"] = content.content_type  # as it is: other text gets a charset
+    headers["Content-Type"] = inert_media_type(content.content_type)  # as it is: other text gets a charset
     end = start if call.request.method == "HEAD" else stop
     pieces = await call.services.blobs.read(content.blob, start, end)
-    return Answer(_watched(call, content, pieces), status=status, headers=headers, media_type=content.content_type)
+    return Answer(_watched(call, content, pieces), status=status, headers=headers, media_type=headers["Content-Type"])
 
 
 async def _find_allowed(call: Call) -> Content:

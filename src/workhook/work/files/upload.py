@@ -201,6 +201,9 @@ def parameters_of(query: Mapping[str, Sequence[str]], form: Form) -> dict[str, S
 
 NAME_MAX_CHARS = 255
 UNKNOWN_TYPE = "application/octet-stream"
+_ACTIVE_TYPES = frozenset(
+    {"text/html", "text/css", "application/wasm", "application/xml", "text/xml", "text/cache-manifest", "text/xsl"}
+)
 
 NAMELESS = "file"
 _SUFFIX_MAX_CHARS = 20
@@ -254,3 +257,13 @@ def clean_media_type(raw: str | None) -> str:
     if len(text) <= _MEDIA_TYPE_MAX_CHARS and _MEDIA_TYPE.fullmatch(text):
         return text
     return UNKNOWN_TYPE
+
+
+def inert_media_type(media_type: str) -> str:
+    """The type with which a file is sent: its own, unless a page of this server could run the file as a script, a
+    style sheet or a page. Those are sent as bytes that mean nothing to a browser, since the file has the pages'
+    origin."""
+    plain = media_type.partition(";")[0].strip().lower()
+    main, _, sub = plain.partition("/")
+    is_active = "script" in sub or plain in _ACTIVE_TYPES or (main != "image" and sub.endswith("xml"))
+    return UNKNOWN_TYPE if is_active else media_type

@@ -6,12 +6,13 @@ A table is named, not imported: some belong to areas that this one does not know
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
 import sqlalchemy as sa
 
+from workhook.core.own_address import without_receiver_key
 from workhook.core.records import Record
 from workhook.storage.metadata import metadata
 from workhook.work.billing.schemas import AccountBilling, ProjectBilling
@@ -42,10 +43,12 @@ class Reference(msgspec.Struct, frozen=True):
 
 
 class JsonColumn(msgspec.Struct, frozen=True):
-    """A text column that holds JSON of this type. `ids_of`: the kinds whose ids may stand in it."""
+    """A text column that holds JSON of this type. `ids_of`: the kinds whose ids may stand in it. `without_secrets`:
+    what an export has instead of the value."""
 
     type: Any
     ids_of: tuple[str, ...] = ()
+    without_secrets: Callable[[Any], Any] = lambda value: value
 
 
 class Through(msgspec.Struct, frozen=True):
@@ -90,6 +93,11 @@ WITH_BYTES = ("files", "billing_logos")
 _PERSON = {"user_id": Reference(PEOPLE)}
 _BLOB = "its name in the store of files; the bytes are in `files/`"
 _ITEMS = JsonColumn(list[InvoiceLine], ("timesheets",))
+
+
+def _without_key(config: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a webhook. Anyone who has the key in a receiver's URL can send to it."""
+    return {name: without_receiver_key(each) if isinstance(each, str) else each for name, each in config.items()}
 
 
 KINDS: tuple[LineKind, ...] = (
@@ -314,7 +322,10 @@ KINDS: tuple[LineKind, ...] = (
         table="hooks",
         says="Webhooks without secrets. The import switches them off.",
         by="account_id",
-        json={"events": JsonColumn(list[str]), "config": JsonColumn(dict[str, str | int | bool | None])},
+        json={
+            "events": JsonColumn(list[str]),
+            "config": JsonColumn(dict[str, str | int | bool | None], without_secrets=_without_key),
+        },
         left_out={
             "id": "nothing refers to it",
             "secret": "a secret",
