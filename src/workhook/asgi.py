@@ -17,7 +17,7 @@ from workhook.identity.apps import app_api, manage_api, manage_installations_api
 from workhook.identity.authenticator import Authenticator
 from workhook.identity.oauth import api as oauth_api
 from workhook.identity.oauth import applications
-from workhook.identity.rate import RateLimiter
+from workhook.identity.rate import PageLimiter, RateLimiter
 from workhook.identity.refusals import Refusals
 from workhook.identity.tokens import personal as tokens_api
 from workhook.storage.migrate import check_schema
@@ -76,8 +76,9 @@ def build_watch_app(services: Services, checks: Callable[[], dict[str, str]]) ->
 
 def build_app(services: Services, checks: Callable[[], dict[str, str]] = dict) -> routing.AsgiApp:
     limiter, refusals = RateLimiter(services.settings.api_rate_limit, services.database), Refusals(services.database)
-    authenticator = Authenticator(limiter, services.database)
-    services = replace(services, count_form=limiter.count_form)
+    pages = PageLimiter(services.settings.page_rate_limit)
+    authenticator = Authenticator(limiter, pages, services.database)
+    services = replace(services, count_form=limiter.count_form, count_page=pages.count_user)
     services.closing.extend((limiter.close, refusals.close, lambda: authenticator.close(services.settings.drain_s)))
     return routing.build(
         operations(lambda: services, checks),

@@ -63,6 +63,8 @@ class Services:
     standing: Callable[[Call, Mapping[Place, int]], Awaitable[Standing]] = _nothing_is_left
     # Count a form that somebody sends who has signed in. Raises `TooManyRequests` beyond the limit of an hour.
     count_form: Callable[[str], Awaitable[None]] = _unlimited
+    # The same of a page that they ask for.
+    count_page: Callable[[str], Awaitable[None]] = _unlimited
     own: OwnAddress = field(default_factory=OwnAddress)  # where the server that runs here is reached
     stopping: asyncio.Event = field(default_factory=asyncio.Event)  # the process ends: what goes on for long ends too
     # What still has to be written then: called in their order, before the database is closed.

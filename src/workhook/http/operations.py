@@ -89,6 +89,7 @@ class Operation:
     problems: tuple[int, ...] = ()  # statuses beside those that every operation of its kind can answer
     without: tuple[int, ...] = ()  # of these, those that this one cannot
     media_type: str = "application/json"
+    counts: bool = True  # against the limit of requests for pages
     other_media_types: tuple[str, ...] = ()  # of text, by `Accept`, where the answer has status 200
     etag: bool = True  # GETs only
     for_people: bool = False  # also a page, for browsers, but under /api

@@ -55,8 +55,8 @@ class _Named(NamedTuple):
 class Authenticator:
     """Callable by `http.routing`; one per process, since it remembers tokens and counts requests."""
 
-    def __init__(self, limiter: rate.RateLimiter, database: Database) -> None:
-        self._limiter = limiter
+    def __init__(self, limiter: rate.RateLimiter, pages: rate.PageLimiter, database: Database) -> None:
+        self._limiter, self._pages = limiter, pages
         self._lookup = Lookup(database)
         self._database = database
         self._named: Batcher[_Named, Repository | None] = Batcher(self._find_named, lambda named: named, rounds_max=8)
@@ -68,6 +68,8 @@ class Authenticator:
         if call.operation.area.style == "page" or (
             call.operation.area.style == "github" and not call.operation.area.versioned
         ):
+            if call.operation.area.style == "page" and call.operation.method == "GET" and call.operation.counts:
+                self._pages.count_address(call.address)
             return  # pages have sessions; the system's own paths have no token and no limit
         rule = policy.RULES[access] if access else None
         try:

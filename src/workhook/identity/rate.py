@@ -33,6 +33,7 @@ SWEEP_S = 10.0
 ASK_AGAIN_S = 1.0  # at the limit: another process may have given something back
 ALONE_S = 5.0  # how long a database that could not be written is not asked again
 ADDRESSES_MAX = 10_000
+ADDRESS_TIMES = 5
 TAKEN_BACK_TIMES = 10  # the limit: so many requests of a window may cost nothing, in one process
 
 RATE_ALONE = Counter(
@@ -90,6 +91,55 @@ class _Share:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
+class Windows:
+    """Counts in this process alone, of the `ADDRESSES_MAX` callers that were seen last."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._counts: dict[str, tuple[int, int]] = {}  # caller → (end of the window in seconds, count)
+
+    def hit(self, caller: str, count: int = 1) -> tuple[Usage, bool]:
+        """Count a request; return the usage and whether the request is within the limit."""
+        now = now_ms() // 1000
+        end, used = self._counts.pop(caller, (0, 0))  # and to the end: the first is the one not seen for longest
+        if now >= end:
+            end, used = now + WINDOW_S, 0
+        within = used + count <= self._limit
+        used += count if within else 0
+        if len(self._counts) >= ADDRESSES_MAX:
+            del self._counts[next(iter(self._counts))]
+        self._counts[caller] = (end, used)
+        return Usage(self._limit, used, self._limit - used, end), within
+
+
+class PageLimiter:
+    """Counts requests for pages: `limit` an hour for each user who has signed in, and `ADDRESS_TIMES` as many for each
+    address, from which many users may come. `limit` 0 turns it off."""
+
+    def __init__(self, limit: int) -> None:
+        self._users, self._addresses = Windows(limit), Windows(limit * ADDRESS_TIMES)
+        self._is_on = limit > 0
+
+    async def count_user(self, user: str) -> None:
+        """Raises `TooManyRequests` beyond the limit."""
+        self._count(self._users, user)
+
+    def count_address(self, address: str | None) -> None:
+        """Raises `TooManyRequests` beyond the limit."""
+        self._count(self._addresses, subscriber(address))
+
+    def _count(self, windows: Windows, caller: str) -> None:
+        if not self._is_on:
+            return
+        usage, within = windows.hit(caller)
+        if not within:
+            wait_s = max(1, usage.reset - now_ms() // 1000)
+            message = (
+                f"You have opened {usage.limit} pages within an hour, which is the most. Wait {-(-wait_s // 60)} min."
+            )
+            raise TooManyRequests(message, headers={"Retry-After": str(wait_s)})
+
+
 class RateLimiter:
     """Counts by caller: what `Actor.counted_as` answers, `app:ID`, or `address:IP` where there is neither; for forms of
     pages `pages:ID` of the user. `limit` 0
@@ -99,7 +149,7 @@ class RateLimiter:
         self._limit = limit
         self._database = database
         self._shares: dict[str, _Share] = {}
-        self._addresses: dict[str, tuple[int, int]] = {}  # network → (end of the window in seconds, count)
+        self._addresses = Windows(limit)
         self._taken_back: dict[str, tuple[int, int]] = {}  # caller → (end of the window, count)
         self._alone_until_s = 0.0
         self._sweeping: asyncio.Task[None] | None = None
@@ -110,7 +160,7 @@ class RateLimiter:
             return Usage(_UNLIMITED, 0, _UNLIMITED, now_ms() // 1000 + WINDOW_S), True
         kind, _, name = caller.partition(":")
         if kind == "address":
-            return self._hit_address(subscriber(name), count)
+            return self._addresses.hit(subscriber(name), count)
         share = self._shares.setdefault(caller, _Share())
         share.touched_s = time.monotonic()
         if count == 0:
@@ -233,18 +283,6 @@ class RateLimiter:
         except Exception:
             RATE_ALONE.inc()
             log.exception("rate_limit_not_given_back", callers=len(rows))
-
-    def _hit_address(self, network: str, count: int) -> tuple[Usage, bool]:
-        now = now_ms() // 1000
-        end, used = self._addresses.pop(network, (0, 0))  # and to the end: the first is the one not seen for longest
-        if now >= end:
-            end, used = now + WINDOW_S, 0
-        within = used + count <= self._limit
-        used += count if within else 0
-        if len(self._addresses) >= ADDRESSES_MAX:
-            del self._addresses[next(iter(self._addresses))]
-        self._addresses[network] = (end, used)
-        return Usage(self._limit, used, self._limit - used, end), within
 
 
 def _use(share: _Share) -> bool:

@@ -113,8 +113,13 @@ def search(words: str) -> list[GuideHit]:
 
 
 def _missing(page: GuidePage, section: GuideSection, wanted: list[str]) -> tuple[str, ...]:
-    everything = f"{page.title} {section.heading} {section.text}".lower()
+    everything = _searched(page.title, section.heading, section.text)
     return tuple(word for word in wanted if word not in everything)
+
+
+@cache
+def _searched(*texts: str) -> str:
+    return " ".join(texts).lower()
 
 
 def _rank(page: GuidePage, section: GuideSection, wanted: list[str]) -> int:

@@ -24,12 +24,17 @@ async def page_docs(call: Call) -> Answer:
     return await show(call, "docs/reference.html")
 
 
+WORDS_MAX = 12
+"""Words that are searched: the search needs no account."""
+
+
 @routes.get("/docs/search")
 async def page_docs_search(call: Call) -> Answer:
     """Show the sections of the guide and the operations of the API that have the words."""
     words = (call.query_text("q") or "")[:QUERY_MAX_CHARS]
+    wanted = " ".join(words.split()[:WORDS_MAX])
     return await show(
-        call, "docs/search.html", words=words, hits=guide.search(words), operations=api_search.search(words)
+        call, "docs/search.html", words=words, hits=guide.search(wanted), operations=api_search.search(wanted)
     )
 
 

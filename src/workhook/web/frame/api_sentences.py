@@ -24,6 +24,9 @@ _OF_EVERY_PAGE = {
     "Validation Failed": text("Check what you have entered."),
     "Problems parsing the form": text("The form cannot be read."),
     "The request body is larger than %(limit)s bytes.": text("The form is larger than %(limit)s bytes."),
+    "You have opened %(number)s pages within an hour, which is the most. Wait %(wait)s min.": text(
+        "You have opened %(number)s pages within an hour, which is the most. Wait %(wait)s minutes."
+    ),
     "You have sent %(number)s forms within an hour, which is the most. Wait %(wait)s min.": text(
         "You have sent %(number)s forms within an hour, which is the most. Wait %(wait)s minutes."
     ),

@@ -42,7 +42,7 @@ class AssetsMissing(RuntimeError):
     """The package was installed without what `hatch_build.py` makes."""
 
 
-@routes.get("/static/{name}")
+@routes.get("/static/{name}", counts=False)
 async def page_static(call: Call, name: str) -> Answer:
     """Send a file of `web/static`. Its address changes with its content, so that browsers may keep it for ever."""
     if name not in _found():

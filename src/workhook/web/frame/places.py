@@ -311,6 +311,7 @@ def _handler(function: Callable[[Visit], Awaitable[Any]], reads_form: bool) -> C
             if session is None:
                 return sign_in_redirect(call)
             visit = visit_of(call, session)
+            await call.services.count_page(str(session.user.id))
             if call.operation.head:  # a stream is no page
                 await visit.load_frame()
             return await _confirmed(function, visit)

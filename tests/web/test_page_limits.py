@@ -1,0 +1,61 @@
+"""How many pages somebody may ask for, and how large they get."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.browser.people import make_team
+from tests.harness.server import Server
+from tests.web.browser import Browser
+from tests.web.studio import open_studio, page_of
+from workhook.identity.rate import ADDRESS_TIMES
+from workhook.work.tasks.choices import LABELS_MAX
+
+pytestmark = pytest.mark.one_database
+LIMIT = 12
+
+
+def test_pages_are_counted_by_address_and_by_user(new_server: Callable[..., Server]) -> None:
+    server = new_server(page_rate_limit=str(LIMIT))
+    with Browser(server) as browser:
+        answers = [browser.get("/docs/search?q=webhook") for _ in range(LIMIT * ADDRESS_TIMES + 1)]
+        assert {each.status_code for each in answers[:-1]} == {200}
+        assert answers[-1].status_code == 429
+        assert 0 < int(answers[-1].headers["retry-after"]) <= 3600
+        assert browser.get("/login").status_code == 429
+
+
+def test_a_user_has_a_limit_of_their_own(new_server: Callable[..., Server]) -> None:
+    server = new_server(page_rate_limit=str(LIMIT))
+    team = server.run(make_team)
+    with Browser.of(server, team.world.owner) as browser:
+        codes = [browser.get("/settings/tokens").status_code for _ in range(LIMIT + 2)]
+        assert codes[0] == 200
+        assert codes[-1] == 429
+        assert browser.get("/docs").status_code == 200, "others at this address go on"
+
+
+def test_files_of_pages_do_not_count(new_server: Callable[..., Server]) -> None:
+    server = new_server(page_rate_limit="1")
+    with Browser(server) as browser:
+        codes = {browser.get("/static/missing.css").status_code for _ in range(ADDRESS_TIMES + 5)}
+        assert 429 not in codes
+
+
+def test_a_search_with_very_many_words_is_bounded(server: Server) -> None:
+    with Browser(server) as browser:
+        assert browser.get("/docs/search?q=" + "+".join(f"w{each}" for each in range(60))).status_code == 200
+
+
+def test_a_board_offers_a_number_of_labels(server: Server) -> None:
+    with open_studio(server) as studio:
+        column = studio.add_column("To do")
+        for number in range(12):
+            task = studio.add_task(column, f"Task {number}")
+            studio.call("PATCH", f"/tasks/{task}", labels=[f"{number}-{each}-{'x' * 240}" for each in range(100)])
+        page = page_of(studio.member, studio.base)
+        assert page.count("<option") < 3 * LABELS_MAX
+        assert len(page) < 400_000
+        assert "<option selected>0-0-" in page_of(studio.member, f"{studio.base}?label=0-0-{'x' * 240}")
