@@ -14,7 +14,7 @@ import uvicorn
 
 from tests.harness.waiting import WAIT_S, until
 from workhook.http import protocol
-from workhook.http.protocol import HEADERS_MAX, BoundedProtocol
+from workhook.http.protocol import HEADERS_MAX, PIPELINED_MAX, BoundedProtocol
 
 SOON_S = WAIT_S
 
@@ -280,6 +280,24 @@ async def test_many_requests_at_once_on_one_connection(port: int) -> None:
             assert await made.answer() == (200, b"0")
         await made.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" * 2000)
         await made.closed()
+
+
+@pytest.mark.parametrize("count", [2, 40, PIPELINED_MAX + 1])
+async def test_requests_that_are_sent_together_are_answered_in_turn(port: int, count: int) -> None:
+    async with connection(port) as made:
+        await made.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc" * count)
+        for _ in range(count):
+            assert await made.answer() == (200, b"3")
+
+
+async def test_those_before_too_many_requests_are_answered(port: int) -> None:
+    async with connection(port) as made:
+        await made.send(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n" * (PIPELINED_MAX + 100))
+        answers = [await made.answer() for _ in range(PIPELINED_MAX + 2)]
+        assert {status for status, _ in answers[:-1]} == {200}
+        assert answers[-1][0] == 400
+        assert b"Too many requests wait" in answers[-1][1]
+        assert await made.closed() == b""
 
 
 async def test_many_connections() -> None:

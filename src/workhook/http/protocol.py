@@ -23,7 +23,7 @@ from workhook.http.problems import render
 HEAD_MAX_BYTES = 64 * 1024
 HEADERS_MAX = 100
 TARGET_MAX_BYTES = 8 * 1024
-PIPELINED_MAX = 16  # requests that wait for the answer of the one before them
+PIPELINED_MAX = 100  # requests that wait for the answer of the one before them
 REQUESTS_MAX = 1000  # at once; half as many connections again are heard, to be told so
 LINGER_S = 5.0  # for who was answered before all that it sends had come
 LINGER_MAX_BYTES = 128 * 1024 * 1024  # of it that are dropped meanwhile
@@ -70,6 +70,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._refusal: Problem | None = None
+        self._refuses_last = False  # after the answers to the requests that wait
         self._lingering = False
         self._lingered: asyncio.TimerHandle | None = None
         self._dropped_bytes = 0
@@ -120,7 +121,7 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         seen = self._seen
         super().data_received(data)
-        if self.is_over():
+        if self.is_over() or self._refuses_last:
             return
         # The parser gathers a name or a value until it ends, which need never be, in a head as in a chunk's extension.
         self._untold_bytes = self._untold_bytes + len(data) if self._seen == seen else 0
@@ -167,6 +168,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._body_bytes = 0
         self._body_began = self.loop.time()
         if len(self.pipeline) > PIPELINED_MAX:
+            self.pipeline.popleft()  # this request
+            self._refuses_last = True
             self._stop(Malformed("Too many requests wait on this connection."))
 
     def on_body(self, body: bytes) -> None:
@@ -185,12 +188,16 @@ class BoundedProtocol(HttpToolsProtocol):
             )
 
     def on_response_complete(self) -> None:
+        is_last = self._refuses_last and not self.pipeline
         if self._lingering:
             self.server_state.total_requests += 1
             return
         super().on_response_complete()
         if self.transport.is_closing():
             self._close()
+        elif is_last and self._refusal is not None:
+            self._unset_keepalive_if_required()
+            self._answer_last(self._refusal)
         elif self._reading is not None:  # the rest of this request or the next one, which have a deadline of their own
             self._unset_keepalive_if_required()
 
@@ -270,7 +277,8 @@ class BoundedProtocol(HttpToolsProtocol):
         raise problem
 
     def send_400_response(self, msg: str) -> None:
-        self._refuse(self._refusal or Malformed(msg))
+        if not self._refuses_last:
+            self._refuse(self._refusal or Malformed(msg))
 
     def _refuse(self, problem: Problem) -> None:
         """Answer, where an answer would be taken for that of this request, and close."""
@@ -280,19 +288,33 @@ class BoundedProtocol(HttpToolsProtocol):
             unanswered = True
         else:
             unanswered = not cycle.response_started if self._reading == "body" else cycle.response_complete
-        request_id = new_request_id()
-        address = self.client[0] if self.client else None  # headers may not be there yet: the peer, also behind a proxy
-        request_log.note_refusal(problem, request_id=request_id, method="(none)", route="(none)", address=address)
-        request_log.REQUESTS.labels("(none)", "(none)", problem.status).inc()
+        request_id = self._note(problem)
         if cycle is not None and not cycle.response_complete:
             cycle.disconnected = True
             cycle.message_event.set()
         if unanswered and not self.pipeline:
-            self.transport.write(_wire(problem, getattr(self, "url", b""), request_id))
-            if self._seen and not self.is_over():
-                self._linger()
-                return
-        self._close()
+            self._write_last(problem, request_id)
+        else:
+            self._close()
+
+    def _answer_last(self, problem: Problem) -> None:
+        """Refuse a request after those that came before it on the connection were answered."""
+        self._write_last(problem, self._note(problem))
+
+    def _write_last(self, problem: Problem, request_id: str) -> None:
+        self.transport.write(_wire(problem, getattr(self, "url", b""), request_id))
+        if self._seen and not self.is_over():
+            self._linger()
+        else:
+            self._close()
+
+    def _note(self, problem: Problem) -> str:
+        """Log and count a refusal; return the id of its answer."""
+        request_id = new_request_id()
+        address = self.client[0] if self.client else None  # headers may not be there yet: the peer, also behind a proxy
+        request_log.note_refusal(problem, request_id=request_id, method="(none)", route="(none)", address=address)
+        request_log.REQUESTS.labels("(none)", "(none)", problem.status).inc()
+        return request_id
 
     def is_over(self) -> bool:
         """Whether nothing is answered on this connection any more."""
