@@ -164,7 +164,7 @@ def test_a_table_for_people(cli: Cli) -> None:
         ("collaborator add --repository acme/none --user octo --role read", "there is no repository acme/none."),
         ("token create --user acme --scopes repo", "acme is an organization, not a user."),
         ("token revoke 4711", "there is no token 4711."),
-        ("event publish --repository acme/website --event nonsense", "nonsense is not a valid event name"),
+        ("event publish --repository acme/website --event nonsense", 'Unknown event "nonsense"'),
         ("event publish --repository acme/website --event push --payload /none", "/none cannot be read"),
         ("deliveries list --hook 4711", "there is no webhook 4711."),
         ("deliveries show 4711", "there is no delivery 4711."),

@@ -95,7 +95,14 @@ def faults(name: str, payload: Payload) -> list[str]:
     return ["/".join(map(str, error.path)) or error.message for error in validator.iter_errors(payload)]
 
 
-@pytest.mark.parametrize(("target", "count"), [("repository", 54), ("organization", 63)])
+OF_APPS = (
+    "deployment_protection_rule", "deployment_review", "github_app_authorization", "installation",
+    "installation_repositories", "installation_target", "merge_group", "repository_dispatch", "security_advisory",
+    "workflow_dispatch",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("target", "count"), [("repository", 54 + len(OF_APPS)), ("organization", 63 + len(OF_APPS))])
 def test_a_hook_may_name_every_event_that_github_allows_it(target: HookTarget, count: int) -> None:
     names = {name for name in CATALOG if valid_for(name, target) and name not in ONLY_OWN}
     assert len(names) == count
@@ -119,8 +126,15 @@ def test_repository_and_organization_hooks_may_name_every_other_own_event() -> N
         assert valid_for(name, "organization"), name
 
 
-def test_what_only_apps_may_name_can_be_published_all_the_same() -> None:
-    for name in ("installation", "repository_dispatch", "workflow_dispatch", "marketplace_purchase", "sponsorship"):
+@pytest.mark.parametrize("name", OF_APPS)
+def test_every_hook_may_name_what_only_apps_get_on_github(name: str) -> None:
+    assert known(name)
+    assert valid_for(name, "repository")
+    assert valid_for(name, "organization")
+
+
+def test_what_no_hook_may_name_can_be_published_all_the_same() -> None:
+    for name in ("marketplace_purchase", "sponsorship"):
         assert known(name), name
         assert not valid_for(name, "repository"), name
         assert not valid_for(name, "organization"), name

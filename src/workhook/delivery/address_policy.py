@@ -65,6 +65,12 @@ _UNREACHABLE_URL = (
     " start the server with --allow-network."
 )
 
+_NO_WEB_URL = "url must begin with http:// or https://"
+_USER_IN_URL = (
+    "url must not contain a user name, password or token. Send them as username and password of the configuration; they"
+    " become an Authorization header."
+)
+
 _UNPRINTABLE = re.compile(
     r"[\x00-\x20\x7f-\xa0\u1680\u2000-\u200f\u2028-\u202f\u205f-\u2064\u3000\ufeff\ud800-\udfff\\]"
 )
@@ -202,10 +208,10 @@ def examine_url(url: str, policy: AddressPolicy) -> UrlFault | None:
     except ValueError:
         return UrlFault("malformed", MALFORMED_URL)
     if parsed.scheme not in ("http", "https"):
-        return UrlFault("scheme", MALFORMED_URL)
+        return UrlFault("scheme", _NO_WEB_URL if parsed.scheme else MALFORMED_URL)
     authority = re.split(r"[/?#]", url.split("://", 1)[-1], maxsplit=1)[0]
     if "@" in authority:
-        return UrlFault("userinfo", MALFORMED_URL)
+        return UrlFault("userinfo", _USER_IN_URL)
     if not _port_is_valid(authority, port):
         return UrlFault("port", MALFORMED_URL)
     host = parsed.raw_host or ""

@@ -25,9 +25,10 @@ class CatalogEvent(msgspec.Struct, frozen=True):
     """One name of the catalogue.
 
     `actions` are those that are known: a payload may carry others. `targets` are the kinds of hook that may name the
-    event; a hook on `*` gets it in any case. `shared`: receivers know the name from code hosting, so that others may
-    publish it. `origin` is `own` where Workhook makes the payload after its own resources
-    (`schema` then describes it), `common` where receivers know the name from code hosting.
+    event; a hook on `*` gets it in any case. Events that only apps get on GitHub (such as `merge_group` and
+    `repository_dispatch`) may be named by all hooks: apps have no hooks of their own here. `shared`: receivers know the
+    name from code hosting, so that others may publish it. `origin` is `own` where Workhook makes the payload after its
+    own resources (`schema` then describes it), `common` where receivers know the name from code hosting.
     """
 
     name: str
@@ -62,10 +63,14 @@ def _own_event(name: str, row: _Row, common: CatalogEvent | None) -> CatalogEven
     return CatalogEvent(name, actions, row.meaning, targets, "own", common is not None, schema)
 
 
+def _targets(row: _Row) -> frozenset[str]:
+    return row.targets | {"repository", "organization"} if row.targets == {"app"} else row.targets
+
+
 def _catalog() -> dict[str, CatalogEvent]:
     made_here = {"push": schemas.PUSH, "ping": schemas.PING}
     events = {
-        name: CatalogEvent(name, row.actions, row.meaning, row.targets, "common", True, made_here.get(name))
+        name: CatalogEvent(name, row.actions, row.meaning, _targets(row), "common", True, made_here.get(name))
         for name, row in _rows("github_names.json").items()
     }
     events.update({name: _own_event(name, row, events.get(name)) for name, row in _rows("own_names.json").items()})

@@ -58,7 +58,8 @@ def parse_publication(body: Mapping[str, Any]) -> Publication:
         if name not in body
     ]
     if "event" in body and not known(body["event"]):
-        faults.append(_fault("event", f"{shown(body['event'])} is not a valid event name"))
+        remedy = "List events with GET /webhook-events; publish your own with POST …/dispatches."
+        faults.append(_fault("event", f'Unknown event "{shown(body["event"])}". {remedy}'))
     key = body.get("id")
     if key is not None and not 1 <= len(key) <= KEY_MAX:
         faults.append(_fault("id", f"id must have 1 to {KEY_MAX} characters"))

@@ -7,6 +7,7 @@ come or go meanwhile neither repeat nor hide others.
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Annotated, TypeVar
 from urllib.parse import quote, urlencode
@@ -29,10 +30,14 @@ WHOLE_LIST_MAX = 1000
 
 PER_PAGE_DEFAULT = 30
 PER_PAGE_MAX = 100
-PER_PAGE = Query("per_page", "Results per page; more than 100 counts as 100.", {"type": "integer", "minimum": 1})
-PAGING = (PER_PAGE, Query("page", "The page to fetch, from 1.", {"type": "integer", "minimum": 1}))
+PER_PAGE = Query(
+    "per_page", f"Results per page, {PER_PAGE_DEFAULT} by default; more than 100 counts as 100, less than 1 as absent.",
+    {"type": "integer"},
+)  # fmt: skip
+PAGING = (PER_PAGE, Query("page", "The page to fetch, from 1; less counts as 1.", {"type": "integer"}))
 
 _MARK = "v1_"
+_LESS_THAN_ONE = re.compile(r"0+|-[0-9]+")
 
 
 def _not_a_cursor(text: str) -> str | None:
@@ -125,13 +130,20 @@ def _next(call: Call, behind: tuple[object, ...]) -> Mapping[str, str]:
 
 def per_page_of(call: Call) -> int:
     """Raises `Invalid`."""
-    return call.query_integer("per_page", PER_PAGE_DEFAULT, low=1, high=PER_PAGE_MAX)
+    return _count(call, "per_page", PER_PAGE_DEFAULT, PER_PAGE_MAX)
 
 
 def page_of(call: Call) -> Page:
     """Raises `Invalid`."""
     limit = per_page_of(call)
-    return Page(limit, (call.query_integer("page", 1, low=1, high=10**9) - 1) * limit)
+    return Page(limit, (_count(call, "page", 1, 10**9) - 1) * limit)
+
+
+def _count(call: Call, name: str, default: int, high: int) -> int:
+    """Return a whole number, or the default if it is less than 1, as GitHub does. Raises `Invalid` for other texts."""
+    if _LESS_THAN_ONE.fullmatch(call.query_text(name) or ""):
+        return default
+    return call.query_integer(name, default, low=1, high=high)
 
 
 def link(call: Call, relations: Mapping[str, Mapping[str, str | int | None]]) -> str:

@@ -202,7 +202,7 @@ def test_pages_keep_the_filters(history: History) -> None:
         ({"redelivery": "1"}, "redelivery", "redelivery must be true or false"),
         ({"since": "yesterday"}, "since", "since must be a time such as 2026-11-20T09:00:00Z"),
         ({"until": "2026-11-20T09:00:00"}, "until", "until must be a time such as 2026-11-20T09:00:00Z"),
-        ({"per_page": "0"}, "per_page", "per_page must be a whole number of at least 1"),
+        ({"per_page": "x"}, "per_page", "per_page must be a whole number of at least 1"),
     ],
     ids=str,
 )

@@ -64,8 +64,17 @@ def test_thirty_by_default_and_a_hundred_at_most(api: Api, place: Place) -> None
     assert api.get(place.hooks, params={"per_page": 100, "page": "9" * 30}).json() == []
 
 
+@pytest.mark.parametrize("value", ["0", "-1", "00", "-0", "-" + "9" * 30])
+def test_less_than_one_is_the_default(api: Api, place: Place, value: str) -> None:
+    hooks = [api.hook(place)["id"] for _ in range(31)]
+    assert [each["id"] for each in api.read(f"{place.hooks}?page={value}&per_page=2")] == hooks[:2]
+    first = api.get(f"{place.hooks}?per_page={value}")
+    assert [each["id"] for each in first.json()] == hooks[:30]
+    assert [each["id"] for each in api.read(first.links["next"]["url"])] == hooks[30:]
+
+
 @pytest.mark.parametrize("name", ["page", "per_page"])
-@pytest.mark.parametrize("value", ["0", "-1", "abc", "", "1.5", "٣", "0x1", " 1"])
+@pytest.mark.parametrize("value", ["abc", "", "1.5", "٣", "0x1", " 1", "-", "--1", "-1.5"])
 def test_a_page_that_is_none(api: Api, place: Place, name: str, value: str) -> None:
     fault = {"field": name, "code": "invalid", "message": f"{name} must be a whole number of at least 1"}
     invalid(api.get(place.hooks, params={name: value}), fault)

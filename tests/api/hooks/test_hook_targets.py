@@ -39,3 +39,12 @@ def test_what_has_to_be_encoded_is_refused_and_nothing_is_guessed(api: Api, plac
         made = api.hook(place, config={"url": url})
         assert made["config"]["url"] == url
     invalid(api.create(place, config={"url": "https://bücher.example/"}), bad)
+
+
+def test_an_address_that_cannot_be_used_says_what_to_do(api: Api, place: Place) -> None:
+    user = "url must not contain a user name, password or token. Send them as username and password of the "
+    user += "configuration; they become an Authorization header."
+    for authority in ("user:token@host.example", "token@host.example", ":x@host.example", "@host.example"):
+        invalid(api.create(place, config={"url": f"https://{authority}/hook"}), custom(user, "url"))
+    for url in ("ftp://x", "ftp://x.example/hook", "ws://x.example/", "javascript:alert(1)", "mailto:a@b.example"):
+        invalid(api.create(place, config={"url": url}), custom("url must begin with http:// or https://", "url"))

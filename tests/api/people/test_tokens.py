@@ -292,7 +292,7 @@ def test_lists_have_pages(server: Server, owner: Person) -> None:
     assert [each["id"] for each in owner.get("/user/tokens?per_page=2&page=2")] == ids[1::-1]
     assert owner.call("GET", "/user/tokens?per_page=2").links["last"]["url"].endswith("page=3")
     assert owner.get("/user/tokens?page=9") == []
-    assert owner.call("GET", "/user/tokens?page=0").status_code == 422
+    assert owner.call("GET", "/user/tokens?page=x").status_code == 422
 
 
 def test_making_and_revoking_are_in_the_audit_log_without_the_token(

@@ -357,6 +357,11 @@ _OF_WEBHOOKS = {
         "There are %(most)s webhooks for the event %(event)s already, which is the most"
     ),
     "%(event)s is not a valid event name": text("There is no event %(event)s"),
+    "url must begin with http:// or https://": text("The address must begin with http:// or https://."),
+    "url must not contain a user name, password or token. Send them as username and password of the configuration; "
+    "they become an Authorization header.": text(
+        "The address must not contain a user name, password or token. Enter them under Advanced."
+    ),
     "%(name)s is ********, which stands for a stored %(what)s, and none is stored. Send the %(it)s itself or leave it "
     "out.": text("Enter the value itself: ******** stands for a stored one, and none is stored."),
     "secret must be whsec_ and a key in base64 where header_style is standard": text(
