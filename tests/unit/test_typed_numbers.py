@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workhook.http.money import AMOUNT_MAX, minor_of, read_money
+from workhook.http.money import AMOUNT_MAX_MINOR, minor_of, read_money
 from workhook.web.frame import formats, texts
 
-AMOUNTS = st.integers(0, AMOUNT_MAX)
+AMOUNTS = st.integers(0, AMOUNT_MAX_MINOR)
 SWAPPED = str.maketrans(".,", ",.")
 
 

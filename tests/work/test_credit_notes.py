@@ -159,3 +159,28 @@ def test_an_invoice_of_nothing_is_voided_to_free_its_time(studio: Studio, scene:
     assert studio.owner.post(f"/invoices/{invoice}/send")["invoice"]["status"] == "paid"
     assert studio.owner.post(f"/invoices/{invoice}/void")["invoice"]["status"] == "void"
     assert studio.owner.post(f"{studio.project}/invoices", json=body)
+
+
+def test_time_on_an_invoice_names_it_and_the_remedy_works(studio: Studio, scene: Scene) -> None:
+    timesheet = scene.timesheet(billable_rate=100)
+    path, body = f"/timesheets/{timesheet}", {"timesheet_ids": [timesheet], "currency": "EUR"}
+
+    def said() -> list[str]:
+        edit = studio.owner.refused(409, "PATCH", path, json={"notes": "x"})["message"]
+        return [edit, studio.owner.refused(409, "DELETE", path)["message"]]
+
+    draft = studio.owner.post(f"{studio.project}/invoices", json=body)["invoice"]["id"]
+    assert all(f"on the draft invoice {draft}; remove it there first" in each for each in said())
+    [fault] = studio.owner.refused(422, "POST", f"{studio.project}/invoices", json=body)["errors"]
+    assert draft in fault["message"]
+    studio.owner.patch(f"/invoices/{draft}", json={"timesheet_ids": []})
+    studio.owner.patch(path, json={"notes": "free"})
+    first = studio.owner.patch(f"/invoices/{draft}", json={"timesheet_ids": [timesheet]})["invoice"]["id"]
+    number = studio.owner.post(f"/invoices/{first}/send")["invoice"]["invoice_number"]
+    assert all(f"on invoice {number}; void or credit that first" in each for each in said())
+    studio.owner.post(f"/invoices/{first}/void")
+    studio.owner.patch(path, json={"notes": "void"})
+    second = studio.owner.post(f"{studio.project}/invoices", json=body)["invoice"]["id"]
+    studio.owner.post(f"/invoices/{second}/send")
+    credit(studio, f"/invoices/{second}")
+    studio.owner.delete(path)

@@ -11,27 +11,33 @@ from decimal import Decimal
 from typing import Annotated
 
 from workhook.core.errors import Fault, Invalid
-from workhook.core.iso4217 import USUAL_DIGITS, digits_of
+from workhook.core.iso4217 import digits_of
 from workhook.core.records import JsonForm
 
 AMOUNT_MAX_MINOR = 10**13
-"""The most that sums may be: far from what 64 bits and the numbers of JavaScript hold exactly."""
-AMOUNT_MAX = AMOUNT_MAX_MINOR // 10**USUAL_DIGITS
-"""A hundred thousand millions, of whatever currency: what one amount may be."""
+"""Upper bound of one amount, and of what an invoice bills before tax, in minor units of any currency. Far from the
+limits of 64 bits and of exact numbers in JavaScript."""
+TOTAL_MAX_MINOR = 2 * AMOUNT_MAX_MINOR
+"""Upper bound of an invoice's total, with at most 100 % tax: it can be paid, refunded and credited in one amount."""
 HUNDREDTH_DIGITS = 2
+HUNDREDTHS_MAX = AMOUNT_MAX_MINOR // 10**HUNDREDTH_DIGITS
+"""Upper bound of credits and other numbers with two decimals."""
 
 _TEXT_MAX_CHARS = 40
 _DECIMAL = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d{1,4})?", re.ASCII | re.IGNORECASE)
 
 
 def read_money(raw: object) -> Decimal:
-    """The number that a parameter says; not negative. Raises `ValueError` that says what it has to be."""
+    """Return the number of a parameter; not negative. Its currency, and so its exact bound, is not known yet.
+
+    Raises `ValueError` that states what it has to be.
+    """
     wanted = "a number of at least 0"
     amount = read_decimal(raw, wanted)
     if amount < 0:
         raise ValueError(wanted)
-    if amount > AMOUNT_MAX:
-        raise ValueError(f"{wanted}, and at most {AMOUNT_MAX}")
+    if amount > TOTAL_MAX_MINOR:
+        raise ValueError(f"{wanted}, and at most {TOTAL_MAX_MINOR}")
     return amount
 
 
@@ -41,8 +47,8 @@ def read_hundredths(raw: object) -> int:
     amount = read_decimal(raw, wanted)
     if amount < 0:
         raise ValueError(wanted)
-    if amount > AMOUNT_MAX:
-        raise ValueError(f"{wanted}, and at most {AMOUNT_MAX}")
+    if amount > HUNDREDTHS_MAX:
+        raise ValueError(f"{wanted}, and at most {HUNDREDTHS_MAX}")
     if (found := _scaled(amount, HUNDREDTH_DIGITS)) is None:
         raise ValueError(wanted)
     return found
@@ -79,11 +85,15 @@ def minor_or_none(amount: Decimal, currency: str) -> int | None:
     return _scaled(amount, digits_of(currency))
 
 
-def decimals_fault(field: str, currency: str) -> Fault:
-    """Of an amount with more decimals than its currency has."""
-    return Fault(
-        field=field, code="too_many_decimals", message=f"{field}: an amount in {currency} has {decimals(currency)}"
-    )
+def amount_fault(amount: Decimal, currency: str, field: str, *, most: int = AMOUNT_MAX_MINOR) -> Fault | None:
+    """Return what is wrong with an amount in its currency, or None. `most`: in minor units."""
+    minor = minor_or_none(amount, currency)
+    if minor is None:
+        message = f"{field}: an amount in {currency} has {decimals(currency)}"
+        return Fault(field=field, code="too_many_decimals", message=message)
+    if minor <= most:
+        return None
+    return Fault(field=field, message=f"{field}: at most {to_amount(most, currency)} in {currency}")
 
 
 def decimals(currency: str) -> str:
@@ -92,18 +102,22 @@ def decimals(currency: str) -> str:
     return f"at most {digits} decimals" if digits else "no decimals"
 
 
-def minor_of(amount: Decimal, currency: str, field: str) -> int:
-    """Minor units of the currency. Raises `Invalid` that names the field and the currency."""
-    if (found := minor_or_none(amount, currency)) is None:
-        raise Invalid(faults=[decimals_fault(field, currency)])
+def minor_of(amount: Decimal, currency: str, field: str, *, most: int = AMOUNT_MAX_MINOR) -> int:
+    """Return minor units of the currency, at most `most`. Raises `Invalid` that names the field and the currency."""
+    if fault := amount_fault(amount, currency, field, most=most):
+        raise Invalid(faults=[fault])
+    found = minor_or_none(amount, currency)
+    assert found is not None, "it has the decimals of its currency"
     return found
 
 
 def rescaled(minor: int, before: str, after: str) -> int | None:
-    """The same number in minor units of another currency, or None if that has too few decimals for it."""
+    """Return the same number in minor units of another currency, or None if that has too few decimals for it or the
+    amount would be too large."""
     more = digits_of(after) - digits_of(before)
     if more >= 0:
-        return minor * int(10**more)
+        larger = minor * int(10**more)
+        return larger if larger <= max(AMOUNT_MAX_MINOR, minor) else None
     unit: int = 10**-more
     found, rest = divmod(minor, unit)
     return None if rest else found

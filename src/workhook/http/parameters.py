@@ -29,7 +29,7 @@ from msgspec import Meta, UnsetType, inspect
 from workhook.core import json
 from workhook.core.errors import FAULTS_MAX, Fault, Invalid, Problem, shown
 from workhook.http.calls import Call, repeated
-from workhook.http.money import AMOUNT_MAX, read_hundredths, read_money
+from workhook.http.money import AMOUNT_MAX_MINOR, HUNDREDTHS_MAX, read_hundredths, read_money
 from workhook.http.operations import Queries, Query
 from workhook.http.type_words import between, wanted_words
 from workhook.http.wire_types import (
@@ -129,13 +129,13 @@ DayOrMoment = Annotated[
 """Milliseconds since the epoch; a bare date is midnight UTC."""
 Money = Annotated[
     Decimal,
-    wire_number("An amount with at most the decimals of its currency.", minimum=0, maximum=AMOUNT_MAX),
+    wire_number("An amount with at most the decimals of its currency.", minimum=0, maximum=AMOUNT_MAX_MINOR),
     Read(read_money, (int, float)),
 ]
 """Not negative. `money.minor_of` makes minor units of it."""
 CreditsAmount = Annotated[
     int,
-    wire_number("With at most two decimals.", minimum=0, maximum=AMOUNT_MAX),
+    wire_number("With at most two decimals.", minimum=0, maximum=HUNDREDTHS_MAX),
     Read(read_hundredths, (int, float)),
 ]
 """Hundredths of a credit, not negative."""

@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar, overload
 import msgspec
 from msgspec import UnsetType
 
-from workhook.http.money import AMOUNT_MAX, read_hundredths, read_money
+from workhook.http.money import HUNDREDTHS_MAX, TOTAL_MAX_MINOR, read_hundredths, read_money
 from workhook.http.parameters import Read
 from workhook.http.wire_types import wire_number
 
@@ -29,12 +29,12 @@ def _above_zero(read: Callable[[object], N]) -> Callable[[object], N]:
 
 MoneyAboveZero = Annotated[
     Decimal,
-    wire_number("More than 0, with at most the decimals of the currency.", exclusiveMinimum=0, maximum=AMOUNT_MAX),
+    wire_number("More than 0, with at most the decimals of the currency.", exclusiveMinimum=0, maximum=TOTAL_MAX_MINOR),
     Read(_above_zero(read_money), (int, float)),
 ]
 CreditsAboveZero = Annotated[
     int,
-    wire_number("More than 0, with at most two decimals.", exclusiveMinimum=0, maximum=AMOUNT_MAX),
+    wire_number("More than 0, with at most two decimals.", exclusiveMinimum=0, maximum=HUNDREDTHS_MAX),
     Read(_above_zero(read_hundredths), (int, float)),
 ]
 """Hundredths of a credit."""

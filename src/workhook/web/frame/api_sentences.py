@@ -129,11 +129,11 @@ _OF_TIME = {
     "The timesheet is finished; a finished one is not opened again.": text(
         "The timer is finished and cannot be opened again."
     ),
-    "The timesheet is on an invoice; it can be changed when it is off it again.": text(
-        "The entry is on an invoice. It can be changed when it is off it again."
+    "The timesheet is on the draft invoice %(invoice)s; remove it there first, then it can be %(what)s.": text(
+        "The entry is on a draft invoice. Remove it there first."
     ),
-    "The timesheet is on an invoice; it can be deleted when it is off it again.": text(
-        "The entry is on an invoice. It can be deleted when it is off it again."
+    "The timesheet is on invoice %(invoice)s; void or credit that first, then it can be %(what)s.": text(
+        "The entry is on invoice %(invoice)s. Void or credit that first."
     ),
     "The user has another timer running, which you cannot pause; the user has to pause it first.": text(
         "The person has another timer running, which you cannot pause. They have to pause it first."
@@ -153,8 +153,11 @@ _OF_BILLING = {
     ),
     "service_price_id %(price)s is no price of the service": text("This price is not on offer any more."),
     "qty must be 1: the service is sold one at a time": text("The service is sold one at a time"),
-    "qty must be less: an invoice and a grant are at most %(most)s": text(
-        "There must be fewer: an invoice and the credits of a period are at most %(most)s"
+    "qty must be less: an invoice is at most %(most)s before tax": text(
+        "Choose a smaller number: an invoice is at most %(most)s before tax"
+    ),
+    "qty must be less: a grant is at most %(most)s credits": text(
+        "Choose a smaller number: a period brings at most %(most)s credits"
     ),
     "The service does not let its checkouts be paused.": text("Subscriptions to this service cannot be paused."),
     "The service lets a checkout be paused %(number)s times, which it was.": text(

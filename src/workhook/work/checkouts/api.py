@@ -18,7 +18,7 @@ from workhook.http import lists, parameters
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
-from workhook.http.money import AMOUNT_MAX_MINOR
+from workhook.http.money import AMOUNT_MAX_MINOR, HUNDREDTHS_MAX, to_amount
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
@@ -196,9 +196,11 @@ def _choose_price(service: BoughtService, create: ServiceCheckoutCreate) -> Serv
             faults.append(Fault(field="service_price_id", message=message))
     if service.disable_quantity and create.qty != 1:
         faults.append(Fault(field="qty", message="qty must be 1: the service is sold one at a time"))
-    elif price and create.qty * max(price.amount_minor, price.credits_minor or 0) > AMOUNT_MAX_MINOR:
-        message = f"qty must be less: an invoice and a grant are at most {AMOUNT_MAX_MINOR // 100}"
-        faults.append(Fault(field="qty", message=message))
+    elif price and create.qty * price.amount_minor > AMOUNT_MAX_MINOR:
+        most = f"{to_amount(AMOUNT_MAX_MINOR, price.currency)} {price.currency}"
+        faults.append(Fault(field="qty", message=f"qty must be less: an invoice is at most {most} before tax"))
+    elif price and create.qty * (price.credits_minor or 0) > AMOUNT_MAX_MINOR:
+        faults.append(Fault(field="qty", message=f"qty must be less: a grant is at most {HUNDREDTHS_MAX} credits"))
     if faults:
         raise Invalid(faults=faults)
     return price

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from msgspec import UnsetType
 
 from workhook.core.errors import Conflict, Fault, Invalid
-from workhook.http.money import amount_of, minor_of, to_amount
+from workhook.http.money import TOTAL_MAX_MINOR, amount_of, minor_of, to_amount
 from workhook.storage import Reader
 from workhook.work.credit_notes.rates import Ambiguous, Key, NotBilled, RateBooks, Rates, rates_of
 from workhook.work.credit_notes.schemas import CreditedItemInput, CreditNoteCreate, credit_notes
@@ -42,7 +42,7 @@ def amounts_of(invoice: Invoice, rates: Rates, wanted: CreditNoteCreate) -> tupl
         return _of_lines(invoice, rates, wanted)
     rate = TaxRate(if_set(wanted.tax), None if isinstance(wanted.tax_category, UnsetType) else wanted.tax_category)
     asked = if_set(wanted.total)
-    total = None if asked is None else minor_of(asked, invoice.currency, "total")
+    total = None if asked is None else minor_of(asked, invoice.currency, "total", most=TOTAL_MAX_MINOR)
     if rate == TaxRate():
         return [], Sums(rates.parts_of(_checked(invoice, total, rates.left, "All of the invoice is credited.")))
     one = _find(rates, rate, "", invoice)

@@ -12,7 +12,7 @@ from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
-from workhook.http.money import AMOUNT_MAX_MINOR, to_hundredths
+from workhook.http.money import AMOUNT_MAX_MINOR, HUNDREDTHS_MAX, to_hundredths
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
@@ -70,7 +70,7 @@ async def create_task_credit(write: Write, project_id: str, wanted: TaskCreditCr
 async def _grant(writer: LedgerWriter, details: EntryDetails, wanted: TaskCreditCreate) -> TaskCredit:
     position, _ = await writer.expire_due()
     if position.balance_minor + wanted.amount > AMOUNT_MAX_MINOR:
-        message = f"amount must leave the balance at {AMOUNT_MAX_MINOR // 100} or less"
+        message = f"amount must leave the balance at {HUNDREDTHS_MAX} or less"
         raise Invalid(faults=[Fault(field="amount", message=message)])
     expires_at = None if isinstance(wanted.expires_at, UnsetType) else wanted.expires_at
     return await writer.append_grant(position, details, wanted.amount, expires_at)

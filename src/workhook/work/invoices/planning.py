@@ -13,9 +13,9 @@ from workhook.core.errors import Fault, Invalid, shown
 from workhook.core.iso4217 import digits_of
 from workhook.http.money import (
     AMOUNT_MAX_MINOR,
+    amount_fault,
     amount_of,
     decimals,
-    decimals_fault,
     minor_of,
     minor_or_none,
     rescaled,
@@ -137,12 +137,13 @@ def _order(time: InvoicedTime) -> tuple[int, str]:
 
 
 def money_faults(given: Sequence[InvoiceItemInput], currency: str) -> list[Fault]:
-    """The amounts of lines that have more decimals than the currency."""
+    """Return what is wrong with the amounts of lines in the currency."""
     return [
-        decimals_fault(f"invoice_items[{index}].{name}", currency)
+        fault
         for index, each in enumerate(given)
         for name in ("unit_price", "discount_amount")
-        if isinstance(amount := getattr(each, name), Decimal) and minor_or_none(amount, currency) is None
+        if isinstance(amount := getattr(each, name), Decimal)
+        and (fault := amount_fault(amount, currency, f"invoice_items[{index}].{name}"))
     ]
 
 
@@ -222,10 +223,9 @@ def _rate_and_discount(wanted: InvoiceCreate, currency: str, faults: list[Fault]
     if not (isinstance(wanted.discount, UnsetType) and isinstance(wanted.discount_amount, UnsetType)):
         values["discount_millionths"] = if_set(wanted.discount)
         amount = if_set(wanted.discount_amount)
-        minor = None if amount is None else minor_or_none(amount, currency)
-        if amount is not None and minor is None:
-            faults.append(decimals_fault("discount_amount", currency))
-        values["discount_minor"] = minor
+        if amount is not None and (fault := amount_fault(amount, currency, "discount_amount")):
+            faults.append(fault)
+        values["discount_minor"] = None if amount is None else minor_or_none(amount, currency)
     return values
 
 
@@ -280,11 +280,14 @@ async def _number_faults(tx: Transaction, repository: Repository, invoice: Invoi
 
 
 def _time_faults(asked: Sequence[str], times: Mapping[str, InvoicedTime], invoice_id: str) -> list[Fault]:
-    return [
-        Fault(field=f"timesheet_ids[{index}]", message=f"timesheet_ids[{index}] ({shown(each)}): {wrong}")
-        for index, each in enumerate(asked)
-        if (wrong := time_lines.complaint(times.get(each), invoice_id))
-    ]
+    faults = []
+    for index, each in enumerate(asked):
+        time = times.get(each)
+        if wrong := time_lines.complaint(time, invoice_id):
+            other = f" ({time.invoice_id})" if time and time.invoice_id not in (None, invoice_id) else ""
+            field = f"timesheet_ids[{index}]"
+            faults.append(Fault(field=field, message=f"{field} ({shown(each)}): {wrong}{other}"))
+    return faults
 
 
 def _rate_faults(asked: Sequence[str], added: Sequence[InvoicedTime], currency: str) -> list[Fault]:

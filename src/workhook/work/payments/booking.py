@@ -10,7 +10,7 @@ from workhook.core.errors import Conflict, Fault, Invalid, NotFound
 from workhook.core.ids import new_id
 from workhook.core.records import to_response
 from workhook.http.lists import Found
-from workhook.http.money import minor_of, to_amount
+from workhook.http.money import TOTAL_MAX_MINOR, minor_of, to_amount
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Transaction
@@ -67,7 +67,7 @@ async def pay(write: Write, access: Access, invoice: Invoice, wanted: PaymentDet
     invoice = begin(write, access, invoice)
     books = invoice.books
     asked = if_set(wanted.amount) if isinstance(wanted, PaymentCreate) else None
-    amount = None if asked is None else minor_of(asked, invoice.currency, "amount")
+    amount = None if asked is None else minor_of(asked, invoice.currency, "amount", most=TOTAL_MAX_MINOR)
     if amount is None:
         if books.due == 0:
             raise Conflict("Nothing is due on the invoice.", code="nothing_due")
@@ -93,7 +93,7 @@ async def refund(
     assert row is not None, "a sum is always there"
     left = payment.amount_minor + row["sum"]
     asked = if_set(wanted.amount)
-    amount = None if asked is None else minor_of(asked, invoice.currency, "amount")
+    amount = None if asked is None else minor_of(asked, invoice.currency, "amount", most=TOTAL_MAX_MINOR)
     if amount is None:
         if left == 0:
             raise Conflict("All of the payment was given back.", code="nothing_left")

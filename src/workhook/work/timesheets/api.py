@@ -27,7 +27,7 @@ from workhook.work.access import Access, find_access
 from workhook.work.rates.rules import TimeTerms
 from workhook.work.record_events import differences
 from workhook.work.schemas import Done, if_set
-from workhook.work.timesheets import export, queries, rules, timers
+from workhook.work.timesheets import export, invoiced, queries, rules, timers
 from workhook.work.timesheets.rules import Times
 from workhook.work.timesheets.schemas import (
     Timesheet,
@@ -130,7 +130,7 @@ async def edit_timesheet(write: Write, timesheet_id: str, edit: TimesheetEdit) -
     if _says_nothing_new(before, edit):
         return _answer(before, write.now)
     if before.invoice_id is not None:
-        raise Conflict("The timesheet is on an invoice; it can be changed when it is off it again.", code="invoiced")
+        raise await invoiced.find_conflict(write.tx, before.invoice_id, "changed")
     if edit.end_time is None and before.times.finished:
         raise Conflict("The timesheet is finished; a finished one is not opened again.", code="finished")
     task = before.task if task_id is None or task_id == _task_id(before) else wanted_task
@@ -170,7 +170,7 @@ async def delete_timesheet(write: Write, timesheet_id: str) -> Done:
     _require_writable(access)
     _require_match(write, timesheet)
     if timesheet.invoice_id is not None:
-        raise Conflict("The timesheet is on an invoice; it can be deleted when it is off it again.", code="invoiced")
+        raise await invoiced.find_conflict(write.tx, timesheet.invoice_id, "deleted")
     await queries.delete_timesheet(write.tx, timesheet_id)
     await timers.publish(write, timesheet, "deleted")
     return Done()

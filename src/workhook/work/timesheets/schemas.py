@@ -11,7 +11,6 @@ import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import DAY_MS, to_millis_text
-from workhook.core.errors import Fault, Invalid
 from workhook.core.records import COMPUTED, EventSchema, Record, resource_id
 from workhook.http.lists import ListQuery
 from workhook.http.money import amount_text, minor_of, read_money, to_amount
@@ -36,11 +35,7 @@ def read_rate(raw: object) -> Decimal:
 
 def rate_minor_of(rate: Decimal, currency: str, field: str) -> int:
     """Minor units of the currency. Raises `Invalid`."""
-    minor = minor_of(rate, currency, field)
-    if minor > RATE_MAX_MINOR:
-        message = f"{field}: at most {to_amount(RATE_MAX_MINOR, currency)} in {currency}"
-        raise Invalid(faults=[Fault(field=field, message=message)])
-    return minor
+    return minor_of(rate, currency, field, most=RATE_MAX_MINOR)
 
 
 @overload
