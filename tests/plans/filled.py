@@ -177,7 +177,10 @@ WORK = (
             f" WHEN {EACH_FOURTH} = 2 THEN 'partially_paid' ELSE 'credited' END",
             "paid_minor": "100",
             "amount_minor": "100", "total_minor": "100", "currency": "'EUR'",
-            "due": f"CASE WHEN {RARE} OR {K} % 1000 = 7 THEN {AT} ELSE 4000000000000 END", "items": "'[]'",
+            **dict.fromkeys(
+                ("due", "overdue_at"), f"CASE WHEN {RARE} OR {K} % 1000 = 7 THEN {AT} ELSE 4000000000000 END"
+            ),
+            "items": "'[]'",
             "recurring_items": "'[]'", **TIMES,
         },
     ),

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime, timedelta, tzinfo
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from workhook.core.clock import DAY_MS, HOUR_MS
+from workhook.core.zones import midnight_of, moved_to, start_of, written_day, zone_names, zone_of
 from workhook.work.tasks.deadlines import urgency
 
 MIDNIGHT = 20_000 * DAY_MS
@@ -25,5 +30,31 @@ NOON = MIDNIGHT + 12 * HOUR_MS
     ],
 )
 def test_how_urgent_a_task_is(deadline: int | None, now: int, expected: str) -> None:
-    assert urgency(deadline, is_completed=False, now=now) == expected
-    assert urgency(deadline, is_completed=True, now=now) == ""
+    assert urgency(deadline, is_completed=False, now=now, zone=UTC) == expected
+    assert urgency(deadline, is_completed=True, now=now, zone=UTC) == ""
+
+
+zones = st.sampled_from(zone_names()).map(zone_of)
+days = st.dates(date(1970, 1, 2), date(9997, 12, 30))
+
+
+@given(days, zones)
+def test_a_day_is_late_when_it_is_over_in_the_zone(day: date, zone: tzinfo) -> None:
+    deadline = midnight_of(day)
+    end = start_of(day + timedelta(days=1), zone)
+    assert urgency(deadline, is_completed=False, now=end - 1, zone=zone) == "warn"
+    assert urgency(deadline, is_completed=False, now=end, zone=zone) == "bad"
+    assert written_day(deadline, zone) == day
+
+
+@given(days, days, zones, st.integers(1, DAY_MS - 1))
+def test_moving_to_another_day_keeps_the_time_of_day(before: date, after: date, zone: tzinfo, at_ms: int) -> None:
+    assert moved_to(after, midnight_of(before), zone) == midnight_of(after)
+    moment = midnight_of(before) + at_ms
+    moved = moved_to(after, moment, zone)
+    wanted = datetime.fromtimestamp(moment // 1000, zone).time()
+    found = datetime.fromtimestamp(moved // 1000, zone)
+    assert moved % 1000 == moment % 1000
+    local = datetime.combine(after, wanted, zone)
+    exists = datetime.fromtimestamp(local.timestamp(), zone).replace(tzinfo=None) == local.replace(tzinfo=None)
+    assert (found.date(), found.time()) == (after, wanted) or not exists  # clocks were put forward

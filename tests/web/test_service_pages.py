@@ -328,11 +328,15 @@ def test_credits_are_granted_spent_and_reversed(studio: Studio) -> None:
     assert "There is no open one." in text_of(page_of(studio.member, base))
     task = studio.add_task(studio.add_column("To do"), HOSTILE)
     day = to_seconds_text(now_ms() + 30 * DAY_MS)[:10]
-    fields = {"amount": "1,250.50", "notes": HOSTILE, "expires_at": day, "timezone": "America/New_York"}
+    studio.call("PATCH", f"/organizations/{studio.team.world.organization}/billing", timezone="America/New_York")
+    fields = {"amount": "1,250.50", "notes": HOSTILE, "expires_at": day}
     assert studio.member.fill(base, f"{base}/grant", **fields).status_code == 303
     entry = studio.call("GET", f"{studio.project}/task_credits")["task_credits"][0]
     assert (entry["amount"], entry["notes"]) == (1250.5, HOSTILE)
     assert entry["expires_at"] > f"{day}T23:59"  # that day is over later in New York than in Greenwich
+    for zone in ("Pacific/Auckland", "America/Los_Angeles"):  # the studio's day, wherever it is read
+        studio.member.client.cookies.set("workhook_timezone", zone)
+        assert page_of(studio.member, base).count(f'<time datetime="{day}"') == 2
     assert studio.member.fill(base, f"{base}/spend", amount="50.5", task_id=task).status_code == 303
     page = page_of(studio.member, base)
     text = text_of(page)

@@ -57,18 +57,23 @@ def test_the_next_days_of_rules(rule: str, following: list[str | None]) -> None:
     moment: int | None = _ms(DAY)
     for day in following:
         assert moment is not None
-        moment = repeating.next_after(rule, moment)
+        moment = _after(rule, moment)
         assert _day(moment) == day
+
+
+def _after(rule: str, moment: int) -> int | None:
+    found = repeating.next_after(rule, moment, UTC)
+    return found.at if found else None
 
 
 def test_the_time_of_day_stays() -> None:
     noon = _ms(DAY) + DAY_MS // 2 + 123
-    assert repeating.next_after("FREQ=DAILY", noon) == noon + DAY_MS
+    assert _after("FREQ=DAILY", noon) == noon + DAY_MS
 
 
 def test_count_goes_down() -> None:
-    assert repeating.next_after("FREQ=DAILY;COUNT=2", _ms(DAY)) == _ms(DAY) + DAY_MS
-    assert repeating.next_after("FREQ=DAILY;COUNT=1", _ms(DAY)) is None
+    assert _after("FREQ=DAILY;COUNT=2", _ms(DAY)) == _ms(DAY) + DAY_MS
+    assert _after("FREQ=DAILY;COUNT=1", _ms(DAY)) is None
     assert repeating.after_one("FREQ=DAILY;COUNT=3") == "FREQ=DAILY;COUNT=2"
     assert repeating.after_one("FREQ=DAILY;COUNT=2") is None
     assert repeating.after_one("FREQ=DAILY") == "FREQ=DAILY"
@@ -217,3 +222,56 @@ def test_where_every_column_completes_there_is_no_end_of_it(studio: Studio) -> N
     done = studio.column("Done", finished=True)
     task = studio.task(done, repeat="FREQ=DAILY")
     assert _others(studio, task) == [], "what is made in such a column was never open"
+
+
+@pytest.mark.parametrize("way", ["complete", "bulk"])
+def test_the_next_tasks_keep_the_day_and_the_time_of_the_project_s_zone(studio: Studio, way: str) -> None:
+    account = f"/organizations/{studio.world.organization}/billing"
+    studio.owner.patch(account, json={"timezone": "Europe/Berlin"})
+    studio.column(title="To do")
+    done = studio.column(title="Done", finished=True)
+
+    def chain_of(length: int, **body: Any) -> list[str]:
+        task_id, found = studio.task(**body), []
+        for _ in range(length):
+            if way == "complete":
+                studio.owner.patch(f"/tasks/{task_id}", json={"column_id": done})
+            else:
+                operation = {"action": "move", "id": task_id, "column_id": done}
+                studio.owner.post("/tasks/bulk", json={"operations": [operation]})
+            [task] = studio.owner.get(f"{studio.project}/tasks", params={"finished": "false"})["tasks"]
+            task_id = task["id"]
+            assert task["repeat"] == body["repeat"]
+            found.append(task["deadline"])
+        studio.owner.delete(f"/tasks/{task_id}")
+        return found
+
+    monthly = chain_of(3, deadline="2026-01-31", repeat="FREQ=MONTHLY")
+    assert [each[:10] for each in monthly] == ["2026-02-28", "2026-03-31", "2026-04-30"]
+    weekly = chain_of(2, deadline="2026-10-19T09:00:00+02:00", repeat="FREQ=WEEKLY")
+    assert weekly == ["2026-10-26T08:00:00.000Z", "2026-11-02T08:00:00.000Z"]
+    mondays = chain_of(2, deadline="2026-10-19T00:30:00+02:00", repeat="FREQ=WEEKLY;BYDAY=MO")
+    assert mondays == ["2026-10-25T23:30:00.000Z", "2026-11-01T23:30:00.000Z"]
+
+
+def test_another_deadline_begins_the_rule_anew(studio: Studio) -> None:
+    studio.column(title="To do")
+    done = studio.column(title="Done", finished=True)
+    first = studio.task(deadline="2026-01-31", repeat="FREQ=MONTHLY")
+    studio.owner.patch(f"/tasks/{first}", json={"column_id": done})
+    [task] = studio.owner.get(f"{studio.project}/tasks", params={"finished": "false"})["tasks"]
+    studio.owner.patch(f"/tasks/{task['id']}", json={"deadline": "2026-02-20"})
+    studio.owner.patch(f"/tasks/{task['id']}", json={"column_id": done})
+    [task] = studio.owner.get(f"{studio.project}/tasks", params={"finished": "false"})["tasks"]
+    assert task["deadline"][:10] == "2026-03-20"
+
+
+@pytest.mark.parametrize("rule", ["FREQ=MONTHLY;BYDAY=MO;BYSETPOS=999", "FREQ=YEARLY;BYDAY=+MO"])
+def test_a_rule_that_cannot_be_computed_is_refused_everywhere(studio: Studio, rule: str) -> None:
+    column, task_id = studio.column(), studio.task()
+    body = {"title": "X", "repeat": rule}
+    studio.owner.refused(422, "POST", f"/columns/{column}/tasks", json=body)
+    studio.owner.refused(422, "PATCH", f"/tasks/{task_id}", json={"repeat": rule})
+    for operation in ({"action": "create", "column_id": column, **body}, {"action": "edit", "id": task_id, **body}):
+        problem = studio.owner.refused(422, "POST", "/tasks/bulk", json={"operations": [operation]})
+        assert problem["errors"][0]["field"] == "operations[0].repeat"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zoneinfo
-from datetime import UTC, date, datetime, tzinfo
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
 
 import structlog
@@ -75,12 +75,36 @@ def day_in(at_ms: int, zone: tzinfo) -> date:
 def written_day(at_ms: int, zone: tzinfo) -> date:
     """The day that is meant where a day can be given instead of a moment: a bare day is its midnight in UTC, and that
     day in every zone."""
-    return day_in(at_ms, UTC if at_ms % DAY_MS == 0 else zone)
+    return day_in(at_ms, UTC if is_day(at_ms) else zone)
 
 
-def has_passed(at_ms: int, now_ms: int) -> bool:
-    """Whether something that was to be by then is late. A bare day lasts until its end, in UTC."""
-    return at_ms < now_ms and (at_ms % DAY_MS != 0 or at_ms + DAY_MS <= now_ms)
+def is_day(at_ms: int) -> bool:
+    """Whether a value that can be a day or a moment is a bare day."""
+    return at_ms % DAY_MS == 0
+
+
+def start_of(day: date, zone: tzinfo) -> int:
+    """The moment in which the day begins in the zone, in milliseconds since the epoch."""
+    return round(datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()) * 1000
+
+
+def end_of(at_ms: int, zone: tzinfo) -> int:
+    """When something that is due by then is late: a moment at once, a bare day when it is over in the zone."""
+    return start_of(day_in(at_ms, UTC) + timedelta(days=1), zone) if is_day(at_ms) else at_ms
+
+
+def has_passed(at_ms: int, now_ms: int, zone: tzinfo) -> bool:
+    """Whether something that was to be by then is late. A bare day lasts until its end in the zone."""
+    return end_of(at_ms, zone) <= now_ms
+
+
+def moved_to(day: date, at_ms: int, zone: tzinfo) -> int:
+    """The same on another day: a bare day becomes that day, a moment keeps its time of day in the zone."""
+    if is_day(at_ms):
+        return midnight_of(day)
+    local = datetime.fromtimestamp(at_ms // 1000, zone)
+    moved = local.replace(year=day.year, month=day.month, day=day.day)
+    return round(moved.timestamp()) * 1000 + at_ms % 1000
 
 
 def midnight_of(day: date) -> int:

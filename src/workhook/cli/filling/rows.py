@@ -221,7 +221,7 @@ insert_invoices = sql.rows(
         "paid_minor": whole(5_000),
         "currency": sql.text("EUR"),
         "issued": sa.case((_issued, SOME_AT), else_=sa.null()),
-        "due": sa.case((_issued, SOME_AT + whole(14 * DAY_MS)), else_=sa.null()),
+        **dict.fromkeys(("due", "overdue_at"), sa.case((_issued, SOME_AT + whole(14 * DAY_MS)), else_=sa.null())),
         "items": sql.text("[]"),
         "recurring_items": sql.text("[]"),
         **_some_times,

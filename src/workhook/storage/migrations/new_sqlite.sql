@@ -287,7 +287,7 @@ CREATE TABLE invoices (
 	items TEXT NOT NULL,
 	recurring_items TEXT NOT NULL,
 	created_at BIGINT NOT NULL,
-	updated_at BIGINT NOT NULL, paid_minor BIGINT, credited_minor BIGINT, discount_millionths BIGINT, discount_minor BIGINT, payments TEXT, credit_notes TEXT, taxes TEXT, tax_category TEXT, buyer TEXT, seller TEXT, language TEXT, group_by TEXT,
+	updated_at BIGINT NOT NULL, paid_minor BIGINT, credited_minor BIGINT, discount_millionths BIGINT, discount_minor BIGINT, payments TEXT, credit_notes TEXT, taxes TEXT, tax_category TEXT, buyer TEXT, seller TEXT, language TEXT, group_by TEXT, overdue_at BIGINT,
 	CONSTRAINT pk_invoices PRIMARY KEY (id),
 	CONSTRAINT fk_invoices_account_id FOREIGN KEY(account_id) REFERENCES accounts (id),
 	CONSTRAINT fk_invoices_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
@@ -500,7 +500,7 @@ CREATE TABLE tasks (
 	completed_at BIGINT,
 	deleted_at BIGINT,
 	created_at BIGINT NOT NULL,
-	updated_at BIGINT NOT NULL, deadline_told BIGINT, hourly_rate_minor BIGINT, billable BOOLEAN, estimate_ms BIGINT, number BIGINT DEFAULT 0 NOT NULL, parent_id TEXT CONSTRAINT fk_tasks_parent_id REFERENCES tasks (id) ON DELETE SET NULL, repeat TEXT, next_id TEXT,
+	updated_at BIGINT NOT NULL, deadline_told BIGINT, hourly_rate_minor BIGINT, billable BOOLEAN, estimate_ms BIGINT, number BIGINT DEFAULT 0 NOT NULL, parent_id TEXT CONSTRAINT fk_tasks_parent_id REFERENCES tasks (id) ON DELETE SET NULL, repeat TEXT, next_id TEXT, repeat_since BIGINT,
 	CONSTRAINT pk_tasks PRIMARY KEY (id),
 	CONSTRAINT fk_tasks_bucket_id FOREIGN KEY(bucket_id) REFERENCES task_buckets (id) ON DELETE SET NULL,
 	CONSTRAINT fk_tasks_column_id FOREIGN KEY(column_id) REFERENCES columns (id) ON DELETE SET NULL,
@@ -1122,8 +1122,6 @@ CREATE INDEX ix_mentions_user_id ON mentions (user_id, id)
 
 CREATE INDEX ix_mentions_repository_id ON mentions (repository_id)
 
-CREATE INDEX ix_invoices_open ON invoices (repository_id, id, due) WHERE status IN ('sent', 'partially_paid')
-
 CREATE TABLE payments (
 	repository_id BIGINT NOT NULL,
 	invoice_id TEXT NOT NULL,
@@ -1457,4 +1455,6 @@ CREATE TABLE administrators (
 	CONSTRAINT fk_administrators_user_id FOREIGN KEY(user_id) REFERENCES accounts (id) ON DELETE CASCADE
 )
 
-INSERT INTO "alembic_version" VALUES('0046')
+CREATE INDEX ix_invoices_unsettled ON invoices (repository_id, id, overdue_at) WHERE status IN ('sent', 'partially_paid')
+
+INSERT INTO "alembic_version" VALUES('0047')

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import timedelta, tzinfo
 
 import msgspec
 
 from workhook.core.clock import now_ms, to_millis_text
 from workhook.core.errors import Conflict, Invalid
-from workhook.core.zones import zone_of
+from workhook.core.zones import start_of
 from workhook.http import lists
 from workhook.http.calls import Answer
 from workhook.http.lists import ListQuery
@@ -17,9 +17,10 @@ from workhook.web.billing.view import BillingForm, billing_page, form_again
 from workhook.web.frame import paging
 from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.web.time.days import midnight_ms, read_day, zone_name
+from workhook.web.time.days import read_day
 from workhook.web.time.week import open_tasks
 from workhook.work.access import Access, find_with_access
+from workhook.work.billing.zones import find_zone
 from workhook.work.credits import api, ledger
 from workhook.work.credits.schemas import TaskCreditCreate
 
@@ -75,14 +76,17 @@ async def _page(visit: Visit, access: Access, refused: RefusedEntry, *, status: 
         more=paging.next_page(headers),
         begins=not cursor,
         refused=refused,
-        zone_name=zone_name(visit),
+        zone=await find_zone(reader, access.repository.id),
     )
 
 
 @places.post("/{owner}/{project}/billing/credits/grant")
 async def grant(visit: Visit) -> Answer:
     """Grant credits to a project."""
-    expires = {"expires_at": _through(visit)} if visit.fields.get("expires_at") else {}
+    expires = {}
+    if typed := visit.fields.get("expires_at"):
+        access = await _access(visit)
+        expires["expires_at"] = _through(typed, await find_zone(visit.database, access.repository.id))
     return await _append(visit, GRANT, gettext("The credits were granted."), **expires)
 
 
@@ -92,14 +96,12 @@ async def spend(visit: Visit) -> Answer:
     return await _append(visit, SPEND, gettext("The credits were spent."), task_id=visit.fields.get("task_id", ""))
 
 
-def _through(visit: Visit) -> str:
-    """The moment at which the day ends in the visitor's zone. What is no day stays, for the API to say so."""
-    typed = visit.fields["expires_at"]
+def _through(typed: str, zone: tzinfo) -> str:
+    """The moment at which the typed day ends in the zone. Text that is not a day is left for the API to refuse."""
     day = read_day(typed)
     if day is None:
         return typed
-    zone = zone_of(zone_name(visit))
-    return to_millis_text(midnight_ms(day + timedelta(days=1), zone))
+    return to_millis_text(start_of(day + timedelta(days=1), zone))
 
 
 async def _append(visit: Visit, kind: str, text: str, **values: object) -> Answer:

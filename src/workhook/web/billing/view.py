@@ -23,6 +23,7 @@ from workhook.web.frame.refusals import in_words
 from workhook.work.access import Access
 from workhook.work.billing.bank import grouped
 from workhook.work.invoices import changing, einvoice, printing, rules, unprintable
+from workhook.work.invoices.days import zone_of_invoice
 from workhook.work.invoices.mail_outcomes import find_mailed
 from workhook.work.invoices.rules import Item
 from workhook.work.invoices.schemas import Invoice
@@ -189,8 +190,12 @@ async def show_invoice(
         seller_text=printing.seller_text(invoice, access.repository),
         buyer_text=printing.buyer_text(invoice),
         grouped=grouped,
-        is_late_already=invoice.status == "draft" and invoice.due is not None and has_passed(invoice.due, now_ms()),
+        is_late_already=invoice.status == "draft" and _is_late(invoice),
     )
+
+
+def _is_late(invoice: Invoice) -> bool:
+    return invoice.due is not None and has_passed(invoice.due, now_ms(), zone_of_invoice(invoice))
 
 
 async def _unprintable(access: Access, invoice: Invoice) -> str:

@@ -9,8 +9,10 @@ from typing import Any
 import msgspec
 
 from workhook.core.clock import DAY_MS, now_ms, parse_rfc3339
+from workhook.core.zones import end_of
 from workhook.storage import Reader
 from workhook.web.frame.formats import hue
+from workhook.web.frame.zones import reader_zone
 from workhook.work.access import Access
 from workhook.work.columns import api as columns
 from workhook.work.columns.schemas import Column
@@ -18,7 +20,7 @@ from workhook.work.comments.counts import count_on_tasks
 from workhook.work.files.queries import count_files
 from workhook.work.people import PersonShape
 from workhook.work.tasks import column_tasks
-from workhook.work.tasks.deadlines import Urgency, end_of, urgency
+from workhook.work.tasks.deadlines import Urgency, urgency
 from workhook.work.tasks.schemas import SubtaskCounts
 from workhook.work.timesheets.started import list_running
 
@@ -119,7 +121,7 @@ def _card(task: Any, comments: Mapping[str, int], files: Mapping[str, int], runn
         more_labels=max(0, len(labels) - LABELS_SHOWN),
         priority=task.priority,
         deadline=deadline,
-        state=urgency(deadline, is_completed=task.completed_at is not None, now=now),
+        state=urgency(deadline, is_completed=task.completed_at is not None, now=now, zone=reader_zone()),
         is_finished=task.completed_at is not None,
         people=people[:PEOPLE_SHOWN],
         more_people=max(0, len(people) - PEOPLE_SHOWN),
@@ -161,5 +163,5 @@ def _is_due(task: Any, span: str, now: int) -> bool:
         return True
     if task.deadline is None or task.completed_at is not None:
         return False
-    ends = end_of(parse_rfc3339(task.deadline))
+    ends = end_of(parse_rfc3339(task.deadline), reader_zone())
     return ends <= now if span == "overdue" else ends <= now + DUE_SOON_DAYS * DAY_MS

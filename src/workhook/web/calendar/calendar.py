@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from workhook.http.calls import Answer
 from workhook.web.calendar import view
-from workhook.web.frame import dates, paging
+from workhook.web.frame import dates, paging, zones
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.listing import edits
@@ -26,7 +26,7 @@ async def calendar(visit: Visit) -> Answer:
         access=access,
         span=span,
         calendar=await view.read_calendar(visit, access, span),
-        today=view.today(),
+        today=zones.today(),
         weekdays=dates.weekday_names(),
         given=defaultdict(str, paging.given(visit)),
         people=await logins_of(visit.database, access),

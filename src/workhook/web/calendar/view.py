@@ -1,23 +1,25 @@
-"""What the calendar shows: the days of a month or a week, and what is due on each. Days are those of UTC, as everywhere
-where a deadline is a day."""
+"""What the calendar shows: the days of a month or a week, and what is due on each. A deadline that is a
+day is on that day for every reader, one with a time on the reader's day."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 
 import msgspec
 
-from workhook.core.clock import DAY_MS, now_ms
+from workhook.core.clock import now_ms
+from workhook.core.zones import midnight_of, start_of
 from workhook.identity.queries import key_of
 from workhook.web.frame.dates import day_name, month_names, span_name, weekday_names
 from workhook.web.frame.places import Visit
+from workhook.web.frame.zones import reader_zone, shown_day, today
 from workhook.web.listing.view import TaskRow, task_row
 from workhook.work.access import Access
 from workhook.work.tasks import assignees, listing
+from workhook.work.tasks.schemas import Task
 
 TASKS_MAX = 500
-_EPOCH = date(1970, 1, 1)
 _FIRST, _LAST = date(1970, 2, 1), date(9998, 12, 1)
 
 
@@ -54,10 +56,6 @@ class Calendar(msgspec.Struct, frozen=True):
     weeks: Sequence[Sequence[Day]]
     count: int
     more: bool
-
-
-def today() -> date:
-    return datetime.fromtimestamp(now_ms() / 1000, UTC).date()
 
 
 def span_of(visit: Visit) -> Span:
@@ -110,21 +108,23 @@ def _month(first: date) -> Span:
 
 async def read_calendar(visit: Visit, access: Access, span: Span) -> Calendar:
     """The tasks that are due in these days."""
-    start, end = (_ms(span.first), _ms(span.last + timedelta(days=1)))
+    zone, after = reader_zone(), span.last + timedelta(days=1)
+    start = min(midnight_of(span.first), start_of(span.first, zone))
+    end = max(midnight_of(after), start_of(after, zone))
     filters: dict[str, object] = {"deadline_after": start - 1, "deadline_before": end}
     if person := visit.query("assignee"):
         filters["assignee"] = key_of(person)
     found = await listing.list_tasks(
         visit.database, access, filters, sort="deadline", after=(start - 1, ""), limit=TASKS_MAX + 1
     )
-    shown = [task for task, _ in found.tasks[:TASKS_MAX]]
     unseen = found.last_seen is not None and isinstance(found.last_seen[0], int) and found.last_seen[0] < end
+    due = [(day, task) for task, _ in found.tasks if span.first <= (day := _day_of(task)) <= span.last]
     more = len(found.tasks) > TASKS_MAX or found.cut or unseen
+    shown = await assignees.as_seen(visit.database, access, [task for _, task in due[:TASKS_MAX]])
     now = now_ms()
     by_day: dict[date, list[TaskRow]] = {}
-    for task in await assignees.as_seen(visit.database, access, shown):
-        assert task.deadline is not None, "a task without a deadline is due on no day"
-        by_day.setdefault(_EPOCH + timedelta(days=task.deadline // DAY_MS), []).append(task_row(access, task, now))
+    for task in shown:
+        by_day.setdefault(_day_of(task), []).append(task_row(access, task, now))
     days = [_day(each, span, by_day.get(each, [])) for each in _days(span)]
     return Calendar([days[at : at + 7] for at in range(0, len(days), 7)], len(shown), more)
 
@@ -141,10 +141,11 @@ def _day(day: date, span: Span, rows: Sequence[TaskRow]) -> Day:
     return Day(day, f"{weekday_names()[day.weekday()]}, {day_name(day)}", day == today(), is_other, rows)
 
 
-def _ms(day: date) -> int:
-    return (day - _EPOCH).days * DAY_MS
+def _day_of(task: Task) -> date:
+    assert task.deadline is not None, "the list has only tasks with a deadline"
+    return shown_day(task.deadline)
 
 
 def day_at(at_ms: int | None) -> str | None:
-    """The name of the day of a moment; None without one."""
-    return None if at_ms is None else day_name(_EPOCH + timedelta(days=at_ms // DAY_MS))
+    """The name of the day of a deadline; None without one."""
+    return None if at_ms is None else day_name(shown_day(at_ms))

@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING, Any
 from workhook.core.clock import now_ms, to_seconds_text
 from workhook.core.errors import shown
 from workhook.core.iso4217 import digits_of
-from workhook.core.zones import has_passed
+from workhook.core.zones import day_in, is_day, stored_zone
 from workhook.http.money import HUNDREDTH_DIGITS, amount_text
 from workhook.web.frame import names, texts
 from workhook.web.frame.texts import gettext
+from workhook.web.frame.zones import shown_day
 from workhook.work.invoices.days import days_of
+from workhook.work.invoices.schemas import is_overdue
 from workhook.work.timesheets import rules
 
 if TYPE_CHECKING:
     from markupsafe import Markup
+
+    from workhook.work.checkouts.schemas import Checkout
 
 _WORD = re.compile(r"[^\W_]+")
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -42,7 +46,7 @@ def when(at_ms: int | None, style: str = "relative") -> Markup:
         return Markup("\u2013")
     iso = to_seconds_text(at_ms)
     return Markup('<time datetime="{}" data-controller="when" data-when-style-value="{}">{}</time>').format(
-        iso, style, moment(at_ms)[:10] if style == "date" else moment(at_ms)
+        iso, style, shown_day(at_ms).isoformat() if style == "date" else moment(at_ms)
     )
 
 
@@ -53,6 +57,27 @@ def dated(day: date) -> Markup:
     return Markup('<time datetime="{0}" data-controller="when" data-when-style-value="day">{0}</time>').format(
         day.isoformat()
     )
+
+
+def deadline(at_ms: int | None) -> Markup:
+    """Something that is due on a day or at a moment: a day is that day for every reader, of a moment the reader's day
+    is shown."""
+    return when(at_ms, "date") if at_ms is None or not is_day(at_ms) else dated(shown_day(at_ms))
+
+
+def sold_day(at_ms: int, checkout: Checkout) -> Markup:
+    """The day of a moment of a subscription where its studio is, as its invoices have it."""
+    return dated(day_in(at_ms, stored_zone(checkout.timezone)))
+
+
+def last_day(ends_ms: int, zone: tzinfo) -> Markup:
+    """The day in the zone that is the last one before something ends."""
+    return dated(day_in(ends_ms - 1, zone))
+
+
+def plain_deadline(at_ms: int) -> str:
+    """The same for plain text: `2026-12-04`, or `2026-12-04 15:30:00 UTC`."""
+    return day(at_ms) if is_day(at_ms) else moment(at_ms)
 
 
 def clock(at_ms: int, zone: tzinfo) -> str:
@@ -223,8 +248,8 @@ def hue(name: str) -> int:
 
 
 def day(at_ms: int | None) -> str:
-    """The date in UTC as a field of a form has it; empty for none."""
-    return "" if at_ms is None else moment(at_ms)[:10]
+    """The day as a field of a form has it: a bare day itself, of a moment the reader's day; empty for none."""
+    return "" if at_ms is None else shown_day(at_ms).isoformat()
 
 
 def linked(text: str) -> Markup:
@@ -245,7 +270,11 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "time": moment,
     "when": when,
     "dated": dated,
+    "deadline": deadline,
+    "sold_day": sold_day,
+    "last_day": last_day,
     "days_of": days_of,
+    "is_overdue": is_overdue,
     "duration": rules.display,
     "clock": clock,
     "amount": amount,
@@ -264,5 +293,4 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "day": day,
     "linked": linked,
     "since": since,
-    "has_passed": has_passed,
 }

@@ -15,6 +15,7 @@ from workhook.identity import members
 from workhook.storage.pages import Page
 from workhook.web.frame.places import Visit, visit_of
 from workhook.web.frame.sessions import sign_in_redirect, signed_in
+from workhook.web.frame.zones import reader_zone
 from workhook.web.people.invited import find_invitations
 from workhook.work.invoices.due import list_due
 from workhook.work.mentions.queries import list_mentions
@@ -32,6 +33,10 @@ class Due(NamedTuple):
 
     task: AssignedTask
     state: Urgency
+
+
+def _due(task: AssignedTask, now: int) -> Due:
+    return Due(task, urgency(task.deadline, is_completed=False, now=now, zone=reader_zone()))
 
 
 async def home(call: Call) -> Answer:
@@ -56,7 +61,7 @@ async def my_work(visit: Visit) -> Answer:
     )
     return visit.page(
         "home/my_work.html",
-        tasks=[Due(each, urgency(each.deadline, is_completed=False, now=now)) for each in assigned[:TASKS_MAX]],
+        tasks=[_due(each, now) for each in assigned[:TASKS_MAX]],
         more_tasks=len(assigned) > TASKS_MAX,
         running=running,
         elapsed=elapsed_ms(running.times, now) if running else 0,

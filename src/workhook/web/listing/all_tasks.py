@@ -10,21 +10,19 @@ from typing import NamedTuple
 
 import msgspec
 
-from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.http import lists, parameters
 from workhook.http.calls import Answer
 from workhook.web.frame import paging
 from workhook.web.frame.across import ProjectOption, fill_page, project_options
 from workhook.web.frame.places import Places, Visit
-from workhook.web.listing.view import ROWS, TaskRow, day_of, sort_links
+from workhook.web.listing.view import ROWS, TaskRow, row_of, sort_links
 from workhook.work.across import tasks
 from workhook.work.across.api import tasks_cursor
 from workhook.work.across.places import ME
 from workhook.work.across.schemas import AllTasksQuery
 from workhook.work.across.walks import AcrossPage
 from workhook.work.projects.listing import find_visible
-from workhook.work.tasks.deadlines import urgency
 from workhook.work.tasks.schemas import Task
 
 PATH = "/tasks"
@@ -89,10 +87,8 @@ def _is_guest(options: Sequence[ProjectOption]) -> bool:
 async def _placed(visit: Visit, listed: Sequence[Task]) -> list[PlacedTask]:
     projects = await find_visible(visit.database, visit.actor, {each.project.id for each in listed})
     now = now_ms()
-    found = []
-    for task in listed:
-        if project := projects.get(task.project.id):  # else it was lost meanwhile
-            late = urgency(task.deadline, is_completed=task.completed_at is not None, now=now) == "bad"
-            row = TaskRow(task, json.decode(task.labels), day_of(task.deadline), late, may_edit=False)
-            found.append(PlacedTask(row, f"/{project.full_name}", project.title))
-    return found
+    return [
+        PlacedTask(row_of(task, now, may_edit=False), f"/{project.full_name}", project.title)
+        for task in listed
+        if (project := projects.get(task.project.id))  # else it was lost meanwhile
+    ]

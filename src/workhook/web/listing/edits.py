@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from workhook.core.clock import DAY_MS, to_millis_text
+from datetime import UTC
+
+from workhook.core.clock import to_millis_text
+from workhook.core.zones import day_in, is_day, moved_to
 from workhook.http.endpoints import Retry
 from workhook.identity.context import Write
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Visit
+from workhook.web.frame.zones import reader_zone
 from workhook.work.access import Access
 from workhook.work.tasks import actions, queries
 from workhook.work.tasks.inputs import TaskEdit
@@ -29,17 +33,22 @@ def edit_of(visit: Visit, access: Access) -> TaskEdit:
 
 async def edit_task(visit: Visit, task_id: str, edit: TaskEdit) -> tuple[Task, Task]:
     """The task before and after the change. A day without a time keeps the time that the deadline had."""
-    by_day = len(visit.fields.get("deadline", "")) == len("2026-11-24")
 
     async def change(write: Write) -> tuple[Task, Task]:
         found = await actions.lock_task(write.tx, write.actor, task_id, edit)
         before = found.task
-        if by_day and isinstance(edit.deadline, int) and before.deadline is not None:
-            edit.deadline = edit.deadline // DAY_MS * DAY_MS + before.deadline % DAY_MS
+        keep_time(visit, edit, before)
         seen = await actions.get_task(write.tx, write.actor, task_id)  # without the people whom a client does not see
         return seen, await actions.edit_task(write, found, edit)
 
     return await visit.change(change, retry=BUSY)
+
+
+def keep_time(visit: Visit, edit: TaskEdit, before: Task) -> None:
+    """Turn a typed day into the time of day that the deadline had, on that day of the reader."""
+    is_typed_day = len(visit.fields.get("deadline", "")) == len("2026-11-24")
+    if is_typed_day and isinstance(edit.deadline, int) and before.deadline is not None and is_day(edit.deadline):
+        edit.deadline = moved_to(day_in(edit.deadline, UTC), before.deadline, reader_zone())
 
 
 def undo_of(action: str, before: Task, edit_fields: dict[str, str]) -> Undo:

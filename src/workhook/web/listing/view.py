@@ -8,9 +8,11 @@ import msgspec
 from msgspec import UnsetType
 
 from workhook.core import json
-from workhook.core.clock import DAY_MS, now_ms, to_seconds_text
+from workhook.core.clock import now_ms
+from workhook.core.zones import day_in
 from workhook.http import lists, parameters
-from workhook.web.frame import paging
+from workhook.web.frame import paging, zones
+from workhook.web.frame.formats import day
 from workhook.web.frame.names import Names
 from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import gettext
@@ -27,7 +29,7 @@ _NAMES = frozenset(each.encode_name for each in msgspec.structs.fields(TasksQuer
 
 
 class TaskRow(msgspec.Struct, frozen=True):
-    """A task as a line of the list. `day`: of its deadline, in UTC. `may_edit`: whether the reader may change it."""
+    """A task as a line of the list. `day`: of its deadline. `may_edit`: whether the reader may change it."""
 
     task: Task
     labels: Sequence[str]
@@ -85,13 +87,14 @@ async def read_list(visit: Visit, access: Access) -> TaskList:
 
 
 def task_row(access: Access, task: Task, now: int) -> TaskRow:
-    late = urgency(task.deadline, is_completed=task.completed_at is not None, now=now) == "bad"
-    return TaskRow(task, json.decode(task.labels), day_of(task.deadline), late, access.may_change(task.user_id))
+    return row_of(task, now, may_edit=access.may_change(task.user_id))
 
 
-def day_of(at_ms: int | None) -> str:
-    """`2026-11-24`; empty without a moment."""
-    return "" if at_ms is None else to_seconds_text(at_ms)[:10]
+def row_of(task: Task, now: int, *, may_edit: bool) -> TaskRow:
+    """`now`: milliseconds since the epoch."""
+    is_completed, zone = task.completed_at is not None, zones.reader_zone()
+    is_overdue = urgency(task.deadline, is_completed=is_completed, now=now, zone=zone) == "bad"
+    return TaskRow(task, json.decode(task.labels), day(task.deadline), is_overdue, may_edit)
 
 
 def sort_links(visit: Visit, otherwise: str = "") -> Mapping[str, tuple[str, str]]:
@@ -136,8 +139,10 @@ def _span(row: TaskRow, now: int) -> Iterable[str]:
         return ["done"]
     if row.task.deadline is None:
         return ["none"]
-    days = row.task.deadline // DAY_MS - now // DAY_MS
-    return ["overdue" if days < 0 else "today" if days == 0 else "week" if days <= 7 else "later"]
+    if row.is_overdue:
+        return ["overdue"]
+    days = (zones.shown_day(row.task.deadline) - day_in(now, zones.reader_zone())).days
+    return ["today" if days <= 0 else "week" if days <= 7 else "later"]
 
 
 _KEYS: Mapping[str, Callable[[TaskRow, int], Iterable[str]]] = {

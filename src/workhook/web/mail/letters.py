@@ -8,7 +8,7 @@ import msgspec
 
 from workhook.core.secrecy import Secretive
 from workhook.identity.invitations import Invitation
-from workhook.web.frame.formats import moment
+from workhook.web.frame.formats import moment, plain_deadline
 from workhook.web.frame.names import called
 from workhook.web.frame.texts import gettext, text
 from workhook.web.inbox.sentences import sentence
@@ -44,7 +44,7 @@ def notification_letter(told: Notification, base: str, unsubscribe: str, *, has_
     """`base`: where this server is reached."""
     notes = []
     if told.deadline is not None:
-        notes.append(gettext("Deadline: %(at)s") % {"at": moment(told.deadline)})
+        notes.append(gettext("Deadline: %(at)s") % {"at": plain_deadline(told.deadline)})
     if has_pdf:
         notes.append(gettext("The invoice is attached as a PDF."))
     button = gettext("Open the comment") if told.comment else gettext(_BUTTONS[told.subject])

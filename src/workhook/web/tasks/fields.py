@@ -8,9 +8,10 @@ from decimal import Decimal
 from msgspec.structs import replace
 
 from workhook.core import json
+from workhook.core.clock import to_millis_text
 from workhook.core.errors import Invalid
 from workhook.http.money import minor_or_none
-from workhook.web.frame.formats import day, typed_amount
+from workhook.web.frame.formats import typed_amount
 from workhook.web.frame.places import AmountField, Visit
 from workhook.web.time.days import read_duration
 from workhook.work.tasks.inputs import TaskEdit
@@ -37,7 +38,7 @@ def digest(task: Task, name: str) -> str:
 
 
 def typed_value(name: str, value: object, currency: str) -> str:
-    """As a field of a form holds it. `currency`: of a rate."""
+    """As the form of a field takes it, without losing anything. `currency`: of a rate."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -45,8 +46,7 @@ def typed_value(name: str, value: object, currency: str) -> str:
     if isinstance(value, int):
         if name == "hourly_rate":
             return typed_amount(value, currency)
-        form = {"deadline": day, "estimate": display}.get(name, str)
-        return form(value)
+        return to_millis_text(value) if name == "deadline" else display(value) if name == "estimate" else str(value)
     return str(value)
 
 

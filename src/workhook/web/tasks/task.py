@@ -18,15 +18,16 @@ from workhook.web.frame.markdown import Prose, find_named_tasks
 from workhook.web.frame.names import Names
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
+from workhook.web.listing.edits import keep_time
 from workhook.web.tasks.fields import digest, read_edit, says, typed_value, value_of
 from workhook.web.tasks.view import DONE, OPEN, read_task
 from workhook.work.files.receiving import limit_of
 from workhook.work.tasks import actions, assignees, queries
 from workhook.work.tasks.inputs import TaskCreate, TaskEdit
+from workhook.work.tasks.next_task import occurrence_after, zone_for
 from workhook.work.tasks.numbers import NUMBER_DIGITS, find_numbered
 from workhook.work.tasks.queries import AccessedTask
 from workhook.work.tasks.related import find_related
-from workhook.work.tasks.repeating import due_from, next_after
 from workhook.work.tasks.schemas import TERMS, Task
 
 places = Places("task")
@@ -101,6 +102,7 @@ async def edit_task(visit: Visit) -> Answer:
         is_late = visit.fields.get("was", digest(found.task, name)) != digest(found.task, name)
         if is_late and not says(edit, name, found.task):
             raise Changed("Somebody else has changed this meanwhile.", code="changed")
+        keep_time(visit, edit, found.task)
         return found.task, await actions.edit_task(write, found, edit)
 
     try:
@@ -192,7 +194,8 @@ async def duplicate_task(visit: Visit) -> Answer:
     terms = {name: getattr(found, stored) for name, stored in TERMS.items() if may_set.get(name, True)}
     parents = {found.parent_id} if found.parent_id else set[str]()
     related = await find_related(visit.database, access.repository.id, parents)
-    may_repeat = found.repeat and next_after(found.repeat, due_from(found.deadline, now_ms())) is not None
+    zone = await zone_for(visit.database, access, found.repeat)
+    may_repeat = occurrence_after(found, now_ms(), zone) is not None
     create = TaskCreate(
         title=(gettext("Copy of %(title)s") % {"title": found.title})[:TITLE_MAX],
         description=found.description,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from datetime import tzinfo
 
 import msgspec
 
@@ -13,6 +14,7 @@ from workhook.http.lists import Found
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader
 from workhook.web.frame.names import Names
+from workhook.web.frame.zones import reader_zone
 from workhook.web.tasks.fields import digest
 from workhook.work.access import Access
 from workhook.work.activity.editors import LastEdit, find_last_edits
@@ -26,8 +28,8 @@ from workhook.work.people import PersonShape
 from workhook.work.tasks import actions, choices
 from workhook.work.tasks.deadlines import urgency
 from workhook.work.tasks.listing import list_tasks
+from workhook.work.tasks.next_task import occurrence_after, zone_for
 from workhook.work.tasks.related import RelatedTask, find_related
-from workhook.work.tasks.repeating import due_from, next_after
 from workhook.work.tasks.schemas import Task
 from workhook.work.timesheets import queries as timesheets
 from workhook.work.timesheets.rules import elapsed_ms
@@ -84,6 +86,8 @@ class TaskView(msgspec.Struct, frozen=True):
     may_write: bool
     may_edit: bool
     may_set_rate: bool
+    zone: tzinfo
+    """Of the project, where the task repeats."""
     edits: Mapping[str, LastEdit]
     """Of the comments, by their ids as texts."""
 
@@ -95,13 +99,13 @@ class TaskView(msgspec.Struct, frozen=True):
     @property
     def next_deadline(self) -> int | None:
         """When the next task is due that will be made of this one."""
-        task = self.task
-        return next_after(task.repeat, due_from(task.deadline, now_ms())) if task.repeat else None
+        following = occurrence_after(self.task, now_ms(), self.zone)
+        return following.at if following else None
 
     @property
     def is_late(self) -> bool:
-        task = self.task
-        return urgency(task.deadline, is_completed=task.completed_at is not None, now=now_ms()) == "bad"
+        is_completed, zone = self.task.completed_at is not None, reader_zone()
+        return urgency(self.task.deadline, is_completed=is_completed, now=now_ms(), zone=zone) == "bad"
 
     @property
     def spent_ms(self) -> int:
@@ -168,6 +172,7 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
         may_write=access.may_write,
         may_edit=access.may_change(task.user_id),
         may_set_rate=access.may_write and access.repository.role == "admin",
+        zone=await zone_for(reader, access, task.repeat),
         edits=await _read_edits(reader, access, comments),
     )
 

@@ -10,15 +10,15 @@ from typing import NamedTuple
 
 from workhook.core.clock import MINUTE_MS
 from workhook.core.errors import Fault, Invalid
-from workhook.core.zones import is_known
+from workhook.core.zones import is_known, start_of
 from workhook.web.frame import cookies
 from workhook.web.frame.dates import span_name
 from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import gettext
+from workhook.web.frame.zones import COOKIE
 from workhook.work.timesheets.durations import AmbiguousNumber, typed_duration_ms
 from workhook.work.timesheets.rules import display
 
-COOKIE = "workhook_timezone"
 DAYS = 7
 _YEARS = range(1970, 9999)
 
@@ -27,15 +27,6 @@ def zone_name(visit: Visit) -> str:
     """The IANA name of the zone: of the address, of the form that was sent, or of the cookie; otherwise `UTC`."""
     named = (visit.query("timezone"), visit.fields.get("timezone"), cookies.read(visit.call, COOKIE))
     return next((each for each in named if each and is_known(each)), "UTC")
-
-
-def midnight_ms(day: date, zone: tzinfo) -> int:
-    """The moment in which the day begins."""
-    return round(datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()) * 1000
-
-
-def day_of(at_ms: int, zone: tzinfo) -> date:
-    return datetime.fromtimestamp(at_ms // 1000, zone).date()
 
 
 def read_day(text: str) -> date | None:
@@ -71,11 +62,11 @@ class Week(NamedTuple):
 
     @property
     def since_ms(self) -> int:
-        return midnight_ms(self.monday, self.zone)
+        return start_of(self.monday, self.zone)
 
     @property
     def to_ms(self) -> int:
-        return midnight_ms(self.after, self.zone)
+        return start_of(self.after, self.zone)
 
 
 def week_of(day: date, zone: tzinfo) -> Week:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import date
 from typing import Literal, NamedTuple
 
+from workhook.core.zones import day_in
 from workhook.identity.schemas import Repository
 from workhook.web.frame.names import called
-from workhook.web.time.days import DAYS, Week, day_of
+from workhook.web.time.days import DAYS, Week
 from workhook.work.people import PersonShape
 from workhook.work.timesheets import rules
 from workhook.work.timesheets.schemas import Timesheet, TimesheetTaskShape
@@ -74,7 +75,7 @@ def grid_of(entries: Iterable[TimeEntry], week: Week, by: By) -> Grid:
     for each in entries:
         row = key(each.timesheet)
         known.setdefault(row, each.timesheet)
-        number = (day_of(each.timesheet.times.start, week.zone) - week.monday).days
+        number = (day_in(each.timesheet.times.start, week.zone) - week.monday).days
         cells.setdefault(row, [0] * DAYS)[number] += each.elapsed_ms
     order = sorted(cells, key=lambda row: (name(known[row]).casefold(), str(row)))
     rows = [_row(known[row], by, cells[row]) for row in order]
@@ -104,5 +105,5 @@ def days_of(entries: Iterable[TimeEntry], week: Week) -> list[GridDay]:
     """The days on which something started, the newest first."""
     days: dict[date, list[TimeEntry]] = {}
     for each in entries:
-        days.setdefault(day_of(each.timesheet.times.start, week.zone), []).append(each)
+        days.setdefault(day_in(each.timesheet.times.start, week.zone), []).append(each)
     return [GridDay(day, days[day]) for day in sorted(days, reverse=True)]

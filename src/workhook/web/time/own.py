@@ -13,14 +13,14 @@ from urllib.parse import urlencode
 from workhook.core.clock import HOUR_MS, now_ms
 from workhook.core.errors import Invalid
 from workhook.core.iso4217 import DEFAULT_CURRENCY
-from workhook.core.zones import zone_of
+from workhook.core.zones import day_in, zone_of
 from workhook.http.calls import Answer
 from workhook.identity.schemas import Repository
 from workhook.web.frame.forms import PageForm
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.sessions import safe_return_to
 from workhook.web.frame.texts import gettext
-from workhook.web.time.days import day_of, field_text, read_day, week_of, zone_name
+from workhook.web.time.days import field_text, read_day, week_of, zone_name
 from workhook.web.time.forms import form_again, query_of, spent
 from workhook.web.time.grid import days_of, entries_of, grid_of
 from workhook.web.time.week import ENTRIES_MAX
@@ -64,7 +64,7 @@ async def own_week(visit: Visit) -> Answer:
 async def own_table(visit: Visit) -> Answer:
     """Download what the visitor has spent in a week, in whatever project, as a table."""
     zone = zone_of(zone_name(visit))
-    shown = week_of(read_day(visit.query("week")) or day_of(now_ms(), zone), zone)
+    shown = week_of(read_day(visit.query("week")) or day_in(now_ms(), zone), zone)
     query = AllTimesheetsQuery(user="me", from_=shown.since_ms, to=shown.to_ms)
     found = await list_all_timesheets(visit.database, visit.actor, query, after=None)
     headers = csv_tables.headers(f"time-{shown.monday}")
@@ -76,7 +76,7 @@ async def _page(visit: Visit, week: str, form: PageForm, *, status: int = 200) -
     """`form`: that for time that was spent."""
     name, now = zone_name(visit), now_ms()
     zone = zone_of(name)
-    today = day_of(now, zone)
+    today = day_in(now, zone)
     shown = week_of(read_day(week) or today, zone)
     reader, user = visit.database, visit.actor.user
     found, running, assigned, finished = await asyncio.gather(

@@ -7,8 +7,9 @@ from datetime import date, timedelta, tzinfo
 from typing import NamedTuple
 
 from workhook.core.errors import Fault, Invalid
+from workhook.core.zones import start_of
 from workhook.web.frame.texts import gettext, text
-from workhook.web.time.days import DAYS, midnight_ms, read_day
+from workhook.web.time.days import DAYS, read_day
 
 DAYS_MAX = 366
 NAMES = {
@@ -35,10 +36,10 @@ class Period(NamedTuple):
         return [self.first + timedelta(days=number) for number in range((self.after - self.first).days)]
 
     def since_ms(self, zone: tzinfo) -> int:
-        return midnight_ms(self.first, zone)
+        return start_of(self.first, zone)
 
     def to_ms(self, zone: tzinfo) -> int:
-        return midnight_ms(self.after, zone)
+        return start_of(self.after, zone)
 
 
 def named(name: str, today: date) -> Period:

@@ -14,14 +14,14 @@ from msgspec import UNSET
 
 from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Invalid
-from workhook.core.zones import zone_of
+from workhook.core.zones import day_in, zone_of
 from workhook.web.frame import paging
 from workhook.web.frame.dates import day_name
 from workhook.web.frame.names import called
 from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.time import periods
-from workhook.web.time.days import day_of, zone_name
+from workhook.web.time.days import zone_name
 from workhook.web.time.periods import Period
 from workhook.work import csv_tables
 from workhook.work.access import Access
@@ -71,7 +71,7 @@ class ReportLine(NamedTuple):
 def chosen_of(visit: Visit) -> Chosen:
     """The filters of the address; without any, this week by day."""
     name, given = zone_name(visit), paging.given(visit)
-    today = day_of(now_ms(), zone_of(name))
+    today = day_in(now_ms(), zone_of(name))
     by = cast("By", given.get("by")) if given.get("by") in get_args(By) else "day"
     if not given.get("from") and not given.get("to"):
         return Chosen(by, periods.named(given.get("period", ""), today), name, today, given)

@@ -8,13 +8,13 @@ from datetime import date
 from urllib.parse import urlencode
 
 from workhook.core.clock import HOUR_MS, now_ms
-from workhook.core.zones import zone_of
+from workhook.core.zones import day_in, zone_of
 from workhook.http.calls import Answer
 from workhook.storage import Reader
 from workhook.web.frame.forms import PageForm
 from workhook.web.frame.places import Places, Visit
 from workhook.web.time.budget import bar_of
-from workhook.web.time.days import day_of, field_text, read_day, week_of, zone_name
+from workhook.web.time.days import field_text, read_day, week_of, zone_name
 from workhook.web.time.forms import rate_hint
 from workhook.web.time.grid import By, days_of, entries_of, grid_of
 from workhook.work.access import Access
@@ -46,7 +46,7 @@ async def week_page(
     """`wanted`: the filters of the page. `form`: that for time that was spent."""
     name, now = zone_name(visit), now_ms()
     zone = zone_of(name)
-    today = day_of(now, zone)
+    today = day_in(now, zone)
     shown = week_of(read_day(wanted.get("week", "")) or today, zone)
     user, by = wanted.get("user", ""), _by(wanted)
     terms = await started.find_default_terms(visit.database, access)

@@ -91,7 +91,7 @@ async def list_all_timesheets(call: Call, query: AllTimesheetsQuery) -> Answer:
     if isinstance(query.per_page, UnsetType) and link:
         table = timesheets.whole_table(call.database, actor, query, found)
         return Answer(table, headers=headers, media_type=csv_tables.MEDIA_TYPE)
-    body_of_page = export.table_across(rows, head=True)
+    body_of_page = await export.table_across(call.database, rows, head=True)
     return Answer(body_of_page, headers={**headers, **link}, media_type=csv_tables.MEDIA_TYPE)
 
 

@@ -69,7 +69,7 @@ def _statement(choice: ProjectChoice, names: frozenset[str], overdue: bool | Non
         lambda row: {"id": row.c.id},
         falling=newest,
         narrow=narrow,
-        asked=("status", "due", "user_id"),
+        asked=("status", "overdue_at", "user_id"),
         fits=fits,
         filtered=overdue is False or "user" in names,
     )

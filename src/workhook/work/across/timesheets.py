@@ -130,11 +130,11 @@ async def whole_table(
     reader: Reader, actor: Actor, query: AllTimesheetsQuery, first: AcrossPage[Timesheet]
 ) -> AsyncIterator[bytes]:
     """`first`, as read by `list_all_timesheets`, and all behind it as a table, in parts of a page each."""
-    yield export.table_across([each for each, _ in first.rows], head=True)
+    yield await export.table_across(reader, [each for each, _ in first.rows], head=True)
     behind = _end(first, query)
     while behind is not None:
         page = await list_all_timesheets(reader, actor, query, after=behind)
-        yield export.table_across([each for each, _ in page.rows], head=False)
+        yield await export.table_across(reader, [each for each, _ in page.rows], head=False)
         behind = _end(page, query)
 
 

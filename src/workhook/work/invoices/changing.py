@@ -15,6 +15,7 @@ from workhook.storage import Reader, Row
 from workhook.work.access import Access, find_with_access
 from workhook.work.invoices import drafting
 from workhook.work.invoices.books import ISSUED
+from workhook.work.invoices.days import overdue_at
 from workhook.work.invoices.schemas import Invoice, invoice_to_response
 from workhook.work.notifications.telling import TOLD_ACTIONS, tell_of_invoice
 from workhook.work.record_events import Changes, differences, publish_event
@@ -67,6 +68,7 @@ async def change_invoice(
     `beside`: other records that the event has, by their names there.
     """
     after = replace(before, **values, updated_at=max(write.now, before.updated_at + 1))
+    after = replace(after, overdue_at=overdue_at(after))
     if action == "sent" and before.invoice_number is None:
         after = await drafting.update_and_number(write.tx, after, access.repository.owner.id)
     else:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from datetime import date, tzinfo
 from typing import NamedTuple
 
-from workhook.core.zones import day_in, written_day
+from workhook.core.zones import day_in, end_of, written_day
 from workhook.work.invoices.parties import Seller, seller_of
 from workhook.work.invoices.schemas import Invoice
 
@@ -30,6 +30,11 @@ def zone_of_invoice(invoice: Invoice) -> tzinfo:
 
 def due_day(at_ms: int | None, seller: str | None) -> date | None:
     return None if at_ms is None else written_day(at_ms, zone_of_seller(seller))
+
+
+def overdue_at(invoice: Invoice) -> int | None:
+    """When an issued invoice is overdue unless it is settled before; None of a draft, and without `due`."""
+    return None if invoice.seller is None or invoice.due is None else end_of(invoice.due, zone_of_invoice(invoice))
 
 
 def days_of(invoice: Invoice) -> InvoiceDays:

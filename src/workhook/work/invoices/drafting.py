@@ -35,7 +35,7 @@ from workhook.work.invoices import rules
 from workhook.work.invoices.arithmetic import Discount, rows_text
 from workhook.work.invoices.books import Books
 from workhook.work.invoices.counters import count_one
-from workhook.work.invoices.days import days_of
+from workhook.work.invoices.days import days_of, overdue_at
 from workhook.work.invoices.inputs import InvoiceList
 from workhook.work.invoices.parties import party_text
 from workhook.work.invoices.rules import Item
@@ -305,6 +305,7 @@ async def issue(
         language=settings.language,
         **issued_values(settings, None, write.now),
     )
+    invoice = msgspec.structs.replace(invoice, overdue_at=overdue_at(invoice))
     await insert_invoice(write.tx, repository, invoice)
     record = invoice_to_response(invoice, write.now)
     await publish_event(write, repository, "invoice", "created", record)

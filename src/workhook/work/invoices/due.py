@@ -23,7 +23,7 @@ OPEN_MAX = 1000
 
 class DueInvoice(msgspec.Struct, frozen=True):
     """`amount_due_minor`: what is still to be paid, in the currency's minor units. `due`: milliseconds since the epoch,
-    or None; `day`: the day that this is to who bills."""
+    or None; `day`: the day that this is to who bills; `overdue_at`: when it is over there."""
 
     id: str
     invoice_number: str
@@ -31,6 +31,7 @@ class DueInvoice(msgspec.Struct, frozen=True):
     amount_due_minor: int
     currency: str
     due: int | None
+    overdue_at: int | None
     day: date | None
     repository: Repository
 
@@ -38,7 +39,7 @@ class DueInvoice(msgspec.Struct, frozen=True):
 _amount_due = (
     invoices.c.total_minor - sa.func.coalesce(invoices.c.credited_minor, 0) - sa.func.coalesce(invoices.c.paid_minor, 0)
 )
-_SHOWN = ("id", "invoice_number", "status", "currency", "due")
+_SHOWN = ("id", "invoice_number", "status", "currency", "due", "overdue_at")
 _person = big("user_id")
 _mine = clients.alias("mine")
 _open = (

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 import msgspec
 import sqlalchemy as sa
 from msgspec import Meta
 
-from workhook.core.clock import DAY_MS
 from workhook.core.ids import new_id
 from workhook.core.records import (
     COMPUTED,
@@ -24,7 +23,6 @@ from workhook.core.records import (
     resource_id,
     to_response,
 )
-from workhook.core.zones import has_passed
 from workhook.http.money import Minor
 from workhook.identity.schemas import Account
 from workhook.storage.metadata import big, in_project, metadata, partial_index
@@ -158,6 +156,8 @@ class Invoice(Record, frozen=True):
     # As they were when it was sent; null of a draft, and of what was sent before there were parties.
     buyer: Annotated[str | None, HIDDEN]
     seller: Annotated[str | None, HIDDEN]
+    # When the day or moment of `due` is over in the zone of the seller; null of a draft.
+    overdue_at: Annotated[int | None, HIDDEN]
     language: Annotated[Language | None, HIDDEN]  # null of what was made before there were several
 
     @property
@@ -204,16 +204,20 @@ invoices = sa.Table(
     sa.UniqueConstraint("account_id", "invoice_number"),
     sa.Index("ix_invoices_repository_id", "repository_id", "id"),
     sa.Index("ix_invoices_status", "repository_id", "status", "id"),
-    partial_index("ix_invoices_open", "repository_id", "id", "due", where=sa.text(IS_OPEN)),
+    partial_index("ix_invoices_unsettled", "repository_id", "id", "overdue_at", where=sa.text(IS_OPEN)),
 )
 
 
 def is_late(row: sa.FromClause) -> sa.ColumnElement[bool]:
-    """Whether an invoice that is open was due before the parameter `now`: `core.zones.has_passed`."""
-    due, day = row.c.due, sa.literal_column(str(DAY_MS), sa.BigInteger)
-    return sa.and_(
-        due.is_not(None), due < big("now"), sa.or_(due % day != sa.literal_column("0"), due + day <= big("now"))
-    )
+    """Whether an invoice that is open is overdue at the parameter `now`."""
+    return sa.and_(row.c.overdue_at.is_not(None), row.c.overdue_at <= big("now"))
+
+
+class _Payable(Protocol):
+    @property
+    def status(self) -> str: ...
+    @property
+    def overdue_at(self) -> int | None: ...
 
 
 class InvoiceAnswer(msgspec.Struct):
@@ -233,7 +237,7 @@ def invoice_to_response(invoice: Invoice, now: int) -> Wire[Invoice]:
         msgspec.structs.replace(
             invoice,
             name=name_of(invoice.invoice_number),
-            overdue=invoice.status in OPEN and invoice.due is not None and has_passed(invoice.due, now),
+            overdue=is_overdue(invoice, now),
             amount_paid_minor=books.paid if books else 0,
             amount_credited_minor=books.credited if books else 0,
             amount_due_minor=books.due if books else invoice.total_minor if invoice.status == "draft" else 0,
@@ -244,6 +248,11 @@ def invoice_to_response(invoice: Invoice, now: int) -> Wire[Invoice]:
             language_shown=language_of(invoice),
         )
     )
+
+
+def is_overdue(invoice: _Payable, now: int) -> bool:
+    """`now`: milliseconds since the epoch."""
+    return invoice.status in OPEN and invoice.overdue_at is not None and invoice.overdue_at <= now
 
 
 def language_of(invoice: Invoice) -> Language:
@@ -298,6 +307,7 @@ def blank_invoice(currency: str, user: Account | None, now: int) -> Invoice:
         currency=currency,
         issued=None,
         due=None,
+        overdue_at=None,
         paid_at=None,
         payment_method=None,
         payment_terms=None,

@@ -50,8 +50,8 @@ _RATE_MAX = RATE_MAX_MINOR * 10
 _SECRETS = ("secret", "password", "previous_secret_expires_in")
 
 _MOMENTS = frozenset({
-    "anchor", "cancel_date", "deadline", "deadline_told", "due", "end_time", "issued", "pause_date", "period_end",
-    "running_since", "start_time",
+    "anchor", "cancel_date", "deadline", "deadline_told", "due", "end_time", "issued", "overdue_at",
+    "pause_date", "period_end", "repeat_since", "running_since", "start_time",
 })  # fmt: skip
 _WHOLE = frozenset({"id", "bucket_id", "rank"})
 """The database chose them, of 64 bits."""

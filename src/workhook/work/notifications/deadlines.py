@@ -21,10 +21,16 @@ from workhook.work.tasks.schemas import is_untold, task_assignees, tasks
 
 BATCH = 200
 
-# Whoever holds a task tells of it; another process takes the next ones.
+_DAY = sa.literal_column(str(DAY_MS), sa.BigInteger)
+# A deadline that is a day is over when the day is. Whoever holds a task tells of it; another process takes the next.
 _due = (
     sa.select(tasks.c.id)
-    .where(is_untold, tasks.c.deadline > big("now"), tasks.c.deadline <= big("until"))
+    .where(
+        is_untold,
+        tasks.c.deadline > big("day_ago"),
+        tasks.c.deadline <= big("until"),
+        sa.or_(tasks.c.deadline > big("now"), tasks.c.deadline % _DAY == sa.literal_column("0")),
+    )
     .order_by(tasks.c.deadline)
     .limit(big("limit"))
     .with_for_update(skip_locked=True)
@@ -61,9 +67,11 @@ async def tell_of_deadlines(services: Services, now: int) -> int:
     """Tell who is assigned, and still sees the task, of each deadline until a day after `now` (milliseconds). Nobody is
     told of one in an archived project. Answers how many tasks were looked at. Raises `Unavailable`."""
 
+    span = {"now": now, "day_ago": now - DAY_MS, "until": now + DAY_MS}
+
     async def some(limit: int, _: int) -> int:
         async def tell(tx: Transaction) -> int:
-            rows = await tx.fetch_all(_due, {"now": now, "until": now + DAY_MS, "limit": limit})
+            rows = await tx.fetch_all(_due, {**span, "limit": limit})
             if rows:
                 ids = {"ids": [row["id"] for row in rows]}
                 await _tell.execute(tx, {**ids, "actor_id": None, "now": now})

@@ -5,6 +5,7 @@ Whoever can write to a project changes its tasks; a client creates some, and cha
 
 from __future__ import annotations
 
+from datetime import tzinfo
 from decimal import Decimal
 
 import msgspec
@@ -25,7 +26,7 @@ from workhook.work.record_events import RecordEvent, differences, publish_event,
 from workhook.work.schemas import if_set
 from workhook.work.tasks import assignees, queries, relations
 from workhook.work.tasks.inputs import TaskContent, TaskCreate, TaskEdit
-from workhook.work.tasks.next_task import make_next, require_next, with_next
+from workhook.work.tasks.next_task import make_next, require_next, with_next, zone_for
 from workhook.work.tasks.numbers import take_numbers
 from workhook.work.tasks.ordering.column_order import drop_if_empty, find_insert_position
 from workhook.work.tasks.queries import AccessedTask, LockedColumn, MovableTask
@@ -58,7 +59,8 @@ async def create_task(write: Write, column_id: str, create: TaskCreate) -> Task:
     access, target = await queries.lock_column(write.tx, write.actor, column_id)
     require_project(access, create.project_id)
     access.require_writable()
-    task = new_task(access, target, create, await _people(write.tx, access, create), write.now)
+    zone = await zone_for(write.tx, access, create.repeat)
+    task = new_task(access, target, create, await _people(write.tx, access, create), write.now, zone)
     [task] = await relations.settle(write.tx, [RelationChange(access, None, task)])
     position = await find_insert_position(write.tx, target.column.id, target.buckets, if_set(create.position))
     number = await take_numbers(write.tx, access.repository.id)
@@ -78,10 +80,11 @@ async def edit_task(write: Write, found: AccessedTask, edit: TaskEdit, *, commit
     """
     access, before = found.access, found.task
     require_changeable(access, before)
-    after = edited(access, before, edit, await _people(write.tx, access, edit, before.assignees), write.now)
+    zone = await zone_for(write.tx, access, before.repeat, edit.repeat)
+    after = edited(access, before, edit, await _people(write.tx, access, edit, before.assignees), write.now, zone)
     [after] = await relations.settle(write.tx, [RelationChange(access, before, after)])
     if isinstance(found, MovableTask):
-        after = await _move(write.tx, found, _with_next(found, after, write.now), edit, write.now)
+        after = await _move(write.tx, found, _with_next(found, after, write.now, zone), edit, write.now)
     elif after is not before:
         queries.update_task(write.tx, after)
     if after is not before:
@@ -154,10 +157,17 @@ def completed_at(target: LockedColumn, before: int | None, now: int) -> int | No
     return now if before is None else before
 
 
-def new_task(access: Access, target: LockedColumn, create: TaskCreate, people: Assignees | UnsetType, now: int) -> Task:
-    """Raises `Forbidden`."""
+def new_task(
+    access: Access,
+    target: LockedColumn,
+    create: TaskCreate,
+    people: Assignees | UnsetType,
+    now: int,
+    zone: tzinfo,
+) -> Task:
+    """`zone`: of `zone_for`. Raises `Forbidden`, `Invalid`."""
     task = _with_content(access, blank_task(access, target, new_id("tsk"), create.title, now), create, people)
-    require_next(task, now)
+    require_next(task, now, zone)
     return task
 
 
@@ -187,6 +197,7 @@ def blank_task(access: Access, target: LockedColumn, task_id: str, title: str, n
         blocked=False,
         open_blockers=(),
         repeat=None,
+        repeat_since=None,
         next_id=None,
         completed_at=completed_at(target, None, now),
         created_at=now,
@@ -195,13 +206,15 @@ def blank_task(access: Access, target: LockedColumn, task_id: str, title: str, n
     )
 
 
-def edited(access: Access, before: Task, edit: TaskEdit, people: Assignees | UnsetType, now: int) -> Task:
-    """What the task says after the edit; `before` itself if it says the same. Its place is not looked at. Raises
-    `Forbidden`."""
+def edited(access: Access, before: Task, edit: TaskEdit, people: Assignees | UnsetType, now: int, zone: tzinfo) -> Task:
+    """What the task says after the edit; `before` itself if it says the same. Its place is not looked at. `zone`: of
+    `zone_for`. Raises `Forbidden`, `Invalid`."""
     after = _with_content(access, before, edit, people)
     after = msgspec.structs.replace(after, title=if_set(edit.title, before.title))
+    if (after.repeat, after.deadline) != (before.repeat, before.deadline):
+        after = msgspec.structs.replace(after, repeat_since=None)
     if after.repeat != before.repeat:
-        require_next(after, now)
+        require_next(after, now, zone)
     return before if after == before else touched(after, now)
 
 
@@ -231,10 +244,10 @@ def edit_event(access: Access, before: Task, after: Task) -> RecordEvent:
     return RecordEvent(access.repository, "task", action, new, changes)
 
 
-def _with_next(found: MovableTask, after: Task, now: int) -> Task:
+def _with_next(found: MovableTask, after: Task, now: int, zone: tzinfo) -> Task:
     """`after` with the task that comes next, if it is completed by coming to its column."""
     done = None if found.stays else completed_at(found.target, after.completed_at, now)
-    completed = with_next(found.task, msgspec.structs.replace(after, completed_at=done), now)
+    completed = with_next(found.task, msgspec.structs.replace(after, completed_at=done), now, zone)
     if completed.next_id == after.next_id:
         return after
     after = msgspec.structs.replace(after, next_id=completed.next_id)

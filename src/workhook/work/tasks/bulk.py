@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, tzinfo
 from functools import partial
 from typing import Annotated, Literal
 
@@ -16,6 +17,7 @@ from workhook.http.parameters import Title
 from workhook.identity.context import Write
 from workhook.work import others
 from workhook.work.access import Access
+from workhook.work.billing.zones import find_zones
 from workhook.work.invoices import issued
 from workhook.work.notifications.telling import tell_all_assigned
 from workhook.work.pages import PAGE_CHARS
@@ -125,6 +127,7 @@ class _Run:
         self.before: dict[str, RankedTask] = {}
         self.orders: dict[str, ColumnOrder] = {}  # by the id of their columns
         self.people: dict[int, Assignable] = {}  # by the id of their repository
+        self.zones: Mapping[int, tzinfo] = {}  # by the id of their repository, where a task repeats
         self.current: dict[str, Task] = {}
         self.moved: set[str] = set()  # tasks whose place was changed on purpose
         self.entered: dict[str, str] = {}  # the column that a task came to last
@@ -145,6 +148,7 @@ class _Run:
         self.before = await bulk_queries.lock_tasks(tx, task_ids, column_ids, self.columns)
         self.current = {task_id: each.task for task_id, each in self.before.items()}
         await self._read_people(operations)
+        await self._read_zones(operations)
         await self._read_orders(operations)
 
     async def _read_people(self, operations: Sequence[TaskOperation]) -> None:
@@ -161,6 +165,12 @@ class _Run:
         for repository_id, access in accesses.items():
             people = await assignees.find_people(self.change.tx, access, names[repository_id], assigned)
             self.people[repository_id] = people
+
+    async def _read_zones(self, operations: Sequence[TaskOperation]) -> None:
+        """The zones in which rules are counted, where a task has one."""
+        if any(each.repeat for each in operations) or any(task.repeat for task in self.current.values()):
+            projects = (access.repository.id for access, _ in self.columns.values())
+            self.zones = await find_zones(self.change.tx, projects)
 
     async def _read_orders(self, operations: Sequence[TaskOperation]) -> None:
         """Where tasks only come to the end, the last bucket is enough."""
@@ -207,7 +217,8 @@ class _Run:
         access.require_writable()
         content = {name: getattr(operation, name) for name in _CONTENT}
         create = TaskCreate(title=str(operation.title), **content)
-        task = actions.new_task(access, target, create, self._people(access, operation, ()), self.change.now)
+        people, zone = self._people(access, operation, ()), self._zone(access)
+        task = actions.new_task(access, target, create, people, self.change.now, zone)
         self.current[task.id] = task
         self.answered.append(task.id)
         self.orders[target.column.id].insert(task.id, if_set(operation.position))
@@ -228,7 +239,7 @@ class _Run:
         content = {name: getattr(operation, name) for name in _CONTENT}
         edit = TaskEdit(title=operation.title, column_id=operation.column_id, **content)
         people = self._people(access, operation, task.assignees)
-        self.current[task_id] = actions.edited(access, task, edit, people, self.change.now)
+        self.current[task_id] = actions.edited(access, task, edit, people, self.change.now, self._zone(access))
         if operation.moves:
             self._move(number, operation, self.current[task_id])
 
@@ -254,6 +265,9 @@ class _Run:
             raise _not_found(number, "column_id", "there is no such column")
         self._require_project(number, found[0], operation)
         return found
+
+    def _zone(self, access: Access) -> tzinfo:
+        return self.zones.get(access.repository.id, UTC)
 
     def _require_project(self, number: int, access: Access, operation: TaskOperation) -> None:
         try:
@@ -289,7 +303,8 @@ class _Run:
         settled = await relations.settle(self.change.tx, changes, self.deleted)
         for task in settled:
             ranked = self.before.get(task.id)
-            self.current[task.id] = with_next(ranked.task if ranked else None, task, self.change.now)
+            zone = self._zone(self._access_to(task))
+            self.current[task.id] = with_next(ranked.task if ranked else None, task, self.change.now, zone)
 
     # --- writing ------------------------------------------------------------------------------------------------------
 

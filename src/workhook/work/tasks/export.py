@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from workhook.core import json
 from workhook.core.clock import to_millis_text
+from workhook.core.zones import is_day
 from workhook.http.lists import WHOLE_LIST_MAX
 from workhook.http.money import amount_text
 from workhook.storage import Reader
@@ -41,6 +42,12 @@ def _moment(at_ms: int | None) -> str | None:
     return None if at_ms is None else to_millis_text(at_ms)
 
 
+def _deadline(at_ms: int | None) -> str | None:
+    """A bare day without a time, which an import reads as the same day."""
+    text = _moment(at_ms)
+    return text[:10] if at_ms is not None and text and is_day(at_ms) else text
+
+
 def _cells(task: Task) -> tuple[Cell, ...]:
     """Names of people and labels stand in one cell, one a line."""
     return (
@@ -49,7 +56,7 @@ def _cells(task: Task) -> tuple[Cell, ...]:
         task.title,
         task.column.title,
         task.priority,
-        _moment(task.deadline),
+        _deadline(task.deadline),
         "\n".join(person.login for person in task.assignees),
         "\n".join(json.decode(task.labels)),
         None if task.estimate_ms is None else hours_text(task.estimate_ms),

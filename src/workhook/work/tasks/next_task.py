@@ -3,17 +3,21 @@ remembers which, so that completing it again makes no second."""
 
 from __future__ import annotations
 
+from datetime import UTC, tzinfo
+
 import msgspec
 import sqlalchemy as sa
+from msgspec import UnsetType
 
 from workhook.core import json
 from workhook.core.errors import Fault, Invalid
 from workhook.core.ids import new_id
 from workhook.core.records import to_response
 from workhook.identity.context import Write
-from workhook.storage import Transaction
+from workhook.storage import Reader, Transaction
 from workhook.storage.metadata import big
 from workhook.work.access import Access, with_access
+from workhook.work.billing.zones import find_zone
 from workhook.work.columns.schemas import columns
 from workhook.work.notifications.telling import tell_assigned
 from workhook.work.record_events import publish_event
@@ -39,21 +43,33 @@ _free_column = with_access(
 ).with_for_update(of=columns, key_share=True, skip_locked=True)
 
 
-def require_next(task: Task, now: int) -> None:
+async def zone_for(reader: Reader, access: Access, *rules: str | UnsetType | None) -> tzinfo:
+    """Return the zone in which the rules of the project's tasks are counted; without a rule it does not matter."""
+    return await find_zone(reader, access.repository.id) if any(rules) else UTC
+
+
+def occurrence_after(task: Task, now: int, zone: tzinfo) -> repeating.Occurrence | None:
+    """Return when the task is due that is made when this one is completed; None if there is none."""
+    if task.repeat is None:
+        return None
+    return repeating.next_deadline(task.repeat, task.deadline, now, zone, task.repeat_since)
+
+
+def require_next(task: Task, now: int, zone: tzinfo) -> None:
     """Raises `Invalid` for a task whose rule makes no task after it."""
     if task.repeat is None:
         return
-    if repeating.next_after(task.repeat, repeating.due_from(task.deadline, now)) is None:
+    if occurrence_after(task, now, zone) is None:
         message = "repeat: there is no next time by this rule; give one that goes on, or null"
         raise Invalid(faults=[Fault(field="repeat", message=message)])
 
 
-def with_next(before: Task | None, after: Task, now: int) -> Task:
+def with_next(before: Task | None, after: Task, now: int, zone: tzinfo) -> Task:
     """The task with the id of the next one, if it is completed now, repeats, and has not made one yet."""
     completed = before is not None and before.completed_at is None and after.completed_at is not None
     if not completed or after.repeat is None or after.next_id is not None:
         return after
-    if repeating.next_after(after.repeat, repeating.due_from(after.deadline, now)) is None:
+    if occurrence_after(after, now, zone) is None:
         return after
     return msgspec.structs.replace(after, next_id=new_id("tsk"))
 
@@ -64,7 +80,7 @@ async def make_next(write: Write, access: Access, before: Task | None, task: Tas
     if task.next_id is None or (before is not None and before.next_id == task.next_id):
         return
     column = await _lock_first_open(write, access)
-    made = _next_of(task, column, write.now)
+    made = _next_of(task, column, write.now, await zone_for(write.tx, access, task.repeat))
     try:
         [made] = await relations.settle(write.tx, [RelationChange(access, None, made)])
     except Invalid:  # the task above is in the trash, or has all the subtasks that it can have
@@ -93,10 +109,12 @@ async def _lock_free(tx: Transaction, access: Access, column_id: str) -> LockedC
     return queries.locked_column(row)
 
 
-def _next_of(task: Task, column: LockedColumn, now: int) -> Task:
+def _next_of(task: Task, column: LockedColumn, now: int, zone: tzinfo) -> Task:
     """The same again, with everything open."""
     assert task.next_id is not None, "`with_next` has found one"
     assert task.repeat is not None, "so it repeats"
+    following = occurrence_after(task, now, zone)
+    assert following is not None, "`with_next` has found one"
     sections = {
         name: {item: OPEN if value == TICKED else value for item, value in items.items()}
         for name, items in json.decode(task.sections).items()
@@ -106,7 +124,8 @@ def _next_of(task: Task, column: LockedColumn, now: int) -> Task:
         id=task.next_id,
         column=column.column,
         position=0,
-        deadline=repeating.next_after(task.repeat, repeating.due_from(task.deadline, now)),
+        deadline=following.at,
+        repeat_since=following.since,
         sections=json.encode_text(sections),
         repeat=repeating.after_one(task.repeat),
         next_id=None,

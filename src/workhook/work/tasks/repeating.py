@@ -1,22 +1,33 @@
 """How a task repeats: a recurrence rule of RFC 5545 for days, such as `FREQ=WEEKLY;BYDAY=MO`.
 
-`dateutil` knows what the rules mean. Which of them are taken is said here, so that reading one takes some milliseconds
-whatever it says: nothing below a day, and no parts that leave days out of a daily rule.
+Rules repeat by days: nothing below a day is accepted, and no part that leaves days out of a daily rule. What is
+accepted is computed within a fixed number of steps. Every time of day is that of a zone, so that 09:00 stays 09:00 when
+clocks change.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from calendar import isleap, monthrange
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
+from itertools import islice
+from typing import NamedTuple, TypeVar
 
-from workhook.core.clock import DAY_MS
+import msgspec
+
+from workhook.core.zones import day_in, is_day, midnight_of, written_day
+
+T = TypeVar("T")
 
 TEXT_MAX = 255
 EXAMPLES = "FREQ=WEEKLY;BYDAY=MO or FREQ=MONTHLY;BYMONTHDAY=-1"
 _WANTED = f"a recurrence rule (RRULE of RFC 5545), such as {EXAMPLES}"
-_DAY, _ORDINAL_DAY = r"(?:MO|TU|WE|TH|FR|SA|SU)", r"[+-]?[1-5]?(?:MO|TU|WE|TH|FR|SA|SU)"
+_WEEK = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
+_DAY = f"(?:{'|'.join(_WEEK)})"
+_ORDINAL_DAY = rf"(?:[+-]?[1-5])?{_DAY}"
+_POSITION = r"[+-]?(?:36[0-6]|3[0-5]\d|[12]\d\d|[1-9]\d?)"  # up to the days of a year
 _FORMS: Mapping[str, str] = {
     "FREQ": "DAILY|WEEKLY|MONTHLY|YEARLY",
     "INTERVAL": r"[1-9]\d{0,2}",
@@ -26,7 +37,7 @@ _FORMS: Mapping[str, str] = {
     "BYDAY": rf"{_ORDINAL_DAY}(?:,{_ORDINAL_DAY}){{0,34}}",
     "BYMONTHDAY": r"[+-]?(?:0?[1-9]|[12]\d|3[01])(?:,[+-]?(?:0?[1-9]|[12]\d|3[01])){0,61}",
     "BYMONTH": r"(?:0?[1-9]|1[0-2])(?:,(?:0?[1-9]|1[0-2])){0,11}",
-    "BYSETPOS": r"[+-]?[1-9]\d{0,2}(?:,[+-]?[1-9]\d{0,2}){0,9}",
+    "BYSETPOS": rf"{_POSITION}(?:,{_POSITION}){{0,9}}",
 }
 _ALLOWED: Mapping[str, frozenset[str]] = {
     "DAILY": frozenset({"BYDAY"}),
@@ -35,8 +46,9 @@ _ALLOWED: Mapping[str, frozenset[str]] = {
     "YEARLY": frozenset({"BYDAY", "BYMONTH", "BYMONTHDAY", "BYSETPOS"}),
 }
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_CYCLE = 400
-"""Years after which the calendar is the same again, days of the week included."""
+_LAST_YEAR = 9998
+# Periods in which every rule has come round: the calendar is the same again after 400 years, which are 20,871 weeks.
+_STEPS = {"DAILY": 8, "WEEKLY": 20_872, "MONTHLY": 4_801, "YEARLY": 401}
 
 
 def canonical(text: str) -> str:
@@ -66,19 +78,45 @@ def complaint(text: str) -> str | None:
     return None
 
 
-def next_after(text: str, moment: int) -> int | None:
-    """The next moment of the rule after this one, which is one of it; in milliseconds since the epoch. None: the rule
-    ends before that, or makes nothing. COUNT counts the moment itself."""
+class Occurrence(NamedTuple):
+    """`at`: a day or a moment, in milliseconds since the epoch. `since`: the earlier occurrence whose day of the month
+    or time of day is meant, where this one could not have it; otherwise None."""
+
+    at: int
+    since: int | None
+
+
+def next_after(text: str, at_ms: int, zone: tzinfo, since: int | None = None) -> Occurrence | None:
+    """Return the occurrence of the rule after `at_ms`, which counts as one, or None if the rule ends before.
+
+    A bare day is followed by days. A moment keeps its time of day in the zone. A month that is too short for the day
+    has its last day instead. `since`: of the occurrence at `at_ms`.
+    """
     parts = _parts(text)
-    if parts.get("COUNT") == "1":
+    if parts.get("COUNT") == "1" or complaint(text) is not None:
         return None
-    rule = ";".join(f"{name}={value}" for name, value in parts.items() if name not in ("COUNT", "UNTIL"))
-    second, rest = divmod(moment, 1000)
-    found = _next(rule, second * 1000)
-    if found is not None:  # rules know of no part of a second
-        found += rest
-    until = _until(parts["UNTIL"]) if "UNTIL" in parts else None
-    return None if found is None or (until is not None and found > until) else found
+    meant = at_ms if since is None else since
+    as_days = is_day(meant)
+    anchor = _EPOCH + timedelta(milliseconds=meant) if as_days else datetime.fromtimestamp(meant // 1000, zone)
+    day = _next_day(text, written_day(at_ms, zone), anchor.day)
+    if day is None or day.year > _LAST_YEAR:
+        return None
+    if as_days:
+        found, is_as_meant = midnight_of(day), True
+    else:
+        local = datetime.combine(day, anchor.time(), zone)
+        found = round(local.timestamp()) * 1000 + meant % 1000
+        found += is_day(found)  # it stays a moment: midnight in UTC would be read as a day
+        is_as_meant = datetime.fromtimestamp(found // 1000, zone).time() == anchor.time()
+    if "UNTIL" in parts and not _is_until(parts["UNTIL"], found, day, zone):
+        return None
+    is_as_meant = is_as_meant and (day.day == anchor.day or not _follows_day(parts))
+    return Occurrence(found, None if is_as_meant else meant)
+
+
+def next_deadline(text: str, deadline: int | None, now: int, zone: tzinfo, since: int | None) -> Occurrence | None:
+    """Return when the next task is due: after the deadline, or without one after today in the zone."""
+    return next_after(text, midnight_of(day_in(now, zone)) if deadline is None else deadline, zone, since)
 
 
 def after_one(text: str) -> str | None:
@@ -89,37 +127,142 @@ def after_one(text: str) -> str | None:
     return None if count <= 2 else re.sub(r"COUNT=\d+", f"COUNT={count - 1}", text)
 
 
-def due_from(deadline: int | None, now: int) -> int:
-    """The moment from which the next one counts: the deadline or, without one, today (UTC, as deadlines are)."""
-    return now - now % DAY_MS if deadline is None else deadline
-
-
 def _parts(text: str) -> dict[str, str]:
     pairs = (part.partition("=") for part in text.split(";"))
     return {name: value for name, _, value in pairs}
 
 
-@lru_cache(maxsize=1024)
-def _next(rule: str, moment: int) -> int | None:
-    """dateutil looks for what does not come until the year 9999. So it begins in the last of the 400 years that are
-    like the others, and there is little left to look through."""
-    from dateutil.rrule import rrulestr  # takes long to import
-
-    start = (_EPOCH + timedelta(milliseconds=moment)).replace(tzinfo=None)  # rules know of no zone
-    later = (9_999 - start.year) // _CYCLE * _CYCLE
-    start = start.replace(year=start.year + later)
-    found = rrulestr(rule, dtstart=start).after(start)
-    if found is None:
-        return None
-    found = found.replace(year=found.year - later, tzinfo=UTC)
-    return (found - _EPOCH) // timedelta(milliseconds=1)
-
-
-def _until(text: str) -> int | None:
-    """The last moment that counts; of a day its end. None if there is no such day."""
+def _until(text: str) -> datetime | None:
+    """The last day or time that counts, as if it were in UTC. None if there is no such day."""
     form = "%Y%m%d" if "T" not in text else "%Y%m%dT%H%M%S"
     try:
-        found = datetime.strptime(text.rstrip("Z"), form).replace(tzinfo=UTC)
+        return datetime.strptime(text.rstrip("Z"), form).replace(tzinfo=UTC)
     except ValueError:
         return None
-    return round(found.timestamp() * 1000) + (DAY_MS - 1 if "T" not in text else 999)
+
+
+def _is_until(text: str, at_ms: int, day: date, zone: tzinfo) -> bool:
+    """Whether an occurrence is not after UNTIL: a day, a time in the zone, or one in UTC that ends in Z."""
+    last = _until(text)
+    if last is None:
+        return False
+    if "T" not in text:
+        return day <= last.date()
+    in_zone = UTC if text.endswith("Z") or is_day(at_ms) else zone
+    return datetime.fromtimestamp(at_ms // 1000, in_zone).replace(tzinfo=UTC) <= last
+
+
+# --- days -------------------------------------------------------------------------------------------------------------
+
+
+def _follows_day(parts: Mapping[str, str]) -> bool:
+    """Whether the rule takes the day of the month from its first occurrence."""
+    return parts["FREQ"] in ("MONTHLY", "YEARLY") and not parts.keys() & {"BYDAY", "BYMONTHDAY"}
+
+
+class _Rule(msgspec.Struct, frozen=True):
+    """`weekdays`: pairs of an ordinal, 0 for every one, and a day of the week from 0 for Monday."""
+
+    freq: str
+    interval: int
+    week_start: int
+    weekdays: tuple[tuple[int, int], ...]
+    month_days: tuple[int, ...]
+    months: tuple[int, ...]
+    positions: tuple[int, ...]
+
+    @classmethod
+    def of(cls, text: str) -> _Rule:
+        parts = _parts(text)
+
+        def numbers(name: str) -> tuple[int, ...]:
+            return tuple(map(int, filter(None, parts.get(name, "").split(","))))
+
+        days = [each for each in parts.get("BYDAY", "").split(",") if each]
+        return cls(
+            parts["FREQ"],
+            int(parts.get("INTERVAL", "1")),
+            _WEEK.index(parts.get("WKST", "MO")),
+            tuple((int(each[:-2] or "0"), _WEEK.index(each[-2:])) for each in days),
+            numbers("BYMONTHDAY"),
+            numbers("BYMONTH"),
+            numbers("BYSETPOS"),
+        )
+
+
+@lru_cache(maxsize=1024)
+def _next_day(text: str, after: date, anchor: int) -> date | None:
+    """Return the first day of the rule after the day. `anchor`: the day of the month that the rule takes from its first
+    occurrence."""
+    rule = _Rule.of(text)
+    for days in islice(_periods(rule, after, anchor), _STEPS[rule.freq]):
+        chosen = _at_positions(sorted(days), rule.positions) if rule.positions else days
+        if later := [each for each in chosen if each > after]:
+            return min(later)
+    return None
+
+
+def _periods(rule: _Rule, start: date, anchor: int) -> Iterator[Collection[date]]:
+    """The days of the rule in each period from that of `start` to the last one of the calendar."""
+    if rule.freq == "DAILY":
+        allowed = {weekday for _, weekday in rule.weekdays} or set(range(7))
+        for day in _steps(start, timedelta(days=rule.interval)):
+            yield [day] if day.weekday() in allowed else []
+    elif rule.freq == "WEEKLY":
+        allowed = {weekday for _, weekday in rule.weekdays} or {start.weekday()}
+        first = start - timedelta(days=(start.weekday() - rule.week_start) % 7)
+        for monday in _steps(first, timedelta(weeks=rule.interval)):
+            days = (monday + timedelta(days=number) for number in range(7))
+            yield [day for day in days if day.weekday() in allowed and (not rule.months or day.month in rule.months)]
+    elif rule.freq == "MONTHLY":
+        for number in range(start.year * 12 + start.month - 1, (_LAST_YEAR + 1) * 12, rule.interval):
+            year, month = number // 12, number % 12 + 1
+            is_month = not rule.months or month in rule.months
+            yield _in_month(rule, year, month, anchor) if is_month else []
+    else:
+        for year in range(start.year, _LAST_YEAR + 1, rule.interval):
+            yield _in_year(rule, year, start.month, anchor)
+
+
+def _steps(first: date, step: timedelta) -> Iterator[date]:
+    for number in range((date(_LAST_YEAR, 12, 31) - first) // step + 1):
+        yield first + number * step
+
+
+def _in_year(rule: _Rule, year: int, start_month: int, anchor: int) -> Collection[date]:
+    if not rule.months and not rule.month_days and rule.weekdays:  # ordinals count in the year
+        return _of_weekdays(rule.weekdays, date(year, 1, 1), 366 if isleap(year) else 365)
+    months = rule.months or (range(1, 13) if rule.month_days else [start_month])
+    days = {day for month in months for day in _in_month(rule, year, month, anchor)}
+    if not rule.months and rule.weekdays:
+        days &= _of_weekdays(rule.weekdays, date(year, 1, 1), 366 if isleap(year) else 365)
+    return days
+
+
+def _in_month(rule: _Rule, year: int, month: int, anchor: int) -> set[date]:
+    first, last = date(year, month, 1), monthrange(year, month)[1]
+    if not rule.month_days and not rule.weekdays:
+        return {date(year, month, min(anchor, last))}
+    counts_in_year = rule.freq == "YEARLY" and not rule.months
+    found = None if counts_in_year or not rule.weekdays else _of_weekdays(rule.weekdays, first, last)
+    if rule.month_days:
+        numbers = (number if number > 0 else last + 1 + number for number in rule.month_days)
+        by_number = {date(year, month, number) for number in numbers if 1 <= number <= last}
+        found = by_number if found is None else found & by_number
+    return found or set()
+
+
+def _of_weekdays(weekdays: Iterable[tuple[int, int]], first: date, length: int) -> set[date]:
+    """The days of the week in the stretch of days, each or, with an ordinal, the one of that number from either end."""
+    found = set()
+    for ordinal, weekday in weekdays:
+        offsets = range((weekday - first.weekday()) % 7, length, 7)
+        some = offsets if not ordinal else _at_positions(offsets, [ordinal])
+        found |= {first + timedelta(days=offset) for offset in some}
+    return found
+
+
+def _at_positions(items: Sequence[T], positions: Iterable[int]) -> list[T]:
+    """Those at the positions, which count from 1, or from -1 at the end."""
+    indexes = (number - 1 if number > 0 else len(items) + number for number in positions)
+    return [items[index] for index in indexes if 0 <= index < len(items)]

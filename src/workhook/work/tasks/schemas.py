@@ -125,6 +125,8 @@ class Task(Record, frozen=True):
     created_at: Millis
     updated_at: Millis
     user_id: Annotated[int, HIDDEN]  # who made it
+    # The deadline of an earlier task of this rule, whose day of the month or time of day this one could not have.
+    repeat_since: Annotated[int | None, HIDDEN]
     next_id: Annotated[str | None, HIDDEN]  # the task that was made when this one, which repeats, was completed
     open_blockers: Annotated[tuple[str, ...], HIDDEN]  # those of `blocked_by` that block it
 

@@ -24,6 +24,7 @@ from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.work import csv_tables
 from workhook.work.access import Access, find_access
+from workhook.work.billing.zones import find_zone
 from workhook.work.rates.rules import TimeTerms
 from workhook.work.record_events import differences
 from workhook.work.schemas import Done, if_set
@@ -66,10 +67,11 @@ async def list_timesheets(call: Call, project_id: str, query: TimesheetsQuery) -
         body = TimesheetsAnswer([timesheet_to_response(each, now) for each in timesheets])
         return Answer(body, headers={**link, **csv_tables.VARY})
     headers = csv_tables.headers(f"{access.repository.name.replace('.', '-')}-timesheets")
+    zone = await find_zone(call.database, access.repository.id)
     if isinstance(query.per_page, UnsetType) and link:
-        table = export.whole_table(call.database, access, filters, found)
+        table = export.whole_table(call.database, access, filters, found, zone)
         return Answer(table, headers=headers, media_type=csv_tables.MEDIA_TYPE)
-    return Answer(export.table(timesheets), headers={**headers, **link}, media_type=csv_tables.MEDIA_TYPE)
+    return Answer(export.table(timesheets, zone), headers={**headers, **link}, media_type=csv_tables.MEDIA_TYPE)
 
 
 @routes.post("/projects/{id}/timesheets", answers={200: TimesheetAnswer})

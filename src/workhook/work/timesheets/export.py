@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import UTC, tzinfo
 from decimal import Decimal
 
 from workhook.core.clock import now_ms, to_millis_text
+from workhook.core.zones import day_in
 from workhook.http.lists import WHOLE_LIST_MAX
 from workhook.http.money import amount_of
 from workhook.storage import Reader
 from workhook.work.access import Access
+from workhook.work.billing.zones import find_zones
 from workhook.work.csv_tables import Cell, rows
 from workhook.work.timesheets import queries, rules
 from workhook.work.timesheets.queries import TimesheetPage
@@ -19,15 +22,15 @@ _OF_TIME = ("start_time", "end_time", "duration_ms", "hours")
 _COLUMNS = ("id", "date", "user", "task", *_OF_TIME, "billable", "billable_rate", "amount", "notes")
 
 
-def _cells(timesheet: Timesheet, now: int) -> tuple[Cell, ...]:
-    """`date` is the day in UTC on which it started; `amount` is empty for what is not billable or has no rate."""
+def _cells(timesheet: Timesheet, now: int, zone: tzinfo) -> tuple[Cell, ...]:
+    """`date` is the day in the zone on which it started; `amount` is empty for what is not billable or has no rate."""
     times, rate, currency = timesheet.times, timesheet.billable_rate_minor, timesheet.repository.currency
     duration = rules.elapsed_ms(times, now)
     amount = rules.amount_minor(duration, rate) if timesheet.billable and rate is not None else None
     start = to_millis_text(times.start)
     return (
         timesheet.id,
-        start.partition("T")[0],
+        day_in(times.start, zone).isoformat(),
         timesheet.user.username,
         timesheet.task.title if timesheet.task else None,
         start,
@@ -44,36 +47,37 @@ def _cells(timesheet: Timesheet, now: int) -> tuple[Cell, ...]:
 _ACROSS = ("id", "date", "user", "organization", "project", *_COLUMNS[3:-1], "currency", _COLUMNS[-1])
 
 
-def _cells_across(timesheet: Timesheet, now: int) -> tuple[Cell, ...]:
+def _cells_across(timesheet: Timesheet, now: int, zone: tzinfo) -> tuple[Cell, ...]:
     """`_cells`, with the place and its currency: rows of several projects stand in one table."""
-    id_, date, user, *rest, notes = _cells(timesheet, now)
+    id_, date, user, *rest, notes = _cells(timesheet, now, zone)
     place = timesheet.repository
     return id_, date, user, place.owner.login, place.title, *rest, place.currency, notes
 
 
-def table_across(timesheets: Sequence[Timesheet], *, head: bool) -> bytes:
+async def table_across(reader: Reader, timesheets: Sequence[Timesheet], *, head: bool) -> bytes:
     """Timesheets of several projects; `head`: below the line of the columns' names."""
-    now = now_ms()
-    return rows([*([_ACROSS] if head else []), *(_cells_across(each, now) for each in timesheets)])
+    zones, now = await find_zones(reader, (each.repository.id for each in timesheets)), now_ms()
+    cells = (_cells_across(each, now, zones.get(each.repository.id, UTC)) for each in timesheets)
+    return rows([*([_ACROSS] if head else []), *cells])
 
 
-def table(timesheets: Sequence[Timesheet]) -> bytes:
-    """The timesheets, below the line of the columns' names."""
+def table(timesheets: Sequence[Timesheet], zone: tzinfo) -> bytes:
+    """The timesheets, below the line of the columns' names. `zone`: of the project."""
     now = now_ms()
-    return rows([_COLUMNS, *(_cells(each, now) for each in timesheets)])
+    return rows([_COLUMNS, *(_cells(each, now, zone) for each in timesheets)])
 
 
 async def whole_table(
-    reader: Reader, access: Access, filters: Mapping[str, object], first: TimesheetPage
+    reader: Reader, access: Access, filters: Mapping[str, object], first: TimesheetPage, zone: tzinfo
 ) -> AsyncIterator[bytes]:
     """`table` of `first` and of all timesheets behind it, in parts of a page each."""
-    yield table(first.timesheets)
+    yield table(first.timesheets, zone)
     behind = _end(first)
     while behind is not None:
         page = await queries.list_timesheets(reader, access, filters, after=behind, limit=WHOLE_LIST_MAX)
         behind = _end(page)
         now = now_ms()
-        yield rows(_cells(each, now) for each in page.timesheets)
+        yield rows(_cells(each, now, zone) for each in page.timesheets)
 
 
 def _end(page: TimesheetPage) -> str | None:

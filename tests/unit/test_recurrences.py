@@ -1,0 +1,181 @@
+"""What rules of recurrence mean: in a zone, at the end of short months, and for whatever the grammar accepts."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from itertools import count
+
+import pytest
+from dateutil.rrule import rrulestr
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from workhook.core.zones import is_day, midnight_of, zone_names, zone_of
+from workhook.work.tasks import repeating
+from workhook.work.tasks.repeating import Occurrence
+
+BERLIN, NEW_YORK, UTC_ZONE = zone_of("Europe/Berlin"), zone_of("America/New_York"), UTC
+zones = st.sampled_from(zone_names()).map(zone_of)
+days = st.dates(date(1970, 1, 2), date(2200, 1, 1))
+
+
+def moment(text: str, zone: tzinfo) -> int:
+    return round(datetime.fromisoformat(text).replace(tzinfo=zone).timestamp() * 1000)
+
+
+def chain(rule: str, at_ms: int, zone: tzinfo, length: int) -> list[int]:
+    """When the tasks are due that follow one another, each made of the last one."""
+    now, found = Occurrence(at_ms, None), []
+    for _ in range(length):
+        following = repeating.next_after(rule, now.at, zone, now.since)
+        assert following is not None
+        now = following
+        found.append(now.at)
+    return found
+
+
+def local(at_ms: int, zone: tzinfo) -> str:
+    return datetime.fromtimestamp(at_ms // 1000, zone).strftime("%Y-%m-%d %H:%M")
+
+
+@pytest.mark.parametrize(
+    ("rule", "first", "following"),
+    [
+        ("FREQ=MONTHLY", "2026-01-31", ["02-28", "03-31", "04-30", "05-31", "06-30", "07-31"]),
+        ("FREQ=MONTHLY", "2028-01-30", ["02-29", "03-30", "04-30"]),
+        ("FREQ=MONTHLY;INTERVAL=3", "2026-08-31", ["11-30", "02-28", "05-31"]),
+        ("FREQ=MONTHLY;BYMONTH=2,4,5", "2026-01-31", ["02-28", "04-30", "05-31"]),
+        ("FREQ=YEARLY", "2028-02-29", ["02-28", "02-28", "02-28", "02-29"]),
+        ("FREQ=YEARLY;BYMONTH=1,2", "2026-01-31", ["02-28", "01-31"]),
+        ("FREQ=MONTHLY;BYMONTHDAY=31", "2026-01-31", ["03-31", "05-31"]),  # the rule names the day itself
+    ],
+)
+def test_a_month_that_is_too_short_has_its_last_day(rule: str, first: str, following: list[str]) -> None:
+    found = chain(rule, midnight_of(date.fromisoformat(first)), NEW_YORK, len(following))
+    assert [local(each, UTC)[5:10] for each in found] == following
+    at = moment(f"{first}T09:00", NEW_YORK)
+    assert [local(each, NEW_YORK)[5:] for each in chain(rule, at, NEW_YORK, len(following))] == [
+        f"{each} 09:00" for each in following
+    ]
+
+
+def test_a_time_of_day_stays_when_clocks_change() -> None:
+    found = chain("FREQ=WEEKLY", moment("2026-10-12T09:00", BERLIN), BERLIN, 4)
+    assert [local(each, BERLIN) for each in found] == [
+        "2026-10-19 09:00", "2026-10-26 09:00", "2026-11-02 09:00", "2026-11-09 09:00",
+    ]  # fmt: skip
+
+
+def test_a_monday_stays_a_monday_where_it_is_still_sunday_in_utc() -> None:
+    found = chain("FREQ=WEEKLY;BYDAY=MO", moment("2026-10-12T00:30", BERLIN), BERLIN, 4)
+    assert [local(each, BERLIN)[5:] for each in found] == ["10-19 00:30", "10-26 00:30", "11-02 00:30", "11-09 00:30"]
+
+
+def test_a_time_that_a_day_does_not_have_comes_back_the_next_day() -> None:
+    found = chain("FREQ=DAILY", moment("2026-03-27T02:30", BERLIN), BERLIN, 3)
+    assert [local(each, BERLIN)[5:] for each in found] == ["03-28 02:30", "03-29 03:30", "03-30 02:30"]
+
+
+def test_a_moment_at_midnight_in_utc_stays_a_moment() -> None:
+    found = chain("FREQ=WEEKLY", moment("2026-10-19T01:00", BERLIN), BERLIN, 2)
+    assert [local(each, BERLIN)[5:] for each in found] == ["10-26 01:00", "11-02 01:00"]
+    assert not any(map(is_day, found))
+
+
+@pytest.mark.parametrize(
+    ("until", "follows"),
+    [
+        ("20261124", True),
+        ("20261123", False),
+        ("20261124T090000", True),
+        ("20261124T085959", False),
+        ("20261124T140000Z", True),
+        ("20261124T135959Z", False),
+    ],
+)
+def test_until_is_a_day_or_a_time_in_the_zone_or_a_moment(until: str, follows: bool) -> None:
+    at = moment("2026-11-23T09:00", NEW_YORK)
+    found = repeating.next_after(f"FREQ=DAILY;UNTIL={until}", at, NEW_YORK)
+    assert (found is not None) is follows
+
+
+# --- whatever the grammar accepts -------------------------------------------------------------------------------------
+
+
+def _written(name: str) -> st.SearchStrategy[str]:
+    return st.from_regex(re.compile(repeating._FORMS[name], re.ASCII), fullmatch=True)
+
+
+@st.composite
+def rules(draw: st.DrawFn) -> str:
+    """Texts with every part in every form that the grammar has."""
+    names = [name for name in repeating._FORMS if name != "FREQ"]
+    chosen = draw(st.lists(st.sampled_from(names), unique=True, max_size=5))
+    return ";".join([f"FREQ={draw(_written('FREQ'))}", *(f"{name}={draw(_written(name))}" for name in chosen)])
+
+
+@settings(max_examples=300, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@given(rules(), days, zones, st.integers(0, 86_399_999))
+def test_every_rule_that_is_accepted_is_computed(rule: str, day: date, zone: tzinfo, in_day: int) -> None:
+    assume(repeating.complaint(rule) is None)
+    before = Occurrence(midnight_of(day) + in_day, None)
+    for _ in range(3):
+        found = repeating.next_after(rule, before.at, zone, before.since)
+        if found is None:
+            return
+        assert found.at > before.at
+        assert is_day(found.at) is (in_day == 0)
+        before = found
+
+
+@pytest.mark.parametrize(
+    "rule", ["FREQ=MONTHLY;BYDAY=MO;BYSETPOS=999", "FREQ=MONTHLY;BYDAY=+MO", "FREQ=YEARLY;BYDAY=-FR"]
+)
+def test_what_cannot_be_computed_is_refused(rule: str) -> None:
+    assert repeating.complaint(rule) is not None
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "FREQ=YEARLY;BYDAY=MO,TU,WE,TH,FR,SA;BYSETPOS=366",
+        "FREQ=YEARLY;BYMONTHDAY=31,-31;BYMONTH=2,4,6,9,11;BYSETPOS=366,-366",
+        "FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR,SA,SU;BYSETPOS=32",
+        "FREQ=WEEKLY;INTERVAL=999;BYMONTH=2;BYDAY=MO",
+        "FREQ=DAILY;INTERVAL=7;BYDAY=TU",
+    ],
+)
+def test_a_rule_without_an_end_is_computed_in_bounded_steps(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps, periods = count(), repeating._periods
+
+    def counted(*given: object) -> object:
+        for each in periods(*given):  # type: ignore[arg-type]
+            next(steps)
+            yield each
+
+    monkeypatch.setattr(repeating, "_periods", counted)
+    repeating._next_day.cache_clear()
+    repeating.next_after(rule, midnight_of(date(2026, 11, 23)), UTC)
+    assert next(steps) <= 20_872
+
+
+@settings(max_examples=200, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@given(rules(), st.dates(date(1970, 1, 2), date(2100, 1, 1)))
+def test_days_are_those_of_another_interpreter(rule: str, day: date) -> None:
+    assume(repeating.complaint(rule) is None)
+    parts = dict(part.split("=") for part in rule.split(";"))
+    assume(not parts.keys() & {"COUNT", "UNTIL"})
+    by_day = parts.get("BYDAY", "")
+    # It takes days with numbers and days without for two conditions, of which both must hold.
+    assume(not (re.search(r"\d", by_day) and re.search(r"(?:^|,)[A-Z]", by_day)))
+    assume(not ("BYMONTHDAY" in parts and "BYDAY" in parts and re.search(r"\d", by_day)))
+    assume(parts.keys() & {"BYDAY", "BYMONTHDAY"} or day.day <= 28)
+    found = repeating.next_after(rule, midnight_of(day), UTC)
+    # It searches for what never comes until the year 9999.
+    assume(found is not None and found.at < midnight_of(day + timedelta(days=9000)))
+    assert found is not None
+    start = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    wanted = rrulestr(rule, dtstart=start).after(start)
+    assert wanted is not None
+    assert found.at == midnight_of(wanted.date())
