@@ -13,7 +13,8 @@ HEAD = """# Settings
 
 Each setting is a flag of `workhook serve`, a variable, and a key in `workhook.toml` in the data folder; flags win over
 variables, variables over the file. Every fault is reported at the start, all at once; a variable `WORKHOOK_…` or a key
-that is not below is one. Where a variable is marked *, `…_FILE` names a file that holds the value. 0 turns a limit off.
+that is not below is one, except variables that container orchestration sets (`WORKHOOK_PORT_8000_TCP`). Where a
+variable is marked *, `…_FILE` names a file that holds the value. 0 turns a limit off.
 
 ```toml
 port = 8080

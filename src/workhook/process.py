@@ -20,7 +20,7 @@ from workhook.asgi import build_app, build_watch_app
 from workhook.bootstrap import open_services
 from workhook.core import json, log, open_telemetry
 from workhook.core.clock import now_ms
-from workhook.core.config import Settings, split_address, unknown_variables
+from workhook.core.config import Settings, split_address
 from workhook.core.errors import CannotStart
 from workhook.core.smtp_address import sender_of, smtp_server
 from workhook.delivery import retention
@@ -257,8 +257,6 @@ async def _watched(services: Services, checks: Callable[[], dict[str, str]], say
 
 def _prepare_process(settings: Settings) -> None:
     log.configure(settings.log_level, settings.log_format)
-    for note in unknown_variables():
-        logger.warning("unknown_variable", note=note)
     os.umask(0o077)  # what this process writes is nobody else's to read
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     gc.collect()  # once for all that was imported: the command line put it off

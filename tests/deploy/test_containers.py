@@ -164,24 +164,35 @@ def test_our_services_may_do_little_and_have_settings_that_there_are(name: str, 
     assert "privileged" not in service
     assert service["build"]["dockerfile"] == "Containerfile"
     assert (ROOT / service["build"]["context"]).samefile(ROOT)
-    assert int(service["stop_grace_period"].removesuffix("s")) > Settings().drain_s
     url = tmp_path / "url"
     url.write_text("postgresql://workhook:x@database/workhook\n")
-    # What is not set outside is empty inside, as Compose does it.
-    inside = {
-        name: "" if re.fullmatch(r"\$\{\w+:-\}", str(value)) else value
-        for name, value in service["environment"].items()
-    }
-    given = {**inside, "WORKHOOK_DATABASE_URL_FILE": str(url)}
+    token = tmp_path / "token"
+    token.write_text("0123456789abcdef\n")
+    files = {"WORKHOOK_DATABASE_URL_FILE": str(url), "WORKHOOK_METRICS_TOKEN_FILE": str(token)}
+    assert set(files) <= set(service["environment"])
+    given = {**environment(), **service["environment"], **files}
     assert given["WORKHOOK_BASE_URL"].startswith("${WORKHOOK_BASE_URL:?"), "refused where it is not set"
     given["WORKHOOK_BASE_URL"] = "https://work.example.com"
-    assert load({}, given).database_url == "postgresql://workhook:x@database/workhook"
+    settings = load({}, given)
+    assert settings.database_url == "postgresql://workhook:x@database/workhook"
+    assert settings.metrics_token == "0123456789abcdef"
+    assert settings.drain_delay_s == 5
+    stops_s = int(service["stop_grace_period"].removesuffix("s"))
+    assert stops_s > settings.drain_delay_s + settings.drain_s
+    assert service["env_file"] == [".env"], "every setting can be there"
+    command, _, *flags = service["command"] if name == "worker" else [*service["command"], ""]
+    assert command == {"server": "serve", "worker": "worker"}[name]
+    if name == "worker":
+        assert load({"worker_listen": flags[0]}, given).worker_listen == "0.0.0.0:9100", "its port is published"
 
 
 def test_only_the_server_can_be_reached_and_only_from_the_machine() -> None:
     """Else anybody could write the headers that `trust_proxy` believes."""
     published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
-    assert published == {"server": ["127.0.0.1:8000:8000"]}
+    assert published == {
+        "server": ["${PUBLISH:-127.0.0.1:8000}:8000"],
+        "worker": ["${PUBLISH_WORKER:-127.0.0.1:9100}:9100"],
+    }
     assert SERVICES["database"]["networks"] == ["inside"]
     assert COMPOSE["networks"]["inside"] == {"internal": True}
 

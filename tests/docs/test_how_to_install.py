@@ -19,7 +19,9 @@ def test_the_secrets_of_the_composition_are_made(tmp_path: Path) -> None:
     folder = tmp_path / "secrets"
     password = (folder / "database_password").read_text().strip()
     assert len(password) == 48
-    settings = load({}, {"WORKHOOK_DATABASE_URL_FILE": str(folder / "database_url")})
+    names = {"WORKHOOK_DATABASE_URL_FILE": "database_url", "WORKHOOK_METRICS_TOKEN_FILE": "metrics_token"}
+    settings = load({}, {name: str(folder / file) for name, file in names.items()})
+    assert len(settings.metrics_token or "") == 48
     assert settings.database_url == f"postgresql://workhook:{password}@database/workhook"
     assert folder.stat().st_mode & 0o077 == 0
     for each in folder.iterdir():

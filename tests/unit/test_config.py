@@ -1,20 +1,42 @@
-"""What the environment may say, and what is only told."""
+"""Variables of the environment that look like settings."""
 
 from __future__ import annotations
 
-from workhook.core.config import load, unknown_variables
+import pytest
+
+from workhook.core.config import SettingsError, load
+
+ORCHESTRATION = {
+    "WORKHOOK_SERVICE_HOST": "10.0.0.1",
+    "WORKHOOK_SERVICE_PORT": "8000",
+    "WORKHOOK_SERVICE_PORT_HTTP": "8000",
+    "WORKHOOK_PORT_8000_TCP": "tcp://10.0.0.1:8000",
+    "WORKHOOK_PORT_8000_TCP_ADDR": "10.0.0.1",
+    "WORKHOOK_PORT_8000_TCP_PORT": "8000",
+    "WORKHOOK_PORT_8000_TCP_PROTO": "tcp",
+    "WORKHOOK_WORKER_SERVICE_HOST": "10.0.0.2",
+    "WORKHOOK_WORKER_PORT": "tcp://10.0.0.2:9100",
+    "WORKHOOK_WORKER_PORT_9100_TCP": "tcp://10.0.0.2:9100",
+    "WORKHOOK_ENV_PATH": "/bin",
+}
 
 
-def test_variables_that_are_no_settings_are_told_and_refuse_nothing() -> None:
-    environ = {
-        "WORKHOOK_PROT": "1",
-        "WORKHOOK_PORT_FILE": "/x",  # only secrets may stand in a file
-        "WORKHOOK_SERVICE_HOST": "10.0.0.1",
-        "WORKHOOK_PUSHER": "octo",
-        "WORKHOOK_PORT": "9000",
-        "PATH": "/bin",
-    }
-    told = unknown_variables(environ)
-    assert [each.partition(":")[0] for each in told] == ["WORKHOOK_PORT_FILE", "WORKHOOK_PROT", "WORKHOOK_SERVICE_HOST"]
-    assert told[1].endswith("did you mean WORKHOOK_PORT?")
-    assert load({}, environ).port == 9000
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("WORKHOOK_PROT", "WORKHOOK_PORT"),
+        ("WORKHOOK_BASEURL", "WORKHOOK_BASE_URL"),
+        ("WORKHOOK_DATABASE_URI", "WORKHOOK_DATABASE_URL"),
+        ("WORKHOOK_PORT_FILE", "WORKHOOK_PORT"),  # only secrets can be in a file
+    ],
+)
+def test_a_variable_that_is_not_a_setting_is_refused_with_the_closest_one(variable: str, meant: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        load({}, {variable: "1", "PATH": "/bin"})
+    [fault] = refused.value.faults
+    assert fault == f"{variable}: there is no such variable; did you mean {meant}?"
+
+
+def test_variables_of_container_orchestration_are_ignored() -> None:
+    assert load({}, {**ORCHESTRATION, "WORKHOOK_PORT": "tcp://10.0.0.1:8000"}).port == 8000
+    assert load({}, {**ORCHESTRATION, "WORKHOOK_PORT": "9000", "WORKHOOK_PUSHER": "octo"}).port == 9000

@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import ipaddress
 import os
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -23,6 +24,10 @@ PREFIX = "WORKHOOK_"
 N = TypeVar("N", int, float)
 
 # Of those who push, for the Git hook (`git_push/hook.py`): they say who it was.
+_ORCHESTRATION = re.compile(
+    r"WORKHOOK_(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(ADDR|PORT|PROTO))?|ENV_\w+)"
+)
+_SOCKET = re.compile(r"(tcp|udp|sctp)://")
 _OF_THE_GIT_HOOK = ("WORKHOOK_PUSHER", "WORKHOOK_PUSHER_EMAIL")
 _FLAGS = {
     "delivery_allow_networks": "--allow-network",  # given several times, so that it names one
@@ -355,9 +360,10 @@ def _from_environment(
     environ: Mapping[str, str], known: Mapping[str, Any], faults: list[str]
 ) -> dict[str, tuple[str, Any]]:
     found: dict[str, tuple[str, Any]] = {}
+    faults += unknown_variables(environ)
     for name, each in known.items():
         variable = f"{PREFIX}{name.upper()}"
-        if environ.get(variable):
+        if environ.get(variable) and not _is_of_orchestration(variable, environ[variable]):
             found[name] = (variable, environ[variable])
         elif each.metadata["secret"] and environ.get(f"{variable}_FILE"):
             try:
@@ -367,18 +373,23 @@ def _from_environment(
     return found
 
 
-def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
-    """What a process should be told about variables that look like settings and are none.
-
-    They are no faults: other programs have names that begin so as well (an orchestrator's service named workhook).
-    """
-    environ = os.environ if environ is None else environ
+def unknown_variables(environ: Mapping[str, str]) -> list[str]:
+    """Return a fault for each variable that looks like a setting and is not one, with the name that may be meant."""
     served = {*_OF_THE_GIT_HOOK}
     for each in fields(Settings):
         variable = f"{PREFIX}{each.name.upper()}"
         served |= {variable, f"{variable}_FILE"} if each.metadata["secret"] else {variable}
-    unknown = sorted(name for name in environ if name.startswith(PREFIX) and name not in served)
+    unknown = sorted(
+        name
+        for name, value in environ.items()
+        if name.startswith(PREFIX) and name not in served and not _is_of_orchestration(name, value)
+    )
     return [f"{variable}: there is no such variable{_meant(variable, served)}" for variable in unknown]
+
+
+def _is_of_orchestration(name: str, value: str) -> bool:
+    """Whether Kubernetes or Docker set it for a service or a container whose name starts with `workhook`."""
+    return _ORCHESTRATION.fullmatch(name) is not None or _SOCKET.match(value) is not None
 
 
 def _from_file(path: Path, faults: list[str]) -> dict[str, tuple[str, Any]]:
