@@ -147,6 +147,9 @@ def test_limits(studio: Studio) -> None:
     for name, value in over.items():
         assert studio.owner.faults("PATCH", f"/tasks/{made['id']}", json={name: value}) == {name: "invalid"}
     assert studio.owner.faults("PATCH", f"/tasks/{made['id']}", json={"labels": ["x" * 256]}) == {"labels": "invalid"}
+    large = "x" * (64 * 1024)
+    for name, value in (("fields", {"a": large}), ("sections", {"a": {"b": large}})):
+        assert studio.owner.faults("PATCH", f"/tasks/{made['id']}", json={name: value}) == {name: "invalid"}
 
 
 def test_an_edit_changes_what_it_names(studio: Studio) -> None:

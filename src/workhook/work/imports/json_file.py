@@ -18,13 +18,13 @@ from typing import Any, TypeVar, get_args
 import msgspec
 
 from workhook.core.errors import Malformed, shown
-from workhook.core.json import DEPTH_MAX, decode_untrusted, is_too_deep
+from workhook.core.json import decode_untrusted, is_too_deep
 
 S = TypeVar("S", bound=msgspec.Struct)
 
 FAULTS_MAX = 20  # what is told of one file
 
-_TOO_DEEP = f"lists and objects are nested more than {DEPTH_MAX} levels deep"
+_TOO_DEEP = "it is nested too deeply"  # `web.frame.import_sentences` translates it
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
