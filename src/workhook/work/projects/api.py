@@ -211,6 +211,8 @@ async def get_project(call: Call, project_id: str) -> ProjectAnswer:
 async def edit_project(write: Write, project_id: str, edit: ProjectEdit) -> ProjectAnswer:
     """Change, archive or unarchive a project.
 
+    Archiving a project finishes the timers that run in it.
+
     Needs write access. Changing `private` or `name` needs the role admin.
     """
     project = await lock_project(write, project_id)
@@ -236,6 +238,8 @@ async def edit_project(write: Write, project_id: str, edit: ProjectEdit) -> Proj
         await removal.rights_lost(write.tx, old.owner.id, old.id, actor=write.actor, base=write.base)
     action = "edited"
     if "archive" in changed:
+        if edited.archive:  # nobody can stop a timer in an archived project
+            await timers.project_ends(write, edited.repository)
         action = "archived" if edited.archive else "unarchived"
     after = to_response(edited)
     await publish(write, edited, action, changes=differences(before, after))

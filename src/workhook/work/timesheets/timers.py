@@ -90,7 +90,10 @@ def _is_installed(user_id: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
 
 
 _may_run = sa.select(projects.c.repository_id).where(
-    projects.c.repository_id == big("repository_id"), projects.c.deleted_at.is_(None), _may_write(big("runner_id"))
+    projects.c.repository_id == big("repository_id"),
+    projects.c.deleted_at.is_(None),
+    projects.c.archive.is_(sa.false()),
+    _may_write(big("runner_id")),
 )
 
 _accounts = sa.select(accounts.c.id).order_by(accounts.c.id).with_for_update(key_share=True)
@@ -238,10 +241,11 @@ async def rights_lost(tx: Transaction, loss: Loss) -> None:
 
 
 async def project_ends(write: Write, repository: Repository) -> None:
-    """Call it once the project is deleted, and before the event of that: its webhooks get those of its timers, too.
+    """Finish the timers that run in a project which was just deleted or archived. Call it before the event of that: its
+    webhooks get those of its timers, too.
 
-    Deleting waits for whoever adds something to the project, and they may be about to start a timer: so the project is
-    locked before the accounts.
+    Either change waits for whoever adds something to the project, and they may be about to start a timer: so the
+    project is locked before the accounts.
     """
     place = {"account_id": repository.owner.id, "repository_id": repository.id}
     await write.tx.fetch_all(_lock_all, place)
