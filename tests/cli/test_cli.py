@@ -78,10 +78,15 @@ def test_setup_makes_what_is_missing_and_nothing_twice(any_cli: Cli) -> None:
     assert [each["login"] for each in any_cli.json("user", "list")] == ["octo"]
     issued = any_cli.json("token", "list")
     assert [each["user"] for each in issued] == ["octo", "octo"]
-    assert set(issued[0]["scopes"]) == {
-        "repo", "admin:repo_hook", "write:repo_hook", "read:repo_hook", "admin:org_hook", "admin:org", "work",
-        "work:read", "site_admin",
-    }  # fmt: skip
+    assert set(issued[0]["scopes"]) == {"repo", "admin:org_hook", "work"}, "the least for repositories, hooks and work"
+    assert all(datetime.fromisoformat(each["expires_at"]) <= datetime.now(UTC) + timedelta(days=365) for each in issued)
+    any_cli.setup("--new-token", "--scopes", "repo, admin:org", "--expires-in", "7")
+    newest = any_cli.json("token", "list")[-1]
+    assert set(newest["scopes"]) == {"repo", "admin:org"}
+    assert datetime.fromisoformat(newest["expires_at"]) <= datetime.now(UTC) + timedelta(days=7)
+    assert "--expires-in" in any_cli.refused(
+        "setup", "--organization", "acme", "--owner", "octo", "--expires-in", "366", status=2
+    )
 
 
 def test_setup_does_not_mistake_a_user_for_an_organization(cli: Cli) -> None:
