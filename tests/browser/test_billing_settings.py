@@ -102,7 +102,7 @@ async def test_days_are_those_of_the_studio_and_rounding_is_told(
     await accessible(page)
     await fits(page)
     await page.get_by_role("button", name="Make an invoice of it").click()
-    await expect(page.get_by_text("Photos (2026-02-01)")).to_be_visible()
+    await expect(page.get_by_text("Photos (1 Feb 2026)")).to_be_visible()
     await expect(page.locator("#rounded")).to_contain_text("Worked: 0:50, on this invoice: 1:00.")
     await accessible(page)
     await fits(page)

@@ -34,6 +34,24 @@ def test_the_client_gets_the_invoice_with_its_pdf(studio: Studio, mail: MailServ
     assert mail.to(str(studio.member.me["email"])) == []  # members have nothing to do with it
 
 
+def test_the_mail_about_an_invoice_has_its_language_its_amount_and_its_day(studio: Studio, mail: MailServer) -> None:
+    address = str(studio.client.me["email"])
+    body = {"invoice_items": [LINE], "currency": "EUR", "language": "de", "tax": 19, "due": "2030-12-24"}
+    invoice_id = studio.owner.post(f"{studio.project}/invoices", json=body)["invoice"]["id"]
+    studio.owner.post(f"/invoices/{invoice_id}/send")
+    [got] = mail.wait_for(address)
+    number = studio.owner.get(f"/invoices/{invoice_id}")["invoice"]["invoice_number"]
+    assert number in got["Subject"]
+    assert "Rechnung" in got["Subject"]
+    for shown in ("Offener Betrag: 2.320,49 EUR", "Fällig am: 24.12.2030", "Die Rechnung ist als PDF angehängt."):
+        assert shown in got.text
+    assert list(got.files) == [f"Rechnung-{number}.pdf"]
+    studio.owner.post(f"/invoices/{invoice_id}/pay")
+    _, second = mail.wait_for(address, 2)
+    assert "Offener Betrag" not in second.text
+    assert "Rechnung" in second["Subject"]
+
+
 def test_the_pdf_by_mail_carries_the_e_invoice(studio: Studio, mail: MailServer) -> None:
     address = str(studio.client.me["email"])
     Bills(studio).settle()

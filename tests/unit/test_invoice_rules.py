@@ -16,8 +16,11 @@ from workhook.work.invoices.rules import Item, items_of, items_text
 QUANTITIES = st.integers(1, rules.QTY_MAX * 10**6).map(lambda millionths: Decimal(millionths).scaleb(-6))
 PERCENTS = st.none() | st.integers(0, 10**6)
 IDS = st.lists(st.text(), max_size=3).map(tuple)
+DAYS = st.none() | st.tuples(st.dates(), st.dates()).map(lambda days: tuple(each.isoformat() for each in sorted(days)))
 TIMES = st.lists(st.integers(0, 10**9), max_size=3).map(tuple)
-ITEMS = st.builds(Item, st.text(), QUANTITIES, st.integers(0, 10**13), IDS, TIMES, PERCENTS, st.none(), PERCENTS)
+ITEMS = st.builds(
+    Item, st.text(), QUANTITIES, st.integers(0, 10**13), IDS, TIMES, PERCENTS, st.none(), PERCENTS, st.none(), DAYS
+)
 
 
 @given(QUANTITIES, st.integers(0, 10**13))

@@ -10,13 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workhook.core.clock import parse_rfc3339
-from workhook.work.invoices.rules import Item, items_of, items_text
-from workhook.work.invoices.time_lines import GroupBy, InvoicedTime, complaint, lines_of, with_entries, with_times
+from workhook.work.invoices.rules import Item, days_of_items, items_of, items_text
+from workhook.work.invoices.time_lines import (
+    GroupBy,
+    InvoicedTime,
+    complaint,
+    in_language,
+    lines_of,
+    with_entries,
+    with_times,
+)
 from workhook.work.rates.rules import Rounding, RoundMode
 from workhook.work.timesheets import rules as timesheets
 
 EXACT = Rounding()
 HOUR_MS = 3_600_000
+DAY = ("2026-11-20", "2026-11-20")
 HOSTING = Item("Hosting", Decimal(1), 1000)
 
 
@@ -33,15 +42,17 @@ def line_of(entry: InvoicedTime, rounding: Rounding = EXACT) -> Item:
 
 
 def test_time_is_hours_at_a_rate() -> None:
-    assert line_of(time()) == Item("Logo (2026-11-20)", Decimal("1.501389"), 8000, ("tms_1",), (5_405_000,))
-    assert line_of(time(rate_minor=None, duration_ms=0)) == Item("Logo (2026-11-20)", Decimal(0), 0, ("tms_1",), (0,))
+    assert line_of(time()) == Item("Logo (20 Nov 2026)", Decimal("1.501389"), 8000, ("tms_1",), (5_405_000,), days=DAY)
+    assert line_of(time(rate_minor=None, duration_ms=0)) == Item(
+        "Logo (20 Nov 2026)", Decimal(0), 0, ("tms_1",), (0,), days=DAY
+    )
 
 
 def test_a_line_of_time_says_what_was_noted() -> None:
-    assert line_of(time(notes=" Two drafts\n")).description == "Logo (2026-11-20): Two drafts"
+    assert line_of(time(notes=" Two drafts\n")).description == "Logo (20 Nov 2026): Two drafts"
     long = line_of(time(notes="a" * 301)).description
-    assert long == f"Logo (2026-11-20): {'a' * 299}\u2026"
-    assert line_of(time(notes="  ")).description == "Logo (2026-11-20)"
+    assert long == f"Logo (20 Nov 2026): {'a' * 299}\u2026"
+    assert line_of(time(notes="  ")).description == "Logo (20 Nov 2026)"
 
 
 @given(st.integers(0, 10**9), st.integers(0, 10**6))
@@ -110,25 +121,25 @@ WEEK = [
         (
             "task",
             [
-                ("Logo (2026-11-16 \u2013 2026-11-17): Two drafts", "tms_1 tms_2"),
-                ("Site (2026-11-17): Menu", "tms_3"),
-                ("Logo (2026-11-18)", "tms_4"),
+                ("Logo (16 Nov 2026 \u2013 17 Nov 2026): Two drafts", "tms_1 tms_2"),
+                ("Site (17 Nov 2026): Menu", "tms_3"),
+                ("Logo (18 Nov 2026)", "tms_4"),
             ],
         ),
         (
             "person",
             [
-                ("Olivia (2026-11-16 \u2013 2026-11-17): Two drafts; Menu", "tms_1 tms_3"),
-                ("Milan (2026-11-17): Two drafts", "tms_2"),
-                ("Olivia (2026-11-18)", "tms_4"),
+                ("Olivia (16 Nov 2026 \u2013 17 Nov 2026): Two drafts; Menu", "tms_1 tms_3"),
+                ("Milan (17 Nov 2026): Two drafts", "tms_2"),
+                ("Olivia (18 Nov 2026)", "tms_4"),
             ],
         ),
         (
             "day",
             [
-                ("2026-11-16: Logo", "tms_1"),
-                ("2026-11-17: Logo; Site", "tms_2 tms_3"),
-                ("2026-11-18: Logo", "tms_4"),
+                ("16 Nov 2026: Logo", "tms_1"),
+                ("17 Nov 2026: Logo; Site", "tms_2 tms_3"),
+                ("18 Nov 2026: Logo", "tms_4"),
             ],
         ),
     ],
@@ -183,6 +194,16 @@ def test_entries_of_18_seconds_cost_what_the_report_says() -> None:
     both = [time("tms_1", duration_ms=18_000, rate_minor=2500), time("tms_2", duration_ms=18_000, rate_minor=2500)]
     [line] = lines_of(both, "task", EXACT)
     assert (line.amount_minor, line.rounding_minor, line.duration_ms) == (26, 1, 36_000)
+
+
+def test_a_line_has_the_days_of_its_time_and_the_language_of_its_invoice() -> None:
+    [german, _, _] = lines_of(WEEK, "task", EXACT, "de")
+    assert german.description == "Logo (16.11.2026 \u2013 17.11.2026): Two drafts"
+    assert german.days == ("2026-11-16", "2026-11-17")
+    again = in_language([HOSTING, german], WEEK, "task", "en")
+    assert [each.description for each in again] == ["Hosting", "Logo (16 Nov 2026 \u2013 17 Nov 2026): Two drafts"]
+    assert days_of_items([HOSTING, *lines_of(WEEK, None, EXACT)]) == ("2026-11-16", "2026-11-18")
+    assert days_of_items([HOSTING]) is None
 
 
 def test_lines_by_hand_stay_when_those_of_time_are_made_anew() -> None:

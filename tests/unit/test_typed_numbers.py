@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext, suppress
 from decimal import Decimal
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from workhook.http.money import AMOUNT_MAX_MINOR, minor_of, read_money
 from workhook.web.frame import formats, texts
+from workhook.web.frame.places import AmountField, NumberField, PercentField, QuantityField
 
 AMOUNTS = st.integers(0, AMOUNT_MAX_MINOR)
 SWAPPED = str.maketrans(".,", ",.")
@@ -190,3 +192,37 @@ def test_a_quantity_that_may_be_thousands_is_asked_for_again(
     with pytest.raises(ValueError, match=r"1000|12000"):
         formats.read_quantity(typed)
     assert formats.read_quantity("1.125" if language == "en" else "1,125") == "1.125"
+
+
+@pytest.mark.parametrize("language", ["en", "de"])
+@pytest.mark.parametrize(
+    ("field", "digits"),
+    [
+        (NumberField("n"), 6), (QuantityField("qty"), 6), (PercentField("tax"), 4), (AmountField("amount", "EUR"), 2),
+        (AmountField("amount", "JPY"), 0), (AmountField("amount", "KWD"), 3), (AmountField("credits"), 2),
+    ],
+)  # fmt: skip
+def test_every_typed_field_reads_the_number_that_was_meant(field: NumberField, digits: int, language: str) -> None:
+    """With its decimals and its thousands as the language writes them; written as in the other one it is that number
+    or refused, and never a thousand times as much."""
+
+    @given(st.decimals(0, 10**8, places=digits), st.booleans())
+    def holds(number: Decimal, grouped: bool) -> None:
+        english = f"{number:,f}" if grouped else f"{number:f}"
+        german = english.translate(SWAPPED)
+        own, other = (english, german) if language == "en" else (german, english)
+        with pytest.MonkeyPatch.context() as patch:
+            speak(patch, language)
+            is_asked_again = isinstance(field, QuantityField) and re.search(r"\.000$", english)
+            with suppress(ValueError) if is_asked_again else nullcontext():
+                assert Decimal(field.read(own)) == number
+            if own != other and not is_number_of(language, other):
+                with pytest.raises(ValueError, match="\u201c" if language == "en" else "\u201e"):
+                    field.read(other)
+
+    holds()
+
+
+def is_number_of(language: str, typed: str) -> bool:
+    thousands, decimal = (",", ".") if language == "en" else (".", ",")
+    return formats._read(typed, thousands, decimal) is not None

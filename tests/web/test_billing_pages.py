@@ -208,7 +208,7 @@ def test_an_invoice_of_time_begins_as_the_last_one_was(studio: Studio) -> None:
     assert answer.status_code == 303, answer.text
     invoice = invoice_of(studio, answer.headers["location"])
     assert (invoice["bill_to"], invoice["tax"], invoice["currency"]) == ("Acme", 7, "EUR")
-    assert invoice["invoice_items"][0]["description"] == "Drawn (2026-01-05): Wireframes"
+    assert invoice["invoice_items"][0]["description"] == "Drawn (5 Jan 2026): Wireframes"
 
 
 def test_an_invoice_is_overdue_on_the_day_after(studio: Studio) -> None:
@@ -500,11 +500,11 @@ def test_time_on_a_draft_is_arranged_by_task_and_can_be_taken_off(studio: Studio
     assert 'name="group_by"' in page_of(studio.member, f"{studio.base}/time/report?from=2026-01-05&to=2026-01-06")
     answer = send(studio.member, f"{studio.base}/time/report/invoice", **period, group_by="day")
     path = answer.headers["location"]
-    assert described(studio, path) == ["2026-01-05: Drawn", "2026-01-06: Drawn"]
+    assert described(studio, path) == ["5 Jan 2026: Drawn", "6 Jan 2026: Drawn"]
     grouping = studio.member.form(path, f"{path}/grouping")
     assert grouping.fields["group_by"] == "day"
     assert send(studio.member, f"{path}/grouping", group_by="task").status_code == 303
-    assert described(studio, path) == ["Drawn (2026-01-05 \u2013 2026-01-06)"]
+    assert described(studio, path) == ["Drawn (5 Jan 2026 \u2013 6 Jan 2026)"]
     page = text_of(page_of(studio.member, path))
     assert "3:00" in page
     assert "from time" in page
@@ -514,5 +514,5 @@ def test_time_on_a_draft_is_arranged_by_task_and_can_be_taken_off(studio: Studio
     removed = send(studio.member, f"{path}/lines/1/remove", **form)
     assert described(studio, path) == []
     undo(studio.member, removed)
-    assert described(studio, path) == ["Drawn (2026-01-05 \u2013 2026-01-06)"]
+    assert described(studio, path) == ["Drawn (5 Jan 2026 \u2013 6 Jan 2026)"]
     assert send(studio.member, f"{path}/grouping", group_by="week").status_code == 422

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date, timedelta
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.harness.receiver import Receiver
 from tests.work.shop import MONTHLY, Shop, names
 from tests.work.studio import Caller, JsonObject, Studio
 from workhook.core.clock import DAY_MS, parse_rfc3339
+from workhook.work.invoices.paper import Paper
 
 ONCE = {"amount": 500, "currency": "usd", "interval": "one_time", "credits": 2.5}
 FREE = {"amount": 0, "currency": "EUR", "interval": "month", "credits": 1}
@@ -149,7 +151,9 @@ def test_completing_brings_invoice_and_credits_at_once(studio: Studio, shop: Sho
     assert invoice.record["invoice_number"] == "INV-00001"
     [item] = invoice.record["recurring_invoice_items"]
     start, end = checkout["updated_at"][:10], checkout["period_end"][:10]
-    assert item["description"] == f"Design retainer, {start} to {end}"
+    last = str(date.fromisoformat(end) - timedelta(days=1))
+    assert (item["service_from"], item["service_to"]) == (start, last)
+    assert item["description"] == f"Design retainer, {Paper('en').days((start, last))}"
     assert (item["qty"], item["unit_price"]) == (2, 1200)
     assert (credit.record["amount"], credit.record["expires_at"]) == (20, None)
     assert all(each.payload["sender"]["login"] == studio.world.owner for each in (completed, invoice, credit))

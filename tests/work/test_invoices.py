@@ -19,7 +19,7 @@ FIELDS = {
     "issued", "due", "paid_at", "overdue", "payment_method", "payment_terms", "credit_type", "invoice_items",
     "recurring_invoice_items", "user", "created_at", "updated_at", "amount_paid", "amount_credited", "amount_due",
     "to_refund", "payments", "credit_notes", "taxes", "tax_category", "discount", "discount_amount", "buyer", "seller",
-    "language", "group_by",
+    "language", "group_by", "service_from", "service_to",
 }  # fmt: skip
 WORK = {"description": "Design", "qty": 1.5, "unit_price": 99.99}
 Draw = Callable[..., Any]

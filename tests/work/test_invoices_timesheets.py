@@ -36,11 +36,12 @@ def test_time_becomes_items(studio: Studio, scene: Scene, draw: Draw) -> None:
     second = scene.timesheet(duration=20 * 60_000, billable_rate=90, **times)
     line = {"description": "Hosting", "qty": 1, "unit_price": 10}
     record = draw(second, first, invoice_items=[line], tax=10)
-    of_time = {"kind": "time", "description": "Task (2026-11-02)"}
+    of_time = {"kind": "time", "description": "Task (2 Nov 2026)"}
+    days = {"service_from": "2026-11-02", "service_to": "2026-11-02"}
     assert record["invoice_items"] == [
         {"kind": "item", **line, "timesheet_ids": []},
-        {**of_time, "qty": 0.333333, "unit_price": 90, "timesheet_ids": [second]},
-        {**of_time, "qty": 1.5, "unit_price": 80.5, "timesheet_ids": [first]},
+        {**of_time, "qty": 0.333333, "unit_price": 90, "timesheet_ids": [second], **days},
+        {**of_time, "qty": 1.5, "unit_price": 80.5, "timesheet_ids": [first], **days},
     ]
     assert (record["amount"], record["total"]) == (160.75, 176.83)
     assert invoiced(studio) == {first, second}
@@ -110,7 +111,8 @@ def test_what_only_answers_have_is_refused_in_a_line(studio: Studio, scene: Scen
     record = draw(scene.timesheet())
     body = {"invoice_items": record["invoice_items"]}
     errors = studio.owner.refused(422, "PATCH", f"/invoices/{record['id']}", json=body)["errors"]
-    assert [each["field"] for each in errors] == ["invoice_items[0].kind", "invoice_items[0].timesheet_ids"]
+    names = ("kind", "timesheet_ids", "service_from", "service_to")
+    assert [each["field"] for each in errors] == [f"invoice_items[0].{name}" for name in names]
     assert "the timesheet_ids of the invoice" in errors[1]["message"]
 
 
@@ -127,23 +129,27 @@ def test_time_is_grouped(studio: Studio, scene: Scene, draw: Draw) -> None:
     assert record["invoice_items"][1:] == [
         {
             "kind": "time",
-            "description": "Logo (2026-11-02 \u2013 2026-11-03): Two drafts",
+            "description": "Logo (2 Nov 2026 \u2013 3 Nov 2026): Two drafts",
             "qty": 1.5,
             "unit_price": 80,
             "timesheet_ids": [first, second],
+            "service_from": "2026-11-02",
+            "service_to": "2026-11-03",
         },
         {
             "kind": "time",
-            "description": "Logo (2026-11-03)",
+            "description": "Logo (3 Nov 2026)",
             "qty": 1,
             "unit_price": 95,
             "timesheet_ids": [dearer],
+            "service_from": "2026-11-03",
+            "service_to": "2026-11-03",
         },
     ]
     studio.happened()
     by_day = studio.owner.patch(where, json={"group_by": "day"})["invoice"]
     shown = [each["description"] for each in by_day["invoice_items"]]
-    assert shown == ["Hosting", "2026-11-02: Logo", "2026-11-03: Logo", "2026-11-03: Logo"]
+    assert shown == ["Hosting", "2 Nov 2026: Logo", "3 Nov 2026: Logo", "3 Nov 2026: Logo"]
     [event] = studio.happened()
     assert event.changes["group_by"] == {"from": "task", "to": "day"}
     assert "timesheet_ids" not in event.changes

@@ -29,9 +29,10 @@ PERIOD = ["invoice created", "task_credit granted"]
 
 
 def _billed(events: list[Happened]) -> list[str]:
-    """What the items of the invoices say they are for."""
+    """The first and the last day of the items of the invoices."""
     invoices = [each.record for each in events if each.name == "invoice"]
-    return [item["description"].partition(", ")[2] for each in invoices for item in each["recurring_invoice_items"]]
+    items = [item for each in invoices for item in each["recurring_invoice_items"]]
+    return [f"{each['service_from']} to {each['service_to']}" for each in items]
 
 
 def _path(checkout: JsonObject, step: str) -> str:
@@ -54,7 +55,7 @@ def test_a_period_that_ends_brings_the_next_one(studio: Studio, shop: Shop) -> N
     assert (invoice["status"], invoice["amount"], invoice["user"]) == ("sent", 2400, None)
     assert invoice["invoice_number"] == "INV-00002"
     assert invoice["issued"] == "2031-02-28T10:00:00.000Z"
-    assert _billed(events) == ["2031-02-28 to 2031-03-31"]
+    assert _billed(events) == ["2031-02-28 to 2031-03-30"]
     assert (credit["amount"], credit["user"], credit["expires_at"]) == (20, None, None)
     assert shop.balance() == 40
     renewed = shop.checkout(checkout)
@@ -70,11 +71,11 @@ def test_each_period_of_a_long_downtime_is_billed(studio: Studio, shop: Shop) ->
     events = studio.happened()
     assert names(events) == PERIOD * 5
     assert _billed(events) == [
-        "2031-02-28 to 2031-03-31",
-        "2031-03-31 to 2031-04-30",
-        "2031-04-30 to 2031-05-31",
-        "2031-05-31 to 2031-06-30",
-        "2031-06-30 to 2031-07-31",
+        "2031-02-28 to 2031-03-30",
+        "2031-03-31 to 2031-04-29",
+        "2031-04-30 to 2031-05-30",
+        "2031-05-31 to 2031-06-29",
+        "2031-06-30 to 2031-07-30",
     ]
     assert [number for number, *_ in shop.periods(checkout)] == [1, 2, 3, 4, 5, 6]
     assert shop.balance() == 60
@@ -84,7 +85,7 @@ def test_each_period_of_a_long_downtime_is_billed(studio: Studio, shop: Shop) ->
 def test_weeks(studio: Studio, shop: Shop) -> None:
     shop.buy("2031-02-24T00:00", shop.service(WEEKLY))
     assert shop.schedule("2031-03-10T00:00") == 2
-    assert _billed(studio.happened()) == ["2031-03-03 to 2031-03-10", "2031-03-10 to 2031-03-17"]
+    assert _billed(studio.happened()) == ["2031-03-03 to 2031-03-09", "2031-03-10 to 2031-03-16"]
 
 
 def test_a_price_that_went_goes_on_for_who_has_it(studio: Studio, shop: Shop) -> None:
@@ -122,7 +123,7 @@ def test_a_pause_in_a_period_moves_its_end_by_exactly_its_time(studio: Studio, s
     assert shop.schedule("2031-05-21T18:29") == 0
     assert shop.schedule("2031-05-21T18:30") == 1
     assert shop.schedule("2031-06-21T18:30") == 1
-    assert _billed(studio.happened()) == ["2031-05-21 to 2031-06-21", "2031-06-21 to 2031-07-21"]
+    assert _billed(studio.happened()) == ["2031-05-21 to 2031-06-20", "2031-06-21 to 2031-07-20"]
 
 
 def test_two_pauses_add_up(shop: Shop) -> None:

@@ -25,6 +25,7 @@ from workhook.work.billing.schemas import account_billing
 from workhook.work.credit_notes import api as credit_notes
 from workhook.work.credit_notes.schemas import CreditNoteCreate
 from workhook.work.invoices import api as invoices
+from workhook.work.invoices.paper import Paper
 from workhook.work.payments import api as payments
 from workhook.work.payments.schemas import PaymentCreate
 
@@ -195,10 +196,10 @@ def test_time_is_on_the_day_on_which_it_was_worked(
 ) -> None:
     desk.settle(zone)
     spent = scene.timesheet(start_time=start, duration=20 * 60_000, billable_rate=80)
-    draft = desk.draw(invoice_items=[], timesheet_ids=[spent])
-    assert [each["description"] for each in desk.record(draft)["invoice_items"]] == [f"Task ({day})"]
+    draft, written = desk.draw(invoice_items=[], timesheet_ids=[spent]), Paper("en").days((day, day))
+    assert [each["description"] for each in desk.record(draft)["invoice_items"]] == [f"Task ({written})"]
     desk.owner.patch(f"/invoices/{draft}", json={"group_by": "day"})
-    assert [each["description"] for each in desk.record(draft)["invoice_items"]] == [f"{day}: Task"]
+    assert [each["description"] for each in desk.record(draft)["invoice_items"]] == [f"{written}: Task"]
 
 
 def test_time_of_one_day_of_the_studio_is_one_group(desk: Desk, scene: Scene) -> None:
@@ -208,8 +209,8 @@ def test_time_of_one_day_of_the_studio_is_one_group(desk: Desk, scene: Scene) ->
     draft = desk.draw(invoice_items=[], timesheet_ids=spent, group_by="day")
     lines = desk.record(draft)["invoice_items"]
     assert [(each["description"], len(each["timesheet_ids"])) for each in lines] == [
-        ("2026-10-25: Task", 2),
-        ("2026-10-26: Task", 1),
+        ("25 Oct 2026: Task", 2),
+        ("26 Oct 2026: Task", 1),
     ]
 
 
@@ -218,7 +219,7 @@ def test_the_period_of_a_subscription_has_the_days_of_the_studio(desk: Desk, sho
     shop.buy("2031-01-31T20:00")
     [sent] = desk.owner.get(f"{desk.studio.project}/invoices")["invoices"]
     assert sent["invoice_number"] == "2031-1"
-    assert sent["recurring_invoice_items"][0]["description"] == "Design retainer, 2031-02-01 to 2031-03-01"
+    assert sent["recurring_invoice_items"][0]["description"] == "Design retainer, 1 Feb 2031 \u2013 28 Feb 2031"
 
 
 def test_the_owner_of_projects_of_their_own_has_a_zone(studio: Studio) -> None:

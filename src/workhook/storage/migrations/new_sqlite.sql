@@ -287,7 +287,7 @@ CREATE TABLE invoices (
 	items TEXT NOT NULL,
 	recurring_items TEXT NOT NULL,
 	created_at BIGINT NOT NULL,
-	updated_at BIGINT NOT NULL, paid_minor BIGINT, credited_minor BIGINT, discount_millionths BIGINT, discount_minor BIGINT, payments TEXT, credit_notes TEXT, taxes TEXT, tax_category TEXT, buyer TEXT, seller TEXT, language TEXT, group_by TEXT, overdue_at BIGINT,
+	updated_at BIGINT NOT NULL, paid_minor BIGINT, credited_minor BIGINT, discount_millionths BIGINT, discount_minor BIGINT, payments TEXT, credit_notes TEXT, taxes TEXT, tax_category TEXT, buyer TEXT, seller TEXT, language TEXT, group_by TEXT, overdue_at BIGINT, service_from TEXT, service_to TEXT,
 	CONSTRAINT pk_invoices PRIMARY KEY (id),
 	CONSTRAINT fk_invoices_account_id FOREIGN KEY(account_id) REFERENCES accounts (id),
 	CONSTRAINT fk_invoices_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
@@ -1457,4 +1457,4 @@ CREATE TABLE administrators (
 
 CREATE INDEX ix_invoices_unsettled ON invoices (repository_id, id, overdue_at) WHERE status IN ('sent', 'partially_paid')
 
-INSERT INTO "alembic_version" VALUES('0047')
+INSERT INTO "alembic_version" VALUES('0048')

@@ -44,7 +44,8 @@ places = Places("billing")
 ALWAYS = ("due", "payment_terms", "payment_method")
 """What can be changed of an issued invoice, too."""
 _PARTIES = ("bill_to", "address", "bill_from")
-FIELDS = (*_PARTIES, *ALWAYS, "currency", "tax", "tax_category", "discount", "invoice_number", "language")
+_SERVICE = ("service_from", "service_to")
+FIELDS = (*_PARTIES, *ALWAYS, "currency", "tax", "tax_category", "discount", "invoice_number", "language", *_SERVICE)
 _DOING = "change invoices"
 
 
@@ -58,6 +59,7 @@ def values_of(invoice: Invoice) -> dict[str, str]:
         values["tax"], values["tax_category"] = percent_text(invoice.tax_millionths), invoice.tax_category or ""
         values["language"] = language_of(invoice)
         values["discount"] = percent_text(invoice.discount_millionths)
+        values |= {name: getattr(invoice, name) or "" for name in _SERVICE}
     return values
 
 

@@ -80,6 +80,11 @@ def plain_deadline(at_ms: int) -> str:
     return day(at_ms) if is_day(at_ms) else moment(at_ms)
 
 
+def iso_day(text: str) -> Markup:
+    """`dated` of a day such as `2026-11-27`."""
+    return dated(date.fromisoformat(text))
+
+
 def clock(at_ms: int, zone: tzinfo) -> str:
     """The time of day in the zone: `9:05`."""
     at = datetime.fromtimestamp(at_ms // 1000, zone)
@@ -273,6 +278,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "deadline": deadline,
     "sold_day": sold_day,
     "last_day": last_day,
+    "iso_day": iso_day,
     "days_of": days_of,
     "is_overdue": is_overdue,
     "duration": rules.display,

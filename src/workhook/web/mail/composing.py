@@ -27,7 +27,7 @@ from workhook.web.mail.letters import (
     own_link_letter,
 )
 from workhook.web.mail.writing import Envelope, write_message
-from workhook.work.invoices.mailing import InvoiceFile, print_for
+from workhook.work.invoices.mailing import InvoiceFile, MailedInvoice, find_mailed_invoice, print_for
 from workhook.work.notifications.mailing import find_invitation, find_told
 from workhook.work.notifications.settings import find_settings
 
@@ -66,15 +66,18 @@ class Composer:
         told = await find_told(database, user, message.id)
         if told is None:
             return None
+        invoice: MailedInvoice | None = None
         files: list[InvoiceFile] = []
-        if kind == "invoice" and message.detail == "sent" and message.invoice_id is not None:
+        if message.invoice_id is not None:
             try:
-                files.append(await print_for(self._services, user, message.invoice_id, self._base))
+                invoice = await find_mailed_invoice(self._services, user, message.invoice_id)
             except NotFound:
                 return None
+            if kind == "invoice" and message.detail == "sent":
+                files.append(await print_for(self._services, invoice, self._base))
         unsubscribe = unsubscribe_path(self._services.vault, Subscription(user.id, kind))
-        with in_language(message.language or recipient.language):
-            letter = notification_letter(told, self._base, unsubscribe, has_pdf=bool(files))
+        with in_language(invoice.language if invoice else message.language or recipient.language):
+            letter = notification_letter(told, self._base, unsubscribe, invoice=invoice, has_pdf=bool(files))
             return self._written(letter, message, recipient.address, files)
 
     async def _invite(self, message: MailMessage, recipient: Recipient | None) -> Outgoing | None:

@@ -1,4 +1,4 @@
-"""What a message says, in the recipient's language. Everything here is plain text."""
+"""What a message says, in the recipient's language or its invoice's. Everything here is plain text."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from workhook.web.frame.formats import moment, plain_deadline
 from workhook.web.frame.names import called
 from workhook.web.frame.texts import gettext, text
 from workhook.web.inbox.sentences import sentence
+from workhook.work.invoices.mailing import MailedInvoice
+from workhook.work.invoices.paper import Paper
 from workhook.work.notifications.api import path_of
 from workhook.work.notifications.reading import Notification
 
@@ -40,9 +42,11 @@ _BUTTONS: Mapping[str, str] = {
 }
 
 
-def notification_letter(told: Notification, base: str, unsubscribe: str, *, has_pdf: bool) -> Letter:
-    """`base`: where this server is reached."""
-    notes = []
+def notification_letter(
+    told: Notification, base: str, unsubscribe: str, *, invoice: MailedInvoice | None, has_pdf: bool
+) -> Letter:
+    """`base`: where this server is reached. `invoice`: the one it is about, in whose language it is written."""
+    notes = [] if invoice is None else _due_notes(invoice)
     if told.deadline is not None:
         notes.append(gettext("Deadline: %(at)s") % {"at": plain_deadline(told.deadline)})
     if has_pdf:
@@ -60,6 +64,17 @@ def notification_letter(told: Notification, base: str, unsubscribe: str, *, has_
         unsubscribe=base + unsubscribe,
         settings=f"{base}/settings/notifications",
     )
+
+
+def _due_notes(mailed: MailedInvoice) -> list[str]:
+    """How much is due, and when."""
+    if mailed.amount_due_minor is None:
+        return []
+    paper, currency = Paper(mailed.language), mailed.invoice.currency
+    notes = [gettext("Amount due: %(amount)s") % {"amount": paper.money(mailed.amount_due_minor, currency)}]
+    if mailed.due is not None:
+        notes.append(gettext("Due on: %(day)s") % {"day": paper.day(mailed.due)})
+    return notes
 
 
 def _subject(told: Notification) -> str:

@@ -7,6 +7,7 @@ confined to a project, but for those of the chore.
 
 from __future__ import annotations
 
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -26,13 +27,15 @@ from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.storage.sweeping import concerns_all
 from workhook.work.access import with_access
-from workhook.work.billing.schemas import account_billing
+from workhook.work.billing.schemas import account_billing, project_billing
 from workhook.work.checkouts import rules
 from workhook.work.checkouts.rules import State
 from workhook.work.checkouts.schemas import BoughtService, Checkout, service_checkout_periods, service_checkouts
 from workhook.work.credits import ledger
 from workhook.work.invoices import drafting, issued
-from workhook.work.invoices.rules import Item
+from workhook.work.invoices.paper import Paper
+from workhook.work.invoices.parties import DEFAULT_LANGUAGE
+from workhook.work.invoices.rules import Days, Item
 from workhook.work.notifications.telling import tell_of_invoice
 from workhook.work.pages import bounded, fetch, length
 from workhook.work.services.schemas import ServicePrice, prices_of_text, service_prices, services
@@ -62,9 +65,15 @@ _STATE = _PRICE + len(stored_names(ServicePrice))
 _read_price, _read_state = row_reader(ServicePrice, _PRICE), row_reader(State, _STATE)
 _read = row_reader(Checkout, _STATE + len(stored_names(State)))
 _alive = (
-    sa.select(*_parts, services.c.prices, account_billing.c.timezone)
+    sa.select(
+        *_parts,
+        services.c.prices,
+        account_billing.c.timezone,
+        sa.func.coalesce(project_billing.c.language, account_billing.c.language).label("language"),
+    )
     .join_from(service_checkouts, services, services.c.id == service_checkouts.c.service_id)
     .outerjoin(account_billing, account_billing.c.account_id == services.c.account_id)
+    .outerjoin(project_billing, project_billing.c.repository_id == service_checkouts.c.repository_id)
     .outerjoin(service_prices, service_prices.c.id == service_checkouts.c.service_price_id)
     .where(service_checkouts.c.deleted_at.is_(None))
 )
@@ -165,6 +174,7 @@ def checkout_of(row: Row) -> Checkout:
         price=_read_price(row) if row["price_id"] is not None else None,
         state=_read_state(row),
         timezone=row["timezone"],
+        language=row["language"] or DEFAULT_LANGUAGE,
     )
 
 
@@ -195,7 +205,8 @@ async def begin_period(write: Write, checkout: Checkout, state: State) -> Checko
     """`state` is the one in the new period. Raises `UniqueViolation` for a period that began before,
     `NotFound` for a project that was deleted."""
     started_at = checkout.state.period_end or state.completed_at or write.now
-    description = _describe(checkout, started_at, state.period_end)
+    days = _days(checkout, started_at, state.period_end)
+    description = _describe(checkout, days)
     begun = changed(checkout, state, write.now)
     price, invoice_id, credit_id = checkout.price, None, None
     credits_minor = (price.credits_minor or 0) * checkout.qty if price else 0
@@ -204,7 +215,7 @@ async def begin_period(write: Write, checkout: Checkout, state: State) -> Checko
         await issued.lock_project(write.tx, checkout.repository.id)
     await update_checkout(write.tx, begun)
     if price and price.amount_minor:  # what costs nothing has no invoice
-        items = [Item(description, Decimal(checkout.qty), price.amount_minor)]
+        items = [Item(description, Decimal(checkout.qty), price.amount_minor, days=days)]
         invoice_id = await drafting.issue(
             write, checkout.repository, service_checkout_id=checkout.id, items=items, currency=price.currency
         )
@@ -222,14 +233,21 @@ def changed(checkout: Checkout, state: State, now: int) -> Checkout:
     return replace(checkout, state=state, updated_at=max(now, checkout.updated_at + 1))
 
 
-def _describe(checkout: Checkout, start: int, end: int | None) -> str:
-    """`Design retainer, 2026-01-31 to 2026-02-28`; the title alone for what is paid once. Periods follow the calendar
-    of UTC; which day that is where the studio is, its billing settings say."""
-    title = checkout.service.title
+def _days(checkout: Checkout, start: int, end: int | None) -> Days | None:
+    """The first and the last day of the period, in the zone of the studio. None for what is paid once. The next period
+    begins on the day after the last."""
     if end is None:
-        return title
+        return None
     zone = stored_zone(checkout.timezone)
-    return f"{title}, {day_in(start, zone)} to {day_in(end, zone)}"
+    first = day_in(start, zone)
+    return first.isoformat(), max(first, day_in(end, zone) - timedelta(days=1)).isoformat()
+
+
+def _describe(checkout: Checkout, days: Days | None) -> str:
+    """`Design retainer, 31 Jan 2026 \u2013 27 Feb 2026`, in the language of the project's invoices; the title alone for
+    what is paid once."""
+    title = checkout.service.title
+    return title if days is None else f"{title}, {Paper(checkout.language).days(days)}"
 
 
 async def begin_due_periods(services: Services, now: int) -> int:

@@ -16,6 +16,7 @@ from workhook.identity.schemas import Repository
 from workhook.storage.metadata import Millis, in_project, metadata
 from workhook.storage.record_rows import table_columns
 from workhook.work.checkouts.rules import State, Status, Terms, months_between
+from workhook.work.invoices.parties import DEFAULT_LANGUAGE, Language
 from workhook.work.services.schemas import ServicePrice
 
 QTY_MAX = 10_000
@@ -121,6 +122,7 @@ class Checkout(Record, frozen=True):
     updated_at: int
     # Of the days of who sells it; None: UTC.
     timezone: Annotated[str | None, COMPUTED] = None
+    language: Annotated[Language, COMPUTED] = DEFAULT_LANGUAGE
 
     @property
     def terms(self) -> Terms:

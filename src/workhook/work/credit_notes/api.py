@@ -16,12 +16,13 @@ from workhook.identity.context import Write
 from workhook.work.access import find_with_access
 from workhook.work.credit_notes import crediting
 from workhook.work.credit_notes.printing import e_note, printed_note
-from workhook.work.credit_notes.schemas import CreditNoteAnswer, CreditNoteCreate, CreditNotesAnswer
+from workhook.work.credit_notes.schemas import CreditNote, CreditNoteAnswer, CreditNoteCreate, CreditNotesAnswer
 from workhook.work.invoices import drafting
 from workhook.work.invoices.changing import find_invoice, lock_invoice, visible
 from workhook.work.invoices.documents import PDF, attachment, parties_now, pdf_answer, xml_answer
 from workhook.work.invoices.einvoice import XML
-from workhook.work.invoices.printing import logo_of
+from workhook.work.invoices.paper import Paper
+from workhook.work.invoices.printing import logo_of, plain_file_name
 
 routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
 
@@ -77,7 +78,7 @@ async def get_credit_note_pdf(call: Call, credit_note_id: str) -> Answer:
         logo_id=logo_of(invoice),
         avatar=row["project_avatar"],
         timestamp_s=note.issued // 1000,
-        file_name=f"Credit-note-{note.credit_note_number}.pdf",
+        file_name=_file_name(note, "pdf"),
     )
 
 
@@ -96,4 +97,9 @@ async def get_credit_note_xml(call: Call, credit_note_id: str) -> Answer:
     note = crediting.rows.of_row(row)
     row, access = await find_with_access(call.database, drafting.by_id, actor_of(call), id=note.invoice.id)
     document = e_note(note, visible(row, access), access.repository, parties_now(row))
-    return xml_answer(document, f"Credit-note-{note.credit_note_number}.xml")
+    return xml_answer(document, _file_name(note, "xml"))
+
+
+def _file_name(note: CreditNote, ending: str) -> str:
+    """In the language of the invoice: `Rechnungskorrektur-CN-00001.pdf`."""
+    return plain_file_name(f"{Paper(note.language).say('Credit note')} {note.credit_note_number}", ending)

@@ -11,7 +11,7 @@ from datetime import date
 from decimal import Decimal
 from xml.etree import ElementTree as ET
 
-from workhook.work.invoices.einvoice import EInvoice, ELine, EParty, ETax
+from workhook.work.invoices.einvoice import EInvoice, ELine, EParty, ETax, Service
 
 GUIDELINE = "urn:cen.eu:en16931:2017"
 VAT = "VAT"
@@ -51,7 +51,10 @@ def written(document: EInvoice) -> bytes:
     agreement = _add(trade, "ram:ApplicableHeaderTradeAgreement")
     _add_party(agreement, "ram:SellerTradeParty", document.seller)
     _add_party(agreement, "ram:BuyerTradeParty", document.buyer)
-    _add(trade, "ram:ApplicableHeaderTradeDelivery")
+    delivery = _add(trade, "ram:ApplicableHeaderTradeDelivery")
+    if document.service and document.service[0] == document.service[1]:
+        event = _add(delivery, "ram:ActualDeliverySupplyChainEvent")
+        _add_day(event, "ram:OccurrenceDateTime", document.service[0])
     _add_settlement(trade, document)
     ET.indent(root)
     return bytes(ET.tostring(root, encoding="UTF-8", xml_declaration=True))
@@ -127,12 +130,20 @@ def _add_line(parent: ET.Element, number: int, line: ELine, document: EInvoice) 
     _add(tax, "ram:TypeCode", VAT)
     _add(tax, "ram:CategoryCode", line.code)
     _add(tax, "ram:RateApplicablePercent", _plain(line.percent))
+    if line.service:
+        _add_period(settlement, line.service)
     if line.allowance:
         _add_allowance(settlement, line.allowance)
     if line.rounding:
         _add_rounding(settlement, line.rounding, document.rounding_words)
     summation = _add(settlement, "ram:SpecifiedTradeSettlementLineMonetarySummation")
     _add_amount(summation, "ram:LineTotalAmount", line.net)
+
+
+def _add_period(parent: ET.Element, service: Service) -> None:
+    period = _add(parent, "ram:BillingSpecifiedPeriod")
+    _add_day(period, "ram:StartDateTime", service[0])
+    _add_day(period, "ram:EndDateTime", service[1])
 
 
 def _add_allowance(parent: ET.Element, amount: Decimal) -> ET.Element:
@@ -163,6 +174,8 @@ def _add_settlement(parent: ET.Element, document: EInvoice) -> None:
             _add(_add(means, "ram:PayeeSpecifiedCreditorFinancialInstitution"), "ram:BICID", document.bic)
     for tax in document.taxes:
         _add_tax(settlement, tax, document)
+    if document.service and document.service[0] != document.service[1]:
+        _add_period(settlement, document.service)
     for tax in document.taxes:
         if tax.allowance:
             category = _add(_add_allowance(settlement, tax.allowance), "ram:CategoryTradeTax")

@@ -22,7 +22,7 @@ from workhook.work.invoices.arithmetic import Category, TaxRate, TaxRow
 from workhook.work.invoices.days import days_of, zone_of_invoice
 from workhook.work.invoices.paper import Paper
 from workhook.work.invoices.parties import Party, Seller
-from workhook.work.invoices.rules import Item
+from workhook.work.invoices.rules import Days, Item
 from workhook.work.invoices.schemas import Invoice, language_of
 from workhook.work.invoices.shapes import percent_of
 
@@ -35,6 +35,10 @@ DECIMALS_MAX = 2
 """EN 16931 has no more in any currency."""
 SEPA_TRANSFER, TRANSFER = "58", "30"
 """The means of payment, as UNTDID 4461 names them."""
+
+
+Service = tuple[date, date]
+"""The first and the last day of a service."""
 
 
 class EParty(msgspec.Struct, frozen=True):
@@ -71,6 +75,7 @@ class ELine(msgspec.Struct, frozen=True):
     net: Decimal
     code: Code
     percent: Decimal
+    service: Service | None = None
 
 
 class EInvoice(msgspec.Struct, frozen=True):
@@ -94,6 +99,7 @@ class EInvoice(msgspec.Struct, frozen=True):
     exempt_words: str
     reverse_words: str
     rounding_words: str
+    service: Service | None = None
 
     @property
     def nets(self) -> Decimal:
@@ -217,6 +223,7 @@ def _document(
         exempt_words=paper.say("Exempt from tax"),
         reverse_words=paper.say("Reverse charge"),
         rounding_words=paper.say("Rounding per time entry"),
+        service=_service(invoice.service_days) if kind == "380" else None,
     )
 
 
@@ -306,7 +313,12 @@ def _line(item: Item, rate: TaxRate, currency: str) -> ELine:
         amount_of(item.amount_minor, currency),
         code,
         percent,
+        _service(item.days),
     )
+
+
+def _service(days: Days | None) -> Service | None:
+    return None if days is None else (date.fromisoformat(days[0]), date.fromisoformat(days[1]))
 
 
 def _kind(millionths: int, category: Category) -> tuple[Code, Decimal]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from decimal import Decimal
 from typing import Annotated, ClassVar
 
@@ -10,7 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.http.currencies import Currency
 from workhook.http.lists import ListQuery
-from workhook.http.parameters import DayOrMoment, LongText, Money, Prepared, Read
+from workhook.http.parameters import Checked, DayOrMoment, LongText, Money, Prepared, Read
 from workhook.http.wire_types import WIRE_TYPE, wire_number
 from workhook.work.invoices import rules
 from workhook.work.invoices.arithmetic import Category
@@ -43,12 +44,17 @@ InvoiceNumber = Annotated[
 ]
 
 
+SERVICE_YEARS = range(1970, 9999)
+
+
 class InvoiceItemInput(msgspec.Struct):
     """A line that is written by hand."""
 
     REMEDIES: ClassVar = {
         "kind": "every line that is sent is an item; leave it out",
         "timesheet_ids": "lines of time are made of the timesheet_ids of the invoice; leave those lines out",
+        "service_from": "only lines of time and subscriptions have days; set service_from of the invoice",
+        "service_to": "only lines of time and subscriptions have days; set service_to of the invoice",
     }
 
     description: Annotated[str, Meta(min_length=1, max_length=4000), Prepared(str.strip)]
@@ -59,6 +65,16 @@ class InvoiceItemInput(msgspec.Struct):
     tax: Annotated[Percent, Meta(description="Percent. Default: the invoice's.")] | UnsetType | None = UNSET
     tax_category: Category | UnsetType | None = UNSET
 
+
+def _day_fault(text: str) -> str | None:
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        return "a date such as 2026-11-27"
+    return None if day.year in SERVICE_YEARS and text == day.isoformat() else "a date such as 2026-11-27"
+
+
+ServiceDay = Annotated[str, Meta(extra_json_schema={"format": "date"}), Prepared(str.strip), Checked(_day_fault)]
 
 _Items = Annotated[list[InvoiceItemInput], Meta(max_length=ITEMS_MAX)]
 _TimesheetIds = Annotated[
@@ -72,8 +88,9 @@ _Grouping = Annotated[
 
 class InvoiceCreate(msgspec.Struct):
     """A draft. What is absent comes from the billing settings of the project, or else of its organization: `currency`,
-    `tax` and `tax_category` together, `payment_terms`, `language`. Without a currency there it is that of the project's
-    last invoice, otherwise USD. Without `due` it is due `payment_days` after it is sent."""
+    `tax` and `tax_category` together, `payment_terms`, `language`. Without a currency there it is that of the last
+    invoice of the project, or else of the organization, otherwise USD. Without `due` it is due `payment_days`
+    after it is sent."""
 
     bill_to: LongText | UnsetType | None = UNSET
     bill_from: LongText | UnsetType | None = UNSET
@@ -94,7 +111,17 @@ class InvoiceCreate(msgspec.Struct):
     invoice_number: InvoiceNumber | UnsetType | None = UNSET
     currency: Currency | UnsetType = UNSET
     credit_type: bool | UnsetType | None = UNSET
-    language: Annotated[Language, Meta(description="Of its PDF.")] | UnsetType = UNSET
+    language: (
+        Annotated[Language, Meta(description="Of its PDF, its lines of time and the e-mail about it.")] | UnsetType
+    ) = UNSET
+    service_from: (
+        Annotated[ServiceDay, Meta(description="First day of the service. Default: that of the lines of time.")]
+        | UnsetType
+        | None
+    ) = UNSET
+    service_to: (
+        Annotated[ServiceDay, Meta(description="Last day of the service. Default: `service_from`.")] | UnsetType | None
+    ) = UNSET
     invoice_items: _Items | UnsetType = UNSET
     timesheet_ids: _TimesheetIds | UnsetType = UNSET
     group_by: _Grouping | UnsetType | None = UNSET

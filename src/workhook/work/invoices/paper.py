@@ -34,10 +34,12 @@ _GERMAN = {
     "Subtotal": "Zwischensumme",
     "Discount": "Rabatt",
     "Rounding per time entry": "Rundung je Zeiteintrag",
-    "Tax": "Steuer",
+    "Tax": "USt.",
     "of": "von",
     "Total": "Gesamt",
     "Issued": "Ausgestellt",
+    "Date of service": "Leistungsdatum",
+    "Period of service": "Leistungszeitraum",
     "Due": "Fällig",
     "Paid": "Bezahlt",
     "Credited": "Gutgeschrieben",
@@ -79,6 +81,11 @@ class Paper(msgspec.Struct, frozen=True):
 
     def day(self, day: date) -> str:
         return f"{day:%d.%m.%Y}" if self.language == "de" else f"{day.day} {day:%b %Y}"
+
+    def days(self, days: tuple[str, str]) -> str:
+        """A day, or the first and the last of several, of such as `2026-11-27`."""
+        first, last = (self.day(date.fromisoformat(each)) for each in days)
+        return first if first == last else f"{first} \u2013 {last}"
 
     def _in_style(self, text: str) -> str:
         return text.translate(str.maketrans(",.", ".,")) if self.language == "de" else text

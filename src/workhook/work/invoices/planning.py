@@ -26,7 +26,7 @@ from workhook.work.invoices import arithmetic, counters, drafting, rules, time_l
 from workhook.work.invoices.drafting import TEXTS
 from workhook.work.invoices.inputs import InvoiceCreate, InvoiceItemInput
 from workhook.work.invoices.rules import Item
-from workhook.work.invoices.schemas import Invoice
+from workhook.work.invoices.schemas import Invoice, language_of
 from workhook.work.invoices.time_lines import GroupBy, InvoicedTime
 from workhook.work.rates.rules import Rounding
 from workhook.work.rates.terms import find_rounding
@@ -69,6 +69,7 @@ async def plan_change(
     currency = if_set(wanted.currency, invoice.currency)
     faults = _in_currency(invoice, wanted, currency, values)
     values |= _rate_and_discount(wanted, currency, faults)
+    values |= _service_days(invoice, wanted, faults)
     if not isinstance(wanted.credit_type, UnsetType):
         values["credit_type"] = None if wanted.credit_type is None else str(wanted.credit_type).lower()
     faults += await _number_faults(tx, repository, invoice, values.get("invoice_number"))
@@ -79,7 +80,7 @@ async def plan_change(
         for index, each in enumerate(given):
             faults += rules.item_faults(each, f"invoice_items[{index}].")
         items = [*given, *(each for each in items if each.kind == "time")]
-    claims = await _plan_time(tx, repository, invoice, wanted, items, currency)
+    claims = await _plan_time(tx, repository, invoice, wanted, items)
     faults += claims.faults
     values["items"] = rules.items_text(claims.items)
     values["group_by"] = claims.group_by
@@ -108,12 +109,13 @@ async def _plan_time(
     invoice: Invoice,
     wanted: InvoiceCreate,
     items: Sequence[Item],
-    currency: str,
 ) -> _Claims:
     """Locks the timesheets that are asked for, and those that the invoice has."""
+    currency, language = if_set(wanted.currency, invoice.currency), if_set(wanted.language, language_of(invoice))
     group_by = invoice.group_by if isinstance(wanted.group_by, UnsetType) else wanted.group_by
     is_regrouped = group_by != invoice.group_by
-    if isinstance(wanted.timesheet_ids, UnsetType) and not is_regrouped:
+    is_reworded = language != language_of(invoice)
+    if isinstance(wanted.timesheet_ids, UnsetType) and not is_regrouped and not is_reworded:
         return _Claims(items, group_by)
     given = [] if isinstance(wanted.timesheet_ids, UnsetType) else wanted.timesheet_ids
     locked = await drafting.lock_times(tx, repository.id, given, invoice.id)
@@ -125,10 +127,12 @@ async def _plan_time(
     faults = [*_time_faults(asked, times, invoice.id), *_rate_faults(asked, added, currency)]
     rounding = await find_rounding(tx, repository.id) if asked else Rounding()
     if group_by is None and not is_regrouped:
-        items = time_lines.with_entries(items, known - set(asked), added, rounding)
+        items = time_lines.with_entries(items, known - set(asked), added, rounding, language)
     elif is_regrouped or known != set(asked):
         in_order = sorted((times[each] for each in asked if each in times), key=_order)
-        items = time_lines.with_times(items, in_order, group_by, rounding)
+        items = time_lines.with_times(items, in_order, group_by, rounding, language)
+    if is_reworded:
+        items = time_lines.in_language(items, times.values(), group_by, language)
     return _Claims(items, group_by, sorted(asked), before, faults)
 
 
@@ -227,6 +231,21 @@ def _rate_and_discount(wanted: InvoiceCreate, currency: str, faults: list[Fault]
             faults.append(fault)
         values["discount_minor"] = None if amount is None else minor_or_none(amount, currency)
     return values
+
+
+def _service_days(invoice: Invoice, wanted: InvoiceCreate, faults: list[Fault]) -> dict[str, object]:
+    """Both days of the service, or none; adds to `faults`. One alone is the day of the whole service."""
+    if isinstance(wanted.service_from, UnsetType) and isinstance(wanted.service_to, UnsetType):
+        return {}
+    first = invoice.service_from if isinstance(wanted.service_from, UnsetType) else wanted.service_from
+    last = invoice.service_to if isinstance(wanted.service_to, UnsetType) else wanted.service_to
+    if wanted.service_from is None and isinstance(wanted.service_to, UnsetType):
+        last = None
+    first, last = first or last, last or first
+    if first and last and last < first:
+        message = "service_to: the last day of the service is before its first day, service_from"
+        faults.append(Fault(field="service_to", message=message))
+    return {"service_from": first, "service_to": last}
 
 
 def _amounts(invoice: Invoice, values: dict[str, object], items: Sequence[Item]) -> list[Fault]:

@@ -14,13 +14,13 @@ from workhook.core.zones import day_in
 from workhook.identity.schemas import Repository
 from workhook.work.billing.bank import grouped
 from workhook.work.invoices import rules
-from workhook.work.invoices.arithmetic import TaxRow
+from workhook.work.invoices.arithmetic import TaxRate, TaxRow
 from workhook.work.invoices.books import ISSUED, OPEN
 from workhook.work.invoices.days import days_of, zone_of_invoice
 from workhook.work.invoices.paper import REVERSE_CHARGE, Paper
 from workhook.work.invoices.parties import Language, Party, Seller, party_of, seller_of
 from workhook.work.invoices.rules import Item
-from workhook.work.invoices.schemas import Invoice, language_of, name_of
+from workhook.work.invoices.schemas import Invoice, language_of
 from workhook.work.invoices.sepa import code_of, transfer_text
 from workhook.work.invoices.shapes import percent_of
 from workhook.work.timesheets.rules import display
@@ -31,6 +31,7 @@ _LABELS = {
 }  # fmt: skip
 """What the template says by itself, by the names that it has for it."""
 _STATUSES = {"partially_paid": "Partially paid", "paid": "Paid", "credited": "Credited"}
+_CATEGORIES: dict[str, str] = {"exempt": "Exempt from tax", "reverse_charge": "Reverse charge"}
 _MARKS = {"draft": "DRAFT", "void": "VOID"}
 _LONG_WORD = re.compile(r"\S{25,}")
 _BREAK_EVERY = 20
@@ -98,7 +99,7 @@ def printed(invoice: Invoice, repository: Repository) -> Printed:
         number=invoice.invoice_number,
         mark=_MARKS.get(invoice.status),
         facts=_facts(paper, invoice, repository.title),
-        items=[line_of(paper, each, currency) for each in every],
+        items=[line_of(paper, each, currency, _shown_rate(invoice, invoice.tax_rows)) for each in every],
         sums=sums,
         total=paper.money(invoice.total_minor, currency),
         balance=_balance(paper, invoice),
@@ -124,6 +125,7 @@ def printed_credit(
     whole = Item(f"{paper.say('Credit for invoice')} {invoice.invoice_number}", Decimal(1), amount)
     of_invoice = (paper.say("Invoice"), printable(invoice.invoice_number or ""))
     notes = [(paper.say("Reason"), printable(reason)), *_tax_notes(paper, taxes)]
+    rate = _shown_rate(invoice, taxes)
     return _page_of(
         paper,
         invoice,
@@ -136,7 +138,7 @@ def printed_credit(
             of_invoice,
             (paper.say("Project"), printable(repository.title)),
         ],
-        items=[line_of(paper, each, currency) for each in items or (whole,)],
+        items=[line_of(paper, each, currency, rate if items else None) for each in items or (whole,)],
         sums=[(paper.say("Subtotal"), paper.money(amount, currency)), *tax_lines(paper, taxes, currency)],
         total=paper.money(sum(each.gross for each in taxes), currency),
         balance=[],
@@ -281,6 +283,9 @@ def tax_lines(paper: Paper, rows: Sequence[TaxRow], currency: str) -> list[tuple
 def _facts(paper: Paper, invoice: Invoice, project: str) -> list[tuple[str, str]]:
     days = zip(("Issued", "Due", "Paid"), days_of(invoice), strict=True)
     facts = [(paper.say(name), paper.day(day)) for name, day in days if day is not None]
+    if (service := invoice.service_days) is not None:
+        words = "Date of service" if service[0] == service[1] else "Period of service"
+        facts.append((paper.say(words), paper.days(service)))
     if status := _STATUSES.get(invoice.status):
         facts.append((paper.say("Status"), paper.say(status)))
     return [*facts, (paper.say("Project"), printable(project))]
@@ -295,9 +300,23 @@ def _balance(paper: Paper, invoice: Invoice) -> list[tuple[str, str]]:
     return [*shown, (paper.say("Due"), paper.money(books.due, invoice.currency))]
 
 
-def line_of(paper: Paper, item: Item, currency: str) -> PrintedItem:
+def _shown_rate(invoice: Invoice, rows: Sequence[TaxRow]) -> TaxRate | None:
+    """The rate of lines without one of their own; None where there is only one rate, which the sums state."""
+    return invoice.rate if len(rows) > 1 else None
+
+
+def _rate_words(paper: Paper, item: Item, rate: TaxRate) -> str:
+    millionths, category = item.rate.otherwise(rate)
+    if category in _CATEGORIES:
+        return paper.say(_CATEGORIES[category])
+    return f"{paper.say('Tax')} {paper.quantity(percent_of(millionths))} %"
+
+
+def line_of(paper: Paper, item: Item, currency: str, rate: TaxRate | None = None) -> PrintedItem:
+    """`rate`: of the invoice, where each line shows which rate it has."""
     parts = (("Rounding per time entry", item.rounding_minor), ("Discount", item.gross_minor - item.amount_minor))
     more = "".join(f"\n{paper.say(words)}: {paper.number(minor, currency)}" for words, minor in parts if minor)
+    more += "" if rate is None else f"\n{_rate_words(paper, item, rate)}"
     qty = paper.quantity(item.qty) if item.duration_ms is None else display(item.duration_ms)
     prices = (paper.number(item.unit_price_minor, currency), paper.number(item.amount_minor, currency))
     return PrintedItem(printable(item.description) + more, qty, *prices)
@@ -328,6 +347,12 @@ def timestamp_s(invoice: Invoice) -> int:
 
 
 def file_name(invoice: Invoice, ending: str = "pdf") -> str:
+    """In the language of the invoice: `Rechnung-2026-0001.pdf`."""
+    words = "Invoice" if invoice.invoice_number else "Draft invoice"
+    return plain_file_name(f"{Paper(language_of(invoice)).say(words)} {invoice.invoice_number or ''}", ending)
+
+
+def plain_file_name(words: str, ending: str) -> str:
     """ASCII without what file systems do not like."""
-    plain = unicodedata.normalize("NFKD", name_of(invoice.invoice_number)).encode("ascii", "ignore").decode()
+    plain = unicodedata.normalize("NFKD", words).encode("ascii", "ignore").decode()
     return re.sub(r"[^A-Za-z0-9._-]+", "-", plain).strip("-.") + f".{ending}"

@@ -7,9 +7,9 @@ are grouped. `arithmetic` makes the sums of an invoice of those.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -30,6 +30,8 @@ from workhook.work.invoices.arithmetic import (
 from workhook.work.timesheets.rules import amount_minor as worth_of
 
 V = TypeVar("V", str, int)
+Days = tuple[str, str]
+"""The first and the last day of a service, as ISO 8601 writes them."""
 
 QTY_DECIMALS = 6
 QTY_MAX = 999_999_999
@@ -44,7 +46,8 @@ class Item(msgspec.Struct, frozen=True):
     """A line of an invoice. `qty` has at most six decimals.
 
     `timesheet_ids`: whose time it is; `times_ms` is the time of each of them then, rounded as the settings said. Hours
-    of six decimals are not exactly that. Without a rate of tax of its own it has its invoice's.
+    of six decimals are not exactly that. Without a rate of tax of its own it has its invoice's. `days`: the first and
+    the last day of the service, such as `2026-11-27`; None if nothing says them.
     """
 
     description: str
@@ -56,6 +59,7 @@ class Item(msgspec.Struct, frozen=True):
     discount_minor: int | None = None
     tax_millionths: int | None = None
     tax_category: Category | None = None
+    days: Days | None = None
 
     @property
     def kind(self) -> Literal["item", "time"]:
@@ -102,7 +106,7 @@ def in_currency(item: Item, before: str, after: str) -> Item | None:
 
 
 def items_text(items: Iterable[Item]) -> str:
-    """As the columns hold them: the last four stand there only if one of them is said."""
+    """As the columns hold them: the last five stand there only if one of them is said."""
     return json.encode_text([_item_row(each) for each in items])
 
 
@@ -110,15 +114,17 @@ def _item_row(item: Item) -> tuple[object, ...]:
     ids = item.timesheet_ids[0] if len(item.timesheet_ids) == 1 else item.timesheet_ids or None
     times = item.times_ms[0] if len(item.times_ms) == 1 else item.times_ms or None
     row = (item.description, f"{item.qty:f}", item.unit_price_minor, ids, times)
-    more = (item.discount_millionths, item.discount_minor, item.tax_millionths, item.tax_category)
-    return row if more == (None, None, None, None) else (*row, *more)
+    more = (item.discount_millionths, item.discount_minor, item.tax_millionths, item.tax_category, item.days)
+    return row if not any(each is not None for each in more) else (*row, *more)
 
 
 def items_of(text: str) -> tuple[Item, ...]:
-    return tuple(
-        Item(each[0], Decimal(each[1]), each[2], _several(each[3]), _several(each[4]), *each[5:])
-        for each in json.decode(text)
-    )
+    return tuple(_item_of(each) for each in json.decode(text))
+
+
+def _item_of(row: Sequence[Any]) -> Item:
+    item = Item(row[0], Decimal(row[1]), row[2], _several(row[3]), _several(row[4]), *row[5:9])
+    return msgspec.structs.replace(item, days=tuple(row[9])) if len(row) > 9 and row[9] else item
 
 
 def _several(value: V | list[V] | None) -> tuple[V, ...]:
@@ -139,6 +145,12 @@ def item_faults(item: Item, path: str) -> list[Fault]:
     rate = rate_fault(item.tax_millionths, item.tax_category)
     found = (("discount_amount", off), ("tax_category", rate))
     return [Fault(field=f"{path}{name}", message=f"{path}{name}: {wrong}") for name, wrong in found if wrong]
+
+
+def days_of_items(items: Iterable[Item]) -> Days | None:
+    """From the first day of all the items to the last, or None if no item has one."""
+    known = [each.days for each in items if each.days]
+    return (min(first for first, _ in known), max(last for _, last in known)) if known else None
 
 
 def printed_chars(texts: Iterable[str | None], items: Iterable[Item]) -> int:

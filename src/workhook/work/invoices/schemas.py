@@ -31,6 +31,7 @@ from workhook.work.invoices import rules
 from workhook.work.invoices.arithmetic import Category, Discount, TaxRate, TaxRow, rows_of, rows_text
 from workhook.work.invoices.books import ISSUED, OPEN, Books, Status
 from workhook.work.invoices.parties import DEFAULT_LANGUAGE, BuyerText, Language, SellerText
+from workhook.work.invoices.rules import Days
 from workhook.work.invoices.shapes import (
     Booked,
     BookedText,
@@ -139,6 +140,20 @@ class Invoice(Record, frozen=True):
         EventSchema({"description": "who bills; null of invoices that were sent before there were parties"}),
     ]
     language_shown: Annotated[Language, COMPUTED, JsonName("language")]
+    service_from_shown: Annotated[
+        str | None,
+        COMPUTED,
+        JsonName("service_from"),
+        Meta(description="First day of the service: of the invoice, or else of its lines of time and subscriptions."),
+        EventSchema({"format": "date"}),
+    ]
+    service_to_shown: Annotated[
+        str | None,
+        COMPUTED,
+        JsonName("service_to"),
+        Meta(description="Last day of the service."),
+        EventSchema({"format": "date"}),
+    ]
     user: Annotated[
         PersonShape | None,
         Meta(description="Null if Workhook made the invoice by itself."),
@@ -159,6 +174,16 @@ class Invoice(Record, frozen=True):
     # When the day or moment of `due` is over in the zone of the seller; null of a draft.
     overdue_at: Annotated[int | None, HIDDEN]
     language: Annotated[Language | None, HIDDEN]  # null of what was made before there were several
+    # As somebody said them; null: the days of the lines count.
+    service_from: Annotated[str | None, HIDDEN]
+    service_to: Annotated[str | None, HIDDEN]
+
+    @property
+    def service_days(self) -> Days | None:
+        """The first and the last day of the service, or None if nothing says them."""
+        if self.service_from and self.service_to:
+            return self.service_from, self.service_to
+        return rules.days_of_items((*rules.items_of(self.items), *rules.items_of(self.recurring_items)))
 
     @property
     def rate(self) -> TaxRate:
@@ -190,10 +215,11 @@ IS_OPEN = "status IN ('sent', 'partially_paid')"
 """Something is due. An index is of those, which a database finds by these words."""
 
 # `items` and `recurring_items` are JSON: `[[description, quantity in decimal, unit price in minor units, the timesheet
-# that the line was made of or a list of several, its time in milliseconds, discount in millionths, discount in minor
-# units, rate of tax in millionths, category], …]`, null where there is none; the last four are often left out. `taxes`
-# is `[[rate in millionths, category, base, tax], …]`. `payments` and `credit_notes` are JSON: `[[id, minor units,
-# milliseconds], …]`. `buyer` and `seller` are JSON, too (`parties`). `credit_type` is `true` or `false`.
+# that the line was made of or a list of several, its time in milliseconds or a list of several, discount in millionths,
+# discount in minor units, rate of tax in millionths, category, [first day, last day]], …]`, null where there is none;
+# the last five are often left out. `taxes` is `[[rate in millionths, category, base, tax], …]`. `payments` and
+# `credit_notes` are JSON: `[[id, minor units, milliseconds], …]`. `buyer` and `seller` are JSON, too (`parties`).
+# `credit_type` is `true` or `false`.
 invoices = sa.Table(
     "invoices",
     metadata,
@@ -233,6 +259,7 @@ class InvoicesAnswer(msgspec.Struct):
 def invoice_to_response(invoice: Invoice, now: int) -> Wire[Invoice]:
     """With its name, what it owes, and whether it is overdue now."""
     books = invoice.books if invoice.status in ISSUED else None
+    service_from, service_to = invoice.service_days or (None, None)
     return to_response(
         msgspec.structs.replace(
             invoice,
@@ -246,6 +273,8 @@ def invoice_to_response(invoice: Invoice, now: int) -> Wire[Invoice]:
             payments_shown=booked_text(payments_of(invoice)) if invoice.payments is None else invoice.payments,
             credit_notes_shown=invoice.credit_notes or "[]",
             language_shown=language_of(invoice),
+            service_from_shown=service_from,
+            service_to_shown=service_to,
         )
     )
 
@@ -278,6 +307,8 @@ NOT_COMPUTED: Mapping[str, Any] = {
     "payments_shown": "[]",
     "credit_notes_shown": "[]",
     "language_shown": DEFAULT_LANGUAGE,
+    "service_from_shown": None,
+    "service_to_shown": None,
 }
 """What `invoice_to_response` puts in."""
 
@@ -327,4 +358,6 @@ def blank_invoice(currency: str, user: Account | None, now: int) -> Invoice:
         buyer=None,
         seller=None,
         language=None,
+        service_from=None,
+        service_to=None,
     )

@@ -56,6 +56,12 @@ class InvoiceItemShape(msgspec.Struct, omit_defaults=True):
     discount_amount: Annotated[int | float | None, _MAYBE] = None
     tax: Annotated[int | float | None, _MAYBE_PERCENT] = None
     tax_category: Annotated[Category | None, _MAYBE] = None
+    service_from: Annotated[
+        str | None,
+        Meta(description="First day of the time or the period; lines by hand have none."),
+        EventSchema({"type": "string", "format": "date"}, optional=True),
+    ] = None
+    service_to: Annotated[str | None, EventSchema({"type": "string", "format": "date"}, optional=True)] = None
 
 
 def _items_to_response(text: str, currency: str) -> list[InvoiceItemShape]:
@@ -77,6 +83,7 @@ def _item_to_response(each: Item, kind: Literal["item", "time", "service"], curr
         None if each.discount_minor is None else to_amount(each.discount_minor, currency),
         None if each.tax_millionths is None else percent_to_response(each.tax_millionths),
         each.tax_category,
+        *(each.days or (None, None)),
     )
 
 

@@ -12,7 +12,9 @@ from workhook.core.clock import HOUR_MS
 from workhook.core.records import COMPUTED, Record, Stored
 from workhook.core.zones import day_in, stored_zone
 from workhook.http.money import rescaled
-from workhook.work.invoices.rules import QTY_DECIMALS, Item
+from workhook.work.invoices.paper import Paper
+from workhook.work.invoices.parties import DEFAULT_LANGUAGE, Language
+from workhook.work.invoices.rules import QTY_DECIMALS, Days, Item
 from workhook.work.rates.rules import Rounding
 
 NOTES_MAX_CHARS = 300
@@ -67,28 +69,57 @@ def complaint(time: InvoicedTime | None, invoice_id: str | None) -> str | None:
     return None if time.billable else "it is not billable"
 
 
-def lines_of(times: Iterable[InvoicedTime], group_by: GroupBy | None, rounding: Rounding) -> list[Item]:
-    """In the order of the times; those of a group stand where its first one is. Each entry is rounded by itself."""
+def lines_of(
+    times: Iterable[InvoicedTime],
+    group_by: GroupBy | None,
+    rounding: Rounding,
+    language: Language = DEFAULT_LANGUAGE,
+) -> list[Item]:
+    """In the order of the times; those of a group stand where its first one is. Each entry is rounded by itself.
+    `language`: of the invoice."""
     groups: dict[tuple[object, ...], list[InvoicedTime]] = {}
     for each in times:
         groups.setdefault((_group_of(each, group_by), each.rate_minor or 0), []).append(each)
-    return [_line_of(each, group_by, rounding) for each in groups.values()]
+    return [_line_of(each, group_by, rounding, Paper(language)) for each in groups.values()]
+
+
+def in_language(
+    items: Sequence[Item], times: Iterable[InvoicedTime], group_by: GroupBy | None, language: Language
+) -> list[Item]:
+    """The lines, those of time with their texts in the language of the invoice."""
+    known = {each.id: each for each in times}
+
+    def reworded(item: Item) -> Item:
+        found = [known[each] for each in item.timesheet_ids if each in known]
+        if not found:
+            return item
+        return msgspec.structs.replace(item, description=_words_of(found, group_by, Paper(language)))
+
+    return [reworded(each) for each in items]
 
 
 def with_times(
-    items: Sequence[Item], times: Iterable[InvoicedTime], group_by: GroupBy | None, rounding: Rounding
+    items: Sequence[Item],
+    times: Iterable[InvoicedTime],
+    group_by: GroupBy | None,
+    rounding: Rounding,
+    language: Language = DEFAULT_LANGUAGE,
 ) -> list[Item]:
     """The lines that were written by hand, and behind them those of the times."""
-    return [*(each for each in items if each.kind == "item"), *lines_of(times, group_by, rounding)]
+    return [*(each for each in items if each.kind == "item"), *lines_of(times, group_by, rounding, language)]
 
 
 def with_entries(
-    items: Sequence[Item], released: Collection[str], added: Iterable[InvoicedTime], rounding: Rounding
+    items: Sequence[Item],
+    released: Collection[str],
+    added: Iterable[InvoicedTime],
+    rounding: Rounding,
+    language: Language = DEFAULT_LANGUAGE,
 ) -> list[Item]:
     """Where each entry has a line: without those of what was released, and with those of what was added. The others
     stay as they are, although the rounding may be another one now."""
     kept = (each for each in items if not set(each.timesheet_ids) & set(released))
-    return [*kept, *lines_of(added, None, rounding)]
+    return [*kept, *lines_of(added, None, rounding, language)]
 
 
 def _group_of(time: InvoicedTime, group_by: GroupBy | None) -> object:
@@ -99,22 +130,25 @@ def _group_of(time: InvoicedTime, group_by: GroupBy | None) -> object:
     return time.day if group_by == "day" else time.id
 
 
-def _line_of(times: Sequence[InvoicedTime], group_by: GroupBy | None, rounding: Rounding) -> Item:
+def _line_of(times: Sequence[InvoicedTime], group_by: GroupBy | None, rounding: Rounding, paper: Paper) -> Item:
     """Of times at one rate."""
     times_ms = tuple(rounding.of(each.duration_ms) for each in times)
     hours = (Decimal(sum(times_ms)) / HOUR_MS).quantize(Decimal(1).scaleb(-QTY_DECIMALS), ROUND_HALF_UP)
     ids = tuple(each.id for each in times)
-    return Item(_words_of(times, group_by), hours.normalize(), times[0].rate_minor or 0, ids, times_ms)
+    words, rate = _words_of(times, group_by, paper), times[0].rate_minor or 0
+    return Item(words, hours.normalize(), rate, ids, times_ms, days=_days_of(times))
 
 
-def _words_of(times: Sequence[InvoicedTime], group_by: GroupBy | None) -> str:
+def _days_of(times: Sequence[InvoicedTime]) -> Days:
+    return min(each.day for each in times), max(each.day for each in times)
+
+
+def _words_of(times: Sequence[InvoicedTime], group_by: GroupBy | None, paper: Paper) -> str:
     """What was done and when, and what was noted of it. A day names its tasks instead of notes."""
-    first = times[0]
+    first, span = times[0], paper.days(_days_of(times))
     if group_by == "day":
-        return _with_more(first.day, (each.title for each in times))
+        return _with_more(span, (each.title for each in times))
     name = first.person if group_by == "person" else first.title
-    begun, ended = min(each.day for each in times), max(each.day for each in times)
-    span = begun if begun == ended else f"{begun} \u2013 {ended}"
     return _with_more(f"{name} ({span})", (each.notes for each in times))
 
 

@@ -32,6 +32,7 @@ from workhook.work.clients.schemas import Email
 from workhook.work.comments import markup
 from workhook.work.invoices import rules
 from workhook.work.invoices.arithmetic import MILLION, Category
+from workhook.work.invoices.inputs import ServiceDay
 from workhook.work.projects.api import ProjectName
 from workhook.work.tasks.field_types import Labels, Sections, Texts
 from workhook.work.timesheets.rules import DURATION_MAX_MS, RATE_MAX_MINOR
@@ -173,6 +174,8 @@ def _check_zone(value: str) -> str | None:
 
 _NUMBER = Annotated[str, Meta(min_length=1, max_length=rules.NUMBER_MAX_CHARS)]
 _TEXTS: dict[str, Check] = {
+    "service_from": _as(ServiceDay),
+    "service_to": _as(ServiceDay),
     "title": _as(Title),
     "task_title": check_name,
     "avatar": _as(WebAddress),
@@ -211,6 +214,7 @@ class _Item(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=
     discount_minor: int | None = None
     tax_millionths: int | None = None
     tax_category: Category | None = None
+    days: tuple[str, str] | None = None
 
 
 _QTY = re.compile(rf"[0-9]{{1,{len(str(rules.QTY_MAX))}}}(\.[0-9]{{1,{rules.QTY_DECIMALS}}})?")
@@ -238,6 +242,9 @@ def _check_items(value: list[Any]) -> str | None:
             for each in found if isinstance(found, list) else [found]:
                 if each is not None and (wrong := _between(low, high)(each)):
                     return f"item {number}, {name}: {wrong}"
+        days = item.days or ()
+        if any(_as(ServiceDay)(each) for each in days) or list(days) != sorted(days):
+            return f"item {number}: its days have to be a first and a last one, such as 2026-11-27"
         if wrong := _as(LongText)(item.description):
             return f"item {number}, description: {wrong}"
     return None
