@@ -88,7 +88,8 @@ def test_an_empty_draft(studio: Studio, path: str) -> None:
     unset = {name for name, value in record.items() if value is None}
     assert unset == {
         "invoice_number", "bill_from", "bill_to", "address", "tax", "issued", "due", "paid_at", "payment_method",
-        "payment_terms", "credit_type", "tax_category", "discount", "discount_amount", "buyer", "group_by", "service_from", "service_to",
+        "payment_terms", "credit_type", "tax_category", "discount", "discount_amount", "buyer", "group_by",
+        "service_from", "service_to",
     }  # fmt: skip
     assert (record["amount"], record["total"], record["currency"]) == (0, 0, "USD")
     assert (record["name"], record["invoice_items"]) == ("Draft invoice", [])
