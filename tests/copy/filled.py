@@ -68,7 +68,8 @@ def fill(folder: Path) -> Filled:
             f"/api/v1/tasks/{task}", json={"title": UNICODE, "description": UNICODE}
         ).raise_for_status()
         with server.client(token) as client:
-            hook = client.post(f"{world.repo_path}/hooks", json={"config": {"url": receiver.url}, "events": ["push"]})
+            config = {"url": f"{receiver.url}?second"}  # another webhook has the address for itself
+            hook = client.post(f"{world.repo_path}/hooks", json={"config": config, "events": ["push"]})
             assert hook.status_code == 201, hook.text
             worker.start()  # which is killed, so that its row stays
             until(lambda: "ping" in {each.event for each in receiver.requests})

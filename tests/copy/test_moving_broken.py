@@ -221,6 +221,35 @@ def put_config(**more: Any) -> Callable[[list[Line]], object]:
         ("task_buckets", lambda rows: rows.pop(), "there is no"),
         ("timesheets", put("duration_ms", 2**70), "timesheets.jsonl, line 1: duration_ms:"),
         ("organization", lambda rows: rows.clear(), "there is no organization"),
+        (
+            "organization_billing",
+            put("number_format", "{number!r}{0.__class__}"),
+            "organization_billing.jsonl, line 1, number_format: it has to be text with {number} once",
+        ),
+        ("organization_billing", put("number_format", "INV"), "number_format: it has to be text with {number} once"),
+        (
+            "organization_billing",
+            put("iban", "DE89370400440532013001"),
+            "iban: it has to be an IBAN whose check digits",
+        ),
+        ("organization_billing", put("iban", "de89 3704 0044 0532 0130 00"), "iban: it has to be"),
+        ("organization_billing", put("vat_id", "DE1"), "vat_id: it has to be a VAT id"),
+        ("project_billing", put("buyer_vat_id", "DE1"), "buyer_vat_id: it has to be a VAT id"),
+        ("invoices", lambda rows: _sent(rows)["seller"].update(iban="XX00"), "seller: iban: it has to be an IBAN"),
+        ("tasks", put("repeat", "FREQ=DAILY;EVIL"), "tasks.jsonl, line 1, repeat: it has to be"),
+        ("tasks", put("repeat", "FREQ=SECONDLY"), "tasks.jsonl, line 1, repeat: it has to be"),
+        ("files", put("name", "a\r\nSet-Cookie: a=b"), "files.jsonl, line 1, name: it has to be the name of a file"),
+        ("files", put("name", "../../x"), "files.jsonl, line 1, name: it has to be the name of a file"),
+        ("files", put("content_type", "text/html\r\nX: y"), "files.jsonl, line 1, content_type: it has to be a media"),
+        ("billing_logos", put("content_type", "image/png\r\nX: y"), "content_type: it has to be a media type"),
+        ("files", put("sha256", "x"), "files.jsonl, line 1, sha256: it has to be 64 hexadecimal digits"),
+        ("webhooks", put_config(url="http://169.254.169.254/latest"), "webhooks.jsonl, line 1, config: "),
+        ("webhooks", put_config(url="http://10.0.0.7:6379/"), "webhooks.jsonl, line 1, config: "),
+        ("webhooks", put("events", ["order.paid"]), "webhooks.jsonl, line 1, events: there is no event"),
+        ("task_comments", put("text", ""), "task_comments.jsonl, line 1, text: it has to be"),
+        ("service_checkouts", put("qty", 10**12), "service_checkouts.jsonl, line 1, qty: it has to be"),
+        ("payments", put("reference", "x" * 1000), "payments.jsonl, line 1, reference: it has to be"),
+        ("tasks", put("fields", {"x": ["y"]}), "tasks.jsonl, line 1: fields"),
     ],
 )
 def test_a_broken_line_is_told_and_nothing_is_written(
@@ -265,6 +294,32 @@ def test_a_file_with_other_bytes_is_refused(exported: Exported, copy: Path, ther
     shutil.copy(exported.folder / "files" / one.name, one)
     other.unlink()
     assert f"files/{other.name} is missing" in there.refused("organization", "import", str(copy), *owner)
+
+
+@pytest.mark.parametrize("at_ms", [10**18, -(10**18), -1, 4 * 10**12])
+def test_an_export_of_the_far_future_or_past_is_refused(exported: Exported, copy: Path, there: Cli, at_ms: int) -> None:
+    manifest = json.loads((copy / "manifest.json").read_bytes())
+    (copy / "manifest.json").write_text(json.dumps({**manifest, "exported_at": at_ms}))
+    said = there.refused("organization", "import", str(copy), "--member", f"{exported.owner()}=here")
+    assert "exported_at: it " in said
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "tasks.jsonl", "files"])
+def test_a_link_in_an_export_is_not_followed(exported: Exported, copy: Path, there: Cli, name: str) -> None:
+    target = next((copy / "files").iterdir()) if name == "files" else copy / name
+    elsewhere = copy.parent / "elsewhere"
+    target.rename(elsewhere)
+    target.symlink_to(elsewhere)
+    before = dump(there)
+    said = there.refused("organization", "import", str(copy), "--member", f"{exported.owner()}=here")
+    assert "link" in said or "not a plain file" in said or "there is no" in said
+    assert dump(there) == before
+
+
+def test_a_line_of_very_many_values_is_refused(exported: Exported, copy: Path, there: Cli) -> None:
+    change(copy, "tasks", put("labels", [""] * 1_000_001))
+    said = there.refused("organization", "import", str(copy), "--member", f"{exported.owner()}=here")
+    assert "tasks.jsonl, line 1: it has more than 1,000,000 values" in said
 
 
 def test_a_later_format_is_refused(exported: Exported, copy: Path, there: Cli) -> None:

@@ -178,10 +178,10 @@ class Walls:
     def _hooks(self, shut: str, url: str) -> Iterator[dict[str, Any]]:
         """In B, for everything: of the repositories, of the organization, and of A's OAuth app."""
         world = self.beyond.world
-        for token in (world.token, self.beyond.oauth_token):
+        for number, token in enumerate((world.token, self.beyond.oauth_token)):
             with self.server.client(token) as client:
                 for place in (world.repo_path, f"/repos/{world.organization}/{shut}", world.org_path):
-                    config = {"url": f"{url}/{SHUT}", "content_type": "json"}
+                    config = {"url": f"{url}/{SHUT}?{number}", "content_type": "json"}
                     made = client.post(f"{place}/hooks", json={"name": "web", "events": ["*"], "config": config})
                     assert made.status_code == 201, made.text
                     yield made.json()

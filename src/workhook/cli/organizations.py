@@ -80,7 +80,7 @@ def _pair(given: str) -> str:
     return given
 
 
-@command(app, "import", settings=_SETTINGS)
+@command(app, "import", settings=(*_SETTINGS, "delivery_allow_networks"))
 async def import_(
     context: Context,
     *,
@@ -108,7 +108,7 @@ async def import_(
     assert asgi, "it knows every table"
     path = Path(folder)
     with _in_words(path), show_progress() as progress:
-        checked = _checked(path, progress)
+        checked = _checked(context, path, progress)
     async with context.services() as services:
         named = dict(each.rpartition("=")[::2] for each in member)
         plan = importing.Plan(
@@ -125,9 +125,12 @@ async def import_(
     context.answer(data, _sentences(made, dry_run=dry_run))
 
 
-def _checked(path: Path, progress: Progress) -> reading.CheckedExport:
+def _checked(context: Context, path: Path, progress: Progress) -> reading.CheckedExport:
+    from workhook.delivery.address_policy import AddressPolicy, check_url
+
+    policy = AddressPolicy(context.settings.delivery_allow_networks)
     try:
-        return reading.check(path, progress)
+        return reading.check(path, progress, lambda url: check_url(url, policy))
     except reading.ExportNotUsable as error:
         raise CliError("\n  ".join(["this cannot be imported:", *error.faults]), _NOTHING) from error
 

@@ -199,6 +199,23 @@ def _gather(
     return (None if faults else shape(**values)), faults
 
 
+def takes(shape: type[msgspec.Struct], name: str) -> bool:
+    """Whether the parameters have this one, and hold it as it is in JSON: not a time or an amount of money."""
+    field = _fields(shape).get(name)
+    return field is not None and field.read is None and field.item is None and field.part is None
+
+
+def fault_of(shape: type[msgspec.Struct], name: str, value: object) -> str | None:
+    """Return why the API would not store this value of a parameter as it is, or None if it would."""
+    try:
+        kept = _fields(shape)[name].convert(value, strict=True, path=name)
+    except Invalid as problem:
+        return problem.message
+    except ValueError as error:
+        return f"it has to be {error}"
+    return None if kept == value else f"it has to be written as {shown(str(kept))!r}"
+
+
 def unknown(names: Iterable[str], path: str = "") -> list[Fault]:
     """A fault for each name, of `FAULTS_MAX` at most."""
     return [

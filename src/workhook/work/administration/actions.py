@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from workhook.core.clock import now_ms
-from workhook.core.errors import Fault, Invalid, NotFound
+from workhook.core.errors import Conflict, Fault, Invalid, NotFound
 from workhook.identity import actions, administrators, audit, tables
 from workhook.identity.context import Write
 from workhook.identity.mail.schemas import mail_messages, mail_recipients
@@ -31,6 +31,7 @@ FORMER = "Former member"
 """What somebody is called whose account was removed; their work stays, and is theirs."""
 FORMER_KIND = "former"
 NAMED_MAX = 5
+LOGINS_TRIED_MAX = 1_000
 
 _user_id = big("user_id")
 _users = sa.select(*account_columns(), accounts.c.disabled_at, administrators.is_one.label("is_administrator")).where(
@@ -181,7 +182,9 @@ async def _require_nothing_own(tx: Transaction, account: Account) -> None:
 
 async def _free_login(tx: Transaction, account: Account) -> str:
     """`former-7`, or with a number behind it where somebody has that already."""
-    login, number = f"former-{account.id}", 2
-    while await find_account(tx, login) is not None:
-        login, number = f"former-{account.id}-{number}", number + 1
-    return login
+    login = f"former-{account.id}"
+    for number in range(2, LOGINS_TRIED_MAX):
+        if await find_account(tx, login) is None:
+            return login
+        login = f"former-{account.id}-{number}"
+    raise Conflict(f"No login like former-{account.id} is free.", code="logins_taken")

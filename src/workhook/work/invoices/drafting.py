@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
+from workhook.core.errors import Conflict
 from workhook.core.zones import day_in
 from workhook.http.lists import Found
 from workhook.identity.context import Write
@@ -56,6 +57,8 @@ from workhook.work.schemas import if_set
 from workhook.work.tasks.schemas import tasks
 from workhook.work.timesheets.schemas import timesheets
 
+NUMBERS_TRIED_MAX = 1_000
+"""Numbers that a transaction counts past because callers chose them for other invoices."""
 _CHANGING = stored_names(Invoice, without=("id", "service_checkout_id", "recurring_items", "created_at"))
 TEXTS = ("bill_to", "bill_from", "address", "payment_terms", "payment_method")
 
@@ -233,11 +236,12 @@ async def update_and_number(tx: Transaction, invoice: Invoice, account_id: int) 
     """`update_invoice`, with the account's next number (see `next_number`); the invoice with it. It is issued."""
     day = days_of(invoice).issued
     assert day is not None, "it is issued"
-    while True:
+    for _ in range(NUMBERS_TRIED_MAX):
         numbered = msgspec.structs.replace(invoice, invoice_number=await count_one(tx, account_id, day.year))
         values = {**values_of(numbered), "invoice_id": invoice.id, "account_id": account_id}
         if await tx.execute(_update_numbered, values):
             return numbered
+    raise numbers_taken()
 
 
 async def update_invoice(tx: Transaction, invoice: Invoice) -> None:
@@ -267,9 +271,18 @@ def invoice_of(row: Row) -> Invoice:
 async def next_number(tx: Transaction, account_id: int, year: int) -> str:
     """The next of the account's sequence, in this year, that no caller chose before. Until the transaction ends nobody
     else gets one, so that the numbers have no gap: what is rolled back gives its number back."""
-    while await is_taken(tx, account_id, number := await count_one(tx, account_id, year)):
-        pass
-    return number
+    for _ in range(NUMBERS_TRIED_MAX):
+        number = await count_one(tx, account_id, year)
+        if not await is_taken(tx, account_id, number):
+            return number
+    raise numbers_taken()
+
+
+def numbers_taken() -> Conflict:
+    return Conflict(
+        f"The next {NUMBERS_TRIED_MAX:,} invoice numbers are taken. Change the number format in the billing settings.",
+        code="numbers_taken",
+    )
 
 
 async def is_taken(tx: Transaction, account_id: int, number: str) -> bool:

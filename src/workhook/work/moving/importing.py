@@ -7,6 +7,7 @@ of the store removes a day later. No event tells of what was made: it did not ha
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from workhook.work.moving.kinds import KINDS, WITH_BYTES
 from workhook.work.moving.lines import line_type
 from workhook.work.moving.manifest import FILES
 from workhook.work.moving.newcomers import Newcomer, add_people
-from workhook.work.moving.reading import CheckedExport, lines_of
+from workhook.work.moving.reading import CheckedExport, is_plain_file, lines_of
 from workhook.work.moving.rows import ImportRows
 
 Progress = Callable[[str, int, int], None]
@@ -85,14 +86,15 @@ async def _store(blobs: Blobs, checked: CheckedExport, stored: dict[str, str], p
     for name in WITH_BYTES:
         for old in checked.texts[name].by_old if name in checked.texts else ():
             path = checked.folder / FILES / old
-            if path.is_file():
+            if is_plain_file(path):
                 stored[old] = await _store_one(blobs, path)
             progress(STORED, len(stored), total)
 
 
 async def _store_one(blobs: Blobs, path: Path) -> str:
     async with blobs.incoming() as incoming:
-        with path.open("rb") as file:
+        # A link that took the place of the file after it was checked is not followed.
+        with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), "rb") as file:
             while block := await asyncio.to_thread(file.read, _BLOCK):
                 await incoming.write(block)
         await incoming.keep()

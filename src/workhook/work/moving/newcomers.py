@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from workhook.core.clock import now_ms
+from workhook.core.errors import Conflict
 from workhook.core.ids import slug
 from workhook.identity import actions
 from workhook.identity.queries import key_of
@@ -23,6 +24,7 @@ from workhook.storage.metadata import insert_into
 from workhook.work.moving.people_lines import MovedPerson
 
 _LOGIN_MAX_CHARS = 39
+_LOGINS_TRIED_MAX = 1_000
 _FORMER = "former"
 _insert = insert_into(
     accounts, "kind", "login", "login_key", "name", "email", "avatar", "created_at", "updated_at", "disabled_at"
@@ -53,12 +55,13 @@ async def name_people(
 
 async def _free_login(reader: Reader, person: MovedPerson, taken: set[str]) -> str:
     base = person.login if person.kind == "user" else slug(person.login, _LOGIN_MAX_CHARS - 5, otherwise=_FORMER)
-    login, number = base, 2
-    while key_of(login) in taken or await actions.faults_of_login(reader, login):
+    login = base
+    for number in range(2, _LOGINS_TRIED_MAX):
+        if key_of(login) not in taken and not await actions.faults_of_login(reader, login):
+            return login
         ending = f"-{number}"
         login = f"{slug(base, _LOGIN_MAX_CHARS - len(ending), otherwise=_FORMER)}{ending}"
-        number += 1
-    return login
+    raise Conflict(f"No login like {base} is free here.", code="logins_taken")
 
 
 async def add_people(

@@ -10,21 +10,36 @@ from typing import Any
 
 import msgspec
 
+from workhook.core.clock import DAY_MS, now_ms
+from workhook.core.json import values_in
 from workhook.identity.queries import key_of
 from workhook.work.moving import people_lines, sums
 from workhook.work.moving.keys import Keys
 from workhook.work.moving.kinds import KINDS, PEOPLE, PROJECTS, WITH_BYTES, LineKind
 from workhook.work.moving.lines import BadLine, Field, fields_of_kind, line_type, reader_of
-from workhook.work.moving.manifest import FILES, FORMAT, MANIFEST, PEOPLE_FILE, VERSION, ExportManifest
+from workhook.work.moving.manifest import (
+    FILES,
+    FORMAT,
+    MANIFEST,
+    MANIFEST_MAX_BYTES,
+    PEOPLE_FILE,
+    VERSION,
+    ExportManifest,
+    fault_of_manifest,
+)
 from workhook.work.moving.new_ids import NewIds
 from workhook.work.moving.people_lines import MovedPerson
 from workhook.work.tasks.ordering.column_order import new_bucket_id
 
 Progress = Callable[[str, int, int], None]
+CheckUrl = Callable[[str], str | None]
 
 CHECKED = "lines checked"
 FAULTS_MAX = 20
 LINE_MAX_BYTES = 64 << 20
+LINE_VALUES_MAX = 1_000_000
+RUNNING_MAX_MS = 10 * 366 * DAY_MS
+"""A timer that somebody forgot for years is one; one that would overflow sums is not."""
 NUMBERED = ("task_comments", "file_comments", "file_comment_replies")
 """Kinds whose ids are numbers that the database gives."""
 
@@ -59,18 +74,23 @@ class CheckedExport(msgspec.Struct):
         return self.manifest.lines[f"{kind}.jsonl"].lines
 
 
-def check(folder: Path, progress: Progress) -> CheckedExport:
-    """Raises `ExportNotUsable`, `OSError`."""
+def check(folder: Path, progress: Progress, check_url: CheckUrl) -> CheckedExport:
+    """`check_url` returns why no webhook could be delivered to an address, or None.
+
+    Raises `ExportNotUsable`, `OSError`.
+    """
     manifest = _read_manifest(folder)
-    checker = _Checker(CheckedExport(folder, manifest), progress)
+    checker = _Checker(CheckedExport(folder, manifest), progress, check_url)
     checker.check()
     return checker.checked
 
 
 def _read_manifest(folder: Path) -> ExportManifest:
     path = folder / MANIFEST
-    if not path.is_file():
+    if not is_plain_file(path):
         raise ExportNotUsable(f"there is no {path}: this is no export, or one that was interrupted")
+    if path.stat().st_size > MANIFEST_MAX_BYTES:
+        raise ExportNotUsable(f"{path} is larger than {MANIFEST_MAX_BYTES >> 20} MiB")
     data = path.read_bytes()
     try:
         head = msgspec.json.decode(data, type=_Head)
@@ -85,6 +105,8 @@ def _read_manifest(folder: Path) -> ExportManifest:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise ExportNotUsable(f"{path}: {error}") from error
     wanted = {f"{each.name}.jsonl" for each in KINDS} | {PEOPLE_FILE}
+    if wrong := fault_of_manifest(manifest, now_ms()):
+        raise ExportNotUsable(f"{path}: {wrong}")
     if missing := sorted(wanted - manifest.lines.keys()):
         raise ExportNotUsable(f"{path} does not name {', '.join(missing)}")
     if unknown := sorted(manifest.lines.keys() - wanted):
@@ -104,6 +126,8 @@ def lines_of(folder: Path, name: str, kind: type[msgspec.Struct]) -> Iterator[tu
         number = 0
         while line := file.readline(LINE_MAX_BYTES):
             number += 1
+            if values_in(line) > LINE_VALUES_MAX:
+                raise ExportNotUsable(f"{name}, line {number}: it has more than {LINE_VALUES_MAX:,} values")
             try:
                 yield number, read(line)
             except BadLine as error:
@@ -111,8 +135,9 @@ def lines_of(folder: Path, name: str, kind: type[msgspec.Struct]) -> Iterator[tu
 
 
 class _Checker:
-    def __init__(self, checked: CheckedExport, progress: Progress) -> None:
+    def __init__(self, checked: CheckedExport, progress: Progress, check_url: CheckUrl) -> None:
         self.checked = checked
+        self._check_url = check_url
         self._progress = progress
         self._faults: list[str] = []
         self._total = sum(each.lines for each in checked.manifest.lines.values())
@@ -143,8 +168,8 @@ class _Checker:
         folder = self.checked.folder
         for name, facts in self.checked.manifest.lines.items():
             path = folder / name
-            if not path.is_file():
-                self._fault(f"{name} is missing")
+            if not is_plain_file(path):
+                self._fault(f"{name} is missing, or not a plain file")
             elif _sha256(path) != facts.sha256:
                 self._fault(f"{name} is not what the manifest says: it was changed or cut short (sha256 differs)")
         self._stop_if_faulty()
@@ -186,6 +211,7 @@ class _Checker:
                 self._check_bytes(line, place)
             if good:  # nothing is computed with what is none
                 self._check_sums_of(kind, line, place)
+                self._check_running(kind, line, place)
             self._note(kind, line, place)
         known = self.checked.texts.get(kind.name)
         for place, old in self._later:
@@ -242,7 +268,9 @@ class _Checker:
 
     def _check_bytes(self, line: Any, place: str) -> None:
         path = self.checked.folder / FILES / line.id
-        if not path.is_file():
+        if path.is_symlink() or path.parent.is_symlink():
+            self._fault(f"{place}: {FILES}/{line.id} is a link, not a file")
+        elif not is_plain_file(path):
             if line.id not in self.checked.manifest.files.missing:
                 self._fault(f"{place}: {FILES}/{line.id} is missing")
         elif path.stat().st_size != line.size or _sha256(path) != line.sha256:
@@ -258,6 +286,14 @@ class _Checker:
         for field, wrong in faults:
             self._fault(f"{place}, {field}: {wrong}")
 
+    def _check_running(self, kind: LineKind, line: Any, place: str) -> None:
+        """A timer is paused at the moment of the export, by then it has not run for longer than time may last."""
+        if kind.name != "timesheets" or not line.is_active:
+            return
+        since = line.running_since if line.running_since is not None else line.start_time
+        if not 0 <= self.checked.manifest.exported_at - since + line.duration_ms <= RUNNING_MAX_MS:
+            self._fault(f"{place}, running_since: it does not fit to when the export was made")
+
     def _note(self, kind: LineKind, line: Any, place: str) -> None:
         """What is looked at together later."""
         if kind.name == "organization":
@@ -266,6 +302,8 @@ class _Checker:
             self.checked.organization = line
         elif kind.name == "members" and line.role == "owner":
             self.checked.owners.append(line.user)
+        elif kind.name == "webhooks" and (wrong := self._check_url(str(line.config.get("url", "")))):
+            self._fault(f"{place}, config: {wrong}")
         elif kind.name == "task_buckets":
             self._stretched.add(line.column_id)
         elif kind.name == "timesheets":
@@ -294,6 +332,11 @@ class _Checker:
                 self._fault(f"invoices.jsonl, {invoice_id}, credited_minor: it is not the sum of its credit notes")
             if wrong := self._credited[invoice_id].fault():
                 self._fault(f"credit_notes.jsonl, those of {invoice_id}, taxes: {wrong}")
+
+
+def is_plain_file(path: Path) -> bool:
+    """Not a link, which could lead to any file of this machine."""
+    return path.is_file() and not path.is_symlink()
 
 
 def _sha256(path: Path) -> str:

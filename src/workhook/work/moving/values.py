@@ -6,7 +6,7 @@ It goes by what columns are called, mostly, so that a new one is checked as well
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Collection
 from decimal import Decimal
 from functools import cache
 from typing import Annotated, Any, get_args
@@ -18,27 +18,29 @@ from msgspec import Meta
 from workhook.core import json
 from workhook.core.clock import HOUR_MS
 from workhook.core.country_codes import COUNTRIES
+from workhook.core.errors import shown
 from workhook.core.iso4217 import CODES
 from workhook.core.zones import is_known
+from workhook.events.catalog import ANY_EVENT, CATALOG
 from workhook.events.hook_config import CONFIG_KEYS, ConfigChange
 from workhook.http.calls import JSON_BODY_MAX
 from workhook.http.parameters import Checked, LongText, Title, WebAddress
 from workhook.http.wire_types import YEAR_9999
 from workhook.identity import reserved
 from workhook.identity.actions import is_login
-from workhook.work.billing.bank import TaxNumber
+from workhook.work.billing.bank import Bic, Iban, TaxNumber, VatId
 from workhook.work.billing.schemas import BUDGET_MAX_HOURS, PAYMENT_DAYS_MAX
 from workhook.work.clients.schemas import Email
 from workhook.work.comments import markup
+from workhook.work.files.upload import clean_media_type, clean_name
 from workhook.work.invoices import rules
 from workhook.work.invoices.arithmetic import MILLION, Category
 from workhook.work.invoices.inputs import ServiceDay
+from workhook.work.invoices.parties import Party, Seller
+from workhook.work.moving.declared import Check, declared_check, party_check
 from workhook.work.projects.api import ProjectName
 from workhook.work.tasks.field_types import Labels, Sections, Texts
 from workhook.work.timesheets.rules import DURATION_MAX_MS, RATE_MAX_MINOR
-
-Check = Callable[[Any], str | None]
-"""What is wrong with a value that is not null, or None."""
 
 MINOR_MAX = 10**15
 """No amount or sum that the API takes is more in any currency, and JavaScript's numbers hold it exactly."""
@@ -76,13 +78,20 @@ def check_of(kind: str, column: sa.Column[Any], *, is_json: bool, is_reference: 
     """The check of a field. `kind`: the name of the kind of line."""
     name = str(column.name)
     if is_json:
-        check: Check = _JSON.get(name, _check_numbers)
-        return check
+        return _JSON.get(name, _check_numbers)
+    declared = declared_check(kind, name)
+    if declared is not None and not is_reference and not isinstance(column.type, sa.Boolean):
+        usual = _number_check(name) if isinstance(column.type, sa.Integer) else _text_check(kind, column)
+        return _both(usual, declared)
     if is_reference or isinstance(column.type, sa.Boolean):
         return None
     if isinstance(column.type, sa.Integer):
         return _number_check(name)
     return _text_check(kind, column)
+
+
+def _both(first: Check | None, second: Check) -> Check:
+    return second if first is None else lambda value: first(value) or second(value)
 
 
 def _number_check(name: str) -> Check | None:
@@ -151,6 +160,29 @@ def _check_project(value: str) -> str | None:
     return _as(ProjectName)(value) or reserved.project_fault(value)
 
 
+def _check_media_type(value: str) -> str | None:
+    return None if clean_media_type(value) == value else "it has to be a media type, such as image/png"
+
+
+def _check_file_name(value: str) -> str | None:
+    kept = clean_name(value)
+    return None if kept == value else f"it has to be the name of a file, such as {shown(kept)!r}"
+
+
+_SHA256 = re.compile("[0-9a-f]{64}")
+
+
+def _check_sha256(value: str) -> str | None:
+    return None if _SHA256.fullmatch(value) else "it has to be 64 hexadecimal digits"
+
+
+_LINKED = ("project", "column", "task", "task_comment", "task_blocker")
+
+
+def _check_linked(value: str) -> str | None:
+    return None if value in _LINKED else f"it has to be one of {', '.join(_LINKED)}"
+
+
 def _check_markup(value: str) -> str | None:
     try:
         return None if markup.clean(value) == value else "it has markup that the API would not keep"
@@ -189,7 +221,11 @@ _TEXTS: dict[str, Check] = {
     "name": check_name,
     "legal_name": check_name,
     "buyer_name": check_name,
-    "content_type": check_name,
+    "content_type": _check_media_type,
+    "sha256": _check_sha256,
+    "vat_id": _as(VatId),
+    "iban": _as(Iban),
+    "bic": _as(Bic),
     "timezone": _check_zone,
     "tax_number": _as(TaxNumber),
     "invoice_number": _as(_NUMBER),
@@ -199,7 +235,13 @@ _TEXTS_OF: dict[tuple[str, str], Check] = {
     ("projects", "name"): _check_project,
     ("organization", "login"): check_login,
     ("file_comment_replies", "body"): _check_markup,
+    ("files", "name"): _check_file_name,
+    ("import_links", "kind"): _check_linked,
 }
+
+
+CHECKED_BY_NAME: Collection[str | tuple[str, str]] = {*_TEXTS, *_TEXTS_OF}
+"""Columns with a rule here, by their names alone or with the kind of line."""
 
 
 class _Item(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
@@ -266,10 +308,11 @@ def _check_prices(value: list[Any]) -> str | None:
     return next((wrong for each in value if (wrong := _check_currency(each[2]))), None) or _check_numbers(value)
 
 
-def _check_party(value: Any) -> str | None:
-    for name in ("name", "email", "country", "address", "vat_id", "tax_number", "timezone"):
-        found = getattr(value, name, None)  # only who bills has a tax number and a zone
-        if found is not None and (wrong := _TEXTS.get(name, _as(LongText))(found)):
+def _check_party(value: Party) -> str | None:
+    for name in value.__struct_fields__:
+        found = getattr(value, name)
+        check = party_check(name, bills=isinstance(value, Seller)) or _TEXTS.get(name, _as(LongText))
+        if found is not None and (wrong := check(found)):
             return f"{name}: {wrong}"
     return None
 
@@ -311,7 +354,16 @@ def _of_a_task(kind: Any) -> Check:
     return check
 
 
+_EVENTS = {*CATALOG, ANY_EVENT}
+
+
+def _check_events(value: list[str]) -> str | None:
+    unknown = [each for each in value if each not in _EVENTS]
+    return f"there is no event {shown(unknown[0])!r}" if unknown else None
+
+
 _JSON: dict[str, Check] = {
+    "events": _check_events,
     "fields": _of_a_task(Texts),
     "sections": _of_a_task(Sections),
     "labels": _of_a_task(Labels),

@@ -1,0 +1,82 @@
+"""An archive of an organization holds what the API would store: no field is looser there."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, get_args, get_origin
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workhook import asgi
+from workhook.http import parameters
+from workhook.work.moving.declared import INPUTS, declared_check
+from workhook.work.moving.kinds import KINDS, LineKind
+from workhook.work.moving.lines import Field, fields_of_kind
+from workhook.work.moving.values import CHECKED_BY_NAME
+
+assert asgi, "it knows every table"
+
+FIELDS = [(kind, field) for kind in KINDS for field in fields_of_kind(kind)]
+DECLARED = [(kind, each) for kind, each in FIELDS if declared_check(kind.name, each.column) and each.check]
+HOSTILE = (
+    "", " ", "a\r\nSet-Cookie: b=c", "{number!r}{0.__class__}", "FREQ=DAILY;EVIL", "DE00", "x" * 100_000, "../x",
+    "\x7f",
+    "javascript:alert(1)", "=1+1", "\u202eexe", "Europe/Atlantis", "XXX", -1, 0, 10**18, -(10**18), 2**63 - 1,
+)  # fmt: skip
+VALUES = st.one_of(st.sampled_from(HOSTILE), st.text(max_size=40), st.integers(-(2**63), 2**63 - 1))
+
+
+def _is_text(kind: LineKind, field: Field) -> bool:
+    plain = get_args(field.type) if type(None) in get_args(field.type) else (field.type,)
+    literal = any(get_origin(each) is Literal for each in plain)
+    return isinstance(kind.source.c[field.column].type, sa.Text) and not (field.json or field.refers or literal)
+
+
+@given(st.sampled_from(DECLARED), VALUES)
+def test_what_the_api_refuses_an_archive_refuses(declared: tuple[LineKind, Field], value: Any) -> None:
+    kind, field = declared
+    if isinstance(value, str) is not _is_text(kind, field):
+        return
+    check = declared_check(kind.name, field.column)
+    assert check is not None
+    assert field.check is not None
+    if check(value) is not None:
+        assert field.check(value) is not None
+
+
+@pytest.mark.parametrize("value", [each for each in HOSTILE if isinstance(each, str)])
+def test_every_hostile_text_is_judged_as_the_api_judges_it(value: str) -> None:
+    for kind, field in DECLARED:
+        shape = INPUTS.get(kind.name)
+        if shape is None or not _is_text(kind, field) or not parameters.takes(shape, field.column):
+            continue
+        assert field.check is not None
+        if parameters.fault_of(shape, field.column, value) is not None:
+            assert field.check(value) is not None, (kind.name, field.name)
+
+
+def test_every_text_of_an_archive_has_a_rule() -> None:
+    """A new column is declared by a parameter of the API, or has a rule by its name."""
+    without = {
+        (kind.name, field.name)
+        for kind, field in FIELDS
+        if _is_text(kind, field)
+        and not field.is_id
+        and not declared_check(kind.name, field.column)
+        and field.column not in CHECKED_BY_NAME
+        and (kind.name, field.column) not in CHECKED_BY_NAME
+    }
+    assert without == {
+        ("closing_commits", "commit_id"), ("file_comment_replies", "plain_body"), ("import_links", "external_id"),
+        ("import_links", "fingerprint"), ("import_links", "internal_id"), ("import_links", "source"),
+        ("invoices", "credit_type"), ("payments", "method"),
+    }  # fmt: skip
+
+
+def test_a_bound_holds_where_numbers_are_counted() -> None:
+    check = {(kind.name, field.name): field.check for kind, field in FIELDS}["service_checkouts", "qty"]
+    assert check is not None
+    assert check(10_001) is not None
+    assert check(10_000) is None
