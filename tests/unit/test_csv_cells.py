@@ -58,6 +58,13 @@ def test_nothing_else_is_changed(rows: list[list[str]]) -> None:
             assert _without_quotes(shown) == _without_quotes(_in_lines(cell))
 
 
+@given(st.lists(_cells, min_size=1, max_size=4))
+@example(["'=1", "''=1", "'\t", "\t", "'\t=", ";'=1", "- bullet", "'", "'a", "\n'=1;'-2"])
+def test_every_text_comes_back_without_its_guards(row: list[str]) -> None:
+    [read] = _read(csv_tables.rows([row]), ",") or [[""]]
+    assert [csv_tables.without_guards(each) for each in read] == [_in_lines(each) for each in row]
+
+
 def _without_quotes(text: str) -> str:
     return text.replace("'", "")
 

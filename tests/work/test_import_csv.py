@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,6 +43,31 @@ def faults(text: str | bytes, **more: Any) -> list[str]:
     with pytest.raises(NotUsable) as raised:
         plan(text, **more)
     return raised.value.faults
+
+
+def test_subtasks_of_asana_are_in_the_column_of_their_task() -> None:
+    table = (
+        "Task ID,Name,Section/Column,Parent task\n1,Launch,Doing,\n2,Write,,Launch\n3,Read,,Write\n4,Later,Backlog,\n"
+    )
+    found = plan(table)
+    assert [each.title for each in found.columns] == ["Doing", "Backlog"]
+    launch, write, read, later = found.tasks
+    assert write.parent_key == read.parent_key == launch.key
+    assert write.column_key == read.column_key == launch.column_key != later.column_key
+
+
+def test_a_line_below_itself_is_in_no_column() -> None:
+    assert [each.title for each in plan("Id,Title,Parent\n1,a,2\n2,b,1\n").columns] == ["Tasks"]
+
+
+@pytest.mark.parametrize("cell", ["'-1", "'=1+1", "'+49", "'@x"])
+def test_a_guard_of_another_program_is_taken_off(cell: str) -> None:
+    assert plan(f"Title\n{cell}\n").tasks[0].title == cell[1:]
+
+
+@pytest.mark.parametrize("cell", ["'a'", "it's", "''"])
+def test_other_apostrophes_stay(cell: str) -> None:
+    assert plan(f"Title\n{cell}\n").tasks[0].title == cell
 
 
 # --- fields ---------------------------------------------------------------------------------------------------------
@@ -379,3 +405,20 @@ def test_a_table_that_cannot_be_used_writes_nothing(studio: Studio, importer: Im
     assert studio.happened() == []
     done = importer.run(good, "--title", "Named", "--map", "title=Title", source="csv")
     assert done.stdout.endswith("/named: made 1 column, 1 task, 0 comments, 0 labels\n")
+
+
+def test_each_option_of_the_command_changes_what_is_made(importer: Importer, tmp_path: Path) -> None:
+    table = tmp_path / "plan.csv"
+    table.write_text("Title,Foo,Status\nA,B,Shipped\n")
+
+    def would(*more: str) -> Any:
+        return json.loads(importer.run(table, "--dry-run", "--json", *more, source="csv").stdout)
+
+    usual = would()
+    assert usual["title"] == "plan"
+    assert would("--title", "Named")["title"] == "Named"
+    assert {each["name"]: each["becomes"] for each in would("--map", "title=Foo")["fields"]} == {
+        "Title": "field", "Foo": "title", "Status": "column",
+    }  # fmt: skip
+    assert [each["finished"] for each in usual["columns"]] == [False]
+    assert [each["finished"] for each in would("--done", "Shipped")["columns"]] == [True]

@@ -16,8 +16,10 @@ Cell = str | int | Decimal | bool | None
 
 _FORMULA = "=+\\-@\uff1d\uff0b\uff0d\uff20"  # what a formula begins with, also as wide characters
 # What may stand before it: white space and quotes, with separators in between. It is read in one piece, so that a long
-# text of nothing else is read once.
-_BEFORE_FORMULA = re.compile(rf'(?<![\s";])[\s";]*+(?=[{_FORMULA}])')
+# text of nothing else is read once. An apostrophe there is guarded as well: else it could not be told from a guard.
+_BEFORE_FORMULA = re.compile(rf"""(?<![\s";'])[\s";']*+(?=[{_FORMULA}])""")
+_BREAKS_FIRST = re.compile(r"'*[\t\r\n]")
+_GUARDED_SEPARATOR = re.compile(r"([;\t\r\n])'")
 _SEPARATOR = re.compile(r"[;\t\r\n]")
 _LINE_BREAK = re.compile("[\u0085\u2028\u2029]")
 
@@ -60,13 +62,29 @@ def _plain(cell: Cell) -> str:
 
 def _without_formulas(text: str) -> str:
     guarded = _BEFORE_FORMULA.sub(_guarded, text)
-    return f"'{guarded}" if guarded.startswith(("\t", "\r", "\n")) else guarded
+    return f"'{guarded}" if _BREAKS_FIRST.match(text) and not _begins_formula(text) else guarded
+
+
+def _begins_formula(text: str) -> bool:
+    return _BEFORE_FORMULA.match(text) is not None
 
 
 def _guarded(before: re.Match[str]) -> str:
     """With a `'` at every place where a cell could begin, all of which come to the formula."""
     begins = "'" if before.start() == 0 else ""
     return begins + _SEPARATOR.sub(r"\g<0>'", before[0])
+
+
+def without_guards(text: str) -> str:
+    """The text that `rows` has written as this cell."""
+    begins = text.startswith("'") and (_begins_formula(text) or _BREAKS_FIRST.match(text, 1) is not None)
+    plain = _BEFORE_FORMULA.sub(lambda before: _GUARDED_SEPARATOR.sub(r"\1", before[0]), text)
+    return plain[1:] if begins else plain
+
+
+def without_guard(text: str) -> str:
+    """A cell of any other program, without a guard before a formula at its beginning."""
+    return text[1:] if text.startswith("'") and _begins_formula(text) else text
 
 
 def headers(file_name: str) -> dict[str, str]:

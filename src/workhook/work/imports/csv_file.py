@@ -5,18 +5,22 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
 from workhook.core.errors import shown
+from workhook.work.csv_tables import without_guard, without_guards
 from workhook.work.imports.decoding import decoded, place_in
-from workhook.work.imports.json_file import FAULTS_MAX, NotUsable
+from workhook.work.imports.json_file import ENTRIES_MAX, FAULTS_MAX, NotUsable
 from workhook.work.imports.texts import Distinct
+from workhook.work.tasks.export import COLUMNS
 
 DELIMITERS = (",", ";", "\t")
 FIELDS_MAX = 500
-ROWS_MAX = 100_000
+ROWS_MAX = ENTRIES_MAX
+CELLS_MAX = 1_000_000
+"""Cells of one table that are not empty."""
 
 
 class TableRow(NamedTuple):
@@ -28,11 +32,13 @@ class TableRow(NamedTuple):
 
 
 class Table(NamedTuple):
-    """`remarks`: what there is to say of how it was read."""
+    """`remarks`: what there is to say of how it was read. `is_own`: the table of tasks that Workhook exports, whose
+    cells are not trimmed."""
 
     names: list[str]
     rows: list[TableRow]
     remarks: list[str]
+    is_own: bool = False
 
 
 def read_table(data: bytes) -> Table:
@@ -46,7 +52,8 @@ def read_table(data: bytes) -> Table:
         if header is None:
             raise NotUsable(["it is empty: the first line has to name the fields"])
         names = _names(header[1])
-        return Table(names, list(_rows(names, lines)), remarks)
+        is_own = set(COLUMNS) <= set(names)
+        return Table(names, list(_rows(names, lines, without_guards if is_own else _trimmed)), remarks, is_own)
     except csv.Error as error:
         raise NotUsable([_in_words(text, delimiter, int(error.args[1]))]) from None
 
@@ -129,9 +136,16 @@ def _names(cells: Sequence[str]) -> list[str]:
     return [name_of(each.strip() or f"field {at}") for at, each in enumerate(cells, 1)]
 
 
-def _rows(names: Sequence[str], lines: Iterator[tuple[int, list[str]]]) -> Iterator[TableRow]:
+def _trimmed(cell: str) -> str:
+    return without_guard(cell.strip())
+
+
+def _rows(
+    names: Sequence[str], lines: Iterator[tuple[int, list[str]]], read: Callable[[str], str]
+) -> Iterator[TableRow]:
     """Raises `NotUsable`."""
     faults: list[str] = []
+    number_of_cells = 0
     for number, (line, cells) in enumerate(lines, 1):
         if number > ROWS_MAX:
             raise NotUsable([f"line {line}: more than {ROWS_MAX:,} lines are not read; part the file into several"])
@@ -142,6 +156,10 @@ def _rows(names: Sequence[str], lines: Iterator[tuple[int, list[str]]]) -> Itera
             )
         if len(faults) == FAULTS_MAX:
             break
-        yield TableRow(line, {name: text for name, cell in zip(names, cells, strict=False) if (text := cell.strip())})
+        row = TableRow(line, {name: text for name, cell in zip(names, cells, strict=False) if (text := read(cell))})
+        number_of_cells += len(row.cells)
+        if number_of_cells > CELLS_MAX:
+            raise NotUsable([f"line {line}: more than {CELLS_MAX:,} values are not read; part the file into several"])
+        yield row
     if faults:
         raise NotUsable(faults)

@@ -18,6 +18,7 @@ from workhook.work.imports.dependencies import without_circles
 from workhook.work.imports.families import in_families
 from workhook.work.imports.json_file import FAULTS_MAX, NotUsable
 from workhook.work.imports.losses import NAMES_SHOWN, Losses, name_some
+from workhook.work.imports.own_table import NOTHING_OWN, READ_HERE, OwnValues, listed, own_values
 from workhook.work.imports.plan import ImportPlan, Person, PlannedField, PlannedTask
 from workhook.work.imports.texts import (
     KEY_MAX_CHARS,
@@ -55,8 +56,17 @@ def read_rows(
     `StageNames` has them. `mapping`: names of fields by what they mean; an empty one means that there is none. Raises
     `NotUsable`."""
     table = read_table(data)
-    stages = StageNames(done, not_done)
-    return _RowMapper(table, title_of(title), _chosen(table, mapping or {}), stages).plan(done)
+    chosen = _chosen(table, mapping or {})
+    stages = StageNames(done, [*not_done, *_not_done(table, chosen, done)])
+    return _RowMapper(table, title_of(title), chosen, stages).plan(done)
+
+
+def _not_done(table: Table, chosen: Mapping[str, str], done: Collection[str]) -> list[str]:
+    """The columns of an own table that have open tasks, whatever their names are."""
+    if not table.is_own or not {"column", "completed"} <= chosen.keys():
+        return []
+    named = (row.cells.get(chosen["column"], "") for row in table.rows if not row.cells.get(chosen["completed"]))
+    return [each for each in dict.fromkeys(named) if each not in done]
 
 
 def _chosen(table: Table, mapping: Mapping[str, str]) -> dict[str, str]:
@@ -96,6 +106,7 @@ class _RowMapper:
         self._losses = Losses()
         self._kept: dict[str, dict[str, None]] = defaultdict(dict)  # values that mean nothing, by the name of the field
         self._keys = self._keys_of_rows()
+        self._by_key = dict(zip(self._keys, table.rows, strict=True))
         self._by_name = self._keys_by_name()
 
     def plan(self, done: Collection[str]) -> ImportPlan:
@@ -157,7 +168,7 @@ class _RowMapper:
     def _task(self, row: TableRow, key: str) -> PlannedTask:
         text = partial(self._text, row)
         warn = ThingWarnings("task", text("title"), self._warnings)
-        column = self._columns.column(text("column"))
+        column = self._columns.column(self._column_text(row))
         finished, finished_at = self._completed(row)
         priority = level_of(text("priority"))
         left = ["priority"] if text("priority") and (priority is None or says_more(text("priority"))) else []
@@ -165,15 +176,18 @@ class _RowMapper:
         left += ["parent"] if text("parent") and parent_key is None else []
         for meaning in left:
             self._keep(meaning, text(meaning))
-        people = [Person("", each, each) for each in _parts(text("assignee"))]
+        people = [Person("", each, each) for each in self._list(text("assignee"))]
+        own = self._own(row)
         return PlannedTask(
             key=key,
             column_key=column.key,
             title=title_of(text("title")),
             description=described("title", text("title"), text("description"), warn),
             deadline=self._moment(row, "due"),
-            labels=first_of(_labels(text("labels")), LABELS_MAX, "labels", warn),
-            fields=self._fields(row, left, PropertyBudget(warn)),
+            cover_url=own.cover_url,
+            labels=first_of([title_of(each) for each in self._list(text("labels"))], LABELS_MAX, "labels", warn),
+            fields={**own.fields, **self._fields(row, left, PropertyBudget(warn))},
+            sections=own.sections,
             members=first_of(people, PEOPLE_MAX, "people", warn),
             finished=finished or column.completes,
             finished_at=finished_at,
@@ -181,12 +195,38 @@ class _RowMapper:
             priority=priority,
             estimate_ms=self._estimate(row),
             parent_key=parent_key,
-            blocked_by=[self._by_name.get(each) or each for each in _parts(text("blocked_by"))],
+            blocked_by=[self._by_name.get(each) or each for each in self._list(text("blocked_by"))],
+            repeat=own.repeat,
         )
+
+    def _list(self, cell: str) -> list[str]:
+        return list(dict.fromkeys(listed(cell))) if self._table.is_own else _parts(cell)
+
+    def _own(self, row: TableRow) -> OwnValues:
+        if not self._table.is_own:
+            return NOTHING_OWN
+        found = own_values(row)
+        for name, wrong in found.faults.items():
+            if len(self._faults) < FAULTS_MAX:
+                self._faults.append(f"line {row.line}, field {name}: {wrong}")
+        return found
+
+    def _column_text(self, row: TableRow) -> str:
+        """The column that the line names. A subtask without one is in that of the task above it, as Asana means it."""
+        seen: set[int] = set()
+        at: TableRow | None = row
+        while at is not None and at.line not in seen:
+            if found := self._text(at, "column"):
+                return found
+            seen.add(at.line)
+            at = self._by_key.get(self._by_name.get(self._text(at, "parent")) or "")
+        return ""
 
     def _fields(self, row: TableRow, left: Collection[str], budget: PropertyBudget) -> dict[str, str]:
         """What has no other place: the fields that mean nothing here, and those in `left`, which do not as they are."""
         elsewhere = {name for meaning, name in self._chosen.items() if meaning not in left}
+        if self._table.is_own:
+            elsewhere |= READ_HERE | {"parent_id"}
         return budget.fields((title_of(name), cell) for name, cell in row.cells.items() if name not in elsewhere)
 
     def _keep(self, meaning: str, value: str) -> None:
@@ -252,7 +292,3 @@ def _parts(text: str) -> list[str]:
     """The names in a cell: one a line, else with semicolons between, else with commas."""
     separator = next((each for each in ("\n", ";", ",") if each in text), "\n")
     return list(dict.fromkeys(each.strip() for each in text.split(separator) if each.strip()))
-
-
-def _labels(text: str) -> list[str]:
-    return list(dict.fromkeys(title_of(each) for each in _parts(text)))

@@ -60,7 +60,7 @@ class PlannedComment(msgspec.Struct, frozen=True):
 class PlannedTask(msgspec.Struct, frozen=True, kw_only=True):
     """`finished_at`: when, as far as that is known, for a task that is `finished`. Comments are oldest first.
     `parent_key`: of the task that it is a subtask of, which stands before it in the plan. `blocked_by`: keys of the
-    tasks that it waits for."""
+    tasks that it waits for. `repeat`: the rule by which the next task is made."""
 
     key: str
     column_key: str
@@ -80,6 +80,7 @@ class PlannedTask(msgspec.Struct, frozen=True, kw_only=True):
     estimate_ms: int | None = None
     parent_key: str | None = None
     blocked_by: list[str] = []
+    repeat: str | None = None
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -115,7 +116,13 @@ class ImportPlan(msgspec.Struct, frozen=True):
     fields: list[PlannedField] = []
 
 
-_LATER: Mapping[str, object] = {"priority": None, "estimate_ms": None, "parent_key": None, "blocked_by": []}
+_LATER: Mapping[str, object] = {
+    "priority": None,
+    "estimate_ms": None,
+    "parent_key": None,
+    "blocked_by": [],
+    "repeat": None,
+}
 """Fields that earlier fingerprints did not have: they are part of one only where they say something."""
 
 

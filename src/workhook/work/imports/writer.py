@@ -183,6 +183,7 @@ class BatchWriter:
             deadline=planned.deadline,
             priority=planned.priority,
             estimate_ms=planned.estimate_ms,
+            repeat=planned.repeat,
             fields=json.encode_text(fields),
             sections=json.encode_text(planned.sections),
             labels=json.encode_text(planned.labels),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from workhook.core import json
-from workhook.core.clock import to_millis_text
+from workhook.core.clock import SECOND_MS, to_millis_text
 from workhook.core.zones import is_day
 from workhook.http.lists import WHOLE_LIST_MAX
 from workhook.http.money import amount_text
@@ -17,7 +17,7 @@ from workhook.work.tasks.listing import Key
 from workhook.work.tasks.schemas import Task
 from workhook.work.timesheets.rules import hours_text
 
-_COLUMNS = (
+COLUMNS = (
     "id",
     "number",
     "title",
@@ -35,7 +35,13 @@ _COLUMNS = (
     "description",
     "parent_id",
     "repeat",
+    "estimate",
+    "blocked_by",
+    "cover_url",
+    "fields",
+    "sections",
 )
+"""An import reads all of them (`imports.own_table`), but for what it counts or computes anew."""
 
 
 def _moment(at_ms: int | None) -> str | None:
@@ -58,7 +64,7 @@ def _cells(task: Task) -> tuple[Cell, ...]:
         task.priority,
         _deadline(task.deadline),
         "\n".join(person.login for person in task.assignees),
-        "\n".join(json.decode(task.labels)),
+        _list_cell(json.decode(task.labels)),
         None if task.estimate_ms is None else hours_text(task.estimate_ms),
         None if task.hourly_rate_minor is None else amount_text(task.hourly_rate_minor, task.project.currency),
         task.billable,
@@ -68,12 +74,29 @@ def _cells(task: Task) -> tuple[Cell, ...]:
         task.description,
         task.parent_id,
         task.repeat,
+        None if task.estimate_ms is None else _duration(task.estimate_ms),
+        "\n".join(task.blocked_by),
+        task.cover_url,
+        "" if task.fields == "{}" else task.fields,
+        "" if task.sections == "{}" else task.sections,
     )
+
+
+def _duration(milliseconds: int) -> str:
+    """`1:30:00`: all of it, where hours have two decimals."""
+    minutes, seconds = divmod(milliseconds // SECOND_MS, 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
+
+
+def _list_cell(texts: Sequence[str]) -> str:
+    """One a line. JSON where one of them has a line break itself, or would look like JSON."""
+    cell = "\n".join(texts)
+    return json.encode_text(texts) if cell.startswith("[") or any(set("\r\n") & set(each) for each in texts) else cell
 
 
 def table(tasks: Sequence[Task]) -> bytes:
     """The tasks, below the line of the columns' names."""
-    return rows([_COLUMNS, *map(_cells, tasks)])
+    return rows([COLUMNS, *map(_cells, tasks)])
 
 
 async def whole_table(

@@ -1,0 +1,58 @@
+"""What only the table of tasks has that Workhook exports itself: lists, checklists, fields and rules in their cells."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from workhook.core import json
+from workhook.core.errors import Malformed
+from workhook.http import parameters
+from workhook.work.imports.csv_file import TableRow
+from workhook.work.tasks.inputs import TaskCreate
+
+READ_HERE = frozenset({"number", "updated_at", "estimate_hours", "fields", "sections", "repeat", "cover_url"})
+"""Columns that become no field of the task: they are read here, or counted anew."""
+
+
+class OwnValues(NamedTuple):
+    """`faults`: by the column, what is wrong with its cell."""
+
+    fields: dict[str, str]
+    sections: dict[str, dict[str, str]]
+    repeat: str | None
+    cover_url: str | None
+    faults: dict[str, str]
+
+
+NOTHING_OWN = OwnValues({}, {}, None, None, {})
+
+
+def own_values(row: TableRow) -> OwnValues:
+    values: dict[str, Any] = {}
+    faults = {}
+    for name in ("fields", "sections", "repeat", "cover_url"):
+        cell = row.cells.get(name)
+        if not cell:
+            continue
+        try:
+            values[name] = json.decode_untrusted(cell.encode()) if name in ("fields", "sections") else cell
+        except Malformed:
+            faults[name] = "it is not JSON"
+            continue
+        if wrong := parameters.fault_of(TaskCreate, name, values[name]):
+            faults[name] = wrong
+    return OwnValues(
+        values.get("fields", {}), values.get("sections", {}), values.get("repeat"), values.get("cover_url"), faults
+    )
+
+
+def listed(cell: str) -> list[str]:
+    """The texts of a cell: one a line, or JSON."""
+    if cell.startswith("["):
+        try:
+            found = json.decode_untrusted(cell.encode())
+        except Malformed:
+            found = None
+        if isinstance(found, list) and all(isinstance(each, str) for each in found):
+            return found
+    return [each for each in cell.split("\n") if each]

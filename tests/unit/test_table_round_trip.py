@@ -1,0 +1,85 @@
+"""The table of tasks that Workhook exports is read as the tasks that it was made of."""
+
+from __future__ import annotations
+
+import json
+from types import SimpleNamespace
+from typing import Any, cast
+
+from hypothesis import find, given
+from hypothesis import strategies as st
+
+from workhook.work.imports.csv_tasks import read_rows
+from workhook.work.tasks.export import table
+from workhook.work.tasks.field_types import ESTIMATE_MAX_MS
+from workhook.work.tasks.schemas import Task
+
+_ODD = st.sampled_from(["- bullet", "'- bullet", "=1", "a;=1", "\n'+1", "[x]", '["a"]', "a\nb", ", ;", "a, b", "\t@x"])
+_ANY = st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="\u2028\u2029\u0085") | st.sampled_from(
+    "\n;'=-\t"
+)
+_TEXTS = _ODD | st.text(_ANY, max_size=20)
+_TITLES = _TEXTS.map(str.strip).filter(bool)
+_FILLED = _TEXTS.filter(lambda text: bool(text.strip()))
+_MOMENTS = st.integers(0, 253_370_764_799).map(lambda seconds: seconds * 1000)
+
+
+@st.composite
+def tasks(draw: st.DrawFn) -> list[SimpleNamespace]:
+    ids = [f"tsk_{number:026}" for number in range(draw(st.integers(1, 5)))]
+    made = []
+    for at, each in enumerate(ids):
+        made.append(
+            SimpleNamespace(
+                id=each, number=at + 1, title=draw(_TITLES), column=SimpleNamespace(title=draw(_TITLES)),
+                priority=draw(st.sampled_from([None, "low", "medium", "high"])), deadline=draw(st.none() | _MOMENTS),
+                assignees=[SimpleNamespace(login=login) for login in draw(st.sets(st.sampled_from(["ada", "bob-2"])))],
+                labels=json.dumps(list(dict.fromkeys(draw(st.lists(_TITLES, max_size=3))))),
+                estimate_ms=draw(st.none() | st.integers(1, ESTIMATE_MAX_MS // 1000).map(lambda s: s * 1000)),
+                hourly_rate_minor=None, billable=None, completed_at=draw(st.none() | _MOMENTS),
+                created_at=draw(_MOMENTS), updated_at=0, description=draw(st.none() | _FILLED),
+                parent_id=None, repeat=draw(st.sampled_from([None, "FREQ=DAILY"])),
+                blocked_by=tuple(draw(st.sets(st.sampled_from(ids[:at])))) if at else (),
+                cover_url=draw(st.sampled_from([None, "https://a.example/=x"])),
+                fields=json.dumps(draw(st.dictionaries(_TITLES, _TEXTS, max_size=3)), separators=(",", ":")),
+                sections=json.dumps(
+                    draw(st.dictionaries(_TITLES, st.dictionaries(_TITLES, _TEXTS, max_size=2), max_size=2)),
+                    separators=(",", ":"),
+                ),
+            )
+        )  # fmt: skip
+    return made
+
+
+def _read(made: list[SimpleNamespace]) -> Any:
+    return read_rows(table(cast(list[Task], made)), "again")
+
+
+@given(tasks())
+def test_a_table_that_was_exported_makes_the_same_tasks(made: list[SimpleNamespace]) -> None:
+    found = _read(made)
+    columns = {each.key: each.title for each in found.columns}
+    keys = {each.id: f"task:again/id {each.id}" for each in made}
+    by_key = {each.key: each for each in found.tasks}
+    assert by_key.keys() == set(keys.values())
+    for each in made:
+        read = by_key[keys[each.id]]
+        assert (read.title, read.description, columns[read.column_key]) == (
+            each.title, each.description, each.column.title,
+        )  # fmt: skip
+        assert (read.priority, read.deadline, read.estimate_ms) == (each.priority, each.deadline, each.estimate_ms)
+        assert (read.finished, read.finished_at) == (each.completed_at is not None, each.completed_at)
+        assert (read.created_at, read.repeat, read.cover_url) == (each.created_at, each.repeat, each.cover_url)
+        assert sorted(person.username for person in read.members) == sorted(one.login for one in each.assignees)
+        assert read.labels == json.loads(each.labels)
+        assert read.fields == json.loads(each.fields)
+        assert read.sections == json.loads(each.sections)
+        assert set(read.blocked_by) == {keys[one] for one in each.blocked_by}
+
+
+def test_subtasks_come_back() -> None:
+    [one, *_] = find(tasks(), bool)
+    other = SimpleNamespace(**{**vars(one), "id": "tsk_x", "parent_id": one.id, "blocked_by": ()})
+    first, second = _read([one, other]).tasks
+    assert second.parent_key == first.key
+    assert "parent_id" not in second.fields
