@@ -33,7 +33,7 @@ def german(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _remarks_of(board: dict[str, Any]) -> list[str]:
-    return plan_of_any(SourceFile("x.json", encoded(board)), Choices("", ["Nowhere"])).warnings
+    return plan_of_any(SourceFile("x.json", encoded(board)), Choices(done=["Nowhere"])).warnings
 
 
 @pytest.mark.usefixtures("german")

@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from workhook.work.invoices.pdf import QueueFull, RenderQueue
+from workhook.core.fair_queue import FairQueue, QueueFull
 
 
 class Room:
     """Renders that go on until they are told to end; `order` is in which order they began."""
 
-    def __init__(self, queue: RenderQueue) -> None:
+    def __init__(self, queue: FairQueue) -> None:
         self._queue = queue
         self.order: list[str] = []
         self._ends: dict[str, asyncio.Event] = {}
@@ -48,7 +48,7 @@ async def settle() -> None:
 
 
 async def test_an_organization_has_one_slot_and_all_take_turns() -> None:
-    room = Room(RenderQueue(2, 9, 9))
+    room = Room(FairQueue(2, 9, 9))
     await room.ask("a1", "a2", "a3", "b1", "b2", "c1")
     assert room.order == ["a1", "b1"]
     await room.end("a1")
@@ -63,7 +63,7 @@ async def test_an_organization_has_one_slot_and_all_take_turns() -> None:
 
 
 async def test_the_queue_is_bounded_for_each_and_for_all() -> None:
-    queue = RenderQueue(1, 3, 2)
+    queue = FairQueue(1, 3, 2)
     room = Room(queue)
     await room.ask("a1", "a2", "a3")
     with pytest.raises(QueueFull):
@@ -79,7 +79,7 @@ async def test_the_queue_is_bounded_for_each_and_for_all() -> None:
 
 
 async def test_who_goes_away_gives_the_turn_on() -> None:
-    room = Room(RenderQueue(1, 9, 9))
+    room = Room(FairQueue(1, 9, 9))
     await room.ask("a1", "b1", "c1", "d1", "e1")
     for name in ("b1", "a1"):  # one that waits, and then the one that runs
         with pytest.raises(asyncio.CancelledError):
@@ -96,7 +96,7 @@ async def test_who_goes_away_gives_the_turn_on() -> None:
 
 
 async def test_a_turn_that_comes_with_the_cancellation_is_not_lost() -> None:
-    queue = RenderQueue(1, 9, 9)
+    queue = FairQueue(1, 9, 9)
     room = Room(queue)
     await room.ask("a1", "b1", "c1")
     running = room.cancel("a1")

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import httpx
+import psutil
 import pytest
 
 from tests.harness.server import Server
@@ -36,6 +37,34 @@ def upload(browser: Browser, action: str, data: bytes, name: str = "board.json",
 def titles_of(server: Server, token: str) -> list[str]:
     with server.client(token) as client:
         return sorted(each["title"] for each in client.get("/api/v1/projects").json()["projects"])
+
+
+@pytest.mark.parametrize("size", [1 << 20, 15 << 20])
+@pytest.mark.parametrize(
+    ("start", "each", "end"),
+    [
+        (b'{"lists":[],"cards":[', b"{}", b"]}"),
+        (b'{"lists":[],"cards":[{"attachments":[', b"{}", b"]}]}"),
+        (b'{"data":[', b"{}", b"]}"),
+        (b'{"items":[', b"{}", b"]}"),
+        (b"[", b'{"number":1,"title":"a"}', b"]"),
+        (b"Title,More\na", b"\n,", b""),
+    ],
+)
+def test_a_file_of_very_many_things_is_refused_while_others_are_answered(
+    server: Server, size: int, start: bytes, each: bytes, end: bytes
+) -> None:
+    """Everything is read by another process, which is limited: the server's memory stays what it was."""
+    world = server.world()
+    assert server.process is not None
+    process = psutil.Process(server.process.pid)
+    data = start + (each + (b"," if end else b"a")) * (size // (len(each) + 1)) + (each + end if end else b"")
+    with Browser.of(server, world.owner) as owner:
+        before = process.memory_info().rss
+        looked = upload(owner, f"/{world.organization}/-/import", data, "much.csv", step="look")
+        assert looked.status_code == 422, looked.text[:2000]
+        assert re.search("can(?:'t)? be imported at once|more than [0-9,]+ (values|lines)", text_of(looked.text))
+        assert process.memory_info().rss - before < 200 << 20
 
 
 def test_who_looks_sees_what_would_be_made_and_lost(server: Server) -> None:
@@ -284,10 +313,11 @@ def test_pages_have_words_for_everything_that_can_be_lost() -> None:
         "A\n1\n", "", "Title\na,b\n", 'Title\n"a\n', 'Title\n"a"b\n', "Title\n\udc81\n", "Title\n\0\n",
         "Title\n" + "a" * 200_000, 'Title\n"' + "a" * 200_000, "%PDF-1", "PK\3\4", "PK\3\4xl/workbook.xml",
         "PK\3\4mimetypeapplication/vnd.oasis.opendocument.spreadsheet", "PK\3\4Index/Document.iwa", "[" * 50_000,
-        "[" + "9" * 5_000 + "]",
+        "[" + "9" * 5_000 + "]", "[" + "1," * 1_000_000 + "1]", '{"lists":[' + "{}," * 20_000 + "{}]}",
+        "Title" + ",a" * 60 + "\n" + ("a" + ",a" * 60 + "\n") * 17_000,
     ],
 )  # fmt: skip
-def test_pages_have_words_for_what_is_wrong_with_a_table(table: str) -> None:
+def test_pages_have_words_for_what_is_wrong_with_a_file(table: str) -> None:
     with pytest.raises(NotUsable) as raised:
         plan_of_any(SourceFile("x.csv", table.encode(errors="surrogateescape")), Choices())
     [fault] = raised.value.faults

@@ -133,7 +133,7 @@ def test_no_word_means_two_things() -> None:
 )  # fmt: skip
 def test_the_number_of_a_copy_is_no_part_of_a_title(name: str, title: str) -> None:
     assert planned(b"Title\na\n", name).title == title
-    assert plan_of_any(SourceFile(name, b"Title\na\n"), Choices("plan (1)")).title == "plan (1)"
+    assert plan_of_any(SourceFile(name, b"Title\na\n"), Choices(title="plan (1)")).title == "plan (1)"
 
 
 def test_a_file_whose_title_stands_in_it_keeps_it() -> None:

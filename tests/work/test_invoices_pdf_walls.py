@@ -18,7 +18,7 @@ from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.work.paper import LINE, Draw, Upload, images_of, metric, png, read, renders, text_of
 from tests.work.studio import Studio
-from workhook.work.invoices import render_process
+from workhook.core import limited_process
 
 pytestmark = pytest.mark.one_database
 
@@ -141,7 +141,7 @@ def test_a_render_that_ends_before_it_was_given_anything_is_no_fault_of_the_serv
         process = await asyncio.create_subprocess_exec(sys.executable, "-c", "", stdin=asyncio.subprocess.PIPE)
         assert process.stdin is not None
         assert await process.wait() == 0
-        await render_process._write(process.stdin, b"a job")  # uvloop has closed its end by now
+        await limited_process.write_all(process.stdin, b"a job")  # uvloop has closed its end by now
 
     uvloop.run(write_to_dead())
 

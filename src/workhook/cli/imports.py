@@ -170,7 +170,7 @@ async def _import(
 ) -> None:
     with show_progress() as progress:
         read = [sources.SourceFile(str(file), _read(file, progress, source)) for file in files]
-        plans = _plans(source, read, sources.Choices(title, target.done, mapping or {}))
+        plans = _plans(source, read, sources.Choices(title=title, done=target.done, mapping=mapping or {}))
         async with context.services() as services:
             base = base_address(context.settings)
             wanted = Wanted(target.organization, target.member, target.as_login, target.dry_run, base)

@@ -293,7 +293,9 @@ async def redeliveries_get(call: Call, hook_id: int, redelivery_id: int) -> Rede
 async def events_publish(call: Call) -> Published:
     """Publish an event of the {called}."""
     caller = caller_of(call)
-    publication = publishing.parse_publication(await call.json_object(publishing.BODY_MAX))
+    publication = publishing.parse_publication(
+        await call.json_object(publishing.BODY_MAX, values=publishing.VALUES_MAX)
+    )
     role = caller.repository.role if caller.repository else caller.organization.role if caller.organization else None
     publishing.check_publisher(publication, role)
     return await publishing.publish(

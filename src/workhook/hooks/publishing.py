@@ -30,6 +30,7 @@ from workhook.storage.database import UniqueViolation
 from workhook.storage.metadata import big, insert_into
 
 BODY_MAX = 25 * 1024 * 1024
+VALUES_MAX = 1_000_000
 KEY_MAX = 128
 
 _named = (event_keys.c.scope == sa.bindparam("scope"), event_keys.c.key == sa.bindparam("key"))

@@ -27,6 +27,9 @@ from workhook.storage import Database
 from workhook.storage.blobs import Blobs
 
 JSON_BODY_MAX = 1024 * 1024
+JSON_VALUES_MAX = 200_000
+"""Values of a body: objects, lists, texts and numbers, each of which costs more memory than its bytes."""
+QUERY_FIELDS_MAX = 1_000
 CHECK_STANDS_S = 1.0  # how long what the authenticator found is relied on while a body comes
 
 Place = tuple[int, int | None]
@@ -186,7 +189,10 @@ class Call(Secretive):
             self._query = {}
             raw: bytes = self.request.scope["query_string"]
             try:
-                for name, value in parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict"):
+                pairs = parse_qsl(
+                    raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=QUERY_FIELDS_MAX
+                )
+                for name, value in pairs:
                     if "\0" in name + value:
                         raise ValueError("NUL")
                     self._query.setdefault(name, []).append(value)
@@ -250,7 +256,12 @@ class Call(Secretive):
         return body if isinstance(body, bytes) else json.encode_for(self.record.viewer, body)
 
     async def json_object(
-        self, limit: int = JSON_BODY_MAX, *, strict_type: bool = False, null: bool = False
+        self,
+        limit: int = JSON_BODY_MAX,
+        *,
+        values: int = JSON_VALUES_MAX,
+        strict_type: bool = False,
+        null: bool = False,
     ) -> dict[str, Any]:
         """The body as an object; an empty body is an empty one. Raises `Malformed`, `TooLarge`, and with
         `strict_type` `UnsupportedMediaType` for a body that is declared to be something other than JSON.
@@ -267,6 +278,8 @@ class Call(Secretive):
         is_json = media_type == "application/json" or media_type.endswith("+json")
         if strict_type and not is_json and not (media_type == _FORM and data.lstrip().startswith(b"{")):
             raise UnsupportedMediaType(f"Send JSON (Content-Type: application/json), not {media_type}.")
+        if json.values_in(data) > values:
+            raise TooLarge(f"The request body has more than {values:,} values.")
         value = json.decode_untrusted(data)
         if value is None and null:
             return {}

@@ -18,6 +18,18 @@ OF_IMPORTS = {
     "line %(line)s: more than %(most)s lines are not read; part the file into several": text(
         "Line %(line)s: more than %(most)s lines are not read. Part the file into several."
     ),
+    "line %(line)s: more than %(most)s values are not read; part the file into several": text(
+        "Line %(line)s: more than %(most)s values can't be imported at once. Split the file."
+    ),
+    "it has more than %(most)s values; part it into several files": text(
+        "This file has more than %(most)s values. Split it into several files."
+    ),
+    "%(name)s has %(number)s entries; at most %(most)s are read": text(
+        "%(name)s has %(number)s entries. At most %(most)s can be imported at once. Split the file."
+    ),
+    "it takes too long to read; part the file into several": text(
+        "This file takes too long to read. Split it into several files."
+    ),
     "line %(line)s: it is not CSV": text("Line %(line)s: this is not CSV."),
     "line %(line)s, column %(column)s: the quotation mark that opens here is not closed": text(
         "Line %(line)s, column %(column)s: the quotation mark that opens here is not closed."

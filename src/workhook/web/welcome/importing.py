@@ -3,7 +3,6 @@ steps. Whoever asks for it sees first what would be made, and what has no place 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -21,14 +20,13 @@ from workhook.work.imports.apply import Imported, import_plan, preview
 from workhook.work.imports.json_file import NotUsable
 from workhook.work.imports.people import People, members_of
 from workhook.work.imports.plan import ImportPlan
-from workhook.work.imports.sources import SourceFile, plan_of_any
+from workhook.work.imports.plan_process import plan_in_process
+from workhook.work.imports.sources import SourceFile
 from workhook.work.imports.writer import Import
 
 places = Places("import")
 
 EXPORT_MAX_BYTES = 16 * 1024 * 1024
-
-_one_at_a_time = asyncio.Lock()  # what is read of a file takes many times its bytes
 
 
 class ImportResult(NamedTuple):
@@ -83,8 +81,7 @@ async def take_export(visit: Visit, account: Account) -> ImportResult:
         return ImportResult(faults=[gettext("Choose the file of the export first.")])
     file, choices = SourceFile(form.name, bytes(memory.data)), FormChoices.of(form.fields, form.name)
     try:
-        async with _one_at_a_time:
-            plan = await asyncio.to_thread(plan_of_any, file, choices.for_plan())
+        plan = await plan_in_process(account.id, file, choices.for_plan())
     except NotUsable as problem:
         return ImportResult(faults=problem.faults)
     members = await members_of(visit.database, account.id)

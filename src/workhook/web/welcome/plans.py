@@ -84,7 +84,8 @@ class FormChoices(NamedTuple):
         return {name: login for name, login in self.logins.items() if login}
 
     def for_plan(self) -> Choices:
-        return Choices(self.title, self.done, [each for each in self.columns if each not in self.done])
+        not_done = [each for each in self.columns if each not in self.done]
+        return Choices(title=self.title, done=self.done, not_done=not_done)
 
 
 class LostThing(NamedTuple):

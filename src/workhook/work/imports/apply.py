@@ -66,7 +66,7 @@ class Imported(msgspec.Struct, frozen=True):
 async def preview(database: Database, this: Import) -> Imported:
     """What `import_plan` would do now."""
     rest = await remaining_of(database, this.organization, this.plan, this.actor.user.id)
-    return _summary(this, rest, rest.repository)
+    return await asyncio.to_thread(_summary, this, rest, rest.repository)
 
 
 async def import_plan(database: Database, this: Import, progress: Progress) -> Imported:
@@ -88,7 +88,8 @@ async def import_plan(database: Database, this: Import, progress: Progress) -> I
         made, place = await database.in_transaction(batch)
         done.append(made)
     refused = await dependencies.write(database, this, progress) if rest.waits else []
-    return _summary(this, made_in_all(this.plan, rest, done), place, refused)
+    made_of_all = made_in_all(this.plan, rest, done)
+    return await asyncio.to_thread(_summary, this, made_of_all, place, refused)
 
 
 async def _write(

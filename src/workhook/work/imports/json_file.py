@@ -18,11 +18,15 @@ from typing import Any, TypeVar, get_args
 import msgspec
 
 from workhook.core.errors import Malformed, shown
-from workhook.core.json import decode_untrusted, is_too_deep
+from workhook.core.json import decode_untrusted, is_too_deep, values_in
 
 S = TypeVar("S", bound=msgspec.Struct)
 
 FAULTS_MAX = 20  # what is told of one file
+VALUES_MAX = 1_000_000
+"""Values of one file: objects, lists, texts, numbers."""
+ENTRIES_MAX = 20_000
+"""Entries of one list of it: a project of more tasks is not read at once."""
 
 _TOO_DEEP = "it is nested too deeply"  # `web.frame.import_sentences` translates it
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -40,6 +44,10 @@ def parse_json(data: bytes) -> object:
     """JSON in UTF-8, -16 or -32, with or without a byte order mark, and with halves of characters, which some programs
     leave where they cut a text. Raises `NotUsable` that says where it ends being JSON."""
     found: object
+    if "\0" in data[:4].decode("latin-1"):
+        data = _as_utf_8(data)
+    if values_in(data) > VALUES_MAX:
+        raise NotUsable([f"it has more than {VALUES_MAX:,} values; part it into several files"])
     with suppress(Malformed):  # the slower parser takes more, and says where it fails
         found = decode_untrusted(data)
         return found
@@ -58,6 +66,14 @@ def parse_json(data: bytes) -> object:
     if is_too_deep(found):
         raise NotUsable([_TOO_DEEP])
     return found
+
+
+def _as_utf_8(data: bytes) -> bytes:
+    """JSON in UTF-16 or -32, with halves of characters."""
+    try:
+        return data.decode(json.detect_encoding(data), "surrogatepass").encode("utf-8", "surrogatepass")
+    except UnicodeError:
+        raise NotUsable(["it is neither UTF-8 nor UTF-16 or -32; save the file in UTF-8"]) from None
 
 
 class _NoNumberError(ValueError):
@@ -127,7 +143,7 @@ class Node:
 
     def texts(self, key: str) -> list[str]:
         found = []
-        for at, value in enumerate(self._value(key, list, "a list") or []):
+        for at, value in enumerate(self._entries(key)):
             if isinstance(value, str):
                 found.append(clean(value))
             elif value is not None:
@@ -138,11 +154,21 @@ class Node:
         return Node(self._value(key, dict, "an object") or {}, f"{self.path}{key}.", self.faults)
 
     def nodes(self, key: str) -> Iterator[Node]:
-        for at, value in enumerate(self._value(key, list, "a list") or []):
+        for at, value in enumerate(self._entries(key)):
             if isinstance(value, dict):
                 yield Node(value, f"{self.path}{key}[{at}].", self.faults)
             elif value is not None:
                 self.note(f"{key}[{at}]", "an object", value)
+
+    def _entries(self, key: str) -> list[Any]:
+        """A list that is not longer than one that is read; nothing is made of another."""
+        found: list[Any] = self._value(key, list, "a list") or []
+        if len(found) <= ENTRIES_MAX:
+            return found
+        if len(self.faults) < FAULTS_MAX:
+            name = f"{self.path}{key}" or "the list"
+            self.faults.append(f"{name} has {len(found):,} entries; at most {ENTRIES_MAX:,} are read")
+        return []
 
     def _value(self, key: str, kind: type, wanted: str) -> Any:
         """What is there and of this type, else None."""

@@ -3,6 +3,7 @@ people go on working on it."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
@@ -128,7 +129,7 @@ async def remaining_of(reader: Reader, organization: Account, plan: ImportPlan, 
         task_ids = [links[each.key]["internal_id"] for each in plan.tasks if each.key in links]
         rows = await reader.fetch_all(_tasks, {"repository_id": repository.id, "task_ids": task_ids})
         titles = {row["id"]: row["title"] for row in rows}
-    return _compare(plan, repository, links, column_ids, titles)
+    return await asyncio.to_thread(_compare, plan, repository, links, column_ids, titles)
 
 
 def waits_of(plan: ImportPlan) -> Iterator[Wait]:

@@ -48,7 +48,7 @@ class SourceFile(NamedTuple):
         return _COPY.sub("", _COPY_OF.sub("", stem)).strip() or self.stem
 
 
-class Choices(msgspec.Struct, frozen=True):
+class Choices(msgspec.Struct, frozen=True, kw_only=True):
     """What the caller says about files. `title`: of the project. `done` and `not_done`: names of columns
     whose tasks are finished, or are not whatever their name says. `mapping`: names of fields of a table by what they
     mean (`words.FIELDS`)."""

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import re
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from weakref import WeakKeyDictionary
@@ -17,6 +17,7 @@ from prometheus_client import Counter, Gauge
 
 from workhook.core import json
 from workhook.core.errors import Unavailable
+from workhook.core.fair_queue import FairQueue, QueueFull
 from workhook.storage.blobs import BlobMissing, Blobs
 from workhook.work.invoices import facturx, render_process
 from workhook.work.invoices.drafting import LogoFile
@@ -90,76 +91,6 @@ class PdfJob(msgspec.Struct, frozen=True):
         return hashlib.sha256(json.encode(self)).digest()
 
 
-class QueueFull(Exception):
-    """So many wait already that another one is refused."""
-
-
-class RenderQueue:
-    """At most `at_once` renders, and one for each organization. Organizations that wait take turns.
-
-    At most `waiting_max` renders wait, and `waiting_max_each` of them for one organization.
-    """
-
-    def __init__(self, at_once: int, waiting_max: int, waiting_max_each: int) -> None:
-        self._at_once = at_once
-        self._waiting_max, self._waiting_max_each = waiting_max, waiting_max_each
-        self._running: set[int] = set()
-        self._waiting: OrderedDict[int, deque[asyncio.Future[None]]] = OrderedDict()
-
-    def __len__(self) -> int:
-        """How many wait."""
-        return sum(map(len, self._waiting.values()))
-
-    @asynccontextmanager
-    async def slot(self, account_id: int) -> AsyncIterator[None]:
-        """Waits for the organization's turn, and holds its slot. Raises `QueueFull`."""
-        if account_id in self._running or len(self._running) >= self._at_once:
-            await self._wait(account_id)
-        else:
-            self._running.add(account_id)
-        try:
-            yield
-        finally:
-            self._running.discard(account_id)
-            self._start_next()
-
-    async def _wait(self, account_id: int) -> None:
-        queue = self._waiting.setdefault(account_id, deque())
-        if len(self) >= self._waiting_max or len(queue) >= self._waiting_max_each:
-            self._drop_empty(account_id)
-            raise QueueFull
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        queue.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn in queue:
-                queue.remove(turn)
-                self._drop_empty(account_id)
-            elif not turn.cancelled():  # its turn came in the same moment: it is the next one's
-                self._running.discard(account_id)
-                self._start_next()
-            raise
-
-    def _start_next(self) -> None:
-        """Gives free slots to the organizations that have waited longest since their last turn."""
-        for account_id in [each for each in self._waiting if each not in self._running]:
-            if len(self._running) >= self._at_once:
-                return
-            queue = self._waiting[account_id]
-            while queue and (turn := queue.popleft()):
-                if not turn.done():  # or else its request was cancelled just now
-                    turn.set_result(None)
-                    self._running.add(account_id)
-                    break
-            self._waiting.move_to_end(account_id)
-            self._drop_empty(account_id)
-
-    def _drop_empty(self, account_id: int) -> None:
-        if not self._waiting.get(account_id, True):
-            del self._waiting[account_id]
-
-
 class _SharedRender:
     """A render under way. It is cancelled when nobody waits for it any more."""
 
@@ -185,7 +116,7 @@ class Printer:
     """Prints invoices for the requests of one event loop."""
 
     def __init__(self) -> None:
-        self._queue = RenderQueue(AT_ONCE, WAITING_MAX, WAITING_MAX_EACH)
+        self._queue = FairQueue(AT_ONCE, WAITING_MAX, WAITING_MAX_EACH)
         self._kept = KeptPdfs(KEPT_MAX_BYTES)
         self._renders: dict[bytes, _SharedRender] = {}
 

@@ -1,10 +1,6 @@
-"""A process of its own that makes one PDF. It is started as a script and imports nothing of Workhook.
+"""Make one PDF in a limited process (`core.limited_main`), without importing anything of Workhook.
 
-It reads a job (JSON) from standard input. It writes one line of JSON, the report, and behind it the PDF to standard
-output. Whatever the libraries print goes to standard error, which is never parsed.
-
-What users wrote can be large or hostile. Here it can neither keep the server busy nor take its memory, and there is
-nothing to read: the folder holds the job alone, and the environment is empty.
+The answer is one line of JSON, the report, and behind it the PDF.
 """
 
 from __future__ import annotations
@@ -13,14 +9,11 @@ import base64
 import json
 import os
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 LOGO_CPU_S = 2
 """What drawing the logo alone may cost. The process is killed beyond it."""
-CPU_S = 20
-MEMORY_BYTES = 1024**3
 MISSING_MAX = 8
 SAID_MAX_CHARS = 300
 TEMPLATE = Path(__file__).with_name("invoice.typ")
@@ -76,7 +69,7 @@ def _try_logo(job: dict[str, Any], folder: Path) -> tuple[str | None, str | None
     (folder / name).write_bytes(base64.b64decode(job["logo"]))
     (folder / "logo.typ").write_text(_ONLY_LOGO % name, "utf-8")
     archival = {} if job["xml"] is None else {"pdf_standards": ARCHIVAL, "timestamp": job["timestamp_s"]}
-    _limit_cpu(LOGO_CPU_S)
+    _limit_cpu(job["cpu_s"], LOGO_CPU_S)
     try:
         try:
             typst.compile(folder / "logo.typ", root=folder, format="pdf", **archival)
@@ -89,7 +82,7 @@ def _try_logo(job: dict[str, Any], folder: Path) -> tuple[str | None, str | None
     except RuntimeError as error:
         return None, str(error)[:SAID_MAX_CHARS]
     finally:
-        _limit_cpu(None)
+        _limit_cpu(job["cpu_s"], None)
     return name, None
 
 
@@ -126,39 +119,19 @@ def _not_shown(said: str) -> list[str]:
     return [f"U+{ord(each):04X}" for text in texts_not_shown(said)[:1] for each in text[:MISSING_MAX]]
 
 
-def _limit() -> None:
-    try:
-        import resource
-    except ImportError:  # Windows has none of these limits; the parent's time limit remains
-        return
-    resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S + 1))  # the first is SIGXCPU, which says why
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-def _limit_cpu(more_s: int | None) -> None:
-    """How much CPU time the process may use from now on before it is killed; None: all that is left to it."""
+def _limit_cpu(whole_s: int, more_s: int | None) -> None:
+    """Limit the CPU time from now on before the process is killed. None: all that is left of `whole_s`."""
     try:
         import resource
     except ImportError:
         return
     used = resource.getrusage(resource.RUSAGE_SELF)
-    soft = CPU_S if more_s is None else min(CPU_S, round(used.ru_utime + used.ru_stime) + more_s)
-    resource.setrlimit(resource.RLIMIT_CPU, (soft, CPU_S + 1))
+    soft = whole_s if more_s is None else min(whole_s, round(used.ru_utime + used.ru_stime) + more_s)
+    resource.setrlimit(resource.RLIMIT_CPU, (soft, whole_s + 1))
 
 
-def _main() -> None:
-    os.closerange(3, 65536)  # uvloop hands down what the server has marked as inheritable
-    _limit()
-    output = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a library prints is no part of the answer
+def answer(job: dict[str, Any], folder: Path) -> bytes:
+    """What `limited_main` writes."""
     os.environ["RAYON_NUM_THREADS"] = "1"  # one render, one core; threads of their own would count as memory, too
-    job = json.load(sys.stdin.buffer)
-    sys.path[:] = job["path"]  # where the server found its libraries: the environment does not say it
-    report, made = render(job, Path.cwd())
-    output.write(json.dumps(report).encode() + b"\n" + made)
-    output.close()
-
-
-if __name__ == "__main__":
-    _main()
+    report, made = render(job, folder)
+    return json.dumps(report).encode() + b"\n" + made

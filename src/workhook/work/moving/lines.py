@@ -19,8 +19,9 @@ from workhook.core import json
 from workhook.core.errors import Malformed
 from workhook.core.records import Stored, fields_of
 from workhook.storage import Row
+from workhook.work.moving.declared import Check
 from workhook.work.moving.kinds import PEOPLE, PROJECTS, JsonColumn, LineKind, Reference
-from workhook.work.moving.values import Check, check_of
+from workhook.work.moving.values import check_of
 
 Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _ID = Annotated[str, msgspec.Meta(pattern=r"^[a-z]{3,4}_[0-9a-z]{26}$")]

@@ -78,7 +78,8 @@ def check_of(kind: str, column: sa.Column[Any], *, is_json: bool, is_reference: 
     """The check of a field. `kind`: the name of the kind of line."""
     name = str(column.name)
     if is_json:
-        return _JSON.get(name, _check_numbers)
+        check: Check = _JSON.get(name, _check_numbers)
+        return check
     declared = declared_check(kind, name)
     if declared is not None and not is_reference and not isinstance(column.type, sa.Boolean):
         usual = _number_check(name) if isinstance(column.type, sa.Integer) else _text_check(kind, column)

@@ -1,0 +1,78 @@
+"""Turns of organizations at work that takes long, such as a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+class QueueFull(Exception):
+    """So many wait already that another one is refused."""
+
+
+class FairQueue:
+    """At most `at_once` jobs, and one for each organization. Waiting organizations take turns.
+
+    At most `waiting_max` jobs wait, and `waiting_max_each` of them for one organization.
+    """
+
+    def __init__(self, at_once: int, waiting_max: int, waiting_max_each: int) -> None:
+        self._at_once = at_once
+        self._waiting_max, self._waiting_max_each = waiting_max, waiting_max_each
+        self._running: set[int] = set()
+        self._waiting: OrderedDict[int, deque[asyncio.Future[None]]] = OrderedDict()
+
+    def __len__(self) -> int:
+        """How many wait."""
+        return sum(map(len, self._waiting.values()))
+
+    @asynccontextmanager
+    async def slot(self, account_id: int) -> AsyncIterator[None]:
+        """Waits for the organization's turn, and holds its slot. Raises `QueueFull`."""
+        if account_id in self._running or len(self._running) >= self._at_once:
+            await self._wait(account_id)
+        else:
+            self._running.add(account_id)
+        try:
+            yield
+        finally:
+            self._running.discard(account_id)
+            self._start_next()
+
+    async def _wait(self, account_id: int) -> None:
+        queue = self._waiting.setdefault(account_id, deque())
+        if len(self) >= self._waiting_max or len(queue) >= self._waiting_max_each:
+            self._drop_empty(account_id)
+            raise QueueFull
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queue.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn in queue:
+                queue.remove(turn)
+                self._drop_empty(account_id)
+            elif not turn.cancelled():  # its turn came in the same moment: it is the next one's
+                self._running.discard(account_id)
+                self._start_next()
+            raise
+
+    def _start_next(self) -> None:
+        """Gives free slots to the organizations that have waited longest since their last turn."""
+        for account_id in [each for each in self._waiting if each not in self._running]:
+            if len(self._running) >= self._at_once:
+                return
+            queue = self._waiting[account_id]
+            while queue and (turn := queue.popleft()):
+                if not turn.done():  # or else its request was cancelled just now
+                    turn.set_result(None)
+                    self._running.add(account_id)
+                    break
+            self._waiting.move_to_end(account_id)
+            self._drop_empty(account_id)
+
+    def _drop_empty(self, account_id: int) -> None:
+        if not self._waiting.get(account_id, True):
+            del self._waiting[account_id]

@@ -1,0 +1,135 @@
+"""Run work on files and texts of strangers in a process of its own, with limits of time, CPU and memory.
+
+The process has an empty environment, an empty folder and no descriptor of the server, so hostile input can neither
+stall the event loop nor take the server's memory, and there is nothing to read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from workhook.core import json
+
+SAID_MAX_BYTES = 2000
+
+_MAIN = Path(__file__).with_name("limited_main.py")
+# Without these the interpreter itself may not start: where its shared library is; on Windows the system's folder.
+_TO_START = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """`timeout_s` is by the clock, `cpu_s` is CPU time. `output_bytes`: how long the answer may be."""
+
+    timeout_s: float
+    cpu_s: int
+    memory_bytes: int
+    output_bytes: int
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """`stderr`: what the process printed besides, escaped, for the log."""
+
+    output: bytes
+    stderr: str
+
+
+class ProcessFailed(Exception):
+    """The process has not answered. `reason`: `timeout`, `killed` (by a signal: a limit, a crash) or `failure`."""
+
+    def __init__(self, reason: str, ended_with: int | None, stderr: str) -> None:
+        super().__init__(f"{reason}; the process ended with {ended_with}")
+        self.reason, self.ended_with, self.stderr = reason, ended_with, stderr
+
+
+async def run(script: Path, job: Mapping[str, object], limits: Limits, content: bytes = b"") -> Answer:
+    """Call `answer(job, folder)` of the script, as `limited_main` describes. `content`: the file `content` in its
+    folder, if there is any. Raises `ProcessFailed`."""
+    whole = {
+        **job,
+        "path": [each for each in sys.path if each],
+        "cpu_s": limits.cpu_s,
+        "memory_bytes": limits.memory_bytes,
+    }
+    # The folder is made here, since a process that is killed removes nothing.
+    folder = await asyncio.to_thread(tempfile.mkdtemp, prefix=f"workhook-{script.stem.replace('_', '-')}-")
+    try:
+        if content:
+            await asyncio.to_thread((Path(folder) / "content").write_bytes, content)
+        return await _answer(script, json.encode(whole), folder, limits)
+    finally:
+        await asyncio.shield(asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True))
+
+
+async def _answer(script: Path, job: bytes, folder: str, limits: Limits) -> Answer:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-I",  # takes nothing from the environment, the folder or the user's packages
+        str(_MAIN),
+        str(script),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env=environment(os.environ),
+        cwd=folder,
+        close_fds=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        async with asyncio.timeout(limits.timeout_s):
+            output, printed, _ = await asyncio.gather(
+                _first(process.stdout, limits.output_bytes + 1),
+                _first(process.stderr, SAID_MAX_BYTES),
+                write_all(process.stdin, job),
+            )
+            ended_with = await process.wait()
+    except TimeoutError:
+        raise ProcessFailed("timeout", None, "") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    stderr = ascii(printed.decode(errors="replace")) if printed else ""
+    if ended_with != 0:
+        out_of_time = ended_with == -getattr(signal, "SIGXCPU", 0)
+        reason = "timeout" if out_of_time else "killed" if ended_with < 0 else "failure"
+        raise ProcessFailed(reason, ended_with, stderr)
+    if len(output) > limits.output_bytes:
+        raise ProcessFailed("failure", ended_with, f"more than {limits.output_bytes} bytes")
+    return Answer(output, stderr)
+
+
+def environment(of_server: Mapping[str, str]) -> dict[str, str]:
+    """The server's environment has secrets: only what the process cannot start without."""
+    return {name: of_server[name] for name in _TO_START if name in of_server}
+
+
+async def _first(stream: asyncio.StreamReader, limit: int) -> bytes:
+    """The first bytes. What follows is read and dropped, so that the writer can end."""
+    kept = bytearray()
+    while piece := await stream.read(64 * 1024):
+        kept += piece[: limit - len(kept)]
+    return bytes(kept)
+
+
+async def write_all(stream: asyncio.StreamWriter, data: bytes) -> None:
+    """Write to a process that may have ended already."""
+    if stream.is_closing():  # it ended before anything was written, which uvloop answers with `RuntimeError`
+        return
+    try:
+        stream.write(data)
+        await stream.drain()
+    except (BrokenPipeError, ConnectionResetError):
+        return  # it ended before it had read everything; its status says why
+    finally:
+        stream.close()
