@@ -197,10 +197,17 @@ async def user_memberships(call: Call, page: Page) -> Paged[list[s.Membership]]:
 
 @routes.get("/user/memberships/orgs/{org}", access="organization.membership")
 async def user_membership(call: Call) -> s.Membership:
-    """Get the caller's membership in an organization."""
-    found = named_organization(call)
-    assert found.role is not None, "the rule asks for a member"
-    return s.membership_shape(found.account, actor_of(call).user, found.role, call.base)
+    """Get the caller's membership in an organization.
+
+    `state` is `pending` for somebody who is invited.
+    """
+    found, user = named_organization(call), actor_of(call).user
+    if found.role is not None:
+        return s.membership_shape(found.account, user, found.role, call.base)
+    waiting = await invitations.find_to_organization(call.database, user, key_of(found.account.login))
+    if not waiting:  # it has just ended
+        raise NotFound()
+    return s.pending_membership_shape(waiting[0], user, call.base)
 
 
 @routes.get(

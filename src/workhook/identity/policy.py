@@ -66,7 +66,7 @@ RULES = {
     "user": Rule("user", kinds=PEOPLE),
     "account.read": Rule("user"),  # which accounts: `identity.profiles`
     "organization.read": Rule("organization", role="member"),
-    "organization.membership": Rule("organization", role="member", kinds=PEOPLE),
+    "organization.membership": Rule("organization", role="invited", kinds=PEOPLE),
     "repository.read": Rule("repository", role="read"),
     "repository.collaborators": Rule("repository", role="write"),  # as with the original
     # webhooks

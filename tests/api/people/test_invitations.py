@@ -56,6 +56,26 @@ def people(server: Server) -> Iterator[People]:
         yield found
 
 
+@pytest.mark.parametrize("by", ["login", "email"])
+def test_the_invited_person_sees_the_membership_that_waits(people: People, by: str) -> None:
+    org = people.world.organization
+    path = f"/user/memberships/orgs/{org}"
+    for who in ("third", "other"):
+        assert people.ask(who, "GET", path).status_code == 404
+    if by == "login":
+        people.ask("owner", "PUT", f"{people.world.org_path}/memberships/{people.login('third')}", json={})
+    else:
+        email = people.read("third", "/user")["email"]
+        people.ask("owner", "POST", f"{people.world.org_path}/invitations", json={"email": email}).raise_for_status()
+    found = people.read("third", path)
+    assert (found["state"], found["role"], found["organization"]["login"]) == ("pending", "member", org)
+    assert found["organization"]["email"] is None
+    assert [found] == people.read("third", "/user/memberships/orgs?state=pending")
+    assert people.ask("other", "GET", path).status_code == 404, "it is for the invited person alone"
+    assert people.ask("third", "PATCH", path, json={"state": "active"}).json()["state"] == "active"
+    assert people.read("third", path)["state"] == "active"
+
+
 @pytest.mark.parametrize("prefix", ["", "/api/v3"], ids=["root", "prefix"])
 def test_an_organization_invites_and_the_invited_person_accepts(people: People, prefix: str) -> None:
     org, login = f"{prefix}{people.world.org_path}", people.login("other")
