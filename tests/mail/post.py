@@ -20,7 +20,7 @@ from workhook.identity.mail.links import queue_own_link
 from workhook.identity.mail.schemas import mail_messages
 from workhook.identity.schemas import Account
 from workhook.storage import Row
-from workhook.storage.metadata import big
+from workhook.storage.metadata import big, insert_into
 from workhook.web.mail.composing import Composer
 
 BASE = "https://work.studio.example"
@@ -29,6 +29,9 @@ FROM = "work@studio.example"
 _numbers = itertools.count(1)
 _c = mail_messages.c
 _all = sa.select(mail_messages).order_by(_c.id)
+_add = insert_into(
+    mail_messages, "user_id", "kind", "account_id", "recipient", "actor_id", "created_at", "sent_at", "next_attempt_at"
+)
 _make_due = sa.update(mail_messages).where(_c.next_attempt_at.is_not(None)).values(next_attempt_at=big("at"))
 _set_attempts = sa.update(mail_messages).values(attempts=big("attempts"))
 
@@ -66,6 +69,22 @@ class Post:
                     await queue_own_link(
                         tx, services.vault, person.id, "sign_in_link", path, expires_at=now + HOUR_MS, now=now
                     )
+
+        self.run(add)
+
+    def mention(self, person: Account, number: int, *, actor: Account | None = None, is_sent: bool = False) -> None:
+        """So many messages that tell the person of a mention, caused by `actor`."""
+        now = now_ms()
+        row = {
+            "user_id": person.id, "kind": "mention", "account_id": person.id, "recipient": f"u{person.id}",
+            "actor_id": actor.id if actor else None, "created_at": now,
+            "sent_at": now if is_sent else None, "next_attempt_at": None if is_sent else 0,
+        }  # fmt: skip
+
+        async def add(services: Services) -> None:
+            async with services.database.transaction() as tx:
+                for _ in range(number):
+                    await tx.execute(_add, row)
 
         self.run(add)
 

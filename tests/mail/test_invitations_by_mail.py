@@ -6,6 +6,8 @@ import re
 import uuid
 from contextlib import ExitStack
 
+import sqlalchemy as sa
+
 from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.mail.server import MailServer, Received
@@ -13,6 +15,12 @@ from tests.web.browser import PASSWORD, Browser
 from tests.web.places_kit import add_in, signed_in
 from tests.web.studio import text_of
 from tests.work.studio import Studio
+from workhook.http.calls import Services
+from workhook.identity.mail.links import PER_MAILBOX, PER_PLACE
+from workhook.identity.mail.mailboxes import mailbox_of
+from workhook.identity.tables import sign_in_failures
+
+_counted = sa.select(sign_in_failures.c.failures).where(sign_in_failures.c.key == sa.bindparam("key"))
 
 
 def new_address() -> str:
@@ -43,6 +51,39 @@ def test_who_is_invited_by_an_address_comes_in_by_the_link(
     assert joined.status_code == 303, joined.text
     members = studio.owner.http.get(f"/orgs/{studio.world.organization}/members").json()
     assert login in [each["login"] for each in members]
+
+
+def _invite_again(studio: Studio, address: str) -> int:
+    """After taking back the invitation that waits."""
+    path = f"/orgs/{studio.world.organization}/invitations"
+    for each in studio.owner.http.get(path).json():
+        assert studio.owner.http.delete(f"{path}/{each['id']}").status_code == 204
+    return studio.owner.http.post(path, json={"email": address}).status_code
+
+
+def test_inviting_again_and_again_sends_few_links(studio: Studio, mail: MailServer) -> None:
+    """However the address is spelled; other organizations are not told, and together send no more than so many."""
+    name = uuid.uuid4().hex[:10]
+    spellings = [f"{name}@guests.example", f"{name}+{{}}@guests.example", f"{name[:3]}.{name[3:]}@GUESTS.example"]
+    answers = [_invite_again(studio, spellings[number % 3].format(number)) for number in range(PER_PLACE + 2)]
+    assert answers == [201] * PER_PLACE + [429] * 2
+    for _ in range(2):
+        other = Studio(studio.server, studio.server.world())
+        answers = [_invite_again(other, spellings[0]) for _ in range(PER_PLACE + 1)]
+        assert answers == [201] * PER_PLACE + [429]
+        client = {"email": spellings[0]}
+        assert other.owner.call("POST", f"{other.project}/clients", json=client).status_code == 429
+        other.close()
+
+    async def count(services: Services) -> int:
+        rows = await services.database.fetch_all(_counted, {"key": f"invited:{mailbox_of(spellings[0])}"})
+        return int(rows[0]["failures"])
+
+    assert studio.server.run(count) == PER_MAILBOX
+    another = new_address()
+    assert _invite_again(studio, another) == 201
+    mail.wait_for(another)
+    assert sum(len(mail.to(each.format(number))) for each in spellings for number in range(9)) <= 4 * PER_MAILBOX
 
 
 def test_a_page_says_that_the_link_was_sent(studio: Studio, mail: MailServer, owner: Browser) -> None:
@@ -203,6 +244,58 @@ def test_an_own_address_gets_mail_once_it_is_confirmed(studio: Studio, mail: Mai
     studio.owner.patch(f"/tasks/{task_id}", json={"assignees": [login]})
     assert len(mail.wait_for(own, 3)) == 3
     assert mail.to(invited) == [got]
+
+
+def _confirmed(studio: Studio, mail: MailServer, guest: Browser, own: str, number: int = 1) -> str:
+    """The login of somebody who came by a link and has confirmed this address."""
+    invited, login = new_address(), f"guest-{uuid.uuid4().hex[:6]}"
+    studio.owner.http.post(f"/orgs/{studio.world.organization}/invitations", json={"email": invited})
+    path = link_in(mail.wait_for(invited)[0], studio.server)
+    assert guest.fill(path, path, login=login, email=own, password=PASSWORD, again=PASSWORD).status_code == 303
+    link = re.search(r"(/settings/notifications/confirm/\S+)", mail.wait_for(own, number)[-1].text)
+    assert link is not None
+    assert guest.fill_csrf(link[1]).status_code == 303
+    return login
+
+
+def test_a_confirmed_address_signs_in_and_gets_the_link_of_a_forgotten_password(
+    studio: Studio, mail: MailServer, browsers: ExitStack
+) -> None:
+    """Also in a browser that has never seen the person; one that is not confirmed does neither."""
+    own, waiting = new_address(), new_address()
+    login = _confirmed(studio, mail, browsers.enter_context(Browser(studio.server)), own)
+    unconfirmed = browsers.enter_context(Browser(studio.server))
+    invited = new_address()
+    studio.owner.http.post(f"/orgs/{studio.world.organization}/invitations", json={"email": invited})
+    path = link_in(mail.wait_for(invited)[0], studio.server)
+    other = f"guest-{uuid.uuid4().hex[:6]}"
+    unconfirmed.fill(path, path, login=other, email=waiting, password=PASSWORD, again=PASSWORD)
+
+    new = browsers.enter_context(Browser(studio.server))
+    assert new.fill("/login", login=waiting, password=PASSWORD).status_code == 422
+    assert new.fill("/login", login=f" {own.upper()} ", password="another string").status_code == 422
+    assert new.fill("/login", login=f" {own.upper()} ", password=PASSWORD).status_code == 303
+    assert login in new.get("/settings").text
+
+    asking = browsers.enter_context(Browser(studio.server))
+    said = [text_of(asking.fill("/login/forgotten", login=each).text).replace(each, "") for each in (own, waiting)]
+    assert said[0] == said[1]
+    link = re.search(r"(/login/link/\S+)", mail.wait_for(own, 2)[-1].text)
+    assert link is not None
+    changed = "quite another string of words"
+    assert asking.fill(link[1], link[1], password=changed, again=changed).status_code == 303
+    assert browsers.enter_context(Browser(studio.server)).fill("/login", login=own, password=changed).status_code == 303
+    assert len(mail.to(waiting)) == 1, "the link to confirm it"
+
+
+def test_an_address_that_two_have_confirmed_names_neither(
+    studio: Studio, mail: MailServer, browsers: ExitStack
+) -> None:
+    own = new_address()
+    for number in (1, 2):
+        _confirmed(studio, mail, browsers.enter_context(Browser(studio.server)), own, number)
+    new = browsers.enter_context(Browser(studio.server))
+    assert new.fill("/login", login=own, password=PASSWORD).status_code == 422
 
 
 def test_links_to_confirm_an_address_are_few(studio: Studio, mail: MailServer, browsers: ExitStack) -> None:

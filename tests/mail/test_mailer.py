@@ -168,19 +168,41 @@ def test_a_server_that_hangs_holds_nothing_for_ever(post: Post, mail: MailServer
     assert row["sent_at"] is not None
 
 
-def test_somebody_gets_so_many_in_an_hour(post: Post, mail: MailServer, person: Account) -> None:
-    other = post.person()
-    post.queue(person, queue.PER_HOUR)
-    post.deliver(nothing_waits)
+def _is_held_back(row: Row) -> bool:
+    return bool(row["attempts"] == 0 and 0 < row["next_attempt_at"] - now_ms() <= HOUR_MS)
+
+
+def test_somebody_gets_so_many_in_an_hour_beside_their_own_links(post: Post, mail: MailServer, person: Account) -> None:
+    post.mention(person, queue.PER_HOUR, is_sent=True)
+    post.mention(person, 1)
     post.queue(person)
-    post.queue(other)
+    rows = post.deliver(lambda rows: bool(rows[-1]["sent_at"]) and _is_held_back(rows[-2]))
+    assert _is_held_back(rows[-2])
+    assert len(mail.to(address(person))) == 1
 
-    def is_held_back(rows: list[Row]) -> bool:
-        return bool(rows[-1]["sent_at"]) and rows[-2]["attempts"] == 0 and rows[-2]["next_attempt_at"] > now_ms()
 
-    rows = post.deliver(is_held_back)
-    assert rows[-2]["next_attempt_at"] - now_ms() <= HOUR_MS
-    assert len(mail.to(address(person))) == queue.PER_HOUR
+def test_one_person_uses_up_only_a_part_of_that(post: Post, person: Account) -> None:
+    loud, quiet = post.person(), post.person()
+    post.mention(person, queue.PER_HOUR_FROM_ONE, actor=loud, is_sent=True)
+    post.mention(person, 1, actor=loud)
+    post.mention(person, 1, actor=quiet)
+
+    async def waits(services: Services) -> list[int]:
+        return [await queue.hold_back_ms(services.database, each) for each in await queue.take(services.database, 2)]
+
+    from_loud, from_quiet = post.run(waits)
+    assert 0 < from_loud <= HOUR_MS
+    assert from_quiet == 0
+
+
+def test_own_links_come_before_everything_that_waits(post: Post, person: Account) -> None:
+    post.mention(person, 30)
+    post.queue(person, 2)
+
+    async def take(services: Services) -> list[str]:
+        return [each.kind for number in (1, 3) for each in await queue.take(services.database, number)]
+
+    assert post.run(take) == ["sign_in_link", "sign_in_link", "mention", "mention"]
 
 
 def test_nobody_is_written_to_who_was_disabled(post: Post, mail: MailServer, person: Account) -> None:

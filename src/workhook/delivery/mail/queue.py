@@ -6,6 +6,8 @@ recorded only by that one.
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import sqlalchemy as sa
 
@@ -13,7 +15,7 @@ from workhook.core.clock import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from workhook.core.secrecy import Secretive
 from workhook.http.calls import Services
 from workhook.identity.mail.recipients import note_bounce
-from workhook.identity.mail.schemas import ATTEMPTS_MAX, MailKind, mail_messages
+from workhook.identity.mail.schemas import ATTEMPTS_MAX, OWN_LINKS, MailKind, is_own_link, mail_messages
 from workhook.storage import Database, Reader, Row, Transaction
 from workhook.storage.dialects import server_now
 from workhook.storage.metadata import big
@@ -24,7 +26,9 @@ LEASE_MS = 5 * MINUTE_MS
 FIRST_PAUSE_MS, LAST_PAUSE_MS = MINUTE_MS, 4 * HOUR_MS
 """With these pauses (1, 2, 4, 8 … minutes, then 4 hours) the last of `ATTEMPTS_MAX` is two days after the first."""
 PER_HOUR = 60
-"""Messages to one person in an hour. The others wait."""
+"""Messages to one person in an hour. The others wait, except the person's own links."""
+PER_HOUR_FROM_ONE = 20
+"""Messages to one person in an hour that the same person has caused: one cannot use up what others need."""
 BATCH = 1_000
 SENT_KEPT_MS, FAILED_KEPT_MS = 7 * DAY_MS, 30 * DAY_MS
 
@@ -37,6 +41,7 @@ class MailMessage(Secretive, msgspec.Struct, frozen=True):
     id: int
     user_id: int | None
     kind: MailKind
+    actor_id: int | None
     task_id: str | None
     invoice_id: str | None
     invitation_id: int | None
@@ -57,12 +62,19 @@ _due = (
     .limit(big("limit"))
     .with_for_update(skip_locked=True)
 )
-_take = (
-    sa.update(mail_messages)
-    .where(_c.id.in_(_due))
-    .values(next_attempt_at=server_now() + big("lease_ms"), attempts=_c.attempts + sa.literal_column("1"))
-    .returning(*(_c[name] for name in _TAKEN))
-)
+
+
+def _taking(due: sa.Select[Any]) -> sa.UpdateBase:
+    return (
+        sa.update(mail_messages)
+        .where(_c.id.in_(due))
+        .values(next_attempt_at=server_now() + big("lease_ms"), attempts=_c.attempts + sa.literal_column("1"))
+        .returning(*(_c[name] for name in _TAKEN))
+    )
+
+
+_take = _taking(_due)
+_take_own_links = _taking(_due.where(_first.c.kind.in_([sa.literal_column(f"'{each}'") for each in OWN_LINKS])))
 _is_ours = sa.and_(_c.id == big("id"), _c.attempts == big("taken"), _c.next_attempt_at.is_not(None))
 _failure = sa.bindparam("failure", type_=sa.Text)
 _over = {"next_attempt_at": sa.null(), "sealed": sa.null()}
@@ -77,10 +89,17 @@ _wait = (
     .values(next_attempt_at=server_now() + big("pause_ms"), attempts=_c.attempts - sa.literal_column("1"))
 )
 _drop = sa.delete(mail_messages).where(_is_ours)
-_in_hour = (
-    sa.select(sa.func.count().label("number"), (sa.func.min(_c.sent_at) + big("hour_ms") - server_now()).label("left"))
-    .where(_c.recipient == sa.bindparam("recipient", type_=sa.Text), _c.sent_at > server_now() - big("hour_ms"))
-)  # fmt: skip
+_is_from_one = _c.actor_id == big("actor_id")
+_in_hour = sa.select(
+    sa.func.count().label("number"),
+    (sa.func.min(_c.sent_at) + big("hour_ms") - server_now()).label("left"),
+    sa.func.count(sa.case((_is_from_one, 1))).label("from_one"),
+    (sa.func.min(sa.case((_is_from_one, _c.sent_at))) + big("hour_ms") - server_now()).label("left_from_one"),
+).where(
+    _c.recipient == sa.bindparam("recipient", type_=sa.Text),
+    _c.sent_at > server_now() - big("hour_ms"),
+    sa.not_(is_own_link),
+)
 _backlog = sa.select(
     sa.func.count().label("waiting"),
     (server_now() - sa.func.min(sa.case((_c.next_attempt_at <= server_now(), _c.created_at)))).label("oldest_ms"),
@@ -93,10 +112,16 @@ _forget = sa.delete(mail_messages).where(_c.id.in_(_old.limit(big("limit")).with
 
 
 async def take(database: Database, limit: int) -> list[MailMessage]:
-    """Messages that are due, the longest first. They are this process's until the lease ends."""
-    params = {"limit": limit, "lease_ms": LEASE_MS}
-    rows = await database.in_transaction(lambda tx: tx.fetch_all(_take, params))
-    return [_message_of(row) for row in rows]
+    """Messages that are due: people's own links, then the others, the longest first. They are this process's until the
+    lease ends."""
+
+    async def some(tx: Transaction) -> list[Row]:
+        rows = list(await tx.fetch_all(_take_own_links, {"limit": limit, "lease_ms": LEASE_MS}))
+        if len(rows) < limit:
+            rows += await tx.fetch_all(_take, {"limit": limit - len(rows), "lease_ms": LEASE_MS})
+        return rows
+
+    return [_message_of(row) for row in await database.in_transaction(some)]
 
 
 def _message_of(row: Row) -> MailMessage:
@@ -112,12 +137,16 @@ def pause_after(attempts: int) -> int | None:
 
 
 async def hold_back_ms(reader: Reader, message: MailMessage) -> int:
-    """How long it has to wait because its recipient got `PER_HOUR` messages within the last hour; 0: it need not."""
-    row = await reader.fetch_one(_in_hour, {"recipient": message.recipient, "hour_ms": HOUR_MS})
-    if row is None or row["number"] < PER_HOUR:
+    """How long it has to wait because its recipient got too many messages within the last hour; 0: it need not."""
+    if message.kind in OWN_LINKS:  # which have limits of their own where they are asked for
         return 0
-    left_ms: int = row["left"]
-    return max(left_ms, SECOND_MS)
+    params = {"recipient": message.recipient, "actor_id": message.actor_id or 0, "hour_ms": HOUR_MS}
+    row = await reader.fetch_one(_in_hour, params)
+    assert row is not None, "it is an aggregate"
+    waits = [row["left"]] if row["number"] >= PER_HOUR else []
+    if row["from_one"] >= PER_HOUR_FROM_ONE:
+        waits.append(row["left_from_one"])
+    return max([*waits, SECOND_MS]) if waits else 0
 
 
 async def note_sent(tx: Transaction, message: MailMessage) -> None:

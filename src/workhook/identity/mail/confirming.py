@@ -9,14 +9,12 @@ nobody's business.
 
 from __future__ import annotations
 
-import hashlib
-import unicodedata
-
 import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS
 from workhook.core.errors import TooManyRequests
 from workhook.core.vault import Vault
+from workhook.identity.mail.mailboxes import mailbox_of
 from workhook.identity.mail.schemas import mail_messages
 from workhook.identity.mail.signing import is_signed, sign
 from workhook.identity.signin import throttle
@@ -59,22 +57,6 @@ async def queue_confirmation(tx: Transaction, user_id: int, address: str, *, lan
     about = {"user_id": user_id, "account_id": user_id, "recipient": f"u{user_id}", "language": language}
     more = {"kind": "address_link", "detail": mailbox, "created_at": now, "is_sent": int(is_sent)}
     await tx.execute(_queue, {**about, **more})
-
-
-def mailbox_of(address: str) -> str:
-    """A digest that tells mailboxes apart. Many providers deliver `a.da+news@` and `Ada@` to the same one. A name in
-    quotes or with backslashes, and a domain in other characters, are other spellings of the same address."""
-    name, _, domain = unicodedata.normalize("NFKC", address.strip()).casefold().rpartition("@")
-    unquoted = name.replace('"', "").replace("\\", "")
-    plain = unquoted.partition("+")[0].replace(".", "")
-    return hashlib.sha256(f"{plain or unquoted}@{_host_of(domain)}".encode()).hexdigest()
-
-
-def _host_of(domain: str) -> str:
-    try:
-        return domain.rstrip(".").encode("idna").decode()  # without what cannot be seen, too
-    except UnicodeError:
-        return domain.rstrip(".")
 
 
 def is_queued_for(detail: str | None, address: str) -> bool:

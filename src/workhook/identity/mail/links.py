@@ -6,12 +6,22 @@ from collections.abc import Mapping
 
 import sqlalchemy as sa
 
+from workhook.core.errors import TooManyRequests
 from workhook.core.vault import Vault
+from workhook.identity.mail.mailboxes import mailbox_of
 from workhook.identity.mail.schemas import ATTEMPTS_MAX, LinkKind, mail_messages
 from workhook.identity.mail.undelivered import Undelivered, explain
+from workhook.identity.signin.throttle import count_daily
 from workhook.storage import Reader, Transaction
 from workhook.storage.dialects import any_of, server_now
 from workhook.storage.metadata import big
+
+PER_INVITER = 100
+"""Invitations that one person sends by e-mail in a day."""
+PER_PLACE = 5
+"""Invitations that the projects of one organization send to a mailbox in a day."""
+PER_MAILBOX = 10
+"""Invitations to a mailbox in a day, whoever sends them."""
 
 _TEXTS = ("kind", "recipient", "language", "detail")
 _NUMBERS = ("user_id", "actor_id", "account_id", "repository_id", "invitation_id", "created_at")
@@ -50,14 +60,35 @@ async def find_unsent(reader: Reader, invitation_ids: list[int]) -> dict[int, Un
 
 
 async def queue_invitation_link(
-    tx: Transaction, vault: Vault, invitation: Mapping[str, int | None], path: str, *, language: str | None, now: int
+    tx: Transaction,
+    vault: Vault,
+    invitation: Mapping[str, int | None],
+    address: str,
+    path: str,
+    *,
+    language: str | None,
+    now: int,
 ) -> None:
-    """`invitation`: `invitation_id`, `account_id`, `repository_id`, `actor_id` (the inviter) and `user_id` (the invited
-    person; None: whoever has the address). A message with an earlier link that still waits is taken back."""
+    """`invitation`: `invitation_id`, `account_id`, `repository_id` and `actor_id` (the inviter). A message with an
+    earlier link that still waits is taken back. Raises `TooManyRequests` for what the inviter's organization alone has
+    sent. An address that others have sent as much to gets nothing, which nobody is told."""
     await tx.execute(_replace_link, {"invitation_id": invitation["invitation_id"]})
-    recipient = f"i{invitation['invitation_id']}" if invitation["user_id"] is None else f"u{invitation['user_id']}"
-    values = {"kind": "invitation_link", "recipient": recipient, "language": language, "detail": None}
+    if not await _may_send(tx, invitation, mailbox_of(address)):
+        return
+    recipient = f"i{invitation['invitation_id']}"
+    values = {"kind": "invitation_link", "recipient": recipient, "language": language, "detail": None, "user_id": None}
     await tx.execute(_queue, {**values, **invitation, "sealed": vault.seal(path), "created_at": now})
+
+
+async def _may_send(tx: Transaction, invitation: Mapping[str, int | None], mailbox: str) -> bool:
+    """Count a link to the mailbox. Deleting the invitation and inviting again changes nothing about the counts."""
+    if not await count_daily(tx, f"inviter:{invitation['actor_id']}", most=PER_INVITER):
+        raise TooManyRequests(f"You have sent {PER_INVITER} invitations by e-mail today. Try again tomorrow.")
+    if not await count_daily(tx, f"invited:{invitation['account_id']}:{mailbox}", most=PER_PLACE):
+        raise TooManyRequests(
+            f"This address was sent {PER_PLACE} invitations today. Try again tomorrow, or send a link yourself."
+        )
+    return await count_daily(tx, f"invited:{mailbox}", most=PER_MAILBOX)
 
 
 async def queue_own_link(

@@ -46,6 +46,12 @@ partial_index("ix_mail_messages_sent", _c.recipient, _c.sent_at, where=_c.sent_a
 partial_index("ix_mail_messages_sent_at", _c.sent_at, where=_c.sent_at.is_not(None))
 partial_index("ix_mail_messages_failed_at", _c.failed_at, where=_c.failed_at.is_not(None))
 partial_index("ix_mail_messages_invitation_id", _c.invitation_id, where=_c.invitation_id.is_not(None))
+# A person's own links are a queue of their own, which comes first.
+OWN_LINKS = ("sign_in_link", "password_link", "address_link")
+is_own_link = _c.kind.in_([sa.literal_column(f"'{each}'") for each in OWN_LINKS])
+partial_index(
+    "ix_mail_messages_own_due", _c.next_attempt_at, _c.id, where=sa.and_(_c.next_attempt_at.is_not(None), is_own_link)
+)
 index_references(mail_messages)
 
 # Only people of whom something is known have a row.
@@ -60,4 +66,9 @@ mail_recipients = sa.Table(
     sa.Column("bounced", sa.Text),
     sa.Column("bounced_at", Millis),
     sa.Column("bounce", sa.Text),
+)
+partial_index(
+    "ix_mail_recipients_confirmed",
+    sa.func.lower(mail_recipients.c.confirmed),
+    where=mail_recipients.c.confirmed.is_not(None),
 )

@@ -16,6 +16,7 @@ import sqlalchemy as sa
 from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Invalid, Problem, Unavailable
 from workhook.core.secrecy import Secretive
+from workhook.identity.mail.schemas import mail_recipients
 from workhook.identity.queries import account_columns, key_of
 from workhook.identity.schemas import Account, account_of
 from workhook.identity.signin import sessions, throttle
@@ -199,11 +200,24 @@ _known = (
     .where(accounts.c.kind == "user", accounts.c.disabled_at.is_(None))
 )
 _by_login = _known.where(accounts.c.login_key == sa.bindparam("login_key"))
-_by_email = _known.where(
-    # The database's own `lower` on both sides: what each does with letters beyond ASCII differs.
-    sa.func.lower(accounts.c.email) == sa.func.lower(sa.bindparam("email", type_=sa.Text))
-).limit(sa.literal(2, sa.BigInteger))
-
+# The database's own `lower` on both sides: what each does with letters beyond ASCII differs.
+_typed = sa.func.lower(sa.bindparam("email", type_=sa.Text))
+_by_email = (
+    _known.where(sa.func.lower(accounts.c.email) == _typed)
+    .add_columns(accounts.c.email.label("address"))
+    .limit(sa.literal(2, sa.BigInteger))
+)
+# An address that a person has given themself counts once they have followed the link that was sent there.
+_by_confirmed = (
+    _known.join(mail_recipients, mail_recipients.c.user_id == accounts.c.id)
+    .where(
+        sa.func.lower(mail_recipients.c.confirmed) == _typed,
+        mail_recipients.c.confirmed == passwords.c.email,
+        sa.func.coalesce(accounts.c.email, "") == "",
+    )
+    .add_columns(mail_recipients.c.confirmed.label("address"))
+    .limit(sa.literal(2, sa.BigInteger))
+)
 
 _by_id = _known.where(any_of(accounts.c.id, "user_ids"), passwords.c.email.is_not(None)).add_columns(
     passwords.c.email.label("own_email")
@@ -235,7 +249,8 @@ class PasswordCheck(Secretive, msgspec.Struct, frozen=True):
 async def check_password(
     database: Database, login: str, password: str, address: str | None, known_device: KnownDevice | None = None
 ) -> PasswordCheck:
-    """`login`: a login, or an e-mail address that one user has. Unknown ones take the same way, and as long.
+    """`login`: a login, or an e-mail address that one user has, given by others or confirmed by themself. Unknown ones
+    take the same way, and as long.
 
     `known_device` is asked for the browser's id, if the browser has the cookie of an earlier sign-in. There it may also
     be the address that a user of the browser has given themself: of others nobody's is looked for. The attempt
@@ -309,9 +324,11 @@ async def _find_user(
     if "\0" in login or len(login) > LOGIN_MAX_CHARS:
         return None, None, 0
     if "@" in login:  # no login has one
-        rows = await reader.fetch_all(_by_email, {"email": login})
+        given = await reader.fetch_all(_by_email, {"email": login})
+        confirmed = await reader.fetch_all(_by_confirmed, {"email": login})  # in any case: it takes as long
+        rows = given or confirmed
         row = rows[0] if len(rows) == 1 else None  # an address that several have names none of them
-        if row is not None and throttle.login_key(row["user_email"]) != throttle.login_key(login):
+        if row is not None and throttle.login_key(row["address"]) != throttle.login_key(login):
             row = None  # the database folds more letters than is counted as one: no way around the count
         if known_device is not None and not (row and known_device(row["user_id"], row["changed_at"] or 0)):
             # First, and where there is none the other: who has given themself another's address must not be told by a

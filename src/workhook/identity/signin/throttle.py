@@ -210,8 +210,12 @@ async def count_asked(database: Database, login: str, address: str | None) -> No
 async def count_mailed(tx: Transaction, mailbox: str, *, most: int) -> bool:
     """Count a message to an address, by its digest; False where it has had `most` within a day, which begins with the
     first. Of requests at once, in whichever process, no more than `most` are counted."""
-    params = {"key": f"mailed:{mailbox}", "most": most, "counted_ms": COUNTED_MS}
-    return await tx.fetch_one(_mailed, params) is not None
+    return await count_daily(tx, f"mailed:{mailbox}", most=most)
+
+
+async def count_daily(tx: Transaction, key: str, *, most: int) -> bool:
+    """As `count_mailed`, by any key."""
+    return await tx.fetch_one(_mailed, {"key": key, "most": most, "counted_ms": COUNTED_MS}) is not None
 
 
 def _key_of_links(address: str | None) -> str:

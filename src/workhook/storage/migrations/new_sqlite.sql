@@ -1457,4 +1457,8 @@ CREATE TABLE administrators (
 
 CREATE INDEX ix_invoices_unsettled ON invoices (repository_id, id, overdue_at) WHERE status IN ('sent', 'partially_paid')
 
-INSERT INTO "alembic_version" VALUES('0048')
+CREATE INDEX ix_mail_messages_own_due ON mail_messages (next_attempt_at, id) WHERE next_attempt_at IS NOT NULL AND kind IN ('sign_in_link', 'password_link', 'address_link')
+
+CREATE INDEX ix_mail_recipients_confirmed ON mail_recipients (lower(confirmed)) WHERE confirmed IS NOT NULL
+
+INSERT INTO "alembic_version" VALUES('0049')

@@ -21,16 +21,17 @@ async def add_link(write: Write, invitation: Invitation, language: str | None = 
     place = invitation.repository or invitation.account
     await record_audit(write, place, "invitation.link", invitee, detail={"role": invitation.role})
     link = await make_link(write.tx, invitation)
-    if is_mailed(invitation):
+    if switch.is_on() and invitation.email is not None:
         about = {
             "invitation_id": invitation.id,
             "account_id": invitation.account.id,
             "repository_id": invitation.repository.id if invitation.repository else None,
             "actor_id": invitation.inviter.id,
-            "user_id": None,
         }
         vault = write.call.services.vault
-        await queue_invitation_link(write.tx, vault, about, link.path, language=language, now=write.now)
+        await queue_invitation_link(
+            write.tx, vault, about, invitation.email, link.path, language=language, now=write.now
+        )
     return link
 
 
