@@ -39,7 +39,7 @@ class Site:
     guest: Actor
 
     async def invite(self, tx: Transaction, where: Account | Repository, role: str = "member") -> Invitation:
-        return await invitations.invite(tx, where, self.inviter, role, invitee=self.guest.user)
+        return await invitations.invite(tx, where, self.inviter, role, invitee=self.guest.user, strangers="admins")
 
     async def step_down(self, tx: Transaction) -> None:
         await actions.set_member(tx, self.place, self.inviter, "member")
@@ -214,7 +214,7 @@ async def test_of_two_who_accept_one_comes_in(site: Site, beside: Beside, second
 async def _linked(site: Site, where: Account | Repository, role: str) -> tuple[Invitation, str]:
     """An invitation by an address, and the secret of its link."""
     async with site.services.database.transaction() as tx:
-        made = await invitations.invite(tx, where, site.inviter, role, email="guest@example.com")
+        made = await invitations.invite(tx, where, site.inviter, role, email="guest@example.com", strangers="admins")
         return made, (await invitation_links.make_link(tx, made)).path.rpartition("/")[2]
 
 

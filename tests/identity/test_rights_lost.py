@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.clients import accept_as_client
 from tests.harness.world import World, make_world
 from workhook.core.ids import new_id
 from workhook.http.calls import Services
@@ -22,7 +23,6 @@ from workhook.identity.tokens.issue import CLASSIC, issue
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
 from workhook.work.clients import api as clients
-from workhook.work.clients.api import ClientCreate
 from workhook.work.clients.schemas import Client
 from workhook.work.members import admin_actions
 from workhook.work.members import api as members
@@ -64,8 +64,7 @@ class _Scene:
         return Loss(account_id=None if everywhere else self.place.id, actor=actor, base=BASE, **given)
 
     async def client(self) -> Client:
-        create = ClientCreate(email="client@elsewhere.example")
-        return await clients.invite_client(Write(self.tx, self.owner, BASE), self.here.project_id, create)
+        return await accept_as_client(self.tx, self.here.project_id, "client@elsewhere.example", BASE)
 
 
 @pytest.fixture

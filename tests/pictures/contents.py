@@ -10,6 +10,7 @@ import httpx
 import typst
 
 from tests.browser.people import Insider
+from tests.harness.clients import become_client
 from tests.harness.server import Server
 from tests.pictures.people import CLIENT, ORGANIZATION, call, make
 
@@ -101,7 +102,7 @@ class Filler:
         return self.server.client(self.people[login].token)
 
     def _invite_client(self) -> None:
-        make(self.api, f"/projects/{self.project}/clients", email=CLIENT[2])
+        self.server.run(lambda services: become_client(services, self.project, CLIENT[2]))
         body = {"email": "lena@northlight.example", "role": "direct_member"}
         call(self.api, "POST", f"/orgs/{ORGANIZATION[0]}/invitations", **body)
 

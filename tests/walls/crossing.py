@@ -92,7 +92,6 @@ class Case(NamedTuple):
     title: str
     ask: Ask
     by: str = "pure"  # whose token, or the app's own
-    shows_login: bool = False  # of the account that is found
 
 
 def _work(method: str, path: str, **body: Any) -> Request:
@@ -143,8 +142,7 @@ def _records(walls: Walls) -> Iterator[Case]:
 
 def _people(walls: Walls) -> Iterator[Case]:
     path, here = walls.site.scene.project_path, walls.site.here
-    # A second account with the address would lock the person out: theirs is the client, by its login (decision 21).
-    yield Case("client by address", lambda to: _work("POST", f"{path}/clients", email=to.email), shows_login=True)
+    yield Case("client by address", lambda to: _work("POST", f"{path}/clients", email=to.email))
     yield Case("member taken away", lambda to: _work("DELETE", f"{path}/members/{to.login}"))
     for asked in (
         f"{here.org_path}/members/{{login}}",

@@ -36,7 +36,7 @@ EFFECTS: dict[str, str] = {
     "POST /projects/{}/restore": _told("~projects"),
     "POST /projects/{}/members": _told("+collaborators"),
     "DELETE /projects/{}/members/{}": _told("-collaborators"),
-    "POST /projects/{}/clients": _told("+accounts +clients"),
+    "POST /projects/{}/clients": _told("+invitations"),
     "DELETE /clients/{}": _told("-clients"),
     "POST /projects/{}/columns": _told("+columns +task_buckets"),
     "PATCH /columns/{}": _told("~columns"),

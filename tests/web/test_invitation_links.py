@@ -327,7 +327,7 @@ def test_collaborators_and_clients_come_by_link(place: Place) -> None:
     assert join(client, link, guest).status_code == 303
     [(name, action, payload)] = place.told_by(guest)
     assert (name, action) == ("client", "added")
-    assert (payload["client"]["username"], payload["client"]["email"]) == (guest, email)
+    assert (payload["client"]["username"], email in str(payload)) == (guest, False)
     assert client.get(f"/{place.world.full_name}").status_code == 200
     [remove] = [each for each in forms(place.owner.get(place.settings)) if each.action.endswith("/remove")]
     removed = place.owner.post(remove.action, remove.fields)

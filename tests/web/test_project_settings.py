@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -110,9 +111,9 @@ def test_an_archived_project_is_looked_at_only_until_that_is_undone(office: Offi
     assert studio.call("GET", studio.project)["project"]["archive"] is True
     page = owner.get(office.path).text
     assert f'action="{office.path}"' not in page
-    assert f'action="{office.path}/clients"' not in page
+    assert f'action="{office.path}/clients/invite"' not in page
     assert send(owner, office.path, title="Other", name="website").status_code == 422
-    assert send(owner, f"{office.path}/clients", email="a@example.com").status_code == 422
+    assert send(owner, f"{office.path}/clients/invite", email="a@example.com").status_code == 422
     assert undo(owner, owner.fill(office.path, f"{office.path}/archive")).status_code == 303
     assert studio.call("GET", studio.project)["project"]["archive"] is True, "unarchived, and that undone"
     assert send(owner, f"{office.path}/archive", archive="1").status_code == 303, "it is already"
@@ -243,23 +244,48 @@ def test_a_long_list_says_that_it_is_longer(office: Office) -> None:
 def test_clients_come_and_go(office: Office) -> None:
     owner, studio = office.studio.owner, office.studio
     known = add_person(office.server)
-    page = after(owner, owner.fill(office.path, f"{office.path}/clients", email=known.email))
-    assert f"{known.login} is a client of the project." in page
+    page = after(owner, owner.fill(office.path, f"{office.path}/clients/invite", email=known.email))
+    assert f"{known.email} is invited." in page
     browser = office.browser(known)
+    assert browser.get(studio.base).status_code == 404
+    accept = re.search(r'action="(/invitations/projects/\d+/accept)"', browser.get("/").text)
+    assert accept is not None
+    assert browser.fill("/", accept[1]).status_code == 303
     assert browser.get(studio.base).status_code == 200
     client = office.clients()[known.login]
     answer = owner.fill(office.path, f"{office.path}/clients/{client}/remove")
     assert browser.get(studio.base).status_code == 404
     undo(owner, answer)
     assert browser.get(studio.base).status_code == 200
-    new = f"<i>{known.login}@example.com".removeprefix("<i>")
-    after(owner, owner.fill(office.path, f"{office.path}/clients", email=new))
-    assert len(office.clients()) == 3
-    for email, said in (("nobody", "Enter a whole e-mail address"), (studio.team.member.email, "as a member")):
-        answer = owner.fill(office.path, f"{office.path}/clients", email=email)
+    assert len(office.clients()) == 2
+    answer = owner.fill(office.path, f"{office.path}/clients/invite", email="nobody")
+    assert answer.status_code == 422
+    assert "Enter a whole e-mail address" in text_of(answer.text)
+    assert 'value="nobody"' in answer.text
+
+
+def test_who_owns_no_organization_is_offered_to_invite_nobody_by_address(office: Office) -> None:
+    person = add_person(office.server)
+    browser = office.browser(person)
+
+    async def issue(services: Services) -> str:
+        async with services.database.transaction() as tx:
+            user = await queries.find_account(tx, person.login)
+            assert user is not None
+            return (await actions.issue_token(tx, user, ["work"])).token
+
+    with office.server.client(office.server.run(issue)) as api:
+        made = api.post("/api/v1/projects", json={"title": "Mine"}).raise_for_status().json()["project"]
+    path = f"/{made['full_name']}/settings"
+    page = browser.get(path).text
+    assert "Clients are invited in projects of an organization." in text_of(page)
+    assert f'action="{path}/clients/invite"' not in page
+    for login in (office.studio.team.owner.login, "nobody-at-all"):
+        answer = send(browser, f"{path}/people", who=login, role="write")
         assert answer.status_code == 422
-        assert said in text_of(answer.text)
-        assert f'value="{email}"' in answer.text
+        assert f"There is nobody with the login “{login}”." in text_of(answer.text)
+    assert send(browser, f"{path}/people", who="a@b.example", role="write").status_code == 403
+    assert send(browser, f"{path}/clients/invite", email="a@b.example").status_code == 403
 
 
 def test_a_client_is_removed_only_where_it_is(office: Office) -> None:

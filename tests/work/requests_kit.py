@@ -76,7 +76,7 @@ TABLE: dict[str, Row] = {
     "POST /projects/{}/members": (OWNERS, _project, lambda scene: {"username": scene.somebody}),
     "DELETE /projects/{}/members/{}": (OWNERS, _member, {}),
     "GET /projects/{}/clients": (TEAM_ONLY, _project, {}),
-    "POST /projects/{}/clients": (TEAM_ONLY, _project, lambda scene: {"email": scene.new_email()}),
+    "POST /projects/{}/clients": (OWNERS, _project, lambda scene: {"email": scene.new_email()}),
     "GET /clients/{}": (TEAM, Scene.client, {}),
     "DELETE /clients/{}": (TEAM, Scene.client, {}),
     "GET /projects/{}/columns": (INSIDE, _project, {}),

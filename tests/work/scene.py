@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from tests.harness.clients import become_client
 from tests.work.paper import png
 from tests.work.studio import Caller, JsonObject
 from workhook.http.calls import Services
@@ -179,7 +180,9 @@ class Scene:
         return self.project_id
 
     def client(self) -> str:
-        return str(self._made("client", f"{self.project_path}/clients", json={"email": self.new_email()}))
+        email = self.new_email()
+        made = self.owner.server.run(lambda services: become_client(services, self.project_id, email))
+        return str(made.id)
 
     def new_email(self) -> str:
         return f"client-{next(_numbers)}@example.com"

@@ -10,6 +10,7 @@ import httpx
 import sqlalchemy as sa
 from jsonschema import Draft202012Validator, FormatChecker
 
+from tests.harness.clients import become_client
 from tests.harness.server import Server
 from tests.harness.world import World, add_client, add_user
 from workhook.core import json
@@ -36,7 +37,8 @@ def without_addresses(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     plain = {name: without_addresses(each) for name, each in value.items()}
-    return {**plain, "email": stand_in_address(plain["login"])} if {"login", "email"} <= set(plain) else plain
+    name = plain.get("login", plain.get("username"))  # a client has the second
+    return {**plain, "email": stand_in_address(name)} if name and "email" in plain else plain
 
 
 class Told(dict[str, Any]):
@@ -165,6 +167,12 @@ class Studio:
             return await add_client(services, self.world)
 
         return self._caller(self.server.run(make))
+
+    def new_client(self, email: str) -> JsonObject:
+        """The record of somebody with this address who has accepted to be a client."""
+        made = self.server.run(lambda services: become_client(services, self.project_id, email))
+        client: JsonObject = self.owner.get(f"/clients/{made.id}")["client"]
+        return client
 
     @cached_property
     def member(self) -> Caller:

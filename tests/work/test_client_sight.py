@@ -111,7 +111,7 @@ def test_a_client_of_two_places_sees_the_team_of_each(studio: Studio) -> None:
     away = Studio(studio.server, studio.server.world())
     try:
         email = studio.client.me["email"]
-        away.owner.post(f"{away.project}/clients", json={"email": email})
+        away.new_client(email)
         column = away.column()
         faults = studio.client.faults(
             "POST", f"/columns/{column}/tasks", json={"title": "T", "assignees": [studio.member.login]}

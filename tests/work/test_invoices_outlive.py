@@ -276,7 +276,7 @@ def _everything(studio: Studio, scene: Scene, shop: Shop) -> tuple[dict[str, Cal
     task_comment = owner.post(f"/tasks/{task}/task_comments", json={"text": "Said"})["task_comment"]["id"]
     member = studio.member.login
     owner.post(f"{studio.project}/members", json={"username": member})
-    client = owner.post(f"{studio.project}/clients", json={"email": scene.new_email()})["client"]["id"]
+    client = studio.new_client(scene.new_email())["id"]
 
     def column() -> str:
         owner.post(f"{studio.project}/columns", json={"title": "Another"})

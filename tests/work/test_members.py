@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.clients import become_client
 from tests.harness.receiver import Receiver
 from tests.work.rights_kit import change_by_hand, remove_member
 from tests.work.studio import Caller, Studio
@@ -204,7 +205,7 @@ def test_who_is_no_longer_in_the_organization_keeps_no_role_in_its_projects(stud
     made = [caller.post("/projects", json={"title": title, "private": True})["project"]["id"] for title in ("A", "B")]
     studio.owner.delete(f"/projects/{made[1]}")
     shown = studio.owner.post("/projects", json={"title": "Shown", "private": True})["project"]["id"]
-    studio.owner.post(f"/projects/{shown}/clients", json={"email": email})
+    studio.server.run(lambda services: become_client(services, shown, email))
     there = Studio(studio.server, studio.server.world())
     change_by_hand(
         there, caller, lambda tx, _, here, who: admin_actions.set_collaborator(Write(tx, None, ""), here, who, "write")

@@ -114,8 +114,7 @@ def test_two_organizations_whose_people_overlap(studio: Studio, task: str) -> No
         assert stored(other, other.owner) == [elsewhere.login]
         # Who works in the one and is a client of the other is mentioned in each as what they are there.
         both = studio.add(role="write")
-        client = {"username": both.login, "email": f"{both.login}@example.com"}
-        other.owner.post(f"{other.project}/clients", json=client)
+        other.new_client(f"{both.login}@example.com")
         comment(studio.owner, task, f"here @{both.login}", private=True)
         comment(other.owner, there, f"there @{both.login}", private=True)
         comment(other.owner, there, f"seen there @{both.login}")
@@ -223,8 +222,7 @@ def test_who_has_left_sees_nothing_and_who_becomes_a_client_only_what_clients_se
     assert words(studio, person) == [f"private @{person.login}", f"open @{person.login}"]
     studio.owner.delete(f"{studio.project}/members/{person.login}")
     assert seen(studio, person) == []
-    email = f"{person.login}@example.com"
-    studio.owner.post(f"{studio.project}/clients", json={"username": person.login, "email": email})
+    studio.new_client(f"{person.login}@example.com")
     assert words(studio, person) == [f"open @{person.login}"]
 
 

@@ -28,7 +28,7 @@ MORE = {
     "POST /tasks/bulk": 5,  # columns, ranks, numbers, tasks, and what happened
     "POST /projects": 7,  # chooses an owner and a name that is free, makes its creator an admin
     "POST /projects/{}/restore": 6,  # a name that is free, in the account and for good
-    "POST /projects/{}/clients": 6,  # holds the address; invites an account with a login that is free
+    "POST /projects/{}/clients": 6,  # an invitation
     "POST /service_checkouts/{}/complete": 11,  # three records with an event each: checkout, invoice, credits
     "DELETE /task_credits/{}": 5,  # two entries, and the grant that gets its credits back
     "POST /invoices/{}/send": 6,  # the project is held, the settings of now, and the number

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from tests.harness.clients import become_client
 from tests.harness.receiver import Receiver, Reply
 from tests.harness.waiting import until
 from tests.work.studio import Caller, Studio
@@ -189,7 +190,8 @@ def _fill(studio: Studio) -> dict[str, Any]:
     project: dict[str, Any] = studio.owner.post("/projects", json={"title": "Full"})["project"]
     path = f"/projects/{project['id']}"
     studio.owner.post(f"{path}/members", json={"username": studio.stranger.login})
-    studio.owner.post(f"{path}/clients", json={"email": f"c.{studio.world.owner}@a.example"})
+    email = f"c.{studio.world.owner}@a.example"
+    studio.server.run(lambda services: become_client(services, project["id"], email))
     column = studio.owner.post(f"{path}/columns", json={"title": "To do"})["column"]
     tasks = [studio.owner.post(f"/columns/{column['id']}/tasks", json={"title": each})["task"] for each in "abc"]
     studio.owner.post(f"/tasks/{tasks[0]['id']}/task_comments", json={"text": "Hello"})

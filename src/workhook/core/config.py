@@ -241,6 +241,12 @@ class Settings:
     link_create_users: bool = _setting(
         True, _truth, "Let whoever has a link to an invitation make an account. If not, it is for people who have one."
     )
+    invite_strangers: str = _setting(
+        "owners",
+        _one_of("nobody", "owners", "admins"),
+        "Who may invite people they share no organization with, by login or e-mail address: owners of an organization, "
+        "or also admins of a project, which includes everyone with a project of their own.",
+    )
     smtp_url: str | None = _setting(
         None, smtp_url, "Mail server that e-mail is sent through. Default: none, and nothing is sent.", secret=True
     )

@@ -26,7 +26,7 @@ _NAMED = {
     "app.update": ("place_apps_app_update",),
     "calendar_feed.create": ("place_calendar_feeds_renew_feed",),
     "calendar_feed.destroy": ("place_calendar_feeds_end_feed",),
-    "client.add": ("place_clients_add_client",),
+    "client.add": ("place_clients_put_client_back",),
     "client.remove": ("place_clients_remove_client",),
     "column.create": ("place_columns_add_column",),
     "column.delete": ("place_columns_delete_column",),

@@ -53,6 +53,11 @@ class Write:
         return self.request
 
     @property
+    def may_invite_strangers(self) -> str:
+        """The setting `invite_strangers`."""
+        return self.request.services.settings.invite_strangers if self.request is not None else "owners"
+
+    @property
     def is_conditional(self) -> bool:
         """Whether the request has `If-Match`: only then its record has to be made before the change."""
         return self.request is not None and conditions.is_conditional(self.request)

@@ -14,7 +14,7 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, now_ms
-from workhook.core.errors import Fault, Forbidden, Invalid
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
 from workhook.identity.notifications.of_invitations import tell_invited
 from workhook.identity.queries import account_columns, repository_columns, repository_of, role_columns
 from workhook.identity.schemas import Account, Repository, account_of
@@ -31,8 +31,10 @@ PENDING_MAX = 1000
 can go over it by one each."""
 
 CLIENT = "client"
-"""The role of a client in a repository. Only a link accepts the invitation: GitHub's clients know no such role."""
+"""The role of a client in a repository. GitHub's clients know no such role: to an invited person it is shown as `read`,
+and the lists of a repository leave it out."""
 
+NO_STRANGERS = "On this server only owners of an organization invite people by e-mail address, and only to it."
 BY_EMAIL = "(by e-mail)"
 """What the audit log calls somebody who was invited by an address: it tells no addresses."""
 
@@ -78,18 +80,25 @@ def shares_organization(person_id: sa.ColumnElement[int], *, as_owner: bool = Fa
     return shared.correlate_except(_mine, _theirs).exists()
 
 
+def owns_organization(account_id: sa.ColumnElement[int], inviter_id: sa.ColumnElement[int]) -> sa.ColumnElement[bool]:
+    """Whether somebody is an owner of the organization. Only administrators make organizations."""
+    return (
+        sa.select(_inviting.c.role)
+        .where(
+            _inviting.c.organization_id == account_id, _inviting.c.user_id == inviter_id, _inviting.c.role == "owner"
+        )
+        .correlate_except(_inviting)
+        .exists()
+    )
+
+
 def may_invite(
     account_id: sa.ColumnElement[int], repository_id: sa.ColumnElement[Any], inviter_id: sa.ColumnElement[int]
 ) -> sa.ColumnElement[bool]:
     """Whether somebody is an owner of the place, or an admin of the repository."""
     return sa.or_(
         inviter_id == account_id,
-        sa.select(_inviting.c.role)
-        .where(
-            _inviting.c.organization_id == account_id, _inviting.c.user_id == inviter_id, _inviting.c.role == "owner"
-        )
-        .correlate_except(_inviting)
-        .exists(),
+        owns_organization(account_id, inviter_id),
         sa.select(_administering.c.role)
         .where(
             _administering.c.repository_id == repository_id,
@@ -144,7 +153,7 @@ _by_id = invitations.c.id == big("id")
 _of_organization = listed(_to_organizations.where(invitations.c.account_id == big("account_id")), invitations.c.id)
 _of_repository = listed(_to_repositories.where(invitations.c.repository_id == big("repository_id")), invitations.c.id)
 _organizations_of_caller = listed(_to_organizations.where(for_invited), invitations.c.id)
-_repositories_of_caller = listed(_to_repositories.where(for_invited), invitations.c.id)
+_repositories_of_caller = listed(to_repositories.where(for_invited), invitations.c.id)
 _in_organization = _to_organizations.where(invitations.c.account_id == big("account_id"))
 _one_of_organization = _in_organization.where(_by_id)
 _of_person_here = to_repositories.where(
@@ -156,7 +165,7 @@ _to_caller = _to_organizations.where(accounts.c.login_key == sa.bindparam("login
     invitations.c.created_at.desc(), invitations.c.id.desc()
 )
 _one_of_repository = _to_repositories.where(invitations.c.repository_id == big("repository_id"), _by_id)
-_one_to_caller = _to_repositories.where(for_invited, _by_id)
+_one_to_caller = to_repositories.where(for_invited, _by_id)
 
 _COLUMNS = (
     "account_id", "repository_id", "user_id", "email", "role", "inviter_id", "created_at", "expires_at", "place",
@@ -178,6 +187,7 @@ _waiting = sa.select(sa.func.count()).where(
 )
 _room = sa.select(
     may_invite(big("account_id"), big("repository_id"), big("inviter_id")).label("may_invite"),
+    owns_organization(big("account_id"), big("inviter_id")).label("owns_organization"),
     _waiting.scalar_subquery().label("others"),
 )
 _delete = sa.delete(invitations).where(invitations.c.id == big("id"))
@@ -201,11 +211,14 @@ async def invite(
     email: str | None = None,
     is_known: bool = False,
     field: str = "username",
+    strangers: str = "owners",
 ) -> Invitation:
     """Invite a user, or whoever has the address. Inviting again renews: the role and the week are the new ones, and a
     link to the old invitation is good no more.
 
-    Raises `Invalid` about `field` beyond `PENDING_MAX`, and `Forbidden` for an inviter who has just lost the right.
+    `is_known`: the inviter shares an organization with the user. `strangers`: who may invite others, as the setting
+    `invite_strangers` says. Raises `Invalid` about `field` beyond `PENDING_MAX`, `Forbidden` for an inviter who has
+    just lost the right or may not invite by address, and `NotFound` for a stranger, as for an unknown login.
     """
     account, repository = (place.owner, place) if isinstance(place, Repository) else (place, None)
     now = now_ms()
@@ -220,16 +233,20 @@ async def invite(
         "place": place_key(place),
         "invitee": _key(invitee, email),
     }
-    if await _others(tx, values, now) >= PENDING_MAX:
+    room = await _find_room(tx, values, now)
+    if not is_known and not (strangers == "admins" or (strangers == "owners" and room["owns_organization"])):
+        if email is None:
+            raise NotFound()
+        raise Forbidden(NO_STRANGERS, code="missing_role")
+    if room["others"] >= PENDING_MAX:
         raise _too_many(repository.full_name if repository else account.login, field)
     row = await tx.fetch_one(_write, {**values, **times})
     assert row is not None
-    if role != CLIENT:  # for whom the link is all there is
-        tell_invited(tx, values, row["id"], now)
+    tell_invited(tx, values, row["id"], now)
     return Invitation(row["id"], account, repository, invitee, email, role, inviter, now, times["expires_at"], is_known)
 
 
-async def _others(tx: Transaction, values: Mapping[str, object], now: int) -> int:
+async def _find_room(tx: Transaction, values: Mapping[str, object], now: int) -> Row:
     """How many others wait there. The inviter keeps the right until the transaction ends, or `Forbidden` is raised."""
     await tx.fetch_one(_lock, {"inviter_id": values["inviter_id"]})
     given = {name: values[name] for name in ("account_id", "repository_id", "inviter_id", "place", "invitee")}
@@ -237,8 +254,7 @@ async def _others(tx: Transaction, values: Mapping[str, object], now: int) -> in
     assert row is not None
     if not row["may_invite"]:
         raise Forbidden("You may not invite anybody here any more.", code="missing_role")
-    number: int = row["others"]
-    return number
+    return row
 
 
 def _too_many(place: str, field: str) -> Invalid:

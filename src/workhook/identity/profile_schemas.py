@@ -15,7 +15,7 @@ from workhook.core.clock import now_ms
 from workhook.http.wire_types import Time, Unserved, Url
 from workhook.identity import schemas
 from workhook.identity.apps.app_schemas import AppRepositoryShape, OwnerShape, app_repository_shape, owner_shape
-from workhook.identity.invitations import Invitation
+from workhook.identity.invitations import CLIENT, Invitation
 
 
 class ProfileShape(OwnerShape, kw_only=True):
@@ -233,7 +233,7 @@ def repository_invitation(invitation: Invitation, base: str) -> RepositoryInvita
         login=invitee.login if invitee else None,
         invitee=owner_shape(invitee, base) if invitee and invitation.is_known else None,
         inviter=owner_shape(invitation.inviter, base),
-        permissions=invitation.role,
+        permissions="read" if invitation.role == CLIENT else invitation.role,
         expired=invitation.expires_at <= now_ms(),
         url=f"{base}/user/repository_invitations/{invitation.id}",
         html_url=f"{shape.html_url}/invitations",

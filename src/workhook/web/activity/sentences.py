@@ -277,7 +277,7 @@ def _changed(payload: Any) -> list[str]:
 _TITLES: Mapping[str, tuple[str, ...]] = {
     "task_comment": ("task", "title"),
     "file_comment": ("file", "title"),
-    "client": ("email",),
+    "client": ("username",),
     "member": ("login",),
     "service_checkout": ("service", "title"),
 }
@@ -290,7 +290,7 @@ def _what(place: ProjectNames, event: str, action: str | None, payload: Any) -> 
     title = found_in(payload, event, *_TITLES.get(event, ("title",)))
     if event == "invoice":  # its name in the payload is English
         title = found_in(payload, event, "invoice_number") or gettext("(draft)")
-    if event == "member":
+    if event in ("member", "client"):
         title = place.people.get(title, title)
     address = _address(place.base, event, payload)
     is_gone = action == "deleted" and event in ("task", "file")

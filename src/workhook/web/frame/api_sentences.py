@@ -59,6 +59,9 @@ _OF_RIGHTS = {
         text("Clients can %(doing)s only what they made themselves."),
         text("Only an owner of %(owner)s can %(doing)s."),
         text("You may not invite anybody here any more."),
+        text("On this server only owners of an organization invite people by e-mail address, and only to it."),
+        text("You have sent %(number)s invitations by e-mail today. Try again tomorrow."),
+        text("This address was sent %(number)s invitations today. Try again tomorrow, or send a link yourself."),
         text("This invitation is for somebody else."),
         text("A link was sent to you several times today. Look among spam, or try again tomorrow."),
         text("You are in already. The link stays good for whom it is meant for."),
@@ -263,7 +266,6 @@ _OF_PEOPLE_AND_APPS = {
         "The login must have 1 to 39 letters, digits and single hyphens"
     ),
     "username %(login)s: there is no such user": text("There is nobody with the login %(login)s"),
-    "username %(login)s is taken": text("The login %(login)s is taken. Choose another."),
     "username %(login)s is a client of the project; remove the client first": text(
         "%(login)s is a client of the project. Remove the client first."
     ),
@@ -320,7 +322,6 @@ _OF_PEOPLE_AND_APPS = {
         "%(address)s must begin with https:// (http:// only for 127.0.0.1, [::1] and localhost)"
     ),
     **_unchanged(
-        text("%(email)s is in the project already, as a member"),
         text("%(login)s is here through %(owner)s, and was not added to the project."),
         text("%(login)s is the last owner of %(organization)s"),
         text("%(login)s is the last owner of %(organization)s who is not disabled"),

@@ -72,10 +72,10 @@ async def _add(write: Write, access: Access, who: str, body: api.CollaboratorBod
     """What there is to say of it. Raises `Invalid`."""
     try:
         login = (await find_user(write, who)).account.login
-    except NotFound:
+        answer = await api.repository_collaborators_set(write, login, body)
+    except NotFound:  # the same for a login that does not exist and for a stranger whom the visitor may not invite
         message = gettext("There is nobody with the login “%(login)s”.") % {"login": who}
         raise Invalid(faults=[Fault(field="who", message=message)]) from None
-    answer = await api.repository_collaborators_set(write, login, body)
     if answer.status == 201:
         return gettext("%(login)s is invited.") % {"login": login}
     return await _said(write, access, login, gettext("%(login)s is in the project now."))

@@ -5,10 +5,8 @@ from __future__ import annotations
 from workhook.core.clock import MINUTE_MS, now_ms
 from workhook.core.errors import Conflict, Invalid, NotFound
 from workhook.http.calls import Answer
-from workhook.http.endpoints import Retry
 from workhook.identity.context import Write
 from workhook.identity.invitations import CLIENT
-from workhook.storage.database import UniqueViolation
 from workhook.web.frame import cookies
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Places, Visit
@@ -16,7 +14,7 @@ from workhook.web.frame.texts import gettext
 from workhook.web.people.made import MadeLink, link_of, link_page
 from workhook.web.project.view import administered, refused, settings_address, settings_page
 from workhook.work.access import Access, require_not_archived
-from workhook.work.clients.api import ClientCreate, end_client, invite_client, lock_client, put_back
+from workhook.work.clients.api import end_client, lock_client, put_back
 from workhook.work.clients.schemas import Client
 from workhook.work.invitations import links
 
@@ -29,28 +27,13 @@ _DIGITS_MAX = 15
 
 
 @places.post("/{owner}/{project}/settings/clients")
-async def add_client(visit: Visit) -> Answer:
-    """Add a client to a project, by e-mail address."""
+async def put_client_back(visit: Visit) -> Answer:
+    """Undo that a client was removed, for some minutes. Others are invited."""
     access = await administered(visit)
     visit.require_recent(settings_address(visit))
     project_id = access.repository.project_id
-    if "removed" in visit.fields:
-        return await _put_back(visit, project_id)
-    try:
-        create = visit.form(ClientCreate, "username", email=visit.fields.get("email", ""))
-        client = await visit.change(
-            lambda write: invite_client(write, project_id, create), retry=Retry(UniqueViolation)
-        )
-    except (Invalid, Conflict) as problem:
-        return await settings_page(visit, access, refused(visit, SECTION, problem))
-    text = gettext("%(login)s is a client of the project.") % {"login": client.username}
-    return visit.done(settings_address(visit, SECTION), text)
-
-
-async def _put_back(visit: Visit, project_id: str) -> Answer:
-    """Undo that somebody was removed: by their address alone they would not be found if they came by a link."""
     login, email, until = (visit.fields.get(name, "") for name in ("username", "email", "until"))
-    given = visit.fields["removed"]
+    given = visit.fields.get("removed", "")
     in_time = until.isascii() and until.isdigit() and len(until) <= _DIGITS_MAX and int(until) > now_ms()
     if not in_time or not cookies.is_signed(
         visit.call, _REMOVED, _signed(visit, project_id, login, email, until), given

@@ -15,6 +15,7 @@ from workhook.identity.invitation_links import list_clients as list_invited_clie
 from workhook.identity.invitations import Invitation
 from workhook.identity.mail.links import find_unsent
 from workhook.identity.mail.undelivered import Undelivered
+from workhook.identity.queries import find_member_role
 from workhook.storage import Reader
 from workhook.storage.pages import Page
 from workhook.web.frame import paging
@@ -72,9 +73,18 @@ async def settings_page(visit: Visit, access: Access, form: RefusedForm | None =
         clients=clients.body.clients,
         client_names=await list_client_names(reader, access, SHOWN_MAX),
         more_clients=bool(clients.headers),
+        may_invite_strangers=await _may_invite_strangers(visit, access),
         form=form or RefusedForm(),
         faults=form.faults if form else [],
     )
+
+
+async def _may_invite_strangers(visit: Visit, access: Access) -> bool:
+    """Whether the visitor may invite people by e-mail address (`invitations.invite`)."""
+    setting = visit.call.services.settings.invite_strangers
+    if setting == "owners":
+        return await find_member_role(visit.database, access.repository.owner.id, visit.actor.user.id) == "owner"
+    return setting == "admins"
 
 
 async def _unsent_of(reader: Reader, invited: Sequence[Invitation]) -> dict[int, Undelivered]:

@@ -12,7 +12,7 @@ from workhook.identity.schemas import Account
 from workhook.identity.tables import accounts, projects
 from workhook.storage.metadata import big
 from workhook.storage.record_rows import row_reader, selected
-from workhook.work.clients.schemas import Client, clients
+from workhook.work.clients.schemas import Client, clients, without_address
 from workhook.work.record_events import publish_audited
 
 _read = row_reader(Client)
@@ -40,4 +40,4 @@ async def end_clients_of(write: Write, user: Account) -> None:
         await write.tx.execute(_delete, {"id": client.id})
         await removal.rights_lost(write.tx, row["account_id"], row["repository_id"], user_id=user.id, base=write.base)
         if here is not None:  # None: the project is in the trash, where nobody is told of anything
-            await publish_audited(write, here, "client", "removed", to_response(client), client.id)
+            await publish_audited(write, here, "client", "removed", to_response(without_address(client)), client.id)

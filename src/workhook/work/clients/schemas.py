@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
+import msgspec
 import sqlalchemy as sa
 from msgspec import Meta
 
@@ -11,6 +12,7 @@ from workhook.core import mail_address
 from workhook.core.mail_address import is_address
 from workhook.core.records import COMPUTED, HIDDEN, EventSchema, Millis, Record, resource_id
 from workhook.http.parameters import Checked, Prepared
+from workhook.identity.schemas import stand_in_address
 from workhook.storage.metadata import in_project, metadata
 from workhook.storage.record_rows import table_columns
 
@@ -28,7 +30,8 @@ Email = Annotated[
 
 
 class Client(Record, frozen=True):
-    """A client of a project. `email` is the address to which the client was invited."""
+    """A client of a project. `email` is the address to which the client was invited: the client sees it, and who may
+    write in the project. Others and events have a stand-in."""
 
     id: Annotated[str, resource_id("cli")]
     username: Annotated[str, COMPUTED, EventSchema({"type": ["string", "null"]})]
@@ -36,6 +39,11 @@ class Client(Record, frozen=True):
     created_at: Millis
     updated_at: Millis
     user_id: Annotated[int, HIDDEN]
+
+
+def without_address(client: Client) -> Client:
+    """The client as events show it, and people who only read."""
+    return msgspec.structs.replace(client, email=stand_in_address(client.username))
 
 
 clients = sa.Table(

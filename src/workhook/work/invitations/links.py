@@ -17,7 +17,7 @@ from workhook.identity.queries import find_member_role
 from workhook.identity.schemas import Account, Repository
 from workhook.identity.signin import passwords
 from workhook.storage import Reader, Transaction
-from workhook.work.clients.api import is_client, put_in
+from workhook.work.clients.adding import is_client, put_in
 from workhook.work.clients.schemas import Email
 from workhook.work.invitations.sending import add_link
 from workhook.work.members.admin_actions import is_collaborator, set_collaborator, set_member
@@ -46,8 +46,9 @@ class NewAccount(msgspec.Struct):
 async def invite_by_address(write: Write, repository: Repository, address: InvitedByAddress, role: str) -> Invitation:
     """Invite whoever has the address to a project. There is no event, since nothing has happened yet."""
     made = await invitations.invite(
-        write.tx, repository, write.actor.user, role, email=address.email, field="email" if role == CLIENT else "who"
-    )
+        write.tx, repository, write.actor.user, role, email=address.email, field="email" if role == CLIENT else "who",
+        strangers=write.may_invite_strangers,
+    )  # fmt: skip
     await record_audit(write, repository, "invitation.create", BY_EMAIL, detail={"role": role})
     return made
 
@@ -56,7 +57,7 @@ async def renew_link(write: Write, found: Invitation, language: str | None = Non
     """A new link in place of the old one: the caller invites again, to the same."""
     renewed = await invitations.invite(
         write.tx, found.repository or found.account, write.actor.user, found.role, invitee=found.invitee,
-        email=found.email,
+        email=found.email, is_known=found.is_known, strangers=write.may_invite_strangers,
     )  # fmt: skip
     return await add_link(write, renewed, language)
 

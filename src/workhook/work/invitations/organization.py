@@ -133,7 +133,10 @@ async def invite(write: Write, body: OrganizationInvitationBody) -> Invitation:
     else:
         raise _invalid("invitee_id", "invitee_id or email is required")
     await _refuse_members(write.tx, organization, login, email)
-    made = await invitations.invite(write.tx, organization, actor.user, role, invitee=invitee, email=email, field=field)
+    made = await invitations.invite(
+        write.tx, organization, actor.user, role, invitee=invitee, email=email, is_known=invitee is not None,
+        field=field, strangers=write.may_invite_strangers,
+    )  # fmt: skip
     await record_audit(write, organization, "invitation.create", login or BY_EMAIL, detail={"role": role})
     return made
 
@@ -181,8 +184,9 @@ async def organization_memberships_set(write: Write, username: str, body: Member
     member = await members.find_member(write.tx, organization.id, person.login)
     if member is None and not found.is_owned:
         made = await invitations.invite(
-            write.tx, organization, write.actor.user, role, invitee=person, is_known=found.is_known
-        )
+            write.tx, organization, write.actor.user, role, invitee=person, is_known=found.is_known,
+            strangers=write.may_invite_strangers,
+        )  # fmt: skip
         await record_audit(write, organization, "invitation.create", person.login, detail={"role": role})
         return pending_membership_shape(made, person, base)
     await set_member(write, organization, person, role)

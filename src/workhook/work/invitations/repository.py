@@ -13,10 +13,13 @@ from workhook.http.operations import WEBHOOK_API
 from workhook.identity import invitations
 from workhook.identity.authenticator import actor_of, named_repository
 from workhook.identity.context import Write
-from workhook.identity.invitations import BY_EMAIL, Invitation
+from workhook.identity.invitation_links import find_any_of_repository
+from workhook.identity.invitations import BY_EMAIL, CLIENT, Invitation
 from workhook.identity.profile_schemas import RepositoryInvitation, repository_invitation
 from workhook.identity.queries import find_member_role, key_of
 from workhook.storage.pages import Page
+from workhook.work.clients.adding import put_in
+from workhook.work.invitations.links import is_in
 from workhook.work.invitations.organization import INVITED, end_invitation, find_user
 from workhook.work.members.admin_actions import (
     invite_collaborator,
@@ -119,8 +122,11 @@ async def repository_invitations_update(
 
 @routes.delete("/repos/{owner}/{repo}/invitations/{invitation_id}")
 async def repository_invitations_cancel(write: Write, invitation_id: int) -> None:
-    """Take back an invitation to a repository."""
-    await _delete(write, await _of_repository(write, invitation_id))
+    """Take back an invitation to a repository, also one of a client."""
+    found = await find_any_of_repository(write.tx, named_repository(write.call), invitation_id, write.actor.user)
+    if found is None:
+        raise NotFound()
+    await _delete(write, found)
 
 
 async def _delete(write: Write, invitation: Invitation) -> None:
@@ -157,7 +163,11 @@ async def join(write: Write, invitation: Invitation) -> None:
     if taken is None:
         raise NotFound()
     assert taken.repository is not None, "it is to a repository"
-    if not await is_collaborator(write.tx, taken.repository, write.actor.user):
+    if taken.role == CLIENT:
+        assert taken.email is not None, "a client is invited by an address"
+        if not await is_in(write.tx, taken, write.actor.user):
+            await put_in(write, taken.repository, write.actor.user, taken.email)
+    elif not await is_collaborator(write.tx, taken.repository, write.actor.user):
         await set_collaborator(write, taken.repository, write.actor.user, taken.role)
 
 

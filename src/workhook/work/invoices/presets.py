@@ -95,7 +95,8 @@ async def find_presets(reader: Reader, access: Access) -> Presets:
     if last is not None:
         texts = {name: last[name] for name in TEXTS if last[name]}
     elif len(found) == 1:
-        texts = {"bill_to": "\n".join(each for each in (found[0]["name"], found[0]["email"]) if each)}
+        shown = (found[0]["name"], None if access.reads_only else found[0]["email"])
+        texts = {"bill_to": "\n".join(each for each in shown if each)}
     for name in _known_to(settings):  # the invoice has it from the settings
         texts.pop(name, None)
     if settings.payment_terms:

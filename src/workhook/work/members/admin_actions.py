@@ -73,6 +73,8 @@ async def remove_collaborator(write: Write, repository: Repository, user: Accoun
 async def invite_collaborator(write: Write, repository: Repository, invitee: Account, role: str) -> Invitation:
     """Invite a user who shares no organization with the project: they are in it only after accepting. There is no
     event, since nothing has happened yet."""
-    made = await invitations.invite(write.tx, repository, write.actor.user, role, invitee=invitee)
+    made = await invitations.invite(
+        write.tx, repository, write.actor.user, role, invitee=invitee, strangers=write.may_invite_strangers
+    )
     await record_audit(write, repository, "invitation.create", invitee.login, detail={"role": role})
     return made

@@ -203,7 +203,10 @@ async def add_member(write: Write, project_id: str, create: MemberCreate) -> Mem
     if candidate.is_client and not candidate.is_in_by_organization and candidate.role is None:
         raise _invalid(f"username {username} is a client of the project; remove the client first", "is_client")
     if candidate.role is None and candidate.needs_invitation:
-        await invite_collaborator(write, repository, account, "write")
+        try:
+            await invite_collaborator(write, repository, account, "write")
+        except NotFound:  # a stranger whom the caller may not invite: as if the login did not exist
+            raise _invalid(f"username {username}: there is no such user") from None
         return MemberAnswer(MemberShape(account.login, account.login, stand_in_address(account.login)), pending=True)
     if not candidate.owns:
         params = {"repository_id": repository.id, "user_id": account.id, "role": "write", "created_at": now_ms()}
