@@ -328,7 +328,7 @@ async def test_the_history_of_a_hook(services: Services, asked: Asked, filters: 
     [hook] = await hook_queries.hooks_by_id(database, [7])
     await health.hook_health(database, msgspec.structs.replace(hook, active=False))
     async with database.transaction() as tx:
-        await history.redeliver(tx, 7, newest[0])
+        await history.redeliver(tx, 7, newest[0], most=1)
         job = await redelivery.ask(tx, 7, parsed)
     await redelivery.advance(database, job)
     await assert_no_scan(services, asked, at_least=6)

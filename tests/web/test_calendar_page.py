@@ -11,6 +11,7 @@ import pytest
 from tests.harness.server import Server
 from tests.web.studio import HOSTILE, Studio, open_studio, page_of, send, text_of, undo
 from workhook.web.calendar import view
+from workhook.web.frame.zones import today
 
 
 @pytest.fixture
@@ -51,14 +52,14 @@ def test_a_month_has_whole_weeks_and_what_is_due_in_them(studio: Studio) -> None
 
 
 def test_today_is_marked_where_the_address_says_no_month(studio: Studio) -> None:
-    before = view.today()
+    before = today()
     pages = [
         page_of(studio.owner, f"{studio.base}/calendar", **query)
         for query in ({}, {"month": "x"}, {"week": "0001-01-01"})
     ]
     for page in pages:
         [day] = re.findall(r'id="day-([\d-]+)" class="today[^"]*" aria-current="date"', page)
-        assert before.isoformat() <= day <= view.today().isoformat()
+        assert before.isoformat() <= day <= today().isoformat()
     assert "Nothing is due in these days." in pages[0]
     assert 'aria-current="date"' not in page_of(studio.owner, f"{studio.base}/calendar", month="1999-12")
 

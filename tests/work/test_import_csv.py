@@ -412,7 +412,7 @@ def test_each_option_of_the_command_changes_what_is_made(importer: Importer, tmp
     table.write_text("Title,Foo,Status\nA,B,Shipped\n")
 
     def would(*more: str) -> Any:
-        return json.loads(importer.run(table, "--dry-run", "--json", *more, source="csv").stdout)
+        return json.loads(importer.run(str(table), "--dry-run", "--json", *more, source="csv").stdout)
 
     usual = would()
     assert usual["title"] == "plan"

@@ -260,7 +260,7 @@ async def test_addresses_are_counted_in_the_process_and_no_more_than_so_many(ser
     assert (await limiter.hit("address:2001:db8:0:1::1"))[1]
     for each in range(11_000):
         await limiter.hit(f"address:10.{each >> 16}.{each >> 8 & 255}.{each & 255}")
-    assert len(limiter._addresses) <= 10_000
+    assert len(limiter._addresses._counts) <= 10_000
     assert await services.database.fetch_all(_windows) == []
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, shown
+from workhook.core.urls import with_parameters
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
@@ -103,7 +104,7 @@ async def page_install_decide(call: Call) -> Answer:
     if leads_to is None:
         return page("signin/install_done.html", session=session, app=app, place=place, installation_id=made.id)
     parameters = [("installation_id", str(made.id)), ("setup_action", "install"), ("state", sent.state or None)]
-    return onwards(authorization.with_parameters(leads_to, parameters))
+    return onwards(with_parameters(leads_to, parameters))
 
 
 async def about(call: Call) -> Answer:
