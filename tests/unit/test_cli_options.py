@@ -108,4 +108,6 @@ def test_each_option_is_read_by_the_command(path: Path) -> None:
             module = inspect.getmodule(body)
             assert module is not None
             everywhere = _names_read(ast.parse(inspect.getsource(module)))
-            assert "getattr" in everywhere or not [each for each in getattr(kind, "__dataclass_fields__", ()) if each not in everywhere]
+            assert "getattr" in everywhere or not [
+                each for each in getattr(kind, "__dataclass_fields__", ()) if each not in everywhere
+            ]
