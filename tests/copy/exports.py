@@ -83,7 +83,7 @@ def pause(lines: Lines, folder: Path) -> None:
     at = json.loads((folder / "manifest.json").read_bytes())["exported_at"]
     for each in lines["timesheets"]:
         if each["is_active"]:
-            each["duration_ms"] += at - each["running_since"]
+            each["duration_ms"] = (each["duration_ms"] + at - each["running_since"]) // 1000 * 1000
             each |= {"is_active": False, "running_since": None}
 
 

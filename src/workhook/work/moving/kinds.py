@@ -30,9 +30,9 @@ from workhook.work.timesheets.schemas import Timesheet
 
 PEOPLE, PROJECTS = "people", "projects"
 
-InvoiceLine = Annotated[list[str | int | list[str] | None], msgspec.Meta(min_length=5, max_length=9)]
+InvoiceLine = Annotated[list[str | int | list[str | int] | None], msgspec.Meta(min_length=5, max_length=10)]
 """Description, quantity, unit price in minor units, timesheets, their time in milliseconds, then perhaps a discount in
-millionths, one in minor units, the rate of tax in millionths and its category."""
+millionths, one in minor units, the rate of tax in millionths, its category, and the first and last day of service."""
 
 
 class Reference(msgspec.Struct, frozen=True):
