@@ -68,6 +68,8 @@ class Likeness:
         if isinstance(value, int):
             return self._mark(str(value)) if name.endswith("id") else value
         text = value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+        if name == "place":  # of an invitation: a letter, and a number
+            return text[:1] + self._mark(text[1:])
         return self._text(text)
 
     def _text(self, text: str) -> str:
