@@ -15,12 +15,13 @@ from click.testing import CliRunner
 from tests.harness.options import Path, _walk
 from workhook.cli import common
 from workhook.cli.app import app
+from workhook.cli.options import Command
 
 SAMPLES = (
     "7", "name=octo", "title=Foo", "acme", "octo@example.com", "acme/site", "https://a.example/x", "work:read", "2d",
     "2026-01-02T03:04:05Z", "push", "contents:read", "127.0.0.1:1", "{}", "1-2", "s3cr3t-s3cr3t-s3cr3t", "user", "en",
 )  # fmt: skip
-COMMANDS = {path: each for path, each in _walk(app, ()) if isinstance(each, common.Command)}
+COMMANDS = {path: each for path, each in _walk(app, ()) if isinstance(each, Command)}
 
 
 class Called(Exception):
