@@ -93,6 +93,10 @@ def invalid(response: httpx.Response, *errors: dict[str, Any]) -> None:
     refused(response, 422, "Validation Failed", *errors)
 
 
+def unknown_event(name: str) -> str:
+    return f'Unknown event "{name}". List events with GET /webhook-events; publish your own with POST …/dispatches.'
+
+
 def custom(message: str, field: str | None = None) -> dict[str, Any]:
     """An entry of `errors`."""
     named = {"field": field} if field else {}

@@ -12,6 +12,7 @@ from github.Hook import Hook
 from github.Organization import Organization
 from github.Repository import Repository
 
+from tests.api.wire import unknown_event
 from tests.clients.support import SECRET, arrived, history, pinged, publish, signed_with, unsigned
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server
@@ -386,9 +387,7 @@ def test_errors_of_create(place: Repository | Organization) -> None:
     duplicate = _faults({"message": f"Hook already exists on this {noun(place)}"})
     assert refused(place, "web", config, events=["issues", "push"]) == duplicate
     place.create_hook("web", config, events=["fork"], active=False)  # the same url, other events
-    assert refused(place, "web", config, events=["no_such"]) == _faults(
-        {"message": "no_such is not a valid event name"}
-    )
+    assert refused(place, "web", config, events=["no_such"]) == _faults({"message": unknown_event("no_such")})
     assert refused(place, "web", {}) == _faults({"field": "url", "message": "url cannot be blank"})
     assert refused(place, "web", {"url": ""}) == _faults({"field": "url", "message": "url cannot be blank"})
     assert refused(place, "bob", config, events=["star"]) == {

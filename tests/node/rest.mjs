@@ -113,7 +113,9 @@ async function errors(kind, hook_id, config) {
   assert.deepEqual([missing.status, missing.message], ["404", "Not Found"]);
   const unknown = await create({ events: ["xxx"] });
   assert.equal(unknown.message, "Validation Failed");
-  assert.deepEqual(unknown.errors, custom("xxx is not a valid event name"));
+  assert.deepEqual(unknown.errors, custom(
+    'Unknown event "xxx". List events with GET /webhook-events; publish your own with POST …/dispatches.',
+  ));
   assert.deepEqual((await create({ config: {} })).errors, custom("url cannot be blank", "url"));
   const { data } = await api.getWebhook({ ...at, hook_id });
   const duplicate = await create({ config, events: data.events });

@@ -41,6 +41,58 @@ def test_every_reference_leads_somewhere(document: dict[str, Any]) -> None:
             found = found[part]
 
 
+def _schemas(value: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every object of the document that lists values or properties, and its place."""
+    if isinstance(value, dict):
+        if isinstance(value.get("enum"), list) or isinstance(value.get("properties"), dict):
+            yield path, value
+        for name, each in value.items():
+            yield from _schemas(each, f"{path}/{name}")
+    if isinstance(value, list):
+        for place, each in enumerate(value):
+            yield from _schemas(each, f"{path}/{place}")
+
+
+def test_every_property_has_a_type_for_generated_clients(document: dict[str, Any]) -> None:
+    properties = {
+        f"{path}/{name}": each
+        for path, schema in _schemas(document)
+        for name, each in schema.get("properties", {}).items()
+    }
+    assert len(properties) > 1000
+    untyped = {path for path, each in properties.items() if not {"type", "$ref", "anyOf", "oneOf"} & each.keys()}
+    assert untyped == {"/components/schemas/WebhookFault/value"}, "anything that was sent"
+
+
+def test_listed_values_are_of_one_type_for_generated_clients(document: dict[str, Any]) -> None:
+    listed = [(path, schema) for path, schema in _schemas(document) if "enum" in schema]
+    assert len(listed) > 50
+    kinds = {"string": str, "integer": int}
+    for path, schema in listed:
+        assert {type(each) for each in schema["enum"]} == {kinds[schema["type"]]}, path
+
+
+def test_no_property_has_a_default_that_generated_clients_make_required(document: dict[str, Any]) -> None:
+    defaults = [path for path, schema in _schemas(document) for each in schema.get("properties", {}).values()
+                if "default" in each]  # fmt: skip
+    assert defaults == []
+    config = document["components"]["schemas"]["ConfigCreate"]["properties"]
+    assert 'Default: `"0"`.' in config["insecure_ssl"]["description"]
+
+
+def test_arguments_of_generated_clients_have_names_of_their_own(document: dict[str, Any]) -> None:
+    names = set()
+    for method, path, each in _operations(document):
+        name = each["operationId"]
+        assert name.isidentifier(), name
+        assert name not in names, name
+        names.add(name)
+        arguments = [one["name"] for one in each["parameters"] if one.get("in") in ("path", "query")]
+        arguments += ["body"] if "requestBody" in each else []
+        assert len(arguments) == len(set(arguments)), f"{method} {path}"
+        assert not {"client", "self"} & set(arguments), f"{method} {path}"
+
+
 def test_objects_in_a_query_are_json(document: dict[str, Any]) -> None:
     create = document["paths"]["/api/v1/projects/{id}/invoices"]["post"]
     items = next(each for each in create["parameters"] if each.get("name") == "invoice_items")

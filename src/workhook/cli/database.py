@@ -12,11 +12,10 @@ from workhook.cli import queries
 from workhook.cli.common import Context, command
 from workhook.cli.error_messages import FAILED, explain, no_folder
 from workhook.cli.schema import CONNECT_TIMEOUT_S, key_check, revision
-from workhook.core import errors, log, open_telemetry
+from workhook.core import errors, log, open_telemetry, space
 from workhook.core import vault as core_vault
 from workhook.core.clock import host_ahead_ms, now_ms
 from workhook.core.config import Settings
-from workhook.storage import space
 from workhook.work.quota import counting
 
 CLOCK_OFF_MS = 2000

@@ -13,6 +13,7 @@ from typing import Literal
 
 import msgspec
 
+from workhook.core.errors import shown
 from workhook.events import schemas
 from workhook.events.schemas import Schema
 
@@ -105,6 +106,18 @@ def valid_for(name: str, target: HookTarget) -> bool:
 def known(name: str) -> bool:
     """Whether there are events of this name; that takes in names that only hooks on `*` receive."""
     return name in CATALOG
+
+
+def why_not(name: str, target: HookTarget | None = None) -> str:
+    """Return why webhooks of that kind cannot name the event; without a kind, why it cannot be published."""
+    if target is not None and name in CATALOG:
+        if any(name in names for names in _VALID.values()):
+            others = "organizations" if target == "repository" else "repositories"
+            return f'Only webhooks of {others} can name the event "{name}".'
+        return f'No webhook can name the event "{name}". One with the event "*" gets it.'
+    return (
+        f'Unknown event "{shown(name)}". List events with GET /webhook-events; publish your own with POST …/dispatches.'
+    )
 
 
 def publishable(name: str) -> bool:

@@ -12,9 +12,9 @@ import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.core.clock import DAY_MS, now_ms
-from workhook.core.errors import Fault, Forbidden, Invalid, Unavailable, shown
+from workhook.core.errors import Fault, Forbidden, Invalid, Unavailable
 from workhook.events import outbox
-from workhook.events.catalog import known, publishable
+from workhook.events.catalog import known, publishable, why_not
 from workhook.events.tables import event_keys
 from workhook.hooks.bodies import check_types
 from workhook.hooks.commit import NewEvent, committer_of
@@ -59,8 +59,7 @@ def parse_publication(body: Mapping[str, Any]) -> Publication:
         if name not in body
     ]
     if "event" in body and not known(body["event"]):
-        remedy = "List events with GET /webhook-events; publish your own with POST …/dispatches."
-        faults.append(_fault("event", f'Unknown event "{shown(body["event"])}". {remedy}'))
+        faults.append(_fault("event", why_not(body["event"])))
     key = body.get("id")
     if key is not None and not 1 <= len(key) <= KEY_MAX:
         faults.append(_fault("id", f"id must have 1 to {KEY_MAX} characters"))

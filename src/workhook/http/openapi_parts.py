@@ -18,6 +18,10 @@ from workhook.http.wire_types import with_wire_type
 _INTEGERS = {"type": "integer", "minimum": 1, "maximum": 2**53 - 1, "format": "int64", "examples": [1]}
 _TEXT = {"type": "string", "minLength": 1}
 
+# The argument that generated clients take a request's body by. A query parameter of that name, which the server takes
+# as it does every field of a body, would be a second argument of the name: the document leaves it out.
+_REQUEST_BODY = "body"
+
 # Parts of the paths of the webhook API. Those of the work API are named after what they identify.
 _PATH_PARTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "org": ("Login of the organization, in any case.", {**_TEXT, "examples": ["acme"]}),
@@ -75,7 +79,7 @@ SHARED_PARAMETERS: Mapping[str, Any] = {
 def parameters_of(op: Operation) -> list[dict[str, Any]]:
     """The parameters of an operation: path, query, headers."""
     shown = [_path_parameter(op, name) for name in re.findall(r"\{(\w+)\}", op.path)]
-    shown += [_query_parameter(each) for each in op.query]
+    shown += [_query_parameter(each) for each in op.query if op.body is None or each.name != _REQUEST_BODY]
     if op.area.versioned:
         shown.append({"$ref": "#/components/parameters/ApiVersion"})
     if op.method == "GET" and op.etag and op.area is not SYSTEM:
@@ -102,7 +106,7 @@ def _query_parameter(query: Query) -> dict[str, Any]:
     shown = {"name": query.name, "in": "query", "required": query.required}
     if query.description:
         shown["description"] = query.description
-    schema = {"schema": dict(query.schema)}
+    schema = {"schema": with_wire_type(query.schema)}
     return {**shown, "content": {"application/json": schema}} if query.json else {**shown, **schema}
 
 
@@ -193,6 +197,7 @@ def _references(names: Mapping[str, str]) -> dict[str, Any]:
 Schema = dict[str, Any]
 
 _COMPONENTS = "#/components/schemas/"
+_ABOUT = ("description", "examples")
 _SHAPE = "Shape"  # what is only a name inside the code: HookShape is shown as Hook
 
 
@@ -262,15 +267,17 @@ def _names(components: Mapping[str, Schema]) -> dict[str, str]:
 
 
 def _null_in_type(schema: Schema) -> Schema:
-    """`anyOf` of one simple type and null becomes `type: [that, null]`."""
+    """`anyOf` of one simple type and null becomes `type: [that, null]`, unless its values are listed."""
     options = schema.get("anyOf", [])
     plain = [each for each in options if each != {"type": "null"}]
     if len(options) != 2 or len(plain) != 1 or not isinstance(plain[0].get("type"), str):
         return schema
+    if "enum" in plain[0] or "anyOf" in plain[0]:
+        about = {key: value for key, value in plain[0].items() if key in _ABOUT}
+        bare = {key: value for key, value in plain[0].items() if key not in _ABOUT}
+        return {**about, **schema, "anyOf": [*bare.get("anyOf", [bare]), {"type": "null"}]}
     merged = {**plain[0], **{key: value for key, value in schema.items() if key != "anyOf"}}
     merged["type"] = [plain[0]["type"], "null"]
-    if None not in (values := merged.get("enum", [None])):
-        merged["enum"] = [*values, None]
     return merged
 
 

@@ -38,9 +38,10 @@ Two areas on one server.
 scopes, one of which the token needs. What a caller cannot see is 404; what it sees but may not do is 403.
 
 **Parameters**: the work-management API refuses unknown parameters (422), in the query, in the body and in the items \
-of a list. It also refuses a parameter that is sent twice. A body that is not JSON is 400, even where an operation \
-takes no body. The webhook API ignores unknown parameters and takes the last of a repeated one; its bodies must be \
-JSON, too.
+of a list. It also refuses a parameter that is sent twice. The fields of a body may stand in the query instead: a \
+field called `body` as well, though it is not listed among the parameters. A body that is not JSON is 400, even where \
+an operation takes no body. The webhook API ignores unknown parameters and takes the last of a repeated one; its \
+bodies must be JSON, too.
 
 **Limits**: the `X-RateLimit-*` headers tell how many requests the token has left in this hour. When none is left, the \
 webhook API answers 403 and the work-management API 429, both with `Retry-After`.

@@ -116,7 +116,10 @@ Moment = Annotated[
     Read(read_moment, mend=with_plus),
 ]
 """Milliseconds since the epoch."""
-DAY_OR_MOMENT = {WIRE_TYPE: "string", "anyOf": [{"format": "date"}, {"format": "date-time"}]}
+DAY_OR_MOMENT = {
+    WIRE_TYPE: "string",
+    "anyOf": [{"type": "string", "format": "date"}, {"type": "string", "format": "date-time"}],
+}
 """As JSON Schema has it."""
 DayOrMoment = Annotated[
     int,
@@ -242,9 +245,11 @@ def _documented(name: str, field: _Field, or_body: bool) -> Query:
 def _write_null_as_text(schema: dict[str, Any]) -> None:
     """A query has no null: an empty text stands for it (`_Field.from_query`)."""
     if "anyOf" in schema:
-        schema["anyOf"] = [{"const": ""} if each == {"type": "null"} else each for each in schema["anyOf"]]
+        empty = {"type": "string", "const": ""}
+        schema["anyOf"] = [empty if each == {"type": "null"} else each for each in schema["anyOf"]]
     if None in schema.get("enum", ()):
         schema["enum"] = ["" if each is None else each for each in schema["enum"]]
+        schema["type"] = "string"
 
 
 def _whole(schema: Any, definitions: Mapping[str, Any]) -> Any:

@@ -15,13 +15,14 @@ import structlog
 from prometheus_client import CONTENT_TYPE_LATEST, Info, generate_latest
 
 from workhook import __version__
+from workhook.core import space
 from workhook.core.clock import now_ms
 from workhook.core.config import Settings
 from workhook.core.errors import Forbidden, Problem, Unauthenticated
 from workhook.http.calls import Answer, Call, Services
 from workhook.http.endpoints import Routes
 from workhook.http.operations import SYSTEM, Operation
-from workhook.storage import Database, space
+from workhook.storage import Database
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big, probe
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
+from workhook.core import json
 from workhook.core.clock import parse_rfc3339, to_millis_text
 from workhook.core.records import LINK, MOMENT, JsonForm
 
@@ -75,11 +76,51 @@ def _in_range(text: str, wanted: str) -> int:
 YEAR_9999 = parse_rfc3339("9999-01-01T00:00:00Z")
 
 
+_JSON_TYPES: Mapping[type, str] = {
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    list: "array",
+    dict: "object",
+    type(None): "null",
+}
+
+
 def with_wire_type(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema with the type that JSON has."""
+    """Return the schema with the type that JSON has, and with one where only values are listed.
+
+    Generators of clients take listed values of one type, so that mixtures become one option for each type. They make a
+    property with a default required, so that the default is told in its description.
+    """
     shown = dict(schema)
     if (wire := shown.pop(WIRE_TYPE, None)) is not None:
         shown["type"] = wire
+    if "properties" in shown:
+        shown["properties"] = {name: _default_in_words(each) for name, each in shown["properties"].items()}
+    if "type" in shown or not {"enum", "const"} & shown.keys():
+        return shown
+    values = shown["enum"] if "enum" in shown else [shown["const"]]
+    kinds = list(dict.fromkeys(_JSON_TYPES[type(each)] for each in values))
+    if len(kinds) == 1:
+        return {**shown, "type": kinds[0]}
+    del shown["enum"]
+    return {**shown, "anyOf": [_option(kind, values) for kind in kinds]}
+
+
+def _option(kind: str, values: Sequence[Any]) -> dict[str, Any]:
+    own = [each for each in values if _JSON_TYPES[type(each)] == kind]
+    whole = kind == "null" or (kind == "boolean" and len(own) == len((True, False)))
+    return {"type": kind} if whole else {"type": kind, "enum": own}
+
+
+def _default_in_words(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "default" not in schema:
+        return schema
+    shown = {key: value for key, value in schema.items() if key != "default"}
+    told = str(shown.get("description", ""))
+    if (default := schema["default"]) is not None and "default" not in told.lower():
+        shown["description"] = f"{told} Default: `{json.encode(default).decode()}`.".lstrip()
     return shown
 
 

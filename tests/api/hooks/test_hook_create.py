@@ -9,7 +9,19 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from tests.api.wire import BAD_URL, HOOK_KEYS, REPOSITORY_KEYS, SECONDS, UNUSED, Api, Place, custom, invalid, new_url
+from tests.api.wire import (
+    BAD_URL,
+    HOOK_KEYS,
+    REPOSITORY_KEYS,
+    SECONDS,
+    UNUSED,
+    Api,
+    Place,
+    custom,
+    invalid,
+    new_url,
+    unknown_event,
+)
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server, SharedServer
 from workhook.hooks.tables import hooks
@@ -159,10 +171,10 @@ def closed(backend: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 
 @pytest.mark.one_database
-@pytest.mark.parametrize("names", [["xxx"], ["push", "Push", "pushes"], [""], ["a\0b"]])
+@pytest.mark.parametrize("names", [["order.paid"], ["push", "Push", "pushes"], [""], ["a\0b"]])
 def test_events_that_do_not_exist(api: Api, place: Place, names: list[str]) -> None:
     wrong = [name for name in names if name != "push"]
-    invalid(api.create(place, events=names), *(custom(f"{name} is not a valid event name") for name in wrong))
+    invalid(api.create(place, events=names), *(custom(unknown_event(name)) for name in wrong))
 
 
 def test_events_belong_to_kinds_of_hooks(api: Api, place: Place) -> None:
@@ -172,7 +184,8 @@ def test_events_belong_to_kinds_of_hooks(api: Api, place: Place) -> None:
     if place.kind in other[name]:
         assert response.status_code == 201
     else:
-        invalid(response, custom(f"{name} is not a valid event name"))
+        places = "repositories" if place.kind == "organization" else "organizations"
+        invalid(response, custom(f'Only webhooks of {places} can name the event "{name}".'))
 
 
 @pytest.mark.one_database
@@ -282,7 +295,7 @@ def test_every_fault_at_once(api: Api, organization: Place) -> None:
     invalid(
         api.post(organization.hooks, json=body),
         {"resource": "Hook", "field": "name", "code": "invalid", "value": "x"},
-        custom("nope is not a valid event name"),
+        custom(unknown_event("nope")),
         custom("url cannot be blank", "url"),
         custom("Invalid config attribute: what"),
         custom("content_type must be json or form", "content_type"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.wire import Api, Place, invalid, refused
+from tests.api.wire import Api, Place, invalid, refused, unknown_event
 from tests.harness.apps import make_app, user_token
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server
@@ -16,10 +16,6 @@ from tests.harness.waiting import until
 from tests.harness.world import World
 
 PUSH = {"event": "push", "payload": {"ref": "refs/heads/main"}}
-
-
-def unknown(name: str) -> str:
-    return f'Unknown event "{name}". List events with GET /webhook-events; publish your own with POST …/dispatches.'
 
 
 def event_fault(field: str, message: str, code: str = "custom") -> dict[str, Any]:
@@ -140,9 +136,9 @@ def test_ids(api: Api, place: Place, name: str) -> None:
     [
         ({}, [event_fault(each, f"{each} is required", "missing_field") for each in ("event", "payload")]),
         ({"event": "push"}, [event_fault("payload", "payload is required", "missing_field")]),
-        ({"event": "nope", "payload": {}}, [event_fault("event", unknown("nope"))]),
-        ({"event": "order.paid", "payload": {}}, [event_fault("event", unknown("order.paid"))]),
-        ({"event": "*", "payload": {}}, [event_fault("event", unknown("*"))]),
+        ({"event": "nope", "payload": {}}, [event_fault("event", unknown_event("nope"))]),
+        ({"event": "order.paid", "payload": {}}, [event_fault("event", unknown_event("order.paid"))]),
+        ({"event": "*", "payload": {}}, [event_fault("event", unknown_event("*"))]),
         ({**PUSH, "id": ""}, [event_fault("id", "id must have 1 to 128 characters")]),
         ({**PUSH, "id": "x" * 129}, [event_fault("id", "id must have 1 to 128 characters")]),
         ({**PUSH, "id": "a\0"}, [event_fault("id", "id must not contain NUL")]),

@@ -360,7 +360,13 @@ _OF_WEBHOOKS = {
     'The "%(event)s" event cannot have more than %(most)s hooks': text(
         "There are %(most)s webhooks for the event %(event)s already, which is the most"
     ),
-    "%(event)s is not a valid event name": text("There is no event %(event)s"),
+    'Unknown event "%(event)s". List events with GET /webhook-events; publish your own with POST …/dispatches.': text(
+        "There is no event %(event)s"
+    ),
+    'Only webhooks of %(places)s can name the event "%(event)s".': text("No webhook here gets the event %(event)s"),
+    'No webhook can name the event "%(event)s". One with the event "*" gets it.': text(
+        "Only webhooks for every event get the event %(event)s"
+    ),
     "url must begin with http:// or https://": text("The address must begin with http:// or https://."),
     "url must not contain a user name, password or token. Send them as username and password of the configuration; "
     "they become an Authorization header.": text(
