@@ -493,6 +493,7 @@ def test_the_doctor_finds_what_is_wrong_and_makes_nothing(any_cli: Cli) -> None:
         "key",
         "database",
         "deliveries",
+        "files",
         "server",
     }
     assert all(each["advice"] is None for each in healthy["checks"])

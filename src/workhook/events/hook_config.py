@@ -229,10 +229,14 @@ def mask_faults(change: ConfigChange, *, secret: bytes | None = None, password: 
         "secret": change.secret_masked and secret is None,
         "password": change.password_masked and password is None,
     }
-    message = (
-        f"{{0}} is {MASK}, which stands for a stored {{0}}, and none is stored. Send the {{0}} itself or leave it out."
+    return [fault(_unstored(name), field=name) for name, wrong in masked.items() if wrong]
+
+
+def _unstored(name: str) -> str:
+    return (
+        f"{name} is ********, which stands for a stored {name}, and none is stored. Send the {name} itself or leave it "
+        "out."
     )
-    return [fault(message.format(name), field=name) for name, wrong in masked.items() if wrong]
 
 
 def standard_key(secret: bytes) -> bytes | None:
