@@ -92,7 +92,8 @@ In work management each operation asks for a place in the project rather than fo
 
 | what | owner | member, app | client |
 | --- | --- | --- | --- |
-| tasks, columns, files, comments | all | all | read; create tasks, files and comments; change and delete its own |
+| tasks, columns, files | all | all | read; create tasks and files; change and delete its own |
+| comments | change its own; hide, delete all (an admin too) | change and delete its own | change and delete its own |
 | what is private in a project, timesheets, credits, draft invoices | all | all | does not exist |
 | invoices that were sent, checkouts | all | all | read |
 | services | all | read | does not exist |

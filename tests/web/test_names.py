@@ -86,44 +86,82 @@ def test_the_organization_is_called_by_its_name(studio: Studio) -> None:
     assert "Everybody in Acme works here" in text_of(page_of(studio.owner, f"{studio.base}/settings"))
 
 
-def test_a_comment_that_somebody_else_changed_says_who_did(studio: Studio) -> None:
+def test_a_comment_that_an_admin_hid_or_showed_says_who_did(studio: Studio) -> None:
+    send(studio.owner, "/settings/profile", name="Mara Lind")
     task = studio.add_task(studio.add_column("To do"), "Logo")
     path = f"{studio.base}/tasks/{task}"
-    made = studio.call("POST", f"/tasks/{task}/task_comments", text="I pay 50")["task_comment"]["id"]
+    said = send(studio.member, f"{path}/comments", text="I pay 50")
+    made = said.headers["location"].rpartition("-")[2]
     own = studio.call("POST", f"/tasks/{task}/task_comments", text="Mine")["task_comment"]["id"]
     assert "edited" not in text_of(page_of(studio.client, path))
-    call_member(studio, "Jonas Müller")
-    assert send(studio.member, f"{path}/comments/{made}/edit", text="I pay 500").status_code == 303
+    assert send(studio.owner, f"{path}/comments/{made}/edit", private="1").status_code == 303
     studio.call("PATCH", f"/task_comments/{own}", text="Still mine")
-    for browser in (studio.owner, studio.client):
-        page = page_of(browser, path)
-        [first, second] = re.split(r'<li id="comment-', page)[1:]
-        assert "edited by <bdi>Jonas Müller</bdi>" in first
-        assert "edited <time" in second
+    [first, second] = re.split(r'<li id="comment-', page_of(studio.member, path))[1:]
+    assert "hidden from clients by <bdi>Mara Lind</bdi>" in first
+    assert "I pay 50" in first
+    assert "edited <time" in second
+    assert send(studio.owner, f"{path}/comments/{made}/edit").status_code == 303
+    assert "shown to clients by <bdi>Mara Lind</bdi>" in page_of(studio.member, path)
+    seen = page_of(studio.client, path)
+    assert "I pay 50" in seen
+    assert "shown to clients" not in seen
 
 
 def test_a_published_event_changes_no_comment(studio: Studio) -> None:
     task = studio.add_task(studio.add_column("To do"), "Logo")
-    comment = studio.call("POST", f"/tasks/{task}/task_comments", text="As agreed")["task_comment"]["id"]
-    send(studio.member, f"{studio.base}/tasks/{task}/comments/{comment}/edit", text="Nearly agreed")
+    path = f"{studio.base}/tasks/{task}"
+    comment = int(send(studio.member, f"{path}/comments", text="Agreed").headers["location"].rpartition("-")[2])
+    assert send(studio.owner, f"{path}/comments/{comment}/delete").status_code == 303
     forged = {"action": "edited", "task_comment": {"id": comment, "text": "Not agreed"}}
     body = {"event": "task_comment", "action": "edited", "payload": forged}
     answer = studio.api.post(f"{studio.team.world.repo_path}/events", json=body)
     assert answer.status_code == 202, answer.text
-    page = page_of(studio.client, f"{studio.base}/tasks/{task}")
-    assert f"edited by <bdi>{studio.team.member.login}</bdi>" in page
+    page = page_of(studio.client, path)
+    assert "Deleted by <bdi>Octo</bdi>" in page
+    assert "Not agreed" not in page
 
 
-def test_a_changed_file_comment_and_reply_say_so(studio: Studio) -> None:
+def test_what_an_admin_deleted_says_so_in_its_place(studio: Studio) -> None:
     answer = studio.api.post(f"/api/v1{studio.project}/files", files={"file": ("a.txt", b"x", "text/plain")})
-    file = answer.json()["file"]["id"]
-    comment = studio.call("POST", f"/files/{file}/file_comments", text="As agreed")["id"]
-    reply = studio.call("POST", f"/file_comments/{comment}/comments", body="Good")["comment"]["id"]
-    place = f"{studio.base}/files/{file}"
-    send(studio.member, f"{place}/comments/{comment}/edit", text="Not agreed")
-    send(studio.member, f"{place}/comments/{comment}/replies/{reply}/edit", body="Bad")
-    page = page_of(studio.client, place)
-    assert page.count(f"edited by <bdi>{studio.team.member.login}</bdi>") == 2
+    place = f"{studio.base}/files/{answer.json()['file']['id']}"
+    said = send(studio.member, f"{place}/comments", text="First words")
+    comment = f"{place}/comments/{said.headers['location'].rpartition('-')[2]}"
+    send(studio.client, f"{comment}/replies", body="An answer")
+    reply = re.findall(r'id="reply-(\d+)"', page_of(studio.client, place))[0]
+    for form in ("edit", "delete"):
+        assert f'action="{comment}/{form}"' not in page_of(studio.client, place)
+        assert f'action="{comment}/replies/{reply}/{form}"' not in page_of(studio.member, place)
+    assert send(studio.member, f"{comment}/replies/{reply}/edit", body="Put in a mouth").status_code == 403
+    assert send(studio.owner, f"{comment}/replies/{reply}/edit", body="Put in a mouth").status_code == 403
+    assert send(studio.owner, f"{comment}/replies/{reply}/delete").status_code == 303
+    assert send(studio.owner, f"{comment}/delete").status_code == 303
+    for browser in (studio.member, studio.client):
+        page = page_of(browser, place)
+        assert page.count("Deleted by <bdi>Octo</bdi>") == 2
+        assert "First words" not in page
+        assert "An answer" not in page
+    activity = text_of(page_of(studio.owner, f"{studio.base}/activity"))
+    assert f"Octo deleted an answer of {studio.team.client.login} to a comment" in activity
+    assert f"Octo deleted a comment of {studio.team.member.login} on the file" in activity
+    assert send(studio.owner, f"{comment}/delete").status_code == 303
+    assert "Deleted by" not in page_of(studio.member, place)
+
+
+def test_the_history_of_a_task_tells_who_deleted_whose_comment(studio: Studio) -> None:
+    task = studio.add_task(studio.add_column("To do"), "Logo")
+    path = f"{studio.base}/tasks/{task}"
+    comment = send(studio.client, f"{path}/comments", text="Ours").headers["location"].rpartition("-")[2]
+    page = page_of(studio.member, path)
+    assert f"{path}/comments/{comment}/edit" not in page
+    assert f"{path}/comments/{comment}/delete" not in page
+    assert send(studio.member, f"{path}/comments/{comment}/delete").status_code == 403
+    owned = page_of(studio.owner, path)
+    assert "Hide it from clients" in owned
+    assert f'id="comment-text-{comment}"' not in owned
+    assert send(studio.owner, f"{path}/comments/{comment}/delete").status_code == 303
+    assert "Deleted by <bdi>Octo</bdi>" in page_of(studio.client, path)
+    history = text_of(page_of(studio.member, f"{path}/history"))
+    assert f"Octo deleted a comment of {studio.team.client.login} ." in history
 
 
 def test_time_that_somebody_else_changed_says_who_did(studio: Studio) -> None:

@@ -14,6 +14,7 @@ INSIDE = (200, 200, 200, 404)  # what clients see or do as well
 TEAM = (200, 200, 404, 404)  # what does not exist for clients
 TEAM_ONLY = (200, 200, 403, 404)  # what clients see and may not do
 OWNERS = (200, 403, 403, 404)
+AUTHOR = OWNERS  # who made it: the owner
 OWNERS_HIDDEN = (200, 403, 404, 404)
 
 Made = Callable[[Scene], Any]
@@ -98,8 +99,8 @@ TABLE: dict[str, Row] = {
     ),
     "GET /tasks/{}/task_comments": (INSIDE, Scene.task, {}),
     "POST /tasks/{}/task_comments": (INSIDE, Scene.task, {"text": "Said"}),
-    "PATCH /task_comments/{}": (TEAM_ONLY, Scene.task_comment, {"text": "Else"}),
-    "DELETE /task_comments/{}": (TEAM_ONLY, Scene.task_comment, {}),
+    "PATCH /task_comments/{}": (AUTHOR, Scene.task_comment, {"text": "Else"}),
+    "DELETE /task_comments/{}": (AUTHOR, Scene.task_comment, {}),
     "GET /projects/{}/files": (INSIDE, _project, {}),
     "POST /projects/{}/files": (INSIDE, _project, _upload),
     "GET /tasks/{}/files": (INSIDE, Scene.task, {}),
@@ -114,11 +115,11 @@ TABLE: dict[str, Row] = {
     "DELETE /folders/{}": (TEAM_ONLY, Scene.folder, {}),
     "GET /files/{}/file_comments": (INSIDE, Scene.file, {}),
     "POST /files/{}/file_comments": (INSIDE, Scene.file, {"text": "Said"}),
-    "PATCH /file_comments/{}": (TEAM_ONLY, Scene.file_comment, {"text": "Else"}),
-    "DELETE /file_comments/{}": (TEAM_ONLY, Scene.file_comment, {}),
+    "PATCH /file_comments/{}": (AUTHOR, Scene.file_comment, {"text": "Else"}),
+    "DELETE /file_comments/{}": (AUTHOR, Scene.file_comment, {}),
     "POST /file_comments/{}/comments": (INSIDE, Scene.file_comment, {"body": "Yes"}),
-    "PATCH /file_comments/{}/comments/{}": (TEAM_ONLY, _reply, {"body": "No"}),
-    "DELETE /file_comments/{}/comments/{}": (TEAM_ONLY, _reply, {}),
+    "PATCH /file_comments/{}/comments/{}": (AUTHOR, _reply, {"body": "No"}),
+    "DELETE /file_comments/{}/comments/{}": (AUTHOR, _reply, {}),
     "GET /tasks": (ALL, _nothing, {}),
     "GET /timesheets": (ALL, _nothing, {}),
     "GET /timesheets/running": (ALL, _nothing, {}),

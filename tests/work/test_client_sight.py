@@ -273,7 +273,7 @@ def test_a_client_that_deletes_its_comment_keeps_the_replies_of_others(studio: S
     assert set(told.changes) == {"text", "private"}
     found = studio.member.get("/search", params={"q": "Mine", "project_id": studio.project_id})["results"]
     assert [each["type"] for each in found] == ["file_comment_reply"]
-    studio.member.delete(comment)
+    studio.owner.delete(comment)
     assert studio.member.get(path) == []
 
 

@@ -85,7 +85,7 @@ def test_an_edit(studio: Studio, file: str) -> None:
     path = f"/file_comments/{before['id']}"
     reply = _reply(studio.member, before["id"])
     studio.happened()
-    answer = studio.owner.patch(path, json={"text": "Two", "private": True})
+    answer = studio.member.patch(path, json={"text": "Two", "private": True})
     assert set(answer) == {"success", "file_comment"}
     after = answer["file_comment"]
     expected = {"text": "Two", "private": True, "comments": [reply], "updated_at": after["updated_at"]}
@@ -95,7 +95,7 @@ def test_an_edit(studio: Studio, file: str) -> None:
     assert (event.name, event.action, event.record) == ("file_comment", "edited", without_replies(after))
     assert event.changes == {"text": {"from": "One", "to": "Two"}, "private": {"from": False, "to": True}}
     for nothing in ({}, {"text": "Two"}, {"private": True}):
-        assert studio.owner.patch(path, json=nothing)["file_comment"] == after
+        assert studio.member.patch(path, json=nothing)["file_comment"] == after
     assert studio.happened() == []
 
 
@@ -125,7 +125,7 @@ def test_replies_have_a_limit_together(studio: Studio, file: str) -> None:
 
 def test_a_deletion_takes_the_replies_along(studio: Studio, file: str) -> None:
     comment_id, other = _comment(studio.owner, file), _comment(studio.owner, file)
-    reply = _reply(studio.member, comment_id)
+    reply = _reply(studio.owner, comment_id)
     studio.happened()
     assert studio.owner.delete(f"/file_comments/{comment_id}") == {"success": True}
     [event] = studio.happened()

@@ -69,14 +69,14 @@ def test_an_edit(studio: Studio, comment: str) -> None:
     before = _reply(studio.member, comment, body="One")
     path = f"{comment}/comments/{before['id']}"
     studio.happened()
-    after = studio.owner.patch(path, json={"body": "<i>Two</i>", "private": True})["comment"]
+    after = studio.member.patch(path, json={"body": "<i>Two</i>", "private": True})["comment"]
     assert after == {**before, "body": "<i>Two</i>", "private": True, "updated_at": after["updated_at"]}
     assert after["updated_at"] > before["updated_at"]
     [event] = studio.happened()
     assert (event.name, event.action, event.record) == ("file_comment_reply", "edited", after)
     assert event.changes == {"body": {"from": "One", "to": "<i>Two</i>"}, "private": {"from": False, "to": True}}
     for nothing in ({}, {"body": "<i>Two"}, {"body": "<i>Two</i>", "private": True}):
-        assert studio.owner.patch(path, json=nothing)["comment"] == after
+        assert studio.member.patch(path, json=nothing)["comment"] == after
     assert studio.happened() == []
 
 
@@ -109,9 +109,9 @@ def test_clients_change_their_own(studio: Studio, comment: str) -> None:
     studio.client.refused(403, "POST", f"{comment}/comments", json={"body": "x", "private": True})
     studio.client.refused(403, "PATCH", path, json={"private": True})
     assert studio.client.patch(path, json={"body": "Edited"})["comment"]["body"] == "Edited"
-    studio.member.patch(path, json={"private": True})
+    studio.owner.patch(path, json={"private": True})
     studio.client.refused(404, "DELETE", path)
-    studio.member.patch(path, json={"private": False})
+    studio.owner.patch(path, json={"private": False})
     studio.client.delete(path)
 
 
@@ -141,7 +141,7 @@ def test_replying_to_what_is_being_deleted(studio: Studio, comment: str) -> None
     studio.happened()
     with ThreadPoolExecutor(6) as pool:
         replies = [pool.submit(answer, number) for number in range(10)]
-        deleted = pool.submit(studio.member.delete, comment)
+        deleted = pool.submit(studio.owner.delete, comment)
         replies += [pool.submit(answer, number) for number in range(10)]
         statuses = [each.result() for each in replies]
         deleted.result()

@@ -35,6 +35,8 @@ FEWER = {
 
 # What takes more, and why. None grows with the rows. Each begins and ends without a trip, and has one for NOTIFY.
 MORE = {
+    # The replies to a comment have a limit together.
+    "POST /file_comments/{}/comments": 5,
     # An app shows its secrets and keys, and who calls by a JSON Web Token is found by both.
     "GET /app": 4,
     "GET /app/installations": 4,

@@ -63,6 +63,11 @@ class Access(msgspec.Struct, frozen=True):
         return self.role == "client"
 
     @property
+    def is_admin(self) -> bool:
+        """Whether the caller looks after the project, as its owners do."""
+        return self.repository.role == "admin"
+
+    @property
     def may_write(self) -> bool:
         """Whether `require_writable` lets pass: what a page offers goes by it, and the actions decide."""
         return not self.reads_only and not self.repository.archive

@@ -15,7 +15,7 @@ from workhook.work.comments import api as comments
 from workhook.work.credit_notes import api as credit_notes
 from workhook.work.credits import api as task_credits
 from workhook.work.files import api as files
-from workhook.work.imports.remaining import import_links as _import_links  # noqa: F401  # a table, without routes
+from workhook.work.imports.tables import import_links as _import_links  # noqa: F401  # a table, without routes
 from workhook.work.invoices import api as invoices
 from workhook.work.members import api as members
 from workhook.work.moving import api as moving

@@ -422,8 +422,6 @@ CREATE TABLE import_links (
 	CONSTRAINT fk_import_links_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE
 )
 
-CREATE INDEX ix_import_links_repository_id ON import_links (repository_id)
-
 CREATE TABLE files (
 	id TEXT NOT NULL,
 	repository_id BIGINT NOT NULL,
@@ -1461,4 +1459,6 @@ CREATE INDEX ix_mail_messages_own_due ON mail_messages (next_attempt_at, id) WHE
 
 CREATE INDEX ix_mail_recipients_confirmed ON mail_recipients (lower(confirmed)) WHERE confirmed IS NOT NULL
 
-INSERT INTO "alembic_version" VALUES('0049')
+CREATE INDEX ix_import_links_internal_id ON import_links (repository_id, kind, internal_id)
+
+INSERT INTO "alembic_version" VALUES('0050')

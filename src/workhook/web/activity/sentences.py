@@ -112,6 +112,12 @@ _FINISHED_BY = text("%(who)s finished “%(what)s”: it came from %(from)s to %
 _CLOSED_BY = text("%(who)s finished “%(what)s” with the commit %(commit)s “%(message)s”.")
 _ATTACHED = text("%(who)s attached the file “%(what)s” to a task.")
 _TAKEN_OFF = text("%(who)s took the file “%(what)s” off its task.")
+_DELETED_OF: Mapping[str, str] = {
+    "task_comment": text("%(who)s deleted a comment of %(whose)s on “%(what)s”."),
+    "file_comment": text("%(who)s deleted a comment of %(whose)s on the file “%(what)s”."),
+    "file_comment_reply": text("%(who)s deleted an answer of %(whose)s to a comment on a file."),
+}
+"""What somebody else wrote."""
 _CHANGED = text("%(who)s changed the %(fields)s of “%(what)s”.")
 _AMONG_ITSELF: Mapping[str, str] = {
     _SENTENCES["task"]["created"]: text("%(who)s made the task."),
@@ -123,6 +129,7 @@ _AMONG_ITSELF: Mapping[str, str] = {
     _SENTENCES["task_comment"]["created"]: text("%(who)s commented."),
     _SENTENCES["task_comment"]["edited"]: text("%(who)s changed a comment."),
     _SENTENCES["task_comment"]["deleted"]: text("%(who)s deleted a comment."),
+    _DELETED_OF["task_comment"]: text("%(who)s deleted a comment of %(whose)s."),
     _RESTORED["task"]: text("%(who)s restored the task."),
     _ACROSS: text("%(who)s moved the task from %(from)s to %(to)s."),
     _FINISHED_BY: text("%(who)s finished the task: it came from %(from)s to %(to)s."),
@@ -216,6 +223,7 @@ def sentence(
     facts = {
         "who": bold.format(who or "Workhook"),
         "what": _what(place, event, action, payload),
+        "whose": bold.format(place.people.get(author := found_in(payload, event, "user", "login"), author)),
         "to": bold.format(found_in(payload, event, "column", "title")),
         "from": bold.format(place.columns.get(found_in(payload, "changes", "column_id", "from"), "…")),
         "fields": ", ".join(gettext(_FIELDS[name]) for name in _changed(payload)),
@@ -252,9 +260,18 @@ def _template(event: str, action: str | None, payload: Any) -> str:
         return _CHANGED
     if event == "file" and action == "edited" and (changed := _change_of(payload, "task_id")) is not None:
         return _ATTACHED if changed.get("to") else _TAKEN_OFF
+    if event in _DELETED_OF and (action == "deleted" or _is_emptied(event, payload)):
+        is_own = found_in(payload, event, "user", "login") == found_in(payload, "sender", "login")
+        return _SENTENCES[event]["deleted"] if is_own else _DELETED_OF[event]
     if action == "created" and event in _RESTORED and _was_there(event, payload):
         return _RESTORED[event]
     return _SENTENCES.get(event, {}).get(action or "", _OTHER)
+
+
+def _is_emptied(event: str, payload: Any) -> bool:
+    """Whether a comment lost its text: it was deleted, and something of it has to stay."""
+    change = _change_of(payload, "body" if event == "file_comment_reply" else "text")
+    return change is not None and change.get("to") == ""
 
 
 def _was_there(event: str, payload: Any) -> bool:

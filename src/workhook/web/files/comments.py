@@ -82,8 +82,8 @@ async def _on_comment(visit: Visit, change: Callable[[Write, int], Awaitable[obj
     comment_id = visit.call.path_integer("comment_id")
 
     async def step(write: Write) -> None:
-        _, found = await actions.lock_file_comment(write.tx, write.actor, comment_id)
-        if found.file.id != visit.path("file_id"):
+        held = await actions.lock_file_comment(write.tx, write.actor, comment_id)
+        if held.comment.file.id != visit.path("file_id"):
             raise NotFound()
         await change(write, comment_id)
 

@@ -38,8 +38,7 @@ async def edit_comment(visit: Visit) -> Answer:
     await edit.prepare()
 
     async def change(write: Write) -> None:
-        found, comment = await _lock(visit, write)
-        await actions.edit(write, found, comment, edit, to_response)
+        await actions.edit(write, await _lock(visit, write), edit, to_response)
 
     await visit.change(change)
     return visit.done(f"{address(visit)}#comment-{visit.path('comment_id')}")
@@ -51,8 +50,7 @@ async def delete_comment(visit: Visit) -> Answer:
     await _require_task(visit)
 
     async def delete(write: Write) -> None:
-        access, comment = await _lock(visit, write)
-        await actions.delete(write, access, comment, to_response)
+        await actions.delete(write, await _lock(visit, write), to_response)
 
     await visit.change(delete)
     return visit.done(f"{address(visit)}#comments", gettext("The comment was deleted."))
@@ -65,10 +63,10 @@ async def _require_task(visit: Visit) -> Access:
     return access
 
 
-async def _lock(visit: Visit, write: Write) -> tuple[Access, TaskComment]:
+async def _lock(visit: Visit, write: Write) -> actions.Held[TaskComment]:
     """Raises `NotFound` for a comment of another task."""
     comment_id = visit.call.path_integer("comment_id")
-    access, comment = await actions.lock_task_comment(write.tx, write.actor, comment_id)
-    if comment.task.id != visit.path("task_id"):
+    held = await actions.lock_task_comment(write.tx, write.actor, comment_id)
+    if held.comment.task.id != visit.path("task_id"):
         raise NotFound()
-    return access, comment
+    return held

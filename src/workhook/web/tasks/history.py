@@ -11,6 +11,7 @@ from workhook.web.activity.activity import ActivityEntry
 from workhook.web.activity.sentences import ProjectNames, found_in, mention_sentence, sentence
 from workhook.web.frame.names import called
 from workhook.web.frame.places import Places, Visit
+from workhook.web.listing.people import logins_of
 from workhook.web.tasks.task import address
 from workhook.work.activity.task_history import mentions_task, prepare_mentions, read_task_history
 from workhook.work.columns import api as columns
@@ -31,7 +32,8 @@ async def task_history(visit: Visit) -> Answer:
     before = visit.query_id("before")
     found = await read_task_history(visit.database, access, task, before=before, limit=ROWS)
     titles = {each.id: each.title for each in await columns.list_all(visit.database, access.repository.id)}
-    place = ProjectNames(f"/{access.repository.full_name}", titles)
+    people = await logins_of(visit.database, access)
+    place = ProjectNames(f"/{access.repository.full_name}", titles, people)
     payloads = [json.decode_stored(bytes(row["payload"])) for row in found.rows]
     for row, payload in zip(found.rows, payloads, strict=True):
         if not row["published"]:

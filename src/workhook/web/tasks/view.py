@@ -20,7 +20,7 @@ from workhook.work.access import Access
 from workhook.work.activity.editors import LastEdit, find_last_edits
 from workhook.work.columns import api as columns
 from workhook.work.columns.schemas import Column, completes
-from workhook.work.comments.actions import list_task_comments
+from workhook.work.comments.actions import find_imported, list_task_comments
 from workhook.work.comments.schemas import TaskComment
 from workhook.work.files.actions import list_files
 from workhook.work.files.schemas import File
@@ -90,6 +90,8 @@ class TaskView(msgspec.Struct, frozen=True):
     """Of the project, where the task repeats."""
     edits: Mapping[str, LastEdit]
     """Of the comments, by their ids as texts."""
+    imported: frozenset[int]
+    """The ids of the comments that the visitor did not write, but imported."""
 
     @property
     def may_tick(self) -> bool:
@@ -174,6 +176,7 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
         may_set_rate=access.may_write and access.repository.role == "admin",
         zone=await zone_for(reader, access, task.repeat),
         edits=await _read_edits(reader, access, comments),
+        imported=await find_imported(reader, access, comments[:COMMENTS_MAX]),
     )
 
 

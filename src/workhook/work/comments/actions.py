@@ -1,27 +1,30 @@
 """What can be done with comments on tasks and files and with replies: authorise, decide, write, append the event.
 
-An event about a comment on a file has every reply; an answer to a client leaves out those that are private. What
-belongs to a task or file that was deleted is not there.
+Only its author changes what a comment says. An admin may hide it from clients, or delete it, which leaves its author
+and an empty text. An event about a comment on a file has every reply; an answer to a client leaves out those that are
+private. What belongs to a task or file that was deleted is not there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import sqlalchemy as sa
 from msgspec import UNSET, UnsetType
 
 from workhook.core import json
-from workhook.core.errors import Conflict
+from workhook.core.errors import Conflict, Forbidden
 from workhook.core.records import Record, to_response
 from workhook.http.lists import Found
 from workhook.identity.context import Write
+from workhook.identity.mail.schemas import mail_messages
+from workhook.identity.notifications.schemas import notifications
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts
 from workhook.storage import Reader, Row, Transaction
-from workhook.storage.dialects import json_rows
+from workhook.storage.dialects import any_of, json_rows
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
 from workhook.work.access import Access, access_of, with_access
@@ -43,6 +46,7 @@ from workhook.work.comments.schemas import (
 )
 from workhook.work.files.links import Links
 from workhook.work.files.schemas import files
+from workhook.work.imports.tables import import_links
 from workhook.work.mentions.parsing import names_in_markdown, names_in_markup
 from workhook.work.mentions.writing import Naming, store_mentions
 from workhook.work.pages import bounded, fetch, length
@@ -89,9 +93,16 @@ _task_comments = (
     .join(_authors, _authors.c.id == task_comments.c.user_id)
     .where(tasks.c.deleted_at.is_(None))
 )
+_is_imported = sa.exists().where(
+    import_links.c.repository_id == task_comments.c.repository_id,
+    import_links.c.kind == sa.literal_column("'task_comment'", sa.Text()),
+    import_links.c.internal_id == sa.cast(task_comments.c.id, sa.Text),
+)
 _locked_task_comment = with_access(
-    _task_comments.where(task_comments.c.id == big("id")), task_comments.c.repository_id
+    _task_comments.add_columns(_is_imported.label("is_imported")).where(task_comments.c.id == big("id")),
+    task_comments.c.repository_id,
 ).with_for_update(of=task_comments)
+_imported = sa.select(task_comments.c.id).where(any_of(task_comments.c.id, "ids"), _is_imported)
 
 _file_comments = (
     sa.select(
@@ -189,6 +200,11 @@ def _reply_of(row: Row) -> Reply:
 
 # --- writing ----------------------------------------------------------------------------------------------------------
 
+_NOUNS: Mapping[type[Record], str] = {
+    TaskComment: "task_comment",
+    FileComment: "file_comment",
+    Reply: "file_comment_reply",
+}
 _TABLES: dict[type[Record], tuple[sa.Table, tuple[str, ...]]] = {
     TaskComment: (task_comments, ("task_id",)),
     FileComment: (file_comments, ("file_id",)),
@@ -228,14 +244,16 @@ def _values(comment: C) -> dict[str, object]:
     return {**values, "plain_body": plain(comment.body)} if isinstance(comment, Reply) else values
 
 
+_FORGET = {
+    record: [sa.delete(told).where(told.c[f"{noun}_id"] == big("row_id")) for told in (notifications, mail_messages)]
+    for record, noun in _NOUNS.items()
+}
 REPLIES_MAX, REPLIES_CHARS_MAX = 500, 256 * 1024
 """Replies to one comment, and characters of them together."""
 
 # --- what callers do --------------------------------------------------------------------------------------------------
 
 ToRecord = Callable[[C], msgspec.Struct]
-
-_NOUNS = {TaskComment: "task_comment", FileComment: "file_comment", Reply: "file_comment_reply"}
 
 
 async def list_task_comments(
@@ -281,39 +299,79 @@ async def create_reply(write: Write, comment_id: int, create: ReplyCreate) -> Re
     return await _insert(write, access, reply, to_response)
 
 
-async def lock_task_comment(tx: Transaction, actor: Actor, comment_id: int) -> tuple[Access, TaskComment]:
-    """Nobody else changes it until the transaction ends. Raises `NotFound`."""
+class Held(msgspec.Struct, Generic[C], frozen=True):
+    """A comment or reply that nobody else changes until the transaction ends, and the caller's access to it.
+    `is_imported`: it was written elsewhere, and belongs here to the person who imported it."""
+
+    access: Access
+    comment: C
+    is_imported: bool = False
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the caller wrote it here."""
+        return self.comment.user.id == self.access.user.id and not self.is_imported
+
+
+async def lock_task_comment(tx: Transaction, actor: Actor, comment_id: int) -> Held[TaskComment]:
+    """Raises `NotFound`."""
     access, row = await _find(tx, actor, _locked_task_comment, "private", id=comment_id)
-    return access, _task_comment_of(row)
+    return Held(access, _task_comment_of(row), bool(row["is_imported"]))
 
 
-async def lock_file_comment(tx: Transaction, actor: Actor, comment_id: int) -> tuple[Access, FileComment]:
-    """Nobody else changes it, or replies to it, until the transaction ends. Raises `NotFound`."""
+async def lock_file_comment(tx: Transaction, actor: Actor, comment_id: int) -> Held[FileComment]:
+    """Until the transaction ends nobody replies to it either. Raises `NotFound`."""
     access, row = await _find(tx, actor, _locked_file_comment, "private", "file_private", id=comment_id)
     # A statement after the lock: it sees all replies.
     replies = await tx.fetch_all(_replies_to, {"id": comment_id})
-    return access, _file_comment_of(row, tuple(map(_reply_of, replies)))
+    return Held(access, _file_comment_of(row, tuple(map(_reply_of, replies))))
 
 
-async def lock_reply(tx: Transaction, actor: Actor, comment_id: int, reply_id: int) -> tuple[Access, Reply]:
-    """Nobody else changes it until the transaction ends. Raises `NotFound`."""
+async def lock_reply(tx: Transaction, actor: Actor, comment_id: int, reply_id: int) -> Held[Reply]:
+    """Raises `NotFound`."""
     ids = {"id": reply_id, "file_comment_id": comment_id}
     access, row = await _find(tx, actor, _locked_reply, "private", "parent_private", **ids)
-    return access, _reply_of(row)
+    return Held(access, _reply_of(row))
 
 
-async def edit(write: Write, access: Access, before: C, change: CommentEdit | ReplyEdit, to_record: ToRecord[C]) -> C:
+async def find_imported(reader: Reader, access: Access, comments: Sequence[TaskComment]) -> frozenset[int]:
+    """The ids of those that are the caller's only because the caller imported them. The caller sees the comments."""
+    own = [each.id for each in comments if each.user.id == access.user.id]
+    return frozenset(row["id"] for row in await reader.fetch_all(_imported, {"ids": own})) if own else frozenset()
+
+
+def _words(comment: TaskComment | FileComment | Reply) -> str:
+    """Empty once it was deleted and something of it has to stay."""
+    return comment.body if isinstance(comment, Reply) else comment.text
+
+
+async def edit(write: Write, held: Held[C], change: CommentEdit | ReplyEdit, to_record: ToRecord[C]) -> C:
     """The comment or reply after the change. What changes nothing writes nothing and has no event. Raises `Forbidden`,
     `Conflict`."""
-    access.require_writable()
-    access.require_own(before.user.id, "edit")
-    _require_may_hide(access, change.private)
+    access, before = held.access, held.comment
     wanted = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not UNSET}
+    access.require_writable()
+    if not held.is_own:
+        _require_may_edit(held, wanted)
+    _require_may_hide(access, change.private)
+    if not _words(before):
+        raise Conflict("It was deleted.", code="deleted")
     if all(getattr(before, name) == value for name, value in wanted.items()):
         return before
     if isinstance(before, Reply) and isinstance(body := wanted.get("body"), str) and len(body) > len(before.body):
         await _require_room(write.tx, before.file_comment_id, len(body) - len(before.body))
     return await _replace(write, access, before, to_record, wanted)
+
+
+def _require_may_edit(held: Held[C], wanted: Collection[str]) -> None:
+    """An admin hides what others wrote, and shows it again. Raises `Forbidden`."""
+    if held.is_imported:
+        held.access.require_member("edit what was imported")
+    else:
+        held.access.require_own(held.comment.user.id, "edit")
+    if not held.access.is_admin or any(name != "private" for name in wanted):
+        why = "What was imported is nobody's to edit" if held.is_imported else "Only the author can edit it"
+        raise Forbidden(f"{why}; an admin can hide it from clients (private: true) or delete it.", code="not_author")
 
 
 async def _require_room(tx: Transaction, comment_id: int, chars: int, count: int = 0) -> None:
@@ -329,24 +387,41 @@ async def _require_room(tx: Transaction, comment_id: int, chars: int, count: int
         )
 
 
-async def delete(write: Write, access: Access, comment: C, to_record: ToRecord[C]) -> None:
+async def delete(write: Write, held: Held[C], to_record: ToRecord[C]) -> None:
     """The replies to a comment go with it, without events of their own. Raises `Forbidden`, `Conflict`.
 
-    A client does not delete what others replied: then only its text goes, and no client sees the comment any more.
+    What others replied stays, and so does the trace of what somebody else deleted: then only the text goes. No client
+    sees such a comment of a client's any more. An admin deletes what is left, with the replies.
     """
+    access, comment = held.access, held.comment
     access.require_writable()
-    access.require_own(comment.user.id, "delete")
+    if not held.is_own and not access.is_admin:
+        access.require_own(comment.user.id, "delete")
+        raise Forbidden("Only the author or an admin can delete it.", code="not_author")
     replies = comment.comments if isinstance(comment, FileComment) else ()
-    if access.is_client and any(each.user.id != access.user.id for each in replies):
-        await _replace(write, access, comment, to_record, {"text": "", "private": True})
+    is_answered = any(each.user.id != access.user.id for each in replies)
+    if not _words(comment) and not access.is_admin:
+        return
+    if _words(comment) and (is_answered or not held.is_own):
+        hidden: dict[str, object] = {"private": True} if access.is_client else {}
+        await _empty(write, access, comment, to_record, hidden)
     else:
         write.tx.defer(_DELETES[type(comment)], [{"row_id": comment.id}])
         await publish_event(write, access.repository, _NOUNS[type(comment)], "deleted", to_record(comment))
 
 
+async def _empty(write: Write, access: Access, comment: C, to_record: ToRecord[C], more: dict[str, object]) -> None:
+    """Take the text out. Nobody is told of the comment any more, as when it is gone."""
+    for statement in _FORGET[type(comment)]:
+        write.tx.defer(statement, [{"row_id": comment.id}])
+    words = "body" if isinstance(comment, Reply) else "text"
+    await _replace(write, access, comment, to_record, {words: "", **more})
+
+
 async def _replace(write: Write, access: Access, before: C, to_record: ToRecord[C], wanted: dict[str, object]) -> C:
     after = msgspec.structs.replace(before, **wanted, updated_at=max(write.now, before.updated_at + 1))
-    await store_mentions(write, access, f"{_NOUNS[type(after)]}_id", after.id, _naming(after), _naming(before))
+    place, author_id = f"{_NOUNS[type(after)]}_id", after.user.id
+    await store_mentions(write, access, place, after.id, _naming(after), _naming(before), author_id=author_id)
     write.tx.defer(_UPDATES[type(after)], [{"row_id": after.id, **_values(after)}])
     record = to_record(after)
     changes = differences(to_record(before), record)
@@ -359,7 +434,8 @@ async def _replace(write: Write, access: Access, before: C, to_record: ToRecord[
 async def _insert(write: Write, access: Access, comment: C, to_record: ToRecord[C], **about: str) -> C:
     places = {"repository_id": access.repository.id, "user_id": access.user.id, **about}
     comment = await insert(write.tx, comment, **places)
-    await store_mentions(write, access, f"{_NOUNS[type(comment)]}_id", comment.id, _naming(comment))
+    place = f"{_NOUNS[type(comment)]}_id"
+    await store_mentions(write, access, place, comment.id, _naming(comment), author_id=comment.user.id)
     await publish_event(write, access.repository, _NOUNS[type(comment)], "created", to_record(comment))
     return comment
 

@@ -56,19 +56,26 @@ async def create_task_comment(write: Write, task_id: str, create: CommentCreate)
 
 @of_tasks.patch("/task_comments/{id}")
 async def edit_task_comment(write: Write, task_comment_id: int, edit: CommentEdit) -> TaskCommentAnswer:
-    """Change a comment on a task."""
-    access, comment = await actions.lock_task_comment(write.tx, write.actor, task_comment_id)
-    write.require_match(TaskCommentAnswer(to_response(comment)))
-    after = await actions.edit(write, access, comment, edit, to_response)
+    """Change a comment on a task.
+
+    Only the author changes what it says, and nobody if it was imported. An admin of the project can change `private`.
+    """
+    held = await actions.lock_task_comment(write.tx, write.actor, task_comment_id)
+    write.require_match(TaskCommentAnswer(to_response(held.comment)))
+    after = await actions.edit(write, held, edit, to_response)
     return TaskCommentAnswer(to_response(after))
 
 
 @of_tasks.delete("/task_comments/{id}")
 async def delete_task_comment(write: Write, task_comment_id: int) -> Done:
-    """Delete a comment on a task."""
-    access, comment = await actions.lock_task_comment(write.tx, write.actor, task_comment_id)
-    write.require_match(TaskCommentAnswer(to_response(comment)))
-    await actions.delete(write, access, comment, to_response)
+    """Delete a comment on a task.
+
+    Only the author and admins of the project do. If an admin deletes what somebody else wrote, it stays with an empty
+    text; deleting that once more removes it.
+    """
+    held = await actions.lock_task_comment(write.tx, write.actor, task_comment_id)
+    write.require_match(TaskCommentAnswer(to_response(held.comment)))
+    await actions.delete(write, held, to_response)
     return Done()
 
 
@@ -103,25 +110,29 @@ async def create_file_comment(write: Write, file_id: str, create: CommentCreate)
 
 @of_files.patch("/file_comments/{file_comment_id}")
 async def edit_file_comment(write: Write, file_comment_id: int, edit: CommentEdit) -> FileCommentAnswer:
-    """Change a comment on a file."""
+    """Change a comment on a file.
+
+    Only the author changes what it says. An admin of the project can change `private`.
+    """
     links = links_of(write.call)
-    access, comment = await actions.lock_file_comment(write.tx, write.actor, file_comment_id)
-    write.require_match(_file_comment(access, comment, links))
-    after = await actions.edit(write, access, comment, edit, partial(file_comment_to_response, links=links))
-    return _file_comment(access, after, links)
+    held = await actions.lock_file_comment(write.tx, write.actor, file_comment_id)
+    write.require_match(_file_comment(held.access, held.comment, links))
+    after = await actions.edit(write, held, edit, partial(file_comment_to_response, links=links))
+    return _file_comment(held.access, after, links)
 
 
 @of_files.delete("/file_comments/{file_comment_id}")
 async def delete_file_comment(write: Write, file_comment_id: int) -> Done:
     """Delete a comment on a file, and the replies to it.
 
-    If a client deletes its own comment, the replies of others stay for the members: the comment becomes private, and
-    its text empty.
+    Only the author and admins of the project do. If others replied, or if an admin deletes what somebody else wrote,
+    the comment stays with an empty text and its replies. Clients no longer see what a client deleted itself. An admin
+    who deletes such a comment once more removes it with the replies.
     """
     links = links_of(write.call)
-    access, comment = await actions.lock_file_comment(write.tx, write.actor, file_comment_id)
-    write.require_match(_file_comment(access, comment, links))
-    await actions.delete(write, access, comment, partial(file_comment_to_response, links=links))
+    held = await actions.lock_file_comment(write.tx, write.actor, file_comment_id)
+    write.require_match(_file_comment(held.access, held.comment, links))
+    await actions.delete(write, held, partial(file_comment_to_response, links=links))
     return Done()
 
 
@@ -137,18 +148,25 @@ async def create_file_comment_reply(write: Write, file_comment_id: int, create: 
 
 @of_files.patch("/file_comments/{file_comment_id}/comments/{id}")
 async def edit_file_comment_reply(write: Write, file_comment_id: int, comment_id: int, edit: ReplyEdit) -> ReplyAnswer:
-    """Change a reply."""
-    access, reply = await actions.lock_reply(write.tx, write.actor, file_comment_id, comment_id)
-    write.require_match(ReplyAnswer(to_response(reply)))
-    return ReplyAnswer(to_response(await actions.edit(write, access, reply, edit, to_response)))
+    """Change a reply.
+
+    Only the author changes what it says. An admin of the project can change `private`.
+    """
+    held = await actions.lock_reply(write.tx, write.actor, file_comment_id, comment_id)
+    write.require_match(ReplyAnswer(to_response(held.comment)))
+    return ReplyAnswer(to_response(await actions.edit(write, held, edit, to_response)))
 
 
 @of_files.delete("/file_comments/{file_comment_id}/comments/{id}")
 async def delete_file_comment_reply(write: Write, file_comment_id: int, comment_id: int) -> Done:
-    """Delete a reply."""
-    access, reply = await actions.lock_reply(write.tx, write.actor, file_comment_id, comment_id)
-    write.require_match(ReplyAnswer(to_response(reply)))
-    await actions.delete(write, access, reply, to_response)
+    """Delete a reply.
+
+    Only the author and admins of the project do. If an admin deletes what somebody else wrote, it stays with an empty
+    body; deleting that once more removes it.
+    """
+    held = await actions.lock_reply(write.tx, write.actor, file_comment_id, comment_id)
+    write.require_match(ReplyAnswer(to_response(held.comment)))
+    await actions.delete(write, held, to_response)
     return Done()
 
 

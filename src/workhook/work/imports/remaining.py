@@ -14,25 +14,12 @@ from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import big, in_project, insert_into, metadata
+from workhook.storage.metadata import big, insert_into
 from workhook.work.columns.schemas import columns
 from workhook.work.comments.schemas import CommentedTask
 from workhook.work.imports.plan import ImportPlan, PlannedColumn, PlannedComment, PlannedTask, fingerprint
+from workhook.work.imports.tables import import_links
 from workhook.work.tasks.schemas import tasks
-
-import_links = sa.Table(
-    "import_links",
-    metadata,
-    sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id"), primary_key=True),
-    sa.Column("source", sa.Text, primary_key=True),  # trello | asana | github | csv
-    sa.Column("external_id", sa.Text, primary_key=True),  # `KIND:ID`, the id as the other service calls it
-    in_project(),
-    sa.Column("kind", sa.Text, nullable=False),  # project | column | task | task_comment | task_blocker
-    sa.Column("internal_id", sa.Text, nullable=False),  # no foreign key: what is deleted here is not made again
-    sa.Column("fingerprint", sa.Text, nullable=False),  # of what the other service had when it was imported
-    sa.Index("ix_import_links_repository_id", "repository_id"),
-)
-"""What was made of what, so that an import that is repeated makes nothing twice."""
 
 _of_source = (import_links.c.account_id == big("account_id"), import_links.c.source == sa.bindparam("source"))
 _links = (

@@ -86,9 +86,17 @@ NOBODY = Naming()
 
 
 async def store_mentions(
-    write: Write, access: Access, place: str, comment_id: int, after: Naming, before: Naming = NOBODY
+    write: Write,
+    access: Access,
+    place: str,
+    comment_id: int,
+    after: Naming,
+    before: Naming = NOBODY,
+    *,
+    author_id: int,
 ) -> None:
-    """Make the rows of a comment those of `after`. `place`: a name of `PLACES`.
+    """Make the rows of a comment those of `after`. `place`: a name of `PLACES`. `author_id`: who wrote the comment,
+    whoever shows it now to people that it names.
 
     Who is named now and was not before is told. The comment is stored or locked, and no change of it is deferred yet.
     The writes here are, so that they cost no round trip; only an edit that replaces names has one more.
@@ -102,7 +110,6 @@ async def store_mentions(
     if loses and gains:
         await write.tx.flush()
     if gains:
-        author_id = write.actor.user.id
         more = {"author_id": author_id, "now": write.now}
         told = {"actor_id": author_id, "account_id": access.repository.owner.id, "detail": None}
         _TELL[place, after.private].defer(write.tx, {**params, **told, "now": write.now})

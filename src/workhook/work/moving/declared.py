@@ -63,6 +63,8 @@ _OTHERWISE = {
     ("task_credits", "kind"): "the ledger has more kinds than the API makes",
 }
 """Fields that the API sets from parameters of the same name in another form, and why."""
+EMPTIED = (("task_comments", "text"), ("file_comments", "text"), ("file_comment_replies", "body"))
+"""Texts that somebody has to write, and that are empty once they were deleted."""
 
 
 def declared_check(kind: str, column: str) -> Check | None:
@@ -72,6 +74,8 @@ def declared_check(kind: str, column: str) -> Check | None:
     shape, name = _RENAMED.get((kind, column), (INPUTS.get(kind), column))
     if shape is None or not parameters.takes(shape, name):
         return None
+    if (kind, column) in EMPTIED:
+        return lambda value: parameters.fault_of(shape, name, value) if value else None
     return lambda value: parameters.fault_of(shape, name, value)
 
 

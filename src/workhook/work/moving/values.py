@@ -185,6 +185,8 @@ def _check_linked(value: str) -> str | None:
 
 
 def _check_markup(value: str) -> str | None:
+    if not value:
+        return None  # it was deleted
     try:
         return None if markup.clean(value) == value else "it has markup that the API would not keep"
     except ValueError as error:
