@@ -202,10 +202,10 @@ async def test_what_an_app_made_is_listed_and_its_token_is_revoked_after_a_quest
     def make() -> None:
         with server.client(server.run(token_of_app)) as app:
             body = {"name": "web", "events": ["*"], "config": {"url": f"{receiver.url}/exfil/with/a/long/path"}}
-            assert app.post(f"{team.world.repo_path}/hooks", json=body).is_success
+            assert app.post(f"{team.world.org_path}/hooks", json=body).is_success
 
     await asyncio.to_thread(make)
-    page = await visit(hook.base, team.owner, width=width)
+    page = await visit(f"/{team.world.organization}/-/webhooks", team.owner, width=width)
     await page.get_by_text("Delete …").click()
     await accessible(page)
     await fits(page)

@@ -22,6 +22,9 @@ def test_an_organization_moves(tmp_path: Path) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     with guided(here) as page:
         page.shell.run(EXPORT)
+        page.shell.run(
+            'A="Authorization: Bearer $(workhook token create --user octo --scopes admin:org,work:read | head -1)"'
+        )
         page.shell.run(f"API=$W/api/v1\n{DOWNLOAD.replace('tar xf', 'tar tf')}")
         with tarfile.open(here / "acme.tar") as archive:
             assert "acme-export/manifest.json" in archive.getnames()

@@ -306,6 +306,7 @@ _ADMIN = {
     "POST /projects/{}/restore": 404,
     "POST /projects/{}/members": 200,
     "DELETE /projects/{}/members/{}": 200,
+    "DELETE /task_comments/{}": 200,
     "GET /services/{}": 404,
     "PATCH /services/{}": 404,
     "DELETE /services/{}": 404,

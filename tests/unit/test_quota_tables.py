@@ -12,7 +12,7 @@ from workhook.work.quota.counting import COUNTED, MAKING, NOT_COUNTED, TELLING
 
 # What begins with POST and makes no record, or none without bound: it goes on where nothing more may be made.
 GOING_ON = {
-    "restore_project", "restore_task", "restore_file", "add_member", "complete_service_checkout",
+    "restore_project", "restore_task", "restore_file", "add_member", "invite_client", "complete_service_checkout",
     "pause_service_checkout", "unpause_service_checkout", "cancel_service_checkout", "send_invoice", "pay_invoice",
     "create_payment", "refund_payment", "create_credit_note",
     "void_invoice", "pause_timesheet", "resume_timesheet", "finish_timesheet", "organization_invitations_create",

@@ -161,7 +161,10 @@ WRONG: dict[str, tuple[Make, str]] = {
     "no exp": (lambda app, other: raw(app, '{"iss":"ISS","iat":IAT}'), EXPIRED),
     "exp in twelve minutes": (lambda app, other: app.jwt(exp=now() + 720), TOO_FAR),
     "exp in milliseconds": (lambda app, other: app.jwt(exp=(now() + 60) * 1000), TOO_FAR),
-    "exp of very many digits": (lambda app, other: raw(app, f'{{"iss":"ISS","iat":IAT,"exp":{"9" * 2000}}}'), TOO_FAR),
+    "exp of very many digits": (
+        lambda app, other: raw(app, f'{{"iss":"ISS","iat":IAT,"exp":{"9" * 2000}}}'),
+        UNDECODABLE,
+    ),
     "exp a large float": (lambda app, other: app.jwt(exp=1e300), TOO_FAR),
     "iat in the future": (lambda app, other: app.jwt(iat=now() + 120), ISSUED),
     "iat a text": (lambda app, other: app.jwt(iat=str(now())), ISSUED),

@@ -311,12 +311,12 @@ def test_refused_attempts_are_entries(api: Api, studio: Studio, world: World, se
 
 
 def test_what_nobody_else_sees_is_refused_for_its_owners_to_read(
-    api: Api, studio: Studio, world: World, server: Server, place: Place
+    api: Api, studio: Studio, world: World, server: Server
 ) -> None:
-    """Webhooks of OAuth apps; services, apps and installations of other organizations; tokens of others, and those
-    that can do more."""
+    """Webhooks of an organization that OAuth apps made; services, apps and installations of other organizations;
+    tokens of others, and those that can do more."""
     _, oauth = server.run(lambda services: issue_for(services, world.token, OAUTH, scopes=SCOPES, app_id=7))
-    other = server.world()
+    other, place = server.world(), Place("organization", world)
     app, oauth_app = (
         make_app(server, world),
         api.post(f"{world.org_path}/oauth-apps", json={"name": new_name(), "callback_urls": [CALLBACK]}).json(),
@@ -486,7 +486,7 @@ def test_what_is_wrong_with_a_question(api: Api, world: World) -> None:
     said = [each["message"] for each in answer.json()["errors"]]
     assert [each["field"] for each in answer.json()["errors"]] == ["phrase"] * 4
     assert any("created:yesterday" in each and "2026-11-01" in each for each in said)
-    for params in ({"include": "everything"}, {"order": "up"}, {"per_page": "0"}, {"after": "v1_1", "before": "v1_1"}):
+    for params in ({"include": "everything"}, {"order": "up"}, {"per_page": "x"}, {"after": "v1_1", "before": "v1_1"}):
         assert api.get(address, params=params).status_code == 422, params
     refused(api.get(address, params={"after": "1"}), 400, "The cursor is not one that a Link header gave out.")
 

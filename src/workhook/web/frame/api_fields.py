@@ -82,6 +82,8 @@ LABELS: Mapping[str, str] = {
     "role": text("Role"),
     "secret": text("Your secret"),
     "sections": text("Checklists"),
+    "service_from": text("Service from"),
+    "service_to": text("Service until"),
     "since": text("From (UTC)"),
     "stage": text("State"),
     "start_time": text("Start"),
@@ -146,6 +148,7 @@ _MUST_BE = {
     "a date such as 2026-11-20, or a time such as 2026-11-20T09:00:00Z, with Z or an offset": text(
         "%(field)s must be a date such as 2026-11-20"
     ),
+    "a date such as 2026-11-20": text("%(field)s must be a date such as 2026-11-20"),
     "a date that exists, such as 2026-11-20": text("%(field)s must be a date that exists, such as 2026-11-20"),
     "a time such as 2026-11-20T09:00:00Z, with Z or an offset": text(
         "%(field)s must be a date and a time, such as 2026-11-20 09:00"

@@ -70,8 +70,8 @@ def _day_fault(text: str) -> str | None:
     try:
         day = date.fromisoformat(text)
     except ValueError:
-        return "a date such as 2026-11-27"
-    return None if day.year in SERVICE_YEARS and text == day.isoformat() else "a date such as 2026-11-27"
+        return "a date such as 2026-11-20"
+    return None if day.year in SERVICE_YEARS and text == day.isoformat() else "a date such as 2026-11-20"
 
 
 ServiceDay = Annotated[str, Meta(extra_json_schema={"format": "date"}), Prepared(str.strip), Checked(_day_fault)]

@@ -261,7 +261,7 @@ TELLING = frozenset(
 
 MAKING = frozenset(
     {
-        "create_project", "add_client", "create_column", "create_task", "change_tasks", "create_file", "create_folder",
+        "create_project", "create_column", "create_task", "change_tasks", "create_file", "create_folder",
         "create_task_comment", "create_file_comment", "create_file_comment_reply", "create_service",
         "create_service_checkout", "create_task_credit", "create_invoice", "create_timesheet",
     }
