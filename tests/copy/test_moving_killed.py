@@ -94,7 +94,14 @@ def test_an_import_that_is_killed_leaves_no_row(
     there.json("setup", "--organization", "elsewhere", "--owner", "here", "--email", "here@example.com")
     add_people(there, lines)
     before = dump(there, settings)
-    words = ["organization", "import", str(tmp_path / login), *members(lines["people"])]
+    words = [
+        "organization",
+        "import",
+        str(tmp_path / login),
+        "--allow-network",
+        "127.0.0.0/8",
+        *members(lines["people"]),
+    ]
     stuck = stuck_on_postgres(there.data, settings["database_url"]) if settings else stuck_on_sqlite(there.data)
     kill_in_the_middle(there, words, stuck)
     until(lambda: dump(there, settings) == before)

@@ -27,7 +27,7 @@ DEPLOY = Path(__file__).parents[2] / "deploy"
 ALERTS = DEPLOY / "prometheus" / "alerts.yml"
 DASHBOARD = DEPLOY / "grafana" / "workhook.json"
 OF_PROMETHEUS = {"job", "instance", "le"}  # labels that it adds, or that buckets have
-SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "gauge": ("",)}
+SUFFIXES = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count"), "gauge": ("",), "info": ("_info",)}
 VARIABLES = {"$__rate_interval": "5m", "$__range": "6h", "$job": "workhook", "$instance": ".*"}
 
 RULES: list[dict[str, Any]] = [
