@@ -246,7 +246,7 @@ def put_config(**more: Any) -> Callable[[list[Line]], object]:
         ("webhooks", put_config(url="http://169.254.169.254/latest"), "webhooks.jsonl, line 1, config: "),
         ("webhooks", put_config(url="http://10.0.0.7:6379/"), "webhooks.jsonl, line 1, config: "),
         ("webhooks", put("events", ["order.paid"]), "webhooks.jsonl, line 1, events: there is no event"),
-        ("task_comments", put("text", ""), "task_comments.jsonl, line 1, text: it has to be"),
+        ("task_comments", put("text", "x" * 100_000), "task_comments.jsonl, line 1, text: "),
         ("service_checkouts", put("qty", 10**12), "service_checkouts.jsonl, line 1, qty: it has to be"),
         ("payments", put("reference", "x" * 1000), "payments.jsonl, line 1, reference: it has to be"),
         ("tasks", put("fields", {"x": ["y"]}), "tasks.jsonl, line 1: fields"),
