@@ -96,6 +96,7 @@ class Old:
     def _fill(self, connection: sa.Connection) -> None:
         migrate_to(connection, OLD)
         self.columns = {each.name: [column.name for column in each.columns] for each in tables(connection)}
+        self.columns["timesheets"].remove("duration_ms")  # the upgrade cuts spent time to whole seconds
         self.sizes = fill(connection)
 
     def sums(self) -> dict[str, tuple[int, int]]:
@@ -107,10 +108,7 @@ class Old:
         """Every row is as it was; and there were rows."""
         assert {name: count for name, (count, _) in self.before.items()} == self.sizes
         assert self.before["deliveries"][0] == ROWS
-        before, after = dict(self.before), self.sums()
-        # Spent time is cut to whole seconds, so only the number of these rows stays.
-        assert after.pop("timesheets")[0] == before.pop("timesheets")[0]
-        assert after == before
+        assert self.sums() == self.before
 
 
 @pytest.mark.whole
