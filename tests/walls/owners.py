@@ -151,6 +151,7 @@ OWNERS: dict[str, Rule] = {
     "service_checkouts": _through(_repository, ("service_id", "services")),
     "service_prices": _through(("service_id", "services")),
     "services": _columns("account_id"),
+    "sent_forms": _through(("session_id", "sessions")),
     "sessions": _columns("user_id"),
     "sign_in_failures": _of_failures,
     "sign_in_links": _columns("user_id"),

@@ -18,6 +18,7 @@ from workhook.identity import actions, queries
 from workhook.identity.schemas import Account
 from workhook.identity.signin import passwords as signin
 from workhook.identity.signin import sessions
+from workhook.web.frame.cookies import masked, unmasked
 
 PASSWORD = "a horse, a battery and a staple"
 
@@ -127,10 +128,11 @@ class Browser:
         return self.post(form.action, {**form.fields, **fields})
 
     def fill_csrf(self, action: str, **fields: str) -> httpx.Response:
-        """Send a form of a page for people who have signed in, without opening the page that has it."""
+        """Send a form of a page for people who have signed in, without opening the page that has it: a new one each
+        time."""
         if self.form_key is None:
             self.form_key = next(each.fields["csrf"] for each in forms(self.get("/")) if "csrf" in each.fields)
-        return self.post(action, {"csrf": self.form_key, **fields})
+        return self.post(action, {"csrf": masked(unmasked(self.form_key)), **fields})
 
     def sign_in(self, person: Person, password: str = PASSWORD) -> httpx.Response:
         return self.fill("/login", login=person.login, password=password)

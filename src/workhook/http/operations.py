@@ -92,6 +92,7 @@ class Operation:
     counts: bool = True  # against the limit of requests for pages
     other_media_types: tuple[str, ...] = ()  # of text, by `Accept`, where the answer has status 200
     etag: bool = True  # GETs only
+    makes: bool = False  # a form whose second submit is answered as the first one was
     for_people: bool = False  # also a page, for browsers, but under /api
     head: bool = True  # GETs only; False where a GET changes something: HEAD must not (RFC 9110, 9.2.1)
     description: str = ""

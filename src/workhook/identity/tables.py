@@ -355,6 +355,18 @@ sessions = sa.Table(
     sqlite_autoincrement=True,
 )
 
+# Forms that made something, so that each does so once (`web.frame.repeats`).
+sent_forms = sa.Table(
+    "sent_forms",
+    metadata,
+    sa.Column("digest", sa.LargeBinary, primary_key=True),  # SHA-256 of the session, address and fields
+    sa.Column("session_id", sa.BigInteger, sa.ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("answer", sa.LargeBinary),  # null: not yet known; empty: it is not given twice
+    sa.Column("created_at", Millis, nullable=False),
+    sa.Index("ix_sent_forms_session_id", "session_id"),
+    sa.Index("ix_sent_forms_created_at", "created_at"),
+)
+
 sign_in_links = sa.Table(
     "sign_in_links",
     metadata,

@@ -117,6 +117,12 @@ async def oauth_apps_create(write: Write, create: s.OauthAppCreate) -> Created[s
 @apps.post("/orgs/{org}/apps")
 async def apps_create(call: Call, create: s.AppCreate) -> Created[s.AppShape]:
     """Register an app."""
+    shape = await change(call, await creation(call, create))
+    return Created(shape, shape.url, NOT_KEPT)
+
+
+async def creation(call: Call, create: s.AppCreate) -> Callable[[Transaction], Awaitable[s.AppShape]]:
+    """Make the key of an app, which takes a while. Answers what registers the app in a transaction."""
     key = await new_key() if create.public_key is None else _own_key(create.public_key)
     organization = named_organization(call).account
 
@@ -126,8 +132,7 @@ async def apps_create(call: Call, create: s.AppCreate) -> Created[s.AppShape]:
         shape.client_secret, shape.pem = secret, pem or UNSET
         return shape
 
-    shape = await change(call, step)
-    return Created(shape, shape.url, NOT_KEPT)
+    return step
 
 
 @oauth_apps.get("/orgs/{org}/oauth-apps/{client_id}")
@@ -219,11 +224,20 @@ async def apps_list_keys(call: Call) -> list[s.KeyShape]:
 async def apps_create_key(call: Call, create: s.KeyCreate) -> Created[s.KeyShape]:
     """Add a key to an app."""
     app = await find_named_app(call, call.database)  # before the work of making a key
+    shape = await call.database.in_transaction(await key_creation(call, app, create))
+    return Created(shape, f"{_url(call, app)}/keys/{shape.id}", NOT_KEPT)
+
+
+async def key_creation(call: Call, app: App, create: s.KeyCreate) -> Callable[[Transaction], Awaitable[s.KeyShape]]:
+    """Make a key, which takes a while. Answers what adds it to the app in a transaction."""
     key = await new_key() if create.public_key is None else _own_key(create.public_key)
-    made = await call.database.in_transaction(lambda tx: actions.add_key(tx, actor_of(call), app, key))
-    shape = shape_of(s.KeyShape, made)
-    shape.pem = key.private_key or UNSET
-    return Created(shape, f"{_url(call, app)}/keys/{made.id}", NOT_KEPT)
+
+    async def step(tx: Transaction) -> s.KeyShape:
+        shape = shape_of(s.KeyShape, await actions.add_key(tx, actor_of(call), app, key))
+        shape.pem = key.private_key or UNSET
+        return shape
+
+    return step
 
 
 @apps.get("/orgs/{org}/apps/{slug}/keys/{key_id}")

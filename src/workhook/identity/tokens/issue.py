@@ -21,6 +21,7 @@ from workhook.identity.tables import (
     invitations,
     rate_windows,
     refresh_tokens,
+    sent_forms,
     sessions,
     sign_in_failures,
     sign_in_links,
@@ -224,6 +225,7 @@ _DELETES = (
     _delete(device_codes.c.digest, _expired("codes_before")),
     _delete(refresh_tokens.c.id, _expired()),
     _delete(sign_in_links.c.digest, _expired()),
+    _delete(sent_forms.c.digest, lambda table: table.c.created_at < big("before")),
     _delete(sessions.c.id, _expired()),
     _delete(invitations.c.id, _expired()),
     _delete(

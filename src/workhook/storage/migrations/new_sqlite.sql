@@ -1461,4 +1461,17 @@ CREATE INDEX ix_mail_recipients_confirmed ON mail_recipients (lower(confirmed)) 
 
 CREATE INDEX ix_import_links_internal_id ON import_links (repository_id, kind, internal_id)
 
-INSERT INTO "alembic_version" VALUES('0050')
+CREATE TABLE sent_forms (
+	digest BLOB NOT NULL,
+	session_id BIGINT NOT NULL,
+	answer BLOB,
+	created_at BIGINT NOT NULL,
+	CONSTRAINT pk_sent_forms PRIMARY KEY (digest),
+	CONSTRAINT fk_sent_forms_session_id FOREIGN KEY(session_id) REFERENCES sessions (id) ON DELETE CASCADE
+)
+
+CREATE INDEX ix_sent_forms_session_id ON sent_forms (session_id)
+
+CREATE INDEX ix_sent_forms_created_at ON sent_forms (created_at)
+
+INSERT INTO "alembic_version" VALUES('0051')

@@ -66,7 +66,7 @@ async def ask_for_token(visit: Visit) -> Answer:
     return _form(visit, TokenForm(), [])
 
 
-@places.post("/settings/tokens/new")
+@places.post("/settings/tokens/new", makes=True)
 async def create_token(visit: Visit) -> Answer:
     """Make a token. This page alone shows it."""
     visit.require_recent("/settings/tokens/new")

@@ -65,7 +65,7 @@ async def _page(visit: Visit, forms: Forms, status: int = 200) -> Answer:
     )
 
 
-@places.post("/settings/administration/users")
+@places.post("/settings/administration/users", makes=True)
 async def add_user(visit: Visit) -> Answer:
     """Add a person, and make a link with which they choose a password. A mail server sends it to them."""
     visit.require_recent(HERE)
@@ -101,7 +101,7 @@ def _refused(visit: Visit, problem: Invalid, names: tuple[str, ...]) -> PageForm
     return form
 
 
-@places.post("/settings/administration/organizations")
+@places.post("/settings/administration/organizations", makes=True)
 async def add_organization(visit: Visit) -> Answer:
     """Add an organization."""
     visit.require_recent(HERE)

@@ -80,7 +80,7 @@ async def _page(visit: Visit, access: Access, refused: RefusedEntry, *, status: 
     )
 
 
-@places.post("/{owner}/{project}/billing/credits/grant")
+@places.post("/{owner}/{project}/billing/credits/grant", makes=True)
 async def grant(visit: Visit) -> Answer:
     """Grant credits to a project."""
     expires = {}
@@ -90,7 +90,7 @@ async def grant(visit: Visit) -> Answer:
     return await _append(visit, GRANT, gettext("The credits were granted."), **expires)
 
 
-@places.post("/{owner}/{project}/billing/credits/spend")
+@places.post("/{owner}/{project}/billing/credits/spend", makes=True)
 async def spend(visit: Visit) -> Answer:
     """Spend credits on a task."""
     return await _append(visit, SPEND, gettext("The credits were spent."), task_id=visit.fields.get("task_id", ""))
@@ -115,7 +115,7 @@ async def _append(visit: Visit, kind: str, text: str, **values: object) -> Answe
     return visit.done(paging.project_address(visit, "billing", "credits"), text)
 
 
-@places.post("/{owner}/{project}/billing/credits/{entry_id}/reverse")
+@places.post("/{owner}/{project}/billing/credits/{entry_id}/reverse", makes=True)
 async def reverse(visit: Visit) -> Answer:
     """Undo a spend, or a grant that was not used, by another entry."""
     access = await _access(visit)

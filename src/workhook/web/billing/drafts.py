@@ -94,7 +94,7 @@ async def new_invoice(visit: Visit) -> Answer:
     return await _form_page(visit, access, BillingForm(values))
 
 
-@places.post("/{owner}/{project}/billing/new")
+@places.post("/{owner}/{project}/billing/new", makes=True)
 async def create_invoice(visit: Visit) -> Answer:
     """Make a draft."""
     access = await _writable(visit)

@@ -74,7 +74,7 @@ async def _set_status(visit: Visit, step: Callable[[Write, str], Awaitable[objec
     return visit.done(invoice_address(visit), text)
 
 
-@places.post("/{owner}/{project}/billing/{invoice_id}/send")
+@places.post("/{owner}/{project}/billing/{invoice_id}/send", makes=True)
 async def issue(visit: Visit) -> Answer:
     """Issue a draft, which gets its number."""
     return await _set_status(visit, api.send_invoice, gettext("The invoice was issued. Its amounts are fixed."))

@@ -115,7 +115,7 @@ async def _write_times(
     await api.edit_invoice(write, invoice.id, InvoiceEdit(timesheet_ids=[*kept, *added]))
 
 
-@places.post("/{owner}/{project}/billing/{invoice_id}/lines")
+@places.post("/{owner}/{project}/billing/{invoice_id}/lines", makes=True)
 async def add_line(visit: Visit) -> Answer:
     """Add a line to a draft, behind the others or where it was before it was removed."""
     access, invoice = await invoice_at(visit)
@@ -146,7 +146,7 @@ async def group_time(visit: Visit) -> Answer:
     return visit.done(f"{invoice_address(visit)}#lines", gettext("The lines of time were made anew."))
 
 
-@places.post("/{owner}/{project}/billing/{invoice_id}/times")
+@places.post("/{owner}/{project}/billing/{invoice_id}/times", makes=True)
 async def add_time(visit: Visit) -> Answer:
     """Put time onto a draft again whose line was removed."""
     access, invoice = await invoice_at(visit)

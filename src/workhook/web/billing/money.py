@@ -154,7 +154,7 @@ def balance_of(invoice: Invoice) -> str:
     return f"{invoice.paid_minor or 0}/{invoice.credited_minor or 0}"
 
 
-@places.post("/{owner}/{project}/billing/{invoice_id}/payments")
+@places.post("/{owner}/{project}/billing/{invoice_id}/payments", makes=True)
 async def book_payment(visit: Visit) -> Answer:
     """Book a payment of an invoice."""
 
@@ -167,7 +167,7 @@ async def book_payment(visit: Visit) -> Answer:
     return await _book(visit, PAYMENT, read, book, gettext("The payment was booked."))
 
 
-@places.post("/{owner}/{project}/billing/{invoice_id}/payments/{payment_id}/refund")
+@places.post("/{owner}/{project}/billing/{invoice_id}/payments/{payment_id}/refund", makes=True)
 async def give_back(visit: Visit) -> Answer:
     """Book that a payment, or a part of it, was given back."""
     payment_id = visit.path("payment_id")
@@ -181,7 +181,7 @@ async def give_back(visit: Visit) -> Answer:
     return await _book(visit, payment_id, read, book, gettext("The refund was booked."))
 
 
-@places.post("/{owner}/{project}/billing/{invoice_id}/credit_notes")
+@places.post("/{owner}/{project}/billing/{invoice_id}/credit_notes", makes=True)
 async def make_credit_note(visit: Visit) -> Answer:
     """Credit an invoice, a part of it, or one of its lines."""
     is_line = "line" in visit.fields

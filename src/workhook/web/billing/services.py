@@ -136,7 +136,7 @@ async def _new_page(visit: Visit, owner: Owner, form: BillingForm, *, status: in
     return await _page(visit, owner, "billing/service_new.html", status=status, form=form)
 
 
-@places.post("/{owner}/-/services/new")
+@places.post("/{owner}/-/services/new", makes=True)
 async def create_service(visit: Visit) -> Answer:
     """Make a service with its first price, if the form has one."""
     owner = await _owned(visit)
@@ -269,7 +269,7 @@ def _others(prices: tuple[ServicePrice, ...], price_id: str) -> tuple[ServicePri
     return found, [parameters_of(each) for each in prices if each.id != price_id]
 
 
-@places.post("/{owner}/-/services/{service_id}/prices")
+@places.post("/{owner}/-/services/{service_id}/prices", makes=True)
 async def add_price(visit: Visit) -> Answer:
     """Add a price, behind the others."""
     owner, service = await _find(visit)

@@ -63,7 +63,7 @@ async def new_subscription(visit: Visit) -> Answer:
     return await _new_page(visit, access, BillingForm({"qty": "1", "service": visit.query("service"), "start": "1"}))
 
 
-@places.post("/{owner}/{project}/billing/subscriptions/new")
+@places.post("/{owner}/{project}/billing/subscriptions/new", makes=True)
 async def subscribe(visit: Visit) -> Answer:
     """Choose a service for the project and, if the form says so, start at once."""
     access = await visit.access()
@@ -162,7 +162,7 @@ async def _step(visit: Visit, action: Callable[[Write, str], Awaitable[object]],
     return visit.done(_address(visit, checkout.id), text)
 
 
-@places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/start")
+@places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/start", makes=True)
 async def start(visit: Visit) -> Answer:
     """Start a subscription: its first period begins, and is billed."""
     return await _step(visit, api.complete_service_checkout, gettext("The subscription has started."))

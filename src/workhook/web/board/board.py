@@ -64,7 +64,7 @@ async def filter_cards(visit: Visit) -> Answer:
     return visit.done(f"{address}?{urlencode(filters)}" if filters else address)
 
 
-@places.post("/{owner}/{project}/columns/{column_id}/tasks")
+@places.post("/{owner}/{project}/columns/{column_id}/tasks", makes=True)
 async def add_task(visit: Visit) -> Answer:
     """Add a card to a column."""
     access = await visit.access()

@@ -23,7 +23,7 @@ from workhook.work.tasks.bulk import OPERATIONS_MAX
 places = Places("columns")
 
 
-@places.post("/{owner}/{project}/columns")
+@places.post("/{owner}/{project}/columns", makes=True)
 async def add_column(visit: Visit) -> Answer:
     """Add a column at the end, or the columns of a template to a board without any."""
     access = await visit.access()
@@ -98,7 +98,7 @@ async def delete_column(visit: Visit) -> Answer:
     return visit.done(board_address(visit), said, undo=undo)
 
 
-@places.post("/{owner}/{project}/board/column")
+@places.post("/{owner}/{project}/board/column", makes=True)
 async def bring_back(visit: Visit) -> Answer:
     """Make a column again that was deleted, with its cards."""
     access = await visit.access()

@@ -21,7 +21,7 @@ _COMMENT = f"{_FILE}/comments/{{comment_id}}"
 _REPLY = f"{_COMMENT}/replies/{{reply_id}}"
 
 
-@places.post(f"{_FILE}/comments")
+@places.post(f"{_FILE}/comments", makes=True)
 async def comment(visit: Visit) -> Answer:
     """Comment on a file."""
     access, file = await view.find_file(visit)
@@ -49,7 +49,7 @@ async def delete_comment(visit: Visit) -> Answer:
     return visit.done(_address(visit), gettext("The comment was deleted."))
 
 
-@places.post(f"{_COMMENT}/replies")
+@places.post(f"{_COMMENT}/replies", makes=True)
 async def reply(visit: Visit) -> Answer:
     """Reply to a comment."""
     access, _ = await view.find_file(visit)

@@ -40,13 +40,15 @@ async def folder(visit: Visit) -> Answer:
     )
 
 
-@places.upload("/{owner}/{project}/files")
+@places.upload("/{owner}/{project}/files", makes=True)
 async def upload(visit: Visit) -> Answer:
     """Upload a file: led to its folder, or told of the file as the API tells of it, if that is what is asked for."""
     access = await visit.access()
     taken = await receive(visit.call, access, admit=visit.admit)
     async with taken:
         await check_alive(visit.call, visit.session)
+        if visit.sent is not None:
+            visit.sent.add(taken.fingerprint)
         made: Any = await visit.change(taken.create)
     if not prefers_page(visit.call.header("accept"), otherwise=True):
         return Answer(FileAnswer(made), status=201, headers={"Cache-Control": "no-store"})
@@ -114,7 +116,7 @@ async def restore_file(visit: Visit) -> Answer:
     return visit.done(files_address(visit, made.folder.id if made.folder else None), text)
 
 
-@places.post("/{owner}/{project}/folders")
+@places.post("/{owner}/{project}/folders", makes=True)
 async def create_folder(visit: Visit) -> Answer:
     """Create a folder."""
     access = await visit.access()

@@ -34,6 +34,7 @@ from workhook.identity.context import Write
 from workhook.identity.schemas import Actor, Organization, Repository
 from workhook.storage import Database, Transaction
 from workhook.web.frame import flash, formats, refusals, render
+from workhook.web.frame.repeats import Repeated, SentForm
 from workhook.web.frame.sessions import (
     Session,
     check_key,
@@ -111,6 +112,8 @@ class Visit:
     unread: int = 0
     live: str | None = None
     """Where the page listens to its project."""
+    sent: SentForm | None = None
+    """The form, where it makes or books something."""
 
     async def load_frame(self) -> None:
         """What the header shows: the visitor's timer, and how much of their inbox is unread. It is there already where
@@ -206,19 +209,31 @@ class Visit:
     async def admit(self, fields: dict[str, list[str]]) -> None:
         """Check and take out the field `csrf` of a form with a file, before any of the file is kept: it has to stand
         before the file. Raises `Forbidden`."""
-        check_key(self.call, self.session, "".join(fields.pop("csrf", [])))
+        key = "".join(fields.pop("csrf", []))
+        check_key(self.call, self.session, key)
+        if self.sent is not None:
+            self.sent.add(key.encode())
 
     async def change(self, step: Callable[[Write], Awaitable[T]], *, retry: Retry | None = None) -> T:
-        """Run the change in one transaction, and again where `retry` says so."""
+        """Run the change in one transaction, and again where `retry` says so. Raises `Repeated`."""
+        sent = self.sent if self.sent is not None and not self.sent.is_taken else None
 
         async def once(tx: Transaction) -> T:
+            if sent is not None:
+                await sent.take(tx)
             return await step(Write.for_call(self.call, tx))
+
+        async def run() -> T:
+            made = await self.database.in_transaction(once)
+            if sent is not None:
+                sent.is_taken = True
+            return made
 
         if retry is not None:
             for _ in range(retry.tries - 1):
                 with suppress(retry.error):
-                    return await self.database.in_transaction(once)
-        return await self.database.in_transaction(once)
+                    return await run()
+        return await run()
 
     def page(
         self,
@@ -288,20 +303,46 @@ class Places(Sequence[Operation], Declaring):
         return len(self.operations)
 
     def upload(self, path: str, **facts: Any) -> Callable[[H], H]:
-        """A form with a file, which the page itself takes in (`Visit.admit`): so no file is ever in memory."""
+        """A form with a file, which the page itself takes in (`Visit.admit`): so no file is ever in memory. One that
+        is declared with `makes` adds to `Visit.sent` what the file is, before its change."""
         return self.route("POST", path, reads_form=False, **facts)
 
-    def route(self, method: str, path: str, *, reads_form: bool = True, **facts: Any) -> Callable[[H], H]:
+    def route(
+        self, method: str, path: str, *, reads_form: bool = True, makes: bool = False, **facts: Any
+    ) -> Callable[[H], H]:
+        """`makes`: the form makes or books something by `Visit.change`, which is done once (`repeats`)."""
+
         def declare(function: H) -> H:
             name = f"place_{self.tag}_{getattr(function, '__name__', '')}"
             summary = (inspect.getdoc(function) or "").partition("\n\n")[0].removesuffix(".")
-            handler = _handler(function, reads_form)
+            handler = _handler(_once(function, reads_form) if makes else function, reads_form)
             self.operations.append(
-                Operation(PLACES, method, path, handler, name, summary, None, "pages", etag=False, **facts)
+                Operation(PLACES, method, path, handler, name, summary, None, "pages", etag=False, makes=makes, **facts)
             )
             return function
 
         return declare
+
+
+def _once(function: Callable[[Visit], Awaitable[Any]], reads_form: bool) -> Callable[[Visit], Awaitable[Any]]:
+    """Answers a form that was sent before as it was answered then."""
+
+    async def handle(visit: Visit) -> Any:
+        visit.sent = sent = SentForm(visit.call, visit.session)
+        if reads_form:
+            sent.add_fields(visit.fields)
+            if (first := await sent.find_answer()) is not None:
+                return first
+        answer = None
+        try:
+            answer = await function(visit)
+        except Repeated:
+            return await sent.first_answer()
+        finally:
+            await sent.answered(answer)
+        return answer
+
+    return handle
 
 
 def _handler(function: Callable[[Visit], Awaitable[Any]], reads_form: bool) -> Callable[[Call], Awaitable[Answer]]:

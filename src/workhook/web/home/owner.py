@@ -40,7 +40,7 @@ async def show(visit: Visit) -> Answer:
     return await _page(visit, await find_owner(visit))
 
 
-@places.post("/{owner}")
+@places.post("/{owner}", makes=True)
 async def create_project(visit: Visit) -> Answer:
     """Make a project, with the columns of its template."""
     view = await find_owner(visit)

@@ -60,16 +60,14 @@ async def new(visit: Visit, site: HookSite) -> Answer:
     return _new_page(visit, site, forms.blank())
 
 
-@places.post("")
+@places.post("", makes=True)
 async def create(visit: Visit, site: HookSite) -> Answer:
     """Create a webhook, and show its secret if it was made here."""
     visit.require_recent(f"{site.base}/new")
     secret, made = forms.secret_of(visit.fields)
     try:
         change = forms.parse(visit.fields, site.owner.target, visit.call.services.check_url, secret)
-        hook = await visit.database.in_transaction(
-            lambda tx: actions.create_hook(api.hook_write(visit.call, tx), change)
-        )
+        hook = await visit.change(lambda write: actions.create_hook(api.hook_write(visit.call, write.tx), change))
     except Invalid as problem:
         return _new_page(visit, site, forms.form_again(visit.fields, problem), status=422)
     if made:

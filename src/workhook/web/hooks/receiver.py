@@ -101,7 +101,7 @@ async def create_receiver(visit: Visit) -> Answer:
     return visit.done(_back(visit, site))
 
 
-@places.post("/{owner}/{project}/webhooks/receiver/card")
+@places.post("/{owner}/{project}/webhooks/receiver/card", makes=True)
 async def add_card(visit: Visit) -> Answer:
     """Add a card to the project, so that there is something to send."""
     site = await _site(visit, "read")

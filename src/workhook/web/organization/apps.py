@@ -60,7 +60,7 @@ async def show_new(visit: Visit, site: AppSite) -> Answer:
     return _new_page(visit, site, forms.AppForm())
 
 
-@places.sent(new=True)
+@places.sent(new=True, makes=True)
 async def create(visit: Visit, site: AppSite) -> Answer:
     """Make an app. This page alone shows its secret and its private key."""
     try:
@@ -76,7 +76,8 @@ async def create(visit: Visit, site: AppSite) -> Answer:
 
 async def _create(visit: Visit, wanted: s.OauthAppCreate) -> s.OauthAppShape:
     if isinstance(wanted, s.AppCreate):
-        return (await manage_api.apps_create(visit.call, wanted)).body
+        register = await manage_api.creation(visit.call, wanted)
+        return await visit.change(lambda write: register(write.tx), retry=NAME_TAKEN)
     made = await visit.change(lambda write: manage_api.oauth_apps_create(write, wanted), retry=NAME_TAKEN)
     return made.body
 
@@ -158,7 +159,7 @@ async def update(visit: Visit, site: AppSite) -> Answer:
     return visit.done(site.address(changed), gettext("The app was saved."))
 
 
-@places.sent("/*/secrets")
+@places.sent("/*/secrets", makes=True)
 async def add_secret(visit: Visit, site: AppSite) -> Answer:
     """Make another client secret. This page alone shows it."""
 
@@ -225,13 +226,14 @@ def _delete_page(visit: Visit, site: AppSite, app: App, fault: str = "") -> Answ
     )
 
 
-@places.post("/{owner}/settings/apps/{slug}/keys")
+@places.post("/{owner}/settings/apps/{slug}/keys", makes=True)
 async def add_key(visit: Visit) -> Answer:
     """Add a key to an app. If it is made here, this page alone shows its private half."""
     site, app = await _app_of_key(visit)
     try:
         wanted = visit.form(s.KeyCreate, "public_key")
-        shape = (await manage_api.apps_create_key(visit.call, wanted)).body
+        add = await manage_api.key_creation(visit.call, app, wanted)
+        shape = await visit.change(lambda write: add(write.tx))
     except Invalid as problem:
         return await _refuse(visit, site, app, "keys", problem)
     if shape.pem is UNSET:

@@ -83,7 +83,7 @@ async def _page(visit: Visit, place: Organization, form: InviteForm | None = Non
     )
 
 
-@places.post("/{owner}/people")
+@places.post("/{owner}/people", makes=True)
 async def invite(visit: Visit) -> Answer:
     """Invite somebody to an organization, by login or by e-mail address."""
     place = await visit.organization("organization.people")

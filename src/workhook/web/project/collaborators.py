@@ -29,7 +29,7 @@ SECTION = "people"
 _PERMISSIONS = {"read": "pull", "write": "push", "admin": "admin"}
 
 
-@places.post("/{owner}/{project}/settings/people")
+@places.post("/{owner}/{project}/settings/people", makes=True)
 async def add(visit: Visit) -> Answer:
     """Add somebody to a project, or invite them."""
     access = await administered(visit)

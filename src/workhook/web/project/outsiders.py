@@ -56,7 +56,7 @@ def _signed(visit: Visit, *values: str) -> str:
     return "\0".join((str(visit.session.id), *values))
 
 
-@places.post("/{owner}/{project}/settings/clients/invite")
+@places.post("/{owner}/{project}/settings/clients/invite", makes=True)
 async def invite_client_by_link(visit: Visit) -> Answer:
     """Invite a client to a project: they are one once they accept."""
     access = await administered(visit)

@@ -17,7 +17,7 @@ from workhook.work.tasks.actions import get_task
 places = Places("task_comments")
 
 
-@places.post("/{owner}/{project}/tasks/{task_id}/comments")
+@places.post("/{owner}/{project}/tasks/{task_id}/comments", makes=True)
 async def add_comment(visit: Visit) -> Answer:
     """Comment on a task."""
     await _require_task(visit)

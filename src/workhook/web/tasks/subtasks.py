@@ -21,7 +21,7 @@ places = Places("subtasks")
 BUSY = Retry(queries.Busy, 20)
 
 
-@places.post("/{owner}/{project}/tasks/{task_id}/subtasks")
+@places.post("/{owner}/{project}/tasks/{task_id}/subtasks", makes=True)
 async def add_subtask(visit: Visit) -> Answer:
     """Add a subtask: in the column of its task, or in the first one where nothing is completed."""
     access, task = await _read(visit)

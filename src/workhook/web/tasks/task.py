@@ -183,7 +183,7 @@ def _changed(visit: Visit, before: list[str]) -> list[str]:
     return [each for each in dict.fromkeys([*before, *([added] if added else [])]) if each != gone]
 
 
-@places.post("/{owner}/{project}/tasks/{task_id}/duplicate")
+@places.post("/{owner}/{project}/tasks/{task_id}/duplicate", makes=True)
 async def duplicate_task(visit: Visit) -> Answer:
     """Make another task that says the same, behind this one."""
     access = await visit.access()

@@ -16,7 +16,7 @@ places = Places("timers")
 _STEPS = {"pause": api.pause_timesheet, "resume": api.resume_timesheet, "finish": api.finish_timesheet}
 
 
-@places.post("/{owner}/{project}/tasks/{task_id}/timer")
+@places.post("/{owner}/{project}/tasks/{task_id}/timer", makes=True)
 async def start_timer(visit: Visit) -> Answer:
     """Start a timer on a task; another one of the visitor is paused. Whoever did it on the board stays there."""
     access = await visit.access()

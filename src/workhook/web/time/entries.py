@@ -34,14 +34,14 @@ _UNDO_NOTES_MAX = 500  # characters: what undoes a deletion travels in a cookie
 Step = Callable[[Write, str], Awaitable[Answer]]
 
 
-@places.post("/{owner}/{project}/time/start")
+@places.post("/{owner}/{project}/time/start", makes=True)
 async def start_timer(visit: Visit) -> Answer:
     """Start a timer for a task; the visitor's other one is paused."""
     create = visit.form(TimesheetCreate, "task_id", "notes")
     return await _create(visit, create, gettext("The timer runs."))
 
 
-@places.post("/{owner}/{project}/time/entries")
+@places.post("/{owner}/{project}/time/entries", makes=True)
 async def add_entry(visit: Visit) -> Answer:
     """Add time that was spent."""
     access = await visit.access()
@@ -54,7 +54,7 @@ async def add_entry(visit: Visit) -> Answer:
         return await week_page(visit, access, query_of(_back(visit)), form, status=problem.status)
 
 
-@places.post("/{owner}/{project}/time/restore")
+@places.post("/{owner}/{project}/time/restore", makes=True)
 async def restore_entry(visit: Visit) -> Answer:
     """Bring an entry back that was deleted, as a new one."""
     return await _create(visit, visit.form(TimesheetCreate, *_FIELDS), gettext("The time is there again."))

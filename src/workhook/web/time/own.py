@@ -140,13 +140,13 @@ def _groups(
     return sorted(groups.values(), key=lambda each: each.project.casefold())
 
 
-@places.post(f"{PATH}/start")
+@places.post(f"{PATH}/start", makes=True)
 async def start_own_timer(visit: Visit) -> Answer:
     """Start a timer for a task of whatever project; the visitor's other one is paused."""
     return await _create(visit, visit.form(TimesheetCreate, "task_id", "notes"), gettext("The timer runs."))
 
 
-@places.post(f"{PATH}/entries")
+@places.post(f"{PATH}/entries", makes=True)
 async def add_own_entry(visit: Visit) -> Answer:
     """Add time that was spent on a task of whatever project."""
     try:

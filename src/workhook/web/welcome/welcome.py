@@ -85,7 +85,7 @@ async def project(visit: Visit) -> Answer:
     return _project_page(visit, await _organization(visit))
 
 
-@places.post("/welcome/project")
+@places.post("/welcome/project", makes=True)
 async def create_project(visit: Visit) -> Answer:
     """Make the first project."""
     organization = await _organization(visit)

@@ -385,6 +385,7 @@ STAY: Mapping[str, str] = {
     "search_numbers": "an index",
     "search_task_comments": "an index",
     "search_tasks": "an index",
+    "sent_forms": "forms that people sent here, kept for a day",
     "sessions": "how people sign in here",
     "sign_in_failures": "how people sign in here",
     "sign_in_links": "secrets",

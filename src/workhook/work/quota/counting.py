@@ -60,7 +60,7 @@ COUNTED: dict[str, Way] = {
 
 _OF_A_RECORD = "task_buckets task_assignees task_blockers service_prices service_checkout_periods"
 _OF_THE_SERVER = "workers worker_generation probe key_check rate_windows sign_in_failures"
-_OF_A_PERSON = "administrators identities passwords sessions sign_in_links tokens grants"
+_OF_A_PERSON = "administrators identities passwords sessions sent_forms sign_in_links tokens grants"
 _OF_AN_APP = "app_keys app_secrets authorization_codes device_codes refresh_tokens"
 _REASONS = {
     "accounts": "An account is what is counted for.",

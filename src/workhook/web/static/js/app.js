@@ -16,6 +16,7 @@ import Toast from "workhook/toast"
 import When from "workhook/when"
 import { forget, tell } from "workhook/messages"
 import { protectWhatIsInUse } from "workhook/morphing"
+import "workhook/formkey"
 import "workhook/once"
 
 document.documentElement.classList.add("js")

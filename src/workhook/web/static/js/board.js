@@ -2,6 +2,7 @@
 // request; when it is refused the card goes back.
 import { Controller } from "stimulus"
 import Sortable from "sortable"
+import { renewKey } from "workhook/formkey"
 import { areOn, isTyping } from "workhook/keyboard"
 
 const ARROWS = { ArrowDown: "j", ArrowUp: "k", ArrowLeft: "h", ArrowRight: "l" }
@@ -151,6 +152,7 @@ export default class extends Controller {
 
   startTimer(link) {
     this.formTarget.action = `${this.baseValue}/tasks/${link.closest("li").id}/timer`
+    renewKey(this.formTarget)
     this.formTarget.requestSubmit()
   }
 

@@ -1,10 +1,12 @@
 // Empties a form that was sent and taken, and closes what it stood in: else the refresh would keep what was typed.
 import { Controller } from "stimulus"
+import { renewKey } from "workhook/formkey"
 
 export default class extends Controller {
   clear(event) {
     if (!event.detail.success) return
     this.element.reset()
+    renewKey(this.element) // what is typed next is something else, though it may be the same text
     const around = this.element.closest("details")
     if (around) around.open = false
   }

@@ -1,6 +1,7 @@
 // A message that the session has ended. What was typed is still in the page: whoever signs in again, in another tab,
 // comes back and sends it. The forms get the key of the new session, if the same person has it.
 import { Controller } from "stimulus"
+import { anotherKey } from "workhook/formkey"
 import { tell } from "workhook/messages"
 
 // The page of this address as it is now, or null where nobody is signed in.
@@ -28,7 +29,7 @@ export default class extends Controller {
   async check() {
     const page = await pageNow().catch(() => null)
     if (!page || !keyOf(page) || personOf(page) !== personOf(document)) return
-    for (const each of document.querySelectorAll("input[name=csrf]")) each.value = keyOf(page)
+    for (const each of document.querySelectorAll("input[name=csrf]")) each.value = anotherKey(keyOf(page))
     for (const each of this.endedTargets) each.hidden = true
     for (const each of this.againTargets) each.hidden = false
   }

@@ -2,6 +2,7 @@
 // Without this the form sends one file, as any form does.
 import { Controller } from "stimulus"
 import { listenForDrops } from "workhook/drops"
+import { anotherKey, isAlike } from "workhook/formkey"
 import { isUnderWay } from "workhook/morphing"
 import { refresh } from "workhook/refresh"
 
@@ -59,7 +60,8 @@ export default class extends Controller {
   add(files) {
     for (const file of files) {
       const row = this.rowTarget.content.firstElementChild.cloneNode(true)
-      const fields = [...new FormData(this.formTarget)].filter(([name]) => name !== "file")
+      const typed = [...new FormData(this.formTarget)].filter(([name]) => name !== "file")
+      const fields = typed.map(([name, value]) => [name, name === "csrf" ? anotherKey(value) : value]) // each is a form
       const upload = { file, fields, row, state: "waiting" }
       this.uploads.set(row, upload)
       this.part(row, "name").textContent = file.name
@@ -133,7 +135,8 @@ export default class extends Controller {
   retry(event) {
     const upload = this.of(event)
     this.part(upload.row, "progress").value = 0
-    upload.fields = upload.fields.map(([name, value]) => [name, name === "csrf" ? this.formTarget.elements.csrf.value : value])
+    const key = this.formTarget.elements.csrf.value // of a new session, perhaps
+    upload.fields = upload.fields.map(([name, value]) => [name, name !== "csrf" || isAlike(value, key) ? value : anotherKey(key)])
     this.show(upload, "waiting", this.waitingValue)
     this.next()
   }

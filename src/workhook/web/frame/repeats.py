@@ -1,0 +1,113 @@
+"""A form that makes or books something does so once, however often it is sent: by a double click, by a browser that
+tries again, or by somebody who goes back and sends it again. The second time it is answered as it was the first time.
+
+The field `csrf` is another text each time a form is made (`cookies.masked`), so that session, address and fields
+together name one form as it was filled in: with another field it is another form. Their digest is stored in the
+transaction of the change, before anything else: another process that does the same waits there for the commit. The
+answer, which is known later, is added to it. `identity.tokens.issue.prune` forgets both after a day. What the API has
+for this is `http.idempotency`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Mapping
+
+import msgspec
+import sqlalchemy as sa
+
+from workhook.core import json
+from workhook.core.clock import now_ms
+from workhook.core.errors import Conflict
+from workhook.http.calls import Answer, Call
+from workhook.identity.tables import sent_forms
+from workhook.storage import Transaction
+from workhook.storage.dialects import upsert
+from workhook.web.frame.sessions import Session
+from workhook.web.frame.texts import gettext
+
+_WAIT_S, _WAITS = 0.05, 40  # for the answer of a form whose change is done
+
+_this = sent_forms.c.digest == sa.bindparam("sent_digest")
+_find = sa.select(sent_forms.c.answer).where(_this)
+_take = (
+    upsert(sent_forms)
+    .values({name: sa.bindparam(name) for name in ("digest", "session_id", "created_at")})
+    .on_conflict_do_nothing(index_elements=["digest"])
+)
+_answer = sa.update(sent_forms).where(_this).values(answer=sa.bindparam("given"))
+
+
+class Repeated(Exception):
+    """The form was sent before. What was done of it now has to be rolled back."""
+
+
+class _Given(msgspec.Struct, frozen=True):
+    """An answer that is given again."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes | None
+    media_type: str
+
+
+class SentForm:
+    """One form as it was sent."""
+
+    def __init__(self, call: Call, session: Session) -> None:
+        scope = call.request.scope
+        self.is_taken = False
+        self._call, self._session_id = call, session.id
+        self._digest = b""
+        for part in (str(session.id).encode(), scope["path"].encode(), scope["query_string"]):
+            self.add(part)
+
+    def add(self, part: bytes) -> None:
+        """Tell it from another one by this, too."""
+        self._digest = hashlib.sha256(self._digest + part).digest()
+
+    def add_fields(self, fields: Mapping[str, str]) -> None:
+        self.add(json.encode(sorted(fields.items())))
+
+    async def take(self, tx: Transaction) -> None:
+        """Begin the change that it asks for. Raises `Repeated`."""
+        params = {"digest": self._digest, "session_id": self._session_id, "created_at": now_ms()}
+        if not await tx.execute(_take, params):
+            raise Repeated
+
+    async def answered(self, answer: Answer | None) -> None:
+        """Keep the answer to what was done: where it leads, or what a script reads. A page is not kept, since it may
+        show a secret."""
+        if not self.is_taken:
+            return
+        given = b""
+        is_json = answer is not None and answer.status < 400 and answer.media_type.startswith("application/json")
+        if answer is not None and (answer.status == 303 or is_json):
+            body = None if answer.body is None else self._call.encode(answer.body)
+            given = msgspec.msgpack.encode(_Given(answer.status, answer.headers, body, answer.media_type))
+        params = {"sent_digest": self._digest, "given": given}
+        await self._call.database.write([(_answer, [params])])
+
+    async def find_answer(self) -> Answer | None:
+        """The first answer; None for a form that was not sent before. Raises `Conflict` if it cannot be given again."""
+        row = await self._call.database.fetch_one(_find, {"sent_digest": self._digest})
+        return await self.first_answer() if row is not None else None
+
+    async def first_answer(self) -> Answer:
+        """Of a form that was sent before, perhaps just now: on SQLite what meets it may be in the same commit. Raises
+        `Conflict` if it cannot be given again."""
+        for _ in range(_WAITS):
+            row = await self._call.database.fetch_one(_find, {"sent_digest": self._digest})
+            if row is not None and row["answer"] is not None:
+                return _again(row["answer"])
+            await asyncio.sleep(_WAIT_S)
+        return _again(b"")
+
+
+def _again(given: bytes) -> Answer:
+    if not given:
+        message = gettext("This was done already, when the form was sent for the first time. Load the page again.")
+        raise Conflict(message, code="already_sent")
+    its = msgspec.msgpack.decode(given, type=_Given)
+    return Answer(its.body, its.status, its.headers, its.media_type)
