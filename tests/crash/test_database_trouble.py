@@ -94,9 +94,9 @@ def disk_full(server: Server) -> Iterator[None]:
 
 @pytest.fixture
 def small_disk() -> Iterator[Path]:
-    """A file system of 16 MiB."""
+    """A file system that is ready while it is empty: readiness asks for 100 MiB."""
     folder = Path(tempfile.mkdtemp(prefix="workhook-disk-"))
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", folder]).returncode:
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128m", "tmpfs", folder]).returncode:
         folder.rmdir()
         pytest.skip("a full disk needs the right to mount: NOT TESTED. A limit of the file's size is.")
     yield folder

@@ -57,6 +57,7 @@ def head_of(content: bytes) -> list[bytes]:
 @given(TEXTS, TEXTS)
 @example(ATTACK, ATTACK)
 @example("=?utf-7?q?+AA0ACg-Bcc:_evil@evil.test?=", "=?raw_unicode_escape?q?=5Cu000aBcc:_e?=")
+@example("", "0  0")
 @example("a  b", " =?utf-8?q?x?= =?utf-8?q?y?= ")
 def test_the_subject_and_the_name_of_the_sender_are_what_was_typed(subject: str, name: str) -> None:
     content = write(Letter(subject=subject, intro="Hello"), name=one_line(name)).content
@@ -65,7 +66,7 @@ def test_the_subject_and_the_name_of_the_sender_are_what_was_typed(subject: str,
     [sender] = message["From"].addresses
     assert sender.addr_spec == "work@studio.example"
     if len(name.encode(errors="replace")) < 40:  # between encoded words of a name Python's own parser leaves a space
-        assert sender.display_name == one_line(name)
+        assert sender.display_name.split() == one_line(name).split()  # and makes one of several
     assert set(message.keys()) <= HEADERS
     assert len(message.keys()) == len(set(message.keys()))
     assert (message["Reply-To"], message["Bcc"], message.get_content_type()) == (None, None, "multipart/alternative")

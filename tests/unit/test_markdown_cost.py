@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
-from hypothesis import given, target
+from hypothesis import example, given, target
 from hypothesis import strategies as st
 
 from workhook.web.frame.markdown import PAGE_STEPS_MAX, Prose, _show
@@ -70,6 +70,7 @@ def texts(draw: st.DrawFn) -> str:
 
 
 @given(texts())
+@example("*![" * 19 + "*" * 400)
 def test_the_worst_text_costs_no_more_than_its_length_allows(text: str) -> None:
     lines = lines_run(lambda: _show(text))
     target(lines / (len(text) + 1), label="lines per character")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 TOKEN_NOTE = "workhook setup"  # noqa: S105  # how its tokens are told from others
 
-TOKEN_SCOPES = ("repo", "admin:org_hook", "work")  # repositories, all webhooks, the work API
+TOKEN_SCOPES = ("repo", "admin:org", "admin:org_hook", "work")  # all of an organization, nothing of the server
 TOKEN_DAYS = 365
 
 LINK_MINUTES = 60  # of the first start
@@ -88,8 +88,9 @@ async def setup(
     """Create an organization, its owner, a project, and a token.
 
     What exists already is not made again. The user becomes an owner if they are not one yet.
-    The token is shown the first time only; --new-token issues another. It is valid for a year, for repositories, their
-    webhooks, those of the organization, and the work API. --scopes gives it others, such as admin:org for members.
+    The token is shown the first time only; --new-token issues another. It is valid for a year and for all that an owner
+    of the organization may do: repositories, members, webhooks, the work API. It does not administer the server.
+    --scopes gives it others.
     """
     if expires_in is not None and expires_in > TOKEN_DAYS:
         raise Misuse(f"--expires-in {expires_in:g} is more than {TOKEN_DAYS} days.", "Issue a new token each year.")

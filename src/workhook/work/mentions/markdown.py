@@ -8,6 +8,7 @@ some output.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from functools import cache
@@ -36,6 +37,7 @@ ADDRESS_CHARS_MAX = 2_000
 
 _METER = "meter"
 _LABEL_STEPS = 12  # what may be the label of a link is read again at each level of brackets
+_SKIPPED_STEPS = 0.5  # of each token of such a label, which the parser may have remembered
 _WEB = re.compile(rf"""://[^\s<>"'\\|`]{{1,{ADDRESS_CHARS_MAX}}}""")
 _MAILBOX = re.compile(r":[A-Za-z0-9.+_-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,8}")
 _CLOSING_MARKS = frozenset(".,;:!?*_~]}")
@@ -51,14 +53,14 @@ class Meter:
     """Counts the steps of one text. `columns`: those of the table that is being read."""
 
     def __init__(self, steps: int) -> None:
-        self.allowed = self.left = steps
+        self.allowed, self.left = steps, float(steps)
         self.columns = 0
 
     @property
     def spent(self) -> int:
-        return self.allowed - self.left
+        return math.ceil(self.allowed - self.left)
 
-    def count(self, steps: int) -> None:
+    def count(self, steps: float) -> None:
         """Raises `TooCostly`."""
         self.left -= steps
         if self.left < 0:
@@ -91,6 +93,12 @@ def _depth(tokens: list[Token]) -> int:
 def markdown_parser() -> MarkdownIt:
     # Few processes ever read such a text: the others do not pay for the library.
     from markdown_it import MarkdownIt
+    from markdown_it.parser_inline import ParserInline
+
+    class Inline(ParserInline):
+        def skipToken(self, state: StateInline) -> None:  # noqa: N802  # the library's name
+            state.env[_METER].count(_SKIPPED_STEPS)
+            super().skipToken(state)
 
     class Parser(MarkdownIt):
         """Addresses stay as they were written, apart from characters that no address may have."""
@@ -101,7 +109,9 @@ def markdown_parser() -> MarkdownIt:
         def normalizeLinkText(self, link: str) -> str:  # noqa: N802  # the library's name
             return link
 
-    parser = Parser("commonmark", {"html": False, "breaks": True, "maxNesting": 20})
+    parser = Parser()
+    parser.inline = Inline()
+    parser.configure("commonmark", {"html": False, "breaks": True, "maxNesting": 20})
     parser.enable(["table", "strikethrough"])
     for rule in parser.block.ruler.__rules__:
         rule.fn = _counted_table(rule.fn) if rule.name == "table" else _counted_block(rule.fn)
