@@ -27,6 +27,7 @@ from workhook.web.frame import render
 from workhook.work import operations as work_operations
 from workhook.work.administration import api as administration
 from workhook.work.invitations import organization, repository
+from workhook.work.organizations import api as organizations
 
 
 def operations(services: Callable[[], Services], checks: Callable[[], dict[str, str]]) -> tuple[Operation, ...]:
@@ -44,6 +45,7 @@ def operations(services: Callable[[], Services], checks: Callable[[], dict[str, 
         *organization.routes,
         *repository.routes,
         *administration.routes,
+        *organizations.routes,
         *web_operations.OPERATIONS,
         *oauth_api.routes,
         *applications.routes,

@@ -6,6 +6,7 @@ import base64
 import itertools
 import re
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from tests.api.wire import NOBODYS_ID, Place, new_url
@@ -13,7 +14,9 @@ from tests.identity.kit import Site
 from tests.identity.model import HERE, STREAM, Credential
 from tests.work.requests_kit import TABLE as WORK
 from tests.work.scene import Scene
+from workhook.http.calls import Services
 from workhook.http.operations import WORK_API, Operation
+from workhook.identity import actions, queries
 
 _numbers = itertools.count(1)
 NOWHERE = {"org": "no-such", "owner": "no-such", "repo": "no-such", "username": "no-such", "slug": "no-such"}
@@ -106,7 +109,18 @@ def _names(site: Site, operation: Operation, by: Credential, fresh: bool) -> dic
         names["hook_id"] = site.owners[kind].hook(Place(place, here))["id"]
     if fresh and "{token_id}" in operation.path:
         names["token_id"] = site.cast.spare_tokens.pop()
+    if fresh and by.caller == "owner" and key_of(operation) == "DELETE /orgs/{}":
+        names["org"] = site.server.run(partial(_new_organization, owner_login=here.owner))
     return names
+
+
+async def _new_organization(services: Services, owner_login: str) -> str:
+    async with services.database.transaction() as tx:
+        owner = await queries.find_account(tx, owner_login)
+        assert owner is not None
+        made = await actions.create_account(tx, "organization", f"spare-{next(_numbers)}", name=None, email=None)
+        await actions.set_member(tx, made, owner, "owner")
+        return made.login
 
 
 def _installation(site: Site, operation: Operation) -> int:

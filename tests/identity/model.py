@@ -165,6 +165,7 @@ WEBHOOKS: dict[str, Need] = {
             "POST /admin/users/{}/disable",
             "POST /admin/users/{}/enable",
             "POST /admin/organizations",
+            "DELETE /admin/organizations/{}",
         ),
         Need("administrator", ("site_admin",), kinds=frozenset({"classic"})),
     ),
@@ -177,6 +178,7 @@ WEBHOOKS: dict[str, Need] = {
     **dict.fromkeys((*_of_apps("/orgs/{}/oauth-apps"), *_of_apps("/orgs/{}/apps")), _manage),
     **dict.fromkeys((f"{method} /orgs/{{}}/apps/{{}}/keys" for method in ("GET", "POST")), _manage),
     **dict.fromkeys(("GET /orgs/{}/apps/{}/keys/{}", "DELETE /orgs/{}/apps/{}/keys/{}"), _manage),
+    f"DELETE {_ORGANIZATION}": _manage,
     **dict.fromkeys((f"GET {_INSTALLED}", f"POST {_INSTALLED}"), _manage),
     **dict.fromkeys((f"{method} {_INSTALLED}/{{}}" for method in ("GET", "PATCH", "DELETE")), _manage),
     **dict.fromkeys(

@@ -249,6 +249,8 @@ def _webhook_names(things: Things, key: str) -> dict[str, Any]:
     if key in _PEOPLE:
         person = _PEOPLE[key](things)
         names |= {"username": person} if "username" in asked else {}
+    elif key in ("DELETE /orgs/{org}", "DELETE /admin/organizations/{org}"):
+        names["org"] = things.new_place()
     elif path == "/users/{username}/installation":
         names["username"] = "acme"
     place = path.partition("/hooks")[0].format(**names) if "/hooks/" in path else ""

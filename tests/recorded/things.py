@@ -205,6 +205,12 @@ class Things:
         self.succeed("POST", "/admin/users", json={"login": login, "email": f"{login}@example.com"})
         return login
 
+    def new_place(self) -> str:
+        """An organization of the owner's, with nothing in it."""
+        login = f"place-{next(self.numbers)}"
+        self.succeed("POST", "/admin/organizations", json={"login": login, "admin": "octo"})
+        return login
+
     def outside(self) -> str:
         """Pat, who is in nothing then."""
         self.send("DELETE", "/orgs/acme/memberships/pat")

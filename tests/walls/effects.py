@@ -108,6 +108,9 @@ EFFECTS: dict[str, str] = {
     "POST /admin/users/{}/disable": _noted("~accounts"),
     "POST /admin/users/{}/enable": _noted("~accounts"),
     "DELETE /admin/users/{}": "+audit_log:2 ~accounts",
+    # The rest is removed in the background.
+    "DELETE /orgs/{}": _noted("+events -memberships ~accounts"),
+    "DELETE /admin/organizations/{}": _noted("+events -memberships ~accounts"),
     "DELETE /orgs/{}/oauth-hooks/{}": _noted("-hooks -lanes"),
     "POST /app/installations/{}/access_tokens": _noted("+tokens"),
     "POST /user/tokens": _noted("+tokens"),

@@ -199,12 +199,20 @@ def _add_organization(walls: Walls) -> Asked:
     return Asked(Request("POST", "/admin/organizations", {"json": body}), administrator.by)
 
 
+def _delete_organization(walls: Walls) -> Asked:
+    administrator = _Administrator(walls)
+    login = f"place-{uuid.uuid4().hex[:8]}"
+    administrator.post("/admin/organizations", {"login": login, "admin": administrator.add()})
+    return Asked(Request("DELETE", f"/admin/organizations/{login}"), administrator.by)
+
+
 GOOD: dict[str, Good] = {
     "POST /admin/users": _add_user,
     "POST /admin/organizations": _add_organization,
     "POST /admin/users/{}/disable": _administered("POST", "/disable"),
     "POST /admin/users/{}/enable": _administered("POST", "/enable", "disable"),
     "DELETE /admin/users/{}": _administered("DELETE", ""),
+    "DELETE /admin/organizations/{}": _delete_organization,
     "POST /projects": _project,
     "PATCH /repos/{}/{}/hooks/{}": _edited("repository"),
     "PATCH /orgs/{}/hooks/{}": _edited("organization"),

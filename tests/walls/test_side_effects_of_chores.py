@@ -22,6 +22,7 @@ EFFECTS: dict[str, str] = {
     "deleted_files": "-files",
     # In this world they have nothing to do, and change nothing.
     "deleted_projects": "",
+    "deleted_organizations": "",
     "expired_task_credits": "",
     "deadlines": "",
     "notifications": "-notifications",

@@ -397,3 +397,20 @@ def test_a_new_app_begins_with_its_name_and_has_an_app_id(house: House) -> None:
     assert house.owner.fill(f"{house.path}/new-app", name=house.name("Keeper")).status_code == 201
     [app] = re.findall(rf'href="({house.path}/apps/[^"/]+)"', house.owner.get(f"{house.path}/apps").text)
     assert "<dt>App ID</dt>" in house.owner.get(app).text
+
+
+def test_an_organization_is_deleted_once_its_name_is_typed(house: House) -> None:
+    login = house.world.organization
+    page = house.owner.get(house.path).text
+    assert f'href="{house.path}/delete"' in page
+    asked = house.owner.get(f"{house.path}/delete")
+    assert asked.status_code == 200
+    assert f'href="{house.path}/export"' in asked.text
+    refused = house.owner.fill(f"{house.path}/delete", name="another")
+    assert (refused.status_code, "Nothing was deleted" in refused.text) == (422, True)
+    assert house.owner.get(house.path).status_code == 200
+    done = house.owner.fill(f"{house.path}/delete", name=f" {login.upper()} ")
+    assert done.status_code == 303, done.text
+    assert f"{login} was deleted" in text_of(house.owner.get(done.headers["location"]).text)
+    for place in (f"/{login}", house.path, f"/{login}/people"):
+        assert house.owner.get(place).status_code == 404

@@ -102,6 +102,7 @@ MORE = {
     "DELETE /orgs/{}/apps/{}": 17,
     "DELETE /orgs/{}/oauth-apps/{}/tokens": 15,
     "DELETE /orgs/{}/oauth-apps/{}": 17,
+    "DELETE /orgs/{}": 20,
     # As in `test_query_counts`.
     # The row of the settings is locked; the row of the logo before goes.
     "PUT /organizations/{}/billing/logo": 6,
@@ -134,6 +135,7 @@ REFUSED = {
     "POST /admin/users/{}/disable",
     "POST /admin/users/{}/enable",
     "POST /admin/organizations",
+    "DELETE /admin/organizations/{}",
     "GET /installation/repositories",
     "GET /user/installations",
     "GET /user/installations/{}/repositories",

@@ -73,6 +73,53 @@ async def export(
     context.answer(data, f"exported {lines:,} lines and {made.files.count:,} files of {account.login} to {path}")
 
 
+@command(app, "delete", settings=(*_SETTINGS, "base_url"))
+async def delete(
+    context: Context,
+    *,
+    login: Annotated[str, Argument("LOGIN", "The organization.")],
+    yes: Annotated[bool, Flag("Do not ask. Scripts need it.")] = False,
+) -> None:
+    """Delete an organization with everything in it. Nothing can be restored.
+
+    The organization disappears at once. This command then removes its rows and files, in short transactions beside
+    running servers; if it is interrupted, a server goes on. Its webhooks get the event `organization` `deleted` and
+    have an hour to receive it. People keep their accounts.
+
+    Issued invoices are deleted, too. Export the organization first if you have to keep them.
+    """
+    from workhook import asgi
+    from workhook.core.clock import now_ms
+    from workhook.identity.context import Write
+    from workhook.work.organizations import deletion, emptying
+
+    assert asgi, "it knows every table"
+    async with context.services() as services:
+        organization = await find_organization(services.database, login)
+        issued = await deletion.count_issued_invoices(services.database, organization)
+        if not yes:
+            _confirm(organization, issued)
+        async with services.database.transaction() as tx:
+            await deletion.delete_organization(Write(tx, None, base_address(context.settings)), organization)
+        gone = await emptying.purge_one(services, organization.id, now_ms())
+    data = {"organization": organization.login, "issued_invoices": issued, "purged": gone}
+    rest = "" if gone else "; the server removes the rest once its webhooks have been told, within an hour"
+    context.answer(data, f"deleted {organization.login} with {issued:,} issued invoices{rest}")
+
+
+def _confirm(organization: Account, issued: int) -> None:
+    """Raises `CliError` unless the login is typed."""
+    import sys
+
+    if not sys.stdin.isatty():
+        raise Misuse("there is no terminal to confirm the deletion.", "Give --yes.")
+    if issued:
+        export = f"workhook organization export DIR --organization {organization.login}"
+        complain([f"{organization.login} has {issued:,} issued invoices.", f"To keep them, first run: {export}"])
+    if click.prompt(f"Type {organization.login} to delete it for good", default="") != organization.login:
+        raise CliError("the login is not the same.", "Nothing was deleted.")
+
+
 def _pair(given: str) -> str:
     old, sign, login = given.rpartition("=")
     if not sign or not old.strip() or not login.strip():

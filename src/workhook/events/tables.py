@@ -30,6 +30,8 @@ events = sa.Table(
 )
 # What happened in a project, in order.
 activity_index = partial_index("ix_events_activity", events.c.repository_id, events.c.id, where=events.c.listed)
+# What happened to an account itself.
+partial_index("ix_events_account", events.c.account_id, events.c.id, where=events.c.repository_id.is_(None))
 # What somebody did there, event by event.
 partial_index(
     "ix_events_actor", events.c.repository_id, events.c.actor_id, events.c.name, events.c.id, where=events.c.listed

@@ -137,6 +137,7 @@ _NAMED = {
         "place_billing_settings_save_own", "place_billing_settings_put_logo", "place_billing_settings_put_own_logo",
         "place_billing_settings_remove_logo", "place_billing_settings_remove_own_logo",
     ),
+    "organization.delete": ("admin_organizations_delete", "place_organization_delete_organization_of_form"),
     "organization.edit": ("place_organization_save_settings",),
     "organization.get": ("organization_get_by_number",),
     VIEW: ("place_board_filter_cards", "place_task_preview_preview"),

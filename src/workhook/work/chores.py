@@ -23,6 +23,7 @@ from workhook.work.credits import ledger
 from workhook.work.files import trash as files_trash
 from workhook.work.notifications import deadlines
 from workhook.work.notifications import pruning as notifications
+from workhook.work.organizations import emptying
 from workhook.work.projects import trash as projects_trash
 from workhook.work.tasks import trash as tasks_trash
 from workhook.work.timesheets import sums
@@ -108,6 +109,7 @@ CHORES: tuple[Chore, ...] = (
     Chore("deleted_tasks", HOUR_S, tasks_trash.purge),
     Chore("deleted_files", HOUR_S, files_trash.purge),
     Chore("deleted_projects", HOUR_S, projects_trash.purge),
+    Chore("deleted_organizations", MINUTE_S, emptying.purge),
     Chore("expired_task_credits", MINUTE_S, ledger.expire_credits),
     Chore("timesheet_sums", sums.EVERY_S, sums.add_changes),
     Chore("deadlines", MINUTE_S, deadlines.tell_of_deadlines),

@@ -1474,4 +1474,8 @@ CREATE INDEX ix_sent_forms_session_id ON sent_forms (session_id)
 
 CREATE INDEX ix_sent_forms_created_at ON sent_forms (created_at)
 
-INSERT INTO "alembic_version" VALUES('0051')
+CREATE INDEX ix_accounts_deleting ON accounts (id) WHERE kind = 'deleting'
+
+CREATE INDEX ix_events_account ON events (account_id, id) WHERE repository_id IS NULL
+
+INSERT INTO "alembic_version" VALUES('0052')

@@ -1,4 +1,4 @@
-"""`/{owner}/settings`: the name of an organization."""
+"""`/{owner}/settings`: the name of an organization. `/{owner}/settings/delete`: the end of it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from workhook.identity.schemas import Organization
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.organization.view import entries, owned, settings_address
+from workhook.web.project.general import names
+from workhook.work.organizations.deletion import count_issued_invoices, delete_organization
 
 places = Places("organization")
 
@@ -50,4 +52,32 @@ def _page(visit: Visit, organization: Organization, name: str, faults: list[str]
         entries=entries(),
         typed=name,
         faults=faults,
+    )
+
+
+@places.get("/{owner}/settings/delete")
+async def ask_to_delete(visit: Visit) -> Answer:
+    """Ask for the name of an organization before it is deleted."""
+    return await _delete_page(visit, await owned(visit))
+
+
+@places.post("/{owner}/settings/delete")
+async def delete_organization_of_form(visit: Visit) -> Answer:
+    """Delete an organization, if its name or its login was typed."""
+    organization = await owned(visit, "delete")
+    account = organization.account
+    if not names(visit.fields.get("name", ""), account.login, account.name or account.login):
+        return await _delete_page(visit, organization, gettext("That is not what is to be typed. Nothing was deleted."))
+    await visit.change(lambda write: delete_organization(write, account))
+    return visit.done("/", gettext("%(name)s was deleted.") % {"name": account.name or account.login})
+
+
+async def _delete_page(visit: Visit, organization: Organization, fault: str = "") -> Answer:
+    return visit.page(
+        "organization/delete.html",
+        status=422 if fault else 200,
+        place=organization,
+        entries=entries(),
+        issued=await count_issued_invoices(visit.database, organization.account),
+        faults=[fault] if fault else [],
     )

@@ -66,7 +66,7 @@ async def delete(visit: Visit) -> Answer:
     access = await administered(visit)
     visit.require_recent()
     here = access.repository
-    if not _names(visit.fields.get("name", ""), here.title, here.name):
+    if not names(visit.fields.get("name", ""), here.title, here.name):
         return _delete_page(visit, access, gettext("That is not what is to be typed. Nothing was deleted."))
     try:
         await visit.change(lambda write: delete_project(write, here.project_id))
@@ -77,7 +77,7 @@ async def delete(visit: Visit) -> Answer:
     return visit.done(location, gettext("“%(title)s” was deleted.") % {"title": here.title}, undo=undo)
 
 
-def _names(typed: str, *names: str) -> bool:
+def names(typed: str, *names: str) -> bool:
     """Whether it is one of the names. Phones begin a text with a capital, and some people type no second space."""
     return " ".join(typed.split()).casefold() in {" ".join(each.split()).casefold() for each in names}
 

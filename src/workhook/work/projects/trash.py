@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, Literal
 
 import msgspec
@@ -31,8 +32,8 @@ from workhook.storage.sweeping import for_each_isolated
 from workhook.work.access import find_access
 from workhook.work.files.schemas import files
 from workhook.work.invoices import issued
-from workhook.work.invoices.schemas import invoices
 from workhook.work.projects import api
+from workhook.work.projects.emptying import empty
 from workhook.work.projects.listing import list_deleted
 from workhook.work.tasks.schemas import tasks
 
@@ -40,7 +41,6 @@ routes = Routes(WORK_API, "Trash", read="work.read", write="work.write")
 log = structlog.get_logger(__name__)
 
 KEPT_MS = 30 * DAY_MS
-BATCH = 1000  # rows that one transaction removes of a table
 
 
 def _deleted_of(table: sa.Table, kind: str, *, further: bool) -> sa.Select[Any]:
@@ -179,12 +179,12 @@ _lock_expired = (
     .where(projects.c.repository_id == big("repository_id"), projects.c.deleted_at < big("before"), ~issued.has_issued)
     .with_for_update(skip_locked=True)
 )
-_blobs = sa.select(files.c.blob).where(files.c.repository_id == big("repository_id"))
 _remove = sa.delete(projects).where(projects.c.repository_id == big("repository_id"), ~issued.has_issued)
 
 
-def _contents() -> list[sa.Table]:
-    """The tables that hold what belongs to a project, each before those that it refers to.
+@cache
+def contents() -> list[sa.Table]:
+    """Return the tables that hold what belongs to a project, each before those that it refers to.
 
     One that this process has not imported goes with the project's row, in one piece.
     """
@@ -193,32 +193,6 @@ def _contents() -> list[sa.Table]:
         for table in reversed(metadata.sorted_tables)
         if any(key.column is projects.c.repository_id and key.ondelete == "CASCADE" for key in table.foreign_keys)
     ]
-
-
-def _some(table: sa.Table) -> sa.Delete:
-    """Removes a batch of what a project has in the table; all of it where a row has no single key. Issued invoices stay
-    whatever happens."""
-    if len(table.primary_key.columns) > 1:
-        return sa.delete(table).where(table.c.repository_id == big("repository_id"))
-    key = next(iter(table.primary_key.columns))
-    batch = table.alias("batch")  # by itself, whatever the statement around it looks at
-    mine = batch.c.repository_id == big("repository_id")
-    if table is invoices:
-        mine = sa.and_(mine, batch.c.status == "draft")
-    return sa.delete(table).where(key.in_(sa.select(batch.c[key.name]).where(mine).limit(BATCH)))
-
-
-_steps: list[sa.Delete] = []
-
-
-async def empty(tx: Transaction, repository_id: int) -> bool:
-    """Remove a batch of what is in the project. Answers whether it was the last."""
-    if not _steps:  # now that every table is known
-        _steps.extend(map(_some, _contents()))
-    for step in _steps:
-        if await tx.execute(step, {"repository_id": repository_id}) >= BATCH:
-            return False
-    return True
 
 
 async def purge(services: Services, now: int) -> int:
@@ -234,25 +208,24 @@ async def purge(services: Services, now: int) -> int:
 
 
 async def _purge_one(services: Services, repository_id: int, before: int) -> bool:
-    blobs: set[str] = set()
     params = {"repository_id": repository_id, "before": before}
+    called: list[Row] = []
 
-    async def empty_some(tx: Transaction) -> bool | None:
-        """Whether it is gone; None if it has to stay."""
+    async def is_expired(tx: Transaction) -> bool:
         expired = await tx.fetch_one(_lock_expired, params)
         if expired is None or not await removal.forget(tx, repository_id):
-            return None
-        blobs.update(row["blob"] for row in await tx.fetch_all(_blobs, params))
-        if not await empty(tx, repository_id):
             return False
-        await tx.execute(_remove, params)
-        await audit.record(tx, None, "project.purge", expired["name"], account_id=expired["account_id"])
+        called[:] = [expired]
         return True
 
-    while not (emptied := await services.database.in_transaction(empty_some)):
-        if emptied is None:
-            return False
-    # After the commit: a process that dies in between leaves content that no file has, which is swept later.
-    await services.blobs.delete(sorted(blobs))
-    log.info("project_purged", repository_id=repository_id)
-    return True
+    async def remove(tx: Transaction) -> None:
+        await tx.execute(_remove, params)
+        [project] = called
+        await audit.record(tx, None, "project.purge", project["name"], account_id=project["account_id"])
+
+    gone = await empty(
+        services, contents(), "repository_id", repository_id, admit=is_expired, last=remove, keep_issued=True
+    )
+    if gone:
+        log.info("project_purged", repository_id=repository_id)
+    return gone

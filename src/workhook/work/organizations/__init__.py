@@ -1,0 +1,1 @@
+"""Deleting an organization."""

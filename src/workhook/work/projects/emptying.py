@@ -1,0 +1,81 @@
+"""Delete what belongs to a project or an organization, in transactions that delete a batch of rows each."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from functools import cache
+from typing import Any
+
+import sqlalchemy as sa
+
+from workhook.http.calls import Services
+from workhook.storage import Transaction
+from workhook.storage.metadata import big
+
+BATCH = 1000  # rows of a table that one transaction deletes
+
+Admit = Callable[[Transaction], Awaitable[bool]]
+
+
+async def empty(
+    services: Services,
+    tables: Sequence[sa.Table],
+    column: str,
+    owner: int,
+    *,
+    admit: Admit,
+    last: Callable[[Transaction], Awaitable[None]] | None = None,
+    keep_issued: bool = False,
+) -> bool:
+    """Delete the rows whose `column` is `owner`, table by table, and the content that files have in the store.
+
+    `admit` begins each transaction and locks what is emptied; once it returns False, so does this function. `last`
+    runs in the transaction that finds nothing left.
+    """
+    done: bool | None = False
+    while not done:
+        blobs: list[str] = []
+
+        async def some(tx: Transaction, blobs: list[str] = blobs) -> bool | None:
+            blobs.clear()  # the database may have rolled back an earlier try
+            if not await admit(tx):
+                return None
+            if not await _delete_some(tx, tables, column, owner, blobs, keep_issued):
+                return False
+            if last is not None:
+                await last(tx)
+            return True
+
+        done = await services.database.in_transaction(some)
+        # After the commit: a process that dies in between leaves content that no file has, which is swept later.
+        await services.blobs.delete(sorted(blobs))
+        if done is None:
+            return False
+    return True
+
+
+async def _delete_some(
+    tx: Transaction, tables: Sequence[sa.Table], column: str, owner: int, blobs: list[str], keep_issued: bool
+) -> bool:
+    """Return True if nothing is left. `blobs` gets the names of the content of deleted rows."""
+    for table in tables:
+        step, params = _delete_batch(table, column, keep_issued), {"owner": owner}
+        if "blob" in table.c:
+            blobs.extend(found := [row["blob"] for row in await tx.fetch_all(step, params)])
+            count = len(found)
+        else:
+            count = await tx.execute(step, params)
+        if count >= BATCH:
+            return False
+    return True
+
+
+@cache
+def _delete_batch(table: sa.Table, column: str, keep_issued: bool) -> Any:
+    batch = table.alias("batch")  # by itself, whatever the statement around it looks at
+    some = sa.select(*(batch.c[each.name] for each in table.primary_key)).where(batch.c[column] == big("owner"))
+    if keep_issued and table.name == "invoices":
+        some = some.where(batch.c.status == "draft")
+    keys = [*table.primary_key]
+    step = sa.delete(table).where((keys[0] if len(keys) == 1 else sa.tuple_(*keys)).in_(some.limit(BATCH)))
+    return step.returning(table.c.blob) if "blob" in table.c else step
