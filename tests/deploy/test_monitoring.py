@@ -86,6 +86,19 @@ def scraped(new_server: Callable[..., Server]) -> Scrape:
     return found
 
 
+@pytest.mark.one_database
+def test_every_alert_has_a_section_of_what_to_do() -> None:
+    text = (DEPLOY.parent / "docs" / "how-to" / "alerts.md").read_text(encoding="utf-8")
+    sections = re.split(r"^#{2,3} ", text, flags=re.MULTILINE)[1:]
+    alerts = {title: body for title, _, body in (each.partition("\n") for each in sections) if title[:8] == "Workhook"}
+    assert set(alerts) == {rule["alert"] for rule in RULES}
+    for rule in RULES:
+        _, _, anchor = rule["annotations"]["runbook_url"].partition("/docs/guide/how-to/alerts#")
+        assert anchor == rule["alert"].lower()
+        for part in ("**Meaning.**", "**Look at**", "**Do.**"):
+            assert part in alerts[rule["alert"]], rule["alert"]
+
+
 @pytest.mark.parametrize("backend", ["postgresql"], indirect=True)
 def test_a_server_has_every_metric_and_label(declared: dict[str, set[str]], scraped: Scrape) -> None:
     """A series with labels may begin with its first event; everything else is there from the start."""

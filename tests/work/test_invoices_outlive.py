@@ -21,6 +21,7 @@ from workhook.work.chores import CHORES
 from workhook.work.invoices.schemas import invoices
 from workhook.work.operations import OPERATIONS
 from workhook.work.projects import trash
+from workhook.work.projects.emptying import empty
 from workhook.work.tasks import trash as tasks_trash
 from workhook.work.tasks.schemas import tasks
 
@@ -143,9 +144,14 @@ def test_the_purge_itself_removes_no_issued_invoice(studio: Studio) -> None:
     [before] = _stored(studio, _row, sent["id"])
 
     async def purge(services: Services) -> None:
-        async with services.database.transaction() as tx:
-            assert await trash.empty(tx, before["repository_id"])
+        async def admit(tx: Transaction) -> bool:
+            return True
+
+        async def remove(tx: Transaction) -> None:
             await tx.execute(trash._remove, {"repository_id": before["repository_id"]})
+
+        tables, owner = trash.contents(), before["repository_id"]
+        assert await empty(services, tables, "repository_id", owner, admit=admit, last=remove, keep_issued=True)
 
     studio.server.run(purge)
     assert _stored(studio, _row, sent["id"]) == [before]

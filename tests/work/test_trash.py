@@ -18,7 +18,7 @@ from workhook.http.calls import Services
 from workhook.identity.tables import audit_log, projects
 from workhook.storage import metadata
 from workhook.storage.metadata import big
-from workhook.work.projects import trash
+from workhook.work.projects import emptying, trash
 
 assert asgi  # every area's tables are on the metadata once it is imported
 
@@ -209,12 +209,12 @@ def _fill(studio: Studio) -> dict[str, Any]:
     return project
 
 
-@pytest.mark.parametrize("batch", [trash.BATCH, 2])
+@pytest.mark.parametrize("batch", [emptying.BATCH, 2])
 def test_after_30_days_a_project_is_gone_with_everything_in_it(
     studio: Studio, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trash, "BATCH", batch)
-    monkeypatch.setattr(trash, "_steps", [])
+    monkeypatch.setattr(emptying, "BATCH", batch)
+    emptying.delete_batch.cache_clear()
     full = _fill(studio)
     repository_id = full["repository_id"]
     before = _left(studio, repository_id)

@@ -59,7 +59,7 @@ async def _delete_some(
 ) -> bool:
     """Return True if nothing is left. `blobs` gets the names of the content of deleted rows."""
     for table in tables:
-        step, params = _delete_batch(table, column, keep_issued), {"owner": owner}
+        step, params = delete_batch(table, column, keep_issued), {"owner": owner}
         if "blob" in table.c:
             blobs.extend(found := [row["blob"] for row in await tx.fetch_all(step, params)])
             count = len(found)
@@ -71,7 +71,8 @@ async def _delete_some(
 
 
 @cache
-def _delete_batch(table: sa.Table, column: str, keep_issued: bool) -> Any:
+def delete_batch(table: sa.Table, column: str, keep_issued: bool) -> Any:
+    """Return a statement that deletes a batch of the rows of an owner, and returns the blobs that they name."""
     batch = table.alias("batch")  # by itself, whatever the statement around it looks at
     some = sa.select(*(batch.c[each.name] for each in table.primary_key)).where(batch.c[column] == big("owner"))
     if keep_issued and table.name == "invoices":
