@@ -16,6 +16,7 @@ from workhook import asgi
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
 from workhook.identity.tables import projects
+from workhook.storage import Transaction
 from workhook.storage.metadata import big
 from workhook.work.chores import CHORES
 from workhook.work.invoices.schemas import invoices
