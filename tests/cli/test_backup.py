@@ -129,6 +129,37 @@ def _ids_of_files(client: httpx.Client, small: Small) -> list[str]:
     return [each for each in small.files if client.get(f"/api/v1/files/{each}").status_code == 200]
 
 
+def _inodes(backup: Path) -> dict[str, int]:
+    return {each.name: each.stat().st_ino for each in (backup / "files").rglob("blb_*")}
+
+
+def test_a_file_of_the_backup_before_is_not_copied_again(small: Small, made: Path, tmp_path: Path) -> None:
+    """Each backup is whole without the other; damage is not passed on; an interrupted one changes nothing."""
+    before = _inodes(made)
+    assert len(before) == len(small.files)
+    unfinished = tmp_path / "interrupted"
+    (unfinished / "files").mkdir(parents=True)
+    damaged = next(path for path in (made / "files").rglob("blb_*") if path.stat().st_size)
+    whole = damaged.read_bytes()
+    damaged.unlink()
+    damaged.write_bytes(b"x" * len(whole))
+    again = small.cli.json("backup", str(tmp_path / "second"))
+    assert again["files_linked"] == len(before) - 1
+    second = _inodes(tmp_path / "second")
+    assert {name for name, inode in second.items() if before.get(name) == inode} == before.keys() - {damaged.name}
+    assert (tmp_path / "second" / "files" / damaged.name[-2:] / damaged.name).read_bytes() == whole
+    shutil.rmtree(made)
+    shutil.rmtree(unfinished)
+    third = small.cli.json("backup", str(tmp_path / "third"))
+    assert third["files_linked"] == len(before)
+    shutil.rmtree(tmp_path / "second")
+    restored = nobody(tmp_path).json("restore", str(tmp_path / "third"))
+    assert restored["files"] == len(before)
+    assert small.cli.json("backup", str(tmp_path / "fourth"), "--copy-all")["files_linked"] == 0
+    said = small.cli.run("backup", str(tmp_path / "fifth")).stderr.splitlines()
+    assert len(said) <= 3, said
+
+
 def test_what_is_in_the_folder_and_who_may_read_it(made: Path, small: Small) -> None:
     assert sorted(each.name for each in made.iterdir()) == [
         "SHA256SUMS", "files", "manifest.json", "secret.key", "workhook.db",

@@ -32,11 +32,15 @@ async def backup(
     *,
     folder: Annotated[str, Argument("DIR", "A folder that is empty or not there yet.")],
     with_key: Annotated[bool, Flag("Put the secret key into the backup, too.")] = False,
+    copy_all: Annotated[bool, Flag("Copy every file, also those that the backup before has.")] = False,
 ) -> None:
     """Back up the database and the files, while servers run.
 
     The backup is of one moment, whole, and for its owner alone to read. `workhook restore` makes a studio of it again,
     on SQLite or on PostgreSQL.
+
+    Files that the newest backup in the same folder has are not copied again: both backups share them on the disk. Each
+    can be deleted without the other.
 
     The secret key is left out unless you say --with-key: whoever has both can read the secrets of webhooks. Keep
     secret.key elsewhere. Without it nobody can use a restored database.
@@ -55,11 +59,14 @@ async def backup(
     read_keys = (lambda: _keys(settings)) if with_key else None
     try:
         with _in_words(settings, path), _unfinished(path), show_progress() as progress:
-            made = await make_backup(path, source, blobs, metadata.sorted_tables, __version__, read_keys, progress)
+            made, linked = await make_backup(
+                path, source, blobs, metadata.sorted_tables, __version__, read_keys, progress, copy_all=copy_all
+            )
     finally:
         blobs.close()
     _warn(made, "the store of files")
-    context.answer({"backup": str(path), **_to_json(made)}, _sentences(path, made))
+    answer = {"backup": str(path), **_to_json(made), "files_linked": linked}
+    context.answer(answer, _sentences(path, made, linked))
 
 
 async def _require_schema(settings: Settings) -> None:
@@ -179,7 +186,7 @@ def _counts(made: Manifest) -> str:
     return f"{sum(made.database.rows.values()):,} rows and {made.files.count:,} files of {made.created_at}"
 
 
-def _sentences(folder: Path, made: Manifest) -> str:
+def _sentences(folder: Path, made: Manifest, linked: int) -> str:
     if made.key:
         key = (
             f"The secret key is in {folder / vault.KEY_FILE}: move it elsewhere, since whoever has both can read\n"
@@ -187,7 +194,8 @@ def _sentences(folder: Path, made: Manifest) -> str:
         )
     else:
         key = "The secret key is not in it: keep secret.key (or WORKHOOK_SECRET_KEY) elsewhere. A restore needs it."
-    return f"backed up {_counts(made)} to {folder}\n{key}"
+    shared = f", {linked:,} of them shared with the backup before" if linked else ""
+    return f"backed up {_counts(made)} to {folder}{shared}\n{key}"
 
 
 @command(None, "restore", settings=("data", "database_url", "files_url"))

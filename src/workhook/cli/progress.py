@@ -1,8 +1,9 @@
-"""How far a command has come, on standard error: a bar on a terminal, else a line for each stage that is done."""
+"""How far a command has come, on standard error: a bar on a terminal, else few lines."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -13,11 +14,13 @@ from workhook.core.terminal import unguarded, visible
 Progress = Callable[[str, int, int], None]
 """Gets what is being done, how much of it is done, and how much there is."""
 
+LINE_EVERY_S = 10.0
+
 
 @contextmanager
 def show_progress() -> Iterator[Progress]:
     if not sys.stderr.isatty():
-        yield _lines
+        yield ProgressLines()
         return
     from rich.console import Console
     from rich.markup import escape
@@ -35,6 +38,21 @@ def show_progress() -> Iterator[Progress]:
         yield show
 
 
-def _lines(what: str, done: int, total: int) -> None:
-    if done == total and total:
-        click.echo(f"workhook: {what}: {total:,}", err=True)
+class ProgressLines:
+    """For pipes and logs: one line when a stage is done, and one every `LINE_EVERY_S` seconds until then."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._next: dict[str, float] = {}
+        self._done = set[str]()
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if what in self._done or not total:
+            return
+        now = self._clock()
+        if done >= total:
+            self._done.add(what)
+            click.echo(f"workhook: {what}: {total:,}", err=True)
+        elif now >= self._next.setdefault(what, now + LINE_EVERY_S):
+            self._next[what] = now + LINE_EVERY_S
+            click.echo(f"workhook: {what}: {done:,} of {total:,}", err=True)

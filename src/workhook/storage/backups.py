@@ -15,7 +15,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -63,6 +63,51 @@ class CopiedFiles(msgspec.Struct, frozen=True):
     damaged: list[str]
 
 
+class EarlierBackup:
+    """A whole backup beside the new one, whose unchanged files the new one shares by links of the file system.
+
+    Each backup stays whole by itself: deleting one deletes its names of the files. A file is hashed before it is
+    shared, so that damage is not passed on.
+    """
+
+    def __init__(self, folder: Path, sums: dict[str, str]) -> None:
+        self._folder, self._sums = folder, sums
+
+    @classmethod
+    def newest_beside(cls, folder: Path) -> EarlierBackup | None:
+        """The newest whole backup in the same folder; None if there is none that can be read."""
+        found = list[tuple[str, Path, Manifest]]()
+        for each in folder.parent.iterdir() if folder.parent.is_dir() else ():
+            if each != folder and (each / MANIFEST).is_file():
+                try:
+                    manifest = read_manifest(each)
+                except (BackupRefused, OSError):
+                    continue
+                found.append((manifest.created_at, each, manifest))
+        for _, each, manifest in sorted(found, key=lambda one: one[0], reverse=True):
+            try:
+                return cls(each, _read_sums(each, manifest))
+            except (BackupRefused, OSError):
+                continue
+        return None
+
+    async def give(self, file: StoredFile, target: Blobs) -> bool:
+        """See `blob_copying.EarlierCopy`."""
+        if self._sums.get(file.blob) != file.sha256 or not isinstance(target, FolderBlobs):
+            return False
+        path = self._folder / _path(file.blob)
+        if not await _in_thread(lambda stop: _is_whole(path, file, stop)):
+            return False
+        return await target.share(path, file.blob)
+
+
+def _is_whole(path: Path, file: StoredFile, stop: threading.Event) -> bool:
+    try:
+        return path.stat().st_size == file.size and _hash(path, stop) == file.sha256
+    except OSError:
+        return False
+
+
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """`workhook`: the version that made it; `created_at`: when the copy of the database began; `sums_sha256`: of the
     file SHA256SUMS."""
@@ -77,6 +122,13 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     sums_sha256: str
 
 
+class Made(NamedTuple):
+    """A new backup. `linked`: how many of its files it shares with the one before."""
+
+    manifest: Manifest
+    linked: int
+
+
 async def make_backup(
     folder: Path,
     source: DatabaseSource,
@@ -85,8 +137,11 @@ async def make_backup(
     version: str,
     read_keys: Callable[[], Sequence[bytes]] | None,
     progress: Progress,
-) -> Manifest:
+    *,
+    copy_all: bool = False,
+) -> Made:
     """Write a backup into `folder`, which has to be empty or not there. `read_keys`: the keys to put into it.
+    `copy_all`: share no files with an earlier backup.
 
     Files are copied first, then the database, then the files that came meanwhile. So what the database names is there,
     even if it was deleted for good right after, and the database is from the end of the backup.
@@ -95,10 +150,11 @@ async def make_backup(
     `blob_copying.WriteFailed`, `OSError`, and what the drivers raise.
     """
     _make_folder(folder)
+    earlier = None if copy_all else await asyncio.to_thread(EarlierBackup.newest_beside, folder)
     keys = list(read_keys()) if read_keys is not None else []
     store = FolderBlobs(folder / FOLDER)
     try:
-        copy = BlobCopy(blobs, store, progress)
+        copy = BlobCopy(blobs, store, progress, earlier)
         await copy.copy(await source.files())
         created_at = now_ms()
         await source.take(folder / DATABASE, progress)
@@ -113,7 +169,8 @@ async def make_backup(
         # A rotation meanwhile may have dropped the older key, and what the copy holds is sealed with either.
         newest = list(read_keys())
         _write(folder / KEY_FILE, b"".join(key + b"\n" for key in dict.fromkeys([*newest, *keys])))
-    return await _finish(folder, source.kind, copy, tables, version, created_at, read_keys is not None)
+    made = await _finish(folder, source.kind, copy, tables, version, created_at, read_keys is not None)
+    return Made(made, copy.linked)
 
 
 async def _finish(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from typing import Protocol
 
 from workhook.core.errors import Unavailable
 from workhook.storage.blobs import BlobMissing, Blobs
@@ -25,16 +26,30 @@ class WriteFailed(Exception):
         self.full = full
 
 
+class EarlierCopy(Protocol):
+    """A copy that was made before, from which the target takes contents without another copy."""
+
+    async def give(self, file: StoredFile, target: Blobs) -> bool:
+        """Put the content into the target; False if there is none with this SHA-256 and size."""
+
+
 class BlobCopy:
-    """What was copied so far.
+    """What was copied so far. `linked`: how many contents of `earlier` are shared instead.
 
     `sums`: the SHA-256 of each copied blob, in hexadecimal, by its name; `size`: bytes of all of them. `missing`: blobs
     that the database names and the store has not, or not whole. `damaged`: blobs with another content than the database
     says; they are copied as they are.
     """
 
-    def __init__(self, source: Blobs, target: Blobs, progress: Callable[[str, int, int], None]) -> None:
-        self._source, self._target, self._progress = source, target, progress
+    def __init__(
+        self,
+        source: Blobs,
+        target: Blobs,
+        progress: Callable[[str, int, int], None],
+        earlier: EarlierCopy | None = None,
+    ) -> None:
+        self._source, self._target, self._progress, self._earlier = source, target, progress, earlier
+        self.linked = 0
         self.sums: dict[str, str] = {}
         self.sizes: dict[str, int] = {}
         self.missing: set[str] = set()
@@ -81,6 +96,10 @@ class BlobCopy:
             self._progress(FILES, self._done, total)
 
     async def _copy_one(self, file: StoredFile) -> None:
+        if self._earlier is not None and await self._earlier.give(file, self._target):
+            self.sums[file.blob], self.sizes[file.blob] = file.sha256, file.size
+            self.linked += 1
+            return
         try:
             async with self._target.incoming(file.blob) as incoming:
                 async for piece in self._read(file):

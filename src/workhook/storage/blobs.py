@@ -244,6 +244,10 @@ class FolderBlobs(Blobs):
     async def keep(self, draft: UploadDraft, name: str) -> None:
         await self.run(partial(draft.move_to, self._path(name)))
 
+    async def share(self, path: Path, name: str) -> bool:
+        """Give a file on the same disk a second name here; False where that is not possible."""
+        return await self.run(partial(_link, path, self._path(name)))
+
     async def read_range(self, name: str, start: int, length: int) -> bytes:
         found = await self.run(partial(_read, self._path(name), start, length))
         if found is None:
@@ -282,6 +286,18 @@ def checked(name: str) -> str:
 
 
 # On the store's threads:
+
+
+def _link(path: Path, name: Path) -> bool:
+    _make_folder(name.parent)
+    try:
+        os.link(path, name)
+    except FileExistsError:
+        return True  # contents never change
+    except OSError:
+        return False  # another disk, a file system without links, or too many of them
+    _sync_folder(name.parent)
+    return True
 
 
 def _make_folder(path: Path) -> None:
