@@ -57,6 +57,7 @@ ELSEWHERE: Mapping[str, str] = {
     "receivers": "deleted with the webhook",
     "redeliveries": "deleted with the webhook",
     "refresh_tokens": "deleted with the app",
+    "sent_forms": "belongs to a person; kept for a day",
     "service_checkout_periods": "deleted with the subscription",
     "service_prices": "deleted with the service",
     "sessions": "belongs to a person",
