@@ -141,3 +141,10 @@ def test_discounts_and_taxes_are_printed(studio: Studio, draw: Draw) -> None:
         "Tax 10 % of 45.00 EUR 4.50 EUR", "Total 146.70 EUR",
     ):  # fmt: skip
         assert shown in text, text
+
+
+def test_a_discount_on_one_rate_leaves_an_amount_that_is_printed(studio: Studio, draw: Draw) -> None:
+    record = draw(line(100, tax=20), discount=10)
+    content = studio.owner.call("GET", f"/invoices/{record['id']}/pdf").content
+    text = " ".join(text_of(PdfReader(BytesIO(content))).split())
+    assert "Discount 10 % -10.00 EUR Tax 20 % of 90.00 EUR 18.00 EUR Total 108.00 EUR" in text, text

@@ -90,7 +90,7 @@ def printed(invoice: Invoice, repository: Repository) -> Printed:
     if nets != amount:
         sums.append((_discount_words(paper, invoice), paper.money(amount - nets, currency)))
     if invoice.tax_millionths is not None or any(each.millionths or _is_reversed(each) for each in invoice.tax_rows):
-        sums += tax_lines(paper, invoice.tax_rows, currency)
+        sums += tax_lines(paper, invoice.tax_rows, currency, nets)
     return _page_of(
         paper,
         invoice,
@@ -139,7 +139,7 @@ def printed_credit(
             (paper.say("Project"), printable(repository.title)),
         ],
         items=[line_of(paper, each, currency, rate if items else None) for each in items or (whole,)],
-        sums=[(paper.say("Subtotal"), paper.money(amount, currency)), *tax_lines(paper, taxes, currency)],
+        sums=[(paper.say("Subtotal"), paper.money(amount, currency)), *tax_lines(paper, taxes, currency, amount)],
         total=paper.money(sum(each.gross for each in taxes), currency),
         balance=[],
         notes=notes,
@@ -270,12 +270,12 @@ def _discount_words(paper: Paper, invoice: Invoice) -> str:
     return words if percent is None else f"{words} {paper.quantity(percent_of(percent))} %"
 
 
-def tax_lines(paper: Paper, rows: Sequence[TaxRow], currency: str) -> list[tuple[str, str]]:
-    """One for each rate; where there are several, each says what it is of."""
+def tax_lines(paper: Paper, rows: Sequence[TaxRow], currency: str, subtotal: int) -> list[tuple[str, str]]:
+    """One for each rate, which states what it is of unless that is the subtotal above it."""
     lines = []
     for each in rows:
         words = f"{paper.say('Tax')} {paper.quantity(percent_of(each.millionths))} %"
-        of = f" {paper.say('of')} {paper.money(each.base, currency)}" if len(rows) > 1 else ""
+        of = f" {paper.say('of')} {paper.money(each.base, currency)}" if len(rows) > 1 or each.base != subtotal else ""
         lines.append((words + of, paper.money(each.tax, currency)))
     return lines
 
