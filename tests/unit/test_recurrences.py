@@ -81,6 +81,14 @@ def test_a_moment_at_midnight_in_utc_stays_a_moment() -> None:
     found = chain("FREQ=WEEKLY", moment("2026-10-19T01:00", BERLIN), BERLIN, 2)
     assert [local(each, BERLIN)[5:] for each in found] == ["10-26 01:00", "11-02 01:00"]
     assert not any(map(is_day, found))
+    half_a_year = chain("FREQ=MONTHLY;INTERVAL=5", moment("2026-06-01T01:00", BERLIN), BERLIN, 2)
+    assert [each % 1000 for each in half_a_year] == [1, 0], "only what is at midnight in UTC is a moment later"
+
+
+def test_a_day_that_a_zone_left_out_is_that_day_again_in_the_next_month() -> None:
+    apia = zone_of("Pacific/Apia")
+    found = chain("FREQ=MONTHLY", moment("2011-11-30T09:00", apia), apia, 2)
+    assert [local(each, apia) for each in found] == ["2011-12-31 09:00", "2012-01-30 09:00"]
 
 
 @pytest.mark.parametrize(

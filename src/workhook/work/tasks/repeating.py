@@ -105,9 +105,10 @@ def next_after(text: str, at_ms: int, zone: tzinfo, since: int | None = None) ->
         found, is_as_meant = midnight_of(day), True
     else:
         local = datetime.combine(day, anchor.time(), zone)
-        found = round(local.timestamp()) * 1000 + meant % 1000
-        found += is_day(found)  # it stays a moment: midnight in UTC would be read as a day
-        is_as_meant = datetime.fromtimestamp(found // 1000, zone).time() == anchor.time()
+        exact = round(local.timestamp()) * 1000 + meant % 1000
+        found = exact + is_day(exact)  # it stays a moment: midnight in UTC would be read as a day
+        shown = datetime.fromtimestamp(found // 1000, zone)
+        is_as_meant = found == exact and shown.replace(tzinfo=None) == local.replace(tzinfo=None)
     if "UNTIL" in parts and not _is_until(parts["UNTIL"], found, day, zone):
         return None
     is_as_meant = is_as_meant and (day.day == anchor.day or not _follows_day(parts))

@@ -17,7 +17,7 @@ TEXT_MAX_CHARS = 40
 BARE_HOURS_MAX = 24
 """A typed whole number above that is meant as minutes by some, and as hours by others."""
 
-_NUMBER = r"(?:\d{1,15}(?:[.,]\d{1,6})?|[.,]\d{1,6})"
+_NUMBER = r"(?:\d{1,15}(?:[.,]\d{1,6})?|(?<![a-z.])[.,]\d{1,6})"  # in `2h,30m` the comma is no decimal mark
 _HOURS = r"(?:h|hrs?|hours?|std\.?|stunden?)"
 _MINUTES = r"(?:m|mins?|minutes?|min\.|minuten?)"
 _SECONDS = r"(?:s|secs?|seconds?|sek\.?|sekunden?)"
