@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from calendar import monthrange
+from datetime import UTC, datetime, timedelta
+from zoneinfo import available_timezones
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workhook.core.clock import DAY_MS, parse_rfc3339, to_millis_text
+from workhook.core.clock import DAY_MS, HOUR_MS, parse_rfc3339, to_millis_text
+from workhook.core.zones import zone_of
 from workhook.work.checkouts.rules import add_months, days_left, months_between, period_end
 from workhook.work.services.schemas import Interval
 
@@ -56,6 +59,40 @@ def test_periods_follow_each_other_without_drift(anchor: int, interval: Interval
     assert second is not None
     shortest, longest = {"week": (7, 7), "month": (28, 31), "year": (365, 366)}[interval]
     assert shortest * DAY_MS <= second - first <= longest * DAY_MS
+
+
+@pytest.mark.parametrize(
+    ("zone", "start", "ends"),
+    [
+        # The last of January where the studio is; in UTC it is the 30th.
+        ("Pacific/Auckland", "2026-01-30T20:00:00Z", ["2026-02-27T20:00", "2026-03-30T20:00", "2026-04-29T21:00"]),
+        ("America/New_York", "2026-02-01T02:00:00Z", ["2026-03-01T02:00", "2026-04-01T01:00", "2026-05-01T01:00"]),
+        ("Africa/Casablanca", "2026-01-31T08:00:00Z", ["2026-02-28T09:00", "2026-03-31T08:00", "2026-04-30T08:00"]),
+        # Half past two does not exist on that day; the periods behind it have it again.
+        ("Europe/Berlin", "2027-02-28T01:30:00Z", ["2027-03-28T01:30", "2027-04-28T00:30"]),
+    ],
+)
+def test_months_are_those_of_the_calendar_of_the_studio(zone: str, start: str, ends: list[str]) -> None:
+    found = [period_end(parse_rfc3339(start), "month", number, zone_of(zone)) for number in range(1, len(ends) + 1)]
+    assert [to_millis_text(each)[:16] for each in found if each is not None] == ends
+
+
+@given(MOMENTS, RECURRING, st.integers(1, 200), st.sampled_from(sorted(available_timezones())))
+def test_a_period_ends_at_the_time_of_day_and_on_the_day_of_the_zone(
+    anchor: int, interval: Interval, number: int, name: str
+) -> None:
+    zone = zone_of(name)
+    end = period_end(anchor, interval, number, zone)
+    assert end is not None
+    before, after = (datetime.fromtimestamp(each // 1000, zone).replace(tzinfo=None) for each in (anchor, end))
+    months = {"week": 0, "month": number, "year": 12 * number}[interval]
+    year, month = divmod(before.year * 12 + before.month - 1 + months, 12)
+    day = min(before.day, monthrange(year, month + 1)[1])
+    wanted = before + timedelta(weeks=number) if interval == "week" else before.replace(year, month + 1, day)
+    # Only a time that a change of the clock leaves out is another one: at most by a day, where a zone left one out.
+    exists = datetime.fromtimestamp(wanted.replace(tzinfo=zone).timestamp(), zone).replace(tzinfo=None) == wanted
+    assert after == wanted if exists else wanted < after <= wanted + timedelta(days=1)
+    assert months_between(anchor, end + HOUR_MS * 26, zone) >= months
 
 
 @given(MOMENTS, MONTHS, st.integers(0, 27 * DAY_MS))

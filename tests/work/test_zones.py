@@ -222,6 +222,21 @@ def test_the_period_of_a_subscription_has_the_days_of_the_studio(desk: Desk, sho
     assert sent["recurring_invoice_items"][0]["description"] == "Design retainer, 1 Feb 2031 \u2013 28 Feb 2031"
 
 
+def test_periods_follow_the_calendar_of_the_studio(desk: Desk, shop: Shop) -> None:
+    desk.settle(AUCKLAND)
+    checkout = shop.buy("2031-01-30T20:00")  # the 31st in Auckland
+    shop.schedule("2031-05-02T00:00")
+    sent = desk.owner.get(f"{desk.studio.project}/invoices")["invoices"]
+    lines = [each["recurring_invoice_items"][0] for each in sent]
+    assert [(each["service_from"], each["service_to"]) for each in lines] == [
+        ("2031-01-31", "2031-02-27"),
+        ("2031-02-28", "2031-03-30"),
+        ("2031-03-31", "2031-04-29"),
+        ("2031-04-30", "2031-05-30"),
+    ]
+    assert shop.checkout(checkout)["period_end"] == "2031-05-30T21:00:00.000Z"
+
+
 def test_the_owner_of_projects_of_their_own_has_a_zone(studio: Studio) -> None:
     own = f"/organizations/{studio.owner.login}/billing"
     assert studio.owner.get(own)["billing"]["timezone"] == "UTC"

@@ -100,8 +100,11 @@ def has_passed(at_ms: int, now_ms: int, zone: tzinfo) -> bool:
 
 def moved_to(day: date, at_ms: int, zone: tzinfo) -> int:
     """The same on another day: a bare day becomes that day, a moment keeps its time of day in the zone."""
-    if is_day(at_ms):
-        return midnight_of(day)
+    return midnight_of(day) if is_day(at_ms) else at_same_time(day, at_ms, zone)
+
+
+def at_same_time(day: date, at_ms: int, zone: tzinfo) -> int:
+    """Return the moment on the day at the time of day that a moment has in the zone."""
     local = datetime.fromtimestamp(at_ms // 1000, zone)
     moved = local.replace(year=day.year, month=day.month, day=day.day)
     return round(moved.timestamp()) * 1000 + at_ms % 1000

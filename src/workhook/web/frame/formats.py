@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from workhook.core.clock import now_ms, to_seconds_text
 from workhook.core.errors import shown
 from workhook.core.iso4217 import digits_of
-from workhook.core.zones import day_in, is_day, stored_zone
+from workhook.core.zones import day_in, is_day
 from workhook.http.money import HUNDREDTH_DIGITS, amount_text
 from workhook.web.frame import names, texts
 from workhook.web.frame.texts import gettext
@@ -67,7 +67,7 @@ def deadline(at_ms: int | None) -> Markup:
 
 def sold_day(at_ms: int, checkout: Checkout) -> Markup:
     """The day of a moment of a subscription where its studio is, as its invoices have it."""
-    return dated(day_in(at_ms, stored_zone(checkout.timezone)))
+    return dated(day_in(at_ms, checkout.zone))
 
 
 def last_day(ends_ms: int, zone: tzinfo) -> Markup:

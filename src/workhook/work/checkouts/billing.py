@@ -16,7 +16,7 @@ import structlog
 from msgspec.structs import replace
 from prometheus_client import Counter
 
-from workhook.core.zones import day_in, stored_zone
+from workhook.core.zones import day_in
 from workhook.http.calls import Services
 from workhook.http.lists import Found
 from workhook.identity.context import Write
@@ -238,9 +238,8 @@ def _days(checkout: Checkout, start: int, end: int | None) -> Days | None:
     begins on the day after the last."""
     if end is None:
         return None
-    zone = stored_zone(checkout.timezone)
-    first = day_in(start, zone)
-    return first.isoformat(), max(first, day_in(end, zone) - timedelta(days=1)).isoformat()
+    first = day_in(start, checkout.zone)
+    return first.isoformat(), max(first, day_in(end, checkout.zone) - timedelta(days=1)).isoformat()
 
 
 def _describe(checkout: Checkout, days: Days | None) -> str:

@@ -3,14 +3,15 @@
 pending → (complete) active ⇄ paused → canceled. Nothing but times is stored, and a status follows from them: a
 subscription that ends with its period is active until then, and canceled from then on without anybody doing anything.
 
-The calendar is in UTC, over milliseconds since the epoch. The ends of periods are counted from an anchor, so that they
-do not drift: a monthly subscription of 31 January ends its periods on 28 February, 31 March, 30 April.
+The calendar is that of the studio's zone, over milliseconds since the epoch. The ends of periods are counted from an
+anchor, so that they do not drift: a monthly subscription of 31 January ends its periods on 28 February, 31 March,
+30 April. They keep the time of day when clocks change.
 """
 
 from __future__ import annotations
 
 import calendar
-from datetime import UTC, datetime
+from datetime import UTC, date, timedelta, tzinfo
 from typing import Literal
 
 import msgspec
@@ -19,6 +20,7 @@ from msgspec.structs import replace
 from workhook.core.clock import DAY_MS
 from workhook.core.errors import Conflict
 from workhook.core.records import Record
+from workhook.core.zones import at_same_time, day_in
 from workhook.work.services.schemas import Interval
 
 Status = Literal["pending", "active", "paused", "canceled"]
@@ -27,13 +29,15 @@ _MONTHS: dict[Interval, int] = {"month": 1, "year": 12}
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """What the service and the price say. `interval` None: there is no price, so there are no periods."""
+    """What the service and the price say. `interval` None: there is no price, so there are no periods. `zone`: of the
+    studio that sells it."""
 
     interval: Interval | None
     disable_pause: bool
     limit_pausing: int | None
     minimum_months: int | None
     cancel_at_period_end: bool
+    zone: tzinfo = UTC
 
 
 class State(Record, frozen=True):
@@ -87,7 +91,7 @@ def next_period(state: State, terms: Terms) -> State:
     """The next period begins where the last one ended. What has no price, or is paid once, has no end."""
     number, end = state.periods + 1, None
     if state.anchor is not None and terms.interval is not None:
-        end = period_end(state.anchor, terms.interval, number - state.anchor_periods)
+        end = period_end(state.anchor, terms.interval, number - state.anchor_periods, terms.zone)
     return replace(state, periods=number, period_end=end)
 
 
@@ -128,7 +132,7 @@ def cancel(state: State, terms: Terms, now: int) -> State:
     if state.cancel_date is not None:
         return state
     if state.completed_at is not None and terms.minimum_months:
-        earliest = add_months(state.completed_at, terms.minimum_months)
+        earliest = add_months(state.completed_at, terms.minimum_months, terms.zone)
         if now < earliest:
             message = f"The service cannot be canceled in its first {terms.minimum_months} months."
             raise Conflict(message, code="minimum_months")
@@ -152,29 +156,28 @@ def _require_not_canceled(state: State, now: int) -> None:
         raise Conflict("The checkout is canceled.", code="canceled")
 
 
-def add_months(at: int, months: int) -> int:
-    """The same day and time of day so many months later, or the last day of a month that is shorter."""
-    moment = datetime.fromtimestamp(at // 1000, UTC)
-    year, month = divmod(moment.year * 12 + moment.month - 1 + months, 12)
-    day = min(moment.day, calendar.monthrange(year, month + 1)[1])
-    moved = moment.replace(year=year, month=month + 1, day=day)
-    return int(moved.timestamp()) * 1000 + at % 1000
+def add_months(at: int, months: int, zone: tzinfo = UTC) -> int:
+    """The same day and time of day in the zone so many months later, or the last day of a month that is shorter."""
+    before = day_in(at, zone)
+    year, month = divmod(before.year * 12 + before.month - 1 + months, 12)
+    day = min(before.day, calendar.monthrange(year, month + 1)[1])
+    return at_same_time(date(year, month + 1, day), at, zone)
 
 
-def period_end(anchor: int, interval: Interval, number: int) -> int | None:
+def period_end(anchor: int, interval: Interval, number: int, zone: tzinfo = UTC) -> int | None:
     """When the period of this number (from 1) after the anchor ends; None for what is paid once."""
     if interval == "one_time":
         return None
     if interval == "week":
-        return anchor + number * 7 * DAY_MS
-    return add_months(anchor, number * _MONTHS[interval])
+        return at_same_time(day_in(anchor, zone) + timedelta(weeks=number), anchor, zone)
+    return add_months(anchor, number * _MONTHS[interval], zone)
 
 
-def months_between(start: int, end: int) -> int:
-    """Whole months from `start` to `end`; 0 if `end` is not behind `start`."""
-    first, last = datetime.fromtimestamp(start // 1000, UTC), datetime.fromtimestamp(end // 1000, UTC)
+def months_between(start: int, end: int, zone: tzinfo = UTC) -> int:
+    """Whole months from `start` to `end` in the zone; 0 if `end` is not behind `start`."""
+    first, last = day_in(start, zone), day_in(end, zone)
     months = (last.year - first.year) * 12 + last.month - first.month
-    return max(0, months if add_months(start, months) <= end else months - 1)
+    return max(0, months if add_months(start, months, zone) <= end else months - 1)
 
 
 def days_left(now: int, end: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import tzinfo
 from typing import Annotated
 
 import msgspec
@@ -10,6 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_millis_text
 from workhook.core.records import COMPUTED, CURRENCY, EventSchema, Record, Wire, resource_id, to_response
+from workhook.core.zones import stored_zone
 from workhook.http.parameters import LongText
 from workhook.http.wire_types import Time
 from workhook.identity.schemas import Repository
@@ -120,7 +122,7 @@ class Checkout(Record, frozen=True):
     unsubscribed_feedback: str | None
     created_at: int
     updated_at: int
-    # Of the days of who sells it; None: UTC.
+    # Of the studio that sells it; None: UTC.
     timezone: Annotated[str | None, COMPUTED] = None
     language: Annotated[Language, COMPUTED] = DEFAULT_LANGUAGE
 
@@ -128,7 +130,13 @@ class Checkout(Record, frozen=True):
     def terms(self) -> Terms:
         service, interval = self.service, self.price.interval if self.price else None
         months = service.minimum_months
-        return Terms(interval, service.disable_pause, service.limit_pausing, months, service.cancel_at_period_end)
+        ends = service.cancel_at_period_end
+        return Terms(interval, service.disable_pause, service.limit_pausing, months, ends, self.zone)
+
+    @property
+    def zone(self) -> tzinfo:
+        """In which its periods are counted, and its days are those of its invoices."""
+        return stored_zone(self.timezone)
 
 
 service_checkouts = sa.Table(
@@ -180,7 +188,7 @@ def checkout_to_response(checkout: Checkout, now: int) -> ServiceCheckoutShape:
         period_end=_time(state.period_end),
         archive=status == "canceled",
         days_left=state.days_left(now),
-        months_since_creation=months_between(checkout.created_at, now),
+        months_since_creation=months_between(checkout.created_at, now, checkout.zone),
         disable_pause=service.disable_pause,
         addons_purchased=[],
         retention_coupon_used=False,
