@@ -101,6 +101,35 @@ def test_filters_and_groups_follow_the_reader_s_day(studio: Studio, zone: str) -
     assert [name for name in names if name in late] == [names[0]]
 
 
+@pytest.mark.parametrize("zone", ZONES)
+def test_the_filters_of_lists_leave_out_the_day_that_they_name(studio: Studio, zone: str) -> None:
+    use_zone(studio.owner, zone)
+    column, late = studio.add_column("To do"), datetime(2026, 12, 4, 23, 30, tzinfo=zone_of(zone))
+    studio.add_task(column, "Whole day", deadline="2026-12-04")
+    studio.add_task(column, "At night", deadline=late.isoformat())
+    for path in (f"{studio.base}/list", f"{studio.base}/list.csv", "/tasks"):
+        for query, is_found in (
+            ({"deadline_after": "2026-12-04"}, False),
+            ({"deadline_before": "2026-12-04"}, False),
+            ({"deadline_after": "2026-12-03", "deadline_before": "2026-12-05"}, True),
+        ):
+            found = studio.owner.get(path, params=query).text
+            assert ("Whole day" in found, "At night" in found) == (is_found, is_found), (path, query)
+
+
+@pytest.mark.parametrize("zone", ZONES[:3])
+def test_the_table_of_a_week_has_the_days_of_its_page(studio: Studio, zone: str) -> None:
+    use_zone(studio.owner, zone)
+    organization = f"/organizations/{studio.team.world.organization}/billing"
+    studio.call("PATCH", organization, timezone="Pacific/Pago_Pago")
+    task, midnight = studio.add_task(studio.add_column("Doing"), "Logo"), datetime(2026, 1, 5, tzinfo=zone_of(zone))
+    for minutes in (-10, 10):
+        start = (midnight + timedelta(minutes=minutes)).isoformat()
+        studio.call("POST", f"{studio.project}/timesheets", task_id=task, start_time=start, duration="5m")
+    table = studio.owner.get("/time/entries.csv?week=2026-01-05").text
+    assert [each["date"] for each in csv.DictReader(io.StringIO(table))] == ["2026-01-05"]
+
+
 def test_an_export_has_a_day_without_a_time(studio: Studio) -> None:
     column = studio.add_column("To do")
     studio.add_task(column, "Day", deadline="2026-12-04")

@@ -128,3 +128,26 @@ def test_who_does_not_see_the_table(studio: Studio, desk: Desk, task_id: str) ->
     studio.client.refused(404, "GET", desk.path, headers=CSV)
     studio.stranger.refused(404, "GET", desk.path, headers=CSV)
     desk.caller.refused(404, "GET", "/projects/prj_none/timesheets", headers=CSV)
+
+
+def test_a_bare_day_is_one_of_the_project_s_zone_in_lists_tables_and_reports(
+    studio: Studio, desk: Desk, task_id: str
+) -> None:
+    studio.owner.patch(f"/organizations/{studio.world.organization}/billing", json={"timezone": "America/St_Johns"})
+    starts = ("2026-03-01T03:29:59Z", "2026-03-01T03:30:00Z", "2026-03-02T03:29:59Z", "2026-03-02T03:30:00Z")
+    spent = [desk.new(task_id, start_time=each, duration=n * HOUR) for n, each in enumerate(starts, 1)]
+    day = {"from": "2026-03-01", "to": "2026-03-02"}
+    assert desk.all(**day) == _ids(*spent[1:3])
+    assert [row["date"] for row in _table(desk, **day)] == ["2026-03-01"] * 2
+    utc = {**day, "timezone": "UTC"}
+    assert desk.all(**utc) == _ids(*spent[:2])
+    assert [row["date"] for row in _table(desk, **utc)] == ["2026-03-01"] * 2
+    across = studio.owner.call("GET", "/timesheets", params={**day, "timezone": "America/St_Johns"}, headers=CSV).text
+    rows = list(csv.DictReader(io.StringIO(across, newline="")))
+    assert [(row["id"], row["date"]) for row in rows] == [(each["id"], "2026-03-01") for each in spent[1:3]]
+    for more, hours in (({}, 5), ({"timezone": "UTC"}, 3), ({"timezone": "Pacific/Pago_Pago"}, 7)):
+        report = studio.owner.get(
+            "/reports/timesheets", params={**day, **more, "project_id": studio.project_id, "group_by": "day"}
+        )
+        [row] = report["report"]
+        assert (row["day"], row["duration"]) == ("2026-03-01", hours * HOUR), more

@@ -16,6 +16,7 @@ from workhook.web.frame.places import Visit
 from workhook.web.frame.zones import reader_zone, shown_day, today
 from workhook.web.listing.view import TaskRow, task_row
 from workhook.work.access import Access
+from workhook.work.day_bounds import deadline_params
 from workhook.work.tasks import assignees, listing
 from workhook.work.tasks.schemas import Task
 
@@ -33,6 +34,10 @@ class Span(msgspec.Struct, frozen=True):
     after: str
     other: str
     title: str
+
+    @property
+    def day_before(self) -> date:
+        return self.first - timedelta(days=1)
 
     @property
     def value(self) -> tuple[str, str]:
@@ -111,16 +116,15 @@ async def read_calendar(visit: Visit, access: Access, span: Span) -> Calendar:
     zone, after = reader_zone(), span.last + timedelta(days=1)
     start = min(midnight_of(span.first), start_of(span.first, zone))
     end = max(midnight_of(after), start_of(after, zone))
-    filters: dict[str, object] = {"deadline_after": start - 1, "deadline_before": end}
+    filters: dict[str, object] = dict(deadline_params(before=after, after=span.day_before, zone=zone))
     if person := visit.query("assignee"):
         filters["assignee"] = key_of(person)
     found = await listing.list_tasks(
         visit.database, access, filters, sort="deadline", after=(start - 1, ""), limit=TASKS_MAX + 1
     )
     unseen = found.last_seen is not None and isinstance(found.last_seen[0], int) and found.last_seen[0] < end
-    due = [(day, task) for task, _ in found.tasks if span.first <= (day := _day_of(task)) <= span.last]
     more = len(found.tasks) > TASKS_MAX or found.cut or unseen
-    shown = await assignees.as_seen(visit.database, access, [task for _, task in due[:TASKS_MAX]])
+    shown = await assignees.as_seen(visit.database, access, [task for task, _ in found.tasks[:TASKS_MAX]])
     now = now_ms()
     by_day: dict[date, list[TaskRow]] = {}
     for task in shown:

@@ -16,6 +16,7 @@ from workhook.http.calls import Answer
 from workhook.web.frame import paging
 from workhook.web.frame.across import ProjectOption, fill_page, project_options
 from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.zones import reader_zone
 from workhook.web.listing.view import ROWS, TaskRow, row_of, sort_links
 from workhook.work.across import tasks
 from workhook.work.across.api import tasks_cursor
@@ -27,7 +28,7 @@ from workhook.work.tasks.schemas import Task
 
 PATH = "/tasks"
 _ALL = "all"
-_NAMES = frozenset(each.encode_name for each in msgspec.structs.fields(AllTasksQuery)) - {"per_page"}
+_NAMES = frozenset(each.encode_name for each in msgspec.structs.fields(AllTasksQuery)) - {"per_page", "timezone"}
 
 places = Places("all_tasks")
 
@@ -45,9 +46,11 @@ def _query_of(visit: Visit) -> AllTasksQuery:
     given = {"finished": "false", "sort": "deadline", **paging.given(visit)}
     if given["finished"] == _ALL:
         del given["finished"]
-    return parameters.gather(
+    query = parameters.gather(
         AllTasksQuery, {name: [value] for name, value in given.items() if name in _NAMES}, {"per_page": ROWS}
     )
+    query.timezone = str(reader_zone())
+    return query
 
 
 @places.get(PATH)

@@ -25,7 +25,7 @@ from workhook.work.tasks.schemas import Task
 
 ROWS = 50
 SORTS = ("title", "deadline", "updated_at")
-_NAMES = frozenset(each.encode_name for each in msgspec.structs.fields(TasksQuery)) - {"per_page"}
+_NAMES = frozenset(each.encode_name for each in msgspec.structs.fields(TasksQuery)) - {"per_page", "timezone"}
 
 
 class TaskRow(msgspec.Struct, frozen=True):
@@ -54,7 +54,9 @@ class TaskList(msgspec.Struct, frozen=True):
 def query_of(visit: Visit) -> TasksQuery:
     """The filters of the address. Raises `Invalid`."""
     found = {name: [value] for name, value in paging.given(visit).items() if name in _NAMES}
-    return parameters.gather(TasksQuery, found, {"per_page": ROWS})
+    query = parameters.gather(TasksQuery, found, {"per_page": ROWS})
+    query.timezone = str(zones.reader_zone())
+    return query
 
 
 def is_filtered(visit: Visit) -> bool:

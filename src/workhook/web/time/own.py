@@ -63,9 +63,10 @@ async def own_week(visit: Visit) -> Answer:
 @places.get(f"{PATH}/entries.csv")
 async def own_table(visit: Visit) -> Answer:
     """Download what the visitor has spent in a week, in whatever project, as a table."""
-    zone = zone_of(zone_name(visit))
+    name = zone_name(visit)
+    zone = zone_of(name)
     shown = week_of(read_day(visit.query("week")) or day_in(now_ms(), zone), zone)
-    query = AllTimesheetsQuery(user="me", from_=shown.since_ms, to=shown.to_ms)
+    query = AllTimesheetsQuery(user="me", timezone=name, from_=shown.since_ms, to=shown.to_ms)
     found = await list_all_timesheets(visit.database, visit.actor, query, after=None)
     headers = csv_tables.headers(f"time-{shown.monday}")
     body = whole_table(visit.database, visit.actor, query, found)

@@ -37,7 +37,6 @@ from workhook.work.files.links import Links, links_of
 from workhook.work.files.schemas import FilesAnswer, file_to_response
 from workhook.work.invoices.schemas import invoice_to_response
 from workhook.work.tasks.schemas import TasksAnswer
-from workhook.work.timesheets import export
 from workhook.work.timesheets.schemas import TimesheetsAnswer, timesheet_to_response
 
 T = TypeVar("T")
@@ -91,7 +90,7 @@ async def list_all_timesheets(call: Call, query: AllTimesheetsQuery) -> Answer:
     if isinstance(query.per_page, UnsetType) and link:
         table = timesheets.whole_table(call.database, actor, query, found)
         return Answer(table, headers=headers, media_type=csv_tables.MEDIA_TYPE)
-    body_of_page = await export.table_across(call.database, rows, head=True)
+    body_of_page = await timesheets.table(call.database, query, rows, head=True)
     return Answer(body_of_page, headers={**headers, **link}, media_type=csv_tables.MEDIA_TYPE)
 
 

@@ -11,6 +11,7 @@ from workhook.core.records import EventSchema, Millis, Record, Wire, resource_id
 from workhook.http.lists import ListQuery
 from workhook.work.across.places import OrganizationLogin, ProjectIds
 from workhook.work.comments.schemas import CommentedFile, CommentedTask
+from workhook.work.day_bounds import TimeZone
 from workhook.work.files.schemas import FileQuery
 from workhook.work.invoices.inputs import InvoiceList
 from workhook.work.invoices.schemas import Invoice
@@ -32,11 +33,13 @@ class AllTasksQuery(TasksQuery):
 
 
 class AllTimesheetsQuery(TimesheetsQuery):
-    """What a list of timesheets takes. `from` is inclusive, `to` is not."""
+    """What a list of timesheets takes. `from` is inclusive, `to` is not. A table has its days in `timezone`, or without
+    one in that of each project."""
 
     user: _Worker | UnsetType = UNSET
     organization: OrganizationLogin | UnsetType = UNSET
     project_id: ProjectIds | UnsetType = UNSET
+    timezone: Annotated[TimeZone, Meta(description="IANA name. Default: `UTC`.")] | UnsetType = UNSET
 
 
 class RunningQuery(ListQuery):

@@ -25,6 +25,7 @@ from workhook.work.across.places import (
 )
 from workhook.work.across.schemas import AllTimesheetsQuery, RunningQuery
 from workhook.work.across.walks import AcrossPage, Condition, Walk
+from workhook.work.day_bounds import zone_named
 from workhook.work.pages import length, per_dialect
 from workhook.work.tasks.schemas import tasks
 from workhook.work.timesheets import export, queries
@@ -116,7 +117,8 @@ async def list_all_timesheets(
     reader: Reader, actor: Actor, query: AllTimesheetsQuery, *, after: Sequence[object] | None
 ) -> AcrossPage[Timesheet]:
     """By id, one more than the page shows; `after` is the key behind which to start."""
-    return await _list(reader, actor, query, queries.filters_of(query), after)
+    filters = queries.filters_of(query, zone=zone_named(query.timezone))
+    return await _list(reader, actor, query, filters, after)
 
 
 async def list_running(
@@ -126,15 +128,21 @@ async def list_running(
     return await _list(reader, actor, query, {}, after)
 
 
+async def table(reader: Reader, query: AllTimesheetsQuery, rows: Sequence[Timesheet], *, head: bool) -> bytes:
+    """The timesheets as a table, with their days in the zone of the query."""
+    zone = None if isinstance(query.timezone, UnsetType) else zone_named(query.timezone)
+    return await export.table_across(reader, rows, head=head, zone=zone)
+
+
 async def whole_table(
     reader: Reader, actor: Actor, query: AllTimesheetsQuery, first: AcrossPage[Timesheet]
 ) -> AsyncIterator[bytes]:
     """`first`, as read by `list_all_timesheets`, and all behind it as a table, in parts of a page each."""
-    yield await export.table_across(reader, [each for each, _ in first.rows], head=True)
+    yield await table(reader, query, [each for each, _ in first.rows], head=True)
     behind = _end(first, query)
     while behind is not None:
         page = await list_all_timesheets(reader, actor, query, after=behind)
-        yield await export.table_across(reader, [each for each, _ in page.rows], head=False)
+        yield await table(reader, query, [each for each, _ in page.rows], head=False)
         behind = _end(page, query)
 
 

@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import DayOrMoment, LongText, Title, WebAddress
+from workhook.work.day_bounds import Bound, TimeZone
 from workhook.work.tasks.field_types import (
     Billable,
     Blockers,
@@ -77,8 +78,16 @@ class TaskFilters(ListQuery):
     priority: Priority | UnsetType = UNSET
     assignee: Annotated[str, Meta(description="A username.")] | UnsetType = UNSET
     label: Label | UnsetType = UNSET
-    deadline_before: DayOrMoment | UnsetType = UNSET
-    deadline_after: DayOrMoment | UnsetType = UNSET
+    deadline_before: (
+        Annotated[Bound, Meta(description="RFC 3339, or a date, which means before that day.")] | UnsetType
+    ) = UNSET
+    deadline_after: (
+        Annotated[Bound, Meta(description="RFC 3339, or a date, which means after that day.")] | UnsetType
+    ) = UNSET
+    timezone: (
+        Annotated[TimeZone, Meta(description="IANA name: on which day a deadline with a time is. Default: `UTC`.")]
+        | UnsetType
+    ) = UNSET
     finished: Annotated[bool, Meta(description="Whether the task is completed.")] | UnsetType = UNSET
     parent_id: ParentId | UnsetType = UNSET
     blocked: Annotated[bool, Meta(description="Whether the task waits for one that is not completed.")] | UnsetType = (

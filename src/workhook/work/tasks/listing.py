@@ -17,12 +17,14 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 from msgspec import UNSET
 
+from workhook.core.clock import DAY_MS
 from workhook.identity.queries import key_of
 from workhook.identity.tables import accounts
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
 from workhook.work.access import Access
+from workhook.work.day_bounds import deadline_params, zone_named
 from workhook.work.pages import LOOKS_AT_MOST, PAGE_CHARS, length
 from workhook.work.search.match import are_found, matches, number_of, task_matches, words_of
 from workhook.work.tasks import assignees
@@ -64,13 +66,21 @@ def conditions_of(some: sa.CTE, dialect: str) -> Mapping[str, Callable[[], sa.Co
         # Asked of each that is looked at, by its key: EXISTS may become a join with all that the person has.
         "assignee": lambda: is_assigned(some).is_not(None),
         "label": lambda: _has_label(some, dialect),
-        "deadline_before": lambda: some.c.deadline < big("deadline_before"),
-        "deadline_after": lambda: some.c.deadline > big("deadline_after"),
+        # A deadline is a day or a moment; each of both conditions is about one kind.
+        "deadline_before_day": lambda: sa.or_(~_is_day(some), some.c.deadline < big("deadline_before_day")),
+        "deadline_before_moment": lambda: sa.or_(_is_day(some), some.c.deadline < big("deadline_before_moment")),
+        "deadline_after_day": lambda: sa.or_(~_is_day(some), some.c.deadline > big("deadline_after_day")),
+        "deadline_after_moment": lambda: sa.or_(_is_day(some), some.c.deadline > big("deadline_after_moment")),
         "finished": lambda: some.c.completed_at.is_not(None) == sa.bindparam("finished", type_=sa.Boolean()),
         "parent_id": lambda: some.c.parent_id == sa.bindparam("parent_id"),
         "blocked": lambda: waits_for_open(some).is_not(None) == sa.bindparam("blocked", type_=sa.Boolean()),
         "q": lambda: _has_words(some, dialect),
     }
+
+
+def _is_day(some: sa.FromClause) -> sa.ColumnElement[bool]:
+    """Null of a task without a deadline, which so fits no bound."""
+    return some.c.deadline % sa.literal_column(str(DAY_MS), sa.BigInteger) == sa.literal_column("0")
 
 
 def is_assigned(some: sa.FromClause) -> sa.ColumnElement[int | None]:
@@ -135,8 +145,10 @@ _ALL_LOOKED_AT = Bound(big("most"))
 ASKED: Mapping[str, Sequence[str]] = {
     "priority": ["priority"],
     "label": ["labels"],
-    "deadline_before": ["deadline"],
-    "deadline_after": ["deadline"],
+    "deadline_before_day": ["deadline"],
+    "deadline_before_moment": ["deadline"],
+    "deadline_after_day": ["deadline"],
+    "deadline_after_moment": ["deadline"],
     "finished": ["completed_at"],
     "parent_id": ["parent_id"],
 }
@@ -253,14 +265,13 @@ def params_of(query: TaskFilters) -> dict[str, object]:
         "priority",
         "assignee",
         "label",
-        "deadline_before",
-        "deadline_after",
         "finished",
         "parent_id",
         "blocked",
         "q",
     )
     params = {name: value for name in names if (value := getattr(query, name)) is not UNSET}
+    params |= deadline_params(before=query.deadline_before, after=query.deadline_after, zone=zone_named(query.timezone))
     if "assignee" in params:
         params["assignee"] = key_of(str(params["assignee"]))
     if "q" in params:

@@ -25,6 +25,7 @@ from workhook.identity.context import Write
 from workhook.work import csv_tables
 from workhook.work.access import Access, find_access
 from workhook.work.billing.zones import find_zone
+from workhook.work.day_bounds import is_bare, zone_named
 from workhook.work.rates.rules import TimeTerms
 from workhook.work.record_events import differences
 from workhook.work.schemas import Done, if_set
@@ -58,16 +59,19 @@ async def list_timesheets(call: Call, project_id: str, query: TimesheetsQuery) -
     key = lists.after(query, tuple[str])
     access = await find_access(call.database, actor_of(call), project_id)
     access.hide_from_clients()
-    filters, after = queries.filters_of(query), key[0] if key else None
+    is_table = csv_tables.wants_csv(call.header("accept"))
+    zone = zone_named(query.timezone)
+    if isinstance(query.timezone, UnsetType) and (is_table or is_bare(query.from_) or is_bare(query.to)):
+        zone = await find_zone(call.database, access.repository.id)
+    filters, after = queries.filters_of(query, zone=zone), key[0] if key else None
     found = await queries.list_timesheets(call.database, access, filters, after=after, limit=query.limit + 1)
     last_seen = None if found.last_seen is None else (found.last_seen,)
     timesheets, link = lists.page(call, found.timesheets, query, lambda each: (each.id,), last_seen=last_seen)
     now = now_ms()
-    if not csv_tables.wants_csv(call.header("accept")):
+    if not is_table:
         body = TimesheetsAnswer([timesheet_to_response(each, now) for each in timesheets])
         return Answer(body, headers={**link, **csv_tables.VARY})
     headers = csv_tables.headers(f"{access.repository.name.replace('.', '-')}-timesheets")
-    zone = await find_zone(call.database, access.repository.id)
     if isinstance(query.per_page, UnsetType) and link:
         table = export.whole_table(call.database, access, filters, found, zone)
         return Answer(table, headers=headers, media_type=csv_tables.MEDIA_TYPE)

@@ -54,10 +54,14 @@ def _cells_across(timesheet: Timesheet, now: int, zone: tzinfo) -> tuple[Cell, .
     return id_, date, user, place.owner.login, place.title, *rest, place.currency, notes
 
 
-async def table_across(reader: Reader, timesheets: Sequence[Timesheet], *, head: bool) -> bytes:
-    """Timesheets of several projects; `head`: below the line of the columns' names."""
-    zones, now = await find_zones(reader, (each.repository.id for each in timesheets)), now_ms()
-    cells = (_cells_across(each, now, zones.get(each.repository.id, UTC)) for each in timesheets)
+async def table_across(
+    reader: Reader, timesheets: Sequence[Timesheet], *, head: bool, zone: tzinfo | None = None
+) -> bytes:
+    """Timesheets of several projects; `head`: below the line of the columns' names. `zone`: of their days; None: that
+    of each project."""
+    zones = {} if zone else await find_zones(reader, (each.repository.id for each in timesheets))
+    now = now_ms()
+    cells = (_cells_across(each, now, zone or zones.get(each.repository.id, UTC)) for each in timesheets)
     return rows([*([_ACROSS] if head else []), *cells])
 
 

@@ -7,6 +7,7 @@ their ids: whoever starts a timer does so too, so that nobody waits for a row wh
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, tzinfo
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.storage.statements import hot
 from workhook.work.access import Access, find_with_access, with_access
+from workhook.work.day_bounds import start_ms
 from workhook.work.pages import LOOKS_AT_MOST, bounded, fetch, length
 from workhook.work.people import membership_of, person_columns, person_of_row
 from workhook.work.rates.rules import TimeTerms
@@ -347,9 +349,11 @@ def _last_seen(names: frozenset[str]) -> sa.Select[Any]:
     return _walk(names).with_only_columns(timesheets.c.id).offset(big("most") - 1).limit(1)
 
 
-def filters_of(query: msgspec.Struct, names: Iterable[str] = FILTERS) -> dict[str, object]:
-    """Those of these fields of a query that are given, by the names of `CONDITIONS`; `user` as the key of the login."""
+def filters_of(query: msgspec.Struct, names: Iterable[str] = FILTERS, zone: tzinfo = UTC) -> dict[str, object]:
+    """Those of these fields of a query that are given, by the names of `CONDITIONS`; `user` as the key of the login.
+    `zone`: of bare days."""
     found = {name: if_set(getattr(query, name)) for name in names}
+    found |= {name: start_ms(found[name], zone) for name in ("from_", "to") if name in found}
     if found["user"] is not None:
         found["user"] = key_of(found["user"])
     return {name: value for name, value in found.items() if value is not None}

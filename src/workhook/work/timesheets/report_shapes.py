@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, tzinfo
-from typing import Annotated, Any, cast
+from datetime import tzinfo
+from typing import Annotated, Any
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.iso4217 import DEFAULT_CURRENCY
-from workhook.core.zones import NAME_MAX_CHARS, zone_fault, zone_of
 from workhook.http.money import to_amount
-from workhook.http.parameters import DAY_OR_MOMENT, Checked, Read
-from workhook.http.wire_types import read_day_or_moment
+from workhook.work.day_bounds import Bound, TimeZone, start_ms, zone_named
 from workhook.work.people import PersonShape
-from workhook.work.schemas import if_set
 from workhook.work.timesheets import rules
 from workhook.work.timesheets.report_groups import GroupBy, ReportGroup, Spent
 from workhook.work.timesheets.schemas import (
@@ -24,17 +21,6 @@ from workhook.work.timesheets.schemas import (
     short_duration,
 )
 
-
-def _read_bound(raw: object) -> int | date:
-    """A bare date stays one: which moment it is depends on the time zone."""
-    moment = read_day_or_moment(raw)
-    try:
-        return date.fromisoformat(str(raw).strip())
-    except ValueError:
-        return moment
-
-
-Bound = Annotated[int, Meta(extra_json_schema=DAY_OR_MOMENT), Read(_read_bound)]
 _TIME = "RFC 3339, or a date, which means its midnight in `timezone`."
 From = Annotated[Bound, Meta(description=f"Only timesheets that started at this time or later: {_TIME}")]
 To = Annotated[Bound, Meta(description=f"Only timesheets that started before this time: {_TIME}")]
@@ -50,28 +36,22 @@ class ReportQuery(msgspec.Struct):
     billable: bool | UnsetType = UNSET
     invoiced: bool | UnsetType = UNSET
     timezone: (
-        Annotated[str, Meta(max_length=NAME_MAX_CHARS, description="IANA name. Default: `UTC`."), Checked(zone_fault)]
+        Annotated[TimeZone, Meta(description="IANA name. Default: that of `project_id`, or `UTC` without one.")]
         | UnsetType
     ) = UNSET
     from_: From | UnsetType = msgspec.field(name="from", default=UNSET)
 
     @property
     def zone(self) -> tzinfo:
-        return zone_of(if_set(self.timezone) or "UTC")
+        return zone_named(self.timezone)
 
     @property
     def since_ms(self) -> int | None:
-        return self._moment(self.from_)
+        return start_ms(self.from_, self.zone)
 
     @property
     def to_ms(self) -> int | None:
-        return self._moment(self.to)
-
-    def _moment(self, bound: object) -> int | None:
-        if isinstance(bound, date):
-            midnight = datetime(bound.year, bound.month, bound.day, tzinfo=self.zone)
-            return round(midnight.timestamp()) * 1000
-        return None if bound is UNSET else cast("int", bound)
+        return start_ms(self.to, self.zone)
 
 
 _OF_AMOUNT = "Of `amount`: that of the billing settings of the project, or else of its organization."

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import sqlalchemy as sa
+from msgspec import UnsetType
 
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
@@ -29,6 +30,7 @@ from workhook.storage.metadata import big
 from workhook.work import csv_tables
 from workhook.work.access import find_access, is_insider
 from workhook.work.billing.schemas import account_billing, project_billing
+from workhook.work.billing.zones import find_zone
 from workhook.work.clients.schemas import clients
 from workhook.work.invoices.schemas import invoices
 from workhook.work.people import NOBODY_ELSE, person_columns, person_of_row
@@ -251,7 +253,11 @@ async def report_timesheets(call: Call, query: ReportQuery) -> Answer:
     """
     actor, project_id = actor_of(call), if_set(query.project_id)
     if project_id is not None:
-        (await find_access(call.database, actor, project_id)).hide_from_clients()
+        access = await find_access(call.database, actor, project_id)
+        access.hide_from_clients()
+        if isinstance(query.timezone, UnsetType):
+            zone = await find_zone(call.database, access.repository.id)
+            query = msgspec.structs.replace(query, timezone=str(zone))
     groups = await sum_up(call.database, actor, query, now=now_ms(), limit=ROWS_MAX)
     if not groups and project_id is None and await _is_outside(call.database, actor.user.id):
         raise NotFound()

@@ -14,11 +14,12 @@ from workhook.core.clock import DAY_MS, to_millis_text
 from workhook.core.records import COMPUTED, EventSchema, Record, resource_id
 from workhook.http.lists import ListQuery
 from workhook.http.money import amount_text, minor_of, read_money, to_amount
-from workhook.http.parameters import DayOrMoment, LongText, Moment, Read
+from workhook.http.parameters import LongText, Moment, Read
 from workhook.http.wire_types import WIRE_TYPE, Time, wire_number
 from workhook.identity.schemas import Repository
 from workhook.storage.metadata import in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
+from workhook.work.day_bounds import Bound, TimeZone
 from workhook.work.people import PersonShape
 from workhook.work.rates.rules import RateSource, TimeTerms
 from workhook.work.schemas import if_set
@@ -111,13 +112,13 @@ def given_times(wanted: TimesheetCreate | TimesheetEdit) -> Given:
     return Given(if_set(wanted.start_time), if_set(wanted.end_time), if_set(wanted.duration))
 
 
-_DATE = "a date means its midnight UTC."
-From = Annotated[DayOrMoment, Meta(description=f"Only timesheets that started at this time or later; {_DATE}")]
-To = Annotated[DayOrMoment, Meta(description=f"Only timesheets that started before this time; {_DATE}")]
+_DATE = "a date begins in `timezone`."
+From = Annotated[Bound, Meta(description=f"Only timesheets that started at this time or later; {_DATE}")]
+To = Annotated[Bound, Meta(description=f"Only timesheets that started before this time; {_DATE}")]
 
 
 class TimesheetsQuery(ListQuery):
-    """What a list of timesheets takes. `from` is inclusive, `to` is not."""
+    """What a list of timesheets takes. `from` is inclusive, `to` is not. A table has its days in `timezone`, too."""
 
     user: Annotated[str, Meta(description="Username.")] | UnsetType = UNSET
     task_id: str | UnsetType = UNSET
@@ -126,6 +127,10 @@ class TimesheetsQuery(ListQuery):
     is_active: bool | UnsetType = UNSET
     finished: bool | UnsetType = UNSET
     invoiced: bool | UnsetType = UNSET
+    timezone: (
+        Annotated[TimeZone, Meta(description="IANA name. Default: that of the project, which is its organization's.")]
+        | UnsetType
+    ) = UNSET
     from_: From | UnsetType = msgspec.field(name="from", default=UNSET)
 
 
