@@ -13,11 +13,13 @@ import sqlalchemy as sa
 from tests.harness.server import Server
 from tests.work.scene import Scene
 from tests.work.studio import Caller, Studio
+from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
 from workhook.identity import administrators, queries
 from workhook.identity.schemas import Account
 from workhook.identity.tables import administrators as administrators_table
 from workhook.identity.tables import audit_log
+from workhook.work.projects import trash
 
 
 def change(server: Server, login: str, *, remove: bool = False) -> None:
@@ -174,9 +176,15 @@ def test_the_work_of_somebody_who_is_removed_stays(server: Server, studio: Studi
 def test_nobody_is_removed_whom_something_depends_on(server: Server, studio: Studio, admin: Caller) -> None:
     errors = done(admin, "DELETE", f"/admin/users/{studio.owner.login}", 422)["errors"]
     assert studio.world.organization in errors[0]["message"]
-    studio.member.post("/projects", json={"title": "My own", "organization": studio.member.login})
-    errors = done(admin, "DELETE", f"/admin/users/{studio.member.login}", 422)["errors"]
+    member = f"/admin/users/{studio.member.login}"
+    own = studio.member.post("/projects", json={"title": "My own", "organization": studio.member.login})["project"]
+    errors = done(admin, "DELETE", member, 422)["errors"]
     assert (errors[0]["code"], "My own" in errors[0]["message"]) == ("has_projects", True)
+    assert "disable the user instead, or have the user delete them" in errors[0]["message"]
+    studio.member.delete(f"/projects/{own['id']}")
+    done(admin, "POST", f"{member}/disable", 200)
+    server.run(lambda services: trash.purge(services, now_ms() + trash.KEPT_MS + DAY_MS))
+    done(admin, "DELETE", member, 204)
     for method, path in (("POST", f"/admin/users/{admin.login}/disable"), ("DELETE", f"/admin/users/{admin.login}")):
         assert "last administrator" in done(admin, method, path, 422)["errors"][0]["message"]
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from tests.work.studio import Studio
-from workhook.core.iso4217 import digits_of
 from workhook.http.money import AMOUNT_MAX_MINOR, TOTAL_MAX_MINOR, to_amount
 
 CURRENCIES = ("EUR", "JPY", "BHD")
@@ -31,6 +32,34 @@ def settle(studio: Studio, invoice: Any) -> None:
     studio.owner.post(f"/payments/{payment['id']}/refund", json={"amount": total})
     studio.owner.post(f"{path}/credit_notes", json={"total": total, "reason": "x"})
     assert studio.owner.get(path)["invoice"]["status"] == "credited"
+
+
+@st.composite
+def bodies(draw: st.DrawFn, currency: str) -> dict[str, Any]:
+    """Lines near both ends of what an amount can be, with the taxes and discounts that an invoice can have."""
+    price = st.one_of(st.integers(0, 10**4), st.integers(AMOUNT_MAX_MINOR - 10, AMOUNT_MAX_MINOR))
+    qty = st.sampled_from([1, 0.000001, 0.333333, 3, 1_000_000])
+    tax = st.sampled_from([0, 7, 19, 33.3333, 100])
+    lines = [line(draw(qty), to_amount(draw(price), currency), tax=draw(tax)) for _ in range(draw(st.integers(1, 3)))]
+    discount = draw(st.sampled_from([{}, {"discount": 12.5}, {"discount_amount": to_amount(1, currency)}]))
+    return {"invoice_items": lines, "currency": currency, **discount}
+
+
+@pytest.mark.one_database
+@pytest.mark.parametrize("currency", CURRENCIES)
+def test_whatever_is_sent_is_paid_refunded_and_credited_in_full(studio: Studio, currency: str) -> None:
+    @settings(max_examples=8, deadline=None)
+    @given(bodies(currency))
+    def check(body: dict[str, Any]) -> None:
+        answer = studio.owner.call("POST", f"{studio.project}/invoices", json=body)
+        if answer.status_code == 422:
+            return
+        path = f"/invoices/{answer.json()['invoice']['id']}"
+        invoice = studio.owner.post(f"{path}/send")["invoice"]
+        if invoice["total"]:
+            settle(studio, invoice)
+
+    check()
 
 
 def test_a_million_times_two_hundred_thousand_yen_are_paid(studio: Studio) -> None:
@@ -86,8 +115,17 @@ def test_a_subscription_that_can_be_bought_can_be_paid(studio: Studio, currency:
     settle(studio, invoice)
 
 
-def test_a_draft_in_another_currency_keeps_within_the_bound(studio: Studio) -> None:
-    body = {"invoice_items": [line(0.000001, to_amount(AMOUNT_MAX_MINOR, "EUR"))], "currency": "EUR"}
-    invoice = studio.owner.post(f"{studio.project}/invoices", json=body)["invoice"]["id"]
-    assert digits_of("BHD") > digits_of("EUR")
-    assert set(studio.owner.faults("PATCH", f"/invoices/{invoice}", json={"currency": "BHD"})) == {"currency"}
+@pytest.mark.parametrize(
+    ("before", "after", "bound"), [("EUR", "BHD", 10_000_000_000), ("JPY", "EUR", 100_000_000_000)]
+)
+def test_an_amount_that_is_too_large_in_another_currency_is_named_with_its_bound(
+    studio: Studio, before: str, after: str, bound: int
+) -> None:
+    large = to_amount(AMOUNT_MAX_MINOR, before)
+    body = {"invoice_items": [line(1, 1), line(0.000001, large)], "currency": before}
+    invoice = f"/invoices/{studio.owner.post(f'{studio.project}/invoices', json=body)['invoice']['id']}"
+    [fault] = studio.owner.refused(422, "PATCH", invoice, json={"currency": after})["errors"]
+    field = "invoice_items[1].unit_price"
+    assert fault == {"field": field, "code": "invalid", "message": f"{field}: at most {bound} in {after}"}
+    body = {"invoice_items": [line(1, 1), line(0.000001, bound)], "currency": after}
+    studio.owner.patch(invoice, json=body)

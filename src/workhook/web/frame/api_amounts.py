@@ -50,14 +50,9 @@ OF_AMOUNTS: Mapping[str, str] = {
         "The invoice has amounts with more decimals than an amount in %(currency)s has, which is %(digits)s. Change "
         "them first."
     ),
-    "currency: %(whose)s does not fit %(currency)s, where an amount has no decimals; change the amount first": text(
-        "A rate or the budget has decimals, and an amount in %(currency)s has none. Change these amounts first; rates "
-        "of tasks and of time that was spent count, too."
-    ),
-    "currency: %(whose)s does not fit %(currency)s, where an amount has at most %(digits)s decimals; change the amount "
-    "first": text(
-        "A rate or the budget has more decimals than an amount in %(currency)s has, which is %(digits)s, or is too "
-        "large. Change these amounts first; rates of tasks and of time that was spent count, too."
+    "currency: %(whose)s does not fit %(currency)s, where %(what)s; %(again)s": text(
+        "A rate or the budget does not fit %(currency)s, where %(what)s: %(again)s. Rates of tasks and of time entries "
+        "count, too."
     ),
     "%(field)s (%(id)s): an amount in %(currency)s has no decimals, and its rate has more; give it another "
     "billable_rate": text("An hour of %(id)s has a rate with decimals, and an amount in %(currency)s has none"),
@@ -66,3 +61,13 @@ OF_AMOUNTS: Mapping[str, str] = {
         "An hour of %(id)s has a rate with more decimals than an amount in %(currency)s has, which is %(digits)s"
     ),
 }
+
+PHRASES_OF_AMOUNTS = (
+    text("an amount has no decimals"),
+    text("an amount has at most %(digits)s decimals"),
+    text("a rate is at most %(high)s"),
+    text("change the amount first"),
+    text("restore the task and change the amount first"),
+    text("create another project with that currency"),
+)
+"""Parts of them: what `%(what)s` and `%(again)s` stand for."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from workhook.web.frame.api_amounts import OF_AMOUNTS
+from workhook.web.frame.api_amounts import OF_AMOUNTS, PHRASES_OF_AMOUNTS
 from workhook.web.frame.api_fields import OF_A_FIELD
 from workhook.web.frame.import_sentences import OF_IMPORTS
 from workhook.web.frame.texts import text
@@ -99,6 +99,9 @@ _OF_WORK = {
         "There is no next time by this rule. Choose one that goes on."
     ),
     "task_id: there is no such task in the file's project": text("The task must be one of this project"),
+    "A comment can have %(most)s replies with %(chars)s characters together. Add a comment to the file instead.": text(
+        "A comment can have %(most)s replies with %(chars)s characters together. Add a comment to the file instead."
+    ),
     "The folder holds files; delete them first.": text("The folder holds files. Delete them first."),
     "folder must be one of the project": text("The folder must be one of this project"),
     "The tasks have too much text to be changed in one request; change fewer at once.": text(
@@ -243,6 +246,12 @@ _OF_BILLING = {
     "paid_at is more than a day ahead; book a payment when it has come": text(
         "This is more than a day ahead. Book it when it has happened."
     ),
+    "The invoice has %(number)s payments and credit notes; leave out the amount to book all that is left.": text(
+        "The invoice has %(number)s payments and credit notes. Book all that is left at once."
+    ),
+    "The invoice has %(number)s payments and credit notes; credit the rest of it instead.": text(
+        "The invoice has %(number)s payments and credit notes. Credit the rest of it instead."
+    ),
     "invoice_items: the invoice has no lines; add some before it is sent": text("Add its lines first."),
     **_unchanged(
         text("Nothing is due on the invoice."),
@@ -250,7 +259,6 @@ _OF_BILLING = {
         text("All of the invoice at %(rate)s is credited."),
         text("All of the payment was given back."),
         text("This is a refund; only a payment can be given back."),
-        text("The invoice has %(most)s payments and credit notes, and can have no more."),
         text("The balance is %(have)s; %(want)s cannot be spent."),
         text("Only grants and spends can be reversed."),
         text("Some of this grant was spent or has expired."),
@@ -417,6 +425,7 @@ WORDING: Mapping[str, str] = {
 """The page's sentence by that of the API. The first that fits is taken."""
 
 PHRASES = (
+    *PHRASES_OF_AMOUNTS,
     text("Sign in again."),
     text("Sign in and open the page again."),
     text("Start again from the app."),

@@ -171,12 +171,16 @@ async def remove_user(write: Write, login: str) -> None:
 async def _require_nothing_own(tx: Transaction, account: Account) -> None:
     """Raises `Invalid`."""
     for statement, what, remedy in (
-        (_projects, "projects", "move them to an organization or delete them for good"),
-        (_apps, "apps", "delete them"),
+        (
+            _projects,
+            "projects",
+            "disable the user instead, or have the user delete them and wait until they have left the trash",
+        ),
+        (_apps, "apps", "delete them first"),
     ):
         if found := await tx.fetch_all(statement, {"user_id": account.id}):
             named = ", ".join(row["called"] for row in found)
-            message = f"{account.login} has {what} of their own ({named}): {remedy} first"
+            message = f"{account.login} has {what} of their own ({named}): {remedy}"
             raise Invalid(faults=[Fault(field="login", code=f"has_{what}", message=message)])
 
 

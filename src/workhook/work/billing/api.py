@@ -26,8 +26,8 @@ from workhook.work.billing import settings
 from workhook.work.billing.currencies import (
     change_account_currency,
     change_project_currency,
+    does_not_fit,
     set_project_currency,
-    too_many_decimals,
 )
 from workhook.work.billing.schemas import (
     AccountBilling,
@@ -174,7 +174,7 @@ def _own_rate(minor: int | None, before: str, edit: InvoiceDefaultsEdit, after: 
     if isinstance(rate, UnsetType):
         rate = None if minor is None else rescaled(minor, before, after)
         if (rate is None and minor is not None) or (rate or 0) > RATE_MAX_MINOR:
-            raise too_many_decimals("hourly_rate", after)
+            raise does_not_fit("hourly_rate", before, after)
     return {"hourly_rate_minor": rate}
 
 

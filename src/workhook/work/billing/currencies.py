@@ -13,12 +13,14 @@ import sqlalchemy as sa
 
 from workhook.core.errors import Fault, Invalid
 from workhook.core.iso4217 import DEFAULT_CURRENCY, digits_of
-from workhook.http.money import decimals
+from workhook.http.money import decimals, to_amount
 from workhook.identity.tables import projects
 from workhook.storage import Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.work.billing.schemas import project_billing
+from workhook.work.invoices.issued import is_issued
+from workhook.work.invoices.schemas import invoices
 from workhook.work.rates.schemas import member_rates, project_rates
 from workhook.work.tasks.schemas import tasks
 from workhook.work.timesheets.rules import RATE_MAX_MINOR
@@ -26,21 +28,50 @@ from workhook.work.timesheets.schemas import timesheets
 
 
 class _Stored(NamedTuple):
-    """Amounts in a column of rows that a project or an account has. `words`: how a message names them."""
+    """Amounts in a column of the rows `where`, which a project or an account owns. `words`: their name in messages.
+    `remedy`: how to change such an amount."""
 
     words: str
     amount: sa.Column[Any]
     owner: sa.Column[Any]
     most: int | None = RATE_MAX_MINOR
+    where: sa.ColumnElement[bool] = sa.true()
+    remedy: str = "change the amount first"
 
+
+_is_billed = sa.exists().where(invoices.c.id == timesheets.c.invoice_id, is_issued)
 
 # In the order in which others lock them: the project's settings before timesheets.
 _OF_PROJECT = (
     _Stored("the hourly_rate of the project", project_billing.c.hourly_rate_minor, project_billing.c.repository_id),
     _Stored("the budget", project_billing.c.budget_minor, project_billing.c.repository_id, most=None),
     _Stored("the rate of a person in the project", project_rates.c.hourly_rate_minor, project_rates.c.repository_id),
-    _Stored("the hourly_rate of a task", tasks.c.hourly_rate_minor, tasks.c.repository_id),
-    _Stored("the rate of a timesheet", timesheets.c.billable_rate_minor, timesheets.c.repository_id),
+    _Stored(
+        "the hourly_rate of a task",
+        tasks.c.hourly_rate_minor,
+        tasks.c.repository_id,
+        where=tasks.c.deleted_at.is_(None),
+    ),
+    _Stored(
+        "the hourly_rate of a deleted task",
+        tasks.c.hourly_rate_minor,
+        tasks.c.repository_id,
+        where=tasks.c.deleted_at.is_not(None),
+        remedy="restore the task and change the amount first",
+    ),
+    _Stored(
+        "the rate of a timesheet",
+        timesheets.c.billable_rate_minor,
+        timesheets.c.repository_id,
+        where=sa.not_(_is_billed),
+    ),
+    _Stored(
+        "the rate of time on an issued invoice",
+        timesheets.c.billable_rate_minor,
+        timesheets.c.repository_id,
+        where=_is_billed,
+        remedy="create another project with that currency",
+    ),
 )
 _OF_ACCOUNT = (_Stored("the rate of a member", member_rates.c.hourly_rate_minor, member_rates.c.account_id),)
 
@@ -71,12 +102,16 @@ def _misfits(stored: _Stored) -> sa.Select[Any]:
     wrong = stored.amount % _divisor != sa.literal_column("0")
     if stored.most is not None:
         wrong = sa.or_(wrong, stored.amount * _factor > stored.most)
-    return sa.select(stored.amount).where(any_of(stored.owner, "ids"), stored.amount.is_not(None), wrong).limit(1)
+    return sa.select(stored.amount).where(*_of(stored), wrong).limit(1)
+
+
+def _of(stored: _Stored) -> tuple[sa.ColumnElement[bool], ...]:
+    return any_of(stored.owner, "ids"), stored.amount.is_not(None), stored.where
 
 
 def _rescale(stored: _Stored) -> sa.Update:
     scaled = {stored.amount.name: stored.amount * _factor // _divisor}
-    return sa.update(stored.amount.table).where(any_of(stored.owner, "ids"), stored.amount.is_not(None)).values(scaled)
+    return sa.update(stored.amount.table).where(*_of(stored)).values(scaled)
 
 
 _STATEMENTS = {each: (_misfits(each), _rescale(each)) for each in (*_OF_PROJECT, *_OF_ACCOUNT)}
@@ -118,14 +153,16 @@ async def _rescale_all(
     params = {"ids": ids, "factor": 10 ** max(more, 0), "divisor": 10 ** max(-more, 0)}
     for each in columns:
         if await tx.fetch_one(_STATEMENTS[each][0], params) is not None:
-            raise too_many_decimals(each.words, after)
+            raise does_not_fit(each.words, before, after, each.remedy)
     for each in columns:
         await tx.execute(_STATEMENTS[each][1], params)
 
 
-def too_many_decimals(words: str, currency: str) -> Invalid:
-    """The change of a currency is refused because of an amount that it has too few decimals for."""
-    message = (
-        f"currency: {words} does not fit {currency}, where an amount has {decimals(currency)}; change the amount first"
-    )
-    return Invalid(faults=[Fault(field="currency", code="too_many_decimals", message=message)])
+def does_not_fit(words: str, before: str, after: str, remedy: str = "change the amount first") -> Invalid:
+    """Refuse a change of currency: an amount has too many decimals for it, or a rate is above its bound there."""
+    if digits_of(after) > digits_of(before):
+        code, why = "invalid", f"a rate is at most {to_amount(RATE_MAX_MINOR, after)}"
+    else:
+        code, why = "too_many_decimals", f"an amount has {decimals(after)}"
+    message = f"currency: {words} does not fit {after}, where {why}; {remedy}"
+    return Invalid(faults=[Fault(field="currency", code=code, message=message)])

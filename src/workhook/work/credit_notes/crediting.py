@@ -26,7 +26,7 @@ from workhook.work.invoices.counters import ONE, counted
 from workhook.work.invoices.parties import DEFAULT_LANGUAGE
 from workhook.work.invoices.schemas import Invoice, invoices, language_of
 from workhook.work.invoices.shapes import Booked, booked_of, booked_text
-from workhook.work.payments.booking import begin, settled
+from workhook.work.payments.booking import begin, require_room, settled
 from workhook.work.payments.of_invoices import OfInvoices
 from workhook.work.payments.schemas import BookedOn
 from workhook.work.people import person_shape
@@ -51,6 +51,7 @@ async def credit(
     books = invoice.books
     items, sums = amounts_of(invoice, await find_rates(write.tx, invoice), wanted)
     total = sums.total
+    require_room(invoice, is_rest=total == books.not_credited)
     assert invoice.invoice_number is not None, "it is issued"
     note = CreditNote(
         id=new_id("crn"),

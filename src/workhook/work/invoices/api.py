@@ -235,7 +235,8 @@ async def void_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
     require_issued(invoice)
     books = invoice.books
     if books.credited:
-        message = "The invoice has credit notes; credit the rest of it instead."
+        rest = "The invoice has credit notes; credit the rest of it instead."
+        message = rest if books.not_credited else "All of the invoice is credited."
         raise Conflict(message, code="has_credit_notes")
     if books.paid and books.due:
         raise Conflict("Something was paid on the invoice; give it back first (refund).", code="has_payments")

@@ -191,22 +191,26 @@ def input_of_item(item: Item, currency: str) -> InvoiceItemInput:
 def _in_currency(invoice: Invoice, wanted: InvoiceCreate, currency: str, values: dict[str, object]) -> list[Fault]:
     """Adds to `values` what the draft has already, as amounts of the currency that it gets. What the request replaces
     is left out."""
-    if invoice.status != "draft" or digits_of(currency) == digits_of(invoice.currency):
+    before = invoice.currency
+    if invoice.status != "draft" or digits_of(currency) == digits_of(before):
         return []
-    items = list(rules.items_of(invoice.items))
+    items, first = rules.items_of(invoice.items), 0
     if not isinstance(wanted.invoice_items, UnsetType):
-        items = [each for each in items if each.kind == "time"]
-    changed = [rules.in_currency(each, invoice.currency, currency) for each in items]
-    off: int | None = None
-    if invoice.discount_minor is not None and isinstance(wanted.discount_amount, UnsetType):
-        off = rescaled(invoice.discount_minor, invoice.currency, currency)
-        if off is None:
-            return [_loses("discount_amount", currency)]
-        values["discount_minor"] = off
-    kept = [each for each in changed if each is not None]
-    if len(kept) < len(changed):
-        return [_loses("invoice_items", currency)]
-    values["items"] = rules.items_text(kept)
+        items, first = tuple(each for each in items if each.kind == "time"), len(wanted.invoice_items)
+    amounts = [
+        (f"invoice_items[{index}].{name}", minor)
+        for index, each in enumerate(items, first)
+        for name, minor in (("unit_price", each.unit_price_minor), ("discount_amount", each.discount_minor))
+    ]
+    off = invoice.discount_minor if isinstance(wanted.discount_amount, UnsetType) else None
+    for field, minor in (*amounts, ("discount_amount", off)):
+        fault = None if minor is None else amount_fault(amount_of(minor, before), currency, field)
+        if fault is not None:
+            return [_loses(field.partition("[")[0], currency) if fault.code == "too_many_decimals" else fault]
+    if off is not None:
+        values["discount_minor"] = rescaled(off, before, currency)
+    changed = (rules.in_currency(each, before, currency) for each in items)
+    values["items"] = rules.items_text(each for each in changed if each is not None)
     return []
 
 

@@ -35,7 +35,8 @@ from workhook.work.people import person_shape
 from workhook.work.schemas import if_set
 
 BOOKED_MAX = 1000
-"""Payments, refunds and credit notes of one invoice: its record names each of them."""
+"""Payments, refunds and credit notes of one invoice: its record names each of them. Beyond that, only the rest is paid,
+refunded or credited at once; a payment of the rest only up to twice as many."""
 
 rows = OfInvoices(Payment, payments)
 _insert = insert_into(payments, *(each.name for each in payments.c))
@@ -75,6 +76,7 @@ async def pay(write: Write, access: Access, invoice: Invoice, wanted: PaymentDet
     if amount > books.due:
         message = f"amount: {money_text(books.due, invoice)} is due; it can be that or less"
         raise Invalid(faults=[Fault(field="amount", code="more_than_due", message=message)])
+    require_room(invoice, is_rest=amount == books.due, most=2 * BOOKED_MAX)
     payment = _new(write, invoice, "payment", amount, wanted)
     payment = replace(payment, method=if_set(wanted.method))
     after = Books(books.total, books.paid + amount, books.credited)
@@ -101,6 +103,7 @@ async def refund(
     if amount > left:
         message = f"amount: {money_text(left, invoice)} is left of the payment; give back that or less"
         raise Invalid(faults=[Fault(field="amount", code="more_than_left", message=message)])
+    require_room(invoice, is_rest=amount == left)
     given = replace(_new(write, invoice, "refund", -amount, wanted), refund_of=payment.id, method=payment.method)
     books = invoice.books
     after = Books(books.total, books.paid - amount, books.credited)
@@ -162,13 +165,22 @@ def begin(write: Write, access: Access, invoice: Invoice) -> Invoice:
     One that was marked as paid by a process of an earlier version gets the payment that it lacks.
     """
     require_issued(invoice)
-    if len(booked_of(invoice.payments)) + len(booked_of(invoice.credit_notes)) >= BOOKED_MAX:
-        message = f"The invoice has {BOOKED_MAX} payments and credit notes, and can have no more."
-        raise Conflict(message, code="too_many")
     if invoice.paid_minor is not None or not (marked := payments_of(invoice)):
         return invoice
     _insert_payment(write.tx, access.repository.id, marked_payment(invoice), None)
     return replace(invoice, paid_minor=invoice.total_minor, payments=booked_text(marked))
+
+
+def require_room(invoice: Invoice, *, is_rest: bool, most: int | None = None) -> None:
+    """Before an entry is booked. `most` entries are allowed for what takes all that is left, which always ends in a
+    state without amounts to book. Raises `Conflict`."""
+    count = len(booked_of(invoice.payments)) + len(booked_of(invoice.credit_notes))
+    if count < BOOKED_MAX or (is_rest and (most is None or count < most)):
+        return
+    message = f"The invoice has {count:,} payments and credit notes; leave out the amount to book all that is left."
+    if is_rest:
+        message = f"The invoice has {count:,} payments and credit notes; credit the rest of it instead."
+    raise Conflict(message, code="too_many")
 
 
 def marked_payment(invoice: Invoice) -> Payment:

@@ -1,0 +1,591 @@
+"""A refusal that names a remedy names one that works: whoever does what it says gets what was refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import httpx
+import pytest
+import sqlalchemy as sa
+
+from tests.work.paper import LINE, Draw, png
+from tests.work.scene import Scene
+from tests.work.studio import Caller, Studio
+from workhook.http.calls import Services
+from workhook.identity.apps.actions import KEYS_MAX, SECRETS_MAX
+from workhook.web.frame.api_fields import OF_A_FIELD
+from workhook.web.frame.api_sentences import WORDING
+from workhook.web.frame.import_sentences import OF_IMPORTS
+from workhook.web.frame.refusals import pattern_of
+from workhook.work.comments.actions import REPLIES_CHARS_MAX
+from workhook.work.invoices.schemas import invoices
+from workhook.work.invoices.shapes import Booked, booked_of, booked_text
+from workhook.work.payments.booking import BOOKED_MAX
+
+Act = Callable[[], httpx.Response]
+Case = Callable[["Ground"], Iterator[Act]]
+"""Yields what is refused, does what the refusal says, and yields what has to succeed then."""
+
+
+class Ground:
+    """A project whose owner acts, unless another caller is named."""
+
+    def __init__(self, studio: Studio, scene: Scene) -> None:
+        self.studio, self.scene = studio, scene
+        self.owner, self.project = studio.owner, studio.project
+        self.organization = f"/organizations/{studio.world.organization}"
+
+    def act(self, method: str, path: str, *, by: Caller | None = None, **body: Any) -> Act:
+        return partial((by or self.owner).call, method, path, json=body or None)
+
+    def invoice(self, *steps: str, **more: Any) -> str:
+        body = {"invoice_items": [LINE], "currency": "EUR", **more}
+        path = f"/invoices/{self.owner.post(f'{self.project}/invoices', json=body)['invoice']['id']}"
+        for step in steps:
+            self.owner.post(f"{path}/{step}")
+        return path
+
+    def billed(self, *steps: str) -> tuple[str, str]:
+        """The paths of time and of its invoice."""
+        time = self.scene.timesheet()
+        return f"/timesheets/{time}", self.invoice(*steps, timesheet_ids=[time])
+
+    def pay(self, invoice: str, amount: float) -> str:
+        return str(self.owner.post(f"{invoice}/payments", json={"amount": amount})["payment"]["id"])
+
+    def credit(self, invoice: str, **more: Any) -> None:
+        self.owner.post(f"{invoice}/credit_notes", json={"reason": "Wrong", **more})
+
+    def apps(self, method: str, path: str = "", **body: Any) -> httpx.Response:
+        return self.owner.http.request(method, f"/orgs/{self.studio.world.organization}/apps{path}", json=body or None)
+
+
+def archived(at: Ground) -> Iterator[Act]:
+    column = at.scene.column()
+    at.owner.patch(at.project, json={"archive": True})
+    yield at.act("PATCH", f"/columns/{column}", title="Done")
+    at.owner.patch(at.project, json={"archive": False})
+    yield at.act("PATCH", f"/columns/{column}", title="Done")
+
+
+def folder_with_files(at: Ground) -> Iterator[Act]:
+    folder = at.scene.folder()
+    file = at.scene.file(folder=folder)
+    yield (act := at.act("DELETE", f"/folders/{folder}"))
+    at.owner.delete(f"/files/{file}")
+    yield act
+
+
+def nested_subtasks(at: Ground) -> Iterator[Act]:
+    column = at.scene.column()
+    above = at.scene.task(column)
+    below = at.scene.task(column, parent_id=above)
+    task = at.scene.task(column)
+    yield at.act("PATCH", f"/tasks/{task}", parent_id=below)
+    yield at.act("PATCH", f"/tasks/{task}", parent_id=above)
+
+
+def task_with_subtasks(at: Ground, *, deleted: bool = False) -> Iterator[Act]:
+    column = at.scene.column()
+    task, other = at.scene.task(column), at.scene.task(column)
+    below = at.scene.task(column, parent_id=task)
+    if deleted:
+        at.owner.delete(f"/tasks/{below}")
+    yield (act := at.act("PATCH", f"/tasks/{task}", parent_id=other))
+    if deleted:
+        at.owner.post(f"/tasks/{below}/restore")
+    at.owner.patch(f"/tasks/{below}", json={"parent_id": None})
+    yield act
+
+
+def others_worked_on_it(at: Ground) -> Iterator[Act]:
+    task = at.studio.client.new_task(at.scene.column())["id"]
+    at.owner.post(f"/tasks/{task}/task_comments", json={"text": "Said"})
+    yield at.act("DELETE", f"/tasks/{task}", by=at.studio.client)
+    yield at.act("DELETE", f"/tasks/{task}", by=at.studio.member)
+
+
+def time_on_a_draft(at: Ground, method: str = "PATCH") -> Iterator[Act]:
+    time, invoice = at.billed()
+    body: dict[str, Any] = {"duration": 60_000} if method == "PATCH" else {}
+    yield (act := at.act(method, time, **body))
+    at.owner.patch(invoice, json={"timesheet_ids": []})
+    yield act
+
+
+def time_on_an_invoice(
+    at: Ground, remedy: Callable[[Ground, str], object], *steps: str, method: str = "DELETE", paid: float = 0
+) -> Iterator[Act]:
+    time, invoice = at.billed("send", *steps)
+    if paid:
+        at.pay(invoice, paid)
+    body: dict[str, Any] = {"duration": 60_000} if method == "PATCH" else {}
+    yield (act := at.act(method, time, **body))
+    remedy(at, invoice)
+    yield act
+
+
+def void(at: Ground, invoice: str) -> None:
+    at.owner.post(f"{invoice}/void")
+
+
+def credit_in_parts(at: Ground, invoice: str) -> None:
+    at.credit(invoice, total=10)
+    at.credit(invoice)
+
+
+def timer_of_another(at: Ground) -> Iterator[Act]:
+    """It runs in a project in which who wants to resume the other one cannot write."""
+    person = at.studio.member
+    first = person.post(f"{at.project}/timesheets", json={"task_id": at.scene.task()})["timesheet"]["id"]
+    person.post(f"/timesheets/{first}/pause")
+    elsewhere = person.post("/projects", json={"title": "Own", "organization": person.login})["project"]["id"]
+    column = person.post(f"/projects/{elsewhere}/columns", json={"title": "To do"})["column"]["id"]
+    body = {"task_id": person.new_task(column)["id"]}
+    second = person.post(f"/projects/{elsewhere}/timesheets", json=body)["timesheet"]["id"]
+    yield (act := at.act("POST", f"/timesheets/{first}/resume"))
+    person.post(f"/timesheets/{second}/pause")
+    yield act
+
+
+def pending_checkout(at: Ground, step: str) -> Iterator[Act]:
+    checkout = f"/service_checkouts/{at.scene.checkout()}"
+    yield (act := at.act("POST", f"{checkout}/{step}"))
+    at.owner.post(f"{checkout}/complete")
+    yield act
+
+
+def project_with_invoices(at: Ground) -> Iterator[Act]:
+    at.invoice("send")
+    yield at.act("DELETE", at.project)
+    yield at.act("PATCH", at.project, archive=True)
+
+
+def service_on_invoices(at: Ground) -> Iterator[Act]:
+    service = at.owner.get(f"/service_checkouts/{at.scene.checkout('complete')}")["service_checkout"]["service"]["id"]
+    yield at.act("DELETE", f"/services/{service}")
+    yield at.act("PATCH", f"/services/{service}", active=False)
+
+
+def task_on_invoices(at: Ground) -> Iterator[Act]:
+    time, _ = at.billed("send")
+    task = at.owner.get(time)["timesheet"]["task"]["id"]
+    yield at.act("DELETE", f"/tasks/{task}")
+    yield at.act("PATCH", f"/tasks/{task}", column_id=at.scene.column(finished=True))
+
+
+def logo_of_invoices(at: Ground, method: str = "DELETE") -> Iterator[Act]:
+    files = {"file": ("logo.png", png(), "image/png")}
+    file = at.owner.post(f"{at.project}/files", files=files)["file"]
+    at.owner.patch(at.project, json={"avatar": file["file_link"]})
+    at.invoice("send")
+    body: dict[str, Any] = {"private": True} if method == "PATCH" else {}
+    yield (act := at.act(method, f"/files/{file['id']}", **body))
+    at.owner.patch(at.project, json={"avatar": None})
+    yield act
+
+
+def draft_that_is_paid(at: Ground) -> Iterator[Act]:
+    invoice = at.invoice()
+    yield (act := at.act("POST", f"{invoice}/payments", amount=1))
+    at.owner.post(f"{invoice}/send")
+    yield act
+
+
+def draft_without_lines(at: Ground) -> Iterator[Act]:
+    invoice = at.invoice(invoice_items=[])
+    yield (act := at.act("POST", f"{invoice}/send"))
+    at.owner.patch(invoice, json={"invoice_items": [LINE]})
+    yield act
+
+
+def reverse_charge(at: Ground, who: str) -> Iterator[Act]:
+    settings = {"seller": (at.organization, {"vat_id": "DE123456789"}),
+                "buyer": (at.project, {"buyer": {"vat_id": "ATU12345678"}})}  # fmt: skip
+    for name, (path, body) in settings.items():
+        if name != who:
+            at.owner.patch(f"{path}/billing", json=body)
+    yield (act := at.act("POST", f"{at.invoice(tax_category='reverse_charge', tax=0)}/send"))
+    path, body = settings[who]
+    at.owner.patch(f"{path}/billing", json=body)
+    yield act
+
+
+def voided_after_a_payment(at: Ground) -> Iterator[Act]:
+    invoice = at.invoice("send")
+    payment = at.pay(invoice, 5)
+    yield (act := at.act("POST", f"{invoice}/void"))
+    at.owner.post(f"/payments/{payment}/refund")
+    yield act
+
+
+def voided_after_all_was_paid(at: Ground) -> Iterator[Act]:
+    invoice = at.invoice("send", "pay")
+    yield at.act("POST", f"{invoice}/void")
+    yield at.act("POST", f"{invoice}/credit_notes", reason="Wrong")
+
+
+def voided_after_a_credit(at: Ground, *, paid: float = 0) -> Iterator[Act]:
+    invoice = at.invoice("send")
+    if paid:
+        at.pay(invoice, paid)
+    at.credit(invoice, total=10)
+    yield at.act("POST", f"{invoice}/void")
+    yield at.act("POST", f"{invoice}/credit_notes", reason="Wrong")
+
+
+def client_as_member(at: Ground) -> Iterator[Act]:
+    login = at.studio.client.login
+    [client] = at.owner.get(f"{at.project}/clients")["clients"]
+    yield (act := at.act("POST", f"{at.project}/members", username=login))
+    at.owner.delete(f"/clients/{client['id']}")
+    yield act
+
+
+def draft_in_a_currency_with_fewer_decimals(at: Ground, currency: str, price: float) -> Iterator[Act]:
+    invoice = at.invoice(currency="BHD", invoice_items=[{**LINE, "unit_price": price}])
+    yield at.act("PATCH", invoice, currency=currency)
+    yield at.act("PATCH", invoice, currency=currency, invoice_items=[{**LINE, "unit_price": 7}])
+
+
+def discount_in_a_currency_without_decimals(at: Ground) -> Iterator[Act]:
+    invoice = at.invoice(invoice_items=[{**LINE, "unit_price": 7}], discount_amount=0.5)
+    yield at.act("PATCH", invoice, currency="JPY")
+    yield at.act("PATCH", invoice, currency="JPY", discount_amount=1)
+
+
+def rates_in_another_currency(at: Ground, make: Callable[[Ground], Act]) -> Iterator[Act]:
+    """`make` stores an amount with a decimal too many and answers what changes it."""
+    at.owner.patch(f"{at.project}/billing", json={"currency": "EUR"})
+    change = make(at)
+    yield (act := at.act("PATCH", f"{at.project}/billing", currency="JPY"))
+    assert (done := change()).is_success, done.text
+    yield act
+
+
+def task_rate(at: Ground) -> Act:
+    task = at.scene.task(hourly_rate=80.5)
+    return at.act("PATCH", f"/tasks/{task}", hourly_rate=80)
+
+
+def deleted_task_rate(at: Ground) -> Act:
+    task = at.scene.task(hourly_rate=80.5)
+    at.owner.delete(f"/tasks/{task}")
+
+    def change() -> httpx.Response:
+        at.owner.post(f"/tasks/{task}/restore")
+        return at.act("PATCH", f"/tasks/{task}", hourly_rate=80)()
+
+    return change
+
+
+def drafted_time_rate(at: Ground) -> Act:
+    """The change of the time is refused, too, and names the draft."""
+    time = at.scene.timesheet(billable_rate=80.5)
+    invoice = at.invoice(timesheet_ids=[time])
+
+    def change() -> httpx.Response:
+        refused = at.owner.refused(409, "PATCH", f"/timesheets/{time}", json={"billable_rate": 80})
+        assert "remove it there first" in refused["message"]
+        at.owner.patch(invoice, json={"timesheet_ids": []})
+        return at.act("PATCH", f"/timesheets/{time}", billable_rate=80)()
+
+    return change
+
+
+def person_rate(at: Ground) -> Act:
+    def rates(rate: float) -> dict[str, Any]:
+        return {"rates": [{"username": at.owner.login, "hourly_rate": rate}]}
+
+    at.owner.patch(f"{at.project}/billing", json=rates(80.5))
+    return at.act("PATCH", f"{at.project}/billing", **rates(80))
+
+
+def rate_of_billed_time(at: Ground) -> Iterator[Act]:
+    at.owner.patch(f"{at.project}/billing", json={"currency": "EUR"})
+    at.invoice("send", "pay", timesheet_ids=[at.scene.timesheet(billable_rate=80.5)])
+    yield at.act("PATCH", f"{at.project}/billing", currency="JPY")
+    yield at.act("PATCH", f"/projects/{at.scene.project()}/billing", currency="JPY")
+
+
+def rate_above_the_bound(at: Ground) -> Iterator[Act]:
+    at.owner.patch(f"{at.project}/billing", json={"currency": "EUR", "hourly_rate": 900_000})
+    yield (act := at.act("PATCH", f"{at.project}/billing", currency="BHD"))
+    at.owner.patch(f"{at.project}/billing", json={"hourly_rate": 100_000})
+    yield act
+
+
+def member_rate(at: Ground) -> Iterator[Act]:
+    at.owner.patch(f"{at.organization}/billing", json={"currency": "EUR"})
+    member = f"{at.organization}/members/{at.owner.login}"
+    at.owner.patch(member, json={"hourly_rate": 80.5})
+    yield (act := at.act("PATCH", f"{at.organization}/billing", currency="JPY"))
+    at.owner.patch(member, json={"hourly_rate": 80})
+    yield act
+
+
+def project_rate(at: Ground) -> Act:
+    at.owner.patch(f"{at.project}/billing", json={"hourly_rate": 80.5})
+    return at.act("PATCH", f"{at.project}/billing", hourly_rate=80)
+
+
+def project_budget(at: Ground) -> Act:
+    at.owner.patch(f"{at.project}/billing", json={"budget": {"amount": 80.5}})
+    return at.act("PATCH", f"{at.project}/billing", budget={"amount": 80})
+
+
+def time_rate(at: Ground) -> Act:
+    return at.act("PATCH", f"/timesheets/{at.scene.timesheet(billable_rate=80.5)}", billable_rate=80)
+
+
+def rate_of_time_on_an_invoice(at: Ground, currency: str, before: str = "EUR", rate: float = 80.5) -> Iterator[Act]:
+    at.owner.patch(f"{at.project}/billing", json={"currency": before})
+    time = at.scene.timesheet(billable_rate=rate)
+    invoice = at.invoice(currency=before)
+    yield at.act("PATCH", invoice, currency=currency, timesheet_ids=[time], invoice_items=[])
+    at.owner.patch(f"/timesheets/{time}", json={"billable_rate": 80})
+    yield at.act("PATCH", invoice, currency=currency, timesheet_ids=[time], invoice_items=[])
+
+
+def e_invoice(at: Ground, missing: str) -> Iterator[Act]:
+    seller = {"country": "DE", "vat_id": "DE123456789"}
+    buyer = {"name": "Client AG", "country": "AT"}
+    who, _, name = missing.partition(".")
+    for each, path, body in (("seller", at.organization, seller), ("buyer", at.project, {"buyer": buyer})):
+        part = body if each == "seller" else buyer
+        less = {key: value for key, value in part.items() if each != who or key != name}
+        at.owner.patch(f"{path}/billing", json=less if each == "seller" else {"buyer": less})
+    invoice = at.invoice("send")
+    yield at.act("GET", f"{invoice}/xml")
+    if who == "seller":
+        at.owner.patch(f"{at.organization}/billing", json=seller)
+    else:
+        at.owner.patch(f"{at.project}/billing", json={"buyer": buyer})
+    if missing in ("seller.vat_id", "buyer.name"):
+        at.credit(invoice)
+        invoice = at.invoice("send")
+    yield at.act("GET", f"{invoice}/xml")
+
+
+async def fill_with_bookings(services: Services, invoice_id: str, count: int) -> None:
+    async with services.database.transaction() as tx:
+        row = await tx.fetch_one(sa.select(invoices.c.payments).where(invoices.c.id == invoice_id))
+        assert row is not None
+        booked = booked_of(row["payments"])
+        every = booked_text([*booked, *[Booked("pay_0", 0, 0)] * (count - len(booked))])
+        await tx.execute(sa.update(invoices).where(invoices.c.id == invoice_id).values(payments=every))
+
+
+def with_very_many_bookings(at: Ground, step: str, count: int = BOOKED_MAX) -> Iterator[Act]:
+    invoice = at.invoice("send")
+    payment = at.pay(invoice, 5)
+    at.studio.server.run(partial(fill_with_bookings, invoice_id=invoice.rpartition("/")[2], count=count))
+    forms: dict[str, tuple[str, dict[str, Any]]] = {
+        "pay": (f"{invoice}/payments", {"amount": 1} if count == BOOKED_MAX else {}),
+        "refund": (f"/payments/{payment}/refund", {"amount": 1}),
+        "credit": (f"{invoice}/credit_notes", {"reason": "Wrong", "total": 1}),
+    }
+    path, part = forms[step]
+    yield at.act("POST", path, **part)
+    if count > BOOKED_MAX:
+        path = f"{invoice}/credit_notes"
+    rest: dict[str, Any] = {"reason": "Wrong"} if "credit" in path else {}
+    yield at.act("POST", path, **rest)
+
+
+def app_of(at: Ground) -> str:
+    answer = at.apps("POST", name=f"App of {at.organization[-8:]}")
+    assert answer.status_code == 201, answer.text
+    return f"/{answer.json()['slug']}"
+
+
+def last_key(at: Ground) -> Iterator[Act]:
+    app = app_of(at)
+    first = at.apps("POST", f"{app}/keys").json()["id"]
+    for each in at.apps("GET", f"{app}/keys").json():
+        if each["id"] != first:
+            at.apps("DELETE", f"{app}/keys/{each['id']}")
+    yield (act := partial(at.apps, "DELETE", f"{app}/keys/{first}"))
+    at.apps("POST", f"{app}/keys")
+    yield act
+
+
+def one_too_many(at: Ground, what: str, most: int) -> Iterator[Act]:
+    app = app_of(at)
+    for _ in range(most):
+        at.apps("POST", f"{app}/{what}")
+    yield (act := partial(at.apps, "POST", f"{app}/{what}"))
+    listed = at.apps("GET", app).json()["secrets"] if what == "secrets" else at.apps("GET", f"{app}/keys").json()
+    at.apps("DELETE", f"{app}/{what}/{listed[0]['id']}")
+    yield act
+
+
+def comment_with_many_replies(at: Ground) -> Iterator[Act]:
+    file = at.scene.file()
+    comment = at.owner.post(f"/files/{file}/file_comments", json={"text": "Said"})["id"]
+    long: dict[str, Any] = {"body": "word " * 12_000}
+    for _ in range(REPLIES_CHARS_MAX // len(long["body"])):
+        at.owner.post(f"/file_comments/{comment}/comments", json=long)
+    yield at.act("POST", f"/file_comments/{comment}/comments", **long)
+    yield at.act("POST", f"/files/{file}/file_comments", text=long["body"])
+
+
+CASES: dict[str, list[tuple[str, Case]]] = {
+    "The project is archived; unarchive it (archive: false) to change it.": [("", archived)],
+    "The folder holds files; delete them first.": [("", folder_with_files)],
+    "%(field)s: a subtask cannot have subtasks; name the task above it": [("", nested_subtasks)],
+    "%(field)s: the task has subtasks, perhaps in the trash, so it cannot be one; move them first": [
+        ("", task_with_subtasks), ("in the trash", partial(task_with_subtasks, deleted=True)),
+    ],
+    "%(thing)s: others have worked on it, so a client cannot delete it; ask a member of the team to delete it.": [
+        ("", others_worked_on_it),
+    ],
+    "The timesheet is on the draft invoice %(invoice)s; remove it there first, then it can be %(what)s.": [
+        ("changed", time_on_a_draft), ("deleted", partial(time_on_a_draft, method="DELETE")),
+    ],
+    "The timesheet is on invoice %(invoice)s; void or credit that first, then it can be %(what)s.": [
+        ("void", partial(time_on_an_invoice, remedy=void)),
+        ("changed", partial(time_on_an_invoice, remedy=void, method="PATCH")),
+        ("credit", partial(time_on_an_invoice, remedy=Ground.credit)),
+        ("credit in parts", partial(time_on_an_invoice, remedy=credit_in_parts)),
+        ("credit part paid", partial(time_on_an_invoice, remedy=Ground.credit, paid=5)),
+        ("credit paid", lambda at: time_on_an_invoice(at, Ground.credit, "pay")),
+    ],
+    "The user has another timer running, which you cannot pause; the user has to pause it first.": [
+        ("", timer_of_another),
+    ],
+    "The checkout is pending: complete it first.": [
+        (step, partial(pending_checkout, step=step)) for step in ("pause", "cancel")
+    ],
+    "The project has issued invoices (%(numbers)s), so it cannot be deleted; archive it instead (archive: true).": [
+        ("", project_with_invoices),
+    ],
+    "The service is on issued invoices (%(numbers)s), so it cannot be deleted; deactivate it instead (active: "
+    "false).": [
+        ("", service_on_invoices),
+    ],
+    "%(task)s is on issued invoices (%(numbers)s), so it cannot be deleted; leave it in a column of finished tasks, or "
+    "archive the project (archive: true).": [("", task_on_invoices)],
+    "The file is the logo of issued invoices (%(numbers)s), so it cannot be %(verb)s; give the project another avatar "
+    "first.": [("deleted", logo_of_invoices), ("private", partial(logo_of_invoices, method="PATCH"))],
+    "The invoice is %(status)s; send it first.": [("", draft_that_is_paid)],
+    "invoice_items: the invoice has no lines; add some before it is sent": [("", draft_without_lines)],
+    "seller.vat_id: an invoice with reverse_charge needs it; set vat_id in %(where)s first": [
+        ("", partial(reverse_charge, who="seller")),
+    ],
+    "buyer.vat_id: an invoice with reverse_charge needs it; set buyer.vat_id in %(where)s first": [
+        ("", partial(reverse_charge, who="buyer")),
+    ],
+    "Something was paid on the invoice; give it back first (refund).": [("", voided_after_a_payment)],
+    "The invoice is %(status)s; credit it instead (credit_notes).": [("", voided_after_all_was_paid)],
+    "The invoice has credit notes; credit the rest of it instead.": [
+        ("", voided_after_a_credit), ("part paid", partial(voided_after_a_credit, paid=5)),
+    ],
+    "The invoice has %(number)s payments and credit notes; leave out the amount to book all that is left.": [
+        (step, partial(with_very_many_bookings, step=step)) for step in ("pay", "refund", "credit")
+    ],
+    "The invoice has %(number)s payments and credit notes; credit the rest of it instead.": [
+        ("", partial(with_very_many_bookings, step="pay", count=2 * BOOKED_MAX)),
+    ],
+    "this is the app's last key: add another one first": [("", last_key)],
+    "an app has at most %(most)s keys: delete one that is not used any more first": [
+        ("", partial(one_too_many, what="keys", most=KEYS_MAX)),
+    ],
+    "an app has at most %(most)s secrets: delete the one that is not used any more first": [
+        ("", partial(one_too_many, what="secrets", most=SECRETS_MAX)),
+    ],
+    "A comment can have %(most)s replies with %(chars)s characters together. Add a comment to the file instead.": [
+        ("", comment_with_many_replies),
+    ],
+    "username %(login)s is a client of the project; remove the client first": [("", client_as_member)],
+    "currency: an amount in %(currency)s has no decimals, and the invoice has one with more; send %(field)s with it": [
+        ("line", partial(draft_in_a_currency_with_fewer_decimals, currency="JPY", price=7.5)),
+        ("discount", discount_in_a_currency_without_decimals),
+    ],
+    "currency: an amount in %(currency)s has at most %(digits)s decimals, and the invoice has one with more; send "
+    "%(field)s with it": [("", partial(draft_in_a_currency_with_fewer_decimals, currency="EUR", price=7.125))],
+    "currency: %(whose)s does not fit %(currency)s, where %(what)s; %(again)s": [
+        *((make.__name__, partial(rates_in_another_currency, make=make)) for make in (
+            task_rate, deleted_task_rate, project_rate, project_budget, time_rate, drafted_time_rate, person_rate,
+        )),
+        ("billed time", rate_of_billed_time), ("too large", rate_above_the_bound), ("member", member_rate),
+    ],
+    "%(field)s (%(id)s): an amount in %(currency)s has no decimals, and its rate has more; give it another "
+    "billable_rate": [("", partial(rate_of_time_on_an_invoice, currency="JPY"))],
+    "%(field)s (%(id)s): an amount in %(currency)s has at most %(digits)s decimals, and its rate has more; give it "
+    "another billable_rate": [("", partial(rate_of_time_on_an_invoice, currency="EUR", before="BHD", rate=7.125))],
+    "seller.country: an e-invoice needs it; write country in %(where)s": [
+        ("", partial(e_invoice, missing="seller.country")),
+    ],
+    "seller.vat_id: an e-invoice needs it or a tax number; write vat_id or tax_number in %(where)s; an invoice that "
+    "was sent keeps what it was sent with: credit it, and send another": [
+        ("", partial(e_invoice, missing="seller.vat_id")),
+    ],
+    "buyer.country: an e-invoice needs it; write buyer.country in %(where)s": [
+        ("", partial(e_invoice, missing="buyer.country")),
+    ],
+    "buyer.name: an e-invoice needs it; write bill_to of the invoice, or buyer.name in %(where)s before it is sent": [
+        ("", partial(e_invoice, missing="buyer.name")),
+    ],
+}  # fmt: skip
+
+# Another value in the same request, or another day: what cannot be out of reach. The last two wait for a thousand
+# invitations and for a zone that only another server knows.
+IN_THE_REQUEST = {
+    "This address was sent %(number)s invitations today. Try again tomorrow, or send a link yourself.",
+    "%(field)s %(name)s is reserved for a page of the server; choose another",
+    "%(field)s: there is no next time by this rule; give one that goes on, or null",
+    "The tasks have too much text to be changed in one request; change fewer at once.",
+    "The service cannot be canceled in its first %(number)s months.",
+    "%(field)s: the texts of the invoice would be %(chars)s characters together; at most %(most)s can be printed. "
+    "Shorten them, or make several invoices",
+    "tax_category: a tax that is %(category)s has 0 percent; leave out one of both",
+    "amount: %(amount)s is left of the payment; give back that or less",
+    "callback_urls: %(address)s must have no wildcard: name each URL",
+    "This password is among the first that anybody would try.",
+    "The password must not be your login, name or e-mail address, or the name of this product.",
+    "The URL you've entered is not valid. Please make sure that you encode all special characters first",
+    "url must not contain a user name, password or token. Send them as username and password of the configuration; "
+    "they become an Authorization header.",
+    "%(name)s is ********, which stands for a stored %(what)s, and none is stored. Send the %(it)s itself or leave it "
+    "out.",
+    "%(place)s has %(number)s invitations that nobody has accepted yet, and can have no more: take some back, or wait "
+    "until they are accepted or end, %(days)s days after they were made",
+    "seller.timezone: this server does not know %(zone)s; set timezone in %(where)s to one that it knows first",
+}
+_REMEDY = re.compile(
+    r"\b(first|instead)\b|[;:.,]( or)? (add|archive|ask|change|choose|complete|create|credit|delete|give|leave|move|"
+    r"name|remove|restore|send|set|shorten|take|unarchive|void|write)\b",
+    re.IGNORECASE,
+)
+
+
+def test_every_refusal_that_names_a_remedy_has_a_case() -> None:
+    named = {each for each in WORDING if _REMEDY.search(each)} - set(OF_IMPORTS) - set(OF_A_FIELD)
+    assert named - set(CASES) == IN_THE_REQUEST
+    assert set(CASES) <= set(WORDING)
+
+
+def test_nothing_is_left_to_void_of_what_is_credited(studio: Studio, draw: Draw) -> None:
+    path = f"/invoices/{draw('send')}"
+    studio.owner.post(f"{path}/credit_notes", json={"reason": "Wrong"})
+    assert studio.owner.refused(409, "POST", f"{path}/void")["message"] == "All of the invoice is credited."
+
+
+_PAIRS = [(sentence, each[1]) for sentence, found in CASES.items() for each in found]
+_NAMES = [f"{sentence[:50]} {name}".strip() for sentence, found in CASES.items() for name, _ in found]
+
+
+@pytest.mark.parametrize(("sentence", "case"), _PAIRS, ids=_NAMES)
+def test_the_remedy_that_a_refusal_names_works(studio: Studio, scene: Scene, sentence: str, case: Case) -> None:
+    steps = iter(case(Ground(studio, scene)))
+    refused = next(steps)()
+    assert 400 <= refused.status_code < 500, refused.text
+    body = refused.json()
+    said = [body["message"], *(each["message"] for each in body.get("errors", []))]
+    assert any(pattern_of(sentence).fullmatch(each) for each in said), said
+    done = next(steps)()
+    assert done.is_success, done.text
