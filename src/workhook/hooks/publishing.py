@@ -21,6 +21,7 @@ from workhook.hooks.commit import NewEvent, committer_of
 from workhook.hooks.fan_out import insert_dispatches, reached
 from workhook.hooks.push_followers import PUSH, PushFollower, push_followers
 from workhook.hooks.records import Hook, HookOwner, HookViewer, Published
+from workhook.hooks.tables import dispatches, hooks
 from workhook.identity import audit
 from workhook.identity.apps.app_schemas import app_repository_shape
 from workhook.identity.schemas import Account, Actor
@@ -35,6 +36,11 @@ KEY_MAX = 128
 _named = (event_keys.c.scope == sa.bindparam("scope"), event_keys.c.key == sa.bindparam("key"))
 _key = sa.select(event_keys.c.digest, event_keys.c.event_id, event_keys.c.created_at).where(*_named)
 _insert_key = insert_into(event_keys, "scope", "key", "digest", "event_id", "created_at")
+_dispatched = (
+    sa.select(hooks.c.id.label("hook_id"), hooks.c.app_id, hooks.c.repository_id)
+    .join_from(dispatches, hooks, hooks.c.id == dispatches.c.hook_id, isouter=True)
+    .where(dispatches.c.event_id == big("event_id"))
+)
 _forget_key = sa.delete(event_keys).where(*_named, event_keys.c.created_at < big("before"))
 
 
@@ -90,7 +96,7 @@ def _fault(field: str, message: str) -> Fault:
 async def publish(
     database: Database, owner: HookOwner, publication: Publication, *, actor: Actor | None, base: str
 ) -> Published:
-    """Commit the event and its deliveries. The same `id` again within 24 hours has no effect, and no deliveries.
+    """Commit the event and its deliveries. The same `id` again within 24 hours has no effect and the same answer.
 
     `actor` is None for commands. Only deliveries to hooks that the owner's viewer sees are counted.
 
@@ -179,13 +185,21 @@ async def _publish(
         if earlier is not None:
             if bytes(earlier["digest"]) != digest:
                 raise Invalid(faults=[_fault("id", "Another event was published under this id within 24 hours")])
-            return Published(publication.id, 0)
+            return Published(publication.id, await _reached_before(tx, earlier["event_id"], owner.viewer))
     await follow()
     event = await outbox.append(tx, draft)
     if publication.id is not None:
         await tx.execute(_insert_key, {**key, "digest": digest, "event_id": event.id, "created_at": now_ms()})
     await outbox.fan_out_now(tx)
     return Published(publication.id or str(event.id), reached(tx, event.id, owner.viewer))
+
+
+async def _reached_before(tx: Transaction, event_id: int, viewer: HookViewer) -> int:
+    """Return how many hooks that the viewer sees got an event. Hooks that were deleted since count."""
+    rows = await tx.fetch_all(_dispatched, {"event_id": event_id})
+    return sum(
+        row["hook_id"] is None or viewer.sees(app_id=row["app_id"], repository_id=row["repository_id"]) for row in rows
+    )
 
 
 def _draft(publication: Publication, owner: HookOwner, actor: Actor | None, base: str) -> outbox.Draft:

@@ -182,7 +182,9 @@ class Published(msgspec.Struct):
     id: Annotated[
         str, Meta(description="The publisher's id of the event, or a number if there was none.", examples=["build-17"])
     ]
-    deliveries: Annotated[int, Meta(ge=0, description="How many active webhooks get it; 0 for a repeat of an `id`.")]
+    deliveries: Annotated[
+        int, Meta(ge=0, description="How many active webhooks get it; a repeat of an `id` has the same number.")
+    ]
 
 
 class RedeliveryShape(msgspec.Struct):
