@@ -50,7 +50,7 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
     # Invitations first: who accepts one has it before anything that follows.
     removal.losses.subscribe(removal.end_invitations)
     # Timers before webhooks: who starts a timer has locked an account when it comes to the webhooks that hear of it.
-    removal.losses.subscribe(_finish_timers)
+    removal.losses.subscribe(_end_work)
     removal.losses.subscribe(rights_lost)
     removal.installations.subscribe(uninstalled)
     push_followers.subscribe(_CLOSING)
@@ -131,10 +131,12 @@ async def _open_database(settings: Settings, *, serving: bool) -> Database:
     )
 
 
-async def _finish_timers(tx: Transaction, loss: Loss) -> None:
-    from workhook.work.timesheets.timers import rights_lost
+async def _end_work(tx: Transaction, loss: Loss) -> None:
+    from workhook.work.checkouts import stopping
+    from workhook.work.timesheets import timers
 
-    await rights_lost(tx, loss)
+    await stopping.rights_lost(tx, loss)
+    await timers.rights_lost(tx, loss)
 
 
 def _closes_something(payload: Mapping[str, Any], repository: Repository) -> bool:

@@ -35,7 +35,9 @@ MORE = {
     "POST /payments/{}/refund": 6,  # whose it is, its invoice is locked, what is left of it
     "POST /invoices/{}/credit_notes": 6,  # the number; all is credited, so its time is free again
     "POST /timesheets/{}/resume": 5,  # the other timers of the user, locked first; whether the user may run one there
-    "DELETE /projects/{}": 6,  # whether an invoice was issued; all who could start a timer there, and those that run
+    # Its subscriptions, whether an invoice was issued, all who could start a timer there, and the timers.
+    "DELETE /projects/{}": 7,
+    "DELETE /tasks/{}": 5,  # likewise
     # The user is locked; invitations, timers and webhooks of apps that end with the right; invitations that are held.
     "DELETE /projects/{}/members/{}": 9,
     "DELETE /clients/{}": 8,  # likewise

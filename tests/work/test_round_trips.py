@@ -109,7 +109,8 @@ MORE = {
     "DELETE /organizations/{}/billing/logo": 5,
     "POST /projects": 8,
     "PATCH /projects/{}": 5,  # the name is taken, or not, before the event shows it
-    "DELETE /projects/{}": 7,
+    "DELETE /projects/{}": 8,  # subscriptions and timers end with it
+    "DELETE /tasks/{}": 6,  # so do timers with a task
     "POST /projects/{}/restore": 7,
     "POST /projects/{}/clients": 7,
     "POST /tasks/bulk": 6,  # who has a place in the same bucket, and the numbers, for any number of tasks

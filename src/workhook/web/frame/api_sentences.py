@@ -172,7 +172,7 @@ _OF_BILLING = {
     "The service cannot be canceled in its first %(number)s months.": text(
         "The subscription cannot be canceled in its first %(number)s months."
     ),
-    "The checkout is pending: complete it first.": text("Start the subscription first."),
+    "The checkout is pending: complete it first, or delete it.": text("Start the subscription first, or delete it."),
     "The checkout is canceled.": text("The subscription is canceled."),
     "The invoice is void; everything stays as it is.": text("The invoice is void. It stays as it is."),
     "The invoice is %(status)s; what its amounts follow from, its parties and its number stay as they are.": text(

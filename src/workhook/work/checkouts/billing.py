@@ -77,8 +77,8 @@ _alive = (
     .outerjoin(service_prices, service_prices.c.id == service_checkouts.c.service_price_id)
     .where(service_checkouts.c.deleted_at.is_(None))
 )
-_with_access = with_access(_alive, service_checkouts.c.repository_id)
-by_id = _with_access.where(service_checkouts.c.id == sa.bindparam("id"))
+with_project = with_access(_alive, service_checkouts.c.repository_id)
+by_id = with_project.where(service_checkouts.c.id == sa.bindparam("id"))
 locked = by_id.with_for_update(of=service_checkouts)
 # Whoever holds the row begins the period, or ends what it is a period of.
 _locked_if_due = by_id.where(service_checkouts.c.due_at <= big("now")).with_for_update(
@@ -97,7 +97,7 @@ def _listed(*further: sa.ColumnElement[bool]) -> sa.Select[Any]:
         .join(services, services.c.id == first.c.service_id)
         .order_by(service_checkouts.c.id)
     )
-    return bounded(_with_access, listed, service_checkouts.c.id, _weight)
+    return bounded(with_project, listed, service_checkouts.c.id, _weight)
 
 
 _in_project, _in_project_after = _listed(), _listed(service_checkouts.c.id > sa.bindparam("after"))
@@ -108,6 +108,7 @@ _due = (
     .where(
         service_checkouts.c.due_at <= big("now"),
         projects.c.deleted_at.is_(None),
+        projects.c.archive.is_(sa.false()),
         service_checkouts.c.deleted_at.is_(None),
         sa.tuple_(*_by_due) > sa.tuple_(big("after_due_at"), sa.bindparam("after_id", type_=sa.Text)),
     )

@@ -109,6 +109,12 @@ def pause(state: State, terms: Terms, now: int) -> State:
     return replace(state, pauses=state.pauses + 1, pause_date=now)
 
 
+def stop(state: State, now: int) -> State:
+    """Paused if another period would begin, whatever the terms are; the pause is not counted. A period that is due
+    begins when the checkout is resumed."""
+    return state if state.due_at is None else replace(state, pause_date=min(now, state.due_at))
+
+
 def unpause(state: State, now: int) -> State:
     """The period ends later by exactly the time of the pause, and further ones are counted from there. Raises
     `Conflict`."""
@@ -148,7 +154,7 @@ def end(state: State, now: int) -> State:
 
 def _require_completed(state: State) -> None:
     if state.completed_at is None:
-        raise Conflict("The checkout is pending: complete it first.", code="pending")
+        raise Conflict("The checkout is pending: complete it first, or delete it.", code="pending")
 
 
 def _require_not_canceled(state: State, now: int) -> None:

@@ -28,7 +28,7 @@ from workhook.identity.actions import set_collaborator
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.queries import find_repository_by_id, key_of
-from workhook.identity.schemas import Account, Actor
+from workhook.identity.schemas import Account, Actor, Repository
 from workhook.identity.tables import accounts, projects
 from workhook.identity.tokens.lookup import check_reach, check_whole_account
 from workhook.storage import Reader, Transaction
@@ -36,6 +36,8 @@ from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned
 from workhook.work.access import choose_owner, rank_in, require_not_archived
 from workhook.work.billing.schemas import account_billing
+from workhook.work.checkouts import stopping
+from workhook.work.checkouts.schemas import Checkout
 from workhook.work.invoices import issued
 from workhook.work.projects.listing import list_visible
 from workhook.work.projects.schemas import PROJECTS, Project, project_of
@@ -211,10 +213,11 @@ async def get_project(call: Call, project_id: str) -> ProjectAnswer:
 async def edit_project(write: Write, project_id: str, edit: ProjectEdit) -> ProjectAnswer:
     """Change, archive or unarchive a project.
 
-    Archiving a project finishes the timers that run in it.
+    Archiving a project finishes its timers, also those that are paused, and pauses its subscriptions.
 
     Needs write access. Changing `private` or `name` needs the role admin.
     """
+    subscriptions = await stopping.lock_checkouts(write.tx, project_id) if edit.archive is True else []
     project = await lock_project(write, project_id)
     before = to_response(project)
     write.require_match(ProjectAnswer(before))
@@ -238,8 +241,8 @@ async def edit_project(write: Write, project_id: str, edit: ProjectEdit) -> Proj
         await removal.rights_lost(write.tx, old.owner.id, old.id, actor=write.actor, base=write.base)
     action = "edited"
     if "archive" in changed:
-        if edited.archive:  # nobody can stop a timer in an archived project
-            await timers.project_ends(write, edited.repository)
+        if edited.archive:
+            await _end_work(write, edited.repository, subscriptions)
         action = "archived" if edited.archive else "unarchived"
     after = to_response(edited)
     await publish(write, edited, action, changes=differences(before, after))
@@ -253,16 +256,24 @@ async def delete_project(write: Write, project_id: str) -> Done:
     Its webhooks still get the event that it was deleted. The name is free again. A project with issued invoices cannot
     be deleted (409 `has_invoices`): archive it instead.
     """
+    subscriptions = await stopping.lock_checkouts(write.tx, project_id)
     project = await lock_project(write, project_id)
     write.require_match(ProjectAnswer(to_response(project)))
     require_role(project, "admin")
     await issued.require_none_of_project(write.tx, project.repository_id)
     freed = f"{key_of(project.name)}#{project.repository_id}"  # no name has this character
     await write.tx.execute(_delete, {"id": project.repository_id, "now": write.now, "freed_key": freed})
-    await timers.project_ends(write, project.repository)
+    await _end_work(write, project.repository, subscriptions)
     removal.repository_goes(write.tx, project.repository)
     await publish(write, project, "deleted")  # its hooks get this event, and none after it
     return Done()
+
+
+async def _end_work(write: Write, repository: Repository, subscriptions: Sequence[Checkout]) -> None:
+    """End what would go on in a project that was just archived or deleted, where nobody can stop it. Call it before the
+    event of that: its webhooks get those of what ends, too."""
+    await stopping.stop(write, subscriptions)
+    await timers.project_ends(write, repository)
 
 
 def require_role(project: Project, role: str) -> None:

@@ -102,7 +102,8 @@ async def edit_task(write: Write, found: AccessedTask, edit: TaskEdit, *, commit
 
 
 async def delete_task(write: Write, found: MovableTask) -> None:
-    """It can be restored for a while. `found` is what `queries.lock_to_move` gave. Raises `Forbidden`, `Conflict`."""
+    """Delete the task, which can be restored for a while, and finish its timers. `found` is what `queries.lock_to_move`
+    gave. Raises `Forbidden`, `Conflict`."""
     access, task = found.access, found.task
     require_changeable(access, task)
     await issued.require_none_of_tasks(write.tx, {task.id: "The task"})
@@ -111,6 +112,7 @@ async def delete_task(write: Write, found: MovableTask) -> None:
     bucket = found.source.buckets[found.bucket]
     bucket.size -= 1
     await drop_if_empty(write.tx, found.source.buckets, bucket)
+    await timers.tasks_end(write, [task.id])
     await publish_event(write, access.repository, "task", "deleted", to_response(task))
 
 

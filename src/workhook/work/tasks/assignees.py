@@ -84,14 +84,32 @@ def chosen(
 ) -> Assignees:
     """Each of them once, the oldest account first, and with them those of `before` whom the caller does not see.
 
-    Raises `Invalid` that names who does not see the project."""
-    unknown = dict.fromkeys(shown(name) for name in usernames if key_of(name) not in people.by_name)
+    Somebody who has the task already can keep it, also without seeing the project any longer. Raises `Invalid` that
+    names who else does not see it."""
+    by_name = {**_shown_before(people, before), **people.by_name}
+    unknown = dict.fromkeys(shown(name) for name in usernames if key_of(name) not in by_name)
     if unknown:
         message = f"{field}: nobody of this name sees the project: {', '.join(unknown)}"
         raise Invalid(faults=[Fault(field=field, message=message)])
     found = {person.id: person for person in before if people.seen is not None and person.id not in people.seen}
-    found |= {person.id: person for person in (people.by_name[key_of(name)] for name in usernames)}
+    found |= {person.id: person for person in (by_name[key_of(name)] for name in usernames)}
     return tuple(found[user_id] for user_id in sorted(found))
+
+
+def _shown_before(people: Assignable, before: Collection[PersonShape]) -> dict[str, PersonShape]:
+    """The assignees that the caller sees, by `key_of` of their name."""
+    return {key_of(each.login): each for each in before if people.seen is None or each.id in people.seen}
+
+
+async def still_there(reader: Reader, access: Access, people: Assignees) -> Assignees:
+    """Those of the people who see the project."""
+    if not people:
+        return people
+    rows = await reader.fetch_all(
+        _assignable, {"repository_id": access.repository.id, "keys": sorted(key_of(each.login) for each in people)}
+    )
+    there = {row["user_id"] for row in rows}
+    return tuple(each for each in people if each.id in there)
 
 
 async def as_seen(reader: Reader, access: Access, tasks: Sequence[Task]) -> list[Task]:

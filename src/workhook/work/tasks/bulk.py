@@ -389,6 +389,8 @@ class _Run:
         """As single moves do; of several tasks that would start the mover's timer, the last one has it."""
         finished: dict[str, list[str]] = defaultdict(list)
         started: str | None = None
+        if self.deleted:
+            await timers.tasks_end(self.change, list(self.deleted))
         for task_id, column_id in self.entered.items():
             target = self.columns[column_id][1]
             if task_id in self.deleted or self.current[task_id].column.id != column_id:

@@ -22,6 +22,7 @@ from workhook.work.columns.schemas import columns
 from workhook.work.notifications.telling import tell_assigned
 from workhook.work.record_events import publish_event
 from workhook.work.tasks import queries, relations, repeating
+from workhook.work.tasks.assignees import still_there
 from workhook.work.tasks.numbers import take_numbers
 from workhook.work.tasks.ordering.column_order import find_insert_position
 from workhook.work.tasks.queries import Busy, LockedColumn
@@ -81,6 +82,7 @@ async def make_next(write: Write, access: Access, before: Task | None, task: Tas
         return
     column = await _lock_first_open(write, access)
     made = _next_of(task, column, write.now, await zone_for(write.tx, access, task.repeat))
+    made = msgspec.structs.replace(made, assignees=await still_there(write.tx, access, task.assignees))
     try:
         [made] = await relations.settle(write.tx, [RelationChange(access, None, made)])
     except Invalid:  # the task above is in the trash, or has all the subtasks that it can have

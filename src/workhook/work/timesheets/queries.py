@@ -114,16 +114,24 @@ _runs = sa.and_(timesheets.c.user_id == big("runner_id"), timesheets.c.is_active
 _running_of_user = everywhere.where(_runs)
 _own_running = anywhere.where(timesheets.c.user_id == big("user_id"), timesheets.c.is_active)
 _timers_of_user = everywhere.where(sa.or_(_runs, timesheets.c.id == sa.bindparam("id")))
-_on_tasks = sa.and_(any_of(timesheets.c.task_id, "task_ids"), timesheets.c.is_active)
-_running_on_tasks = everywhere.where(_on_tasks, any_of(timesheets.c.user_id, "user_ids"))
-_who_runs = sa.select(timesheets.c.user_id).where(_on_tasks)
-_and_mover = sa.select(big("mover_id")).where(sa.exists().where(_on_tasks).correlate(None))
-_lock_who_runs = (
-    sa.select(accounts.c.id)
-    .where(accounts.c.id.in_(_who_runs.union(_and_mover)))
-    .order_by(accounts.c.id)
-    .with_for_update(key_share=True)
-)
+
+
+def _on_tasks(condition: sa.ColumnElement[bool]) -> tuple[sa.Select[Any], sa.Select[Any]]:
+    """Statements that lock the users of such timesheets of tasks together with the mover, and then the timesheets."""
+    wanted = sa.and_(any_of(timesheets.c.task_id, "task_ids"), condition)
+    users = sa.select(timesheets.c.user_id).where(wanted)
+    mover = sa.select(big("mover_id")).where(sa.exists().where(wanted).correlate(None))
+    lock_users = (
+        sa.select(accounts.c.id)
+        .where(accounts.c.id.in_(users.union(mover)))
+        .order_by(accounts.c.id)
+        .with_for_update(key_share=True)
+    )
+    return lock_users, everywhere.where(wanted, any_of(timesheets.c.user_id, "user_ids"))
+
+
+_running_on_tasks = _on_tasks(timesheets.c.is_active)
+_unfinished_on_tasks = _on_tasks(sa.not_(timesheets.c.finished))
 
 _insert = insert_into(timesheets, *(each.name for each in timesheets.c))
 _update = (
@@ -220,18 +228,21 @@ async def lock_running(tx: Transaction, actor: Actor, user_id: int, *, and_id: s
     return timesheets_of(rows, actor.user.id)
 
 
-async def lock_running_on(tx: Transaction, task_ids: Sequence[str], mover_id: int) -> list[Timesheet]:
+async def lock_running_on(
+    tx: Transaction, task_ids: Sequence[str], mover_id: int, *, and_paused: bool = False
+) -> list[Timesheet]:
     """What runs on the tasks. Those whose timers run are locked and, if there are any, the mover, who may start one.
 
     A timer that somebody else starts there meanwhile starts after this, and runs on: to lock it without its user could
     be a deadlock.
     """
     listed = list(task_ids)
-    runners = await tx.fetch_all(_lock_who_runs, {"task_ids": listed, "mover_id": mover_id})
+    lock_users, lock_timers = _unfinished_on_tasks if and_paused else _running_on_tasks
+    runners = await tx.fetch_all(lock_users, {"task_ids": listed, "mover_id": mover_id})
     if not runners:
         return []
     params = {"task_ids": listed, "user_ids": [row["id"] for row in runners], "user_id": mover_id}
-    return timesheets_of(await tx.fetch_all(_running_on_tasks, params), mover_id)
+    return timesheets_of(await tx.fetch_all(lock_timers, params), mover_id)
 
 
 def _values(timesheet: Timesheet) -> Mapping[str, object]:

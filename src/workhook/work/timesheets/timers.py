@@ -104,14 +104,14 @@ _lock_all = _accounts.where(
             sa.select(memberships.c.user_id).where(memberships.c.organization_id == big("account_id")),
             sa.select(collaborators.c.user_id).where(collaborators.c.repository_id == big("repository_id")),
             sa.select(timesheets.c.user_id).where(
-                timesheets.c.repository_id == big("repository_id"), timesheets.c.is_active
+                timesheets.c.repository_id == big("repository_id"), sa.not_(timesheets.c.finished)
             ),
         )
     )
 )
 
 _running = everywhere.where(timesheets.c.is_active)
-_in_project = _running.where(timesheets.c.repository_id == big("repository_id"))
+_in_project = everywhere.where(timesheets.c.repository_id == big("repository_id"), sa.not_(timesheets.c.finished))
 _lost = _running.where(sa.not_(_may_write(timesheets.c.user_id)))
 _lost_in_project = _lost.where(timesheets.c.repository_id == big("repository_id"))
 _lost_in_account = _lost.where(projects.c.account_id == big("account_id"))
@@ -141,6 +141,11 @@ async def finish_running(write: Write, access: Access, task_ids: Sequence[str]) 
         return
     running = await queries.lock_running_on(write.tx, task_ids, access.user.id) if task_ids else []
     await finish(write, running)
+
+
+async def tasks_end(write: Write, task_ids: Sequence[str]) -> None:
+    """Finish the timers of tasks that are deleted, also those that are paused: time does not count on in the trash."""
+    await finish(write, await queries.lock_running_on(write.tx, task_ids, write.actor.user.id, and_paused=True))
 
 
 async def finish(write: Write, running: Sequence[Timesheet]) -> None:
@@ -241,8 +246,7 @@ async def rights_lost(tx: Transaction, loss: Loss) -> None:
 
 
 async def project_ends(write: Write, repository: Repository) -> None:
-    """Finish the timers that run in a project which was just deleted or archived. Call it before the event of that: its
-    webhooks get those of its timers, too.
+    """Finish the timers of a project that was just deleted or archived, also those that are paused: nobody could.
 
     Either change waits for whoever adds something to the project, and they may be about to start a timer: so the
     project is locked before the accounts.
