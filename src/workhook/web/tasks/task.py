@@ -23,6 +23,7 @@ from workhook.web.tasks.fields import digest, read_edit, says, typed_value, valu
 from workhook.web.tasks.view import DONE, OPEN, read_task
 from workhook.work.files.receiving import limit_of
 from workhook.work.tasks import actions, assignees, queries
+from workhook.work.tasks.imported_fields import own_fields
 from workhook.work.tasks.inputs import TaskCreate, TaskEdit
 from workhook.work.tasks.next_task import occurrence_after, zone_for
 from workhook.work.tasks.numbers import NUMBER_DIGITS, find_numbered
@@ -203,7 +204,7 @@ async def duplicate_task(visit: Visit) -> Answer:
         deadline=found.deadline,
         cover_url=found.cover_url,
         position=found.position + 1,
-        fields=json.decode(found.fields),
+        fields=own_fields(json.decode(found.fields)),
         sections=json.decode(found.sections),
         assignees=[each.login for each in found.assignees],
         labels=json.decode(found.labels),

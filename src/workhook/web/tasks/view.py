@@ -27,6 +27,7 @@ from workhook.work.files.schemas import File
 from workhook.work.people import PersonShape
 from workhook.work.tasks import actions, choices
 from workhook.work.tasks.deadlines import urgency
+from workhook.work.tasks.imported_fields import Imported, imported_of, own_fields
 from workhook.work.tasks.listing import list_tasks
 from workhook.work.tasks.next_task import occurrence_after, zone_for
 from workhook.work.tasks.related import RelatedTask, find_related
@@ -65,6 +66,7 @@ class TaskView(msgspec.Struct, frozen=True):
     task: Task
     labels: Sequence[str]
     fields: Mapping[str, str]
+    origin: Imported | None
     checklists: Sequence[ChecklistView]
     columns: Sequence[Column]
     people: Sequence[PersonShape]
@@ -151,11 +153,12 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
         _read_times(reader, access, task_id),
     )
     files, subtasks, related = hanging
-    now = now_ms()
+    now, fields = now_ms(), json.decode(task.fields)
     return TaskView(
         task=task,
         labels=json.decode(task.labels),
-        fields=json.decode(task.fields),
+        fields=own_fields(fields),
+        origin=imported_of(fields),
         checklists=[ChecklistView(name, items) for name, items in json.decode(task.sections).items()],
         columns=found_columns,
         people=people,

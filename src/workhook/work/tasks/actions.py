@@ -25,6 +25,7 @@ from workhook.work.notifications.telling import tell_assigned
 from workhook.work.record_events import RecordEvent, differences, publish_event, publish_events
 from workhook.work.schemas import if_set
 from workhook.work.tasks import assignees, queries, relations
+from workhook.work.tasks.imported_fields import source_of
 from workhook.work.tasks.inputs import TaskContent, TaskCreate, TaskEdit
 from workhook.work.tasks.next_task import make_next, require_next, with_next, zone_for
 from workhook.work.tasks.numbers import take_numbers
@@ -282,12 +283,20 @@ def _with_content(access: Access, task: Task, content: TaskContent, people: Assi
     return msgspec.structs.replace(
         task,
         **plain,
-        fields=_json_text(content.fields, task.fields, {}),
+        fields=_json_text(_fields(access, task, content), task.fields, {}),
         sections=_json_text(content.sections, task.sections, {}),
         labels=_json_text(labels, task.labels, []),
         assignees=if_set(people, task.assignees),
         blocked_by=task.blocked_by if blocked_by is UNSET else tuple(sorted(set(blocked_by or ()))),
     )
+
+
+def _fields(access: Access, task: Task, content: TaskContent) -> dict[str, str] | UnsetType | None:
+    """The fields that the task gets. A client keeps those that it does not see."""
+    if not access.is_client or content.fields is UNSET:
+        return content.fields
+    stored: dict[str, str] = json.decode(task.fields)
+    return {**{name: value for name, value in stored.items() if source_of(name)}, **(content.fields or {})}
 
 
 def _terms(access: Access, task: Task, content: TaskContent) -> dict[str, object]:

@@ -20,6 +20,7 @@ from workhook.storage.metadata import big
 from workhook.work.access import Access
 from workhook.work.clients.schemas import clients
 from workhook.work.people import PersonShape, membership_of, person_columns, person_of_row
+from workhook.work.tasks.imported_fields import own_fields_text
 from workhook.work.tasks.schemas import Assignees, Task
 
 
@@ -133,8 +134,9 @@ async def seen_people(reader: Reader, access: Access, assigned: Sequence[Assigne
 
 
 def without_terms(task: Task) -> Task:
-    """As a client sees it: nothing of rates, and of the team's time."""
-    return msgspec.structs.replace(task, hourly_rate_minor=None, billable=None, estimate_ms=None)
+    """As a client sees it: nothing of rates, of the team's time, and of where the task was imported from."""
+    fields = own_fields_text(task.fields)
+    return msgspec.structs.replace(task, hourly_rate_minor=None, billable=None, estimate_ms=None, fields=fields)
 
 
 async def one_as_seen(reader: Reader, access: Access, task: Task) -> Task:

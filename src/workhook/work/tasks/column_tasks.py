@@ -29,6 +29,7 @@ from workhook.work.access import Access, access_of, with_access
 from workhook.work.columns.schemas import columns
 from workhook.work.pages import PAGE_CHARS
 from workhook.work.tasks.assignees import seen_people
+from workhook.work.tasks.imported_fields import own_fields
 from workhook.work.tasks.listing import no_more_than_a_page, on_page
 from workhook.work.tasks.queries import project_of
 from workhook.work.tasks.schemas import (
@@ -240,4 +241,5 @@ async def to_responses(reader: Reader, read: ColumnTasks, rows: Sequence[Any]) -
     for form in forms if read.access.is_client else ():
         for name in TERMS:
             setattr(form, name, None)
+        form.fields = own_fields(form.fields)
     return forms

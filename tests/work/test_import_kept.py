@@ -1,0 +1,74 @@
+"""What an import keeps of another service: shown to the team, and not as if somebody here had made it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.harness.clients import accept_as_client
+from tests.work.studio import Studio
+from tests.work.trello_importer import Importer, columns_of, small, tasks_of
+from workhook.core import json
+from workhook.http.calls import Services
+from workhook.work.imports import asana, github_tasks
+from workhook.work.imports.trello import mapping
+from workhook.work.tasks.imported_fields import imported_of, own_fields_text, source_of
+
+
+def test_every_field_of_an_importer_is_known_as_one() -> None:
+    modules = {mapping: "Trello", asana: "Asana", github_tasks: "GitHub"}
+    names = {
+        value: source
+        for module, source in modules.items()
+        for name, value in vars(module).items()
+        if name.isupper() and isinstance(value, str) and value.startswith(f"{source.lower()}_")
+    }
+    assert len(names) > 15
+    names |= {f"{source}_members": shown for source, shown in (("trello", "Trello"), ("csv", "CSV"))}
+    for name, source in names.items():
+        assert source_of(name) == source
+
+
+@pytest.mark.parametrize("name", ["trello", "Trello_url", "my_trello_url", "trello_", "Budget", "asana url"])
+def test_the_fields_of_people_are_none_of_an_import(name: str) -> None:
+    text = json.encode_text({name: "1", "csv_members": "Eve"})
+    assert json.decode(own_fields_text(text)) == {name: "1"}
+
+
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "", "ftp://example.com"])
+def test_only_a_web_address_becomes_a_link(url: str) -> None:
+    found = imported_of({"asana_url": url, "Budget": "1"})
+    assert found is not None
+    assert (found.source, found.url, found.fields) == ("Asana", None, {})
+    assert imported_of({"Budget": "1"}) is None
+
+
+def test_a_client_sees_none_of_it_and_loses_none_of_it(studio: Studio, importer: Importer) -> None:
+    card = {"url": "https://trello.com/c/abc", "start": "2024-01-01T00:00:00.000Z", "idMembers": ["m9"]}
+    members = [{"id": "m9", "fullName": "Eve", "username": "eve"}]
+    made = importer.board(small(card, members=members))
+    project_id = made["project_id"]
+    client = studio.stranger
+    email = client.me["email"]
+
+    async def add(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            await accept_as_client(tx, project_id, email, services.base)
+
+    studio.server.run(add)
+    column = columns_of(studio, project_id)[0]
+    [task] = tasks_of(studio, column)
+    assert set(task["fields"]) == {"trello_url", "trello_start", "trello_members"}
+    path = f"/tasks/{task['id']}"
+    studio.owner.patch(path, json={"fields": {**task["fields"], "Budget": "100"}})
+    seen = [client.get(path)["task"], *client.get(f"/columns/{column['id']}/tasks")["tasks"]]
+    seen += client.get(f"/projects/{project_id}/tasks")["tasks"]
+    seen += [each for each in client.get("/tasks")["tasks"] if each["id"] == task["id"]]
+    assert [each["fields"] for each in seen] == [{"Budget": "100"}] * 4
+    table = client.http.get(f"/api/v1/projects/{project_id}/tasks", headers={"Accept": "text/csv"}).text
+    assert "Budget" in table
+    assert "trello" not in table
+    mine = client.new_task(column["id"], fields={"Budget": "1"})["id"]
+    studio.owner.patch(f"/tasks/{mine}", json={"fields": {"Budget": "1", "trello_url": "https://trello.com/c/1"}})
+    client.patch(f"/tasks/{mine}", json={"fields": {"Budget": "2"}})
+    kept = studio.owner.get(f"/tasks/{mine}")["task"]["fields"]
+    assert kept == {"Budget": "2", "trello_url": "https://trello.com/c/1"}
