@@ -309,6 +309,8 @@ _ADMIN = {
     "POST /projects/{}/members": 200,
     "DELETE /projects/{}/members/{}": 200,
     "DELETE /task_comments/{}": 200,
+    "DELETE /file_comments/{}": 200,
+    "DELETE /file_comments/{}/comments/{}": 200,
     "GET /services/{}": 404,
     "PATCH /services/{}": 404,
     "DELETE /services/{}": 404,

@@ -36,7 +36,7 @@ EFFECTS: dict[str, str] = {
     "POST /projects/{}/restore": _told("~projects"),
     "POST /projects/{}/members": _told("+collaborators"),
     "DELETE /projects/{}/members/{}": _told("-collaborators"),
-    "POST /projects/{}/clients": _told("+invitations"),
+    "POST /projects/{}/clients": _noted("+invitations"),
     "DELETE /clients/{}": _told("-clients"),
     "POST /projects/{}/columns": _told("+columns +task_buckets"),
     "PATCH /columns/{}": _told("~columns"),
@@ -75,12 +75,12 @@ EFFECTS: dict[str, str] = {
     "POST /projects/{}/invoices": _told("+invoices"),
     "PATCH /invoices/{}": _told("~invoices"),
     "DELETE /invoices/{}": _told("-invoices"),
-    "POST /invoices/{}/send": _told("+notifications:4 ~invoice_numbers ~invoices"),
-    "POST /invoices/{}/pay": _told("+notifications:4 +payments ~invoices"),
-    "POST /invoices/{}/payments": _told("+notifications:4 +payments ~invoices"),
-    "POST /payments/{}/refund": _told("+notifications:4 +payments ~invoices"),
-    "POST /invoices/{}/credit_notes": _told("+credit_notes +notifications:4 ~credit_note_numbers ~invoices"),
-    "POST /invoices/{}/void": _told("+notifications:4 ~invoices"),
+    "POST /invoices/{}/send": _told("+notifications:3 ~invoice_numbers ~invoices"),
+    "POST /invoices/{}/pay": _told("+notifications:3 +payments ~invoices"),
+    "POST /invoices/{}/payments": _told("+notifications:3 +payments ~invoices"),
+    "POST /payments/{}/refund": _told("+notifications:3 +payments ~invoices"),
+    "POST /invoices/{}/credit_notes": _told("+credit_notes +notifications:3 ~credit_note_numbers ~invoices"),
+    "POST /invoices/{}/void": _told("+notifications:3 ~invoices"),
     "POST /projects/{}/timesheets": _told("+timesheets"),
     "PATCH /timesheets/{}": _told("~timesheets"),
     "DELETE /timesheets/{}": _told("-timesheets"),
@@ -144,7 +144,7 @@ EFFECTS: dict[str, str] = {
     "POST /orgs/{}/hooks/{}/deliveries/{}/attempts": _noted("~dispatches ~lanes"),
     "POST /orgs/{}/hooks/{}/deliveries/redeliver": _noted("+redeliveries ~lanes"),
     "POST /service_checkouts/{}/complete": _noted(
-        "+dispatches:3 +events:3 +invoices +notifications:4 +service_checkout_periods +task_credits ~invoice_numbers"
+        "+dispatches:3 +events:3 +invoices +notifications:3 +service_checkout_periods +task_credits ~invoice_numbers"
         " ~service_checkouts"
     ),
     "PATCH /applications/{}/token": _noted("+tokens ~tokens"),

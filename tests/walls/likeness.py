@@ -15,6 +15,7 @@ _MILLIS = re.compile(r"(?<![\w.])1[6-9]\d{11}(?!\w)")
 _GUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:T[\d:.]+Z)?")
 _SIGNED = re.compile(r"\?[\w=&.-]*(?:expires|signature|sig)[\w=&.%-]*")
+_DRAWN = re.compile(r"\b(\w+-\d+)-[0-9a-f]{6}\b")  # the login of a person whom a test made
 _URL = re.compile(r"http://127\.0\.0\.1:\d+(?=/)")
 _COUNTED = re.compile(
     r'"(duration|elapsed_time|formatted_duration|short_formatted_duration|size|node_id|email|username|login|zen)":'
@@ -79,7 +80,7 @@ class Likeness:
         text = _ID.sub(lambda found: f"{found[1]} {self._mark(found[0])}", text)
         for name, word in self._names:
             text = text.replace(name, word)
-        return text
+        return _DRAWN.sub(r"\1", text)
 
     def _mark(self, name: str) -> str:
         return "own" if name in self.ids else "another's"

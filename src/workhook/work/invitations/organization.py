@@ -131,7 +131,7 @@ async def invite(write: Write, body: OrganizationInvitationBody) -> Invitation:
     elif not isinstance(body.email, UnsetType):
         email, login, field = body.email, None, "email"
     else:
-        raise _invalid("invitee_id", "invitee_id or email is required")
+        raise _invalid("invitee_id", "give either invitee_id or email")
     await _refuse_members(write.tx, organization, login, email)
     made = await invitations.invite(
         write.tx, organization, actor.user, role, invitee=invitee, email=email, is_known=invitee is not None,
