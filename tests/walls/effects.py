@@ -175,7 +175,7 @@ EFFECTS: dict[str, str] = {
     "POST /settings/grants/{}/revoke": _noted("-grants ~authorization_codes ~tokens:2"),
     "POST /login/device/decide": _noted("+grants ~device_codes"),
     "POST /apps/{}/installations/new": _noted("+installations +memberships"),
-    "POST /settings/password": _noted("+sessions -sessions ~passwords"),
+    "POST /settings/password": _noted("+sessions -sent_forms -sessions ~passwords"),
     # neither
     "POST /graphql": "",
     "POST /applications/{}/token": "",
