@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 
@@ -11,6 +13,7 @@ from tests.harness.server import Server
 from tests.web.browser import Browser
 from tests.web.studio import open_studio, page_of
 from workhook.identity.rate import ADDRESS_TIMES
+from workhook.web.frame.paging import TEXTS_MAX_CHARS
 from workhook.work.tasks.choices import LABELS_MAX
 
 pytestmark = pytest.mark.one_database
@@ -59,3 +62,26 @@ def test_a_board_offers_a_number_of_labels(server: Server) -> None:
         assert page.count("<option") < 3 * LABELS_MAX
         assert len(page) < 400_000
         assert "<option selected>0-0-" in page_of(studio.member, f"{studio.base}?label=0-0-{'x' * 240}")
+
+
+def test_long_texts_fill_several_pages(server: Server) -> None:
+    text = "word " * 13_000
+    with open_studio(server) as studio:
+        task = studio.add_task(studio.add_column("To do"), "Long")
+        sent = studio.api.post(f"/api/v1{studio.project}/files", files={"file": ("long.txt", b"long")})
+        file, day = sent.json()["file"]["id"], datetime.now(UTC).date()
+        for _ in range(12):
+            studio.call("POST", f"/tasks/{task}/task_comments", text=text)
+            studio.call("POST", f"/files/{file}/file_comments", text=text)
+            entry = {"task_id": task, "start_time": f"{day}T00:00:00Z", "duration": 1_000, "notes": text}
+            studio.call("POST", f"{studio.project}/timesheets", **entry)
+            studio.call("POST", f"{studio.project}/task_credits", amount=1, notes=text)
+        for place in (f"/tasks/{task}", f"/files/{file}"):
+            page = page_of(studio.member, studio.base + place)
+            [later] = re.findall(r'href="([^"]+\?after=\d+)[^"]*"[^>]*>Later comments', page)
+            pages = [page, page_of(studio.member, later)]
+            assert max(map(len, pages)) < 3 * TEXTS_MAX_CHARS
+            comments = [each for one in pages for each in re.findall(r'id="comment-(\d+)"', one)]
+            assert len(set(comments)) == len(comments) == 12, "each is on one of the pages"
+        for address in ("/time", f"{studio.base}/time", f"{studio.base}/billing/credits"):
+            assert len(page_of(studio.owner, address)) < 100_000

@@ -15,6 +15,7 @@ from workhook.core.errors import NotFound, Unavailable
 from workhook.http.calls import Call
 from workhook.http.parameters import TITLE_MAX_CHARS
 from workhook.storage.blobs import BlobMissing
+from workhook.web.frame.paging import that_fit
 from workhook.web.frame.places import Visit
 from workhook.work.access import Access
 from workhook.work.activity.editors import LastEdit, Noun, find_last_edits
@@ -123,9 +124,9 @@ async def read_comments(visit: Visit, file: File) -> Comments:
     access, found = await comments.list_file_comments(
         visit.database, visit.actor, file.id, after=after, limit=COMMENTS_MAX + 1
     )
-    listed = list(found)
-    later = listed[COMMENTS_MAX - 1].id if len(listed) > COMMENTS_MAX else None
-    shown = [_as_seen(access, each) for each in listed[:COMMENTS_MAX]]
+    listed = [_as_seen(access, each) for each in found]
+    shown = that_fit(listed, COMMENTS_MAX, _chars_of)
+    later = shown[-1].id if found.cut or len(listed) > len(shown) else None
     replies = [reply for each in shown for reply in each.comments]
     edits, reply_edits = await asyncio.gather(
         _last_edits(visit, access, "file_comment", shown), _last_edits(visit, access, "file_comment_reply", replies)
@@ -145,6 +146,10 @@ def _as_seen(access: Access, comment: FileComment) -> FileComment:
     if not access.is_client:
         return comment
     return msgspec.structs.replace(comment, comments=tuple(each for each in comment.comments if not each.private))
+
+
+def _chars_of(comment: FileComment) -> int:
+    return len(comment.text) + sum(len(each.body) for each in comment.comments)
 
 
 def writable(reply: Reply) -> str:

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from workhook.web.frame.places import Visit
 
+T = TypeVar("T")
+
 QUERY_MAX_CHARS = 2000
+TEXTS_MAX_CHARS = 512 * 1024
+"""The most characters of texts in one list of a page. A text that can be edited is there twice, and the page is made
+and compressed while everybody else waits."""
+
+
+def that_fit(listed: Sequence[T], most: int, chars: Callable[[T], int]) -> Sequence[T]:
+    """Return the first `most` rows, or fewer if their texts have more characters than a page has room for: at least
+    one. `chars` counts those of a row."""
+    left = TEXTS_MAX_CHARS
+    for number, each in enumerate(listed[:most]):
+        left -= chars(each)
+        if left < 0 and number:
+            return listed[:number]
+    return listed[:most]
 
 
 def address_of(owner: str, project: str, *more: str) -> str:

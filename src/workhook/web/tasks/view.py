@@ -14,6 +14,7 @@ from workhook.http.lists import Found
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader
 from workhook.web.frame.names import Names
+from workhook.web.frame.paging import that_fit
 from workhook.web.frame.zones import reader_zone
 from workhook.web.tasks.fields import digest
 from workhook.work.access import Access
@@ -153,6 +154,7 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
         _read_times(reader, access, task_id),
     )
     files, subtasks, related = hanging
+    shown_comments = that_fit(comments, COMMENTS_MAX, lambda each: len(each.text))
     now, fields = now_ms(), json.decode(task.fields)
     return TaskView(
         task=task,
@@ -163,8 +165,8 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
         columns=found_columns,
         people=people,
         known_labels=known_labels,
-        comments=comments[:COMMENTS_MAX],
-        more_comments=comments.cut or len(comments) > COMMENTS_MAX,
+        comments=shown_comments,
+        more_comments=comments.cut or len(comments) > len(shown_comments),
         subtasks=subtasks[:SUBTASKS_MAX],
         more_subtasks=len(subtasks) > SUBTASKS_MAX,
         parent=related.get(task.parent_id or ""),
@@ -179,7 +181,7 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
         may_set_rate=access.may_write and access.repository.role == "admin",
         zone=await zone_for(reader, access, task.repeat),
         edits=await _read_edits(reader, access, comments),
-        imported=await find_imported(reader, access, comments[:COMMENTS_MAX]),
+        imported=await find_imported(reader, access, shown_comments),
     )
 
 

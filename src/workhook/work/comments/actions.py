@@ -267,7 +267,7 @@ async def list_task_comments(
 
 async def list_file_comments(
     reader: Reader, actor: Actor, file_id: str, *, after: int, limit: int
-) -> tuple[Access, list[FileComment]]:
+) -> tuple[Access, Found[FileComment]]:
     """Those of a file that the caller may see, by id, with every reply. Raises `NotFound`."""
     access, _ = await _find(reader, actor, _file, "private", id=file_id)
     params = {"parent_id": file_id, "after": after, "limit": limit}
