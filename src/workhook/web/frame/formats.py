@@ -75,11 +75,6 @@ def last_day(ends_ms: int, zone: tzinfo) -> Markup:
     return dated(day_in(ends_ms - 1, zone))
 
 
-def plain_deadline(at_ms: int) -> str:
-    """The same for plain text: `2026-12-04`, or `2026-12-04 15:30:00 UTC`."""
-    return day(at_ms) if is_day(at_ms) else moment(at_ms)
-
-
 def iso_day(text: str) -> Markup:
     """`dated` of a day such as `2026-11-27`."""
     return dated(date.fromisoformat(text))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 
 import msgspec
 
 from workhook.core.secrecy import Secretive
+from workhook.core.zones import day_in, is_day
 from workhook.identity.invitations import Invitation
-from workhook.web.frame.formats import moment, plain_deadline
 from workhook.web.frame.names import called
-from workhook.web.frame.texts import gettext, text
+from workhook.web.frame.texts import gettext, language, text
 from workhook.web.inbox.sentences import sentence
 from workhook.work.invoices.mailing import MailedInvoice
 from workhook.work.invoices.paper import Paper
@@ -48,7 +49,7 @@ def notification_letter(
     """`base`: where this server is reached. `invoice`: the one it is about, in whose language it is written."""
     notes = [] if invoice is None else _due_notes(invoice)
     if told.deadline is not None:
-        notes.append(gettext("Deadline: %(at)s") % {"at": plain_deadline(told.deadline)})
+        notes.append(gettext("Deadline: %(at)s") % {"at": _deadline(told.deadline)})
     if has_pdf:
         notes.append(gettext("The invoice is attached as a PDF."))
     button = gettext("Open the comment") if told.comment else gettext(_BUTTONS[told.subject])
@@ -64,6 +65,22 @@ def notification_letter(
         unsubscribe=base + unsubscribe,
         settings=f"{base}/settings/notifications",
     )
+
+
+def _deadline(at_ms: int) -> str:
+    """A day, or a day and a time of day."""
+    return _paper().day(day_in(at_ms, UTC)) if is_day(at_ms) else _moment(at_ms)
+
+
+def _moment(at_ms: int) -> str:
+    """`4 Dec 2026, 15:30 UTC`: the zone of the recipient is not known."""
+    at = datetime.fromtimestamp(at_ms // 1000, UTC)
+    return f"{_paper().day(at.date())}, {at:%H:%M} UTC"
+
+
+def _paper() -> Paper:
+    """In the language of the message."""
+    return Paper("de" if language() == "de" else "en")
 
 
 def _due_notes(mailed: MailedInvoice) -> list[str]:
@@ -88,7 +105,7 @@ def invitation_letter(invitation: Invitation, link: str) -> Letter:
     """`link`: the whole address."""
     place = invitation.repository.title if invitation.repository else called(invitation.account)
     who = called(invitation.inviter)
-    until = gettext("The link is good until %(at)s.") % {"at": moment(invitation.expires_at)}
+    until = gettext("The link is good until %(at)s.") % {"at": _moment(invitation.expires_at)}
     return Letter(
         subject=gettext("%(who)s invites you to %(what)s") % {"who": who, "what": place},
         intro=gettext("%(who)s invites you to %(what)s.") % {"who": who, "what": place},
@@ -111,7 +128,7 @@ _OWN = {
 def own_link_letter(kind: str, link: str, expires_at: int) -> Letter:
     """A link for the recipient's own account. `kind`: `sign_in_link` or `password_link`."""
     subject, intro, button = map(gettext, _OWN[kind])
-    until = gettext("The link is good until %(at)s.") % {"at": moment(expires_at)}
+    until = gettext("The link is good until %(at)s.") % {"at": _moment(expires_at)}
     return Letter(
         subject=subject,
         intro=intro,
