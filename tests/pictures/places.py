@@ -164,6 +164,7 @@ UNPICTURED = {
             f"{_PROJECT}/settings/delete",
             f"{_PROJECT}/settings/people/{{login}}/remove",
             "/{owner}/people/{login}/remove",
+            "/{owner}/settings/delete",
             "/{owner}/settings/apps/{slug}/delete",
             "/{owner}/settings/installations/{installation_id}/uninstall",
             "/{owner}/settings/oauth-apps/{client_id}/delete",
