@@ -99,8 +99,10 @@ async def delete(
         issued = await deletion.count_issued_invoices(services.database, organization)
         if not yes:
             _confirm(organization, issued)
-        async with services.database.transaction() as tx:
-            await deletion.delete_organization(Write(tx, None, base_address(context.settings)), organization)
+        base = base_address(context.settings)
+        await services.database.in_transaction(
+            lambda tx: deletion.delete_organization(Write(tx, None, base), organization)
+        )
         gone = await emptying.purge_one(services, organization.id, now_ms())
     data = {"organization": organization.login, "issued_invoices": issued, "purged": gone}
     rest = "" if gone else "; the server removes the rest once its webhooks have been told, within an hour"

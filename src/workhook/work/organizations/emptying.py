@@ -189,13 +189,15 @@ class _Emptying:
                 return False
 
     async def deliveries_are_over(self, now: int) -> bool:
-        async with self._services.database.transaction() as tx:
+        async def look(tx: Transaction) -> bool:
             deleted_at = await self._locked(tx)
             if deleted_at is None:
                 return False
             if deleted_at < now - LAST_DELIVERIES_MS:
                 return True
             return await tx.fetch_one(_history().waiting, self._params) is None
+
+        return await self._services.database.in_transaction(look)
 
     async def remove(self) -> bool:
         """Remove webhooks, events, projects, and all that belongs to the organization itself."""
