@@ -4,7 +4,7 @@ BIN := .venv/bin
 export PYTHON
 
 .DEFAULT_GOAL := help
-.PHONY: help run install install-dev test test-deep check format bench soak lock clean git
+.PHONY: help run install install-dev test test-deep test-lowest check format bench soak lock clean git
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' Makefile
@@ -22,6 +22,12 @@ install-dev:
 test: export PYTHONDONTWRITEBYTECODE =
 test: git install-dev ## run every test, each file on one of the two databases (TESTS=whole: on both; ARGS="-k hooks" …)
 	@exec $(BIN)/pytest -n auto --dist loadfile $(ARGS)
+
+# In a clone of its own, so that .venv here stays as it is. Only this target needs another interpreter.
+LOWEST ?= /usr/bin/python3.11
+test-lowest: git ## run the tests with the lowest supported Python, of Debian 12 (LOWEST=… names another interpreter)
+	@rm -rf build/lowest && git clone --quiet . build/lowest
+	@$(MAKE) --no-print-directory -C build/lowest test PYTHON=$(LOWEST)
 
 test-deep: ## run every test with ten times the examples, rounds and crashes where there is no end of them
 	@TESTS=deep $(MAKE) --no-print-directory test
