@@ -1,4 +1,4 @@
-"""An installation as `docs/how-to/install.md` describes it fits into 240 MB: counted in the environment of the tests."""
+"""An installation as `docs/how-to/install.md` describes it fits into 240 MB. The tests' environment is counted."""
 
 from __future__ import annotations
 
