@@ -91,6 +91,86 @@ async def fits(page: Page) -> None:
         raise AssertionError(f"{page.url} is {needed} px wide in a window of {width}:\n{wide}")
 
 
+# What is only hidden from the eye has no place of its own; code, addresses, and what is long without a space, may
+# break anywhere.
+_BROKEN = """share => {
+  const left = 'script, style, template, code, pre, option, .unseen, .break', known = new Map();
+  const isHidden = each => {
+    if (!each) return false;
+    if (!known.has(each)) known.set(each, getComputedStyle(each).clipPath !== 'none' || isHidden(each.parentElement));
+    return known.get(each);
+  };
+  const room = document.documentElement.clientWidth * share, found = new Set(), range = document.createRange();
+  const boxes = (node, start, end) => {
+    range.setStart(node, start);
+    range.setEnd(node, end);
+    return [...range.getClientRects()].filter(each => each.width);
+  };
+  const nodes = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (nodes.nextNode()) {
+    const node = nodes.currentNode, element = node.parentElement;
+    if (boxes(node, 0, node.length).length < 2 || !element.checkVisibility({visibilityProperty: true})) continue;
+    if (element.closest(left) || isHidden(element)) continue;
+    for (const long of node.textContent.matchAll(/\\S+/g))
+      for (const word of long[0].matchAll(/[\\p{L}\\p{N}]+(?:[.,:][\\p{L}\\p{N}]+)*/gu)) {
+        if (long[0].includes('@')) continue;
+        const start = long.index + word.index;
+        const lines = new Set(boxes(node, start, start + word[0].length).map(each => Math.round(each.bottom / 4))).size;
+        const width = boxes(node, long.index, long.index + long[0].length).reduce((sum, each) => sum + each.width, 0);
+        if (lines > 1 && width < room) found.add(`${word[0]} in ${element.outerHTML.slice(0, 120)}`);
+      }
+  }
+  return [...found];
+}"""
+WORD_SHARE = 0.6  # of the width of the window: a word that is longer may be broken
+HEADER_SHARE = 0.15  # of its height, with the tabs
+
+_MAIN_TOP = "document.querySelector('main').getBoundingClientRect().top + scrollY"
+
+
+async def roomy(page: Page) -> None:
+    """Fail where a word or a number is broken, or the header of a phone takes more than its share."""
+    broken = await page.evaluate(_BROKEN, WORD_SHARE)
+    assert not broken, f"{page.url} breaks words:\n" + "\n".join(broken)
+    assert page.viewport_size is not None
+    header, most = await page.evaluate(_MAIN_TOP), page.viewport_size["height"] * HEADER_SHARE
+    assert header <= most, f"{page.url}: the header has {header} px of at most {most}"
+
+
+# Pictures keep the colours that they have.
+_PRINTED = """() => {
+  const found = [], seen = each => each.checkVisibility({visibilityProperty: true}) && each.getClientRects().length;
+  const short = each => each.outerHTML.slice(0, 120);
+  const wrong = 'header.top, nav, button, .button, .toasts, .menu, [type=checkbox]';
+  for (const each of document.querySelectorAll(wrong)) if (seen(each)) found.push(`printed: ${short(each)}`);
+  const clear = ['rgba(0, 0, 0, 0)', 'rgb(255, 255, 255)'], on = new Map();
+  const left = 'script, style, template, option, svg';
+  const paper = each => {
+    if (!each) return 'rgb(255, 255, 255)';
+    const own = getComputedStyle(each).backgroundColor;
+    if (!on.has(each)) on.set(each, clear.includes(own) ? paper(each.parentElement) : own);
+    return on.get(each);
+  };
+  const nodes = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (nodes.nextNode()) {
+    const element = nodes.currentNode.parentElement;
+    if (!nodes.currentNode.textContent.trim() || element.closest(left) || !seen(element)) continue;
+    const colours = `${getComputedStyle(element).color} on ${paper(element)}`;
+    if (colours !== 'rgb(0, 0, 0) on rgb(255, 255, 255)') found.push(`${colours}: ${short(element)}`);
+  }
+  return found;
+}"""
+
+
+async def printed(page: Page) -> None:
+    """Fail for what a printed page is not for: navigation, what is clicked, and colours of a dark screen."""
+    scheme, motion = await page.evaluate(_MEDIA)
+    await page.emulate_media(media="print", color_scheme="dark", reduced_motion="reduce")
+    found = await page.evaluate(_PRINTED)
+    await page.emulate_media(media="screen", color_scheme=scheme, reduced_motion=motion)
+    assert not found, f"{page.url} on paper:\n" + "\n".join(found[:20])
+
+
 # A stop is an element that can have the focus. The radio buttons of one name are one stop. Each gets a number.
 _STOPS = """() => {
   const looks = element => {

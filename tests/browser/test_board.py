@@ -252,6 +252,21 @@ async def test_chosen_cards_get_a_label(visit: Visits, team: Team, filled: Fille
     await expect(page.locator(".board-card .chip", has_text="summer")).to_have_count(2)
 
 
+async def test_cards_are_chosen_by_touch(visit: Visits, team: Team, filled: Filled) -> None:
+    page = await visit(filled.base, team.owner, width=360, touch=True, is_mobile=True)
+    await ready(page)
+    bar, boxes = page.get_by_role("form", name="Change the chosen cards"), page.locator(".choose:visible")
+    await expect(boxes).to_have_count(0)
+    await page.locator(f"#{filled.columns[0]}-menu > summary").tap()
+    await page.get_by_role("button", name="Choose cards").locator("visible=true").tap()
+    await expect(bar).to_be_visible()
+    await page.locator(f"#{filled.tasks[0]} .choose").tap()
+    await expect(bar.get_by_text("1 chosen")).to_be_visible()
+    await bar.get_by_role("button", name="None").tap()
+    await expect(bar).to_be_hidden()
+    await expect(boxes).to_have_count(0)
+
+
 async def test_a_choice_and_what_is_typed_outlive_the_change_of_another(
     visit: Visits, server: Server, team: Team, filled: Filled
 ) -> None:

@@ -1,4 +1,5 @@
-"""Every page that links lead to, as owner, member and client: on a tablet with touch in Chromium, and in Firefox."""
+"""Every page that links lead to, as owner, member and client: on a tablet with touch and on paper in Chromium,
+and in Firefox. And every page of a project in which there is nothing yet, on a phone."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.async_api import Page
 
-from tests.browser.checks import accessible, fits
+from tests.browser.checks import accessible, fits, printed, roomy
 from tests.browser.visits import Scheme, Visits
 from tests.harness.debian import program
 from tests.harness.receiver import Receiver
@@ -91,11 +92,26 @@ async def test_every_page_is_for_a_tablet(
     assert not faults, "\n\n".join(faults)
 
 
+@pytest.mark.whole
+async def test_every_page_of_an_empty_project_is_for_a_phone(visit: Visits, studio: Studio) -> None:
+    addresses = [
+        *pages_for(studio.owner),
+        f"{studio.base}/calendar?month=2031-02",
+        f"{studio.base}/time?week=2031-02-03",
+    ]
+    assert len(addresses) > 20, addresses
+    page = await visit("/", studio.team.owner, width=390, scheme="dark", touch=True, is_mobile=True)
+    faults = [fault for each in addresses if (fault := await _fault_of(page, each))]
+    assert not faults, "\n\n".join(faults)
+
+
 async def _fault_of(page: Page, address: str) -> str | None:
     await page.goto(address)
     try:
         await fits(page)
+        await roomy(page)
         await accessible(page, both_schemes=False)  # the tests of each place look at both
+        await printed(page)
     except AssertionError as error:
         return str(error)
     return None

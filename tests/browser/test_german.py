@@ -1,4 +1,4 @@
-"""Every page in German, which the browser asks for: nothing of it is left in English, and it fits on a telephone."""
+"""Every page in German, which the browser asks for: nothing of it is left in English, and it suits a telephone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from playwright.async_api import Page, expect
 
 from hatch_build import LOCALES
 from scripts.texts import collected
-from tests.browser.checks import fits
+from tests.browser.checks import fits, roomy
 from tests.browser.test_everywhere import fill, pages_for
 from tests.browser.test_first_start import _LINK, first_visit, fresh  # noqa: F401  # two are fixtures
 from tests.browser.visits import Visits
@@ -68,7 +68,7 @@ async def left_on(page: Page) -> list[str]:
 
 
 async def fault_of(page: Page, address: str) -> str | None:
-    """What is English on the page, or that it is too wide."""
+    """What is English on the page, or that it does not suit a telephone."""
     await page.goto(address)
     if await page.locator("html").get_attribute("lang") != "de":
         return f"{address} is not in German"
@@ -76,6 +76,7 @@ async def fault_of(page: Page, address: str) -> str | None:
         return f"{address} is left in English: {left}"
     try:
         await fits(page)
+        await roomy(page)
     except AssertionError as error:
         return str(error)
     return None

@@ -100,7 +100,7 @@ def test_a_delivery_has_the_places_of_its_webhook_and_neighbours(office: Office)
     office.deliveries(other, 1)
     page = owner.get(f"/{hook}/deliveries/{middle['id']}").text
     for path in ("", "/deliveries", "/verify"):
-        assert f'href="{owner.base}/{hook}{path}"' in page.partition('class="hook-nav"')[2]
+        assert f'href="{owner.base}/{hook}{path}"' in page.partition('class="places"')[2]
     assert f'rel="prev" href="{owner.base}/{hook}/deliveries/{newest["id"]}"' in page
     assert f'rel="next" href="{owner.base}/{hook}/deliveries/{oldest["id"]}"' in page
     assert 'rel="prev"' not in owner.get(f"/{hook}/deliveries/{newest['id']}").text, "those of others are not next"

@@ -59,13 +59,17 @@ function remember(element, again) {
 document.addEventListener("click", (event) => remember(event.target.closest?.("button[type=button][data-action]"), (button) => button.click()), true)
 document.addEventListener("toggle", (event) => remember(event.target.closest?.("details[data-action]"), (details) => details.dispatchEvent(new Event("toggle"))), true)
 
-// On a narrow screen the tab of this place may be out of sight.
-function showTab() {
-  const tab = document.querySelector(".tabs [aria-current]")
-  if (tab) tab.parentElement.scrollLeft = tab.offsetLeft - (tab.parentElement.clientWidth - tab.offsetWidth) / 2
+// On a narrow screen the name of this place may be out of sight, in the path and among its neighbours.
+const ROWS = ".crumbs, .tabs, .places"
+function showPlace() {
+  for (const row of document.querySelectorAll(ROWS)) {
+    const here = row.querySelector("[aria-current]") ?? row.querySelector(":scope > :last-child")
+    const [place, around] = [here, row].map((each) => each.getBoundingClientRect())
+    row.scrollLeft += place.left - around.left - (row.clientWidth - place.width) / 2
+  }
 }
-document.addEventListener("turbo:load", showTab)
-document.addEventListener("focusin", (event) => event.target.closest(".tabs a")?.scrollIntoView({ block: "nearest", inline: "nearest" }))
+document.addEventListener("turbo:load", showPlace)
+document.addEventListener("focusin", (event) => event.target.closest(ROWS) && event.target.scrollIntoView({ block: "nearest", inline: "nearest" }))
 
 // A button that folds the form around it, which is then as it was.
 document.addEventListener("click", (event) => {

@@ -165,6 +165,13 @@ export default class extends Controller {
     this.chosen()
   }
 
+  // By touch: the boxes of the cards are shown, until none is wanted any more.
+  chooseSome({ target }) {
+    target.closest("details").open = false
+    this.isChoosing = true
+    this.chosen()
+  }
+
   chosen() {
     const bar = document.getElementById("selection")
     if (!bar) return
@@ -173,11 +180,14 @@ export default class extends Controller {
       each.closest("li").classList.toggle("chosen", each.checked)
       if (each.checked) count += 1
     }
-    bar.classList.toggle("open", count > 0)
+    const isChoosing = this.isChoosing || count > 0
+    this.element.classList.toggle("choosing", isChoosing)
+    bar.classList.toggle("open", isChoosing)
     bar.querySelector("[data-selection-count]").textContent = count
   }
 
   chooseNone() {
+    this.isChoosing = false
     for (const each of this.element.getElementsByClassName("choose")) each.checked = false
     this.chosen()
   }

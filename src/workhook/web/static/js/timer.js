@@ -23,6 +23,7 @@ export default class extends Controller {
   show() {
     const seconds = Math.floor((performance.now() - this.began) / SECOND_MS)
     const two = (number) => String(number).padStart(2, "0")
-    this.textTarget.textContent = `${Math.floor(seconds / 3600)}:${two(Math.floor(seconds / 60) % 60)}:${two(seconds % 60)}`
+    const text = `${Math.floor(seconds / 3600)}:${two(Math.floor(seconds / 60) % 60)}:${two(seconds % 60)}`
+    for (const each of this.textTargets) each.textContent = text
   }
 }
