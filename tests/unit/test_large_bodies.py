@@ -1,0 +1,52 @@
+"""Bodies of very many small values: others are answered while one is parsed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from workhook.core.errors import Invalid, Malformed
+from workhook.http.calls import Call, Services
+from workhook.http.messages import Request
+from workhook.work.operations import OPERATIONS
+
+OPERATION = next(each for each in OPERATIONS if each.body is not None)
+
+
+def arrived(data: bytes) -> Call:
+    async def receive() -> dict[str, object]:
+        return {"type": "http.request", "body": data, "more_body": False}
+
+    scope = {"type": "http", "method": "POST", "headers": []}
+    return Call(Request(scope, receive), OPERATION, cast(Services, None), "", "")
+
+
+async def turns_of_others(data: bytes) -> int:
+    """How often the event loop comes to somebody else until the body is parsed."""
+    parsing, turns = asyncio.create_task(arrived(data).json_object()), 0
+    while not parsing.done():
+        await asyncio.sleep(0)
+        turns += 1
+    await parsing
+    return turns
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"title": "a", "sections": {%s}}' % b",".join(b'"k%d": {}' % each for each in range(60_000)),
+        b'{"a": [%s {}]}' % (b"{}," * 90_000),
+        b'{"a": [%s 1]}' % (b"1," * 190_000),
+    ],
+)
+def test_others_have_their_turn_while_a_body_is_parsed(body: bytes) -> None:
+    assert asyncio.run(turns_of_others(body)) > 5
+
+
+def test_a_large_body_is_refused_as_a_small_one_is() -> None:
+    filler = b'"a": "%s"' % (b"x" * 100_000)
+    for body, problem in ((b'{"t": 1, "t": 2, %s}', Invalid), (b"[{%s}]", Malformed), (b"{%s", Malformed)):
+        with pytest.raises(problem):
+            asyncio.run(arrived(body % filler).json_object())
