@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import itertools
 import re
+import uuid
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -118,7 +119,7 @@ async def _new_organization(services: Services, owner_login: str) -> str:
     async with services.database.transaction() as tx:
         owner = await queries.find_account(tx, owner_login)
         assert owner is not None
-        made = await actions.create_account(tx, "organization", f"spare-{next(_numbers)}", name=None, email=None)
+        made = await actions.create_account(tx, "organization", f"ended-{uuid.uuid4().hex[:8]}", name=None, email=None)
         await actions.set_member(tx, made, owner, "owner")
         return made.login
 
