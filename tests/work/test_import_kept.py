@@ -6,7 +6,7 @@ import pytest
 
 from tests.harness.clients import accept_as_client
 from tests.work.studio import Studio
-from tests.work.trello_importer import Importer, columns_of, small, tasks_of
+from tests.work.trello_importer import Importer, columns_of, comment, comments_of, small, tasks_of
 from workhook.core import json
 from workhook.http.calls import Services
 from workhook.work.imports import asana, github_tasks
@@ -72,3 +72,22 @@ def test_a_client_sees_none_of_it_and_loses_none_of_it(studio: Studio, importer:
     client.patch(f"/tasks/{mine}", json={"fields": {"Budget": "2"}})
     kept = studio.owner.get(f"/tasks/{mine}")["task"]["fields"]
     assert kept == {"Budget": "2", "trello_url": "https://trello.com/c/1"}
+
+
+def test_a_comment_keeps_its_author_and_time(studio: Studio, importer: Importer) -> None:
+    author = {"id": "m9", "fullName": "Jane Doe", "username": "jane"}
+    made = importer.board(small({}, actions=[comment(3, "Please make it red", author=author)]))
+    [task] = tasks_of(studio, columns_of(studio, made["project_id"])[0])
+    [said] = comments_of(studio, task["id"])
+    expected = ("Please make it red", "Jane Doe (jane)", "2024-01-03T10:00:00.000Z")
+    assert (said["text"], said["imported_author"], said["created_at"]) == expected
+    [told] = [each.record for each in studio.happened() if each.name == "task_comment"]
+    assert told["imported_author"] == "Jane Doe (jane)"
+    path = f"/task_comments/{said['id']}"
+    assert studio.owner.refused(403, "PATCH", path, json={"text": "Blue"})["code"] == "not_author"
+    body = {"text": "Mine", "imported_author": "Jane Doe"}
+    assert studio.owner.faults("POST", f"/tasks/{task['id']}/task_comments", json=body) == {
+        "imported_author": "unknown"
+    }
+    mine = studio.owner.post(f"/tasks/{task['id']}/task_comments", json={"text": "Mine"})["task_comment"]
+    assert mine["imported_author"] is None

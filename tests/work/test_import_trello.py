@@ -148,11 +148,12 @@ def test_a_task_is_what_its_card_was(studio: Studio, importer: Importer) -> None
     assert (task["completed_at"], task["created_at"]) == ("2024-05-02T12:00:00.000Z", "2018-04-15T21:46:21.000Z")
     assert {each["username"] for each in task["assignees"]} == {login["owner"], login["member"]}
     assert [
-        (each["text"], each["user"]["username"], each["created_at"]) for each in comments_of(studio, task["id"])
+        (each["text"], each["user"]["username"], each["imported_author"], each["created_at"])
+        for each in comments_of(studio, task["id"])
     ] == [
-        ("from Ada", login["member"], "2024-01-01T10:00:00.000Z"),
-        ("from Bob", login["owner"], "2024-01-02T10:00:00.000Z"),
-        ("Eve (eve) wrote on 2024-01-03:\n\nfrom Eve", login["owner"], "2024-01-03T10:00:00.000Z"),
+        ("from Ada", login["member"], None, "2024-01-01T10:00:00.000Z"),
+        ("from Bob", login["owner"], None, "2024-01-02T10:00:00.000Z"),
+        ("from Eve", login["owner"], "Eve (eve)", "2024-01-03T10:00:00.000Z"),
     ]
     [second] = tasks_of(studio, done)
     assert second["completed_at"] is not None

@@ -10,7 +10,7 @@ import pytest
 from tests.harness.receiver import Receiver
 from tests.work.studio import Caller, Studio, without_addresses
 
-KEYS = {"id", "text", "private", "task", "user", "created_at", "updated_at"}
+KEYS = {"id", "text", "private", "task", "user", "created_at", "updated_at", "imported_author"}
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
 

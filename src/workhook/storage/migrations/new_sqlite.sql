@@ -549,7 +549,7 @@ CREATE TABLE task_comments (
 	text TEXT NOT NULL,
 	private BOOLEAN NOT NULL,
 	created_at BIGINT NOT NULL,
-	updated_at BIGINT NOT NULL,
+	updated_at BIGINT NOT NULL, imported_author TEXT,
 	CONSTRAINT fk_task_comments_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE,
 	CONSTRAINT fk_task_comments_task_id FOREIGN KEY(task_id) REFERENCES tasks (id) ON DELETE CASCADE,
 	CONSTRAINT fk_task_comments_user_id FOREIGN KEY(user_id) REFERENCES accounts (id)
@@ -1478,4 +1478,4 @@ CREATE INDEX ix_accounts_deleting ON accounts (id) WHERE kind = 'deleting'
 
 CREATE INDEX ix_events_account ON events (account_id, id) WHERE repository_id IS NULL
 
-INSERT INTO "alembic_version" VALUES('0052')
+INSERT INTO "alembic_version" VALUES('0053')

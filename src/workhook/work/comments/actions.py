@@ -278,7 +278,7 @@ async def create_task_comment(write: Write, task_id: str, create: CommentCreate)
     """Raises `NotFound`, `Forbidden`, `Conflict`."""
     access, row = await _find(write.tx, write.actor, _locked_task, id=task_id)
     task = CommentedTask(task_id, row["title"])
-    comment = TaskComment(text=create.text, task=task, **_common(write, access, create.private))
+    comment = TaskComment(text=create.text, task=task, imported_author=None, **_common(write, access, create.private))
     return await _insert(write, access, comment, to_response, task_id=task_id)
 
 

@@ -98,7 +98,7 @@ class CommentedFile(msgspec.Struct, frozen=True):
 
 
 class TaskComment(Record, frozen=True):
-    """A comment on a task."""
+    """A comment on a task. `imported_author`: who wrote it elsewhere; then `user` is who imported it."""
 
     id: int
     text: str
@@ -107,6 +107,9 @@ class TaskComment(Record, frozen=True):
     user: PersonShape
     created_at: Millis
     updated_at: Millis
+    imported_author: Annotated[
+        str | None, EventSchema({"description": "the name of the author of an imported comment"})
+    ]
 
 
 class Reply(Record, frozen=True):

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 import sqlalchemy as sa
 
-from workhook.core.clock import to_millis_text
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, account_of
 from workhook.identity.tables import accounts, memberships
@@ -16,7 +15,7 @@ from workhook.storage import Reader
 from workhook.storage.metadata import big
 from workhook.work.imports.losses import name_some
 from workhook.work.imports.plan import Person, PlannedComment, PlannedTask
-from workhook.work.imports.texts import within
+from workhook.work.imports.texts import title_of, within
 
 _members = (
     sa.select(*(accounts.c[name] for name in Account.__struct_fields__))
@@ -80,13 +79,10 @@ def assign(
     return [assignees[account_id] for account_id in sorted(assignees)], fields
 
 
-def author_and_text(comment: PlannedComment, people: People, importer: Account, source: str) -> tuple[Account, str]:
-    """Whose the comment is here, and its text: where the author is nobody here, it begins with the name and time."""
+def author_of(comment: PlannedComment, people: People, importer: Account, source: str) -> tuple[Account, str | None]:
+    """Return whose the comment is here, and the author's name where that is the importer's for want of an account."""
     author = people.find(comment.author, source)
-    if author is not None:
-        return author, comment.text
-    when = f" on {to_millis_text(comment.created_at)[:10]}" if comment.created_at is not None else ""
-    return importer, within(f"{comment.author.display_name} wrote{when}:\n\n{comment.text}")
+    return (author, None) if author is not None else (importer, title_of(comment.author.display_name))
 
 
 class Stranger(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from workhook.work.access import Access
 from workhook.work.columns.api import ColumnCreate, add_column
 from workhook.work.comments import actions as comments
 from workhook.work.comments.schemas import CommentedTask, TaskComment
-from workhook.work.imports.people import People, assign, author_and_text
+from workhook.work.imports.people import People, assign, author_of
 from workhook.work.imports.plan import ImportPlan, PlannedColumn, PlannedComment, PlannedTask, fingerprint
 from workhook.work.imports.remaining import Remaining, forget_links, insert_link
 from workhook.work.people import person_shape
@@ -41,7 +41,7 @@ class Import(msgspec.Struct, frozen=True):
     """One plan, where it goes, and who brings it. `base` is what links in events start with.
 
     `keeps_authors`: a comment becomes that of the member who wrote it. Only whoever runs the server may say so: anybody
-    can write an export. Else it becomes the importer's, and begins with the author's name. `hint`: how to tell who is
+    can write an export. Else it becomes the importer's, with the author's name beside it. `hint`: how to tell who is
     who.
     """
 
@@ -196,10 +196,10 @@ class BatchWriter:
         records = []
         authors = self._this.people if self._this.keeps_authors else People((), {})
         for number, (task, planned) in enumerate(wanted, 1):
-            author, text = author_and_text(planned, authors, self.access.user, self._this.plan.source)
+            author, name = author_of(planned, authors, self.access.user, self._this.plan.source)
             at = min(planned.created_at or self._context.now, self._context.now)
             places = {"task_id": task.id, "repository_id": self.access.repository.id, "user_id": author.id}
-            new = TaskComment(0, text, False, task, person_shape(author), at, at)
+            new = TaskComment(0, planned.text, False, task, person_shape(author), at, at, name)
             comment = await comments.insert(self._tx, new, **places)
             self._link("task_comment", planned.key, str(comment.id), fingerprint(planned))
             records.append(to_response(comment))

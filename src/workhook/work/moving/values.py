@@ -236,6 +236,7 @@ _TEXTS: dict[str, Check] = {
 }
 _TEXTS_OF: dict[tuple[str, str], Check] = {
     ("projects", "name"): _check_project,
+    ("task_comments", "imported_author"): _as(Title),
     ("organization", "login"): check_login,
     ("file_comment_replies", "body"): _check_markup,
     ("files", "name"): _check_file_name,

@@ -168,6 +168,7 @@ _KEY = 2  # the sort key of a task in its column: the rank of its bucket, and it
 _row = GenericAlias(tuple, (int, int, *([Any] * len(shown_names(Task))), int, str, str, int))
 _decoder: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(GenericAlias(list, (_row,)))
 _form = form_reader(Task, _KEY)
+_FIELDS = "fields"
 _UNRELATED: dict[str, Any] = {"subtasks": NO_SUBTASKS, "blocked_by": (), "blocked": False}
 
 
@@ -241,5 +242,5 @@ async def to_responses(reader: Reader, read: ColumnTasks, rows: Sequence[Any]) -
     for form in forms if read.access.is_client else ():
         for name in TERMS:
             setattr(form, name, None)
-        form.fields = own_fields(form.fields)
+        setattr(form, _FIELDS, own_fields(getattr(form, _FIELDS)))
     return forms
