@@ -170,7 +170,7 @@ WORK = (
         "invoices",
         {
             "id": text_id("inv"), "repository_id": IN_PROJECT, "account_id": "{organization}", "user_id": "{often}",
-            "invoice_number": "'n' || i",
+            "invoice_number": "'n' || i", "bill_to": "'common'",
             "status": f"CASE WHEN {K} % 1000 = 7 THEN 'sent'"
             f" WHEN NOT {RARE} THEN CASE WHEN i % 2 = 0 THEN 'paid' ELSE 'sent' END"
             f" WHEN {EACH_FOURTH} = 0 THEN 'draft' WHEN {EACH_FOURTH} = 1 THEN 'void'"

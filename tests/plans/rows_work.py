@@ -37,16 +37,17 @@ _TASKS = (
         for sign in ("", "-")
     ),
 )
-_KINDS = ("task", "task_comment", "file", "file_comment", "file_comment_reply")
-_EACH_KIND = 5 * 600
+_KINDS = ("task", "task_comment", "file", "file_comment", "file_comment_reply", "invoice", "credit_note")
+_EACH_KIND = 7 * 650
 """Of work for a search, which looks at each kind."""
 
 _SEARCHES = (
     Row("search", {"q": "seldom"}, bound=_EACH_KIND),
     Row("search", {"q": "common"}, bound=_EACH_KIND),
-    Row("search", {"q": "common", "project_id": "{project}"}, bound=_EACH_KIND, sqlite_more=_GONE_THROUGH),
+    Row("search", {"q": "common", "project_id": "{project}"}, bound=_EACH_KIND, sqlite_more=2 * _GONE_THROUGH),
     *(Row("search", {"q": "common", "type": each}) for each in _KINDS),
     Row("search", {"q": "common", "type": "task"}, caller="client"),
+    Row("search", {"q": "#100002", "type": "task"}, bound=_EACH_KIND),
 )
 _TIMESHEETS = (
     Row("list_timesheets"),

@@ -9,7 +9,7 @@ import pytest
 from tests.work.studio import Caller, JsonObject, Studio
 
 KEYS = {
-    "type", "id", "number", "title", "excerpt", "project", "task", "file", "file_comment_id", "created_at",
+    "type", "id", "number", "title", "excerpt", "project", "task", "file", "invoice", "file_comment_id", "created_at",
     "updated_at",
 }  # fmt: skip
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
@@ -211,3 +211,50 @@ def test_excerpts(studio: Studio) -> None:
     assert found["excerpt"].startswith("…One One")
     assert "and then the Nëedle in the haystack of hay" in found["excerpt"]
     assert found["excerpt"].endswith("…")
+
+
+def _invoice(studio: Studio, payer: str | None = None, *, send: bool = True, **more: object) -> JsonObject:
+    studio.owner.patch(f"{studio.project}/billing", json={"buyer": {"name": payer}})
+    body = {"invoice_items": [{"description": "Design", "qty": 1, "unit_price": 100}], "currency": "EUR", **more}
+    invoice: JsonObject = studio.owner.post(f"{studio.project}/invoices", json=body)["invoice"]
+    if send:
+        invoice = studio.owner.post(f"/invoices/{invoice['id']}/send")["invoice"]
+    return invoice
+
+
+def test_invoices_and_credit_notes_are_found(studio: Studio) -> None:
+    invoice = _invoice(studio, "Bäckerei Groß & Söhne", invoice_number="2026-0042")
+    addressed = _invoice(studio, invoice_number="R/77-0815", bill_to="Dashboard Ltd\n1 High Street")
+    note = studio.owner.post(f"/invoices/{invoice['id']}/credit_notes", json={"reason": "Typo"})["credit_note"]
+    draft = _invoice(studio, send=False, bill_to="Quagga Inc")
+    first, second = ("invoice", invoice["id"]), ("invoice", addressed["id"])
+    number = note["credit_note_number"]
+    cases = {
+        "2026-0042": first, "0042": first, "2026": first, "backerei gross": first, "sohne": first,
+        "R/77-0815": second, "815": second, "board": second, "high str": second, "uagg": ("invoice", draft["id"]),
+        number: ("credit_note", note["id"]), "typ": ("credit_note", note["id"]),
+    }  # fmt: skip
+    for q, expected in cases.items():
+        assert expected in _ids(studio.owner, q), q
+        assert expected in _ids(studio.member, q, type=expected[0], project_id=studio.project_id), q
+        if expected[1] != draft["id"]:
+            assert expected in _ids(studio.client, q), q
+        assert _ids(studio.stranger, q) == []
+    assert _ids(studio.client, "quagga") == []
+
+    [found] = _found(studio.owner, "backerei", type="invoice")
+    assert found["title"] == "2026-0042"
+    assert found["excerpt"] == "Bäckerei Groß & Söhne"
+    assert found["invoice"] == {"id": invoice["id"], "title": "2026-0042"}
+    assert found["project"] == {"id": studio.project_id, "title": "Website"}
+    assert (found["task"], found["file"], found["number"]) == (None, None, None)
+    [found] = _found(studio.owner, number, type="credit_note")
+    assert (found["title"], found["invoice"]) == (number, {"id": invoice["id"], "title": "2026-0042"})
+    [found] = _found(studio.owner, "quagga")
+    assert found["title"] == "Draft invoice"
+
+    studio.owner.patch(f"/invoices/{draft['id']}", json={"bill_to": "Okapi Inc"})
+    assert _ids(studio.owner, "quagga") == []
+    assert _ids(studio.owner, "okapi") == [("invoice", draft["id"])]
+    studio.owner.delete(f"/invoices/{draft['id']}")
+    assert _ids(studio.owner, "okapi") == []

@@ -17,22 +17,21 @@ from workhook.http.disposition import disposition
 from workhook.identity import audit_queries
 from workhook.identity.audit_api import LINES, AuditEntry, entry_of, export_lines
 from workhook.identity.audit_queries import Selection, parse_phrase
-from workhook.identity.members import list_people
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, Organization
 from workhook.storage import Row
-from workhook.storage.pages import Page
 from workhook.web.audit.words import changes, is_refused_page
 from workhook.web.frame import paging
 from workhook.web.frame.names import Names
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
+from workhook.work.imports.people import members_of
 from workhook.work.members.of_account import belonging_to
 
 places = Places("audit")
 
 ROWS = 50
-SUGGESTED = Page(100)
+SUGGESTED = 500  # members; others can be typed
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _Short = Annotated[str, Meta(max_length=100)]
 
@@ -89,10 +88,10 @@ async def _page(
 ) -> Answer:
     ids = {row["actor_id"] for row in rows} - {None}
     reader, account_id = visit.database, place.account.id
-    people, actions, (members, _) = await asyncio.gather(
+    people, actions, members = await asyncio.gather(
         belonging_to(reader, account_id, ids),
         audit_queries.actions_of(reader, account_id),
-        list_people(reader, account_id, SUGGESTED),
+        members_of(reader, account_id),
     )
     return visit.page(
         "audit/entries.html",
@@ -102,7 +101,7 @@ async def _page(
         names=Names(people.values()),
         lines=[_line(entry_of(row), people.get(row["actor_id"])) for row in rows],
         actions=sorted({*actions, *(each.partition(".")[0] for each in actions)}),
-        members=[each.account for each in members],
+        members=members[:SUGGESTED],
         query=paging.with_query(visit, cursor=None),
         more=more,
         begins=begins,
@@ -169,10 +168,10 @@ def _day_fault() -> Fault:
 
 async def _login_of(visit: Visit, place: Organization, typed: str) -> str | None:
     """The login of the one member who has this name; None if there is none or several, or if it is a login itself."""
-    members, _ = await list_people(visit.database, place.account.id, SUGGESTED) if typed else ([], 0)
-    if any(key_of(each.account.login) == key_of(typed) for each in members):
+    members = await members_of(visit.database, place.account.id) if typed else []
+    if any(key_of(each.login) == key_of(typed) for each in members):
         return None
-    named = [each.account.login for each in members if (each.account.name or "").casefold() == typed.casefold()]
+    named = [each.login for each in members if (each.name or "").casefold() == typed.casefold()]
     return named[0] if len(named) == 1 else None
 
 

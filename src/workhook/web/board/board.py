@@ -45,7 +45,7 @@ async def board(visit: Visit) -> Answer:
         filters=filters,
         given={name: filters.get(name, "") for name in FILTERS},
         people=people,
-        labels=labels if filters.get("label", "") in ("", *labels) else [*labels, filters["label"]],
+        labels=labels,
         back=back,
         may_write=access.may_write,
         may_arrange=access.may_write and not access.is_client,

@@ -21,6 +21,7 @@ async def calendar(visit: Visit) -> Answer:
     """Show the deadlines of a project by month or week."""
     access = await visit.follow()
     span = view.span_of(visit)
+    people = await logins_of(visit.database, access)
     return visit.page(
         "calendar/calendar.html",
         access=access,
@@ -29,7 +30,7 @@ async def calendar(visit: Visit) -> Answer:
         today=zones.today(),
         weekdays=dates.weekday_names(),
         given=defaultdict(str, paging.given(visit)),
-        people=await logins_of(visit.database, access),
+        people={login: gettext("Tasks of %(person)s") % {"person": name} for login, name in people.items()},
         back=paging.with_query(visit),
     )
 

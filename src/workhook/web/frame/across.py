@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from workhook.web.frame.places import Visit
 from workhook.work.across.walks import AcrossPage
-from workhook.work.projects.listing import list_newest
+from workhook.work.projects.listing import find_visible, list_newest
 
 T = TypeVar("T")
 Key = tuple[Any, ...]
@@ -44,8 +44,11 @@ class ProjectOption(NamedTuple):
 
 
 async def project_options(visit: Visit) -> list[ProjectOption]:
-    """By title, of the newest that the visitor sees."""
+    """By title, of the newest that the visitor sees, and of the one that the address names."""
     found = await list_newest(visit.database, visit.actor, limit=OPTIONS_MAX)
+    chosen = visit.query("project_id")
+    if chosen and all(each.id != chosen for each in found):
+        found += (await find_visible(visit.database, visit.actor, [chosen])).values()
     options = [
         ProjectOption(each.id, each.title, each.repository.owner.login, each.repository.role is None) for each in found
     ]

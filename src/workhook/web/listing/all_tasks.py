@@ -9,21 +9,26 @@ from functools import partial
 from typing import NamedTuple
 
 import msgspec
+from msgspec import UnsetType
 
 from workhook.core.clock import now_ms
 from workhook.http import lists, parameters
 from workhook.http.calls import Answer
+from workhook.identity.queries import key_of
 from workhook.web.frame import paging
 from workhook.web.frame.across import ProjectOption, fill_page, project_options
+from workhook.web.frame.names import Names
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.zones import reader_zone
 from workhook.web.listing.view import ROWS, TaskRow, row_of, sort_links
 from workhook.work.across import tasks
 from workhook.work.across.api import tasks_cursor
+from workhook.work.across.people import list_all_people
 from workhook.work.across.places import ME
 from workhook.work.across.schemas import AllTasksQuery
 from workhook.work.across.walks import AcrossPage
 from workhook.work.projects.listing import find_visible
+from workhook.work.tasks.choices import PEOPLE_MAX
 from workhook.work.tasks.schemas import Task
 
 PATH = "/tasks"
@@ -59,7 +64,9 @@ async def all_tasks(visit: Visit) -> Answer:
     query, given = _query_of(visit), defaultdict(str, paging.given(visit))
     # What is in the archive is in the way of what there is to do, unless somebody asks for it.
     ask = partial(_find, visit, query, archived="project_id" in given)
-    found, options = await asyncio.gather(fill_page(ask, tasks_cursor(query), ROWS + 1), project_options(visit))
+    found, options, people = await asyncio.gather(
+        fill_page(ask, tasks_cursor(query), ROWS + 1), project_options(visit), _people(visit, query)
+    )
     page, headers = lists.page(
         visit.call, found.rows, query, lambda pair: pair[1], cut=found.cut, last_seen=found.last_seen
     )
@@ -72,9 +79,19 @@ async def all_tasks(visit: Visit) -> Answer:
         first=paging.with_query(visit, cursor=None),
         sorts=sort_links(visit, otherwise="deadline"),
         projects=options,
-        me_word=ME,
+        people=people,
+        person=ME if key_of(given["assignee"]) == key_of(visit.actor.user.login) else given["assignee"],
         is_guest=_is_guest(options),
     )
+
+
+async def _people(visit: Visit, query: AllTasksQuery) -> dict[str, str]:
+    """The names of those whom the filter offers, by their logins: the visitor, who is `me`, and then the others."""
+    archived = not isinstance(query.project_id, UnsetType)
+    found = await list_all_people(visit.database, visit.actor, query, archived=archived, limit=PEOPLE_MAX)
+    me = visit.actor.user
+    names = Names([me, *found]).by_login
+    return {ME: names.pop(me.login), **names}
 
 
 async def _find(

@@ -9,8 +9,8 @@ from workhook.work.tasks.choices import list_people, list_team
 
 
 async def logins_of(reader: Reader, access: Access) -> dict[str, str]:
-    """The names of those whom the reader can assign by their logins, the oldest accounts first; at most 200. A client
-    learns of the team and of itself."""
+    """The names of those whom the reader can assign by their logins, the oldest accounts first; at most
+    `choices.PEOPLE_MAX`. A client learns of the team and of itself."""
     return Names(await list_people(reader, access)).by_login
 
 

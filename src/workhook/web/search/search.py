@@ -15,12 +15,13 @@ from workhook.identity import queries
 from workhook.identity.schemas import Repository
 from workhook.web.frame import paging
 from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.texts import gettext
 from workhook.web.search.marks import Part, marked, without_signs
 from workhook.work.projects import listing
 from workhook.work.projects.schemas import Project
 from workhook.work.search import api
 from workhook.work.search.match import QUERY_MAX_CHARS, words_of
-from workhook.work.search.schemas import KINDS, SearchQuery, SearchResult
+from workhook.work.search.schemas import DRAFT, KINDS, SearchQuery, SearchResult
 
 places = Places("search")
 PROJECTS = "project"  # a kind that this page alone has
@@ -48,14 +49,14 @@ class SearchResults(msgspec.Struct, frozen=True):
 
 @places.get("/search")
 async def search(visit: Visit) -> Answer:
-    """Search tasks, comments, files and projects."""
+    """Search tasks, comments, files, projects, invoices and credit notes."""
     text, kind = visit.query("q")[:QUERY_MAX_CHARS], visit.query("type")
     within = await _project(visit)
     words = words_of(text)
     found = SearchResults()
     named: Sequence[Project] = []
     if words:
-        found, named = await asyncio.gather(_find(visit, within, words, kind), _named(visit, within, words, kind))
+        found, named = await asyncio.gather(_find(visit, within, text, kind), _named(visit, within, words, kind))
     return visit.page(
         "search/search.html",
         q=text,
@@ -63,7 +64,7 @@ async def search(visit: Visit) -> Answer:
         kind=kind,
         within=within,
         found=found,
-        named=[(each, marked(each.title, words)) for each in named],
+        named=[(each, marked(each.title, words, inside=True)) for each in named],
         kinds={name: paging.with_query(visit, type=name, cursor=None) for name in ("", PROJECTS, *KINDS)},
         everywhere=paging.with_query(visit, project=None, cursor=None),
     )
@@ -80,17 +81,17 @@ async def _project(visit: Visit) -> Repository | None:
     return found
 
 
-async def _find(visit: Visit, within: Repository | None, words: str, kind: str) -> SearchResults:
+async def _find(visit: Visit, within: Repository | None, text: str, kind: str) -> SearchResults:
     if kind == PROJECTS:
         return SearchResults()
-    given = {"q": words, "type": kind, "cursor": visit.query("cursor")}
+    given = {"q": text, "type": kind, "cursor": visit.query("cursor")}
     fields = {name: [value] for name, value in given.items() if value}
     query = parameters.gather(SearchQuery, fields, {} if within is None else {"project_id": within.project_id})
     listed = await api.search(visit.call, query)
     results = listed.body.results
     ids = {each.project.id for each in results}
     projects = await listing.find_visible(visit.database, visit.actor, ids)
-    hits = [_hit(each, projects[each.project.id], words) for each in results if each.project.id in projects]
+    hits = [_hit(each, projects[each.project.id], words_of(text)) for each in results if each.project.id in projects]
     return SearchResults(hits, listed.body.incomplete_results, paging.next_page(listed.headers))
 
 
@@ -103,14 +104,24 @@ async def _named(visit: Visit, within: Repository | None, words: str, kind: str)
 
 def _hit(result: SearchResult, project: Project, words: str) -> Hit:
     base = "/" + project.full_name
-    place = f"{base}/tasks/{result.task.id}" if result.task else f"{base}/files/{result.file.id if result.file else ''}"
+    title = gettext(DRAFT) if result.type == "invoice" and result.title == DRAFT else result.title
     return Hit(
         kind=result.type,
-        address=f"{place}#{_ANCHORS[result.type]}-{result.id}" if result.type in _ANCHORS else place,
+        address=base + _address(result),
         number=result.number,
-        title=marked(result.title, words),
-        excerpt=marked(without_signs(result.excerpt or ""), words),
+        title=marked(title, words, inside="comment" not in result.type),
+        excerpt=marked(without_signs(result.excerpt or ""), words, inside=result.type == "invoice"),
         base=base,
         project=project.title,
         at=parse_rfc3339(result.created_at),
     )
+
+
+def _address(result: SearchResult) -> str:
+    """Within the project."""
+    if result.invoice:
+        return f"/billing/{result.invoice.id}"
+    found = result.task or result.file
+    assert found is not None, "everything else is about one of these"
+    place = f"/{'tasks' if result.task else 'files'}/{found.id}"
+    return f"{place}#{_ANCHORS[result.type]}-{result.id}" if result.type in _ANCHORS else place

@@ -103,7 +103,7 @@ credit_notes = sa.Table(
     *table_columns(CreditNote),
     sa.UniqueConstraint("account_id", "credit_note_number"),
     sa.UniqueConstraint("invoice_id", "position"),
-    sa.Index("ix_credit_notes_repository_id", "repository_id"),
+    sa.Index("ix_credit_notes_repository_id", "repository_id", "id"),
 )
 
 credit_note_numbers = sa.Table(

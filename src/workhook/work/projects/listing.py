@@ -25,7 +25,7 @@ from workhook.work.clients.schemas import clients
 from workhook.work.invoices.schemas import invoices
 from workhook.work.pages import Columns, caller_accounts, first_of, first_of_each, per_dialect, with_flag
 from workhook.work.projects.schemas import PROJECTS, Project, project_of
-from workhook.work.search.match import words_of
+from workhook.work.search.match import PART_MIN, words_of
 from workhook.work.search.schemas import folded
 
 _CALLER = big("user_id")
@@ -168,17 +168,23 @@ NAMED_AMONG = 1000
 
 
 async def find_by_title(reader: Reader, actor: Actor, words: str) -> list[Project]:
-    """The projects whose titles have each of `words` (`match.words_of`), the last one as the beginning of a word: of
-    the first thousand that the caller sees. Nobody sees so many that an index would be worth it."""
+    """The projects whose titles have each of `words` (`match.words_of`), the last one as the beginning of a word, and
+    those of `PART_MIN` characters also inside of one: of the first thousand that the caller sees. Nobody sees so many
+    that an index would be worth it."""
     *whole, beginning = folded(words).split() or [""]
     if not beginning:
         return []
     found = []
     for project in await list_visible(reader, actor, after=None, limit=NAMED_AMONG):
         has = words_of(folded(project.title)).split()
-        if set(whole) <= set(has) and any(each.startswith(beginning) for each in has):
+        fits = (part in has or _is_inside(part, has) for part in whole)
+        if all(fits) and (any(each.startswith(beginning) for each in has) or _is_inside(beginning, has)):
             found.append(project)
     return found
+
+
+def _is_inside(part: str, words: Sequence[str]) -> bool:
+    return len(part) >= PART_MIN and any(part in word for word in words)
 
 
 async def list_newest(reader: Reader, actor: Actor, *, limit: int, account_id: int | None = None) -> list[Project]:

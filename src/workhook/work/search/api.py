@@ -7,6 +7,7 @@ caller sees. At last it reads the texts that a page shows.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, NamedTuple
@@ -14,18 +15,30 @@ from typing import Annotated, Any, NamedTuple
 import sqlalchemy as sa
 from msgspec import Meta
 
+from workhook.core.errors import NotFound
 from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
+from workhook.identity.queries import find_repository
+from workhook.identity.schemas import Actor
 from workhook.identity.tables import projects
 from workhook.identity.tokens.lookup import reach_params
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.statements import PerDialect
 from workhook.work.access import find_access
-from workhook.work.search.match import are_found, has_words, index_of, matches, number_of, numbers, words_of
+from workhook.work.search.match import (
+    FOUND_NUMBER,
+    are_found,
+    has_words,
+    index_of,
+    matches,
+    number_of,
+    numbers,
+    words_of,
+)
 from workhook.work.search.schemas import KINDS, Kind, SearchAnswer, SearchQuery, search_result
 from workhook.work.search.scopes import SCOPES, SearchScope, seen
 from workhook.work.tasks.schemas import tasks
@@ -34,6 +47,10 @@ routes = Routes(WORK_API, "Search", read="work.read", write="work.write")
 
 TEXT_CHARS = 4000
 """How much of a text is read to make an excerpt of."""
+
+
+_REFERENCE = re.compile(r"(?P<owner>[\w.-]{1,100})/(?P<name>[\w.-]{1,100})(?P<number>#\d{1,18})", re.ASCII)
+"""A task of one project, as messages of commits name it."""
 
 
 class SearchLimits(NamedTuple):
@@ -69,7 +86,7 @@ def _candidates(kind: Kind, limits: SearchLimits) -> sa.Select[Any]:
     scope = SCOPES[kind]
     return sa.select(
         _rank(kind).label("kind"),
-        scope.table.c.created_at,
+        scope.created_at.label("created_at"),
         scope.number.label("number"),
         scope.owner.c.id.label("place_id"),
     ).limit(_bound(limits.candidates + 1))
@@ -103,14 +120,14 @@ def _newest(kind: Kind, limits: SearchLimits, *, in_project: bool, dialect: str)
     )
     if dialect == "postgresql":
         # Of the texts that were read there: no index leads to them, whatever the planner thinks of the words.
-        texts = (rows.c[each.name] for each in scope.matching.texts)
-        found = found.where(matches(scope.table.c.id, *texts))
+        found = found.where(matches(scope.table, rows))
     return found.where(projects.c.id == _in_project()) if in_project else found
 
 
 def _newest_rows(scope: SearchScope, limits: SearchLimits, in_project: bool) -> sa.Subquery:
     """On PostgreSQL: the newest rows with their texts, until these have too many characters."""
-    names = [each.name for each in scope.matching.texts]
+    searched = scope.matching.searched
+    names = searched.columns
     rows = scope.table.alias("rows")
     newest = sa.select(rows.c.id, *(rows.c[name] for name in names)).limit(_bound(limits.rows))
     order = [rows.c.id.desc()]
@@ -120,7 +137,7 @@ def _newest_rows(scope: SearchScope, limits: SearchLimits, in_project: bool) -> 
         newest = newest.where(rows.c.repository_id.between(repository, repository))
         order = [rows.c.repository_id.desc(), *order]
     some = newest.order_by(*order).subquery("some")
-    whole = sa.func.concat(*(some.c[name] for name in names))  # which takes NULL for nothing
+    whole = sa.func.concat(*(some.c[name] for name in searched.words))  # which takes NULL for nothing
     read = sa.func.sum(sa.func.length(whole)).over(order_by=some.c.id.desc()).label("characters")
     texts = [some.c[name] for name in names]
     known = sa.select(some.c.id, some.c.id.label("at"), *texts, read).subquery("known")
@@ -136,7 +153,7 @@ def _newest_of_project(scope: SearchScope, limits: SearchLimits) -> sa.Subquery:
     """On SQLite: those of the project's newest rows that have the words."""
     rows = scope.table.alias("rows")
     newest = (
-        sa.select(rows.c.id, number_of(rows.c.id).label("number"))
+        sa.select(rows.c.id, number_of(rows.c.id).label(FOUND_NUMBER))
         .where(rows.c.repository_id == _repository())
         .order_by(rows.c.id.desc())
         .limit(_bound(limits.rows_of_project))
@@ -149,7 +166,7 @@ def _newest_matches(scope: SearchScope, limits: SearchLimits) -> sa.Subquery:
     words = index_of(scope.table)
     newest = (
         sa.select(words.c.rowid.label("at"))
-        .where(has_words(words.name))
+        .where(has_words(scope.table))
         .order_by(words.c.rowid.desc())
         .limit(_bound(limits.matches))
         .subquery("matching")
@@ -207,12 +224,14 @@ def _page_rows(kind: Kind) -> sa.Select[Any]:
             _rank(kind).label("kind"),
             scope.number.label("number"),
             scope.owner.c.id.label("place_id"),
-            scope.owner.c.title,
+            scope.title.label("title"),
             _number_of_task(scope),
             sa.func.substr(scope.text, 1, sa.literal_column(str(TEXT_CHARS))).label("text"),
             scope.comment_id.label("file_comment_id"),
-            scope.table.c.created_at,
-            scope.table.c.updated_at,
+            scope.invoice_id.label("invoice_id"),
+            scope.invoice_number.label("invoice_number"),
+            scope.created_at.label("created_at"),
+            scope.updated_at.label("updated_at"),
             projects.c.id.label("project_id"),
             projects.c.title.label("project_title"),
         )
@@ -246,10 +265,8 @@ async def search(call: Call, query: SearchQuery) -> Listed[SearchAnswer]:
     is 503.
     """
     after = lists.after(query, ResultKey)
-    actor, words = actor_of(call), words_of(query.q)
-    project_id = query.project_id if isinstance(query.project_id, str) else None
-    if project_id is not None:
-        await find_access(call.database, actor, project_id)  # 404, rather than nothing found
+    actor = actor_of(call)
+    project_id, words = await _narrowed(call.database, actor, query)
     params: dict[str, object] = {"user_id": actor.user.id, "q": words, "project_id": project_id, **reach_params(actor)}
     by_kind = await _find(call.database, query.kinds, params)
     keys = sorted((each for some in by_kind.values() for each in some[: LIMITS.candidates]), reverse=True)
@@ -260,6 +277,22 @@ async def search(call: Call, query: SearchQuery) -> Listed[SearchAnswer]:
     rows, headers = lists.page(call, found, query, _key_of, last_seen=last_seen)
     incomplete = any(len(some) > LIMITS.candidates for some in by_kind.values())
     return Listed(SearchAnswer([search_result(row, words) for row in rows], incomplete_results=incomplete), headers)
+
+
+async def _narrowed(reader: Reader, actor: Actor, query: SearchQuery) -> tuple[str | None, str]:
+    """The project that is searched, or None for all, and the words. Raises `NotFound`."""
+    if isinstance(query.project_id, str):
+        await find_access(reader, actor, query.project_id)  # 404, rather than nothing found
+        return query.project_id, words_of(query.q)
+    if reference := _REFERENCE.fullmatch(query.q.strip()):
+        named = await find_repository(reader, reference["owner"], reference["name"], actor.user.id)
+        try:
+            if named is not None:
+                await find_access(reader, actor, named.project_id)
+                return named.project_id, words_of(reference["number"])
+        except NotFound:  # like a project that does not exist: then these are words like others
+            pass
+    return None, words_of(query.q)
 
 
 async def _find(

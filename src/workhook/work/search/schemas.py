@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal, NamedTuple, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -12,10 +12,14 @@ from msgspec import UNSET, Meta, UnsetType
 from workhook.core.clock import to_millis_text
 from workhook.http.lists import PER_PAGE_DEFAULT, ListQuery
 from workhook.storage import Row
-from workhook.work.search.match import QUERY_MAX_CHARS
+from workhook.work.invoices.schemas import name_of
+from workhook.work.search.match import QUERY_MAX_CHARS, SPELLED
 
-Kind = Literal["task", "task_comment", "file", "file_comment", "file_comment_reply"]
+Kind = Literal["task", "task_comment", "file", "file_comment", "file_comment_reply", "invoice", "credit_note"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
+
+DRAFT = name_of(None)
+"""The title of an invoice that has no number yet."""
 
 EXCERPT_CHARS = 200
 _BEFORE = 60  # characters that are shown of what comes before the word
@@ -32,7 +36,9 @@ class SearchQuery(ListQuery, kw_only=True):
             min_length=1,
             max_length=QUERY_MAX_CHARS,
             description="Words to search for. Each result has all of them; the last one may be the beginning of a "
-            "word. Case and accents on Latin letters make no difference. There are no operators.",
+            "word. In titles, names and numbers of invoices, a word of three characters or more is also found inside "
+            "of others. `#12` finds the tasks with that number, `owner/name#12` that of one project. Case and accents "
+            "on Latin letters make no difference, and `ß` is `ss`. There are no operators.",
         ),
     ]
     project_id: Annotated[str, Meta(description="Only in this project.")] | UnsetType = UNSET
@@ -49,7 +55,7 @@ class SearchQuery(ListQuery, kw_only=True):
 
 
 class FoundIn(msgspec.Struct, frozen=True):
-    """The project, task or file in which something was found."""
+    """The project, task, file or invoice in which something was found."""
 
     id: str
     title: str
@@ -59,7 +65,8 @@ class SearchResult(msgspec.Struct):
     """A result of the search. `id` is an integer for comments and replies.
 
     The `title` of a comment is that of its task or file, which is in `task` or `file`, too. A reply also has the
-    `file_comment_id` of the comment that it answers.
+    `file_comment_id` of the comment that it answers. The `title` of an invoice or a credit note is its
+    number, and the `excerpt` of an invoice is the name of the client who pays.
     """
 
     type: Kind
@@ -75,6 +82,7 @@ class SearchResult(msgspec.Struct):
     project: FoundIn
     task: FoundIn | None
     file: FoundIn | None
+    invoice: FoundIn | None
     file_comment_id: int | None
     created_at: str
     updated_at: str
@@ -90,18 +98,21 @@ class SearchAnswer(msgspec.Struct):
 
 def search_result(row: Row, words: str) -> SearchResult:
     """Make a result from a row of `queries`. `words` is what was searched for, as `match.words_of` made it."""
-    place = FoundIn(row["place_id"], row["title"])
     kind = KINDS[row["kind"]]
-    in_task = kind in ("task", "task_comment")
+    invoice, title = None, row["title"] or DRAFT
+    if row["invoice_id"] is not None:
+        invoice = FoundIn(row["invoice_id"], row["invoice_number"] or DRAFT)
+    place, in_task = FoundIn(row["place_id"], title), kind in ("task", "task_comment")
     return SearchResult(
         type=kind,
         id=row["number"] or row["place_id"],
         number=row["task_number"],
-        title=row["title"],
+        title=title,
         excerpt=excerpt(row["text"], words),
         project=FoundIn(row["project_id"], row["project_title"]),
         task=place if in_task else None,
-        file=None if in_task else place,
+        file=None if in_task or invoice else place,
+        invoice=invoice,
         file_comment_id=row["file_comment_id"],
         created_at=to_millis_text(row["created_at"]),
         updated_at=to_millis_text(row["updated_at"]),
@@ -127,19 +138,36 @@ def excerpt(text: str | None, words: str) -> str | None:
 
 
 def _start(line: str, words: str) -> int:
-    text = folded(line)
-    places = [at for word in words.split() if (at := text.find(folded(word))) >= 0]
-    first = min(places, default=0)
+    text = fold(line)
+    places = [at for word in words.split() if (at := text.letters.find(folded(word))) >= 0]
+    first = text.places[min(places)] if places else 0
     return first - _BEFORE if first > _BEFORE else 0
 
 
+class Folded(NamedTuple):
+    """The `letters` of a text as words are compared, and for each its place in the text, with the text's end last."""
+
+    letters: str
+    places: list[int]
+
+
+def fold(text: str) -> Folded:
+    """Return the text as words are compared."""
+    found = [_fold(character) for character in text]
+    places = [at for at, letters in enumerate(found) for _ in letters]
+    return Folded("".join(found), [*places, len(text)])
+
+
 def folded(text: str) -> str:
-    """The text as words are compared, with as many characters as it has."""
+    """The text as words are compared, without the places of its letters."""
     return "".join(map(_fold, text))
 
 
 def _fold(character: str) -> str:
-    """One character for one, so that places stay: in lower case, a Latin letter without its accent."""
-    lower = character.lower()
+    """In lower case, a Latin letter without its accent, `ß` as `ss`."""
+    spelled = character.translate(SPELLED)
+    if len(spelled) > 1:
+        return spelled
+    lower = spelled.lower()
     base = unicodedata.normalize("NFD", lower)[:1]
     return base if base.isascii() else lower[:1]

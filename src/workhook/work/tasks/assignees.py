@@ -51,7 +51,21 @@ _people = (
     .where(accounts.c.kind == "user")
     .order_by(accounts.c.id)
 )
-people_of_project = _people.where(sa.or_(on_team, is_client_there))
+_this = (
+    sa.select(projects.c.account_id, projects.c.private).where(projects.c.repository_id == big("repository_id")).cte()
+)
+_ids_of_team = (
+    sa.select(_this.c.account_id),
+    sa.select(memberships.c.user_id)
+    .join(_this, _this.c.account_id == memberships.c.organization_id)
+    .where(sa.or_(memberships.c.role == "owner", _this.c.private.is_(sa.false()))),
+    sa.select(collaborators.c.user_id).where(collaborators.c.repository_id == big("repository_id")),
+)
+_ids_of_clients = sa.select(clients.c.user_id).where(clients.c.repository_id == big("repository_id"))
+# Their ids first: to ask each account of the server whether it is one of them would take as long as there are accounts.
+team_of_project = _people.where(accounts.c.id.in_(sa.union(*_ids_of_team)))
+team_and_caller = _people.where(accounts.c.id.in_(sa.union(*_ids_of_team, sa.select(big("caller_id")))))
+people_of_project = _people.where(accounts.c.id.in_(sa.union(*_ids_of_team, _ids_of_clients)))
 """Who sees the project of the parameter `repository_id`."""
 _named = any_of(accounts.c.login_key, "keys")
 _assignable = _people.where(_named, sa.or_(on_team, is_client_there))

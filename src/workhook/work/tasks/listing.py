@@ -26,7 +26,15 @@ from workhook.storage.statements import PerDialect
 from workhook.work.access import Access
 from workhook.work.day_bounds import deadline_params, zone_named
 from workhook.work.pages import LOOKS_AT_MOST, PAGE_CHARS, length
-from workhook.work.search.match import are_found, matches, number_of, task_matches, words_of
+from workhook.work.search.match import (
+    FOUND_NUMBER,
+    SEARCHED,
+    are_found,
+    matches,
+    number_of,
+    task_matches,
+    words_of,
+)
 from workhook.work.tasks import assignees
 from workhook.work.tasks.inputs import TaskFilters
 from workhook.work.tasks.queries import project_of
@@ -104,7 +112,7 @@ def _has_label(some: sa.FromClause, dialect: str) -> sa.ColumnElement[bool]:
 def _has_words(some: sa.CTE, dialect: str) -> sa.ColumnElement[bool]:
     if dialect == "sqlite":
         return are_found(some, tasks)
-    return matches(tasks.c.id, some.c.title, some.c.description)
+    return matches(tasks, some)
 
 
 def sort_key(sort: str, row: sa.FromClause = tasks) -> sa.ColumnElement[int | str]:
@@ -152,7 +160,8 @@ ASKED: Mapping[str, Sequence[str]] = {
     "finished": ["completed_at"],
     "parent_id": ["parent_id"],
 }
-_TEXTS = ("title", "description")  # looked through for words on PostgreSQL; SQLite's index knows by the id
+# Looked through for words on PostgreSQL; SQLite's index knows by the id. The number of a task is one of them.
+_SEARCHED = SEARCHED[tasks.name]
 
 
 def _walk(sort: str, *, continues: bool, of_parent: bool) -> sa.Select[Any]:
@@ -217,10 +226,10 @@ def _asked_columns(filters: frozenset[str], bound: Bound, dialect: str) -> list[
     names = sorted({name for each in filters for name in ASKED.get(each, ())})
     columns: list[sa.ColumnElement[Any]] = [tasks.c[name] for name in names]
     if "q" in filters and dialect == "sqlite":
-        columns.append(number_of(tasks.c.id).label("number"))
+        columns.append(number_of(tasks.c.id).label(FOUND_NUMBER))
     if bound.characters is not None:
-        texts = [tasks.c[name] for name in _TEXTS]
-        columns += [*texts, length(*texts).label("size")]
+        columns += [tasks.c[name] for name in _SEARCHED.columns]
+        columns.append(length(*(tasks.c[name] for name in _SEARCHED.words)).label("size"))
     return columns
 
 

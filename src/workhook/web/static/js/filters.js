@@ -41,7 +41,7 @@ export default class extends Controller {
     if (!event.detail.success) return
     for (const field of this.element.elements) {
       if (field.tagName === "SELECT") for (const each of field.options) each.defaultSelected = each.selected
-      else if (field.type === "search") field.defaultValue = field.value
+      else if (field.matches("[type=search], input:not([type])")) field.defaultValue = field.value
     }
   }
 
