@@ -137,7 +137,7 @@ def test_a_task_is_what_its_card_was(studio: Studio, importer: Importer) -> None
         "description": "What to *do*",
         "deadline": "2024-05-01T12:00:00.000Z",
         "cover_url": "https://images.example.com/a.jpg",
-        "labels": ["green"],
+        "labels": ["Green"],
         "sections": {"Steps": {"b": "incomplete", "a": "complete"}},
     }
     assert task["fields"] == {

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.work.trello import OPTIONAL, encoded, make_export
 from workhook.core.clock import parse_rfc3339
+from workhook.web.frame.formats import hue
 from workhook.work.imports.json_file import NotUsable
 from workhook.work.imports.plan import ImportPlan, PlannedTask, fingerprint
 from workhook.work.imports.texts import PROPERTIES_MAX_BYTES, Distinct, within
@@ -298,9 +299,11 @@ def test_labels_have_their_names_or_their_colours() -> None:
         {"id": "c", "name": "", "color": None},
         {"id": "d", "name": "Bug", "color": "blue"},
         {"id": "e", "name": "Late", "color": "sky"},
+        {"id": "f", "name": "", "color": "purple_dark"},
     ]
-    task = only(board_with({"labels": labels[:4], "idLabels": ["a", "b", "e", "gone"]}, labels=labels))
-    assert task.labels == ["Bug", "green", "Late"]
+    task = only(board_with({"labels": labels[:4], "idLabels": ["a", "b", "e", "f", "gone"]}, labels=labels))
+    assert task.labels == ["Bug", "Green", "Late", "Dark purple"]
+    assert [hue(each) for each in ("Green", "Dark purple", "Light red", "Sky")] == [4, 9, 0, 6]
 
 
 def test_custom_fields_attachments_and_the_rest_become_fields() -> None:

@@ -242,9 +242,16 @@ def initials(name: str) -> str:
     return (words[0][:1] + (words[-1][:1] if len(words) > 1 else words[0][1:2])).upper()
 
 
+_HUES = {
+    "red": 0, "orange": 1, "yellow": 2, "lime": 3, "green": 4, "teal": 5, "sky": 6, "blue": 8, "purple": 9, "pink": 11,
+}  # fmt: skip
+
+
 def hue(name: str) -> int:
-    """Which of twelve colours (`hue-0` to `hue-11`) stands for a name; the same each time."""
-    return sum(name.encode()) % 12
+    """Return which of twelve colours (`hue-0` to `hue-11`) a name has: its own where it is a colour, such as `Dark
+    red`, and else always the same one."""
+    color = name.lower().removeprefix("light ").removeprefix("dark ")
+    return _HUES.get(color, sum(name.encode()) % 12)
 
 
 def day(at_ms: int | None) -> str:

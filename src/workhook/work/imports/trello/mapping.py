@@ -99,6 +99,11 @@ def _lost_of_the_board(export: trello.Export) -> Losses:
     return losses
 
 
+def _color_name(color: str) -> str:
+    """`Dark green` of `green_dark`: the name of a label that has only a colour."""
+    return " ".join(reversed(color.split("_"))).capitalize()
+
+
 def _labels_of_cards(export: trello.Export) -> Iterator[trello.Label]:
     for card in export.cards:
         yield from card.labels
@@ -251,7 +256,7 @@ class CardMapper:
         own = {each.id for each in card.labels if each.id}
         known = [self._label_by_id[each] for each in card.label_ids if each in self._label_by_id]
         every = [*card.labels, *(each for each in known if each.id not in own)]
-        names = (title_of(each.name.strip() or each.color, "") for each in every)
+        names = (title_of(each.name.strip() or _color_name(each.color), "") for each in every)
         return list(dict.fromkeys(each for each in names if each))
 
     def _members(self, card: trello.Card) -> list[Person]:
