@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args, get_origin
 
+import msgspec
 import pytest
 import sqlalchemy as sa
 from hypothesis import given
@@ -71,9 +72,9 @@ def test_every_text_of_an_archive_has_a_rule() -> None:
         and (kind.name, field.column) not in CHECKED_BY_NAME
     }
     assert without == {
-        ("closing_commits", "commit_id"), ("file_comment_replies", "plain_body"), ("import_links", "external_id"),
-        ("import_links", "fingerprint"), ("import_links", "internal_id"), ("import_links", "source"),
-        ("invoices", "credit_type"), ("payments", "method"),
+        ("file_comment_replies", "plain_body"), ("import_links", "external_id"), ("import_links", "fingerprint"),
+        ("import_links", "internal_id"), ("import_links", "source"), ("invoices", "credit_type"),
+        ("payments", "method"),
     }  # fmt: skip
 
 
@@ -82,3 +83,44 @@ def test_a_bound_holds_where_numbers_are_counted() -> None:
     assert check is not None
     assert check(10_001) is not None
     assert check(10_000) is None
+
+
+def _takes(kind_name: str, field_name: str, value: object) -> bool:
+    field = {(kind.name, each.name): each for kind, each in FIELDS}[kind_name, field_name]
+    try:
+        made = msgspec.convert(value, field.type)
+    except msgspec.ValidationError:
+        return False
+    return made is None or field.check is None or field.check(made) is None
+
+
+def test_a_reference_is_an_id_also_of_what_is_gone() -> None:
+    found = [(kind.name, each.name) for kind, each in FIELDS if each.refers is not None and each.refers.may_be_gone]
+    assert ("tasks", "next_id") in found
+    for kind, name in [*found, ("tasks", "id")]:
+        assert _takes(kind, name, "tsk_" + 26 * "0")
+        for wrong in ("", "x", "tsk_" + 26 * "0" + "\n", "tsk_" + 25 * "0" + "\r\nX: y"):
+            assert not _takes(kind, name, wrong), (kind, name, wrong)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "wrong", "right"),
+    [
+        ("organization", "name", ("", " ", "a\r\nb", "a\u2028b", "x" * 256), ("Studio", None)),
+        ("invoices", "invoice_number", ("", "1\r\nX: y", " 1", "x" * 100), ("INV-00001", None)),
+        ("credit_notes", "credit_note_number", ("", "1\r\nX: y", "1\u2028"), ("CN-1",)),
+        ("closing_commits", "commit_id", ("", "x" * 65), ("a" * 40,)),
+        ("tasks", "rank", (2**63 - 2, -(2**63), 1), (0, -(2**32), 2**62)),
+        ("task_buckets", "rank", (2**63 - 2, -(2**63), 1), (0, 2**32)),
+        ("task_credits", "uses", ([["a\r\nb", 1]],), ([["crd_" + 26 * "0", 1]],)),
+        ("invoices", "items", ([["Work", "1", 1, "x", 1]],), ([["Work", "1", 1, None, None]],)),
+        ("invoices", "payments", ([["x", 1, 1]],), ([["pay_" + 26 * "0", 1, 1]],)),
+    ],
+)
+def test_names_numbers_and_ids_are_whole(
+    kind: str, name: str, wrong: tuple[object, ...], right: tuple[object, ...]
+) -> None:
+    for value in wrong:
+        assert not _takes(kind, name, value), value
+    for value in right:
+        assert _takes(kind, name, value), value

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid
 from workhook.core.mail_address import is_address
+from workhook.core.one_line import one_line
 from workhook.identity import audit, queries, removal, reserved
 from workhook.identity.policy import SCOPES
 from workhook.identity.queries import key_of
@@ -116,7 +117,7 @@ async def create_account(tx: Transaction, kind: str, login: str, *, name: str | 
     if faults:
         raise Invalid(faults=faults)
     now = now_ms()
-    fields = {"kind": kind, "login": login, "name": name, "email": email, "avatar": None}
+    fields = {"kind": kind, "login": login, "name": one_line(name or "") or None, "email": email, "avatar": None}
     row = await tx.fetch_one(
         _insert_account, {**fields, "login_key": key_of(login), "created_at": now, "updated_at": now}
     )
@@ -142,6 +143,7 @@ async def faults_of_login(reader: Reader, login: str) -> list[Fault]:
 
 async def rename(tx: Transaction, account: Account, name: str | None, *, actor: Actor) -> None:
     """Set the full name of a user or an organization; None: it has none. The login stays."""
+    name = one_line(name or "") or None
     if name == account.name:
         return
     await tx.execute(_rename, {"account_id": account.id, "name": name, "now": max(now_ms(), account.updated_at + 1)})

@@ -30,6 +30,8 @@ from workhook.work.timesheets.schemas import Timesheet
 
 PEOPLE, PROJECTS = "people", "projects"
 
+Id = Annotated[str, msgspec.Meta(pattern=r"\A[a-z]{3,4}_[0-9a-z]{26}\Z")]
+
 InvoiceLine = Annotated[list[str | int | list[str | int] | None], msgspec.Meta(min_length=5, max_length=10)]
 """Description, quantity, unit price in minor units, timesheets, their time in milliseconds, then perhaps a discount in
 millionths, one in minor units, the rate of tax in millionths, its category, and the first and last day of service."""
@@ -234,7 +236,7 @@ KINDS: tuple[LineKind, ...] = (
         says="What the organization sells. `prices`: those that can be chosen now.",
         by="account_id",
         record=Service,
-        json={"prices": JsonColumn(list[tuple[str, int, str, str, int | None]], ("service_prices",))},
+        json={"prices": JsonColumn(list[tuple[Id, int, str, str, int | None]], ("service_prices",))},
     ),
     LineKind(
         name="service_prices",
@@ -263,7 +265,7 @@ KINDS: tuple[LineKind, ...] = (
             "task_id": Reference("tasks", may_be_gone=True),
             "reverses_id": Reference("task_credits", may_be_gone=True),
         },
-        json={"uses": JsonColumn(list[tuple[str, int]], ("task_credits",))},
+        json={"uses": JsonColumn(list[tuple[Id, int]], ("task_credits",))},
     ),
     LineKind(
         name="invoices",

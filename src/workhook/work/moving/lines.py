@@ -20,11 +20,10 @@ from workhook.core.errors import Malformed
 from workhook.core.records import Stored, fields_of
 from workhook.storage import Row
 from workhook.work.moving.declared import Check
-from workhook.work.moving.kinds import PEOPLE, PROJECTS, JsonColumn, LineKind, Reference
+from workhook.work.moving.kinds import PEOPLE, PROJECTS, Id, JsonColumn, LineKind, Reference
 from workhook.work.moving.values import check_of
 
 Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-_ID = Annotated[str, msgspec.Meta(pattern=r"^[a-z]{3,4}_[0-9a-z]{26}$")]
 _OWNERS = ("account_id", "organization_id")
 _AT = re.compile(r" - at `(?:key in )?\$\.?([^`]*)`$")
 
@@ -71,8 +70,8 @@ def _field(kind: LineKind, column: sa.Column[Any], known: Mapping[str, Any]) -> 
     if refers is not None and refers.kind in (PEOPLE, PROJECTS):
         plain = str
     is_id = name == "id"
-    if is_id and plain is str:
-        plain = _ID
+    if plain is str and (is_id or (refers is not None and refers.may_be_gone)):
+        plain = Id
     if name in kind.json:
         plain = kind.json[name].type
     plain = known.get(name, plain)

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from workhook.work.moving.values import check_email, check_login, check_name
+from workhook.work.moving.values import check_account_name, check_email, check_login, check_name
 
 
 class MovedPerson(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -22,6 +22,6 @@ class MovedPerson(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def faults_of(person: MovedPerson) -> Iterator[tuple[str, str]]:
     """The fields that are wrong, and what is wrong with each. Only users sign in: bots have other logins."""
     login = check_login(person.login) if person.kind == "user" else check_name(person.login)
-    name = None if person.name is None else check_name(person.name)
+    name = None if person.name is None else check_account_name(person.name)
     email = None if person.email is None else check_email(person.email)
     yield from ((field, wrong) for field, wrong in (("login", login), ("name", name), ("email", email)) if wrong)

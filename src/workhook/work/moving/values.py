@@ -20,6 +20,7 @@ from workhook.core.clock import HOUR_MS
 from workhook.core.country_codes import COUNTRIES
 from workhook.core.errors import shown
 from workhook.core.iso4217 import CODES
+from workhook.core.one_line import one_line
 from workhook.core.zones import is_known
 from workhook.events.catalog import ANY_EVENT, CATALOG
 from workhook.events.hook_config import CONFIG_KEYS, ConfigChange
@@ -38,7 +39,9 @@ from workhook.work.invoices.arithmetic import MILLION, Category
 from workhook.work.invoices.inputs import ServiceDay
 from workhook.work.invoices.parties import Party, Seller
 from workhook.work.moving.declared import Check, declared_check, party_check
+from workhook.work.moving.kinds import Id
 from workhook.work.projects.api import ProjectName
+from workhook.work.pushes.messages import ID_CHARS
 from workhook.work.tasks.field_types import Labels, Sections, Texts
 from workhook.work.timesheets.rules import DURATION_MAX_MS, RATE_MAX_MINOR
 
@@ -48,6 +51,8 @@ NUMBER_MAX = 2**53 - 1
 KEY_MAX_BYTES = 1024
 """Of a text in a key: what PostgreSQL has in an index is not longer than some 2,700 bytes."""
 _PERIODS_MAX = 10_000
+_RANK_MAX = 1 << 62
+"""What is put before or behind it keeps to 64 bits, a billion times over."""
 _RATE_MAX = RATE_MAX_MINOR * 10
 """What was given in hundredths may have become minor units of a currency with three decimals."""
 _SECRETS = ("secret", "password", "previous_secret_expires_in")
@@ -56,7 +61,7 @@ _MOMENTS = frozenset({
     "anchor", "cancel_date", "deadline", "deadline_told", "due", "end_time", "issued", "overdue_at",
     "pause_date", "period_end", "repeat_since", "running_since", "start_time",
 })  # fmt: skip
-_WHOLE = frozenset({"id", "bucket_id", "rank"})
+_WHOLE = frozenset({"id", "bucket_id"})
 """The database chose them, of 64 bits."""
 _RANGES: dict[str, tuple[int, int]] = {
     "hourly_rate_minor": (0, _RATE_MAX),
@@ -98,6 +103,8 @@ def _both(first: Check | None, second: Check) -> Check:
 def _number_check(name: str) -> Check | None:
     if name in _WHOLE:
         return None
+    if name == "rank":
+        return _check_rank
     if name in _RANGES:
         return _between(*_RANGES[name])
     if name.endswith("_at") or name in _MOMENTS:
@@ -199,6 +206,13 @@ def check_login(value: str) -> str | None:
 
 _NAME = Annotated[str, Meta(max_length=255)]
 check_name: Check = _as(_NAME)
+
+
+def check_account_name(value: str) -> str | None:
+    """As the name of a user or an organization is stored."""
+    return _as(Title)(value) or (None if value == one_line(value) else "it has to be text on one line")
+
+
 check_email: Check = _as(Email)
 
 
@@ -207,7 +221,19 @@ def _check_zone(value: str) -> str | None:
     return None if is_known(value) else "it has to be the name of a time zone which this server knows"
 
 
-_NUMBER = Annotated[str, Meta(min_length=1, max_length=rules.NUMBER_MAX_CHARS)]
+def _check_document_number(value: str) -> str | None:
+    try:
+        return None if rules.read_number(value) == value else "it begins or ends with a space"
+    except ValueError as error:
+        return f"it has to be {error}"
+
+
+def _check_rank(value: int) -> str | None:
+    """See `column_order`: an odd rank has no room beside it, and the ranks of what comes later have to fit as well."""
+    return None if value % 2 == 0 and abs(value) <= _RANK_MAX else "it has to be an even number, at most 2^62"
+
+
+_COMMIT_ID = Annotated[str, Meta(min_length=1, max_length=ID_CHARS)]
 _TEXTS: dict[str, Check] = {
     "service_from": _as(ServiceDay),
     "service_to": _as(ServiceDay),
@@ -231,13 +257,16 @@ _TEXTS: dict[str, Check] = {
     "bic": _as(Bic),
     "timezone": _check_zone,
     "tax_number": _as(TaxNumber),
-    "invoice_number": _as(_NUMBER),
-    "credit_note_number": _as(_NUMBER),
+    "invoice_number": _check_document_number,
+    "credit_note_number": _check_document_number,
+    "commit_id": _as(_COMMIT_ID),
+    "logo": _as(Id),
 }
 _TEXTS_OF: dict[tuple[str, str], Check] = {
     ("projects", "name"): _check_project,
     ("task_comments", "imported_author"): _as(Title),
     ("organization", "login"): check_login,
+    ("organization", "name"): check_account_name,
     ("file_comment_replies", "body"): _check_markup,
     ("files", "name"): _check_file_name,
     ("import_links", "kind"): _check_linked,
@@ -254,7 +283,7 @@ class _Item(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=
     description: str
     qty: str
     unit_price_minor: int
-    timesheet_ids: str | list[str] | None
+    timesheet_ids: Id | list[Id] | None
     times_ms: int | list[int] | None
     discount_millionths: int | None = None
     discount_minor: int | None = None
@@ -304,7 +333,7 @@ def _check_taxes(value: list[Any]) -> str | None:
 
 
 def _check_booked(value: list[Any]) -> str | None:
-    found = (check_minor(each.amount_minor) or check_moment(each.at_ms) for each in value)
+    found = (_as(Id)(each.id) or check_minor(each.amount_minor) or check_moment(each.at_ms) for each in value)
     return next((each for each in found if each), None)
 
 
