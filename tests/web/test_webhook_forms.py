@@ -22,7 +22,7 @@ def refused(answer: httpx.Response) -> dict[str, str]:
     return {name: re.sub(r"<[^>]*>", "", text).strip() for name, text in found}
 
 
-@pytest.mark.parametrize("typed", ["", "  ", "********"])
+@pytest.mark.parametrize("typed", ["", "  ", "********", "•••"])
 def test_an_own_secret_that_is_empty_never_makes_an_unsigned_webhook(office: Office, typed: str) -> None:
     owner = office.visitor()
     own = {"secret_kind": "own", "secret": typed}

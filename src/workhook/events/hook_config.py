@@ -17,6 +17,8 @@ from workhook.core.secrecy import Secretive
 Schema = dict[str, Any]
 
 MASK = "********"
+_MASKING = "*•●"
+"""What programs and pages write instead of each character of a secret."""
 STANDARD_SECRET_PREFIX = b"whsec_"
 TEXT_MAX = 4096
 ROTATION_MAX_S = 7 * 24 * 3600
@@ -104,7 +106,7 @@ def _secret(key: str, description: str, **schema: Any) -> ConfigKey:
             return f"{key} must be a string"
         if value is not None and len(value) > TEXT_MAX:
             return f"{key} is longer than {TEXT_MAX} characters"
-        if value == MASK:
+        if value is not None and is_mask(value):
             setattr(change, f"{key}_masked", True)
         else:
             setattr(change, key, value or None)
@@ -218,6 +220,12 @@ def parse_config(
     if change.previous_secret_expires_in_s is not None and change.secret is UNSET:
         faults.append(fault(f"{_ROTATION} goes with a new secret", field=_ROTATION))
     return change
+
+
+def is_mask(text: str) -> bool:
+    """Return whether the text stands for a stored secret: it has characters of a mask alone, however many."""
+    shown = text.strip()
+    return bool(shown) and not shown.strip(_MASKING)
 
 
 def mask_faults(change: ConfigChange, *, secret: bytes | None = None, password: bytes | None = None) -> list[Fault]:

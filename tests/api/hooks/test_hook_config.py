@@ -169,6 +169,8 @@ def test_a_mask_where_nothing_is_stored_is_refused(api: Api, place: Place, name:
     wrong = custom(f"{message} Send the {name} itself or leave it out.", name)
     for more in ({}, {"header_style": "service"}, {"username": "ada"}):
         invalid(api.create(place, config={name: "********", **more}), wrong)
+    for mask in ("***", "*", "••••••", "●●●●", " ******** "):
+        invalid(api.create(place, config={name: mask}), wrong)
     hook = api.hook(place)
     url = hook["config"]["url"]
     invalid(api.patch(hook["url"], json={"config": {"url": url, name: "********"}}), wrong)
@@ -179,6 +181,7 @@ def test_a_mask_where_nothing_is_stored_is_refused(api: Api, place: Place, name:
         answer = api.patch(f"{hook['url']}/config", json=body)
         other = {"secret": "password", "password": "secret"}[name]
         assert answer.status_code == (422 if other in body else 200), answer.text
+    assert api.patch(f"{hook['url']}/config", json={name: "•••"}).status_code == 200
     assert api.read(f"{hook['url']}/config")[name] == "********"
     api.patch(f"{hook['url']}/config", json={name: ""})
     invalid(api.patch(f"{hook['url']}/config", json={name: "********"}), wrong)

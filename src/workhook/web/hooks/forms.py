@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from workhook.core.errors import Fault, Invalid, Problem
 from workhook.core.secrecy import Secretive
 from workhook.events.catalog import ANY_EVENT, CATALOG, CatalogEvent, HookTarget, valid_for
-from workhook.events.hook_config import MASK, STANDARD_SECRET_PREFIX, fault, require_standard_secret
+from workhook.events.hook_config import MASK, STANDARD_SECRET_PREFIX, fault, is_mask, require_standard_secret
 from workhook.hooks.bodies import HookChange, parse_hook
 from workhook.hooks.records import Hook
 from workhook.http.calls import Call
@@ -119,7 +119,8 @@ def _missing(fields: Mapping[str, str], hook: Hook | None) -> list[Fault]:
     found = []
     if fields.get("which", CHOSEN) == CHOSEN and not _chosen(fields):
         found.append(fault(gettext("Choose at least one event."), field="events"))
-    has_password = fields.get("password", "") not in ("", MASK) or (hook is not None and hook.password is not None)
+    password = fields.get("password", "")
+    has_password = bool(password and not is_mask(password)) or (hook is not None and hook.password is not None)
     if fields.get("username", "").strip() and not has_password:
         found.append(fault(gettext("Enter the password that goes with the user name."), field="password"))
     return found
@@ -128,7 +129,8 @@ def _missing(fields: Mapping[str, str], hook: Hook | None) -> list[Fault]:
 def secret_faults(fields: Mapping[str, str]) -> list[Fault]:
     """What is wrong with the choice of a secret: an empty one would leave everything unsigned, as nobody chose."""
     kind = fields.get("secret_kind", "make")
-    if kind == "own" and fields.get("secret", "").strip() in ("", MASK):
+    own = fields.get("secret", "").strip()
+    if kind == "own" and (not own or is_mask(own)):
         return [fault(gettext("Enter the secret, or choose to have one made."), field="secret")]
     return [] if kind in SECRET_KINDS else [fault(gettext("Choose where the secret comes from."), field="secret")]
 
@@ -145,13 +147,13 @@ def _body_of(fields: Mapping[str, str], secret: str, hook: Hook | None) -> dict[
     """What the API would be sent."""
     config: dict[str, object] = {name: fields[name].strip() for name in CONFIG if name in fields}
     if hook is None:
-        config["secret"] = "" if secret.strip() == MASK else secret  # `secret_faults` refuses it
+        config["secret"] = "" if is_mask(secret) else secret  # `secret_faults` refuses it
     elif hook.secret is not None:
         config["secret"] = MASK
     password = fields.get("password", "")
     had_no_name = hook is not None and hook.password is not None and not hook.config.get("username")
     has_none = hook is None or hook.password is None
-    if password and not (password == MASK and has_none and config.get("username")):  # which `_missing` refuses
+    if password and not (is_mask(password) and has_none and config.get("username")):  # which `_missing` refuses
         config["password"] = password
     elif not has_none and (config.get("username") or had_no_name):
         config["password"] = MASK
