@@ -21,7 +21,7 @@ from cryptography.x509.oid import NameOID
 
 from tests.harness.waiting import WAIT_S, until
 
-Answer = Callable[[str, int], str]
+Answer = Callable[[str, int], str | bytes]
 """What the server says to the address of a recipient, or to the data for it, the n-th time it is asked (from 1 on)."""
 
 USER, PASSWORD = "studio", "k5-Zange:7/@"
@@ -130,15 +130,15 @@ class MailServer:
 
     async def handle_RCPT(  # noqa: N802  # aiosmtpd calls it
         self, server: SMTP, session: Session, envelope: Envelope, address: str, options: list[str]
-    ) -> str:
+    ) -> str | bytes:
         answer = self.rcpt(address, self._count("rcpt", address))
-        if answer.startswith("2"):
+        if answer[:1] in ("2", b"2"):
             envelope.rcpt_tos.append(address)
         return answer
 
-    async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802
+    async def handle_DATA(self, server: SMTP, session: Session, envelope: Envelope) -> str | bytes:  # noqa: N802
         answer = self.data(envelope.rcpt_tos[0], self._count("data", envelope.rcpt_tos[0]))
-        if answer.startswith("2"):
+        if answer[:1] in ("2", b"2"):
             self.encrypted.append(self._implicit or session.ssl is not None)
             self.received.append(Received(envelope))
         return answer

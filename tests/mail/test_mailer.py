@@ -113,6 +113,24 @@ def test_a_refused_address_gets_no_more_mail(post: Post, mail: MailServer, perso
     assert len(mail.to(address(person))) == 1
 
 
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        (b"550 5.1.1 Empf\xe4nger unbekannt", "550 5.1.1 Empf?nger unbekannt"),
+        (b"550 5.1.1 no\0such\x1b[31m user\x07", "550 5.1.1 no such [31m user"),
+        (b"552 5.2.2 \xed\xa0\x80" + b"x" * 1000, "552 5.2.2 ???" + "x" * 487),
+    ],
+)
+def test_an_answer_in_any_bytes_is_an_answer(
+    post: Post, mail: MailServer, person: Account, said: bytes, kept: str
+) -> None:
+    """No database takes all of them. The message was sent again and again, and the address asked each time."""
+    mail.rcpt = lambda _, times: said
+    post.queue(person)
+    [row] = post.deliver(nothing_waits)
+    assert (row["failed_at"] is not None, row["failure"]) == (True, kept)
+
+
 def test_another_address_is_not_refused(post: Post, mail: MailServer, person: Account) -> None:
     mail.rcpt = lambda asked, _: "550 5.1.1 no such user" if asked == person.email else "250 OK"
     post.queue(person)

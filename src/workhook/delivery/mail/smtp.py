@@ -13,6 +13,7 @@ import aiosmtplib
 import msgspec
 from aiosmtplib import errors
 
+from workhook.core.one_line import one_line
 from workhook.core.secrecy import Secretive
 from workhook.core.smtp_address import SmtpServer
 from workhook.identity.mail.undelivered import ASCII_ONLY
@@ -163,7 +164,12 @@ def _refusal(code: int, said: str, *, of_address: bool) -> MailOutcome:
 
 
 def _reply(code: int, said: str) -> str:
-    return f"{code} {' '.join(said.split())}"[:SAID_MAX_CHARS]
+    return _in_line(f"{code} {said}")
+
+
+def _in_line(said: str) -> str:
+    """The words of a server as every database takes them: bytes that are not UTF-8 come as lone surrogates."""
+    return " ".join(one_line(said.encode("utf-8", "replace").decode()).split())[:SAID_MAX_CHARS]
 
 
 def in_words(error: Exception, server: SmtpServer) -> str:
@@ -183,8 +189,8 @@ def in_words(error: Exception, server: SmtpServer) -> str:
             return f"{place} does not speak TLS as expected: {cause.reason or 'handshake failed'}"
         cause = cause.__cause__ or cause.__context__
     if isinstance(error, errors.SMTPConnectError | OSError):
-        return f"{place} cannot be reached: {' '.join(str(error).split())}"[:SAID_MAX_CHARS]
-    return f"{place}: {' '.join(str(error).split())}"[:SAID_MAX_CHARS]
+        return f"{place} cannot be reached: {_in_line(str(error))}"
+    return f"{place}: {_in_line(str(error))}"
 
 
 @cache
