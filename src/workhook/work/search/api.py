@@ -104,6 +104,7 @@ def _in_project() -> sa.BindParameter[str]:
 def _newest(kind: Kind, limits: SearchLimits, *, in_project: bool, dialect: str) -> sa.Select[Any]:
     """Search among the newest rows. If these hold too few of a kind, `_indexed` searches again."""
     scope = SCOPES[kind]
+    rows: sa.FromClause
     if dialect == "postgresql":
         rows = _newest_rows(scope, limits, in_project)
     else:
@@ -118,14 +119,15 @@ def _newest(kind: Kind, limits: SearchLimits, *, in_project: bool, dialect: str)
         .where(scope.sees())
         .order_by(rows.c.at.desc())
     )
-    if dialect == "postgresql":
-        # Of the texts that were read there: no index leads to them, whatever the planner thinks of the words.
-        found = found.where(matches(scope.table, rows))
     return found.where(projects.c.id == _in_project()) if in_project else found
 
 
-def _newest_rows(scope: SearchScope, limits: SearchLimits, in_project: bool) -> sa.Subquery:
-    """On PostgreSQL: the newest rows with their texts, until these have too many characters."""
+def _newest_rows(scope: SearchScope, limits: SearchLimits, in_project: bool) -> sa.CTE:
+    """On PostgreSQL: those of the newest rows that have the words, until their texts have too many characters.
+
+    The words are looked for in the texts that were read, once: without statistics, as after a restore, the planner
+    expects one row, and would take the texts apart again for each row that it joins.
+    """
     searched = scope.matching.searched
     names = searched.columns
     rows = scope.table.alias("rows")
@@ -141,7 +143,10 @@ def _newest_rows(scope: SearchScope, limits: SearchLimits, in_project: bool) -> 
     read = sa.func.sum(sa.func.length(whole)).over(order_by=some.c.id.desc()).label("characters")
     texts = [some.c[name] for name in names]
     known = sa.select(some.c.id, some.c.id.label("at"), *texts, read).subquery("known")
-    return sa.select(known).where(known.c.characters <= _bound(limits.characters)).subquery("newest")
+    found = sa.select(known.c.id, known.c.at).where(
+        known.c.characters <= _bound(limits.characters), matches(scope.table, known)
+    )
+    return found.cte(f"newest_{scope.table.name}").prefix_with("MATERIALIZED")
 
 
 def _repository() -> sa.ScalarSelect[int]:
