@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
@@ -13,6 +14,8 @@ LINE_BYTES = 75
 REFRESH = "PT1H"
 """How often a program may ask again, as the calendar says."""
 
+_LINE_BREAK = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
+_CONTROLS = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f]")
 _ESCAPES = str.maketrans({"\\": "\\\\", ";": "\\;", ",": "\\,", "\n": "\\n"})
 
 
@@ -58,9 +61,9 @@ def _at(at_ms: int) -> datetime:
 
 
 def escaped(text: str) -> str:
-    """A value of type TEXT (3.3.11). Control characters have no place in one."""
-    plain = text.replace("\r\n", "\n").replace("\r", "\n")
-    return "".join(each for each in plain if (each >= " " and each != "\x7f") or each in "\n\t").translate(_ESCAPES)
+    """A value of type TEXT (3.3.11). Control characters have no place in one, nor has a line break of any kind: a
+    program that splits the calendar at it would take the rest for a line of its own."""
+    return _CONTROLS.sub("", _LINE_BREAK.sub("\n", text)).translate(_ESCAPES)
 
 
 def _folded(line: str) -> Iterator[str]:
