@@ -251,3 +251,17 @@ async def test_an_endless_answer_is_not_read_to_its_end() -> None:
             await provider.metadata()
     finally:
         forger.close()
+
+
+async def test_keys_of_any_form_are_passed_over_and_few_are_looked_at() -> None:
+    forger = Forger()
+    try:
+        odd = [{"kty": ["RSA"]}, {"kty": {}}, {"kty": "EC", "crv": 5}, {"kty": "RSA", "n": 1, "e": []}, "RSA", None]
+        good = forger.jwks()["keys"][-1:]
+        forger.jwks = lambda: {"keys": [*odd, *good * 300]}  # type: ignore[method-assign]  # likewise
+        provider = oidc.Provider(forger.url, CLIENT_ID, None)
+        await provider.metadata()
+        assert provider._keys is not None
+        assert len(provider._keys.keys) == oidc.KEYS_MAX - len(odd)
+    finally:
+        forger.close()

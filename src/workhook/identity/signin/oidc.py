@@ -38,6 +38,7 @@ SKEW_S = 60
 TOKEN_AGE_MAX_S = 600
 TIMEOUT_S = 10
 ANSWER_MAX_BYTES = 256 * 1024
+KEYS_MAX = 64  # providers have a few; each costs up to a millisecond
 KNOWN_FOR_S = 3600.0  # how long the provider's addresses and keys are taken for granted
 KEYS_AGAIN_S = 10.0  # how often they are asked for at most because of a token whose key is not among them
 FAILED_FOR_S = 3.0  # a provider that does not answer is not asked by everybody at once
@@ -297,15 +298,15 @@ def _is_safe(address: str) -> bool:
 
 
 def _key_set(document: Mapping[str, Any]) -> KeySet:
-    """The keys that sign, of kinds that we take; others are passed over."""
+    """The keys that sign among the first `KEYS_MAX`, of kinds that we take; others are passed over."""
     from joserfc.errors import JoseError
     from joserfc.jwk import ECKey, KeySet, RSAKey
 
-    kinds: Mapping[object, type[RSAKey | ECKey]] = {"RSA": RSAKey, "EC": ECKey}
+    kinds: Mapping[str, type[RSAKey | ECKey]] = {"RSA": RSAKey, "EC": ECKey}
     listed = document.get("keys")
     keys: list[Any] = []
-    for each in listed if isinstance(listed, list) else []:
-        kind = kinds.get(each.get("kty")) if isinstance(each, dict) and each.get("use", "sig") == "sig" else None
+    for each in listed[:KEYS_MAX] if isinstance(listed, list) else []:
+        kind = kinds.get(str(each.get("kty"))) if isinstance(each, dict) and each.get("use", "sig") == "sig" else None
         if kind is not None:
             try:
                 keys.append(kind.import_key(each))
