@@ -59,7 +59,7 @@ def fill(folder: Path) -> Filled:
         _receiver(server, walls.beyond.world)
         _mail(server)
         _calendar(server, walls.beyond.world)
-        _filters(server, walls.beyond.world)
+        _forms(server, walls.beyond.world)
         _mention(server, walls.beyond.world)
         _number(server, walls.beyond.world)
         world, token = walls.beyond.world, walls.beyond.world.token
@@ -179,9 +179,10 @@ def _calendar(server: Server, world: World) -> None:
         assert made.status_code == 200, made.text
 
 
-def _filters(server: Server, world: World) -> None:
-    """Of a board, which somebody has used."""
+def _forms(server: Server, world: World) -> None:
+    """The filters of a board, which somebody has used, and a form that was sent."""
     with Browser.of(server, world.owner) as browser:
+        assert browser.fill_csrf(f"/{world.full_name}/columns", title=UNICODE).status_code == 303
         assert browser.fill_csrf(f"/{world.full_name}/board/filters", q=UNICODE).status_code == 303
 
 

@@ -16,6 +16,9 @@ _FILTERS = (
 )  # fmt: skip
 _COMMON = (("priority", "high"), ("assignee", "often"), ("label", "often"), ("finished", "false"))
 
+_DAY = {"deadline_after": "2023-11-14", "timezone": "Asia/Tokyo"}
+"""A date, whose day begins in a zone."""
+
 _WALK = 1500
 """Of work for what a page with filters looks at, and sorts: it looks at a hundred here."""
 
@@ -29,6 +32,7 @@ _TASKS = (
     *(Row("list_project_tasks", {"sort": f"{sign}{each}"}) for each in _SORTS for sign in ("", "-")),
     *(Row("list_project_tasks", {name: value}, walks=True, bound=_WALK) for name, value in (*_FILTERS, *_COMMON)),
     Row("list_project_tasks", {"finished": "false"}, place="other", walks=True, bound=_WALK),
+    Row("list_project_tasks", _DAY, walks=True, bound=_WALK),
     Row("list_project_tasks", {"assignee": "rare"}, caller="client", walks=True, bound=_WALK),
     *(
         Row("list_project_tasks", {name: value, "sort": f"{sign}{each}"}, walks=True, bound=_WALK)
@@ -57,6 +61,7 @@ _TIMESHEETS = (
     Row("list_timesheets", {"task_id": "tsk_000000000"}),
     Row("list_timesheets", {"from": _LATE}, walks=True, bound=_WALK),
     Row("list_timesheets", {"to": _START}, walks=True, bound=_WALK),
+    Row("list_timesheets", {"from": "2023-11-14", "timezone": "Asia/Tokyo"}, walks=True, bound=_WALK),
     *(
         Row("list_timesheets", {name: value}, place=place, walks=True, bound=_WALK)
         for name in ("billable", "finished", "invoiced")
@@ -153,6 +158,7 @@ _ACROSS = (
         {"assignee": "me"},
         {"priority": "medium"},
         {"parent_id": "tsk_000000000"},
+        _DAY,
         *({"blocked": each} for each in ("true", "false")),
         *({"sort": f"{sign}{each}"} for each in _SORTS for sign in ("", "-")),
         *({"finished": "true", "sort": f"{sign}{each}"} for each in _SORTS for sign in ("", "-")),
@@ -165,6 +171,7 @@ _ACROSS = (
         {"task_id": "tsk_000000002"},
         {"from": _LATE},
         {"to": _START},
+        {"from": "2023-11-14", "timezone": "Asia/Tokyo"},
         *({name: value} for name in ("billable", "finished", "invoiced", "is_active") for value in ("true", "false")),
     ),
     *_across("list_running_timesheets", {"user": "me"}, {"user": "many-1"}),
@@ -199,6 +206,7 @@ ROWS = (
     Row("list_column_tasks", {"project_id": "{project}"}),
     *(Row("list_column_tasks", {name: value}, walks=True, bound=_WALK) for name, value in (*_FILTERS, *_COMMON)),
     Row("list_column_tasks", {"priority": "medium"}, walks=True, bound=_WALK),
+    Row("list_column_tasks", _DAY, walks=True, bound=_WALK),
     Row("list_column_tasks", {"blocked": "true"}, walks=True, bound=_WALK, sqlite_more=_GONE_THROUGH // 4),
     Row("list_column_tasks", {"blocked": "false"}, walks=True, bound=_WALK),
     *(Row("list_project_tasks", {"blocked": each}, walks=True, bound=_WALK) for each in ("true", "false")),
