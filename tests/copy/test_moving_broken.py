@@ -190,6 +190,12 @@ def put_config(**more: Any) -> Callable[[list[Line]], object]:
             "line 1, sections: Expected `object`",
         ),
         ("import_links", put("external_id", "x" * 2000), "line 1, external_id: it is longer than 1024 bytes"),
+        ("unmatched_assignees", put("full_name", "x" * 300), "line 1, full_name: Expected `str` of length <= 255"),
+        (
+            "unmatched_assignees",
+            put("source", "jira"),
+            "line 1, source: it has to be one of trello, asana, github, csv",
+        ),
         ("projects", put("name", "../x"), "projects.jsonl, line 1, name: it has to be 1 to 100 of"),
         ("projects", put("avatar", "javascript:alert(1)"), "projects.jsonl, line 1, avatar: it has to be an http"),
         ("organization", put("avatar", "javascript:alert(1)"), "organization.jsonl, line 1, avatar: it has to be"),

@@ -156,6 +156,7 @@ OWNERS: dict[str, Rule] = {
     "sign_in_failures": _of_failures,
     "sign_in_links": _columns("user_id"),
     "task_assignees": _through(("task_id", "tasks"), also=("user_id",)),
+    "unmatched_assignees": _of_repository,
     "task_blockers": _through(("task_id", "tasks"), ("blocker_id", "tasks")),
     "task_numbers": _of_repository,
     "task_buckets": _through(("column_id", "columns")),

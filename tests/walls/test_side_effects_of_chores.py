@@ -25,6 +25,7 @@ EFFECTS: dict[str, str] = {
     "deleted_organizations": "",
     "expired_task_credits": "",
     "deadlines": "",
+    "imported_assignees": "",
     "notifications": "-notifications",
     "timesheet_sums": "",  # what it writes is left out of all comparisons: `dump.SUMMED`
     "service_checkout_periods": (

@@ -249,8 +249,9 @@ async def _actor(reader: Reader, place: Account, login: str | None) -> Actor:
 
 async def _people(reader: Reader, place: Account, pairs: Sequence[str]) -> people.People:
     named = {name: login.strip() for name, _, login in (each.rpartition("=") for each in pairs)}
+    addresses = await people.addresses_of(reader, place.id)
     try:
-        return people.People(await people.members_of(reader, place.id), named)
+        return people.People(await people.members_of(reader, place.id), named, addresses)
     except KeyError as error:
         raise Misuse(
             f"--member: {error.args[0]} is not in {place.login}.", "Add them with `workhook member add`."

@@ -21,6 +21,7 @@ from workhook.identity.tokens import issue as tokens
 from workhook.work.checkouts import billing
 from workhook.work.credits import ledger
 from workhook.work.files import trash as files_trash
+from workhook.work.imports import late as late_people
 from workhook.work.notifications import deadlines
 from workhook.work.notifications import pruning as notifications
 from workhook.work.organizations import emptying
@@ -113,6 +114,7 @@ CHORES: tuple[Chore, ...] = (
     Chore("expired_task_credits", MINUTE_S, ledger.expire_credits),
     Chore("timesheet_sums", sums.EVERY_S, sums.add_changes),
     Chore("deadlines", MINUTE_S, deadlines.tell_of_deadlines),
+    Chore("imported_assignees", MINUTE_S, late_people.assign_newcomers),
     Chore("notifications", HOUR_S, notifications.prune),
     Chore("service_checkout_periods", billing.EVERY_S, billing.begin_due_periods),
 )

@@ -1498,4 +1498,17 @@ CREATE TRIGGER search_credit_notes_update AFTER UPDATE OF credit_note_number, re
 
 CREATE TRIGGER search_credit_notes_delete AFTER DELETE ON credit_notes BEGIN INSERT INTO search_credit_notes(search_credit_notes, rowid, credit_note_number, reason, parts) VALUES ('delete', (SELECT number FROM search_numbers WHERE id = old.id), replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(old.credit_note_number, 'ß', 'ss'), 'ẞ', 'ss'), 'æ', 'ae'), 'Æ', 'ae'), 'œ', 'oe'), 'Œ', 'oe'), 'ø', 'o'), 'Ø', 'o'), 'ł', 'l'), 'Ł', 'l'), 'đ', 'd'), 'Đ', 'd'), 'ı', 'i'), replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(old.reason, 'ß', 'ss'), 'ẞ', 'ss'), 'æ', 'ae'), 'Æ', 'ae'), 'œ', 'oe'), 'Œ', 'oe'), 'ø', 'o'), 'Ø', 'o'), 'ł', 'l'), 'Ł', 'l'), 'đ', 'd'), 'Đ', 'd'), 'ı', 'i'), (WITH RECURSIVE rest(t) AS (SELECT replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(replace(substr(coalesce(old.credit_note_number, ''), 1, 512), 'ß', 'ss'), 'ẞ', 'ss'), 'æ', 'ae'), 'Æ', 'ae'), 'œ', 'oe'), 'Œ', 'oe'), 'ø', 'o'), 'Ø', 'o'), 'ł', 'l'), 'Ł', 'l'), 'đ', 'd'), 'Đ', 'd'), 'ı', 'i') UNION ALL SELECT substr(t, 2) FROM rest WHERE length(t) > 3) SELECT group_concat(substr(t, 1, min(64, instr(t || ' ', ' ') - 1)), ' ') FROM rest WHERE instr(substr(t, 1, 3), ' ') = 0)); DELETE FROM search_numbers WHERE id = old.id; END
 
-INSERT INTO "alembic_version" VALUES('0054')
+CREATE TABLE unmatched_assignees (
+	task_id TEXT NOT NULL,
+	repository_id BIGINT NOT NULL,
+	source TEXT NOT NULL,
+	username TEXT NOT NULL,
+	full_name TEXT NOT NULL,
+	CONSTRAINT pk_unmatched_assignees PRIMARY KEY (task_id, username, full_name),
+	CONSTRAINT fk_unmatched_assignees_task_id FOREIGN KEY(task_id) REFERENCES tasks (id) ON DELETE CASCADE,
+	CONSTRAINT fk_unmatched_assignees_repository_id FOREIGN KEY(repository_id) REFERENCES projects (repository_id) ON DELETE CASCADE
+)
+
+CREATE INDEX ix_unmatched_assignees_person ON unmatched_assignees (repository_id, source, username, full_name)
+
+INSERT INTO "alembic_version" VALUES('0055')

@@ -18,7 +18,7 @@ from workhook.work.access import find_access
 from workhook.work.files.upload import read_form
 from workhook.work.imports.apply import Imported, import_plan, preview
 from workhook.work.imports.json_file import NotUsable
-from workhook.work.imports.people import People, members_of
+from workhook.work.imports.people import People, addresses_of, members_of
 from workhook.work.imports.plan import ImportPlan
 from workhook.work.imports.plan_process import plan_in_process
 from workhook.work.imports.sources import SourceFile
@@ -85,8 +85,9 @@ async def take_export(visit: Visit, account: Account) -> ImportResult:
     except NotUsable as problem:
         return ImportResult(faults=problem.faults)
     members = await members_of(visit.database, account.id)
+    addresses = await addresses_of(visit.database, account.id)
     try:
-        this = _import_of(visit, account, plan, People(members, choices.named))
+        this = _import_of(visit, account, plan, People(members, choices.named, addresses))
     except KeyError as error:
         return ImportResult(faults=[gettext("No member has the login %(login)s.") % {"login": shown(error.args[0])}])
     try:

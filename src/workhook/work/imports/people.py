@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 import sqlalchemy as sa
 
+from workhook.identity.mail.recipients import mail_address
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Account, account_of
 from workhook.identity.tables import accounts, memberships
-from workhook.storage import Reader
+from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.work.imports.losses import name_some
 from workhook.work.imports.plan import Person, PlannedComment, PlannedTask
@@ -30,14 +32,32 @@ async def members_of(reader: Reader, organization_id: int) -> list[Account]:
     return [account_of(row) for row in await reader.fetch_all(_members, {"organization_id": organization_id})]
 
 
+_addresses = _members.with_only_columns(accounts.c.id, mail_address.label("address")).where(mail_address.is_not(None))
+
+
+async def addresses_of(reader: Reader, organization_id: int) -> dict[str, int]:
+    """Ids of the members by their confirmed e-mail addresses; without those that two of them have."""
+    return by_address(await reader.fetch_all(_addresses, {"organization_id": organization_id}))
+
+
+def by_address(rows: Iterable[Row]) -> dict[str, int]:
+    """The `id` of each row by its `address`, if no other row has that."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for row in rows:
+        found[_key(row["address"] or "")].add(row["id"])
+    return {address: min(ids) for address, ids in found.items() if address and len(ids) == 1}
+
+
 class People:
     """Members of the organization by their logins, and by the names that the caller gave them."""
 
-    def __init__(self, members: Iterable[Account], named: Mapping[str, str]) -> None:
-        """`named`: login by user name, full name or id in the other service. Raises `KeyError` with a login that is
-        no member's."""
+    def __init__(self, members: Iterable[Account], named: Mapping[str, str], addresses: Mapping[str, int] = {}) -> None:
+        """`named`: login by user name, full name or id in the other service. `addresses`: ids of members by their
+        confirmed e-mail addresses. Raises `KeyError` with a login that is no member's."""
         by_login = {key_of(each.login): each for each in members}
-        self._by_login = by_login
+        by_id = {each.id: each for each in by_login.values()}
+        by_address = {address: by_id[user_id] for address, user_id in addresses.items() if user_id in by_id}
+        self._by_login = by_address | by_login
         for login in named.values():
             if key_of(login) not in by_login:
                 raise KeyError(login)
@@ -45,11 +65,12 @@ class People:
         by_name: dict[str, list[Account]] = defaultdict(list)
         for each in by_login.values():
             by_name[_key(each.name or "")].append(each)
-        self._by_name = {name: some[0] for name, some in by_name.items() if name and len(some) == 1}
+        self._by_name = by_address | {name: some[0] for name, some in by_name.items() if name and len(some) == 1}
 
     def find(self, member: Person, source: str) -> Account | None:
         """The account of a member: the one that the caller gave any of its names, else the one of its user name, else
-        the one whose name nobody else has. Where anybody can have an account, as at GitHub, names prove nothing."""
+        the one whose name nobody else has. A confirmed e-mail address is as good as either. Where anybody can have an
+        account, as at GitHub, names prove nothing."""
         names = (_key(each) for each in (member.username, member.full_name, member.id) if each.strip())
         named = next((self._named[each] for each in names if each in self._named), None)
         found = named or self._by_login.get(_key(member.username))
@@ -66,17 +87,44 @@ def _key(name: str) -> str:
     return name.strip().casefold()
 
 
-def assign(
-    task: PlannedTask, people: People, seeing: Collection[int], source: str
-) -> tuple[list[Account], dict[str, str]]:
-    """The assignees of a task, oldest account first, and its fields: `SOURCE_members` names the members who have no
-    account here. `seeing`: ids of those who see the project."""
+class Assigned(NamedTuple):
+    """Whose a task becomes: `assignees`, oldest account first, and `strangers`, who have no account here or do not see
+    the project."""
+
+    assignees: list[Account]
+    strangers: list[Person]
+
+
+def assigned(task: PlannedTask, people: People, seeing: Collection[int], source: str) -> Assigned:
+    """`seeing`: ids of those who see the project."""
     known = [people.find(each, source) for each in task.members]
     found = [each if each is not None and each.id in seeing else None for each in known]
     assignees = {each.id: each for each in found if each is not None}
-    strangers = [member.display_name for member, account in zip(task.members, found, strict=True) if account is None]
-    fields = {**task.fields, f"{source}_members": within(", ".join(strangers))} if strangers else task.fields
-    return [assignees[account_id] for account_id in sorted(assignees)], fields
+    strangers = [member for member, account in zip(task.members, found, strict=True) if account is None]
+    return Assigned([assignees[account_id] for account_id in sorted(assignees)], strangers)
+
+
+def field_of(source: str) -> str:
+    """The name of the field that names the strangers of a task."""
+    return f"{source}_members"
+
+
+def fields_with(task: PlannedTask, strangers: Sequence[Person], source: str) -> dict[str, str]:
+    """The fields of a task, with the names of strangers."""
+    names = ", ".join(each.display_name for each in strangers)
+    return {**task.fields, field_of(source): within(names)} if strangers else task.fields
+
+
+def without_name(fields: Mapping[str, str], stranger: Person, source: str) -> dict[str, str] | None:
+    """The fields without the name of a stranger; None: they do not name this one any more."""
+    field, name = field_of(source), stranger.display_name
+    names = f", {fields.get(field, '')}, "  # names may contain commas
+    if f", {name}, " not in names:
+        return None
+    left = names.replace(f", {name}, ", ", ", 1).removeprefix(", ").removesuffix(", ")
+    if left:
+        return {**fields, field: left}
+    return {each: value for each, value in fields.items() if each != field}
 
 
 def author_of(comment: PlannedComment, people: People, importer: Account, source: str) -> tuple[Account, str | None]:

@@ -19,3 +19,15 @@ import_links = sa.Table(
     sa.Index("ix_import_links_internal_id", "repository_id", "kind", "internal_id"),
 )
 """What was made of what, so that an import that is repeated makes nothing twice."""
+
+unmatched_assignees = sa.Table(
+    "unmatched_assignees",
+    metadata,
+    sa.Column("task_id", sa.Text, sa.ForeignKey("tasks.id", ondelete="CASCADE"), primary_key=True),
+    in_project(),
+    sa.Column("source", sa.Text, nullable=False),
+    sa.Column("username", sa.Text, primary_key=True),  # empty: not known
+    sa.Column("full_name", sa.Text, primary_key=True),  # empty: not known
+    sa.Index("ix_unmatched_assignees_person", "repository_id", "source", "username", "full_name"),
+)
+"""People to whom tasks were assigned elsewhere and who had no account here, until they join (`imports.late`)."""

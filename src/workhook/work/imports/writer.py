@@ -18,7 +18,8 @@ from workhook.work.access import Access
 from workhook.work.columns.api import ColumnCreate, add_column
 from workhook.work.comments import actions as comments
 from workhook.work.comments.schemas import CommentedTask, TaskComment
-from workhook.work.imports.people import People, assign, author_of
+from workhook.work.imports import late
+from workhook.work.imports.people import Assigned, People, assigned, author_of, fields_with
 from workhook.work.imports.plan import ImportPlan, PlannedColumn, PlannedComment, PlannedTask, fingerprint
 from workhook.work.imports.remaining import Remaining, forget_links, insert_link
 from workhook.work.people import person_shape
@@ -153,7 +154,16 @@ class BatchWriter:
         ]
         changes = [TaskChange(self.access, None, each, new_ranks[each.id]) for each in made]
         await bulk_queries.write(self._tx, changes, [], orders)
+        unmatched = [
+            {"repository_id": self.access.repository.id, **row}
+            for task_id, planned in zip(task_ids, wanted, strict=True)
+            for row in late.rows_of(task_id, self._assigned(planned, seeing).strangers, self._this.plan.source)
+        ]
+        await self._tx.execute_many(late.insert_unmatched, unmatched)
         return made
+
+    def _assigned(self, planned: PlannedTask, seeing: Collection[int]) -> Assigned:
+        return assigned(planned, self._this.people, seeing, self._this.plan.source)
 
     async def _settled(self, made: list[Task]) -> list[Task]:
         """The tasks, without those parents that may not have them. A parent of the same batch is nobody else's yet."""
@@ -175,7 +185,8 @@ class BatchWriter:
 
     def _task(self, target: LockedColumn, task_id: str, planned: PlannedTask, seeing: Collection[int]) -> Task:
         now = self._context.now
-        assignees, fields = assign(planned, self._this.people, seeing, self._this.plan.source)
+        assignees, strangers = self._assigned(planned, seeing)
+        fields = fields_with(planned, strangers, self._this.plan.source)
         return msgspec.structs.replace(
             blank_task(self.access, target, task_id, planned.title, now),
             description=planned.description,

@@ -200,6 +200,11 @@ KINDS: tuple[LineKind, ...] = (
         refers={"task_id": Reference("tasks"), "blocker_id": Reference("tasks")},
     ),
     LineKind(
+        name="unmatched_assignees",
+        says="Who had a task elsewhere, and had no account here when it was imported.",
+        refers={"task_id": Reference("tasks")},
+    ),
+    LineKind(
         name="closing_commits",
         says="Commits that have completed a task, so that none does it twice.",
         through=Through("task_id", "tasks"),

@@ -43,6 +43,7 @@ from workhook.work.moving.kinds import Id
 from workhook.work.projects.api import ProjectName
 from workhook.work.pushes.messages import ID_CHARS
 from workhook.work.tasks.field_types import Labels, Sections, Texts
+from workhook.work.tasks.imported_fields import SOURCES
 from workhook.work.timesheets.rules import DURATION_MAX_MS, RATE_MAX_MINOR
 
 MINOR_MAX = 10**15
@@ -191,6 +192,10 @@ def _check_linked(value: str) -> str | None:
     return None if value in _LINKED else f"it has to be one of {', '.join(_LINKED)}"
 
 
+def _check_source(value: str) -> str | None:
+    return None if value in SOURCES else f"it has to be one of {', '.join(SOURCES)}"
+
+
 def _check_markup(value: str) -> str | None:
     if not value:
         return None  # it was deleted
@@ -270,6 +275,9 @@ _TEXTS_OF: dict[tuple[str, str], Check] = {
     ("file_comment_replies", "body"): _check_markup,
     ("files", "name"): _check_file_name,
     ("import_links", "kind"): _check_linked,
+    ("unmatched_assignees", "source"): _check_source,
+    ("unmatched_assignees", "username"): check_name,
+    ("unmatched_assignees", "full_name"): check_name,
 }
 
 

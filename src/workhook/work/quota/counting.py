@@ -82,6 +82,7 @@ _REASONS = {
     "notifications notification_settings": "They are a person's, who has so many at most.",
     "mail_messages": "They are messages to people, of whom each has so many an hour, and go after some days.",
     "mail_recipients": "There is one for each person at most.",
+    "unmatched_assignees": "They are parts of tasks, which are counted, and each has so many at most.",
     "import_links": "There is one for each imported record, which is counted.",
     "event_keys": "There is one for each event at most, for a day.",
     "dispatches deliveries redeliveries lanes": "Deliveries are never refused; they go with `retention_days`.",
