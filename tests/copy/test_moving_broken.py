@@ -196,6 +196,7 @@ def put_config(**more: Any) -> Callable[[list[Line]], object]:
             put("source", "jira"),
             "line 1, source: it has to be one of trello, asana, github, csv",
         ),
+        ("projects", put("label_colors", {"x": "crimson"}), "line 1: label_colors[...]: Invalid enum value 'crimson'"),
         ("projects", put("name", "../x"), "projects.jsonl, line 1, name: it has to be 1 to 100 of"),
         ("projects", put("avatar", "javascript:alert(1)"), "projects.jsonl, line 1, avatar: it has to be an http"),
         ("organization", put("avatar", "javascript:alert(1)"), "organization.jsonl, line 1, avatar: it has to be"),

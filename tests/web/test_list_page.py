@@ -191,3 +191,11 @@ def test_who_only_reads_gets_no_forms(studio: Studio) -> None:
     page = page_of(studio.owner, f"{studio.base}/list")
     assert titles(page) == ["Logo"]
     assert f"/list/{task}" not in page
+
+
+def test_a_label_has_the_colour_of_its_project_on_every_page(studio: Studio) -> None:
+    studio.call("PATCH", studio.project, label_colors={"Urgent": "red", "Later": "sky"})
+    task = studio.add_task(studio.add_column("To do"), "Logo", labels=["Urgent", "Later"])
+    for path in (studio.base, f"{studio.base}/list", f"{studio.base}/tasks/{task}", "/tasks"):
+        shown = re.findall(r'chip hue-(\d+)"[^>]*>(?:<span[^>]*>)?(\w+)', page_of(studio.owner, path))
+        assert shown == [("0", "Urgent"), ("6", "Later")], path

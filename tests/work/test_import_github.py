@@ -83,10 +83,10 @@ def test_issues_are_open_or_closed() -> None:
     assert (first.description, first.labels, first.finished) == ("What to *do*", ["bug"], False)
     assert first.created_at == parse_rfc3339("2026-01-01T10:00:00Z")
     assert first.fields["github_milestone"] == "v1.0"
+    assert made.label_colors == {"bug": "red"}
     assert [each.username for each in first.members] == ["bob"]
     assert [(each.author.username, each.text) for each in first.comments] == [("ada", "Said"), ("bob", "Answered")]
     assert {each.what: (each.count, each.names, each.kept) for each in made.lost} == {
-        "label_colors": (1, ["bug: #d73a4a"], None),
         "milestones": (1, ["v1.0"], "the field github_milestone"),
         "reactions": (4, ["First"], None),
     }

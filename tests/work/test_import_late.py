@@ -70,7 +70,11 @@ def shown(studio: Studio, project_id: str) -> list[tuple[str, list[str], dict[st
 def test_somebody_who_joins_has_their_tasks(studio: Studio, importer: Importer) -> None:
     person, owner = studio.stranger, studio.owner
     known = {"id": "m1", "fullName": "Somebody", "username": person.login.upper()}
-    cards = [{"idMembers": ["m1", "m9"]}, {"idMembers": ["m9"]}, {"idMembers": ["m1"], "url": "https://trello.com/c/a"}]
+    cards: list[dict[str, Any]] = [
+        {"idMembers": ["m1", "m9"]},
+        {"idMembers": ["m9"]},
+        {"idMembers": ["m1"], "url": "https://trello.com/c/a"},
+    ]
     project_id = importer.board(small(*cards, members=[known, EVE]))["project_id"]
     name = f"Somebody ({person.login.upper()})"
     assert assign_newcomers(studio.server) == 0

@@ -109,7 +109,7 @@ def test_a_task_is_what_its_card_was(studio: Studio, importer: Importer) -> None
         "dateLastActivity": "2024-05-02T12:00:00.000Z",
         "id": "5ad3c82d8ac5afdb542bf3da",
         "idMembers": ["m1", "m2", "m3"],
-        "labels": [{"id": "x", "name": "", "color": "green"}],
+        "labels": [{"id": "x", "name": "", "color": "green"}, {"id": "y", "name": "Urgent", "color": "red_dark"}],
         "cover": {"sharedSourceUrl": "https://images.example.com/a.jpg"},
         "attachments": [{"name": "Plan", "url": "https://example.com/plan"}],
         "customFieldItems": [{"idCustomField": "f", "value": {"number": "3"}}],
@@ -131,13 +131,15 @@ def test_a_task_is_what_its_card_was(studio: Studio, importer: Importer) -> None
     assert made["warnings"] == ["nobody here is Eve (eve): --member NAME=LOGIN says who is who"]
     ideas, done = columns_of(studio, made["project_id"])
     assert (ideas["stage"], done["stage"]) == (None, "done")
+    project = studio.owner.get(f"/projects/{made['project_id']}")["project"]
+    assert project["label_colors"] == {"Urgent": "red"}
     [task] = tasks_of(studio, ideas)
     assert {name: task[name] for name in ("title", "description", "deadline", "cover_url", "labels", "sections")} == {
         "title": "Card 0",
         "description": "What to *do*",
         "deadline": "2024-05-01T12:00:00.000Z",
         "cover_url": "https://images.example.com/a.jpg",
-        "labels": ["Green"],
+        "labels": ["Green", "Urgent"],
         "sections": {"Steps": {"b": "incomplete", "a": "complete"}},
     }
     assert task["fields"] == {

@@ -303,6 +303,9 @@ def test_labels_have_their_names_or_their_colours() -> None:
     ]
     task = only(board_with({"labels": labels[:4], "idLabels": ["a", "b", "e", "f", "gone"]}, labels=labels))
     assert task.labels == ["Bug", "Green", "Late", "Dark purple"]
+    more = [{"id": "g", "name": "Old", "color": "black"}, {"id": "h", "name": "New", "color": "lime_light"}]
+    made = plan(board_with({"labels": [*labels[:4], *more]}, labels=labels))
+    assert made.label_colors == {"Bug": "red", "Late": "sky", "New": "lime"}
     assert [hue(each) for each in ("Green", "Dark purple", "Light red", "Sky")] == [4, 9, 0, 6]
 
 
@@ -454,7 +457,6 @@ def test_what_has_no_place_is_counted_and_named() -> None:
     made = plan(board_with({"labels": labels}, labels=labels, desc="Our site", actions=[{"type": "createCard"}]))
     assert lost(made) == {
         "project_description": (1, ["Our site"], None),
-        "label_colors": (1, ["Bug: red"], None),
         "history": (1, [], None),
     }
 

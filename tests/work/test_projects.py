@@ -36,7 +36,8 @@ from workhook.work.projects import api
 from workhook.work.projects.api import name_from, routes
 
 PROJECT_KEYS = {
-    "id", "repository_id", "title", "name", "full_name", "avatar", "private", "archive", "created_at", "updated_at",
+    "id", "repository_id", "title", "name", "full_name", "avatar", "private", "archive", "label_colors",
+    "created_at", "updated_at",
 }  # fmt: skip
 
 
@@ -222,6 +223,21 @@ async def test_parameters_come_from_the_query_or_the_body_and_the_body_wins(serv
     assert (by_both["title"], by_both["private"]) == ("From the body", True)
     cleared = await service.call("octo", "PATCH", f"/projects/{by_both['id']}", query={"avatar": "", "private": "0"})
     assert (cleared.project["avatar"], cleared.project["private"]) == (None, False)
+
+
+async def test_a_label_has_the_colour_that_a_project_gives_it(service: Service) -> None:
+    made = await service.make("octo", "Website")
+    assert made["label_colors"] == {}
+    path, colors = f"/projects/{made['id']}", {"Urgent": "red", "Größe": "sky"}
+    edited = (await service.call("octo", "PATCH", path, {"label_colors": colors})).project
+    assert edited["label_colors"] == colors
+    assert (await service.call("octo", "PATCH", path, {"title": "Site"})).project["label_colors"] == colors
+    again = (await service.call("octo", "PATCH", path, {"label_colors": colors})).project
+    assert again == (await service.call("octo", "GET", path)).project
+    for wrong in ({"Urgent": "crimson"}, {"": "red"}, {"x" * 256: "red"}, {str(at): "red" for at in range(201)}, None):
+        refused = await service.call("octo", "PATCH", path, {"label_colors": wrong})
+        assert "invalid" in refused.faults().values(), wrong
+    assert (await service.call("octo", "PATCH", path, {"label_colors": {}})).project["label_colors"] == {}
 
 
 async def test_every_wrong_field_is_named_at_once(service: Service) -> None:

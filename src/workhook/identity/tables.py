@@ -53,6 +53,7 @@ projects = sa.Table(
     sa.Column("updated_at", Millis, nullable=False),
     # Of its money: what its billing settings say, or else its account's; null: USD. `work.billing.currencies` keeps it.
     sa.Column("currency", sa.Text),
+    sa.Column("label_colors", sa.Text),  # JSON object of colours by labels, see `work.projects.schemas`; null: none
     # Set: the project is gone for everybody. The row stays for its hooks' last deliveries; `name_key` frees the name.
     sa.Column("deleted_at", Millis),
     sa.UniqueConstraint("account_id", "name_key"),

@@ -140,7 +140,7 @@ CREATE TABLE projects (
 	archive BOOLEAN NOT NULL,
 	created_at BIGINT NOT NULL,
 	updated_at BIGINT NOT NULL,
-	deleted_at BIGINT, currency TEXT,
+	deleted_at BIGINT, currency TEXT, label_colors TEXT,
 	CONSTRAINT fk_projects_account_id FOREIGN KEY(account_id) REFERENCES accounts (id),
 	CONSTRAINT uq_projects_account_id_name_key UNIQUE (account_id, name_key),
 	CONSTRAINT uq_projects_id UNIQUE (id)
@@ -1511,4 +1511,4 @@ CREATE TABLE unmatched_assignees (
 
 CREATE INDEX ix_unmatched_assignees_person ON unmatched_assignees (repository_id, source, username, full_name)
 
-INSERT INTO "alembic_version" VALUES('0055')
+INSERT INTO "alembic_version" VALUES('0056')

@@ -19,6 +19,7 @@ from workhook.work.columns.schemas import Column
 from workhook.work.comments.counts import count_on_tasks
 from workhook.work.files.queries import count_files
 from workhook.work.people import PersonShape
+from workhook.work.projects.schemas import find_label_colors
 from workhook.work.tasks import column_tasks
 from workhook.work.tasks.deadlines import Urgency, urgency
 from workhook.work.tasks.schemas import SubtaskCounts
@@ -87,11 +88,17 @@ async def read_board(reader: Reader, access: Access, filters: Mapping[str, str])
     now = now_ms()
     fitting = [[task for task in tasks if fits(task, filters, now)] for tasks, _ in read]
     ids = [task.id for tasks in fitting for task in tasks]
-    comments, files = await asyncio.gather(count_on_tasks(reader, access, ids), count_files(reader, access, ids))
+    comments, files, colors = await asyncio.gather(
+        count_on_tasks(reader, access, ids),
+        count_files(reader, access, ids),
+        find_label_colors(reader, access.repository.id),
+    )
     running = set() if access.is_client else await _running(reader, access)
     return BoardView(
         [
-            BoardColumn(column, [_card(task, comments, files, running, now) for task in shown], len(tasks), more)
+            BoardColumn(
+                column, [_card(task, comments, files, colors, running, now) for task in shown], len(tasks), more
+            )
             for column, (tasks, more), shown in zip(found, read, fitting, strict=True)
         ]
     )
@@ -109,7 +116,14 @@ async def _running(reader: Reader, access: Access) -> set[str]:
     return {each.task.id for each in await list_running(reader, access, limit=TIMERS_MAX) if each.task is not None}
 
 
-def _card(task: Any, comments: Mapping[str, int], files: Mapping[str, int], running: set[str], now: int) -> BoardCard:
+def _card(
+    task: Any,
+    comments: Mapping[str, int],
+    files: Mapping[str, int],
+    colors: Mapping[str, str],
+    running: set[str],
+    now: int,
+) -> BoardCard:
     deadline = None if task.deadline is None else parse_rfc3339(task.deadline)
     ticks = [value for items in task.sections.values() for value in items.values() if value in ITEM]
     labels, people = task.labels, task.assignees
@@ -117,7 +131,7 @@ def _card(task: Any, comments: Mapping[str, int], files: Mapping[str, int], runn
         id=task.id,
         number=task.number,
         title=task.title,
-        labels=[(label, hue(label)) for label in labels[:LABELS_SHOWN]],
+        labels=[(label, hue(label, colors)) for label in labels[:LABELS_SHOWN]],
         more_labels=max(0, len(labels) - LABELS_SHOWN),
         priority=task.priority,
         deadline=deadline,

@@ -247,10 +247,10 @@ _HUES = {
 }  # fmt: skip
 
 
-def hue(name: str) -> int:
-    """Return which of twelve colours (`hue-0` to `hue-11`) a name has: its own where it is a colour, such as `Dark
-    red`, and else always the same one."""
-    color = name.lower().removeprefix("light ").removeprefix("dark ")
+def hue(name: str, colors: Mapping[str, str] | None = None) -> int:
+    """Return which of twelve colours (`hue-0` to `hue-11`) a name has: that of `colors`, its own where it is a colour,
+    such as `Dark red`, and else always the same one."""
+    color = (colors or {}).get(name) or name.lower().removeprefix("light ").removeprefix("dark ")
     return _HUES.get(color, sum(name.encode()) % 12)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
 import msgspec
 from msgspec import UnsetType
 
+from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.http import lists, parameters
 from workhook.http.calls import Answer
@@ -44,6 +45,8 @@ class PlacedTask(NamedTuple):
     row: TaskRow
     base: str
     project: str
+    colors: Mapping[str, str]
+    """Of labels, by their names."""
 
 
 def _query_of(visit: Visit) -> AllTasksQuery:
@@ -108,7 +111,9 @@ async def _placed(visit: Visit, listed: Sequence[Task]) -> list[PlacedTask]:
     projects = await find_visible(visit.database, visit.actor, {each.project.id for each in listed})
     now = now_ms()
     return [
-        PlacedTask(row_of(task, now, may_edit=False), f"/{project.full_name}", project.title)
+        PlacedTask(
+            row_of(task, now, may_edit=False), f"/{project.full_name}", project.title, json.decode(project.label_colors)
+        )
         for task in listed
         if (project := projects.get(task.project.id))  # else it was lost meanwhile
     ]

@@ -13,6 +13,7 @@ from workhook.web.listing import edits, view
 from workhook.web.listing.people import logins_of
 from workhook.work import csv_tables
 from workhook.work.columns import api as columns
+from workhook.work.projects.schemas import find_label_colors
 from workhook.work.tasks import actions, export, listing
 
 places = Places("list")
@@ -27,6 +28,7 @@ async def task_list(visit: Visit) -> Answer:
         "listing/list.html",
         access=access,
         found=found,
+        colors=await find_label_colors(visit.database, access.repository.id),
         given=defaultdict(str, paging.given(visit)),
         filtered=view.is_filtered(visit),
         first=paging.with_query(visit, cursor=None),

@@ -26,6 +26,7 @@ from workhook.work.comments.schemas import TaskComment
 from workhook.work.files.actions import list_files
 from workhook.work.files.schemas import File
 from workhook.work.people import PersonShape
+from workhook.work.projects.schemas import find_label_colors
 from workhook.work.tasks import actions, choices
 from workhook.work.tasks.deadlines import urgency
 from workhook.work.tasks.imported_fields import Imported, imported_of, own_fields
@@ -66,6 +67,7 @@ class TaskView(msgspec.Struct, frozen=True):
 
     task: Task
     labels: Sequence[str]
+    label_colors: Mapping[str, str]
     fields: Mapping[str, str]
     origin: Imported | None
     checklists: Sequence[ChecklistView]
@@ -150,15 +152,17 @@ async def read_task(reader: Reader, actor: Actor, access: Access, task_id: str, 
             find_related(
                 reader, access.repository.id, {*task.blocked_by, *filter(None, [task.parent_id, task.next_id])}
             ),
+            find_label_colors(reader, access.repository.id),
         ),
         _read_times(reader, access, task_id),
     )
-    files, subtasks, related = hanging
+    files, subtasks, related, label_colors = hanging
     shown_comments = that_fit(comments, COMMENTS_MAX, lambda each: len(each.text))
     now, fields = now_ms(), json.decode(task.fields)
     return TaskView(
         task=task,
         labels=json.decode(task.labels),
+        label_colors=label_colors,
         fields=own_fields(fields),
         origin=imported_of(fields),
         checklists=[ChecklistView(name, items) for name, items in json.decode(task.sections).items()],

@@ -20,7 +20,6 @@ KEY_MAX_CHARS = 1_000
 
 LOST_LABELS: Mapping[str, str] = {
     "project_description": text("The description of the project"),
-    "label_colors": text("Colours of labels"),
     "files": text("Contents of files"),
     "cover_colors": text("Colours of covers"),
     "votes": text("Votes"),

@@ -122,7 +122,9 @@ async def _access(tx: Transaction, this: Import, rest: Remaining) -> Access:
         access = await find_access(tx, this.actor, rest.repository.project_id)
         access.require_writable()
         return access
-    create = ProjectCreate(title=this.plan.title, organization=this.organization.login)
+    create = ProjectCreate(
+        title=this.plan.title, organization=this.organization.login, label_colors=this.plan.label_colors
+    )
     made = await add_project(Write(tx, this.actor, this.base), create)
     return await find_access(tx, this.actor, made.repository.project_id)
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from workhook.core.errors import shown
 from workhook.work.imports.board import ColumnNames
+from workhook.work.imports.colors import nearest_color
 from workhook.work.imports.github import GitHubFile, Issue, IssuePerson, ProjectItem
 from workhook.work.imports.json_file import NotUsable
 from workhook.work.imports.losses import Losses
@@ -27,6 +28,7 @@ from workhook.work.imports.texts import (
     within,
 )
 from workhook.work.imports.words import StageNames, means
+from workhook.work.projects.schemas import LABEL_COLORS_MAX, LabelColor
 
 SOURCE = "github"
 OPEN, CLOSED, NO_STATUS = "Open", "Closed", "No status"
@@ -54,7 +56,7 @@ def plan_of_files(
     warnings = [*unknown_names(done, (each.title for each in columns.columns), "column"), *mapper.warnings]
     return ImportPlan(
         SOURCE, mapper.project_key, title, columns.columns, planned, [*warnings, *columns.warnings],
-        mapper.losses.found(),
+        mapper.losses.found(), label_colors=_colors(files),
     )  # fmt: skip
 
 
@@ -155,13 +157,20 @@ class _IssueMapper:
     def _note_lost(self, issue: Issue | None, name: str) -> None:
         if issue is None:
             return
-        for label, color in issue.colors.items():
-            if color:
-                self.losses.add_once("label_colors", f"{label}: #{color}")
         if issue.milestone:
             self.losses.add_once("milestones", issue.milestone, kept=f"the field {MILESTONE}")
         reactions = issue.reactions + sum(each.reactions for each in issue.comments)
         self.losses.add("reactions", name, count=reactions)
+
+
+def _colors(files: Sequence[GitHubFile]) -> dict[str, LabelColor]:
+    """The colours of labels, as near as a project has them."""
+    found: dict[str, LabelColor] = {}
+    for name, text in (pair for file in files for issue in file.issues for pair in issue.colors.items()):
+        color = nearest_color(text)
+        if name.strip() and color and len(found) < LABEL_COLORS_MAX:
+            found.setdefault(title_of(name), color)
+    return found
 
 
 def _person(person: IssuePerson) -> Person:

@@ -11,7 +11,6 @@ NAMES_SHOWN = 10
 
 SENTENCES: Mapping[str, str] = {
     "project_description": "the description of the project",
-    "label_colors": "colours of labels",
     "files": "contents of files",
     "cover_colors": "colours of covers",
     "votes": "votes",

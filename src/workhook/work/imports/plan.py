@@ -12,6 +12,7 @@ import msgspec
 
 from workhook.core import json
 from workhook.work.columns.schemas import Stage, completes
+from workhook.work.projects.schemas import LabelColor
 from workhook.work.tasks.field_types import Level
 
 
@@ -104,7 +105,7 @@ class PlannedField(msgspec.Struct, frozen=True):
 
 class ImportPlan(msgspec.Struct, frozen=True):
     """Columns in their order; tasks in the order of their columns, and in each in theirs, but for subtasks: they come
-    behind the task above them. `fields`: those of a table, in its order."""
+    behind the task above them. `fields`: those of a table, in its order. `label_colors`: of a project that is new."""
 
     source: str
     key: str
@@ -114,6 +115,7 @@ class ImportPlan(msgspec.Struct, frozen=True):
     warnings: list[str]
     lost: list[Lost] = []
     fields: list[PlannedField] = []
+    label_colors: dict[str, LabelColor] = {}
 
 
 _LATER: Mapping[str, object] = {

@@ -24,6 +24,7 @@ from workhook.work.invoices.parties import Party, Seller
 from workhook.work.invoices.schemas import Invoice
 from workhook.work.invoices.shapes import Booked
 from workhook.work.payments.schemas import Payment
+from workhook.work.projects.schemas import LabelColors
 from workhook.work.services.schemas import Service, ServicePrice
 from workhook.work.tasks.schemas import Task
 from workhook.work.timesheets.schemas import Timesheet
@@ -142,6 +143,7 @@ KINDS: tuple[LineKind, ...] = (
         name=PROJECTS,
         says="Projects, those in the trash as well.",
         by="account_id",
+        json={"label_colors": JsonColumn(LabelColors)},
         left_out={"repository_id": "the other server gives a new one", "name_key": "follows from the name"},
     ),
     LineKind(

@@ -15,6 +15,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
+from workhook.core import json
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
 from workhook.core.ids import new_id, slug
 from workhook.core.records import Wire, to_response
@@ -40,7 +41,7 @@ from workhook.work.checkouts import stopping
 from workhook.work.checkouts.schemas import Checkout
 from workhook.work.invoices import issued
 from workhook.work.projects.listing import list_visible
-from workhook.work.projects.schemas import PROJECTS, Project, project_of
+from workhook.work.projects.schemas import PROJECTS, LabelColors, Project, project_of
 from workhook.work.record_events import Changes, differences, publish_audited
 from workhook.work.schemas import Done, if_set
 from workhook.work.timesheets import timers
@@ -76,6 +77,7 @@ class ProjectEdit(msgspec.Struct, kw_only=True):
     private: bool | UnsetType = UNSET
     archive: bool | UnsetType = UNSET
     name: ProjectName | UnsetType = UNSET
+    label_colors: LabelColors | UnsetType = UNSET
 
 
 class ProjectCreate(ProjectEdit, kw_only=True):
@@ -116,7 +118,7 @@ _names = sa.select(projects.c.repository_id, projects.c.name_key).where(
 _named = sa.select(projects.c.repository_id).where(
     projects.c.account_id == big("account_id"), projects.c.name_key == sa.bindparam("name_key")
 )
-_CONTENT = ("name", "name_key", "title", "avatar", "private", "archive")
+_CONTENT = ("name", "name_key", "title", "avatar", "private", "archive", "label_colors")
 _currency = sa.select(account_billing.c.currency).where(account_billing.c.account_id == big("account_id"))
 _insert = (
     insert_into(projects, "id", "account_id", *_CONTENT, "created_at", "updated_at")
@@ -187,6 +189,7 @@ async def add_project(write: Write, create: ProjectCreate) -> Project:
         "avatar": if_set(create.avatar, None),
         "private": if_set(create.private, False),
         "archive": if_set(create.archive, False),
+        "label_colors": json.encode_text(if_set(create.label_colors, {})),
         "created_at": write.now,
         "updated_at": write.now,
     }
@@ -223,6 +226,8 @@ async def edit_project(write: Write, project_id: str, edit: ProjectEdit) -> Proj
     write.require_match(ProjectAnswer(before))
     require_role(project, "write")
     values = {name: if_set(getattr(edit, name), getattr(project, name)) for name in ProjectEdit.__struct_fields__}
+    if not isinstance(edit.label_colors, UnsetType):
+        values["label_colors"] = json.encode_text(edit.label_colors)
     changed = [name for name, value in values.items() if value != getattr(project, name)]
     if not changed:
         return ProjectAnswer(before)

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Literal
 
-from workhook.core.records import HIDDEN, LINK, Millis, Record, resource_id
+import sqlalchemy as sa
+from msgspec import Meta
+
+from workhook.core import json
+from workhook.core.records import HIDDEN, LINK, EventSchema, JsonForm, Millis, Record, resource_id
 from workhook.identity.queries import repositories, repository_of
 from workhook.identity.schemas import Actor, Repository
 from workhook.identity.tables import projects
-from workhook.storage import Row
+from workhook.storage import Reader, Row
+from workhook.storage.metadata import big
 from workhook.work.access import is_client
+
+LabelColor = Literal["red", "orange", "yellow", "lime", "green", "teal", "sky", "blue", "purple", "pink"]
+LABEL_COLORS_MAX = 200
+LabelColors = Annotated[
+    dict[Annotated[str, Meta(min_length=1, max_length=255)], LabelColor],
+    Meta(
+        max_length=LABEL_COLORS_MAX,
+        description="Colours of labels by their names. Other labels have a colour that follows from the name.",
+    ),
+]
 
 
 class Project(Record, frozen=True):
@@ -23,22 +39,39 @@ class Project(Record, frozen=True):
     avatar: Annotated[str | None, LINK]
     private: bool
     archive: bool
+    label_colors: Annotated[
+        str,
+        JsonForm(dict[str, LabelColor], json.decode),
+        EventSchema(
+            {"description": "colours of labels by their names; other labels have one that follows from the name"}
+        ),
+    ]
     created_at: Millis
     updated_at: Millis
     repository: Annotated[Repository, HIDDEN]  # its `role` is what the caller may do; None: the caller is a client
 
 
-PROJECTS = repositories.add_columns(projects.c.avatar, is_client.label("is_client"))
+PROJECTS = repositories.add_columns(projects.c.avatar, projects.c.label_colors, is_client.label("is_client"))
 """The projects that exist, with what `project_of` needs."""
+
+
+_label_colors = sa.select(projects.c.label_colors).where(projects.c.repository_id == big("repository_id"))
+
+
+async def find_label_colors(reader: Reader, repository_id: int) -> Mapping[str, LabelColor]:
+    """The colours of a project's labels that have one of their own, by their names."""
+    row = await reader.fetch_one(_label_colors, {"repository_id": repository_id})
+    colors: Mapping[str, LabelColor] = json.decode(row["label_colors"] or "{}") if row else {}
+    return colors
 
 
 def project_of(row: Row, actor: Actor) -> Project | None:
     """None for a project in which the caller has no role: to the caller it does not exist."""
     repository = repository_of(row, actor.user.id)
-    return project_from(repository, row["avatar"]) if repository.role or row["is_client"] else None
+    return project_from(repository, row["avatar"], row["label_colors"]) if repository.role or row["is_client"] else None
 
 
-def project_from(repository: Repository, avatar: str | None) -> Project:
+def project_from(repository: Repository, avatar: str | None, label_colors: str | None) -> Project:
     return Project(
         id=repository.project_id,
         repository_id=repository.id,
@@ -48,6 +81,7 @@ def project_from(repository: Repository, avatar: str | None) -> Project:
         avatar=avatar,
         private=repository.private,
         archive=repository.archive,
+        label_colors=label_colors or "{}",
         created_at=repository.created_at,
         updated_at=repository.updated_at,
         repository=repository,

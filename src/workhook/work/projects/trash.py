@@ -66,7 +66,7 @@ def _deleted_in_project(further: bool) -> sa.Select[Any]:
 
 _in_trash = {further: _deleted_in_project(further) for further in (False, True)}
 _deleted = (
-    sa.select(*repository_columns(), *role_columns, projects.c.avatar, projects.c.deleted_at)
+    sa.select(*repository_columns(), *role_columns, projects.c.avatar, projects.c.label_colors, projects.c.deleted_at)
     .join_from(projects, accounts, accounts.c.id == projects.c.account_id)
     .where(projects.c.id == sa.bindparam("project_id"), projects.c.deleted_at.is_not(None))
     .with_for_update(of=projects, key_share=True)

@@ -89,7 +89,11 @@ used = summed("used", less=not_finished)
 """All finished billable time of the project of the parameter `repository_id`."""
 _locked = (
     sa.select(
-        project_billing.c.budget_ms, project_billing.c.budget_minor, project_billing.c.budget_mark, projects.c.avatar
+        project_billing.c.budget_ms,
+        project_billing.c.budget_minor,
+        project_billing.c.budget_mark,
+        projects.c.avatar,
+        projects.c.label_colors,
     )
     .join(projects, projects.c.repository_id == project_billing.c.repository_id)
     .where(project_billing.c.repository_id == big("repository_id"))
@@ -131,7 +135,7 @@ async def tell_of_budgets(write: Write, places: Iterable[Repository]) -> None:
         reached = [each for each in MARKS if percent is not None and (row["budget_mark"] or 0) < each <= percent]
         if reached:
             await write.tx.execute(_mark, {"repository_id": repository.id, "mark": reached[-1]})
-            record = project_from(repository, row["avatar"])
+            record = project_from(repository, row["avatar"], row["label_colors"])
             await publish_events(write, [_event(record, budget, each) for each in reached])
 
 

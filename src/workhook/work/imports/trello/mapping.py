@@ -17,6 +17,7 @@ from workhook.core.errors import Invalid, shown
 from workhook.http import parameters
 from workhook.http.parameters import TEXT_MAX_BYTES, TITLE_MAX_CHARS, WebAddress
 from workhook.work.columns.schemas import COLUMNS_MAX, Stage
+from workhook.work.imports.colors import COLORS
 from workhook.work.imports.losses import Losses
 from workhook.work.imports.plan import ImportPlan, Person, PlannedColumn, PlannedComment, PlannedTask
 from workhook.work.imports.texts import (
@@ -39,6 +40,7 @@ from workhook.work.imports.texts import (
 )
 from workhook.work.imports.trello import export as trello
 from workhook.work.imports.words import StageNames, level_of, means, says_more
+from workhook.work.projects.schemas import LABEL_COLORS_MAX, LabelColor
 from workhook.work.tasks.field_types import KEYS_MAX, Level
 
 SOURCE = "trello"
@@ -75,7 +77,9 @@ def plan_of(export: trello.Export, *, done: Collection[str] = (), not_done: Coll
         if is_cut(each.name)
     ]
     title = title_of(export.name, NAMELESS)
-    return ImportPlan(SOURCE, _board_key(export), title, columns, tasks, warnings, losses.found())
+    return ImportPlan(
+        SOURCE, _board_key(export), title, columns, tasks, warnings, losses.found(), label_colors=_colors(export)
+    )
 
 
 def _of_the_board(export: trello.Export, done: Collection[str]) -> list[str]:
@@ -91,12 +95,19 @@ def _lost_of_the_board(export: trello.Export) -> Losses:
     losses = Losses()
     if export.description.strip():
         losses.add("project_description", export.description)
-    labels = dict.fromkeys((each.name.strip(), each.color) for each in (*export.labels, *_labels_of_cards(export)))
-    for name, color in labels:
-        if name and color:
-            losses.add("label_colors", f"{name}: {color}")
     losses.add("history", count=export.actions - len(export.comments))
     return losses
+
+
+def _colors(export: trello.Export) -> dict[str, LabelColor]:
+    """The colours of labels with names. Shades become their colour; black is none."""
+    found: dict[str, LabelColor] = {}
+    for each in (*export.labels, *_labels_of_cards(export)):
+        name, shade = title_of(each.name, ""), each.color.partition("_")[0]
+        color = next((color for color in COLORS if color == shade), None)
+        if name and color and len(found) < LABEL_COLORS_MAX:
+            found.setdefault(name, color)
+    return found
 
 
 def _color_name(color: str) -> str:
