@@ -166,7 +166,7 @@ async def test_the_receiver_and_the_import_look_right(visit: Visits, team: Team,
     chosen: FilePayload = {"name": "board.json", "mimeType": "application/json", "buffer": encoded(board)}
     await page.locator("#file").set_input_files(chosen)
     await page.get_by_role("button", name="Look at it first").click()
-    await expect(page.locator("#import-plan")).to_contain_text("Colours of labels: 1")
+    await expect(page.locator("#import-plan")).to_contain_text("The description of the project: 1")
     await accessible(page)
     await fits(page)
     await keyboard(page)

@@ -263,7 +263,7 @@ def test_a_host_does_not_reach_others(new_server: Callable[..., Server], receive
         assert each.payload()["organization"]["url"] == f"https://work.example.com{world.org_path}"
 
 
-MANY = 300_000
+MANY = 190_000  # of the 200,000 values that a body may have
 
 
 @pytest.mark.parametrize(
@@ -278,7 +278,7 @@ MANY = 300_000
         ("{place}/events", {"event": "x" * 900_000, "payload": {}}),
         ("{place}/hooks/{hook}/deliveries/redeliver", {str(number): 1 for number in range(80_000)}),
         ("{place}/hooks/{hook}/deliveries/redeliver", {"x" * 900_000: 1}),
-        ("{place}/hooks/{hook}/deliveries/redeliver", {"ids": ["x"] * 200_000}),
+        ("{place}/hooks/{hook}/deliveries/redeliver", {"ids": ["x"] * MANY}),
         ("/api/v1/projects", {str(number): 1 for number in range(80_000)}),
         ("/api/v1/projects", {"x" * 900_000: 1}),
     ],
