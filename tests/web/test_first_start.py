@@ -229,7 +229,7 @@ def test_nobody_writes_in_the_name_of_another(server: Server) -> None:
     comments = _comments(server, world.token, "Forged")
     assert len(comments) == 1
     assert comments[0]["user"]["username"] != owner.login
-    assert "wrote" in comments[0]["text"]
+    assert comments[0]["imported_author"] == f"Ada ({owner.login})"
 
 
 def test_a_private_project_stays_unseen(server: Server) -> None:
