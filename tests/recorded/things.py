@@ -58,9 +58,14 @@ class Things:
         a command prints as JSON."""
         owner = ("--organization", "acme", "--owner", "octo", "--email", "octo@example.com", "--project", "Website")
         made = {"owner": run("setup", *owner)}
+
+        def token(login: str, scopes: str) -> Any:
+            return run("token", "create", "--user", login, "--kind", "classic", "--scopes", scopes)
+
+        made["owner"]["token"] = token("octo", f"{SCOPES},site_admin")["token"]
         for who in ("pat", "stranger"):
             run("user", "add", "--login", who, "--email", f"{who}@example.com")
-            made[who] = run("token", "create", "--user", who, "--kind", "classic", "--scopes", SCOPES)
+            made[who] = token(who, SCOPES)
         made["link"] = run("user", "sign-in-link", "--login", "octo")
         return made
 
