@@ -56,7 +56,8 @@ async def _fill(tx: Transaction, account_id: int) -> None:
         insert_into(projects, *columns(projects)),
         [
             {**common, "repository_id": 1000 + n, "id": f"p{n}", "name": f"p{n}", "name_key": f"p{n}", "title": f"p{n}",
-             "avatar": None, "private": False, "archive": False, "deleted_at": None, "currency": None}
+             "avatar": None, "private": False, "archive": False, "deleted_at": None, "currency": None,
+             "label_colors": None}
             for n in range(REPOSITORIES)
         ],
     )  # fmt: skip
