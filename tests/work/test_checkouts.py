@@ -380,13 +380,13 @@ def test_for_others_there_is_nothing(studio: Studio, active: JsonObject, who: st
     assert studio.happened() == []
 
 
-def test_an_archived_project_is_left_as_it_is(studio: Studio, active: JsonObject) -> None:
+def test_subscriptions_pause_with_their_project(studio: Studio, active: JsonObject) -> None:
     studio.owner.patch(studio.project, json={"archive": True})
     for method, path in (("POST", _path(active, "pause")), ("DELETE", _path(active))):
         assert studio.owner.refused(409, method, path)["code"] == "archived"
     body = {"service_id": active["service"]["id"]}
     assert studio.owner.refused(409, "POST", f"{studio.project}/service_checkouts", json=body)["code"] == "archived"
-    assert studio.owner.get(_path(active))["service_checkout"]["status"] == "active"
+    assert studio.owner.get(_path(active))["service_checkout"]["status"] == "paused"
 
 
 # --- events ----------------------------------------------------------------------------------------------------------

@@ -183,12 +183,12 @@ def test_a_deleted_project_has_no_further_period(studio: Studio, shop: Shop) -> 
     assert shop.schedule("2031-12-01T00:00") == 0
 
 
-def test_an_archived_project_has_further_periods(studio: Studio, shop: Shop) -> None:
+def test_an_archived_project_has_no_further_period(studio: Studio, shop: Shop) -> None:
     shop.buy("2031-01-01T00:00")
     studio.owner.patch(studio.project, json={"archive": True})
     studio.happened()
-    assert shop.schedule("2031-02-01T00:00") == 1
-    assert names(studio.happened()) == PERIOD
+    assert shop.schedule("2031-02-01T00:00") == 0
+    assert studio.happened() == []
 
 
 # --- several at once, and what fails ---------------------------------------------------------------------------------

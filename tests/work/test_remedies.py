@@ -464,7 +464,7 @@ CASES: dict[str, list[tuple[str, Case]]] = {
     "The user has another timer running, which you cannot pause; the user has to pause it first.": [
         ("", timer_of_another),
     ],
-    "The checkout is pending: complete it first.": [
+    "The checkout is pending: complete it first, or delete it.": [
         (step, partial(pending_checkout, step=step)) for step in ("pause", "cancel")
     ],
     "The project has issued invoices (%(numbers)s), so it cannot be deleted; archive it instead (archive: true).": [
