@@ -3,15 +3,19 @@ invoices take from them."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pytest
 
 from tests.work.studio import Studio
-from workhook.core.clock import DAY_MS, now_ms, to_millis_text
+from workhook.core.clock import now_ms, to_millis_text
+from workhook.core.zones import day_in, midnight_of
 
 WORK = {"description": "Design", "qty": 1, "unit_price": 100}
 IBAN = "DE89370400440532013000"
+BERLIN = ZoneInfo("Europe/Berlin")
 ACCOUNT = {
     "legal_name": "Acme Studio GmbH", "address": "Lindenstr. 1\n10969 Berlin", "vat_id": "DE123456789",
     "tax_number": "21/815/08150", "email": "billing@acme.example", "country": "DE", "iban": IBAN, "bic": "COBADEFFXXX",
@@ -213,7 +217,7 @@ def test_a_draft_begins_with_what_the_organization_says(studio: Studio, account:
     assert made["due"] is None
     issued = sent(studio, made)
     assert issued["invoice_number"] == "R0001"
-    assert issued["due"] == to_millis_text((now_ms() // DAY_MS + 14) * DAY_MS)
+    assert issued["due"] == to_millis_text(midnight_of(day_in(now_ms(), BERLIN) + timedelta(days=14)))
 
 
 def test_what_the_project_says_comes_first(studio: Studio, account: str, project: str) -> None:
@@ -222,7 +226,7 @@ def test_what_the_project_says_comes_first(studio: Studio, account: str, project
     made = drawn(studio)
     assert (made["currency"], made["tax"], made["language"]) == ("CHF", 7.7, "en")
     assert made["payment_terms"] == "14 days net"
-    assert sent(studio, made)["due"] == to_millis_text((now_ms() // DAY_MS + 30) * DAY_MS)
+    assert sent(studio, made)["due"] == to_millis_text(midnight_of(day_in(now_ms(), BERLIN) + timedelta(days=30)))
 
 
 def test_what_the_request_says_wins(studio: Studio, account: str) -> None:
