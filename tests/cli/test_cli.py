@@ -78,7 +78,7 @@ def test_setup_makes_what_is_missing_and_nothing_twice(any_cli: Cli) -> None:
     assert [each["login"] for each in any_cli.json("user", "list")] == ["octo"]
     issued = any_cli.json("token", "list")
     assert [each["user"] for each in issued] == ["octo", "octo"]
-    assert set(issued[0]["scopes"]) == {"repo", "admin:org_hook", "work"}, "the least for repositories, hooks and work"
+    assert set(issued[0]["scopes"]) == {"repo", "admin:org", "admin:org_hook", "work"}
     assert all(datetime.fromisoformat(each["expires_at"]) <= datetime.now(UTC) + timedelta(days=365) for each in issued)
     any_cli.setup("--new-token", "--scopes", "repo, admin:org", "--expires-in", "7")
     newest = any_cli.json("token", "list")[-1]
