@@ -199,7 +199,7 @@ def test_each_alert_fires_for_its_own_trouble_and_none_without(promtool: Program
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule["alert"])
 def test_an_alert_says_what_is_wrong_and_what_to_do(rule: dict[str, Any]) -> None:
     assert rule["labels"]["severity"] in ("critical", "warning", "info")
-    assert set(rule["annotations"]) == {"summary", "description"}
+    assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
     used = read(rule["expr"])
     # Aggregated values have only the labels that `by` names; others have all of their metric.
     kept = used.listed - {"le"} if " by " in rule["expr"] else OF_PROMETHEUS
