@@ -22,6 +22,7 @@ from workhook.identity.schemas import Actor
 from workhook.storage import Transaction
 from workhook.work.access import find_access
 from workhook.work.checkouts import api as checkouts
+from workhook.work.checkouts import stopping
 from workhook.work.checkouts.schemas import ServiceCheckoutCreate
 from workhook.work.columns import api as columns
 from workhook.work.columns.api import ColumnCreate
@@ -82,6 +83,8 @@ async def test_a_period_begins_while_its_project_is(
         return await checkouts.complete_service_checkout(Write(tx, actor, BASE, moment=now_ms()), chosen)
 
     async with services.database.transaction() as tx:
+        if deletes:  # as whoever deletes a project does, since its subscriptions stop
+            await stopping.lock_checkouts(tx, world.project_id)
         await projects.lock_project(Write(tx, actor, BASE), world.project_id)
         completing = await beside.begin(complete)
         if deletes:
