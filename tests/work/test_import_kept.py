@@ -11,7 +11,7 @@ from workhook.core import json
 from workhook.http.calls import Services
 from workhook.work.imports import asana, github_tasks
 from workhook.work.imports.trello import mapping
-from workhook.work.tasks.imported_fields import imported_of, own_fields_text, source_of
+from workhook.work.tasks.imported_fields import SOURCES, imported_of, own_fields_text, source_of
 
 
 def test_every_field_of_an_importer_is_known_as_one() -> None:
@@ -23,12 +23,14 @@ def test_every_field_of_an_importer_is_known_as_one() -> None:
         if name.isupper() and isinstance(value, str) and value.startswith(f"{source.lower()}_")
     }
     assert len(names) > 15
-    names |= {f"{source}_members": shown for source, shown in (("trello", "Trello"), ("csv", "CSV"))}
+    names |= {f"{source}_members": shown for source, shown in SOURCES.items()}
     for name, source in names.items():
         assert source_of(name) == source
 
 
-@pytest.mark.parametrize("name", ["trello", "Trello_url", "my_trello_url", "trello_", "Budget", "asana url"])
+@pytest.mark.parametrize(
+    "name", ["trello", "Trello_url", "my_trello_url", "trello_", "Budget", "asana url", "github_repo"]
+)
 def test_the_fields_of_people_are_none_of_an_import(name: str) -> None:
     text = json.encode_text({name: "1", "csv_members": "Eve"})
     assert json.decode(own_fields_text(text)) == {name: "1"}

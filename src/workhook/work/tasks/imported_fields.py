@@ -5,20 +5,25 @@ They are for the team: clients see none of them, and pages show them apart from 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from workhook.core import json
 
-_NAME = re.compile(r"(?P<source>trello|asana|github|csv)_[a-z_]+")
 SOURCES = {"trello": "Trello", "asana": "Asana", "github": "GitHub", "csv": "CSV"}
+_KEPT: Mapping[str, frozenset[str]] = {
+    "trello": frozenset({"attachments", "cover", "due", "list", "members", "start", "url", "votes"}),
+    "asana": frozenset({"actual_minutes", "due", "likes", "members", "start", "type", "url"}),
+    "github": frozenset({"author", "members", "milestone", "number", "reason", "type", "url"}),
+    "csv": frozenset({"members"}),
+}
+"""What each import keeps. Another field that begins so, such as `github_repo`, is one that people have made."""
 
 
 def source_of(name: str) -> str | None:
     """Return the name of the service that a field of an import is about, or None for any other field."""
-    found = _NAME.fullmatch(name)
-    return found and SOURCES[found["source"]]
+    source, _, kept = name.partition("_")
+    return SOURCES[source] if kept in _KEPT.get(source, ()) else None
 
 
 def own_fields(fields: Mapping[str, str]) -> dict[str, str]:
