@@ -24,10 +24,11 @@ from workhook.http.calls import Answer, Call
 from workhook.identity.tables import sent_forms
 from workhook.storage import Transaction
 from workhook.storage.dialects import upsert
+from workhook.storage.signals import FORMS
 from workhook.web.frame.sessions import Session
 from workhook.web.frame.texts import gettext
 
-_WAIT_S, _WAITS = 0.05, 40  # for the answer of a form whose change is done
+WAIT_S = 2.0  # for the answer to a form whose change is done
 
 _this = sent_forms.c.digest == sa.bindparam("sent_digest")
 _find = sa.select(sent_forms.c.answer).where(_this)
@@ -88,6 +89,7 @@ class SentForm:
             given = msgspec.msgpack.encode(_Given(answer.status, answer.headers, body, answer.media_type))
         params = {"sent_digest": self._digest, "given": given}
         await self._call.database.write([(_answer, [params])])
+        self._call.database.signals.send(FORMS, (self._session_id,))
 
     async def find_answer(self) -> Answer | None:
         """The first answer; None for a form that was not sent before. Raises `Conflict` if it cannot be given again."""
@@ -97,12 +99,24 @@ class SentForm:
     async def first_answer(self) -> Answer:
         """Of a form that was sent before, perhaps just now: on SQLite what meets it may be in the same commit. Raises
         `Conflict` if it cannot be given again."""
-        for _ in range(_WAITS):
-            row = await self._call.database.fetch_one(_find, {"sent_digest": self._digest})
-            if row is not None and row["answer"] is not None:
-                return _again(row["answer"])
-            await asyncio.sleep(_WAIT_S)
-        return _again(b"")
+        signalled = asyncio.Event()
+        stop_listening = self._call.database.signals.listen(FORMS, lambda _: signalled.set())
+        until = asyncio.get_running_loop().time() + WAIT_S
+        try:
+            while (given := await self._find_given()) is None:
+                async with asyncio.timeout_at(until):
+                    await signalled.wait()
+                signalled.clear()  # before the next look, so that no signal comes between
+        except TimeoutError:  # a signal may be lost
+            given = await self._find_given()
+        finally:
+            stop_listening()
+        return _again(given or b"")
+
+    async def _find_given(self) -> bytes | None:
+        """What `answered` has stored; None if it has not yet."""
+        row = await self._call.database.fetch_one(_find, {"sent_digest": self._digest})
+        return None if row is None else row["answer"]
 
 
 def _again(given: bytes) -> Answer:
