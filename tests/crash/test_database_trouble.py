@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import resource
 import shutil
 import sqlite3
-import subprocess
-import tempfile
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -21,6 +18,7 @@ import sqlalchemy as sa
 
 from tests.delivery.site import Hook, Site, numbers
 from tests.harness.databases import PostgresDatabases, databases, new_folder
+from tests.harness.disks import disk_of
 from tests.harness.receiver import Received, Receiver, Reply
 from tests.harness.server import Server
 from tests.harness.waiting import WAIT_S, until
@@ -94,14 +92,9 @@ def disk_full(server: Server) -> Iterator[None]:
 
 @pytest.fixture
 def small_disk() -> Iterator[Path]:
-    """A file system that is ready while it is empty: readiness asks for 100 MiB."""
-    folder = Path(tempfile.mkdtemp(prefix="workhook-disk-"))
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128m", "tmpfs", folder]).returncode:
-        folder.rmdir()
-        pytest.skip("a full disk needs the right to mount: NOT TESTED. A limit of the file's size is.")
-    yield folder
-    subprocess.run(["umount", "-l", folder], check=True)
-    folder.rmdir()
+    """One that is ready while it is empty: readiness asks for 100 MiB."""
+    with disk_of(128) as folder:
+        yield folder
 
 
 @pytest.fixture(params=["locked", "file size", "disk", "stopped"])

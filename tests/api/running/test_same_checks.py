@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import httpx
 import pytest
 
 from tests.cli.cli_kit import Cli
+from tests.harness.disks import disk_of
 from tests.harness.server import Server
 from tests.harness.waiting import until
 
@@ -44,14 +44,9 @@ def start(request: pytest.FixtureRequest) -> Iterator[Callable[[Path], Server]]:
 
 
 @pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={SIZE_MB}m", "tmpfs", str(folder)]
-    if subprocess.run(command, check=False, capture_output=True).returncode:
-        pytest.skip("a small disk cannot be mounted: NOT TESTED. Run as root.")
-    yield folder
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+def small_disk() -> Iterator[Path]:
+    with disk_of(SIZE_MB) as folder:
+        yield folder
 
 
 def test_a_disk_that_is_nearly_full(small_disk: Path, start: Callable[[Path], Server]) -> None:
