@@ -75,7 +75,7 @@ class EarlierBackup:
 
     @classmethod
     def newest_beside(cls, folder: Path) -> EarlierBackup | None:
-        """The newest whole backup in the same folder; None if there is none that can be read."""
+        """Return the newest whole backup in the same folder, or None without one that can be read."""
         found = list[tuple[str, Path, Manifest]]()
         for each in folder.parent.iterdir() if folder.parent.is_dir() else ():
             if each != folder and (each / MANIFEST).is_file():

@@ -30,7 +30,7 @@ class EarlierCopy(Protocol):
     """A copy that was made before, from which the target takes contents without another copy."""
 
     async def give(self, file: StoredFile, target: Blobs) -> bool:
-        """Put the content into the target; False if there is none with this SHA-256 and size."""
+        """Put the content into the target. Return False without one of this SHA-256 and size."""
 
 
 class BlobCopy:

@@ -18,7 +18,7 @@ DUE = "due"  # hook ids that have a dispatch to send
 HOOK = "hook"  # hook ids that were changed, turned off or deleted
 EVENTS = "events"  # repository ids in which something happened
 WORKERS = "workers"  # 0: processes that deliver have come or gone, or acknowledge that others did
-FORMS = "forms"  # session ids of which a form was answered
+FORMS = "forms"  # ids of sessions with a form that was answered
 TOKENS = "tokens"  # token ids that were revoked or changed; 0: any may have
 
 log = structlog.get_logger(__name__)

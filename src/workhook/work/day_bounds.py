@@ -29,7 +29,7 @@ TimeZone = Annotated[str, Meta(max_length=NAME_MAX_CHARS), Checked(zone_fault)]
 
 
 def is_bare(bound: object) -> bool:
-    """Whether the bound is a day without a time."""
+    """Return whether the bound is a day without a time."""
     return isinstance(bound, date)
 
 

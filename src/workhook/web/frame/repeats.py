@@ -92,13 +92,15 @@ class SentForm:
         self._call.database.signals.send(FORMS, (self._session_id,))
 
     async def find_answer(self) -> Answer | None:
-        """The first answer; None for a form that was not sent before. Raises `Conflict` if it cannot be given again."""
+        """Return the first answer, or None for a new form. Raises `Conflict` if it cannot be repeated."""
         row = await self._call.database.fetch_one(_find, {"sent_digest": self._digest})
         return await self.first_answer() if row is not None else None
 
     async def first_answer(self) -> Answer:
-        """Of a form that was sent before, perhaps just now: on SQLite what meets it may be in the same commit. Raises
-        `Conflict` if it cannot be given again."""
+        """Wait for the answer to a form that was sent before, perhaps just now, and return it.
+
+        On SQLite both may be in the same commit. Raises `Conflict` if it cannot be given again.
+        """
         signalled = asyncio.Event()
         stop_listening = self._call.database.signals.listen(FORMS, lambda _: signalled.set())
         until = asyncio.get_running_loop().time() + WAIT_S
@@ -114,7 +116,7 @@ class SentForm:
         return _again(given or b"")
 
     async def _find_given(self) -> bytes | None:
-        """What `answered` has stored; None if it has not yet."""
+        """Return the text that `answered` stored, or None before that."""
         row = await self._call.database.fetch_one(_find, {"sent_digest": self._digest})
         return None if row is None else row["answer"]
 

@@ -46,7 +46,7 @@ class PlacedTask(NamedTuple):
     base: str
     project: str
     colors: Mapping[str, str]
-    """Of labels, by their names."""
+    """The colours of labels, by their names."""
 
 
 def _query_of(visit: Visit) -> AllTasksQuery:

@@ -29,7 +29,7 @@ _MONTHS: dict[Interval, int] = {"month": 1, "year": 12}
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """What the service and the price say. `interval` None: there is no price, so there are no periods. `zone`: of the
+    """The terms of the service and the price. `interval` None: without a price there are no periods. `zone`: of the
     studio that sells it."""
 
     interval: Interval | None
@@ -163,7 +163,7 @@ def _require_not_canceled(state: State, now: int) -> None:
 
 
 def add_months(at: int, months: int, zone: tzinfo = UTC) -> int:
-    """The same day and time of day in the zone so many months later, or the last day of a month that is shorter."""
+    """Return the same day and time in the zone so many months later, or the last day of a shorter month."""
     before = day_in(at, zone)
     year, month = divmod(before.year * 12 + before.month - 1 + months, 12)
     day = min(before.day, calendar.monthrange(year, month + 1)[1])

@@ -1,4 +1,4 @@
-"""Subscriptions stop where nobody could change them: in a project that is archived or deleted, and in the projects of a
+"""Stop subscriptions that could no longer be changed: in a project that is archived or deleted, and in those of a
 disabled user.
 
 They are paused, so that no period begins meanwhile and none is billed afterwards. Somebody resumes them by hand. Such a
@@ -48,7 +48,7 @@ async def stop(write: Write, checkouts: Sequence[Checkout]) -> None:
 
 
 async def rights_lost(tx: Transaction, loss: Loss) -> None:
-    """An `identity.removal.OnLoss`: a disabled user loses every place, and bills nobody from projects of their own."""
+    """Stop the subscriptions in the projects of a disabled user; an `identity.removal.OnLoss`."""
     if loss.app_id is not None or loss.account_id is not None:
         return
     rows = await tx.fetch_all(_of_owner, {"account_id": loss.user_id, "user_id": 0})

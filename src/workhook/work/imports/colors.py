@@ -18,7 +18,7 @@ _GREY_BELOW = 0.12  # of its saturation
 
 
 def nearest_color(text: str) -> LabelColor | None:
-    """Return the colour whose hue is nearest to that of `d73a4a`; None for greys, and for what is no colour."""
+    """Return the colour whose hue is nearest to that of `d73a4a`; None for greys and other texts."""
     found = _HEX.fullmatch(text.strip())
     if found is None:
         return None

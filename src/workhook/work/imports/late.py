@@ -1,6 +1,6 @@
 """Assign imported tasks to people who join after the import.
 
-An import that finds nobody for an assignee keeps their name in a field of the task and a row in `unmatched_assignees`.
+An import without an account for an assignee keeps their name in a field of the task and in `unmatched_assignees`.
 The chore looks for these people among those who are in the organization or its projects now, by the rule of the import.
 """
 
@@ -87,7 +87,10 @@ class _Match(NamedTuple):
 
 
 def rows_of(task_id: str, strangers: Sequence[Person], source: str) -> list[dict[str, str]]:
-    """What `insert_unmatched` takes of a task beside its project. Nobody is found by an id of the other service."""
+    """Return the rows of a task for `insert_unmatched`, without its project.
+
+    Ids of the other service identify no account.
+    """
     names = dict.fromkeys((each.username, each.full_name) for each in strangers)
     return [
         {"task_id": task_id, "source": source, "username": username, "full_name": full_name}
@@ -125,8 +128,8 @@ async def _matches_in(services: Services, account_id: int) -> list[_Match]:
 
 
 async def _assign_some(tx: Transaction, *, base: str, now: int, account_id: int, match: _Match) -> int:
-    """Assign a batch of the tasks that a person had elsewhere, in the projects that they see. Nobody is notified: the
-    tasks are as old as the import."""
+    """Assign a batch of the tasks that a person had elsewhere, in the projects that they see. No notifications are
+    sent: the tasks are as old as the import."""
     person = {"username": match.person.username, "full_name": match.person.full_name}
     params = {**person, "source": match.source, "account_id": account_id, "user_id": match.user.id}
     task_ids = [row["task_id"] for row in await tx.fetch_all(_tasks_of, params)]

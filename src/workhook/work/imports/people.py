@@ -41,7 +41,7 @@ async def addresses_of(reader: Reader, organization_id: int) -> dict[str, int]:
 
 
 def by_address(rows: Iterable[Row]) -> dict[str, int]:
-    """The `id` of each row by its `address`, if no other row has that."""
+    """Return the `id` of each row by its `address`, without addresses of several rows."""
     found: dict[str, set[int]] = defaultdict(set)
     for row in rows:
         found[_key(row["address"] or "")].add(row["id"])
@@ -53,7 +53,7 @@ class People:
 
     def __init__(self, members: Iterable[Account], named: Mapping[str, str], addresses: Mapping[str, int] = {}) -> None:
         """`named`: login by user name, full name or id in the other service. `addresses`: ids of members by their
-        confirmed e-mail addresses. Raises `KeyError` with a login that is no member's."""
+        confirmed e-mail addresses. Raises `KeyError` with a login outside of the organization."""
         by_login = {key_of(each.login): each for each in members}
         by_id = {each.id: each for each in by_login.values()}
         by_address = {address: by_id[user_id] for address, user_id in addresses.items() if user_id in by_id}
@@ -88,7 +88,7 @@ def _key(name: str) -> str:
 
 
 class Assigned(NamedTuple):
-    """Whose a task becomes: `assignees`, oldest account first, and `strangers`, who have no account here or do not see
+    """The people of a task: `assignees`, oldest account first, and `strangers` without an account here or a place in
     the project."""
 
     assignees: list[Account]
@@ -105,7 +105,7 @@ def assigned(task: PlannedTask, people: People, seeing: Collection[int], source:
 
 
 def field_of(source: str) -> str:
-    """The name of the field that names the strangers of a task."""
+    """Return the name of the field for the strangers of a task."""
     return f"{source}_members"
 
 
@@ -116,7 +116,7 @@ def fields_with(task: PlannedTask, strangers: Sequence[Person], source: str) -> 
 
 
 def without_name(fields: Mapping[str, str], stranger: Person, source: str) -> dict[str, str] | None:
-    """The fields without the name of a stranger; None: they do not name this one any more."""
+    """The fields without the name of a stranger; None if they no longer name this one."""
     field, name = field_of(source), stranger.display_name
     names = f", {fields.get(field, '')}, "  # names may contain commas
     if f", {name}, " not in names:

@@ -167,7 +167,7 @@ class _Emptying:
         self._params: dict[str, object] = {"account_id": account_id}
 
     async def _locked(self, tx: Transaction) -> int | None:
-        """When the organization was deleted, or None if it is gone or locked elsewhere."""
+        """Return the time of the deletion, or None if the organization is gone or locked elsewhere."""
         row = await tx.fetch_one(_lock, self._params)
         return None if row is None else row["disabled_at"]
 
@@ -237,7 +237,7 @@ class _Emptying:
         return not ids
 
     async def _remove_events(self, repository_id: int | None, tx: Transaction) -> bool:
-        """Of one project, or of the organization itself."""
+        """Remove a batch of the events of one project, or of the organization itself."""
         history = _history()
         if repository_id is None:
             rows, scope = await tx.fetch_all(history.of_account, self._params), f"o{self._account_id}"

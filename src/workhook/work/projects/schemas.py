@@ -59,7 +59,7 @@ _label_colors = sa.select(projects.c.label_colors).where(projects.c.repository_i
 
 
 async def find_label_colors(reader: Reader, repository_id: int) -> Mapping[str, LabelColor]:
-    """The colours of a project's labels that have one of their own, by their names."""
+    """Return the colours that a project has chosen for its labels, by their names."""
     row = await reader.fetch_one(_label_colors, {"repository_id": repository_id})
     colors: Mapping[str, LabelColor] = json.decode(row["label_colors"] or "{}") if row else {}
     return colors

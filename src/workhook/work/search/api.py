@@ -285,7 +285,7 @@ async def search(call: Call, query: SearchQuery) -> Listed[SearchAnswer]:
 
 
 async def _narrowed(reader: Reader, actor: Actor, query: SearchQuery) -> tuple[str | None, str]:
-    """The project that is searched, or None for all, and the words. Raises `NotFound`."""
+    """Return the project to search, or None for all, and the words. Raises `NotFound`."""
     if isinstance(query.project_id, str):
         await find_access(reader, actor, query.project_id)  # 404, rather than nothing found
         return query.project_id, words_of(query.q)

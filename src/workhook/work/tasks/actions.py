@@ -292,7 +292,7 @@ def _with_content(access: Access, task: Task, content: TaskContent, people: Assi
 
 
 def _fields(access: Access, task: Task, content: TaskContent) -> dict[str, str] | UnsetType | None:
-    """The fields that the task gets. A client keeps those that it does not see."""
+    """Return the new fields of the task. An edit by a client keeps those that are hidden from it."""
     if not access.is_client or content.fields is UNSET:
         return content.fields
     stored: dict[str, str] = json.decode(task.fields)

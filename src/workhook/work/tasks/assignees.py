@@ -112,12 +112,12 @@ def chosen(
 
 
 def _shown_before(people: Assignable, before: Collection[PersonShape]) -> dict[str, PersonShape]:
-    """The assignees that the caller sees, by `key_of` of their name."""
+    """Return the assignees that the caller sees, by `key_of` of their name."""
     return {key_of(each.login): each for each in before if people.seen is None or each.id in people.seen}
 
 
 async def still_there(reader: Reader, access: Access, people: Assignees) -> Assignees:
-    """Those of the people who see the project."""
+    """Return the people who see the project."""
     if not people:
         return people
     rows = await reader.fetch_all(

@@ -32,8 +32,10 @@ _labels = sa.select(_last.c.labels, sa.func.count().label("tasks")).group_by(_la
 
 
 async def list_people(reader: Reader, access: Access) -> list[PersonShape]:
-    """Those whom the caller can assign, the oldest accounts first; at most `PEOPLE_MAX`. A client sees the team and
-    itself."""
+    """Return the people whom the caller can assign, the oldest accounts first; at most `PEOPLE_MAX`.
+
+    A client sees the team and itself.
+    """
     params = {"repository_id": access.repository.id}
     if access.is_client:
         rows = await reader.fetch_all(_team_and_caller, {**params, "caller_id": access.user.id})
@@ -56,7 +58,7 @@ class Labels(list[str]):
 
 
 async def list_labels(reader: Reader, access: Access) -> Labels:
-    """The labels of the last `LOOKS_AT` tasks that were changed, at most `LABELS_MAX`: those that most tasks have."""
+    """Return the most frequent labels of the last `LOOKS_AT` changed tasks, at most `LABELS_MAX`."""
     rows = await reader.fetch_all(_labels, {"repository_id": access.repository.id})
     number: Counter[str] = Counter()
     for row in rows:

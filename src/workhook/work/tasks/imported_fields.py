@@ -17,7 +17,7 @@ _KEPT: Mapping[str, frozenset[str]] = {
     "github": frozenset({"author", "members", "milestone", "number", "reason", "type", "url"}),
     "csv": frozenset({"members"}),
 }
-"""What each import keeps. Another field that begins so, such as `github_repo`, is one that people have made."""
+"""The fields of each import. Others, such as `github_repo`, are fields that people have made."""
 
 
 def source_of(name: str) -> str | None:
@@ -27,7 +27,7 @@ def source_of(name: str) -> str | None:
 
 
 def own_fields(fields: Mapping[str, str]) -> dict[str, str]:
-    """The fields that people have made."""
+    """Return the fields that people have made."""
     return {name: value for name, value in fields.items() if source_of(name) is None}
 
 
@@ -39,7 +39,7 @@ def own_fields_text(fields: str) -> str:
 
 
 class Imported(NamedTuple):
-    """What an import has kept of a task. `url`: its page there; None where it is not known."""
+    """Facts of a task that an import kept. `url`: its page there, or None if unknown."""
 
     source: str
     url: str | None
@@ -47,7 +47,7 @@ class Imported(NamedTuple):
 
 
 def imported_of(fields: Mapping[str, str]) -> Imported | None:
-    """What an import has kept among the fields, by their names without that of the service."""
+    """Return the facts that an import kept among the fields, by their names without that of the service."""
     found = {name: source for name in fields if (source := source_of(name)) is not None}
     if not found:
         return None

@@ -361,7 +361,7 @@ def _last_seen(names: frozenset[str]) -> sa.Select[Any]:
 
 
 def filters_of(query: msgspec.Struct, names: Iterable[str] = FILTERS, zone: tzinfo = UTC) -> dict[str, object]:
-    """Those of these fields of a query that are given, by the names of `CONDITIONS`; `user` as the key of the login.
+    """Return the given fields of a query, by the names of `CONDITIONS`; `user` as the key of the login.
     `zone`: of bare days."""
     found = {name: if_set(getattr(query, name)) for name in names}
     found |= {name: start_ms(found[name], zone) for name in ("from_", "to") if name in found}

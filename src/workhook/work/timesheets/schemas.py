@@ -118,7 +118,7 @@ To = Annotated[Bound, Meta(description=f"Only timesheets that started before thi
 
 
 class TimesheetsQuery(ListQuery):
-    """What a list of timesheets takes. `from` is inclusive, `to` is not. A table has its days in `timezone`, too."""
+    """The filters of a list of timesheets. `from` is inclusive, `to` is not. The days of a table are in `timezone`."""
 
     user: Annotated[str, Meta(description="Username.")] | UnsetType = UNSET
     task_id: str | UnsetType = UNSET

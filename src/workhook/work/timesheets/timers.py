@@ -246,7 +246,7 @@ async def rights_lost(tx: Transaction, loss: Loss) -> None:
 
 
 async def project_ends(write: Write, repository: Repository) -> None:
-    """Finish the timers of a project that was just deleted or archived, also those that are paused: nobody could.
+    """Finish the running and paused timers of a project that was just deleted or archived.
 
     Either change waits for whoever adds something to the project, and they may be about to start a timer: so the
     project is locked before the accounts.

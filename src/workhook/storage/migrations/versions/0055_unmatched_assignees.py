@@ -1,4 +1,4 @@
-"""Assignees that an import knew and nobody here was, so that whoever joins later gets their tasks."""
+"""Assignees of an import without an account here. They get their tasks when they join."""
 
 from workhook.storage.online import create_index, create_table
 from workhook.storage.table_text import make_table

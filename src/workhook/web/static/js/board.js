@@ -165,7 +165,7 @@ export default class extends Controller {
     this.chosen()
   }
 
-  // By touch: the boxes of the cards are shown, until none is wanted any more.
+  // By touch: the boxes of the cards are shown, until they are put away.
   chooseSome({ target }) {
     target.closest("details").open = false
     this.isChoosing = true

@@ -1,6 +1,6 @@
 // What a form that makes something is known by: the text of its field `csrf`, another one each time the form is made. The
 // server answers the same form with the same text as it did the first time, and makes nothing. So a form that stays in
-// the page after it was taken gets another text. One that is left keeps its own: whoever goes back sends it again.
+// the page after it was taken gets another text. A form that the reader leaves keeps its own, so going back sends it again.
 function bytesOf(key) {
   return Uint8Array.from(atob(key.replaceAll("-", "+").replaceAll("_", "/")), (sign) => sign.charCodeAt(0))
 }

@@ -100,7 +100,7 @@ def _lost_of_the_board(export: trello.Export) -> Losses:
 
 
 def _colors(export: trello.Export) -> dict[str, LabelColor]:
-    """The colours of labels with names. Shades become their colour; black is none."""
+    """Return the colours of named labels. A shade becomes its colour; black is left out."""
     found: dict[str, LabelColor] = {}
     for each in (*export.labels, *_labels_of_cards(export)):
         name, shade = title_of(each.name, ""), each.color.partition("_")[0]
