@@ -88,6 +88,8 @@ async def test_the_settings_of_an_organization_are_for_everybody(
         ("installation", f"{settings}/installations/{made['id']}"),
         ("uninstall", f"{settings}/installations/{made['id']}/uninstall"),
         ("deleted-projects", f"/{team.world.organization}/-/trash"),
+        ("your-data", "/settings/account"),
+        ("your-account-cannot-be-deleted", "/settings/account/delete"),
     ):
         await page.goto(path)
         await accessible(page)

@@ -180,7 +180,7 @@ def test_nobody_is_removed_whom_something_depends_on(server: Server, studio: Stu
     own = studio.member.post("/projects", json={"title": "My own", "organization": studio.member.login})["project"]
     errors = done(admin, "DELETE", member, 422)["errors"]
     assert (errors[0]["code"], "My own" in errors[0]["message"]) == ("has_projects", True)
-    assert "disable the user instead, or have the user delete them" in errors[0]["message"]
+    assert "delete them, and wait until they have left the trash" in errors[0]["message"]
     studio.member.delete(f"/projects/{own['id']}")
     done(admin, "POST", f"{member}/disable", 200)
     server.run(lambda services: trash.purge(services, now_ms() + trash.KEPT_MS + DAY_MS))

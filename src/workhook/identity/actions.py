@@ -294,13 +294,21 @@ _enable = (
 )
 
 
+_REMEDY = "make somebody else an owner, or delete the organization, first"
+
+
 class LastOwner(Invalid):
     """`organizations`: logins of those that would be left without an owner who is not disabled."""
 
     def __init__(self, user: Account, organizations: list[str]) -> None:
-        message = f"{user.login} is the last owner of {', '.join(organizations)} who is not disabled"
+        message = f"{user.login} is the last owner of {', '.join(organizations)} who is not disabled; {_REMEDY}"
         super().__init__(faults=[Fault(field="user", message=message)])
         self.organizations = organizations
+
+
+async def list_owned_alone(reader: Reader, user: Account) -> list[str]:
+    """List the organizations that have no other owner who is not disabled, by login."""
+    return [row["login"] for row in await reader.fetch_all(_left_alone, {"user_id": user.id})]
 
 
 class Disabled(NamedTuple):
@@ -316,8 +324,7 @@ async def disable(tx: Transaction, user: Account, *, base: str, actor: Actor | N
     if since is not None:
         return Disabled(since, changed=False)
     await tx.fetch_all(_lock_owners_of, {"user_id": user.id})
-    alone = [row["login"] for row in await tx.fetch_all(_left_alone, {"user_id": user.id})]
-    if alone:
+    if alone := await list_owned_alone(tx, user):
         raise LastOwner(user, alone)
     now = now_ms()
     if not await tx.execute(_disable, {"user_id": user.id, "now": now}):  # somebody else has, at this very moment

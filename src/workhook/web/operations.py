@@ -9,7 +9,7 @@ from workhook.http.calls import Answer, Call
 from workhook.http.messages import prefers_page
 from workhook.http.operations import Handler, Operation
 from workhook.web.account import notifications as notification_settings
-from workhook.web.account import settings, tokens
+from workhook.web.account import own_data, settings, tokens
 from workhook.web.activity import activity
 from workhook.web.administration import users as administration
 from workhook.web.audit import entries as audit_entries
@@ -48,6 +48,7 @@ OPERATIONS: tuple[Operation, ...] = (
     *settings.routes,
     *settings.places,
     *tokens.places,
+    *own_data.places,
     *administration.places,
     *notification_settings.places,
     *inbox.places,

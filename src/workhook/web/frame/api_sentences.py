@@ -334,6 +334,16 @@ _OF_PEOPLE_AND_APPS = {
         text("%(login)s is the last owner of %(organization)s"),
         text("%(login)s is the last owner of %(organization)s who is not disabled"),
         text(
+            "%(login)s is the last owner of %(organization)s who is not disabled; make somebody else an owner, or "
+            "delete the organization, first"
+        ),
+        text("%(login)s is the last administrator who is not disabled; make somebody else one first"),
+        text(
+            "%(login)s has projects of their own (%(projects)s): delete them, and wait until they have left the trash, "
+            "or have the account disabled"
+        ),
+        text("%(login)s has apps of their own (%(apps)s): delete them first"),
+        text(
             "%(place)s has %(number)s invitations that nobody has accepted yet, and can have no more: take some back, "
             "or wait until they are accepted or end, %(days)s days after they were made"
         ),
@@ -420,9 +430,9 @@ WORDING: Mapping[str, str] = {
     **_OF_BILLING,
     **_OF_PEOPLE_AND_APPS,
     **_OF_WEBHOOKS,
-    **OF_A_FIELD,  # the last: its sentences fit the most
+    **OF_A_FIELD,
 }
-"""The page's sentence by that of the API. The first that fits is taken."""
+"""The page's sentence by that of the API. Of several that fit, the one with the most text of its own is taken."""
 
 PHRASES = (
     *PHRASES_OF_AMOUNTS,

@@ -33,10 +33,11 @@ def in_words(message: str) -> str:
         return gettext(WORDING[message])
     if (translated := gettext(message)) != message:  # a page's own sentence
         return translated
-    for sentence, values in _fitting(message, WORDING):
-        if None not in values.values():
-            return gettext(WORDING[sentence]) % values
-    return message
+    fitting = [each for each in _fitting(message, WORDING) if None not in each[1].values()]
+    if not fitting:
+        return message
+    sentence, values = max(fitting, key=lambda each: len(_PLACEHOLDER.sub("", each[0])))  # the most specific one
+    return gettext(WORDING[sentence]) % values
 
 
 def translate(problem: Problem) -> None:

@@ -12,6 +12,7 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Fault, Invalid, NotFound
 from workhook.identity import actions, administrators, audit, tables
 from workhook.identity.context import Write
+from workhook.identity.invitations import invited
 from workhook.identity.mail.schemas import mail_messages, mail_recipients
 from workhook.identity.notifications.schemas import notification_settings, notifications
 from workhook.identity.queries import account_columns, find_account, find_account_by_id, find_repository_by_id, key_of
@@ -22,6 +23,7 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big
 from workhook.storage.pages import Page, listed, read_page
 from workhook.work.administration.schemas import UserOfServer
+from workhook.work.billing.schemas import account_billing, billing_logos
 from workhook.work.board_filters.schemas import board_filters
 from workhook.work.clients.ending import end_clients_of
 from workhook.work.feeds.schemas import calendar_feeds
@@ -63,6 +65,11 @@ _OWN = tuple(
         notifications, notification_settings, mail_messages, mail_recipients, calendar_feeds, board_filters,
     )
 )  # fmt: skip
+_INVITATIONS = sa.delete(tables.invitations).where(tables.invitations.c.invitee == sa.bindparam("invitee"))
+_BILLING = (
+    sa.delete(account_billing).where(account_billing.c.account_id == _user_id),
+    sa.delete(billing_logos).where(billing_logos.c.account_id == _user_id, billing_logos.c.is_issued.is_(sa.false())),
+)
 _become_former = (
     sa.update(accounts)
     .where(accounts.c.id == _user_id)
@@ -145,7 +152,8 @@ async def remove_user(write: Write, login: str) -> None:
     """
     user = await lock_user(write.tx, login)
     account = user.account
-    await _require_nothing_own(write.tx, account)
+    if faults := await _list_own_things(write.tx, account):
+        raise Invalid(faults=faults)
     if user.is_administrator:
         await administrators.keep_one(write.tx, account)
     await actions.disable(write.tx, account, base=write.base, actor=write.actor)
@@ -160,28 +168,33 @@ async def remove_user(write: Write, login: str) -> None:
         if repository is not None:  # None: it is in the trash, where nobody is told of anything
             await remove_collaborator(by_itself, repository, account)
     await end_clients_of(by_itself, account)
-    for statement in _OWN:
+    for statement in (*_OWN, *_BILLING):
         await write.tx.execute(statement, params)
+    await write.tx.execute(_INVITATIONS, {"invitee": invited(account)["invitee"]})
     former = await _free_login(write.tx, account)
     await write.tx.execute(_become_former, {**params, "login": former, "now": max(now_ms(), account.updated_at + 1)})
     forget_after_commit(write.tx)
     await audit.record(write.tx, write.actor, "user.delete", account.login, account_id=account.id)
 
 
-async def _require_nothing_own(tx: Transaction, account: Account) -> None:
-    """Raises `Invalid`."""
+async def find_obstacles(reader: Reader, account: Account) -> list[Fault]:
+    """Return why an account cannot be removed now, with the remedies. The last administrator is not checked."""
+    alone = await actions.list_owned_alone(reader, account)
+    faults = actions.LastOwner(account, alone).faults if alone else ()
+    return [*faults, *await _list_own_things(reader, account)]
+
+
+async def _list_own_things(reader: Reader, account: Account) -> list[Fault]:
+    faults = []
     for statement, what, remedy in (
-        (
-            _projects,
-            "projects",
-            "disable the user instead, or have the user delete them and wait until they have left the trash",
-        ),
+        (_projects, "projects", "delete them, and wait until they have left the trash, or have the account disabled"),
         (_apps, "apps", "delete them first"),
     ):
-        if found := await tx.fetch_all(statement, {"user_id": account.id}):
+        if found := await reader.fetch_all(statement, {"user_id": account.id}):
             named = ", ".join(row["called"] for row in found)
             message = f"{account.login} has {what} of their own ({named}): {remedy}"
-            raise Invalid(faults=[Fault(field="login", code=f"has_{what}", message=message)])
+            faults.append(Fault(field="login", code=f"has_{what}", message=message))
+    return faults
 
 
 async def _free_login(tx: Transaction, account: Account) -> str:

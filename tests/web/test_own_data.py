@@ -1,0 +1,80 @@
+"""`/settings/account`: a copy of one's own data, and the deletion of one's own account."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.harness.server import Server
+from tests.web.browser import PASSWORD
+from tests.web.places_kit import age_sign_in
+from tests.web.studio import HOSTILE, Studio, open_studio, page_of, text_of
+
+HERE = "/settings/account"
+DELETE = f"{HERE}/delete"
+
+
+@pytest.fixture
+def studio(server: Server) -> Iterator[Studio]:
+    with open_studio(server) as studio:
+        yield studio
+
+
+def test_the_download_has_the_lists_of_the_api(studio: Studio) -> None:
+    column, owner = studio.add_column("Doing"), studio.team.owner
+    mine = [studio.add_task(column, HOSTILE, assignees=[owner.login]) for _ in range(3)]
+    studio.add_task(column, "of nobody")
+    studio.call("POST", f"/tasks/{mine[0]}/task_comments", text="Done by me")
+    studio.call("POST", f"{studio.project}/timesheets", task_id=mine[0], duration="1h 30m")
+    assert f'href="{HERE}"' in page_of(studio.owner, "/settings")
+    answer = studio.owner.fill(HERE, f"{HERE}/export")
+    assert answer.status_code == 200
+    assert answer.headers["content-disposition"] == f'attachment; filename="{owner.login}.json"'
+    copy = answer.json()
+    assert copy["account"]["login"] == owner.login
+    assert {studio.team.world.organization} <= {each["login"] for each in copy["organizations"]}
+    assert [each["id"] for each in copy["tasks"]] == mine
+    assert [each["text"] for each in copy["comments"]] == ["Done by me"]
+    assert [each["duration"] for each in copy["timesheets"]] == [90 * 60_000]
+    assert copy["files"] == copy["apps"] == []
+    assert copy["sessions"][0]["user_agent"] == "test"
+    assert {"tokens", "projects", "notifications", "notification_settings", "billing"} <= copy.keys()
+
+
+def test_a_long_list_is_downloaded_whole(studio: Studio) -> None:
+    column, owner = studio.add_column("Doing"), studio.team.owner
+    mine = [studio.add_task(column, f"Task {number}", assignees=[owner.login]) for number in range(103)]
+    copy = studio.owner.fill(HERE, f"{HERE}/export").json()
+    assert [each["id"] for each in copy["tasks"]] == mine
+
+
+def test_an_account_is_deleted_once_its_login_is_typed(studio: Studio) -> None:
+    login = studio.team.member.login
+    assert f'href="{DELETE}"' in page_of(studio.member, HERE)
+    refused = studio.member.fill(DELETE, login="another")
+    assert (refused.status_code, "Nothing was deleted." in refused.text) == (422, True)
+    done = studio.member.fill(DELETE, login=f" {login.upper()} ")
+    assert done.status_code == 200
+    assert "no longer exists" in text_of(done.text)
+    assert not studio.member.is_signed_in()
+    assert studio.member.sign_in(studio.team.member, PASSWORD).status_code == 422
+    assert login not in page_of(studio.owner, f"/{studio.team.world.organization}/people")
+
+
+def test_what_has_to_be_done_first_is_named(studio: Studio) -> None:
+    organization = studio.team.world.organization
+    page = text_of(page_of(studio.owner, DELETE))
+    assert f"is the last owner of {organization} who is not disabled; make somebody else an owner" in page
+    assert 'name="login"' not in studio.owner.get(DELETE).text
+    refused = studio.owner.fill_csrf(DELETE, login=studio.team.owner.login)
+    assert (refused.status_code, organization in refused.text) == (422, True)
+    german = studio.owner.get(DELETE, headers={"Accept-Language": "de"})
+    assert f"nicht gesperrte Person mit der Rolle Inhaber in {organization}" in text_of(german.text)
+
+
+def test_who_signed_in_long_ago_shows_again_who_they_are(server: Server, studio: Studio) -> None:
+    age_sign_in(server, studio.team.member)
+    for path, action in ((HERE, f"{HERE}/export"), (DELETE, DELETE)):
+        answer = studio.member.fill(path, action)
+        assert answer.headers["location"].startswith("/login/confirm"), path
