@@ -9,6 +9,7 @@ from typing import Any, cast
 from hypothesis import find, given
 from hypothesis import strategies as st
 
+from workhook.core.one_line import one_line
 from workhook.work.imports.csv_tasks import read_rows
 from workhook.work.tasks.export import table
 from workhook.work.tasks.field_types import ESTIMATE_MAX_MS
@@ -19,7 +20,8 @@ _ANY = st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="\u2028
     "\n;'=-\t"
 )
 _TEXTS = _ODD | st.text(_ANY, max_size=20)
-_TITLES = _TEXTS.map(str.strip).filter(bool)
+_TITLES = _TEXTS.map(one_line).filter(bool)
+_KEYS = _TEXTS.map(str.strip).filter(bool)
 _FILLED = _TEXTS.filter(lambda text: bool(text.strip()))
 _MOMENTS = st.integers(0, 253_370_764_799).map(lambda seconds: seconds * 1000)
 
@@ -41,9 +43,9 @@ def tasks(draw: st.DrawFn) -> list[SimpleNamespace]:
                 parent_id=None, repeat=draw(st.sampled_from([None, "FREQ=DAILY"])),
                 blocked_by=tuple(draw(st.sets(st.sampled_from(ids[:at])))) if at else (),
                 cover_url=draw(st.sampled_from([None, "https://a.example/=x"])),
-                fields=json.dumps(draw(st.dictionaries(_TITLES, _TEXTS, max_size=3)), separators=(",", ":")),
+                fields=json.dumps(draw(st.dictionaries(_KEYS, _TEXTS, max_size=3)), separators=(",", ":")),
                 sections=json.dumps(
-                    draw(st.dictionaries(_TITLES, st.dictionaries(_TITLES, _TEXTS, max_size=2), max_size=2)),
+                    draw(st.dictionaries(_KEYS, st.dictionaries(_KEYS, _TEXTS, max_size=2), max_size=2)),
                     separators=(",", ":"),
                 ),
             )

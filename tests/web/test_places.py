@@ -130,6 +130,18 @@ def test_a_form_of_another_page_or_site_is_refused(server: Server, world: World,
             assert "out of date" in answer.text
 
 
+def test_a_form_of_another_site_sets_no_cookie(server: Server) -> None:
+    """Browsers send `SameSite=Lax` cookies with no form of another site, but keep the cookies of its answer."""
+    pages = [each for each in described() if each.area.style == "page" and each.method == "POST"]
+    assert "/logout" in {each.path for each in pages}
+    with Browser(server) as browser:
+        for operation in pages:
+            path = re.sub(r"\{\w+\}", "1", operation.path)
+            for site in ("cross-site", "same-site"):
+                answer = browser.post(path, {"csrf": "x", "return_to": "/"}, Sec_Fetch_Site=site)
+                assert "set-cookie" not in answer.headers, path
+
+
 def test_what_turbo_sends_is_refused_over_the_page(server: Server, world: World) -> None:
     """A stream that adds a message, with the status of what went wrong; a fault of the server stays a page."""
     with Browser.of(server, world.owner) as browser:

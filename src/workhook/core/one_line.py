@@ -9,12 +9,13 @@ _BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
 
 
 def one_line(text: str) -> str:
-    r"""Return the text with each run of control characters and line breaks as one space, and none at the ends.
+    r"""Return the text with each run of control characters and line breaks as one space, without white space at the
+    ends.
 
     >>> one_line("Invoice\r\nReply-To: evil@example.com\0")
     'Invoice Reply-To: evil@example.com'
     """
-    return _BREAKS.sub(" ", text).strip(" ")
+    return _BREAKS.sub(" ", text).strip()
 
 
 def is_one_line(text: str) -> bool:

@@ -18,7 +18,7 @@ import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from functools import cache
+from functools import cache, reduce
 from itertools import islice
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 from urllib.parse import urlsplit
@@ -28,6 +28,7 @@ from msgspec import Meta, UnsetType, inspect
 
 from workhook.core import json
 from workhook.core.errors import FAULTS_MAX, Fault, Invalid, Problem, shown
+from workhook.core.one_line import one_line
 from workhook.http.calls import Call, repeated
 from workhook.http.money import AMOUNT_MAX_MINOR, HUNDREDTHS_MAX, read_hundredths, read_money
 from workhook.http.operations import Queries, Query
@@ -51,7 +52,7 @@ ADDRESS_MAX_CHARS = 2048
 
 @dataclass(frozen=True)
 class Prepared:
-    """Annotates a text that is changed before its limits are checked."""
+    """Annotates a text that is changed before its limits are checked: a value, an item of a list, or a key."""
 
     step: Callable[[str], str]
 
@@ -100,7 +101,9 @@ def _over_the_limit_as_json(value: object) -> str | None:
 OfLimitedSize = Checked(_over_the_limit_as_json)
 """Annotates an object: every event and answer of its record has all of it."""
 
-Title = Annotated[str, Meta(min_length=1, max_length=TITLE_MAX_CHARS), Prepared(str.strip)]
+ON_ONE_LINE = Prepared(one_line)
+"""Annotates names, titles and labels, so that a line break in one becomes a space wherever it is typed."""
+Title = Annotated[str, Meta(min_length=1, max_length=TITLE_MAX_CHARS), ON_ONE_LINE]
 LongText = Annotated[str, Meta(description="At most 64 KiB of UTF-8."), Checked(_over_the_limit)]
 WebAddress = Annotated[
     str,
@@ -282,7 +285,7 @@ class _Field:
     part: type[msgspec.Struct] | None  # it is one struct itself, which is read by the same rules
     read: Read | None
     whole: bool  # an integer
-    steps: tuple[Callable[[str], str], ...]
+    prepare: Callable[[Any], Any]
     rules: tuple[Callable[[Any], str | None], ...]
 
     @property
@@ -302,11 +305,9 @@ class _Field:
         """Raises `ValueError` that says what the value has to be, and `Invalid` for faults of the items of a list."""
         if raw is None and self.nullable:
             return None
-        if isinstance(raw, str):
-            for step in self.steps:
-                raw = step(raw)
         if has_nul(raw):
             raise ValueError("without NUL characters")
+        raw = self.prepare(raw)
         if self.read is not None:
             return self.read.value(raw, strict=strict)
         if self.item is not None:
@@ -402,9 +403,33 @@ def _field(info: msgspec.structs.FieldInfo) -> _Field:
         part=parts[0] if parts else None,
         read=next((note for note in notes if isinstance(note, Read)), None),
         whole=set(plain) - {types.NoneType} == {int},
-        steps=tuple(note.step for note in notes if isinstance(note, Prepared)),
+        prepare=preparer(Union[tuple(options)]),  # noqa: UP007  # made of a list
         rules=tuple(note.complaint for note in notes if isinstance(note, Checked)),
     )
+
+
+@cache
+def preparer(kind: Any) -> Callable[[Any], Any]:
+    """Return what applies the `Prepared` of a type to a value, to the items of a list and to the keys of an object."""
+    inner = [get_args(each)[0] for each in map(_plain, _options(kind)) if get_origin(each) in (list, dict)]
+    steps, inner_steps = _steps(kind), [step for each in inner for step in _steps(each)]
+
+    def prepare(value: Any) -> Any:
+        if inner_steps and isinstance(value, list):
+            return [_stepped(each, inner_steps) for each in value]
+        if inner_steps and isinstance(value, dict):
+            return {_stepped(name, inner_steps): each for name, each in value.items()}
+        return _stepped(value, steps)
+
+    return prepare
+
+
+def _steps(kind: Any) -> list[Callable[[str], str]]:
+    return [note.step for note in _notes(kind) if isinstance(note, Prepared)]
+
+
+def _stepped(value: Any, steps: Sequence[Callable[[str], str]]) -> Any:
+    return reduce(lambda text, step: step(text), steps, value) if isinstance(value, str) else value
 
 
 def _notes(kind: Any) -> list[Any]:

@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.records import COMPUTED, Record
 from workhook.core.secrecy import Secretive
+from workhook.http.parameters import ON_ONE_LINE
 from workhook.http.wire_types import Time, Url
 from workhook.identity.policy import PERMISSIONS, SCOPES
 from workhook.identity.schemas import S, shape_of
@@ -35,7 +36,7 @@ class TokenCreate(msgspec.Struct):
     """A personal token to create. It can do no more than the token that asks for it, and does not outlive it."""
 
     kind: Literal["classic", "fine_grained"] = "classic"
-    note: Annotated[str, Meta(max_length=NOTE_MAX_CHARS, description="What it is for.")] | None = None
+    note: Annotated[str, Meta(max_length=NOTE_MAX_CHARS, description="What it is for."), ON_ONE_LINE] | None = None
     scopes: (
         Annotated[
             list[str],

@@ -8,6 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from workhook.core import json
 from workhook.core.errors import Malformed
+from workhook.core.one_line import one_line
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
 from workhook.web.board.board import BUSY, board_address
@@ -124,7 +125,7 @@ def _places_undo(visit: Visit, tasks: Sequence[Task], **more: str) -> Undo:
 
 
 def _label(visit: Visit, tasks: Sequence[Task]) -> Planned:
-    label, without = visit.fields.get("label", "").strip(), "without" in visit.fields
+    label, without = one_line(visit.fields.get("label", "")), "without" in visit.fields
     if not label:
         raise Malformed(gettext("Write the label that the cards are to have."))
     changed = {each.id: _with(json.decode(each.labels), label, without) for each in tasks}

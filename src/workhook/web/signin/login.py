@@ -19,6 +19,7 @@ from workhook.web.frame import cookies
 from workhook.web.frame.render import page
 from workhook.web.frame.sessions import (
     QUERY_MAX_CHARS,
+    check_sender,
     form_key,
     read_form,
     record,
@@ -117,6 +118,7 @@ async def page_login_continue(call: Call) -> Answer:
 async def page_logout(call: Call) -> Answer:
     """Sign out."""
     session = await signed_in(call)
+    check_sender(call, session)  # a form of another site comes without the session's cookie, and must not delete it
     if session is not None:
         user, session_id = session.user, session.id
         await read_form(call, session)

@@ -14,7 +14,7 @@ from workhook.core.records import COMPUTED, HIDDEN, JsonForm, JsonName, Record, 
 from workhook.core.zones import NAME_MAX_CHARS, zone_fault
 from workhook.http.currencies import Currency
 from workhook.http.money import read_hundredths, to_amount, to_hundredths
-from workhook.http.parameters import Checked, Prepared, Read
+from workhook.http.parameters import ON_ONE_LINE, Checked, Prepared, Read
 from workhook.http.wire_types import wire_number
 from workhook.storage.metadata import in_project, metadata
 from workhook.storage.record_rows import table_columns
@@ -32,7 +32,7 @@ from workhook.work.timesheets.schemas import Rate
 
 PAYMENT_DAYS_MAX = 365
 
-PartyName = Annotated[str, Meta(min_length=1, max_length=255), Prepared(str.strip)]
+PartyName = Annotated[str, Meta(min_length=1, max_length=255), ON_ONE_LINE]
 PartyAddress = Annotated[
     str, Meta(min_length=1, max_length=1000, description="Several lines, without the name."), Prepared(str.strip)
 ]

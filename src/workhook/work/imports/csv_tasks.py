@@ -12,6 +12,7 @@ from functools import partial
 
 from workhook.core.clock import HOUR_MS, MINUTE_MS
 from workhook.core.errors import shown
+from workhook.core.one_line import one_line
 from workhook.work.imports.board import ColumnNames
 from workhook.work.imports.csv_file import Table, TableRow, read_table
 from workhook.work.imports.dependencies import without_circles
@@ -291,4 +292,4 @@ def day_or_moment(text: str) -> int | None:
 def _parts(text: str) -> list[str]:
     """The names in a cell: one a line, else with semicolons between, else with commas."""
     separator = next((each for each in ("\n", ";", ",") if each in text), "\n")
-    return list(dict.fromkeys(each.strip() for each in text.split(separator) if each.strip()))
+    return list(dict.fromkeys(name for each in text.split(separator) if (name := one_line(each))))

@@ -14,6 +14,7 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core import json
+from workhook.core.one_line import one_line
 from workhook.http.calls import Services
 from workhook.identity.context import Write
 from workhook.identity.mail.recipients import mail_address
@@ -91,7 +92,7 @@ def rows_of(task_id: str, strangers: Sequence[Person], source: str) -> list[dict
 
     Ids of the other service identify no account.
     """
-    names = dict.fromkeys((each.username, each.full_name) for each in strangers)
+    names = dict.fromkeys((one_line(each.username), one_line(each.full_name)) for each in strangers)
     return [
         {"task_id": task_id, "source": source, "username": username, "full_name": full_name}
         for username, full_name in names

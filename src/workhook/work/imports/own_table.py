@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from workhook.core import json
 from workhook.core.errors import Malformed
+from workhook.core.one_line import one_line
 from workhook.http import parameters
 from workhook.work.imports.csv_file import TableRow
 from workhook.work.tasks.inputs import TaskCreate
@@ -47,12 +48,13 @@ def own_values(row: TableRow) -> OwnValues:
 
 
 def listed(cell: str) -> list[str]:
-    """The texts of a cell: one a line, or JSON."""
+    """The names in a cell: one a line, or JSON."""
+    texts: list[str] = cell.split("\n")
     if cell.startswith("["):
         try:
             found = json.decode_untrusted(cell.encode())
         except Malformed:
             found = None
         if isinstance(found, list) and all(isinstance(each, str) for each in found):
-            return found
-    return [each for each in cell.split("\n") if each]
+            texts = found
+    return [name for each in texts if (name := one_line(each))]

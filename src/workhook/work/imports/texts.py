@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TypeVar
 
 from workhook.core.errors import shown
+from workhook.core.one_line import one_line
 from workhook.http.parameters import TEXT_MAX_BYTES, TITLE_MAX_CHARS
 from workhook.http.wire_types import read_day_or_moment
 from workhook.work.imports.words import level_of, means, plain_name, says_more
@@ -24,8 +25,8 @@ _OBJECT_ID = re.compile(r"[0-9a-f]{24}")
 
 
 def title_of(text: str, otherwise: str = NAMELESS, limit: int = TITLE_MAX_CHARS) -> str:
-    """Trimmed, of at most `limit` characters, and never empty."""
-    title = text.strip()
+    """On one line, trimmed, of at most `limit` characters, and never empty."""
+    title = one_line(text)
     if len(title) > limit:
         title = title[: limit - len(_MARK)].rstrip() + _MARK
     return title or otherwise
@@ -33,7 +34,7 @@ def title_of(text: str, otherwise: str = NAMELESS, limit: int = TITLE_MAX_CHARS)
 
 def is_cut(text: str, limit: int = TITLE_MAX_CHARS) -> bool:
     """Whether `title_of` leaves something out."""
-    return len(text.strip()) > limit
+    return len(one_line(text)) > limit
 
 
 def within(text: str, limit_bytes: int = TEXT_MAX_BYTES) -> str:

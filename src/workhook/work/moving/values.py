@@ -20,12 +20,11 @@ from workhook.core.clock import HOUR_MS
 from workhook.core.country_codes import COUNTRIES
 from workhook.core.errors import shown
 from workhook.core.iso4217 import CODES
-from workhook.core.one_line import one_line
 from workhook.core.zones import is_known
 from workhook.events.catalog import ANY_EVENT, CATALOG
 from workhook.events.hook_config import CONFIG_KEYS, ConfigChange
 from workhook.http.calls import JSON_BODY_MAX
-from workhook.http.parameters import Checked, LongText, Title, WebAddress
+from workhook.http.parameters import ON_ONE_LINE, Checked, LongText, Title, WebAddress, preparer
 from workhook.http.wire_types import YEAR_9999
 from workhook.identity import reserved
 from workhook.identity.actions import is_login
@@ -41,6 +40,7 @@ from workhook.work.invoices.parties import Party, Seller
 from workhook.work.moving.declared import Check, declared_check, party_check
 from workhook.work.moving.kinds import Id
 from workhook.work.projects.api import ProjectName
+from workhook.work.projects.schemas import LabelColors
 from workhook.work.pushes.messages import ID_CHARS
 from workhook.work.tasks.field_types import Labels, Sections, Texts
 from workhook.work.tasks.imported_fields import SOURCES
@@ -139,16 +139,19 @@ def _text_check(kind: str, column: sa.Column[Any]) -> Check:
 
 @cache
 def _as(kind: Any) -> Check:
-    """As a parameter of this type, after what is mended in those."""
+    """As the API stores a parameter of this type: what is mended in a request has to be mended here."""
     checks = [each.complaint for each in get_args(kind)[1:] if isinstance(each, Checked)]
+    prepare = preparer(kind)
 
     def check(value: Any) -> str | None:
         try:
             msgspec.convert(value, kind)
         except msgspec.ValidationError as error:
             return str(error)
-        wrong = next((found for each in checks if (found := each(value))), None)
-        return f"it has to be {wrong}" if wrong else None
+        if wrong := next((found for each in checks if (found := each(value))), None):
+            return f"it has to be {wrong}"
+        mended = prepare(value)
+        return None if mended == value else f"the API would store {shown(str(mended))!r}"
 
     return check
 
@@ -209,15 +212,8 @@ def check_login(value: str) -> str | None:
     return None if is_login(value) else "it has to be 1 to 39 letters, digits and single hyphens"
 
 
-_NAME = Annotated[str, Meta(max_length=255)]
-check_name: Check = _as(_NAME)
-
-
-def check_account_name(value: str) -> str | None:
-    """As the name of a user or an organization is stored."""
-    return _as(Title)(value) or (None if value == one_line(value) else "it has to be text on one line")
-
-
+check_name: Check = _as(Annotated[str, Meta(max_length=255), ON_ONE_LINE])
+check_account_name: Check = _as(Title)
 check_email: Check = _as(Email)
 
 
@@ -408,6 +404,7 @@ _JSON: dict[str, Check] = {
     "fields": _of_a_task(Texts),
     "sections": _of_a_task(Sections),
     "labels": _of_a_task(Labels),
+    "label_colors": _as(LabelColors),
     "items": _check_items,
     "recurring_items": _check_items,
     "taxes": _check_taxes,

@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.records import COMPUTED, CURRENCY, HIDDEN, EventSchema, JsonName, Millis, Record, Wire, resource_id
 from workhook.http.money import Minor
-from workhook.http.parameters import DayOrMoment, Prepared
+from workhook.http.parameters import ON_ONE_LINE, DayOrMoment
 from workhook.storage.metadata import in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
 from workhook.work.people import PersonShape
@@ -18,10 +18,8 @@ from workhook.work.schemas import MoneyAboveZero
 
 Kind = Literal["payment", "refund"]
 
-Method = Annotated[str, Meta(min_length=1, max_length=100, description="How it was paid."), Prepared(str.strip)]
-Reference = Annotated[
-    str, Meta(min_length=1, max_length=255, description="Whatever names it elsewhere."), Prepared(str.strip)
-]
+Method = Annotated[str, Meta(min_length=1, max_length=100, description="How it was paid."), ON_ONE_LINE]
+Reference = Annotated[str, Meta(min_length=1, max_length=255, description="Whatever names it elsewhere."), ON_ONE_LINE]
 
 
 class PaymentDetails(msgspec.Struct):

@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from workhook.core import json
 from workhook.core.records import HIDDEN, LINK, EventSchema, JsonForm, Millis, Record, resource_id
+from workhook.http.parameters import ON_ONE_LINE
 from workhook.identity.queries import repositories, repository_of
 from workhook.identity.schemas import Actor, Repository
 from workhook.identity.tables import projects
@@ -20,7 +21,7 @@ from workhook.work.access import is_client
 LabelColor = Literal["red", "orange", "yellow", "lime", "green", "teal", "sky", "blue", "purple", "pink"]
 LABEL_COLORS_MAX = 200
 LabelColors = Annotated[
-    dict[Annotated[str, Meta(min_length=1, max_length=255)], LabelColor],
+    dict[Annotated[str, Meta(min_length=1, max_length=255), ON_ONE_LINE], LabelColor],
     Meta(
         max_length=LABEL_COLORS_MAX,
         description="Colours of labels by their names. Other labels have a colour that follows from the name.",

@@ -279,7 +279,7 @@ def _with_content(access: Access, task: Task, content: TaskContent, people: Assi
     blocked_by = content.blocked_by
     labels = content.labels
     if isinstance(labels, list):
-        labels = list(dict.fromkeys(map(str.strip, labels)))
+        labels = list(dict.fromkeys(labels))
     return msgspec.structs.replace(
         task,
         **plain,

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from workhook.core.clock import DAY_MS
-from workhook.http.parameters import Checked, OfLimitedSize, Prepared, Read
+from workhook.http.parameters import ON_ONE_LINE, Checked, OfLimitedSize, Prepared, Read
 from workhook.http.wire_types import WIRE_TYPE
 from workhook.work.tasks import repeating
 from workhook.work.timesheets.rules import RATE_MAX
@@ -37,8 +37,7 @@ Sections = Annotated[
     Meta(max_length=KEYS_MAX, description="A JSON object: objects by name, of at most 64 KiB together."),
     OfLimitedSize,
 ]
-# In a list `Prepared` does not apply: `actions` trims those.
-Label = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"\S"), Prepared(str.strip)]
+Label = Annotated[str, Meta(min_length=1, max_length=255, pattern=r"\S"), ON_ONE_LINE]
 Labels = Annotated[list[Label], Meta(max_length=100)]
 Usernames = Annotated[list[str], Meta(max_length=100, description="Usernames of people who see the project.")]
 ColumnId = Annotated[str, Meta(description="A column of the task's project.")]
