@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from dataclasses import fields
 from functools import cache
@@ -100,3 +101,22 @@ def test_every_refusal_is_said_so(page: str) -> None:
     assert len(heads) > 4
     heads += re.findall(r"`(oidc_[a-z_]+)`", text_of(page))
     assert [each for each in heads if not is_said(each)] == []
+
+
+def test_the_supported_versions_of_python() -> None:
+    """Those that the package may be installed with."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    newest = [each for each in project["classifiers"] if ":: Python ::" in each][-1].rpartition(" ")[2]
+    [stated] = re.findall(r"^\| Python \| ([0-9.]+) \(.*\) to ([0-9.]+) \|$", text_of("docs/operations.md"), flags=re.M)
+    assert stated == (project["requires-python"].removeprefix(">="), newest)
+
+
+def test_every_crontab_sets_the_path_of_the_command() -> None:
+    found = [
+        block
+        for page in PAGES
+        for block in re.findall(r"^```\w*\n(.*?)^```$", text_of(page), flags=re.S | re.M)
+        if re.search(r"^\d+ \d+ \S+ \S+ \S+ ", block, flags=re.M)
+    ]
+    assert found
+    assert [each for each in found if not each.startswith("PATH=/opt/workhook/bin:")] == []

@@ -12,6 +12,7 @@ import pytest
 
 from tests.harness.databases import Databases
 from workhook.core.errors import Unavailable
+from workhook.storage import dialects
 from workhook.storage.connections import PooledConnections
 from workhook.storage.metrics import NOT_RELEASED
 
@@ -101,3 +102,15 @@ async def test_one_that_cannot_be_given_back_does_not_fail_what_is_done(backend:
         done = await connection.fetchval("SELECT 1")
     assert done == 1
     assert NOT_RELEASED._value.get() == before + 1
+
+
+async def test_postgresql_shows_whose_connections_they_are(backend: Databases, tmp_path: Path) -> None:
+    url = backend.new(tmp_path)["database_url"]
+    named = f"{url}{'&' if '?' in url else '?'}application_name=studio"
+    for address, name in ((url, "workhook"), (named, "studio")):
+        connection = await asyncpg.connect(**dialects.connect_options(address))
+        try:
+            statement = "SELECT application_name FROM pg_stat_activity WHERE pid = pg_backend_pid()"
+            assert await connection.fetchval(statement) == name
+        finally:
+            await connection.close()
