@@ -107,6 +107,7 @@ def test_metrics(api: Api, repository: Place, receiver: Receiver) -> None:
         "workhook_lanes_leased", "workhook_retries_scheduled_total", "workhook_throttled_total", "process_open_fds",
     }  # fmt: skip
     values = dict(re.findall(r"^(workhook_\w+(?:\{.*\})?) (\S+)$", response.text, re.MULTILINE))
+    assert any(each.startswith("workhook_build_info{") and f'version="{__version__}"' in each for each in values)
     created = 'workhook_requests_total{method="POST",route="/repos/{owner}/{repo}/hooks",status="201"}'
     assert float(values[created]) >= 1
     assert float(values['workhook_deliveries_total{outcome="success"}']) >= 1

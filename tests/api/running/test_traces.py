@@ -20,6 +20,7 @@ from tests.harness.receiver import Received, Receiver, Reply
 from tests.harness.server import Server
 from tests.harness.waiting import WAIT_S, until
 from tests.harness.world import World
+from workhook import __version__
 from workhook.core import open_telemetry, tracing
 
 NewServer = Callable[..., Server]
@@ -44,7 +45,7 @@ class Collector:
             body = gzip.decompress(received.body) if "content-encoding" in received.headers else received.body
             for of_process in ExportTraceServiceRequest.FromString(body).resource_spans:
                 process = facts(of_process.resource)
-                assert process["service.name"] == "workhook"
+                assert (process["service.name"], process["service.version"]) == ("workhook", __version__)
                 for span in chain.from_iterable(scope.spans for scope in of_process.scope_spans):
                     found.setdefault(span.name, []).append((str(process["workhook.process"]), span))
         return found
