@@ -64,8 +64,8 @@ def test_only_admins_have_the_place(server: Server, office: Office) -> None:
             assert browser.get(office.path).status_code == status
             if browser is not other.owner:
                 assert f'href="{office.path}"' not in page_of(browser, f"{studio.base}/list")
-            for action in ("", "/archive", "/delete", "/people", "/people/x/role", "/people/x/remove", "/clients",
-                           "/clients/x/remove", "/invitations/1/cancel"):  # fmt: skip
+            for action in ("", "/labels", "/archive", "/delete", "/people", "/people/x/role", "/people/x/remove",
+                           "/clients", "/clients/x/remove", "/invitations/1/cancel"):  # fmt: skip
                 answer = send(browser, office.path + action, title="Mine", name="website", archive="1", role="admin")
                 assert answer.status_code == status, action
     found = studio.call("GET", studio.project)["project"]
@@ -87,6 +87,23 @@ def test_title_address_and_sight_change(office: Office) -> None:
     del form.fields["private"]
     owner.post(form.action, form.fields)
     assert studio.call("GET", studio.project)["project"]["private"] is False
+
+
+def test_labels_get_colours_and_lose_them(office: Office) -> None:
+    owner, studio = office.studio.owner, office.studio
+    studio.add_task(studio.add_column("Doing"), "A card", labels=["Urgent"])
+    assert '<option value="Urgent">' in page_of(owner, office.path)
+    for label, color in (("Urgent", "red"), (f" {HOSTILE} ", "sky"), ("Urgent", "pink")):
+        page = after(owner, send(owner, f"{office.path}/labels", label=label, color=color))
+        assert "The label colours were saved." in page
+    assert "<b>Bold" not in page
+    assert '<span class="chip hue-11" dir="auto">Urgent</span>' in page
+    assert studio.call("GET", studio.project)["project"]["label_colors"] == {"Urgent": "pink", HOSTILE: "sky"}
+    for label, color in (("", "red"), ("Urgent", "plaid"), ("x" * 256, "red")):
+        refused = send(owner, f"{office.path}/labels", label=label, color=color)
+        assert (refused.status_code, 'id="problems"' in refused.text) == (422, True), label
+    after(owner, send(owner, f"{office.path}/labels", label="Urgent"))
+    assert studio.call("GET", studio.project)["project"]["label_colors"] == {HOSTILE: "sky"}
 
 
 def test_what_is_wrong_stands_beside_the_form(office: Office) -> None:

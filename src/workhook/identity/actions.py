@@ -294,7 +294,7 @@ _enable = (
 )
 
 
-_REMEDY = "make somebody else an owner, or delete the organization, first"
+_REMEDY = "make somebody else an owner first, or delete the organization"
 
 
 class LastOwner(Invalid):

@@ -146,7 +146,7 @@ _NAMED = {
         "place_import_import_board",
     ),
     "project.delete": ("place_project_delete",),
-    "project.edit": ("place_project_archive", "place_project_save_settings"),
+    "project.edit": ("place_project_archive", "place_project_save_settings", "place_project_color_label"),
     "project_billing.edit": ("place_billing_settings_save_project",),
     "project.restore": ("place_project_restore_project",),
     "rate_limit.get": ("rate_limit",),

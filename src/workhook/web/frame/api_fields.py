@@ -50,6 +50,7 @@ LABELS: Mapping[str, str] = {
     "interval": text("It is paid"),
     "invoice_number": text("Number"),
     "labels": text("Labels"),
+    "label_colors": text("Label colours"),
     "language": text("Language of invoices"),
     "legal_name": text("Name on invoices"),
     "limit_pausing": text("Most pauses"),

@@ -334,8 +334,8 @@ _OF_PEOPLE_AND_APPS = {
         text("%(login)s is the last owner of %(organization)s"),
         text("%(login)s is the last owner of %(organization)s who is not disabled"),
         text(
-            "%(login)s is the last owner of %(organization)s who is not disabled; make somebody else an owner, or "
-            "delete the organization, first"
+            "%(login)s is the last owner of %(organization)s who is not disabled; make somebody else an owner "
+            "first, or delete the organization"
         ),
         text("%(login)s is the last administrator who is not disabled; make somebody else one first"),
         text(

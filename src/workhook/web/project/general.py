@@ -1,10 +1,11 @@
-"""`/{owner}/{project}/settings`: title, address, who sees it, archiving and deleting."""
+"""`/{owner}/{project}/settings`: title, address, who sees it, label colours, archiving and deleting."""
 
 from __future__ import annotations
 
 from workhook.core.clock import DAY_MS
 from workhook.core.errors import Conflict, Invalid
 from workhook.http.calls import Answer
+from workhook.identity.context import Write
 from workhook.web.frame import paging
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Places, Visit
@@ -12,7 +13,8 @@ from workhook.web.frame.texts import gettext
 from workhook.web.project.view import administered, refused, settings_address, settings_page
 from workhook.work.access import Access
 from workhook.work.projects import trash
-from workhook.work.projects.api import ProjectEdit, delete_project, edit_project
+from workhook.work.projects.api import ProjectEdit, delete_project, edit_project, lock_project
+from workhook.work.projects.schemas import find_label_colors
 
 places = Places("project")
 
@@ -37,6 +39,26 @@ async def save_settings(visit: Visit) -> Answer:
         return await settings_page(visit, access, refused(visit, "general", problem))
     full_name = str(saved.project.full_name)  # type: ignore[attr-defined]
     return visit.done(paging.address_of(*full_name.split("/"), "settings"), gettext("The project was saved."))
+
+
+@places.post("/{owner}/{project}/settings/labels")
+async def color_label(visit: Visit) -> Answer:
+    """Choose the colour of a label; without one, it follows from the label's name again."""
+    access = await administered(visit)
+    label, color = visit.fields.get("label", "").strip(), visit.fields.get("color", "")
+
+    async def change(write: Write) -> None:
+        await lock_project(write, access.repository.project_id)
+        colors: dict[str, str] = {**await find_label_colors(write.tx, access.repository.id)}
+        colors.pop(label, None)
+        edit = visit.form(ProjectEdit, label_colors={**colors, label: color} if color else colors)
+        await edit_project(write, access.repository.project_id, edit)
+
+    try:
+        await visit.change(change)
+    except Invalid as problem:
+        return await settings_page(visit, access, refused(visit, "labels", problem))
+    return visit.done(settings_address(visit, "labels"), gettext("The label colours were saved."))
 
 
 @places.post("/{owner}/{project}/settings/archive")

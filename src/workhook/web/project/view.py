@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -20,10 +20,25 @@ from workhook.storage import Reader
 from workhook.storage.pages import Page
 from workhook.web.frame import paging
 from workhook.web.frame.places import Visit
+from workhook.web.frame.texts import text
 from workhook.work.access import Access
 from workhook.work.clients.api import list_client_names, list_clients
+from workhook.work.projects.schemas import LabelColor, find_label_colors
+from workhook.work.tasks.choices import list_labels
 
 SHOWN_MAX = 100
+COLOR_NAMES: Mapping[LabelColor, str] = {
+    "red": text("Red"),
+    "orange": text("Orange"),
+    "yellow": text("Yellow"),
+    "lime": text("Lime"),
+    "green": text("Green"),
+    "teal": text("Teal"),
+    "sky": text("Sky"),
+    "blue": text("Blue"),
+    "purple": text("Purple"),
+    "pink": text("Pink"),
+}
 
 
 class RefusedForm(msgspec.Struct):
@@ -74,6 +89,9 @@ async def settings_page(visit: Visit, access: Access, form: RefusedForm | None =
         client_names=await list_client_names(reader, access, SHOWN_MAX),
         more_clients=bool(clients.headers),
         may_invite_strangers=await _may_invite_strangers(visit, access),
+        label_colors=await find_label_colors(reader, repository.id),
+        known_labels=await list_labels(reader, access),
+        color_names=COLOR_NAMES,
         form=form or RefusedForm(),
         faults=form.faults if form else [],
     )
