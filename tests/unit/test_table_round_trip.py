@@ -10,8 +10,9 @@ from hypothesis import find, given
 from hypothesis import strategies as st
 
 from workhook.core.one_line import one_line
+from workhook.work.csv_tables import rows
 from workhook.work.imports.csv_tasks import read_rows
-from workhook.work.tasks.export import table
+from workhook.work.tasks.export import COLUMNS, cells_of
 from workhook.work.tasks.field_types import ESTIMATE_MAX_MS
 from workhook.work.tasks.schemas import Task
 
@@ -54,7 +55,7 @@ def tasks(draw: st.DrawFn) -> list[SimpleNamespace]:
 
 
 def _read(made: list[SimpleNamespace]) -> Any:
-    return read_rows(table(cast(list[Task], made)), "again")
+    return read_rows(rows([COLUMNS, *map(cells_of, cast(list[Task], made))]), "again")
 
 
 @given(tasks())

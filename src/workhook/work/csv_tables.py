@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import io
 import re
@@ -16,8 +17,10 @@ Cell = str | int | Decimal | bool | None
 
 _FORMULA = "=+\\-@\uff1d\uff0b\uff0d\uff20"  # what a formula begins with, also as wide characters
 # What may stand before it: white space and quotes, with separators in between. It is read in one piece, so that a long
-# text of nothing else is read once. An apostrophe there is guarded as well: else it could not be told from a guard.
-_BEFORE_FORMULA = re.compile(rf"""(?<![\s";'])[\s";']*+(?=[{_FORMULA}])""")
+# text of nothing else is read once. An apostrophe there is guarded as well: else it could not be told from a guard. The
+# pattern starts with a set of characters, which `re` searches for ten times as fast as for a look behind.
+_BEFORE_FORMULA = re.compile(rf"""[\s";'](?<![\s";'].)[\s";']*+(?=[{_FORMULA}])""", re.DOTALL)
+_FORMULA_FIRST = re.compile(rf"""[\s";']*+[{_FORMULA}]""")
 _BREAKS_FIRST = re.compile(r"'*[\t\r\n]")
 _GUARDED_SEPARATOR = re.compile(r"([;\t\r\n])'")
 _SEPARATOR = re.compile(r"[;\t\r\n]")
@@ -41,6 +44,11 @@ def _range(text: str) -> tuple[str, float]:
     return name, min(float(weight), 1.0) if digits.isascii() and digits.isdigit() else 0.0
 
 
+async def write_rows(cells: Iterable[Sequence[Cell]]) -> bytes:
+    """Return `rows`, made in a thread: a page of long texts takes longer than other requests should wait."""
+    return await asyncio.to_thread(rows, cells)
+
+
 def rows(cells: Iterable[Sequence[Cell]]) -> bytes:
     """Lines that end in CRLF. Where a spreadsheet would take a text for a formula, a `'` stands before it.
 
@@ -61,18 +69,13 @@ def _plain(cell: Cell) -> str:
 
 
 def _without_formulas(text: str) -> str:
-    guarded = _BEFORE_FORMULA.sub(_guarded, text)
-    return f"'{guarded}" if _BREAKS_FIRST.match(text) and not _begins_formula(text) else guarded
+    # A `'` stands at every place where a cell could begin, all of which come to the formula.
+    guarded = _BEFORE_FORMULA.sub(lambda before: _SEPARATOR.sub(r"\g<0>'", before[0]), text)
+    return f"'{guarded}" if _BREAKS_FIRST.match(text) or _begins_formula(text) else guarded
 
 
 def _begins_formula(text: str) -> bool:
-    return _BEFORE_FORMULA.match(text) is not None
-
-
-def _guarded(before: re.Match[str]) -> str:
-    """With a `'` at every place where a cell could begin, all of which come to the formula."""
-    begins = "'" if before.start() == 0 else ""
-    return begins + _SEPARATOR.sub(r"\g<0>'", before[0])
+    return _FORMULA_FIRST.match(text) is not None
 
 
 def without_guards(text: str) -> str:

@@ -152,7 +152,7 @@ async def report_table(visit: Visit) -> Answer:
     lines = await find_lines(visit, query_of(access, chosen, chosen.period), chosen.by)
     headers = csv_tables.headers(f"{access.repository.name.replace('.', '-')}-time-by-{chosen.by}")
     return Answer(
-        table(lines, chosen.by),
+        await table(lines, chosen.by),
         headers={**headers, "Cache-Control": "no-store"},
         media_type=csv_tables.MEDIA_TYPE,
     )

@@ -143,9 +143,10 @@ def in_words(lines: Sequence[ReportLine]) -> str:
     }
 
 
-def table(lines: Sequence[ReportLine], by: By) -> bytes:
+async def table(lines: Sequence[ReportLine], by: By) -> bytes:
     """The lines as CSV, as the API has them."""
     if by != "billable":
-        return report_groups.table([each.group for each in lines], cast("GroupBy", by))
+        return await report_groups.table([each.group for each in lines], cast("GroupBy", by))
     head = ("billable", *report_groups.SUM_COLUMNS)
-    return csv_tables.rows([head, *([each.billable, *report_groups.sum_cells(each.spent)] for each in lines)])
+    rows = [[each.billable, *report_groups.sum_cells(each.spent)] for each in lines]
+    return await csv_tables.write_rows([head, *rows])

@@ -236,7 +236,8 @@ class UsageMemory:
         ORGANIZATIONS.labels("full").set_function(lambda: self._number(1.0))
 
     def _number(self, part: float) -> int:
-        return sum(1 for each in self._known.values() if each.usage and self.limits.part(each.usage) >= part)
+        known = list(self._known.values())  # metrics are written in a thread
+        return sum(1 for each in known if each.usage and self.limits.part(each.usage) >= part)
 
 
 _memories: WeakKeyDictionary[Database, UsageMemory] = WeakKeyDictionary()

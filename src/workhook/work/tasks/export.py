@@ -11,7 +11,7 @@ from workhook.http.lists import WHOLE_LIST_MAX
 from workhook.http.money import amount_text
 from workhook.storage import Reader
 from workhook.work.access import Access
-from workhook.work.csv_tables import Cell, rows
+from workhook.work.csv_tables import Cell, rows, write_rows
 from workhook.work.tasks import assignees, listing
 from workhook.work.tasks.listing import Key
 from workhook.work.tasks.schemas import Task
@@ -54,7 +54,7 @@ def _deadline(at_ms: int | None) -> str | None:
     return text[:10] if at_ms is not None and text and is_day(at_ms) else text
 
 
-def _cells(task: Task) -> tuple[Cell, ...]:
+def cells_of(task: Task) -> tuple[Cell, ...]:
     """Names of people and labels stand in one cell, one a line."""
     return (
         task.id,
@@ -94,21 +94,17 @@ def _list_cell(texts: Sequence[str]) -> str:
     return json.encode_text(texts) if cell.startswith("[") or any(set("\r\n") & set(each) for each in texts) else cell
 
 
-def table(tasks: Sequence[Task]) -> bytes:
-    """The tasks, below the line of the columns' names."""
-    return rows([COLUMNS, *map(_cells, tasks)])
-
-
 async def whole_table(
     reader: Reader, access: Access, filters: Mapping[str, object], *, sort: str
 ) -> AsyncIterator[bytes]:
-    """`table` of all tasks that fit `filters` (`listing.params_of`), as the caller may see them, in parts of a page
+    """A table of all tasks that fit `filters` (`listing.params_of`), as the caller may see them, in parts of a page
     each."""
-    yield table([])
+    yield rows([COLUMNS])
     behind: Key | None = None
     while True:
         page = await listing.list_tasks(reader, access, filters, sort=sort, after=behind, limit=WHOLE_LIST_MAX)
-        yield rows(map(_cells, await assignees.as_seen(reader, access, [task for task, _ in page.tasks])))
+        seen = await assignees.as_seen(reader, access, [task for task, _ in page.tasks])
+        yield await write_rows(map(cells_of, seen))
         behind = _end(page)
         if behind is None:
             return

@@ -73,9 +73,10 @@ async def list_timesheets(call: Call, project_id: str, query: TimesheetsQuery) -
         return Answer(body, headers={**link, **csv_tables.VARY})
     headers = csv_tables.headers(f"{access.repository.name.replace('.', '-')}-timesheets")
     if isinstance(query.per_page, UnsetType) and link:
-        table = export.whole_table(call.database, access, filters, found, zone)
-        return Answer(table, headers=headers, media_type=csv_tables.MEDIA_TYPE)
-    return Answer(export.table(timesheets, zone), headers={**headers, **link}, media_type=csv_tables.MEDIA_TYPE)
+        pages = export.whole_table(call.database, access, filters, found, zone)
+        return Answer(pages, headers=headers, media_type=csv_tables.MEDIA_TYPE)
+    table = await export.table(timesheets, zone)
+    return Answer(table, headers={**headers, **link}, media_type=csv_tables.MEDIA_TYPE)
 
 
 @routes.post("/projects/{id}/timesheets", answers={200: TimesheetAnswer})

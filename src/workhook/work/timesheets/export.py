@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, tzinfo
 from decimal import Decimal
+from itertools import chain
 
 from workhook.core.clock import now_ms, to_millis_text
 from workhook.core.zones import day_in
@@ -13,7 +14,7 @@ from workhook.http.money import amount_of
 from workhook.storage import Reader
 from workhook.work.access import Access
 from workhook.work.billing.zones import find_zones
-from workhook.work.csv_tables import Cell, rows
+from workhook.work.csv_tables import Cell, write_rows
 from workhook.work.timesheets import queries, rules
 from workhook.work.timesheets.queries import TimesheetPage
 from workhook.work.timesheets.schemas import Timesheet
@@ -62,26 +63,26 @@ async def table_across(
     zones = {} if zone else await find_zones(reader, (each.repository.id for each in timesheets))
     now = now_ms()
     cells = (_cells_across(each, now, zone or zones.get(each.repository.id, UTC)) for each in timesheets)
-    return rows([*([_ACROSS] if head else []), *cells])
+    return await write_rows(chain([_ACROSS] if head else [], cells))
 
 
-def table(timesheets: Sequence[Timesheet], zone: tzinfo) -> bytes:
+async def table(timesheets: Sequence[Timesheet], zone: tzinfo) -> bytes:
     """The timesheets, below the line of the columns' names. `zone`: of the project."""
     now = now_ms()
-    return rows([_COLUMNS, *(_cells(each, now, zone) for each in timesheets)])
+    return await write_rows(chain([_COLUMNS], (_cells(each, now, zone) for each in timesheets)))
 
 
 async def whole_table(
     reader: Reader, access: Access, filters: Mapping[str, object], first: TimesheetPage, zone: tzinfo
 ) -> AsyncIterator[bytes]:
     """`table` of `first` and of all timesheets behind it, in parts of a page each."""
-    yield table(first.timesheets, zone)
+    yield await table(first.timesheets, zone)
     behind = _end(first)
     while behind is not None:
         page = await queries.list_timesheets(reader, access, filters, after=behind, limit=WHOLE_LIST_MAX)
         behind = _end(page)
         now = now_ms()
-        yield rows(_cells(each, now, zone) for each in page.timesheets)
+        yield await write_rows([_cells(each, now, zone) for each in page.timesheets])
 
 
 def _end(page: TimesheetPage) -> str | None:

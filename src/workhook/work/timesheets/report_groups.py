@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date
 from decimal import Decimal
+from itertools import chain
 from typing import Literal
 
 import msgspec
@@ -82,9 +83,10 @@ SUM_COLUMNS = (
 )
 
 
-def table(groups: Sequence[ReportGroup], group_by: GroupBy) -> bytes:
+async def table(groups: Sequence[ReportGroup], group_by: GroupBy) -> bytes:
     """The groups as lines of CSV, below the line of the columns' names."""
-    return csv_tables.rows([(*_KEYS[group_by], *SUM_COLUMNS), *(_cells(each, group_by) for each in groups)])
+    head = (*_KEYS[group_by], *SUM_COLUMNS)
+    return await csv_tables.write_rows(chain([head], (_cells(each, group_by) for each in groups)))
 
 
 def _cells(group: ReportGroup, group_by: GroupBy) -> list[csv_tables.Cell]:

@@ -263,7 +263,7 @@ async def report_timesheets(call: Call, query: ReportQuery) -> Answer:
         raise NotFound()
     if csv_tables.wants_csv(call.header("accept")):
         group_by: GroupBy = if_set(query.group_by) or "user"
-        body = report_groups.table(groups, group_by)
+        body = await report_groups.table(groups, group_by)
         return Answer(body, headers=csv_tables.headers(f"timesheets-by-{group_by}"), media_type=csv_tables.MEDIA_TYPE)
     total = reduce(Spent.plus, (each.spent for each in groups), Spent())
     return Answer(
