@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -202,3 +203,13 @@ def test_the_order_in_which_they_start() -> None:
     assert SERVICES["worker"]["depends_on"] == {"server": {"condition": "service_healthy"}}
     named = {each.partition(":")[0] for service in SERVICES.values() for each in service["volumes"]}
     assert named == set(COMPOSE["volumes"]), "nothing that lasts is in a container"
+
+
+def test_a_container_of_its_own_knows_its_address_and_trusts_its_proxy() -> None:
+    guide = (ROOT / "docs" / "how-to" / "install.md").read_text(encoding="utf-8").replace("\\\n", " ")
+    [run] = [line.split() for line in guide.splitlines() if line.startswith("docker run ")]
+    given = dict(after.split("=", 1) for flag, after in pairwise(run) if flag == "--env")
+    settings = load({}, given)
+    assert (settings.base_url, settings.trust_proxy) == ("https://work.example.com", True)
+    stop_s = int(run[run.index("--stop-timeout") + 1])
+    assert stop_s > settings.drain_delay_s + settings.drain_s

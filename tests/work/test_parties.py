@@ -12,6 +12,8 @@ from tests.work.shop import Shop
 from tests.work.studio import Studio
 from workhook.core.clock import DAY_MS, now_ms, to_millis_text
 from workhook.http.calls import Services
+from workhook.identity.tables import accounts
+from workhook.work.billing.schemas import account_billing
 from workhook.work.invoices.schemas import invoices
 
 WORK = {"description": "Design", "qty": 1, "unit_price": 100}
@@ -206,6 +208,24 @@ def test_a_number_that_somebody_chose_is_passed_over(books: Books) -> None:
     books.owner.patch(books.account, json={"number_format": "{year}-{number}"})
     books.draw(invoice_number=f"{year}-1")
     assert books.send(books.draw())["invoice_number"] == f"{year}-2"
+
+
+def test_the_search_for_a_number_ends_where_all_are_taken(books: Books, studio: Studio) -> None:
+    """With a format that no request can store: it has no number."""
+
+    async def store(services: Services) -> None:
+        owner = sa.select(accounts.c.id).where(accounts.c.login == studio.world.organization)
+        change = sa.update(account_billing).where(account_billing.c.account_id == owner.scalar_subquery())
+        await services.database.write([(change.values(number_format="INV"), [{}])])
+
+    books.settle()
+    studio.server.run(store)
+    assert books.send(books.draw())["invoice_number"] == "INV"
+    draft = books.draw()
+    assert books.owner.refused(409, "POST", f"/invoices/{draft['id']}/send")["code"] == "numbers_taken"
+    assert books.now(draft)["status"] == "draft"
+    books.owner.patch(books.account, json={"number_format": "{year}-{number}"})
+    assert books.send(draft)["status"] == "sent"
 
 
 def test_fifty_at_once_leave_no_gap(books: Books) -> None:
