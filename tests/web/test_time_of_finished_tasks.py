@@ -64,3 +64,53 @@ def test_another_persons_finished_task_is_not_among_ones_own(studio: Studio) -> 
     task = studio.add_task(studio.add_column("Done", finished=True), "Theirs", assignees=[studio.team.owner.login])
     assert task not in page_of(studio.member, "/time")
     assert task in page_of(studio.member, f"{studio.base}/time")
+
+
+def test_a_search_offers_tasks_that_the_list_has_no_room_for(studio: Studio) -> None:
+    board = studio.add_column("To do")
+    old = studio.add_task(board, "Old logo")
+    done = studio.add_task(studio.add_column("Done", finished=True), "Old shop")
+    for _ in range(2):
+        pages = [{"action": "create", "column_id": board, "title": "New page"}] * 100
+        new = studio.call("POST", "/tasks/bulk", operations=pages)["tasks"][-1]["id"]
+    studio.call("POST", f"{studio.project}/timesheets", task_id=new, duration="1h")
+    [entry] = studio.call("GET", f"{studio.project}/timesheets")["timesheets"]
+    for path, field, finished in (
+        (f"{studio.base}/time", "add-task", True),
+        (f"{studio.base}/time/{entry['id']}", "task", True),
+        (f"{studio.base}/billing/credits", "spend-task", False),
+    ):
+        page = page_of(studio.owner, path)
+        assert "Not every task is listed." in page, path
+        assert (new in options(page, field), old in options(page, field)) == (True, False)
+        page = page_of(studio.owner, path, task_q="old")
+        assert "Only tasks with these words are listed." in page, path
+        assert old in options(page, field), path
+        assert (done in options(page, field)) is finished
+        for nothing in ("zebra", "?!"):
+            page = page_of(studio.owner, path, task_q=nothing)
+            assert "No task has these words." in page, path
+            assert old not in options(page, field)
+    # A form that is refused keeps what was chosen.
+    sent = {"task_id": old, "start": "2026-01-05T09:00", "duration": "soon", "timezone": "UTC"}
+    for path, field in ((f"{studio.base}/time/entries", "add-task"), ("/time/entries", "add-task")):
+        answer = send(studio.owner, path, **sent)
+        assert re.search(rf'value="{old}" selected', options(answer.text, field)), path
+    answer = send(studio.owner, f"{studio.base}/billing/credits/spend", task_id=old, amount="x")
+    assert re.search(rf'value="{old}" selected', options(answer.text, "spend-task"))
+
+
+def test_a_search_on_the_own_page_finds_tasks_without_assignees(studio: Studio) -> None:
+    board = studio.add_column("To do")
+    task = studio.add_task(board, "Old logo")
+    done = studio.add_task(studio.add_column("Done", finished=True), "Old shop")
+    page = page_of(studio.member, "/time")
+    assert "Not every task is listed." in page
+    assert task not in page
+    page = page_of(studio.member, "/time", task_q="old")
+    assert task in options(page, "start-task")
+    assert done in options(page, "add-task")
+    assert done not in options(page, "start-task")
+    assert "No task has these words." in page_of(studio.member, "/time", task_q="zebra")
+    assert task not in page_of(studio.client, "/time", task_q="old")
+    assert 'id="task-q"' not in page_of(studio.client, "/time")

@@ -17,8 +17,8 @@ from workhook.web.billing.view import BillingForm, billing_page, form_again
 from workhook.web.frame import paging
 from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.texts import gettext
+from workhook.web.time.choice import offer_tasks
 from workhook.web.time.days import read_day
-from workhook.web.time.week import open_tasks
 from workhook.work.access import Access, find_with_access
 from workhook.work.billing.zones import find_zone
 from workhook.work.credits import api, ledger
@@ -72,7 +72,7 @@ async def _page(visit: Visit, access: Access, refused: RefusedEntry, *, status: 
         status=status,
         balance=await ledger.find_balance(reader, access.repository.id, now_ms()),
         entries=entries,
-        tasks=await open_tasks(reader, access),
+        choice=await offer_tasks(visit, access, refused.of(SPEND).value("task_id"), finished=False),
         more=paging.next_page(headers),
         begins=not cursor,
         refused=refused,

@@ -16,10 +16,11 @@ from workhook.web.frame.forms import PageForm
 from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.sessions import safe_return_to
 from workhook.web.frame.texts import gettext, text
+from workhook.web.time.choice import offer_tasks
 from workhook.web.time.days import field_text, moment_text, read_duration, zone_name
 from workhook.web.time.forms import form_again, query_of, rate_hint, spent
 from workhook.web.time.own import own_page
-from workhook.web.time.week import finished_tasks, open_tasks, week_page
+from workhook.web.time.week import week_page
 from workhook.work.access import Access
 from workhook.work.activity.editors import find_last_edits
 from workhook.work.timesheets import api, queries
@@ -84,8 +85,7 @@ async def _entry_page(
         form=form,
         access=access,
         entry=timesheet,
-        tasks=await open_tasks(visit.database, access),
-        finished=await finished_tasks(visit.database, access),
+        choice=await offer_tasks(visit, access, form.value("task_id")),
         zone_name=name,
         rate_hint=_rate_hint(timesheet),
         start=field_text(timesheet.times.start, zone),

@@ -6,29 +6,35 @@ Clients have no time of their own: the page is empty for who is a client, and no
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import urlencode
 
 from workhook.core.clock import HOUR_MS, now_ms
-from workhook.core.errors import Invalid
+from workhook.core.errors import Invalid, NotFound
 from workhook.core.iso4217 import DEFAULT_CURRENCY
 from workhook.core.zones import day_in, zone_of
 from workhook.http.calls import Answer
 from workhook.identity.schemas import Repository
+from workhook.web.frame.across import OPTIONS_MAX
 from workhook.web.frame.forms import PageForm
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.sessions import safe_return_to
 from workhook.web.frame.texts import gettext
+from workhook.web.time.choice import words_asked
 from workhook.web.time.days import field_text, read_day, week_of, zone_name
 from workhook.web.time.forms import form_again, query_of, spent
 from workhook.web.time.grid import days_of, entries_of, grid_of
 from workhook.web.time.week import ENTRIES_MAX
 from workhook.work import csv_tables
-from workhook.work.across.schemas import AllTimesheetsQuery
+from workhook.work.across.schemas import AllTasksQuery, AllTimesheetsQuery
+from workhook.work.across.tasks import list_all_tasks
 from workhook.work.across.timesheets import list_all_timesheets, whole_table
+from workhook.work.projects.listing import find_visible, list_newest
 from workhook.work.tasks import actions
-from workhook.work.tasks.assigned import AssignedTask, list_assigned, list_assigned_finished
+from workhook.work.tasks.assigned import list_assigned, list_assigned_finished
+from workhook.work.tasks.schemas import Task
 from workhook.work.timesheets import api, queries, started
 from workhook.work.timesheets.schemas import Timesheet, TimesheetCreate
 
@@ -52,6 +58,15 @@ class TaskGroup(NamedTuple):
     @property
     def whole_size(self) -> int:
         return len(self.tasks) + len(self.finished)
+
+
+class Offered(NamedTuple):
+    """A task that a timer or time can be for."""
+
+    repository: Repository
+    id: str
+    title: str
+    is_finished: bool
 
 
 @places.get(PATH)
@@ -80,11 +95,9 @@ async def _page(visit: Visit, week: str, form: PageForm, *, status: int = 200) -
     today = day_in(now, zone)
     shown = week_of(read_day(week) or today, zone)
     reader, user = visit.database, visit.actor.user
-    found, running, assigned, finished = await asyncio.gather(
+    found, running = await asyncio.gather(
         started.list_own_started(reader, user, shown.since_ms, shown.to_ms, limit=ENTRIES_MAX + 1),
         queries.find_running(reader, user),
-        list_assigned(reader, user, TASKS_MAX),
-        list_assigned_finished(reader, user, FINISHED_MAX),
     )
     entries = entries_of(found[:ENTRIES_MAX], now)
 
@@ -105,7 +118,7 @@ async def _page(visit: Visit, week: str, form: PageForm, *, status: int = 200) -
         days=days_of(entries, shown),
         more=len(found) > ENTRIES_MAX or found.cut,
         running=entries_of([running] if running else [], now),
-        groups=_groups(assigned, finished, found),
+        choice=await _offer(visit, found, form.value("task_id")),
         may_write=may_write,
         link=link,
         csv=f"{PATH}/entries.csv?{urlencode({'week': str(shown.monday)})}",
@@ -118,26 +131,66 @@ def may_write(repository: Repository) -> bool:
     return repository.role in ("write", "admin") and not repository.archive
 
 
-def _groups(
-    assigned: Iterable[AssignedTask], finished: Iterable[AssignedTask], timesheets: Iterable[Timesheet]
-) -> list[TaskGroup]:
-    """What is assigned to the visitor, and what they have worked on in the week, by project."""
+class OwnChoice(NamedTuple):
+    """As `TaskChoice`, by project. `more`: the visitor can spend time on tasks that are not offered."""
+
+    asked: str
+    groups: list[TaskGroup]
+    more: bool
+
+    @property
+    def found(self) -> bool:
+        return bool(self.groups)
+
+
+async def _offer(visit: Visit, worked_on: Iterable[Timesheet], chosen: str) -> OwnChoice:
+    """Return the tasks that have the words of the search; without one, those that are assigned to the visitor, and
+    those of the week. `chosen` is offered in any case."""
+    reader, user = visit.database, visit.actor.user
+    asked, words = words_asked(visit)
+    offered: list[Offered] = []
+    if words:
+        query = AllTasksQuery(q=asked, sort="-updated_at", per_page=TASKS_MAX)
+        page = await list_all_tasks(reader, visit.actor, query, after=None, archived=False)
+        offered += await _placed(visit, [task for task, _ in page.rows[:TASKS_MAX]])
+    elif not asked:
+        assigned, finished = await asyncio.gather(
+            list_assigned(reader, user, TASKS_MAX), list_assigned_finished(reader, user, FINISHED_MAX)
+        )
+        offered += [Offered(each.repository, each.id, each.title, False) for each in assigned]
+        offered += [Offered(each.repository, each.id, each.title, True) for each in finished]
+        offered += [Offered(each.repository, each.task.id, each.task.title, False) for each in worked_on if each.task]
+    if chosen and all(each.id != chosen for each in offered):
+        with suppress(NotFound):
+            offered += await _placed(visit, [await actions.get_task(reader, visit.actor, chosen)])
+    groups = _groups(offered)
+    return OwnChoice(asked, groups, bool(groups) or await _may_write_anywhere(visit))
+
+
+async def _placed(visit: Visit, tasks: Sequence[Task]) -> list[Offered]:
+    projects = await find_visible(visit.database, visit.actor, {each.project.id for each in tasks})
+    return [
+        Offered(projects[each.project.id].repository, each.id, each.title, each.completed_at is not None)
+        for each in tasks
+        if each.project.id in projects  # else it was lost meanwhile
+    ]
+
+
+async def _may_write_anywhere(visit: Visit) -> bool:
+    newest = await list_newest(visit.database, visit.actor, limit=OPTIONS_MAX)
+    return any(may_write(each.repository) for each in newest)
+
+
+def _groups(offered: Iterable[Offered]) -> list[TaskGroup]:
     groups: dict[int, TaskGroup] = {}
-
-    def group(repository: Repository) -> TaskGroup:
-        return groups.setdefault(repository.id, TaskGroup(repository.title, {}, {}))
-
-    for task in assigned:
-        if may_write(task.repository):
-            group(task.repository).tasks[task.id] = task.title
-    for task in finished:
-        if may_write(task.repository):
-            group(task.repository).finished[task.id] = task.title
-    for each in timesheets:
-        if each.task is not None and may_write(each.repository):
-            known = group(each.repository)
-            if each.task.id not in known.finished:
-                known.tasks.setdefault(each.task.id, each.task.title)
+    for each in offered:
+        if not may_write(each.repository):
+            continue
+        group = groups.setdefault(each.repository.id, TaskGroup(each.repository.title, {}, {}))
+        if each.is_finished:
+            group.finished[each.id] = each.title
+        elif each.id not in group.finished:
+            group.tasks.setdefault(each.id, each.title)
     return sorted(groups.values(), key=lambda each: each.project.casefold())
 
 

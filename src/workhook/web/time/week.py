@@ -10,23 +10,20 @@ from urllib.parse import urlencode
 from workhook.core.clock import HOUR_MS, now_ms
 from workhook.core.zones import day_in, zone_of
 from workhook.http.calls import Answer
-from workhook.storage import Reader
 from workhook.web.frame.forms import PageForm
 from workhook.web.frame.places import Places, Visit
 from workhook.web.time.budget import bar_of
+from workhook.web.time.choice import offer_tasks
 from workhook.web.time.days import field_text, read_day, week_of, zone_name
 from workhook.web.time.forms import rate_hint
 from workhook.web.time.grid import By, days_of, entries_of, grid_of
 from workhook.work.access import Access
 from workhook.work.activity.editors import find_last_edits
 from workhook.work.budgets.api import find_standing
-from workhook.work.tasks import listing
-from workhook.work.tasks.schemas import Task
 from workhook.work.timesheets import started
 
 ENTRIES_MAX = 500
 RUNNING_MAX = 50
-TASKS_MAX, FINISHED_MAX = 200, 100
 
 places = Places("time")
 
@@ -50,13 +47,12 @@ async def week_page(
     shown = week_of(read_day(wanted.get("week", "")) or today, zone)
     user, by = wanted.get("user", ""), _by(wanted)
     terms = await started.find_default_terms(visit.database, access)
-    found, running, tasks, finished, edits, budget = await asyncio.gather(
+    found, running, choice, edits, budget = await asyncio.gather(
         started.list_started(
             visit.database, access, shown.since_ms, shown.to_ms, limit=ENTRIES_MAX + 1, user=user or None
         ),
         started.list_running(visit.database, access, limit=RUNNING_MAX),
-        open_tasks(visit.database, access),
-        finished_tasks(visit.database, access),
+        offer_tasks(visit, access, form.value("task_id")),
         find_last_edits(visit.database, access.repository.id, "timesheet"),
         find_standing(visit.database, access.repository.id),
     )
@@ -85,8 +81,7 @@ async def week_page(
         days=days_of(entries, shown),
         more=len(found) > ENTRIES_MAX or found.cut,
         running=entries_of(running, now),
-        tasks=tasks,
-        finished=finished,
+        choice=choice,
         edits=edits,
         an_hour_ago=field_text(now - HOUR_MS, zone),
         link=link,
@@ -95,19 +90,3 @@ async def week_page(
 
 def _by(wanted: Mapping[str, str]) -> By:
     return "task" if wanted.get("by") == "task" else "person"
-
-
-async def open_tasks(reader: Reader, access: Access) -> list[Task]:
-    """Those that are not finished, in which something has happened lately first: what a timer can be started for."""
-    return await _tasks(reader, access, finished=False, limit=TASKS_MAX)
-
-
-async def finished_tasks(reader: Reader, access: Access) -> list[Task]:
-    """Those that are finished, in the same order: time that was spent on them may be written down afterwards."""
-    return await _tasks(reader, access, finished=True, limit=FINISHED_MAX)
-
-
-async def _tasks(reader: Reader, access: Access, *, finished: bool, limit: int) -> list[Task]:
-    wanted = {"finished": finished}
-    page = await listing.list_tasks(reader, access, wanted, sort="-updated_at", after=None, limit=limit)
-    return [task for task, _ in page.tasks]
