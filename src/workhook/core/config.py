@@ -253,8 +253,8 @@ class Settings:
     mail_from: str | None = _setting(None, mail_from, "Address that e-mail comes from, with a name if you like.")
     api_rate_limit: int = _setting(5000, _whole(0, 10**9), "Requests per hour for each token; 0: no limit.")
     page_rate_limit: int = _setting(
-        20_000, _whole(0, 10**8), "Requests per hour for pages, for each user; five times as many for each address; "
-        "0: no limit.",
+        20_000, _whole(0, 10**8), "Requests per hour and process for pages, for each user; five times as many for each "
+        "address; 0: no limit.",
     )  # fmt: skip
     trust_proxy: bool = _setting(
         False, _truth, "Trust the headers X-Forwarded-Proto, -Host and -For. Set it only behind a proxy."
