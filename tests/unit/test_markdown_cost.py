@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
 from collections.abc import Callable
@@ -38,7 +39,7 @@ PIECES = [
 
 @pytest.fixture(scope="module", autouse=True)
 def _loaded() -> None:
-    _show("a http://a | @a")  # the first text loads the library
+    Prose()("a http://a | @a")  # the first text loads the library
 
 
 def lines_run(work: Callable[[], object]) -> int:
@@ -148,3 +149,19 @@ def test_the_texts_of_a_page_have_a_budget_together() -> None:
 def test_a_quotation_has_a_smaller_budget() -> None:
     assert QUOTE_STEPS_MAX < STEPS_MAX // 4
     assert lines_run(lambda: plain_words(table(32, 1_000))) <= (QUOTE_STEPS_MAX + 1_000) * LINES_PER_STEP
+
+
+async def prepared(texts: list[str]) -> tuple[Prose, int]:
+    """What shows the texts of a page, and how often the event loop came to somebody else until it could."""
+    preparing, turns = asyncio.create_task(Prose().prepare(texts)), 0
+    while not preparing.done():
+        await asyncio.sleep(0)
+        turns += 1
+    return await preparing, turns
+
+
+def test_long_texts_are_parsed_in_a_thread_and_then_shown_from_memory() -> None:
+    texts = [f"{number}\n\n{'| a | b |' * 40} *c* `d`\n" * 40 for number in range(3)]
+    prose, turns = asyncio.run(prepared(texts))
+    assert turns > 5, "others are answered meanwhile"
+    assert lines_run(lambda: [prose(text) for text in texts]) < 200, "nothing is parsed in the event loop"

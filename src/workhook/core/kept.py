@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from hashlib import blake2b
 from typing import Generic, TypeVar
 
@@ -27,6 +27,7 @@ class Kept(Generic[R]):
     def __init__(self, work: Callable[[str], R], max_bytes: int, size: Callable[[R], int]) -> None:
         self._work, self._max_bytes, self._size = work, max_bytes, size
         self._results: OrderedDict[bytes, R] = OrderedDict()
+        self._working: dict[bytes, Future[R]] = {}
         self._bytes = 0
 
     def of(self, text: str) -> R:
@@ -39,14 +40,16 @@ class Kept(Generic[R]):
 
     async def prepare(self, text: str) -> R:
         """`of`, but in a thread if the result is not known. All texts share one thread: the event loop competes with
-        only that one."""
-        if len(text) <= SHORT_CHARS or _key(text) in self._results:
+        only that one. Requests for the same text wait for one result."""
+        key = _key(text)
+        if len(text) <= SHORT_CHARS or key in self._results:
             return self.of(text)
-        return self._put(_key(text), await asyncio.get_running_loop().run_in_executor(_thread, self._found, text))
-
-    def _found(self, text: str) -> R:
-        found = self._results.get(_key(text))  # another request may have waited for the same text
-        return self._work(text) if found is None else found
+        if key not in self._working:
+            self._working[key] = _thread.submit(self._work, text)
+        try:
+            return self._put(key, await asyncio.shield(asyncio.wrap_future(self._working[key])))
+        finally:
+            self._working.pop(key, None)
 
     def _put(self, key: bytes, result: R) -> R:
         if key not in self._results:

@@ -1,0 +1,45 @@
+"""Results that are remembered by their text: how many, and which are dropped."""
+
+from __future__ import annotations
+
+import asyncio
+
+from workhook.core.kept import ENTRY_BYTES, SHORT_CHARS, Kept
+
+LONG = "x" * (SHORT_CHARS + 1)
+
+
+class Worker:
+    """Counts how often it works on a text."""
+
+    def __init__(self, entries: int) -> None:
+        self.worked_on: list[str] = []
+        self.kept = Kept(self._work, entries * (ENTRY_BYTES + 100), lambda result: 100)
+
+    def _work(self, text: str) -> str:
+        self.worked_on.append(text)
+        return text.upper()
+
+
+def test_a_text_is_worked_on_once() -> None:
+    worker = Worker(2)
+    assert [worker.kept.of("a"), worker.kept.of("a"), asyncio.run(worker.kept.prepare("a"))] == ["A"] * 3
+    assert [asyncio.run(worker.kept.prepare(LONG)), worker.kept.of(LONG)] == [LONG.upper()] * 2
+    assert worker.worked_on == ["a", LONG]
+
+
+def test_those_that_were_used_longest_ago_are_dropped() -> None:
+    worker = Worker(2)
+    for text in ("a", "b", "a", "c", "a", "b"):
+        worker.kept.of(text)
+    assert worker.worked_on == ["a", "b", "c", "b"]
+
+
+def test_a_text_that_several_wait_for_is_worked_on_once() -> None:
+    worker = Worker(2)
+
+    async def wait() -> list[str]:
+        return list(await asyncio.gather(*(worker.kept.prepare(LONG) for _ in range(5))))
+
+    assert asyncio.run(wait()) == [LONG.upper()] * 5
+    assert worker.worked_on == [LONG]
