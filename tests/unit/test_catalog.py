@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -15,12 +14,6 @@ from workhook.core.json import encode
 from workhook.events.catalog import CATALOG, LISTING, HookTarget, known, valid_for
 from workhook.events.ping_quotes import PING_QUOTES, random_quote
 from workhook.events.schemas import RESOURCES, RESOURCES_FILE
-from workhook.work.comments import actions as comments
-from workhook.work.credit_notes import schemas as credit_notes
-from workhook.work.invoices import inputs
-from workhook.work.payments.booking import BOOKED_MAX
-from workhook.work.services.schemas import PRICES_MAX
-from workhook.work.tasks.field_types import BLOCKERS_MAX
 
 Payload = dict[str, Any]
 
@@ -186,41 +179,6 @@ def test_schemas_are_valid_and_only_for_what_workhook_makes() -> None:
 
 def test_the_schemas_of_records_are_those_of_their_declarations() -> None:
     assert RESOURCES_FILE.read_text(encoding="utf-8") == rendered(), "run python -m scripts.event_schemas"
-
-
-BOUNDS = {
-    "credit_note.taxes": credit_notes.ITEMS_MAX,  # a rate has a line
-    "credit_note.invoice_items": credit_notes.ITEMS_MAX,
-    "credit_note.invoice_items.timesheet_ids": inputs.TIMESHEETS_MAX,  # of all lines together
-    "file_comment.comments": comments.REPLIES_MAX,  # left out of edits
-    "invoice.taxes": inputs.ITEMS_MAX,
-    "invoice.invoice_items": inputs.ITEMS_MAX,
-    "invoice.invoice_items.timesheet_ids": inputs.TIMESHEETS_MAX,
-    "invoice.recurring_invoice_items": 1,
-    "invoice.recurring_invoice_items.timesheet_ids": 0,
-    "hook.events": len(CATALOG) + 1,
-    "invoice.payments": 2 * BOOKED_MAX,
-    "invoice.credit_notes": 2 * BOOKED_MAX,
-    "service.service_prices": PRICES_MAX,
-    "service_checkout.addons_purchased": 0,
-    "task.assignees": 100,
-    "task.labels": 100,
-    "task.blocked_by": BLOCKERS_MAX,
-}
-"""How long the lists within records can be: each event of a record has all of them."""
-
-
-def _lists_in(schema: dict[str, Any], path: str) -> Iterator[str]:
-    for name, each in schema.get("properties", {}).items():
-        yield from _lists_in(each, f"{path}.{name}")
-    if "items" in schema:
-        yield path
-        yield from _lists_in(schema["items"], path)
-
-
-def test_every_list_within_a_record_has_a_bound() -> None:
-    assert {each for name, schema in RESOURCES.items() for each in _lists_in(schema, name)} == set(BOUNDS)
-    assert max(BOUNDS.values()) <= 2000
 
 
 def test_the_schema_of_a_column_is_the_one_written_here_by_hand() -> None:
