@@ -266,6 +266,11 @@ def test_invoices_of_every_project(across: Across) -> None:
     assert named(studio.owner, overdue="false") == [across.other, across.hidden, "draft"]
     assert named(studio.owner, overdue="true", status="sent") == across.projects[:1]
     assert named(studio.owner, user="me") == [*across.projects, "draft"]
+    assert named(studio.owner, q="DRAFT") == named(studio.member, q="raf") == ["draft"]
+    assert named(studio.client, q="draft") == named(studio.owner, q="draft", status="sent") == []
+    assert named(studio.member, q=across.hidden) == named(studio.owner, q="?!") == []
+    number = listed(studio.client, "/invoices")[0]["invoice_number"]
+    assert across.projects[0] in named(studio.owner, q=number)
     assert named(studio.owner, user=studio.member.login) == []
     found = listed(studio.owner, "/invoices")[-1]
     assert found.pop("project") == {

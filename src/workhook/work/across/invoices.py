@@ -28,6 +28,7 @@ from workhook.work.invoices.drafting import invoice_of, invoices_with_people, we
 from workhook.work.invoices.schemas import IS_OPEN, invoices, is_late
 from workhook.work.pages import per_dialect
 from workhook.work.schemas import if_set
+from workhook.work.search.match import matches, words_of
 
 _KEY = ("id",)
 
@@ -50,7 +51,7 @@ def _seen(row: sa.FromClause) -> Condition:
 
 @lru_cache(maxsize=128)
 def _statement(choice: ProjectChoice, names: frozenset[str], overdue: bool | None, newest: bool) -> PerDialect:
-    """`names`: those of the parameters `status`, `user` and `after_id` that are given."""
+    """`names`: those of the parameters `status`, `user`, `q` and `after_id` that are given."""
     narrow: list[Callable[[sa.FromClause], Condition]] = []
     fits: list[Callable[[sa.FromClause], Condition]] = [] if choice.team_only else [_seen]
     if "status" in names:
@@ -75,7 +76,12 @@ def _statement(choice: ProjectChoice, names: frozenset[str], overdue: bool | Non
     )
 
     def make(dialect: str) -> sa.Select[Any]:
-        page = walks.page_of(walks.looked_at(walk, visible_projects(choice), dialect), _KEY, falling=newest)
+        visible = visible_projects(choice)
+        if "q" in names:
+            judged = walks.found_by_words(walk, visible, matches(invoices))
+        else:
+            judged = walks.looked_at(walk, visible, dialect)
+        page = walks.page_of(judged, _KEY, falling=newest)
         sized = walks.sized(walks.size_of(page, invoices, weight), _KEY, falling=newest)
         return (
             invoices_with_people.join(sized, sized.c.id == invoices.c.id)
@@ -104,6 +110,8 @@ async def list_all_invoices(
         given["status"] = status
     if (user := if_set(query.user)) is not None:
         given["user"] = username_key(user, actor)
+    if (words := if_set(query.q)) is not None:
+        given["q"] = words_of(words)
     params |= {**given, "limit": query.limit + 1, "most": walks.LOOKS_AT_MOST, "now": now}
 
     def make(row: Row) -> PlacedInvoice:

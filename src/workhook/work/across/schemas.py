@@ -53,6 +53,13 @@ class RunningQuery(ListQuery):
 class AllInvoicesQuery(InvoiceList):
     """Filters of invoices."""
 
+    q: (
+        Annotated[
+            str,
+            Meta(max_length=255, description="Words in the number, the name of the client who pays, or the address."),
+        ]
+        | UnsetType
+    ) = UNSET
     user: _Maker | UnsetType = UNSET
     organization: OrganizationLogin | UnsetType = UNSET
     project_id: ProjectIds | UnsetType = UNSET
