@@ -189,7 +189,8 @@ async def test_who_is_the_last_owner_that_is_not_disabled_stays_one(scene: Scene
             async with scene.services.database.transaction() as tx:
                 await goes(tx, scene.place, scene.bob)
         assert refused.value.faults[0].message == (
-            f"{scene.bob.login} is the last owner of {scene.place.login} who is not disabled"
+            f"{scene.bob.login} is the last owner of {scene.place.login} who is not disabled; make somebody else an "
+            "owner first, or delete the organization"
         )
     async with scene.services.database.transaction() as tx:
         assert await actions.remove_member(tx, scene.place, scene.ada), "who is disabled can be removed"

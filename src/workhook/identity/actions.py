@@ -207,7 +207,7 @@ async def _keep_an_owner(tx: Transaction, organization: Account, user: Account) 
     if len(roles) > 1:
         if await tx.fetch_one(_other_owner, params) is not None:
             return was
-        message += " who is not disabled"
+        message = _last_owner(user, organization.login)
     raise Invalid(faults=[Fault(field="role", message=message)])
 
 
@@ -294,14 +294,18 @@ _enable = (
 )
 
 
-_REMEDY = "make somebody else an owner first, or delete the organization"
+def _last_owner(user: Account, organizations: str) -> str:
+    return (
+        f"{user.login} is the last owner of {organizations} who is not disabled; make somebody else an owner first, or "
+        "delete the organization"
+    )
 
 
 class LastOwner(Invalid):
     """`organizations`: logins of those that would be left without an owner who is not disabled."""
 
     def __init__(self, user: Account, organizations: list[str]) -> None:
-        message = f"{user.login} is the last owner of {', '.join(organizations)} who is not disabled; {_REMEDY}"
+        message = _last_owner(user, ", ".join(organizations))
         super().__init__(faults=[Fault(field="user", message=message)])
         self.organizations = organizations
 

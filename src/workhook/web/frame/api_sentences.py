@@ -332,7 +332,6 @@ _OF_PEOPLE_AND_APPS = {
     **_unchanged(
         text("%(login)s is here through %(owner)s, and was not added to the project."),
         text("%(login)s is the last owner of %(organization)s"),
-        text("%(login)s is the last owner of %(organization)s who is not disabled"),
         text(
             "%(login)s is the last owner of %(organization)s who is not disabled; make somebody else an owner "
             "first, or delete the organization"

@@ -6,6 +6,8 @@ be in another organization. The audit log does.
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 
 from workhook.core.clock import now_ms
@@ -185,16 +187,21 @@ async def find_obstacles(reader: Reader, account: Account) -> list[Fault]:
 
 
 async def _list_own_things(reader: Reader, account: Account) -> list[Fault]:
-    faults = []
-    for statement, what, remedy in (
-        (_projects, "projects", "delete them, and wait until they have left the trash, or have the account disabled"),
-        (_apps, "apps", "delete them first"),
-    ):
-        if found := await reader.fetch_all(statement, {"user_id": account.id}):
-            named = ", ".join(row["called"] for row in found)
-            message = f"{account.login} has {what} of their own ({named}): {remedy}"
-            faults.append(Fault(field="login", code=f"has_{what}", message=message))
+    login, faults = account.login, []
+    if named := await _called(reader, _projects, account):
+        message = (
+            f"{login} has projects of their own ({named}): delete them, and wait until they have left the trash, or "
+            "have the account disabled"
+        )
+        faults.append(Fault(field="login", code="has_projects", message=message))
+    if named := await _called(reader, _apps, account):
+        message = f"{login} has apps of their own ({named}): delete them first"
+        faults.append(Fault(field="login", code="has_apps", message=message))
     return faults
+
+
+async def _called(reader: Reader, statement: sa.Select[Any], account: Account) -> str:
+    return ", ".join(row["called"] for row in await reader.fetch_all(statement, {"user_id": account.id}))
 
 
 async def _free_login(tx: Transaction, account: Account) -> str:
