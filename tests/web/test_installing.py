@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
-from urllib.parse import parse_qs, parse_qsl, urlsplit
+from urllib.parse import parse_qs, parse_qsl, quote, urlsplit
 
 import httpx
 import pytest
@@ -14,6 +14,7 @@ from tests.harness.apps import Registered, install, make_app, new_repository
 from tests.harness.server import Server
 from tests.harness.world import World, add_user
 from tests.web.browser import PASSWORD, Browser, Form, add_person, forms
+from tests.web.places_kit import age_sign_in, owner_of
 from tests.web.test_problem_pages import is_page
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
@@ -354,3 +355,15 @@ def test_the_address_of_an_app_shows_people_the_page(ground: Ground) -> None:
         told = ground.owner.get(path, headers={"Accept": accept})
         assert (told.status_code, told.json()["slug"]) == (200, ground.app.slug)
     assert ground.owner.get(f"/api/v3{path}").json()["html_url"].endswith(path)
+
+
+def test_an_hour_after_the_sign_in_another_proof_is_asked_for(ground: Ground) -> None:
+    fields = fields_of(ground, "?state=s")
+    age_sign_in(ground.server, owner_of(ground.server, ground.there))
+    asked = ground.owner.get(f"{ground.path}?state=s").headers["location"]
+    assert asked == f"/login/confirm?return_to={quote(f'{ground.path}?state=s', safe='')}"
+    sent = send(ground, fields, selection="all")
+    assert sent.status_code == 303
+    back = parse_qs(urlsplit(sent.headers["location"]).query)["return_to"]
+    assert back == [f"{ground.path}?target_id={fields['target_id']}&state=s"]
+    assert ground.installations(ground.there) == []

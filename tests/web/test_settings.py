@@ -193,6 +193,17 @@ def test_after_an_hour_the_password_is_asked_for_again(server: Server) -> None:
         assert not browser.is_signed_in()  # the session from before has ended
 
 
+def test_confirming_leads_on_to_an_app_by_a_step_between(server: Server) -> None:
+    """Browsers follow no form to an address that its own page did not name."""
+    person = add_person(server)
+    with Browser(server) as browser:
+        browser.sign_in(person)
+        age_sign_in(server, person)
+        page = "/login/confirm?return_to=%2Flogin%2Foauth%2Fauthorize%3Fclient_id%3Dx"
+        answer = browser.fill(page, "/login/confirm", password=PASSWORD)
+        assert answer.headers["location"] == "/login/continue?to=%2Flogin%2Foauth%2Fauthorize%3Fclient_id%3Dx"
+
+
 def test_who_has_no_password_signs_in_again(server: Server) -> None:
     person = add_person(server, password=None)
     with Browser(server) as browser:

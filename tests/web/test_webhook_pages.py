@@ -123,7 +123,11 @@ def test_the_secret_is_only_for_who_has_just_shown_who_they_are(office: Office) 
     assert owner.get("/new", status=303).headers["location"] == new
     made = owner.send(url=f"{office.receiver.url}/other", secret_kind="make", status=303, **_FORM)
     assert made.headers["location"] == new
-    assert len(office.api("GET", f"{office.world.repo_path}/hooks")) == 1
+    form = {"url": f"{office.receiver.url}/elsewhere", "content_type": "json", "insecure_ssl": "0", **_FORM}
+    to_hook = f"/login/confirm?return_to={quote(f'{owner.base}/{hook}', safe='')}"
+    assert owner.send(f"/{hook}", status=303, **form).headers["location"] == to_hook
+    [kept] = office.api("GET", f"{office.world.repo_path}/hooks")
+    assert "elsewhere" not in kept["config"]["url"]
     page = owner.get(f"/{hook}").text
     assert f'action="{owner.base}/{hook}/secret"' not in page
     assert f'href="{owner.base}/{hook}/secret"' in page

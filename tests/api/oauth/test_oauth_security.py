@@ -4,11 +4,14 @@ about is in `test_oauth_code.py`."""
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import parse_qs, parse_qsl, urlsplit
 
 import httpx
 import pytest
 
 from tests.api.oauth_kit import CALLBACK, LOOPBACK, Browser, Site, form_of, new_pkce
+from tests.web.browser import Person
+from tests.web.places_kit import age_sign_in
 from workhook.http.calls import Services
 from workhook.identity.actions import set_member
 from workhook.identity.queries import find_account
@@ -289,3 +292,32 @@ def test_who_only_looks_gets_no_code(site: Site) -> None:
         looked = site.ada.http.head("/login/oauth/authorize", params={"client_id": site.oauth.id, **parameters})
         assert (looked.status_code, looked.headers["allow"]) == (405, "GET, OPTIONS, POST")
     assert site.stored(refusals=False) == before
+
+
+def test_an_hour_after_the_sign_in_an_app_gets_nothing_without_another_proof(site: Site) -> None:
+    """As for a token that somebody makes themselves: an open browser is not enough."""
+    browser, client = site.new_browser(site.ada.user), site.oauth
+    wanted = {"scope": "repo", "state": "a b/ä"}
+    page = browser.authorize(client, prompt="select_account", **wanted)
+    begun = site.http.post("/login/device/code", data={"client_id": client.id}, headers={"Accept": "application/json"})
+    entered = browser.submit(browser.http.get("/login/device"), user_code=begun.json()["user_code"])
+    age_sign_in(site.server, Person(site.ada.user.id, site.ada.user.login, ""))
+
+    def asked(response: httpx.Response) -> dict[str, str]:
+        """The page that comes back after the proof."""
+        assert response.status_code == 303, response.text
+        assert response.headers["location"].startswith("/login/confirm?")
+        at, _, query = parse_qs(urlsplit(response.headers["location"]).query)["return_to"][0].partition("?")
+        return {"at": at, **dict(parse_qsl(query))}
+
+    again = browser.authorize(client, prompt="select_account", **wanted)
+    for response in (again, browser.submit(page, decision="approve")):
+        found = asked(response)
+        assert (found["at"], found["client_id"]) == ("/login/oauth/authorize", client.id)
+        assert (found["scope"], found["state"]) == (wanted["scope"], wanted["state"])
+    assert browser.answer(browser.submit(page, decision="deny"))["error"] == "access_denied"
+    for response in (browser.http.get("/login/device?user_code=x"), browser.submit(entered, decision="approve")):
+        assert asked(response)["at"] == "/login/device"
+
+    site.new_browser(site.ada.user).code(client, **wanted)
+    assert "code" in browser.answer(browser.authorize(client, **wanted)), "it was allowed before"

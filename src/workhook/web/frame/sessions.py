@@ -145,15 +145,18 @@ def as_actor(call: Call, user: Account) -> Actor:
 
 def sign_in_redirect(call: Call) -> Answer:
     """To the sign-in page, and from there back to what was asked for."""
-    target = target_of(call)
-    query = f"?return_to={quote(target, safe='')}"
-    return redirect(f"/login{query if target != '/' and len(query) <= QUERY_MAX_CHARS else ''}")
+    return _redirect_and_back("/login", target_of(call))
 
 
 def confirm_redirect(return_to: str) -> Answer:
     """To the page that asks for the password again (`web/signin/confirm`), and from there to `return_to`, a path of
     this server."""
-    return redirect(f"/login/confirm?return_to={quote(return_to, safe='')}")
+    return _redirect_and_back("/login/confirm", return_to)
+
+
+def _redirect_and_back(page: str, return_to: str) -> Answer:
+    query = f"?return_to={quote(return_to, safe='')}"
+    return redirect(f"{page}{query if return_to != '/' and len(query) <= QUERY_MAX_CHARS else ''}")
 
 
 def redirect(location: str, headers: dict[str, str] | None = None) -> Answer:

@@ -121,6 +121,8 @@ async def update(visit: Visit, site: HookSite) -> Answer:
     found = await hook_at(visit)
     try:
         change = forms.parse(visit.fields, site.owner.target, visit.call.services.check_url, hook=found)
+        if change.config is not None and change.config.shown.get("url") != found.config["url"]:
+            visit.require_recent(site.address(found.id))  # events go to somebody else, as those of a new webhook do
         if found.active and change.active is False:
             await _require_nothing_waits(visit, found)
         await _update(visit, change, visit.fields.get("version", ""))

@@ -17,6 +17,7 @@ from workhook.web.frame import cookies
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.sessions import record, record_failure, redirect, renew_session, safe_return_to
 from workhook.web.frame.texts import gettext, text
+from workhook.web.signin.login import onwards
 
 _WRONG = text("The password is not right. After many failed attempts none is taken for some minutes.")
 
@@ -27,7 +28,7 @@ places = Places("confirm")
 async def ask(visit: Visit) -> Answer:
     """Ask for the password again."""
     return_to = safe_return_to(visit.query("return_to"))
-    return redirect(return_to) if visit.session.is_recent else await _form(visit, return_to)
+    return onwards(return_to, {}) if visit.session.is_recent else await _form(visit, return_to)
 
 
 @places.post("/login/confirm")
@@ -49,7 +50,7 @@ async def confirm(visit: Visit) -> Answer:
 
     headers = await call.database.in_transaction(renew)
     if headers is not None:
-        return redirect(return_to, headers)
+        return onwards(return_to, headers)
     await call.database.in_transaction(lambda tx: record_failure(tx, call, user))
     return await _form(visit, return_to, gettext(_WRONG), status=422)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from urllib.parse import urlencode
 
 from workhook.core.errors import TooManyRequests
 from workhook.http.calls import Answer, Call
@@ -22,7 +23,15 @@ from workhook.identity.queries import find_account_by_id
 from workhook.identity.signin import throttle
 from workhook.storage import Transaction
 from workhook.web.frame.render import page
-from workhook.web.frame.sessions import Session, read_session_form, record, sign_in_redirect, signed_in
+from workhook.web.frame.sessions import (
+    Session,
+    confirm_redirect,
+    read_session_form,
+    record,
+    sign_in_redirect,
+    signed_in,
+    target_of,
+)
 from workhook.web.frame.texts import gettext, text
 from workhook.web.signin.consent_words import in_words
 
@@ -46,6 +55,8 @@ async def page_authorize(call: Call) -> Answer:
     if session is None:
         return sign_in_redirect(call)
     if not await _goes_straight_on(call, session, request):
+        if not session.is_recent:  # what an app gets is as good as a token
+            return confirm_redirect(target_of(call))
         return await _ask_authorization(call, session, request)
     code = await call.database.in_transaction(partial(_code, session=session, request=request))
     return onwards(request.answer(call.base_for_others, ("code", code)))
@@ -68,6 +79,8 @@ async def page_authorize_decide(call: Call) -> Answer:
         return await _ask_authorization(call, session, request, changed=True)
     if fields.get("decision") != "approve":
         return onwards(request.refusal(call.base_for_others, "access_denied", "The user has denied access to the app."))
+    if not session.is_recent:
+        return confirm_redirect(f"{AUTHORIZE}?{urlencode(_carried(request))}")
 
     async def step(tx: Transaction) -> str:
         await allow(tx, request.app, session.user.id, request.wanted)
@@ -113,14 +126,6 @@ async def _ask_authorization(
     call: Call, session: Session, request: AuthorizationRequest, *, changed: bool = False
 ) -> Answer:
     owner = await find_account_by_id(call.database, request.app.account_id)
-    carried = {  # by the form; `login` and `prompt` have done their work
-        "client_id": request.app.client_id,
-        "redirect_uri": request.redirect_uri,
-        "scope": " ".join(sorted(request.scopes)),
-        "state": request.state,
-        "code_challenge": request.code_challenge,
-        "code_challenge_method": "S256" if request.code_challenge else None,
-    }
     return page(
         "signin/authorize.html",
         form_action=[request.redirect_uri],
@@ -129,13 +134,26 @@ async def _ask_authorization(
         app=request.app,
         owner=owner,
         words=in_words(request.app, request.wanted),
-        carried={name: value for name, value in carried.items() if value is not None},
+        carried=_carried(request),
         asked=_authorization_asked(session, request),
         leads_to=request.redirect_uri.partition("?")[0],
         is_native=request.is_native,
         login=request.login,
         changed=changed,
     )
+
+
+def _carried(request: AuthorizationRequest) -> dict[str, str]:
+    """The request as the form holds it; `login` and `prompt` have done their work."""
+    carried = {
+        "client_id": request.app.client_id,
+        "redirect_uri": request.redirect_uri,
+        "scope": " ".join(sorted(request.scopes)),
+        "state": request.state,
+        "code_challenge": request.code_challenge,
+        "code_challenge_method": "S256" if request.code_challenge else None,
+    }
+    return {name: value for name, value in carried.items() if value is not None}
 
 
 def onwards(uri: str) -> Answer:
@@ -159,6 +177,8 @@ async def page_device(call: Call) -> Answer:
     session = await signed_in(call)
     if session is None:
         return sign_in_redirect(call)
+    if not session.is_recent:
+        return confirm_redirect(target_of(call))
     return _code_form(session, (call.query_text("user_code") or "")[:_TYPED_MAX_CHARS])
 
 
@@ -196,6 +216,8 @@ async def page_device_decide(call: Call) -> Answer:
 async def _find_request(call: Call, session: Session, typed: str) -> DeviceRequest | Answer:
     """The request that has this code, or the page that asks again. Guessing is limited by session and by address
     (RFC 8628 5.1)."""
+    if not session.is_recent:
+        return confirm_redirect(f"{DEVICE}?{urlencode({'user_code': typed})}")
     login = f"\0device {session.id}"  # no login can be this one: no form takes NUL
     try:
         attempt = await throttle.begin(call.database, login, call.address, everywhere=throttle.FREE_BY_LOGIN)

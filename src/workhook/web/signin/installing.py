@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, shown
 from workhook.core.urls import with_parameters
@@ -23,7 +23,16 @@ from workhook.storage import Reader, Transaction
 from workhook.storage.pages import Page
 from workhook.web.frame.names import called
 from workhook.web.frame.render import page
-from workhook.web.frame.sessions import Session, as_actor, read_session_form, redirect, sign_in_redirect, signed_in
+from workhook.web.frame.sessions import (
+    Session,
+    as_actor,
+    confirm_redirect,
+    read_session_form,
+    redirect,
+    sign_in_redirect,
+    signed_in,
+    target_of,
+)
 from workhook.web.frame.texts import gettext, text
 from workhook.web.signin.consent import onwards
 from workhook.web.signin.consent_words import in_words
@@ -56,6 +65,8 @@ async def page_install(call: Call) -> Answer:
     session = await signed_in(call)
     if session is None:  # who has not signed in is not told which apps there are
         return sign_in_redirect(call)
+    if not session.is_recent:
+        return confirm_redirect(target_of(call))
     app = await _app(call, session)
     owned = await queries.list_owned(call.database, session.user.id, app)
     free = [each.account for each in owned if not each.installed]
@@ -87,6 +98,9 @@ async def page_install_decide(call: Call) -> Answer:
         return redirect("/")
     place = await _owned(call.database, session, app, fields.get("target_id", ""))
     sent = read_choice(fields)
+    if not session.is_recent:
+        query = urlencode({"target_id": place.id, "state": sent.state})
+        return confirm_redirect(f"{PATH.format(slug=quote(app.slug, safe=''))}?{query}")
     if fields.get("asked") != _asked(session, app, place):  # the app asks for something else now
         return await _ask(call, session, app, place, sent, changed=True)
 
