@@ -275,6 +275,16 @@ def base_address(settings: Settings) -> str:
         return f"http://{settings.host}:{settings.port}"
 
 
+def confirm_deletion(login: str, complaint: Sequence[str] = ()) -> None:
+    """Ask for the login before an account is deleted for good. `complaint`: what to say first. Raises `CliError`."""
+    if not sys.stdin.isatty():
+        raise Misuse("there is no terminal to confirm the deletion.", "Give --yes.")
+    if complaint:
+        complain(complaint)
+    if click.prompt(f"Type {login} to delete it for good", default="") != login:
+        raise CliError("the login is not the same.", "Nothing was deleted.")
+
+
 async def find_user(reader: Reader, login: str) -> Account:
     """Raises `CliError`."""
     return await _find_account(reader, login, "user", "Make it with `workhook user add`.")

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import click
 
-from workhook.cli.common import Context, base_address, command, complain, find_enabled_user, find_organization, new_app
+from workhook.cli.common import (
+    Context,
+    base_address,
+    command,
+    complain,
+    confirm_deletion,
+    find_enabled_user,
+    find_organization,
+    new_app,
+)
 from workhook.cli.error_messages import CliError, Misuse, explain
 from workhook.cli.options import Argument, Flag, Option
 from workhook.cli.progress import Progress, show_progress
@@ -111,15 +120,9 @@ async def delete(
 
 def _confirm(organization: Account, issued: int) -> None:
     """Raises `CliError` unless the login is typed."""
-    import sys
-
-    if not sys.stdin.isatty():
-        raise Misuse("there is no terminal to confirm the deletion.", "Give --yes.")
-    if issued:
-        export = f"workhook organization export DIR --organization {organization.login}"
-        complain([f"{organization.login} has {issued:,} issued invoices.", f"To keep them, first run: {export}"])
-    if click.prompt(f"Type {organization.login} to delete it for good", default="") != organization.login:
-        raise CliError("the login is not the same.", "Nothing was deleted.")
+    export = f"workhook organization export DIR --organization {organization.login}"
+    kept = [f"{organization.login} has {issued:,} issued invoices.", f"To keep them, first run: {export}"]
+    confirm_deletion(organization.login, kept if issued else [])
 
 
 def _pair(given: str) -> str:

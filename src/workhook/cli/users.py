@@ -6,7 +6,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from workhook.cli import queries
-from workhook.cli.common import Context, base_address, command, find_enabled_user, find_user, format_time, new_app
+from workhook.cli.common import (
+    COMMON_SETTINGS,
+    Context,
+    base_address,
+    command,
+    confirm_deletion,
+    find_enabled_user,
+    find_user,
+    format_time,
+    new_app,
+)
 from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.mail import NOT_SET
 from workhook.cli.options import Argument, Flag, Option
@@ -105,6 +115,36 @@ async def enable(context: Context, *, login: _Login) -> None:
         changed = await actions.enable(tx, user)
     data = {"login": user.login, "disabled_at": None, "changed": changed}
     context.answer(data, f"{user.login} is enabled" if changed else f"{user.login} was not disabled")
+
+
+@command(app, "delete", settings=(*COMMON_SETTINGS, "base_url"))
+async def delete(
+    context: Context,
+    *,
+    login: _Login,
+    yes: Annotated[bool, Flag("Do not ask. Scripts need it.")] = False,
+) -> None:
+    """Delete a user's account. Nothing can be restored.
+
+    The name, addresses, password, tokens and memberships are deleted. What the user did stays, as that of a former
+    member. The last owner of an organization cannot be deleted, and neither can users with projects or apps of their
+    own.
+    """
+    from workhook import asgi
+    from workhook.identity.context import Write
+    from workhook.work.administration.actions import remove_user
+
+    assert asgi, "it knows every table"
+    async with context.services() as services:
+        user = await find_user(services.database, login)
+        if not yes:
+            confirm_deletion(user.login)
+        base = base_address(context.settings)
+        try:
+            await services.database.in_transaction(lambda tx: remove_user(Write(tx, None, base), user.login))
+        except actions.LastOwner as error:
+            raise _last_owner(user.login, error.organizations) from error
+    context.answer({"login": user.login, "deleted": True}, f"deleted the account of {user.login}")
 
 
 @command(app, "admin")

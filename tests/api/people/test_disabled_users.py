@@ -142,6 +142,17 @@ def test_the_last_owner_is_not_disabled(cli: Cli) -> None:
     assert "acme is an organization, not a user." in cli.refused("user", "disable", "acme")
 
 
+def test_a_user_is_deleted(cli: Cli) -> None:
+    assert "Give --yes" in cli.refused("user", "delete", "ada", status=2)
+    assert "octo is the last administrator" in cli.refused("user", "delete", "octo", "--yes")
+    cli.json("user", "admin", "ada")
+    assert "member add --organization acme" in cli.refused("user", "delete", "octo", "--yes")
+    cli.json("user", "admin", "ada", "--remove")
+    assert cli.json("user", "delete", "ADA", "--yes") == {"login": "ada", "deleted": True}
+    assert "there is no user ada." in cli.refused("user", "delete", "ada", "--yes")
+    assert "user.delete" in str(cli.json("audit", "list"))
+
+
 def test_a_user_becomes_an_administrator(cli: Cli) -> None:
     assert cli.json("user", "admin", "octo") == {"login": "octo", "administrator": True, "changed": False}
     assert "last administrator" in cli.refused("user", "admin", "octo", "--remove")

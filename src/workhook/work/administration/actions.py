@@ -158,7 +158,7 @@ async def remove_user(write: Write, login: str) -> None:
         raise Invalid(faults=faults)
     if user.is_administrator:
         await administrators.keep_one(write.tx, account)
-    await actions.disable(write.tx, account, base=write.base, actor=write.actor)
+    await actions.disable(write.tx, account, base=write.base, actor=write.caller)
     params = {"user_id": account.id}
     by_itself = write.by_itself()
     for row in await write.tx.fetch_all(_organizations, params):
@@ -176,7 +176,7 @@ async def remove_user(write: Write, login: str) -> None:
     former = await _free_login(write.tx, account)
     await write.tx.execute(_become_former, {**params, "login": former, "now": max(now_ms(), account.updated_at + 1)})
     forget_after_commit(write.tx)
-    await audit.record(write.tx, write.actor, "user.delete", account.login, account_id=account.id)
+    await audit.record(write.tx, write.caller, "user.delete", account.login, account_id=account.id)
 
 
 async def find_obstacles(reader: Reader, account: Account) -> list[Fault]:
