@@ -149,4 +149,4 @@ def test_every_page_works_in_firefox(server: Server, studio: Studio, receiver: R
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert not told["trouble"], "\n".join(told["trouble"])
-    assert told["visited"] == 2 * len(given["addresses"]) > 40
+    assert told["visited"] == len(given["addresses"]) > 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -39,10 +40,12 @@ async def test_an_app_is_made_installed_and_deleted(visit: Visits, team: Team, s
     await page.get_by_role("link", name="Install it").click()
     await page.get_by_label("All, those to come too").check()
     await page.get_by_role("button", name=f"Install {name}").click()
+    await expect(page).to_have_title(re.compile(f"{name} is installed"))
     await page.goto(f"/{team.world.organization}/settings/installations")
     await page.get_by_role("link", name=name).click()
     await page.get_by_role("button", name="Suspend").click()
     await page.get_by_role("button", name="Undo").click()
+    await expect(page.get_by_role("button", name="Suspend")).to_be_visible()
     await page.get_by_role("link", name="Uninstall …").click()
     await page.get_by_role("button", name="Uninstall", exact=True).click()
     await expect(page.get_by_text(f"{name} was uninstalled.")).to_be_visible()

@@ -23,12 +23,9 @@ try {
   const page = await browser.newPage();
   page.setDefaultTimeout(TIMEOUT_MS);
   follow(page);
-  for (const width of given.widths) {
-    await page.setViewport({ width, height: 900 });
-    for (const address of given.addresses) {
-      await look(page, address, width);
-      visited += 1;
-    }
+  for (const address of given.addresses) {
+    await look(page, address);
+    visited += 1;
   }
   await act(page);
 } finally {
@@ -51,8 +48,8 @@ function follow(page) {
   });
 }
 
-// A page has its styles, its scripts work, and it is no wider than the window.
-async function look(page, address, width) {
+// A page has its styles, its scripts work, and it is no wider than the window, whichever width that has.
+async function look(page, address) {
   await page.goto(given.origin + address, { waitUntil: "load" });
   // Whoever leaves before a script has come is told of that by the script.
   await page.evaluate(async () => {
@@ -60,14 +57,17 @@ async function look(page, address, width) {
     await Promise.all(named.filter(Boolean).map((each) => import(`workhook/${each}`)));
   });
   await page.waitForFunction(() => [...document.querySelectorAll(".cards")].every((each) => each.sortable));
-  const found = await page.evaluate(() => ({
-    needed: document.documentElement.scrollWidth,
-    main: document.querySelector("main")?.getBoundingClientRect().height ?? 0,
-    styled: getComputedStyle(document.body).fontFamily,
-  }));
-  if (found.needed > width) trouble.push(`${address} is ${found.needed} px wide in a window of ${width}`);
-  if (found.main < 40) trouble.push(`${address} shows nothing`);
-  if (/^serif$|Times/.test(found.styled)) trouble.push(`${address} has no styles`);
+  for (const width of given.widths) {
+    await page.setViewport({ width, height: 900 });
+    const found = await page.evaluate(() => ({
+      needed: document.documentElement.scrollWidth,
+      main: document.querySelector("main")?.getBoundingClientRect().height ?? 0,
+      styled: getComputedStyle(document.body).fontFamily,
+    }));
+    if (found.needed > width) trouble.push(`${address} is ${found.needed} px wide in a window of ${width}`);
+    if (found.main < 40) trouble.push(`${address} shows nothing`);
+    if (/^serif$|Times/.test(found.styled)) trouble.push(`${address} has no styles`);
+  }
 }
 
 async function readLines(count) {
