@@ -17,7 +17,7 @@ from workhook.bootstrap import open_services
 from workhook.cli import setup
 from workhook.core.config import load
 
-ROUNDS = deep(2, 20)
+ROUNDS = deep(1, 20)
 SERVERS = 3
 
 

@@ -11,6 +11,7 @@ from dateutil.rrule import rrulestr
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from tests.harness.depth import deep
 from workhook.core.zones import is_day, midnight_of, zone_names, zone_of
 from workhook.work.tasks import repeating
 from workhook.work.tasks.repeating import Occurrence
@@ -123,7 +124,7 @@ def rules(draw: st.DrawFn) -> str:
     return ";".join([f"FREQ={draw(_written('FREQ'))}", *(f"{name}={draw(_written(name))}" for name in chosen)])
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@settings(max_examples=deep(100, 1000), suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(rules(), days, zones, st.integers(0, 86_399_999))
 def test_every_rule_that_is_accepted_is_computed(rule: str, day: date, zone: tzinfo, in_day: int) -> None:
     assume(repeating.complaint(rule) is None)
@@ -168,7 +169,7 @@ def test_a_rule_without_an_end_is_computed_in_bounded_steps(rule: str, monkeypat
     assert next(steps) <= 20_872
 
 
-@settings(max_examples=200, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+@settings(max_examples=deep(60, 1000), suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
 @given(rules(), st.dates(date(1970, 1, 2), date(2100, 1, 1)))
 def test_days_are_those_of_another_interpreter(rule: str, day: date) -> None:
     assume(repeating.complaint(rule) is None)

@@ -6,7 +6,7 @@ import json
 from types import SimpleNamespace
 from typing import Any, cast
 
-from hypothesis import find, given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workhook.core.one_line import one_line
@@ -80,8 +80,10 @@ def test_a_table_that_was_exported_makes_the_same_tasks(made: list[SimpleNamespa
         assert set(read.blocked_by) == {keys[one] for one in each.blocked_by}
 
 
-def test_subtasks_come_back() -> None:
-    [one, *_] = find(tasks(), bool)
+@settings(max_examples=5)
+@given(tasks())
+def test_subtasks_come_back(made: list[SimpleNamespace]) -> None:
+    one = made[0]
     other = SimpleNamespace(**{**vars(one), "id": "tsk_x", "parent_id": one.id, "blocked_by": ()})
     first, second = _read([one, other]).tasks
     assert second.parent_key == first.key

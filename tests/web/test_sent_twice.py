@@ -263,6 +263,7 @@ def told(answer: httpx.Response) -> tuple[int, str | None, str | None]:
     return answer.status_code, answer.headers.get("location"), answer.headers.get("set-cookie")
 
 
+@pytest.mark.one_database  # the next test is about what differs
 @pytest.mark.parametrize("path", CASES)
 def test_a_form_that_is_sent_twice_is_done_once(server: Server, studio: Studio, ground: Ground, path: str) -> None:
     sent = CASES[path](ground)
