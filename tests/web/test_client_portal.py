@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from urllib.parse import urljoin, urlsplit
 
 import httpx
@@ -97,13 +97,15 @@ def links_of(answer: httpx.Response, path: str) -> Iterator[str]:
             yield parts.path + (f"?{parts.query}" if parts.query else "")
 
 
-def walk(browser: Browser, start: str = "/") -> dict[str, httpx.Response]:
-    """Every page that can be come to from the start, by its address."""
+def walk(
+    browser: Browser, start: str = "/", is_wanted: Callable[[str], bool] = lambda address: True
+) -> dict[str, httpx.Response]:
+    """Return each answer that links lead to from the start, by its address. `is_wanted` is asked before a request."""
     waiting, found, visits = [start], {}, Counter[str]()
     while waiting:
         address = waiting.pop(0)
         path = urlsplit(address).path
-        if address in found or visits[path] >= OF_ONE_PATH_MAX:
+        if address in found or visits[path] >= OF_ONE_PATH_MAX or not is_wanted(address):
             continue
         visits[path] += 1
         answer = found[address] = browser.get(address)
