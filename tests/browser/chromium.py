@@ -22,6 +22,7 @@ import brotli
 import psutil
 from playwright.async_api import Browser, Playwright
 
+from tests.harness.archives import unpack_tar
 from tests.harness.waiting import WAIT_S, until
 from tests.node_tools import ensure_node_modules
 
@@ -93,7 +94,7 @@ def _unpack_all(source: Path, folder: Path, *, cache: Path) -> None:
     """`cache`: where the letters are kept ready; a path that begins nowhere would be one of the current folder."""
     for name in ("al2023", "fonts"):
         with tarfile.open(fileobj=io.BytesIO(_decompressed(source / f"{name}.tar.br"))) as archive:
-            archive.extractall(folder, filter="data")
+            unpack_tar(archive, folder)
     (folder / "fonts.conf").write_text(_FONTS.format(cache=cache))
     program = folder / "chromium"
     program.write_bytes(_decompressed(source / "chromium.br"))

@@ -17,6 +17,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from scripts.check_repository import read_lock, repository_files
+from tests.harness.archives import unpack_tar
 from tests.harness.own_process import OwnProcess
 
 pytestmark = pytest.mark.whole
@@ -82,7 +83,7 @@ def test_the_wheel_holds_the_whole_package(built: Built) -> None:
 def test_the_source_distribution_holds_the_repository(built: Built, tmp_path: Path) -> None:
     """What npm brings, too: a wheel is made of it without npm's network, and is the same wheel."""
     with tarfile.open(built.source) as file:
-        file.extractall(tmp_path, filter="data")
+        unpack_tar(file, tmp_path)
     [folder] = tmp_path.iterdir()
     held = {each.relative_to(folder).as_posix() for each in folder.rglob("*") if each.is_file()}
     assert of_repository(".") <= held

@@ -13,6 +13,7 @@ from packaging.version import Version
 
 from hatch_version import find_version
 from scripts.check_repository import ROOT
+from tests.harness.archives import unpack_tar
 
 FILES = ("hatch_version.py", ".gitattributes", ".git_archival.txt")
 Git = Callable[..., str]
@@ -102,7 +103,7 @@ def test_an_archive_of_git_knows_its_commit(git: Git, tmp_path: Path, tagged: bo
     git("archive", "--output", str(tmp_path / "archive.tar"), "HEAD")
     (tmp_path / "unpacked").mkdir()
     with tarfile.open(tmp_path / "archive.tar") as file:
-        file.extractall(tmp_path / "unpacked", filter="data")
+        unpack_tar(file, tmp_path / "unpacked")
     short = git("rev-parse", "--short=7", "HEAD")
     wanted = f"0.4.0.dev1+g{short}" if tagged else f"0.1.0.dev0+g{short}"
     assert find_version(tmp_path / "unpacked") == wanted
