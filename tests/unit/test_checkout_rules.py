@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from workhook.core.clock import DAY_MS, HOUR_MS, parse_rfc3339
 from workhook.core.errors import Conflict
+from workhook.core.zones import day_in, zone_of
 from workhook.work.checkouts import rules
 from workhook.work.checkouts.rules import State, Terms, add_months, period_end
 from workhook.work.services.schemas import Interval, ServicePriceParameters, parameters_of, replaced_prices
@@ -43,7 +46,7 @@ def test_a_new_one_is_pending_and_cannot_be_paused_or_canceled() -> None:
     state = State()
     assert (state.status(NOW), state.due_at, state.days_left(NOW)) == ("pending", None, None)
     assert refusal(lambda: rules.pause(state, terms(), NOW)) == "pending"
-    assert refusal(lambda: rules.unpause(state, NOW)) == "pending"
+    assert refusal(lambda: rules.unpause(state, terms(), NOW)) == "pending"
     assert refusal(lambda: rules.cancel(state, terms(), NOW)) == "pending"
 
 
@@ -59,7 +62,7 @@ def test_what_is_paid_once_or_not_at_all_is_never_due(interval: Interval | None)
     state = active(terms(interval))
     assert (state.status(NOW), state.periods, state.period_end, state.due_at) == ("active", 1, None, None)
     paused = rules.pause(state, terms(interval), NOW + 5)
-    assert rules.unpause(paused, NOW + 10).period_end is None
+    assert rules.unpause(paused, terms(), NOW + 10).period_end is None
     assert rules.cancel(state, terms(interval, cancel_at_period_end=True), NOW + 5).status(NOW + 5) == "canceled"
 
 
@@ -77,8 +80,8 @@ def test_pauses_are_counted_and_can_be_refused() -> None:
     state = rules.pause(active(once), once, NOW + 1)
     assert (state.status(NOW + 2), state.pauses, state.due_at) == ("paused", 1, None)
     assert rules.pause(state, once, NOW + 2) is state  # it is paused already
-    again = rules.unpause(state, NOW + 3)
-    assert rules.unpause(again, NOW + 4) is again
+    again = rules.unpause(state, terms(), NOW + 3)
+    assert rules.unpause(again, terms(), NOW + 4) is again
     assert refusal(lambda: rules.pause(again, once, NOW + 4)) == "pause_limit_reached"
     assert refusal(lambda: rules.pause(active(once), terms(limit_pausing=0), NOW)) == "pause_limit_reached"
     assert refusal(lambda: rules.pause(active(once), terms(disable_pause=True), NOW)) == "pause_disabled"
@@ -87,7 +90,7 @@ def test_pauses_are_counted_and_can_be_refused() -> None:
 def test_days_stand_still_in_a_pause() -> None:
     paused = rules.pause(active(terms()), terms(), NOW + 10 * DAY_MS)
     assert {paused.days_left(NOW + days * DAY_MS) for days in (10, 11, 28, 400)} == {18}
-    assert rules.unpause(paused, NOW + 400 * DAY_MS).days_left(NOW + 400 * DAY_MS) == 18
+    assert rules.unpause(paused, terms(), NOW + 400 * DAY_MS).days_left(NOW + 400 * DAY_MS) == 18
 
 
 def test_canceling_ends_it_now_or_with_its_period() -> None:
@@ -104,7 +107,7 @@ def test_canceling_ends_it_now_or_with_its_period() -> None:
 def test_nothing_comes_after_the_end() -> None:
     state = rules.cancel(active(terms()), terms(), NOW + 5)
     assert refusal(lambda: rules.pause(state, terms(), NOW + 6)) == "canceled"
-    assert refusal(lambda: rules.unpause(state, NOW + 6)) == "canceled"
+    assert refusal(lambda: rules.unpause(state, terms(), NOW + 6)) == "canceled"
     assert refusal(lambda: rules.complete(state, terms(), NOW + 6)) == "canceled"
 
 
@@ -128,7 +131,7 @@ def test_a_pause_moves_the_end_that_a_cancellation_waits_for() -> None:
     waiting = rules.cancel(active(later), later, NOW + 5)
     paused = rules.pause(waiting, later, NOW + DAY_MS)
     assert paused.status(FEBRUARY + DAY_MS) == "paused"
-    going = rules.unpause(paused, NOW + 3 * DAY_MS)
+    going = rules.unpause(paused, terms(), NOW + 3 * DAY_MS)
     assert (going.cancel_date, going.period_end) == (FEBRUARY + 2 * DAY_MS, FEBRUARY + 2 * DAY_MS)
 
 
@@ -144,12 +147,30 @@ def test_a_pause_moves_the_end_by_exactly_its_time(interval: Interval, periods: 
     begun = NOW if periods == 0 else period_end(NOW, interval, periods)
     assert begun is not None
     paused = rules.pause(state, terms(interval), begun + into_ms)
-    going = rules.unpause(paused, begun + into_ms + ms)
+    going = rules.unpause(paused, terms(), begun + into_ms + ms)
     assert state.period_end is not None
     assert going.period_end == state.period_end + ms
     assert going.days_left(begun + into_ms + ms) == state.days_left(begun + into_ms)
     following = rules.next_period(going, terms(interval))
-    assert following.period_end == period_end(going.period_end, interval, 1)
+    if day_in(going.period_end, UTC) == day_in(state.period_end, UTC):
+        without_pause = rules.next_period(state, terms(interval)).period_end
+        assert without_pause is not None
+        assert following.period_end == without_pause + ms
+    else:
+        assert following.period_end == period_end(going.period_end, interval, 1)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York"])
+def test_a_short_pause_keeps_the_day_of_the_month(zone: str) -> None:
+    kind = replace(terms(), zone=zone_of(zone))
+    state, found = active(kind), []
+    for _ in range(5):
+        assert state.period_end is not None
+        pause = state.period_end - DAY_MS
+        state = rules.unpause(rules.pause(state, kind, pause), kind, pause + HOUR_MS)
+        found.append(None if state.period_end is None else day_in(state.period_end, kind.zone).isoformat())
+        state = rules.next_period(state, kind)
+    assert found == ["2026-02-28", "2026-03-31", "2026-04-30", "2026-05-31", "2026-06-30"]
 
 
 @given(RECURRING, WAITS)
@@ -166,7 +187,7 @@ def test_whatever_is_done_time_that_was_not_paused_is_what_periods_are_made_of(
             state = rules.pause(state, kind, now)
         else:
             paused_ms += now - state.pause_date
-            state = rules.unpause(state, now)
+            state = rules.unpause(state, terms(), now)
         assert state.period_end is not None
         assert state.pause_date is not None or state.period_end >= now
         if interval == "week":

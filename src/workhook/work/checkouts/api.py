@@ -125,7 +125,7 @@ async def unpause_service_checkout(write: Write, service_checkout_id: str) -> Do
     Its period is extended by the time of the pause.
     """
     checkout = await _lock(write, service_checkout_id)
-    return await _change(write, checkout, rules.unpause(checkout.state, write.now), "unpaused")
+    return await _change(write, checkout, rules.unpause(checkout.state, checkout.terms, write.now), "unpaused")
 
 
 @routes.post("/service_checkouts/{id}/cancel", query=parameters.documented(ServiceCheckoutCancel))

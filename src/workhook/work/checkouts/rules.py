@@ -115,9 +115,8 @@ def stop(state: State, now: int) -> State:
     return state if state.due_at is None else replace(state, pause_date=min(now, state.due_at))
 
 
-def unpause(state: State, now: int) -> State:
-    """The period ends later by exactly the time of the pause, and further ones are counted from there. Raises
-    `Conflict`."""
+def unpause(state: State, terms: Terms, now: int) -> State:
+    """The period ends later by exactly the time of the pause. Raises `Conflict`."""
     _require_completed(state)
     _require_not_canceled(state, now)
     if state.pause_date is None:
@@ -128,7 +127,17 @@ def unpause(state: State, now: int) -> State:
         return going
     end = state.period_end + paused_ms
     canceled = None if state.cancel_date is None else end  # with its period, which is longer now
-    return replace(going, period_end=end, anchor=end, anchor_periods=state.periods, cancel_date=canceled)
+    return _count_from(replace(going, period_end=end, cancel_date=canceled), end, terms)
+
+
+def _count_from(state: State, end: int, terms: Terms) -> State:
+    """Count further periods from the new end of this one. They keep the day of the month that was agreed if this end
+    is on it: after a short pause in February, a subscription of the 31st has its next end on 31 March."""
+    if state.anchor is not None and terms.interval is not None:
+        agreed = at_same_time(day_in(state.anchor, terms.zone), end, terms.zone)
+        if period_end(agreed, terms.interval, state.periods - state.anchor_periods, terms.zone) == end:
+            return replace(state, anchor=agreed)
+    return replace(state, anchor=end, anchor_periods=state.periods)
 
 
 def cancel(state: State, terms: Terms, now: int) -> State:
