@@ -129,6 +129,9 @@ def test_a_draft_has_discounts_and_several_taxes(studio: Studio) -> None:
     wrong = send(studio.member, f"{path}/lines", **line, discount="101", tax="much")
     assert wrong.status_code == 422
     assert "Discount and tax of the line" in text_of(wrong.text)
+    assert 'id="tax-fault"' in wrong.text
+    wrong = send(studio.member, f"{path}/lines/1", **line, discount="101", was="")
+    assert 'id="discount-fault"' in wrong.text
 
 
 def test_what_the_form_of_a_line_does_not_show_stays(studio: Studio) -> None:

@@ -65,6 +65,8 @@ def test_a_project_sets_what_differs_and_its_budget(studio: Studio) -> None:
     assert billing["budget"] == {"hours": 13, "amount": None}
     both = studio.owner.fill(path, path, budget_amount="100")
     assert (both.status_code, "say one of both" in text_of(both.text)) == (422, True)
+    refused = studio.owner.fill(path, path, **{f"rate-{login}": "much"})
+    assert (refused.status_code, f'id="rate-{login}-fault"' in refused.text) == (422, True)
     assert studio.owner.fill(path, path, budget_hours="", **{f"rate-{login}": ""}).status_code == 303
     billing = studio.call("GET", f"{studio.project}/billing")["billing"]
     assert (billing["budget"], billing["rates"], billing["hourly_rate"]) == (None, [], 80)

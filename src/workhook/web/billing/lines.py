@@ -37,7 +37,7 @@ from workhook.work.invoices.schemas import Invoice
 
 places = Places("billing")
 
-FIELDS = ("description", "qty", "unit_price")
+FIELDS = ("description", "qty", "unit_price", "discount", "tax")
 _DIGITS_MAX = 6
 
 

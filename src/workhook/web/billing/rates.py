@@ -16,12 +16,13 @@ from workhook.work.rates.api import MemberRateEdit
 from workhook.work.rates.people import MemberTerms
 
 BUYER = ("name", "address", "country", "vat_id", "email")
+RATE_PREFIX = "rate-"
 TEAM_MAX = 200
 """A form has a field for each of so many members. Who has more sets rates with the API."""
 
 
 def rate_field(login: str) -> str:
-    return f"rate-{login}"
+    return f"{RATE_PREFIX}{login}"
 
 
 async def find_members(reader: Reader, account: Account) -> Sequence[MemberTerms]:
@@ -73,7 +74,7 @@ def project_edit(visit: Visit, names: Sequence[str], called: dict[str, str], cur
     hours, money = amount("budget_hours", None), amount("budget_amount", currency)
     more["budget"] = None if hours is None and money is None else {"hours": hours, "amount": money}
     if "has_rates" in fields:
-        logins = [each.removeprefix("rate-") for each in fields if each.startswith("rate-")]
+        logins = [each.removeprefix(RATE_PREFIX) for each in fields if each.startswith(RATE_PREFIX)]
         rates = [(login, typed) for login in logins if (typed := amount(rate_field(login), currency)) is not None]
         more["rates"] = [{"username": login, "hourly_rate": typed} for login, typed in rates]
         for index, (login, _) in enumerate(rates):

@@ -18,7 +18,16 @@ from workhook.http.money import minor_of
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account
 from workhook.storage.blobs import BlobMissing
-from workhook.web.billing.rates import BUYER, TEAM_MAX, account_edit, find_members, project_edit, rate_field, rates_of
+from workhook.web.billing.rates import (
+    BUYER,
+    RATE_PREFIX,
+    TEAM_MAX,
+    account_edit,
+    find_members,
+    project_edit,
+    rate_field,
+    rates_of,
+)
 from workhook.web.billing.view import (
     BillingForm,
     ChangedMeanwhile,
@@ -290,7 +299,8 @@ async def save_project(visit: Visit) -> Answer:
         now = await settings.find_project_billing(visit.database, access.repository.id)
         return await _project_page(visit, access, changed_form(visit.fields, values_of(now)), problem.status)
     except (Invalid, Conflict) as problem:
-        form = form_again(visit, problem, (*PROJECT_FIELDS, *called.values()), called=called)
+        rates = (name for name in visit.fields if name.startswith(RATE_PREFIX))
+        form = form_again(visit, problem, (*PROJECT_FIELDS, *rates), called=called)
         return await _project_page(visit, access, form, problem.status)
     return visit.done(f"{project_address(visit)}/billing", gettext("The billing settings were saved."))
 
