@@ -39,7 +39,8 @@ def tasks(draw: st.DrawFn) -> list[SimpleNamespace]:
                 assignees=[SimpleNamespace(login=login) for login in draw(st.sets(st.sampled_from(["ada", "bob-2"])))],
                 labels=json.dumps(list(dict.fromkeys(draw(st.lists(_TITLES, max_size=3))))),
                 estimate_ms=draw(st.none() | st.integers(1, ESTIMATE_MAX_MS // 1000).map(lambda s: s * 1000)),
-                hourly_rate_minor=None, billable=None, completed_at=draw(st.none() | _MOMENTS),
+                hourly_rate_minor=draw(st.none() | st.integers(0, 10**6)), project=SimpleNamespace(currency="EUR"),
+                billable=draw(st.sampled_from([None, True, False])), completed_at=draw(st.none() | _MOMENTS),
                 created_at=draw(_MOMENTS), updated_at=0, description=draw(st.none() | _FILLED),
                 parent_id=None, repeat=draw(st.sampled_from([None, "FREQ=DAILY"])),
                 blocked_by=tuple(draw(st.sets(st.sampled_from(ids[:at])))) if at else (),
@@ -74,6 +75,7 @@ def test_a_table_that_was_exported_makes_the_same_tasks(made: list[SimpleNamespa
         assert (read.finished, read.finished_at) == (each.completed_at is not None, each.completed_at)
         assert (read.created_at, read.repeat, read.cover_url) == (each.created_at, each.repeat, each.cover_url)
         assert sorted(person.username for person in read.members) == sorted(one.login for one in each.assignees)
+        assert read.billable == each.billable
         assert read.labels == json.loads(each.labels)
         assert read.fields == json.loads(each.fields)
         assert read.sections == json.loads(each.sections)

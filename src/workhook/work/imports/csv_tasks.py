@@ -133,6 +133,7 @@ class _RowMapper:
         return [
             PlannedField(name, meanings.get(name, "field") if name in said else "nothing", list(self._kept[name]))
             for name in self._table.names
+            if not (self._table.is_own and name in READ_HERE)
         ]
 
     def _text(self, row: TableRow, meaning: str) -> str:
@@ -198,6 +199,7 @@ class _RowMapper:
             parent_key=parent_key,
             blocked_by=[self._by_name.get(each) or each for each in self._list(text("blocked_by"))],
             repeat=own.repeat,
+            billable=own.billable,
         )
 
     def _list(self, cell: str) -> list[str]:

@@ -11,8 +11,12 @@ from workhook.http import parameters
 from workhook.work.imports.csv_file import TableRow
 from workhook.work.tasks.inputs import TaskCreate
 
-READ_HERE = frozenset({"number", "updated_at", "estimate_hours", "fields", "sections", "repeat", "cover_url"})
-"""Columns that become no field of the task: they are read here, or counted anew."""
+READ_HERE = frozenset(
+    {"number", "updated_at", "estimate_hours", "hourly_rate", "billable", "fields", "sections", "repeat", "cover_url"}
+)
+"""Columns that become no field of the task: they are read here, or counted anew. Rates are left out: clients would see
+them in a field."""
+_AS_JSON = ("fields", "sections", "billable")
 
 
 class OwnValues(NamedTuple):
@@ -22,28 +26,34 @@ class OwnValues(NamedTuple):
     sections: dict[str, dict[str, str]]
     repeat: str | None
     cover_url: str | None
+    billable: bool | None
     faults: dict[str, str]
 
 
-NOTHING_OWN = OwnValues({}, {}, None, None, {})
+NOTHING_OWN = OwnValues({}, {}, None, None, None, {})
 
 
 def own_values(row: TableRow) -> OwnValues:
     values: dict[str, Any] = {}
     faults = {}
-    for name in ("fields", "sections", "repeat", "cover_url"):
+    for name in (*_AS_JSON, "repeat", "cover_url"):
         cell = row.cells.get(name)
         if not cell:
             continue
         try:
-            values[name] = json.decode_untrusted(cell.encode()) if name in ("fields", "sections") else cell
+            values[name] = json.decode_untrusted(cell.encode()) if name in _AS_JSON else cell
         except Malformed:
             faults[name] = "it is not JSON"
             continue
         if wrong := parameters.fault_of(TaskCreate, name, values[name]):
             faults[name] = wrong
     return OwnValues(
-        values.get("fields", {}), values.get("sections", {}), values.get("repeat"), values.get("cover_url"), faults
+        values.get("fields", {}),
+        values.get("sections", {}),
+        values.get("repeat"),
+        values.get("cover_url"),
+        values.get("billable"),
+        faults,
     )
 
 

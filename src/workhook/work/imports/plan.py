@@ -82,6 +82,7 @@ class PlannedTask(msgspec.Struct, frozen=True, kw_only=True):
     parent_key: str | None = None
     blocked_by: list[str] = []
     repeat: str | None = None
+    billable: bool | None = None
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -124,6 +125,7 @@ _LATER: Mapping[str, object] = {
     "parent_key": None,
     "blocked_by": [],
     "repeat": None,
+    "billable": None,
 }
 """Fields that earlier fingerprints did not have: they are part of one only where they say something."""
 

@@ -195,6 +195,7 @@ class BatchWriter:
             priority=planned.priority,
             estimate_ms=planned.estimate_ms,
             repeat=planned.repeat,
+            billable=planned.billable,
             fields=json.encode_text(fields),
             sections=json.encode_text(planned.sections),
             labels=json.encode_text(planned.labels),
