@@ -96,3 +96,14 @@ def test_an_entry_that_is_saved_keeps_the_rate_of_its_place(studio: Studio) -> N
     assert (record["notes"], record["hourly_rate"], record["rate_source"]) == ("Sketches", "80.00", "project")
     assert studio.owner.fill(path, f"{path}/edit", billable_rate="75").status_code == 303
     assert studio.call("GET", f"/timesheets/{entry}")["timesheet"]["rate_source"] == "timesheet"
+
+
+def test_an_entry_that_is_deleted_and_brought_back_costs_the_same(studio: Studio) -> None:
+    studio.call("PATCH", f"{studio.project}/billing", hourly_rate=80)
+    path = f"{studio.base}/time"
+    entry = spend(studio, 1)
+    studio.call("PATCH", f"{studio.project}/billing", hourly_rate=90)
+    assert studio.owner.fill(f"{path}/{entry}", f"{path}/{entry}/delete").status_code == 303
+    assert studio.owner.fill(path, f"{path}/restore").status_code == 303
+    [again] = studio.call("GET", f"{studio.project}/timesheets")["timesheets"]
+    assert (again["hourly_rate"], again["duration"]) == ("80.00", HOUR)

@@ -169,8 +169,9 @@ async def delete_entry(visit: Visit) -> Answer:
 
 
 def _undo(visit: Visit, timesheet: Timesheet) -> Undo | None:
-    """Time is added for oneself alone, and so brought back by whoever spent it."""
-    times, rate = timesheet.times, timesheet.own_rate_minor
+    """Time is added for oneself alone, and so brought back by whoever spent it, at the rate that it had: that of its
+    place may be another one now."""
+    times, rate = timesheet.times, timesheet.billable_rate_minor
     is_short = len(timesheet.notes or "") <= _UNDO_NOTES_MAX
     if timesheet.user.id != visit.actor.user.id or times.end is None or timesheet.task is None or not is_short:
         return None
