@@ -184,6 +184,19 @@ def test_an_entry_shows_its_duration_which_moves_its_end(place: Place) -> None:
     assert (entry["duration"], entry["end_time"], entry["notes"]) == (2_700_000, "2026-01-05T09:45:00.000Z", "typed")
 
 
+def test_a_duration_that_is_typed_beside_another_end_counts(place: Place) -> None:
+    with place.visit(place.team.member) as browser:
+        edit = f"{place.path}/{spend(place, browser)}"
+        assert browser.fill(edit, f"{edit}/edit", end="2026-01-05T12:00", duration="0:45").status_code == 303
+        [entry] = place.timesheets()
+        assert (entry["duration"], entry["end_time"]) == (2_700_000, "2026-01-05T12:00:00.000Z")
+        assert browser.fill(edit, f"{edit}/edit", end="2026-01-05T11:00", duration="2:00").status_code == 303
+        [entry] = place.timesheets()
+        assert (entry["duration"], entry["end_time"]) == (7_200_000, "2026-01-05T11:00:00.000Z")
+        too_long = browser.fill(edit, f"{edit}/edit", end="2026-01-05T10:00", duration="3:00")
+        assert too_long.status_code == 422
+
+
 def test_of_several_tasks_none_is_chosen_for_somebody(place: Place) -> None:
     with place.visit(place.team.member) as browser:
         assert "Choose a task" not in browser.get(place.path).text

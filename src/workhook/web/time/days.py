@@ -90,6 +90,15 @@ def moment_text(field: str, zone: tzinfo) -> str:
         return field
 
 
+def span_ms(start: str, end: str, zone: tzinfo) -> int | None:
+    """Return the milliseconds between two such fields, or None if one of them is not a time."""
+    try:
+        first, last = (datetime.fromisoformat(each).replace(tzinfo=zone) for each in (start, end))
+        return round((last.timestamp() - first.timestamp()) * 1000)
+    except (ValueError, OverflowError):
+        return None
+
+
 def read_duration(text: str) -> int:
     """Milliseconds of a duration as `durations` reads it. Raises `Invalid`, also for no time at all."""
     try:

@@ -17,7 +17,7 @@ from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.sessions import safe_return_to
 from workhook.web.frame.texts import gettext, text
 from workhook.web.time.choice import offer_tasks
-from workhook.web.time.days import field_text, moment_text, read_duration, zone_name
+from workhook.web.time.days import field_text, moment_text, read_duration, span_ms, zone_name
 from workhook.web.time.forms import form_again, query_of, rate_hint, spent
 from workhook.web.time.own import own_page
 from workhook.web.time.week import week_page
@@ -127,14 +127,16 @@ async def edit_entry(visit: Visit) -> Answer:
 
 def _changed_times(visit: Visit, zone: tzinfo) -> dict[str, object]:
     """Those that are others than the form had: its minutes would cut off the seconds of the rest. An end that was
-    changed says how long it was, too. Raises `Invalid`."""
+    changed says how long it was, too, unless another duration was typed beside it. Raises `Invalid`."""
     fields = visit.fields
     changed = [name for name in ("start", "end", "duration") if fields.get(name, "") != fields.get(f"was_{name}", "")]
     times: dict[str, object] = {
         f"{name}_time": moment_text(fields[name], zone) for name in changed if name != "duration" and fields.get(name)
     }
-    if "duration" in changed and "end" not in changed:
-        times["duration"] = read_duration(fields.get("duration", ""))
+    if "duration" in changed:
+        duration = read_duration(fields.get("duration", ""))
+        if "end" not in changed or duration != span_ms(fields.get("start", ""), fields.get("end", ""), zone):
+            times["duration"] = duration
     return times
 
 
