@@ -160,6 +160,19 @@ def test_what_the_form_of_a_line_does_not_show_stays(studio: Studio) -> None:
     assert lines() == as_shown([{**items[0], "unit_price": 90}, items[1]])
 
 
+def test_a_line_whose_tax_is_cleared_has_that_of_its_invoice(studio: Studio) -> None:
+    line = {"description": "Design", "qty": 1, "unit_price": 100, "tax": 0, "tax_category": "exempt"}
+    body = {"invoice_items": [line], "tax": 20}
+    invoice = studio.call("POST", f"{studio.project}/invoices", **body)["invoice"]["id"]
+    path = f"{studio.base}/billing/{invoice}/lines/1"
+    form = {**studio.member.form(path).fields, "description": "Design"}
+    assert send(studio.member, path, **form).status_code == 303
+    assert studio.call("GET", f"/invoices/{invoice}")["invoice"]["taxes"][0]["category"] == "exempt"
+    form = {**studio.member.form(path).fields, "description": "Design", "tax": ""}
+    assert send(studio.member, path, **form).status_code == 303
+    assert studio.call("GET", f"/invoices/{invoice}")["invoice"]["total"] == 120
+
+
 @pytest.fixture
 def mixed(studio: Studio) -> str:
     """Of the page of an issued invoice of 100 EUR at 19 % and 50 EUR at 7 %, less 10 %."""

@@ -34,6 +34,7 @@ from workhook.work.invoices.inputs import ITEMS_MAX, InvoiceEdit, InvoiceItemInp
 from workhook.work.invoices.planning import input_of_item
 from workhook.work.invoices.rules import Item
 from workhook.work.invoices.schemas import Invoice
+from workhook.work.schemas import if_set
 
 places = Places("billing")
 
@@ -67,11 +68,13 @@ def _values_of(item: Item, currency: str) -> dict[str, str]:
 
 
 def _with_rest(line: InvoiceItemInput, was: Item, currency: str) -> InvoiceItemInput:
-    """The form's line, with what the form does not show of the line that it changes."""
+    """The form's line, with what the form does not show of the line that it changes. A tax that was cleared is that of
+    the invoice, whatever category it had."""
     kept = input_of_item(was, currency)
     if not line.discount:
         line.discount_amount = kept.discount_amount
-    if not line.tax:
+    is_cleared = if_set(line.tax) is None and was.tax_millionths is not None
+    if not line.tax and not is_cleared:
         line.tax_category = kept.tax_category
     return line
 
