@@ -200,6 +200,17 @@ def test_a_draft_keeps_its_amounts_in_another_currency(money: Money) -> None:
     assert money.owner.patch(path, json=both)["invoice"]["amount"] == 75.25
 
 
+def test_the_currency_of_a_draft_changes_once_its_time_is_taken_off(money: Money) -> None:
+    money.of_project(currency="EUR")
+    draft = money.draft(currency="EUR", timesheet_ids=[money.spend(billable_rate=80.5)["id"]])
+    path = f"/invoices/{draft['id']}"
+    refused = money.refused("PATCH", path, {"currency": "JPY", "invoice_items": [line(80)]})
+    assert refused["currency"].endswith("take the time with that rate off first, with timesheet_ids")
+    money.owner.patch(path, json={"timesheet_ids": []})
+    after = money.owner.patch(path, json={"currency": "JPY", "invoice_items": [line(80)]})["invoice"]
+    assert (after["currency"], after["amount"]) == ("JPY", 80)
+
+
 def test_what_nobody_has_said_has_two_digits_whatever_the_last_invoice_has(money: Money) -> None:
     money.spend(billable_rate=80.5)
     money.draft(currency="JPY", invoice_items=[line(100)])

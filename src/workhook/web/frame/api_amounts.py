@@ -50,6 +50,15 @@ OF_AMOUNTS: Mapping[str, str] = {
         "The invoice has amounts with more decimals than an amount in %(currency)s has, which is %(digits)s. Change "
         "them first."
     ),
+    "currency: an amount in %(currency)s has no decimals, and the invoice has one with more; take the time with that "
+    "rate off first, with timesheet_ids": text(
+        "The invoice has amounts with decimals, and an amount in %(currency)s has none. Change them first."
+    ),
+    "currency: an amount in %(currency)s has at most %(digits)s decimals, and the invoice has one with more; take the "
+    "time with that rate off first, with timesheet_ids": text(
+        "The invoice has amounts with more decimals than an amount in %(currency)s has, which is %(digits)s. Change "
+        "them first."
+    ),
     "currency: %(whose)s does not fit %(currency)s, where %(what)s; %(again)s": text(
         "A rate or the budget does not fit %(currency)s, where %(what)s: %(again)s. Rates of tasks and of time entries "
         "count, too."

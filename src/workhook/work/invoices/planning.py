@@ -198,15 +198,15 @@ def _in_currency(invoice: Invoice, wanted: InvoiceCreate, currency: str, values:
     if not isinstance(wanted.invoice_items, UnsetType):
         items, first = tuple(each for each in items if each.kind == "time"), len(wanted.invoice_items)
     amounts = [
-        (f"invoice_items[{index}].{name}", minor)
+        (f"invoice_items[{index}].{name}", minor, _TIME_FIRST if each.kind == "time" else "send invoice_items with it")
         for index, each in enumerate(items, first)
         for name, minor in (("unit_price", each.unit_price_minor), ("discount_amount", each.discount_minor))
     ]
     off = invoice.discount_minor if isinstance(wanted.discount_amount, UnsetType) else None
-    for field, minor in (*amounts, ("discount_amount", off)):
+    for field, minor, remedy in (*amounts, ("discount_amount", off, "send discount_amount with it")):
         fault = None if minor is None else amount_fault(amount_of(minor, before), currency, field)
         if fault is not None:
-            return [_loses(field.partition("[")[0], currency) if fault.code == "too_many_decimals" else fault]
+            return [_loses(currency, remedy) if fault.code == "too_many_decimals" else fault]
     if off is not None:
         values["discount_minor"] = rescaled(off, before, currency)
     changed = (rules.in_currency(each, before, currency) for each in items)
@@ -214,9 +214,13 @@ def _in_currency(invoice: Invoice, wanted: InvoiceCreate, currency: str, values:
     return []
 
 
-def _loses(field: str, currency: str) -> Fault:
+_TIME_FIRST = "take the time with that rate off first, with timesheet_ids"
+"""Lines of time are not written by hand."""
+
+
+def _loses(currency: str, remedy: str) -> Fault:
     has = decimals(currency)
-    message = f"currency: an amount in {currency} has {has}, and the invoice has one with more; send {field} with it"
+    message = f"currency: an amount in {currency} has {has}, and the invoice has one with more; {remedy}"
     return Fault(field="currency", code="too_many_decimals", message=message)
 
 
