@@ -136,11 +136,12 @@ def test_a_credit_note_has_the_parties_and_the_language(studio: Studio, parties:
     response = studio.owner.call("GET", f"/credit_notes/{note}/pdf")
     text = " ".join(text_of(PdfReader(io.BytesIO(response.content))).split())
     for shown in (
-        "Rechnungskorrektur CN-00001", "Acme GmbH", "Client AG", "Gutschrift zur Rechnung INV-00001 1 100,00 100,00",
+        "Rechnungskorrektur CN-00001", "Acme GmbH", "Client AG", "Korrektur zur Rechnung INV-00001 1 100,00 100,00",
         "USt. 19 % 19,00 EUR", "GRUND Zu spät",
     ):  # fmt: skip
         assert shown in text, (shown, text)
     assert CODE not in text
+    assert "Korrigiert 119,00 EUR" in page(studio, invoice_id)
 
 
 def test_time_is_printed_as_hours_and_minutes(studio: Studio, parties: str) -> None:
