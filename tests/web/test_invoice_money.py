@@ -173,6 +173,18 @@ def test_a_line_whose_tax_is_cleared_has_that_of_its_invoice(studio: Studio) -> 
     assert studio.call("GET", f"/invoices/{invoice}")["invoice"]["total"] == 120
 
 
+def test_the_page_says_why_there_is_no_tax(studio: Studio) -> None:
+    line = {"description": "Design", "qty": 1, "unit_price": 100}
+    items = [line, {**line, "tax": 0, "tax_category": "exempt"}, {**line, "tax": 0, "tax_category": "zero"}]
+    several = studio.call("POST", f"{studio.project}/invoices", invoice_items=items, tax=20)["invoice"]["id"]
+    text = text_of(page_of(studio.member, f"{studio.base}/billing/{several}"))
+    assert "tax 0 % (exempt from tax)" in text
+    assert text.count("(exempt from tax)") == 2
+    body = {"invoice_items": [line], "tax_category": "exempt"}
+    alone = studio.call("POST", f"{studio.project}/invoices", **body)["invoice"]["id"]
+    assert "Tax 0 % (exempt from tax)" in text_of(page_of(studio.member, f"{studio.base}/billing/{alone}"))
+
+
 @pytest.fixture
 def mixed(studio: Studio) -> str:
     """Of the page of an issued invoice of 100 EUR at 19 % and 50 EUR at 7 %, less 10 %."""

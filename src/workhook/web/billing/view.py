@@ -172,7 +172,8 @@ async def show_invoice(
         nets=sum(each.amount_minor for each in every),
         taxes=[(percent_of(each.millionths).normalize(), each) for each in invoice.tax_rows],
         percent_text=percent_text,
-        shows_taxes=invoice.tax_millionths is not None or any(each.millionths for each in invoice.tax_rows),
+        shows_taxes=invoice.tax_millionths is not None
+        or any(each.millionths or each.category in ("exempt", "reverse_charge") for each in invoice.tax_rows),
         money=money,
         missing=[] if missing is None else [in_words(each) for each in missing.reasons],
         lacking=einvoice.lacking_of_draft(invoice, access.repository) if invoice.status == "draft" else [],
