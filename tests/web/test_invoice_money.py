@@ -230,6 +230,20 @@ def test_a_line_is_credited_with_its_share_of_the_discount(studio: Studio, mixed
     assert send(studio.member, f"{mixed}/credit_notes", **{**fields, "was": "0/4815", "line": "7"}).status_code == 422
 
 
+def test_a_line_that_was_credited_is_not_offered_again(studio: Studio) -> None:
+    items = [{"description": each, "qty": 1, "unit_price": 100} for each in ("Design", "Print")]
+    invoice = studio.call("POST", f"{studio.project}/invoices", invoice_items=items, tax=19)["invoice"]["id"]
+    studio.call("POST", f"/invoices/{invoice}/send")
+    path = f"{studio.base}/billing/{invoice}"
+    first = {"line": "0", "reason": "x"}
+    assert send(studio.member, f"{path}/credit_notes", **first, was="0/0").status_code == 303
+    page = page_of(studio.member, path)
+    assert ("1. Design" in page, "2. Print" in page) == (False, True)
+    assert send(studio.member, f"{path}/credit_notes", **first, was="0/11900").status_code == 422
+    assert send(studio.member, f"{path}/credit_notes", **{**first, "line": "1"}, was="0/11900").status_code == 303
+    assert studio.call("GET", f"/invoices/{invoice}")["invoice"]["status"] == "credited"
+
+
 def test_a_list_shows_what_is_still_due_of_a_partly_credited_invoice(studio: Studio, path: str) -> None:
     send(studio.member, f"{path}/credit_notes", was="0/0", total="20", reason="x")
     for where in (f"{studio.base}/billing", "/invoices"):

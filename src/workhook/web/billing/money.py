@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import UTC, date, tzinfo
 from typing import TypeVar
 
@@ -30,6 +30,7 @@ from workhook.work.credit_notes.schemas import CreditedItemInput, CreditNote, Cr
 from workhook.work.invoices import changing
 from workhook.work.invoices.days import zone_of_invoice
 from workhook.work.invoices.rounded_time import TimeOnInvoice, find_rounded
+from workhook.work.invoices.rules import Item, items_of
 from workhook.work.invoices.schemas import Invoice
 from workhook.work.payments import api, booking
 from workhook.work.payments.schemas import Payment, PaymentCreate, RefundCreate
@@ -94,8 +95,12 @@ async def money_of(reader: Reader, invoice: Invoice) -> Money:
         currency=invoice.currency,
         zone=zone_of_invoice(invoice),
         rates=rates.rows,
-        lines=lines_of(invoice, rates),
+        lines=lines_of(invoice, rates, _lines_of_notes(notes)),
     )
+
+
+def _lines_of_notes(notes: Iterable[CreditNote]) -> list[Item]:
+    return [item for note in notes for item in items_of(note.items)]
 
 
 async def show_invoice(
@@ -206,7 +211,8 @@ def _credited_total(visit: Visit, invoice: Invoice) -> CreditNoteCreate:
 
 async def _credited_line(visit: Visit, invoice: Invoice) -> CreditNoteCreate:
     """Raises `Invalid`."""
-    lines = lines_of(invoice, await find_rates(visit.database, invoice))
+    notes = await crediting.rows.listed(visit.database, invoice.id, after=None, limit=_ALL)
+    lines = lines_of(invoice, await find_rates(visit.database, invoice), _lines_of_notes(notes))
     credited = whole_line(_chosen(lines, visit.fields["line"], "line"), invoice.currency)
     if visit.fields.get("unit_price"):
         amount = AmountField("unit_price", invoice.currency)

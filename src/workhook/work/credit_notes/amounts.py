@@ -53,7 +53,7 @@ def amounts_of(invoice: Invoice, rates: Rates, wanted: CreditNoteCreate) -> tupl
 
 class CreditableLine(msgspec.Struct, frozen=True):
     """A line of an invoice. `base`: what it was billed at before tax, less its share of the invoice's discount.
-    `left`: how much of that can still be credited at its rate."""
+    `left`: how much of that is not credited yet, and can still be credited at its rate."""
 
     item: Item
     row: TaxRow
@@ -61,8 +61,13 @@ class CreditableLine(msgspec.Struct, frozen=True):
     left: int
 
 
-def lines_of(invoice: Invoice, rates: Rates) -> list[CreditableLine]:
-    """Return all lines of the invoice; their bases add up to those of its rates."""
+def lines_of(invoice: Invoice, rates: Rates, credited: Iterable[Item]) -> list[CreditableLine]:
+    """Return all lines of the invoice; their bases add up to those of its rates. `credited`: the lines of its credit
+    notes, which are known by their description and rate."""
+    taken: dict[tuple[str, Key], int] = {}
+    for each in credited:
+        known = each.description, each.rate.otherwise(invoice.rate)
+        taken[known] = taken.get(known, 0) + each.amount_minor
     items = [*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items)]
     groups: dict[Key, list[int]] = {}
     for number, each in enumerate(items):
@@ -72,7 +77,10 @@ def lines_of(invoice: Invoice, rates: Rates) -> list[CreditableLine]:
         numbers = groups.get(one.key, [])
         bases = shared(one.billed.base, [items[number].amount_minor for number in numbers])
         for number, base in zip(numbers, bases, strict=True):
-            found[number] = CreditableLine(items[number], one.billed, base, min(base, one.left.base))
+            known = items[number].description, one.key
+            gone = min(base, taken.get(known, 0))
+            taken[known] = taken.get(known, 0) - gone
+            found[number] = CreditableLine(items[number], one.billed, base, min(base - gone, one.left.base))
     return [found[number] for number in sorted(found)]
 
 
