@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from urllib.parse import quote, urlencode
 
 _AUTHORITY_ENDS = re.compile(r"[/?#]")
+_DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 _IN_URIS = "!#$%&'()*+,/:;=?@[]~"  # characters besides letters and digits that stay as they are
 
 
@@ -20,6 +21,17 @@ def request_target(url: str) -> str:
     end = _AUTHORITY_ENDS.search(rest)
     target = rest[end.start() :] if end else ""
     return target if target.startswith("/") else f"/{target}"
+
+
+def requested_url(url: str) -> str:
+    """Return the URL as a receiver sees it: two URLs with the same result lead to the same request.
+
+    Scheme and host are in lower case; a default port and the fragment are left out.
+    """
+    scheme, _, rest = url.partition("://")
+    scheme = scheme.lower()
+    authority = _AUTHORITY_ENDS.split(rest, maxsplit=1)[0].lower()
+    return f"{scheme}://{authority.removesuffix(_DEFAULT_PORTS.get(scheme, ''))}{request_target(url)}"
 
 
 def with_parameters(uri: str, parameters: Iterable[tuple[str, str | None]]) -> str:

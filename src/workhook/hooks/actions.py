@@ -14,6 +14,7 @@ from msgspec import UNSET
 from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.errors import Forbidden, Invalid, NotFound, Unauthenticated
+from workhook.core.urls import requested_url
 from workhook.core.vault import Vault
 from workhook.events import outbox
 from workhook.events.catalog import ANY_EVENT
@@ -312,7 +313,7 @@ async def _save(write: HookWrite, old: Hook, new: Hook) -> Hook:
 
 def _target(hook: Hook) -> tuple[str, str]:
     """Hooks with the same target may not share an event: it would arrive twice."""
-    return hook.config.get("url", ""), hook.content_type
+    return requested_url(hook.config.get("url", "")), hook.content_type
 
 
 def _overlap(one: Sequence[str], other: Sequence[str]) -> bool:

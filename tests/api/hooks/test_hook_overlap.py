@@ -74,6 +74,16 @@ def test_a_secret_or_a_style_does_not_tell_hooks_apart(api: Api, place: Place) -
         invalid(api.create(place, config={"url": url, **more}, events=["push", "fork"]), exists(place))
 
 
+def test_another_spelling_of_the_same_address_is_the_same(api: Api, place: Place) -> None:
+    api.hook(place, config={"url": "https://ci.example/"}, events=["push"], active=False)
+    other = api.hook(place, events=["push"])
+    for url in ("https://ci.example", "HTTPS://CI.Example:443/", "https://ci.example/#staging", "https://ci.example#"):
+        invalid(api.create(place, config={"url": url}, events=["*"]), exists(place))
+        invalid(api.patch(f"{other['url']}/config", json={"url": url}), exists(place))
+    for url in ("https://ci.example/?", "https://ci.example/A", "https://ci.example/a", "https://ci.example:80/"):
+        assert api.create(place, config={"url": url}, events=["push"], active=False).status_code == 201
+
+
 def test_concurrent_changes_leave_no_overlap(api: Api, place: Place) -> None:
     url = new_url()
     waiting = [api.hook(place, events=["push", name]) for name in ("issues", "fork", "watch", "release")]
