@@ -179,7 +179,7 @@ async def _publish(
     digest = b""
     if publication.id is not None:
         content = [publication.event, publication.action, publication.payload]
-        digest = hashlib.sha256(json.encode(content)).digest()
+        digest = hashlib.sha256(msgspec.json.encode(content, order="sorted")).digest()
         await tx.execute(_forget_key, {**key, "before": now_ms() - DAY_MS})
         earlier = await tx.fetch_one(_key, key)
         if earlier is not None:

@@ -120,6 +120,15 @@ def test_an_id_is_used_once(api: Api, place: Place) -> None:
     assert api.post(f"{place.other.path}/events", json={**body, "payload": {}}).status_code == 202
 
 
+def test_the_order_of_members_does_not_make_another_event(api: Api, place: Place) -> None:
+    for payload in ({"ref": "a", "head": {"x": 1, "y": 2}}, {"head": {"y": 2, "x": 1}, "ref": "a"}):
+        assert api.post(f"{place.path}/events", json={**PUSH, "payload": payload, "id": "x"}).status_code == 202
+    invalid(
+        api.post(f"{place.path}/events", json={**PUSH, "payload": {"ref": "a", "head": {"x": 2, "y": 1}}, "id": "x"}),
+        event_fault("id", "Another event was published under this id within 24 hours"),
+    )
+
+
 def test_an_id_is_used_once_also_at_once(api: Api, place: Place) -> None:
     hook = api.hook(place, events=["push"], active=True)
     with ThreadPoolExecutor(8) as threads:
