@@ -325,7 +325,11 @@ def test_events_are_published_listed_shown_and_sent_again(
 def test_a_payload_is_one_json_object(cli: Cli) -> None:
     cli.setup("--project", "Website")
     words = ("event", "publish", "--repository", "acme/website", "--event", "push", "--payload", "-")
-    for given, said in (("{", "is not JSON"), ("[]", "is not an object")):
+    for given, said in (
+        ("{", "Problems parsing JSON."),
+        ('{"a": 1E400}', "a number is too large for a double. Send it as text."),
+        ("[]", "is not an object"),
+    ):
         done = cli.run(*words, given=given)
         assert (done.returncode, done.stdout) == (1, "")
         assert said in done.stderr

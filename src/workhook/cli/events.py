@@ -51,4 +51,4 @@ def _read(source: str | None) -> Any:
     try:
         return json.decode_untrusted(data)
     except errors.Malformed as error:
-        raise CliError(f"{source} is not JSON.", "A payload is one JSON object in UTF-8.") from error
+        raise CliError(f"{source}: {error.message}.", "A payload is one JSON object in UTF-8.") from error
