@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from workhook.core.config import SettingsError, load
@@ -35,6 +37,15 @@ def test_a_variable_that_is_not_a_setting_is_refused_with_the_closest_one(variab
         load({}, {variable: "1", "PATH": "/bin"})
     [fault] = refused.value.faults
     assert fault == f"{variable}: there is no such variable; did you mean {meant}?"
+
+
+def test_a_file_for_a_secret_must_not_be_empty(tmp_path: Path) -> None:
+    """A secret that is not mounted yet would let the server begin with a key of its own."""
+    file = tmp_path / "key"
+    file.write_text("\n")
+    for name in ("SECRET_KEY", "METRICS_TOKEN", "DELIVERY_PROXY"):
+        with pytest.raises(SettingsError, match=f"WORKHOOK_{name}_FILE: {file} is empty"):
+            load({}, {f"WORKHOOK_{name}_FILE": str(file)})
 
 
 def test_variables_of_container_orchestration_are_ignored() -> None:

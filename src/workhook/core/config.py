@@ -373,9 +373,13 @@ def _from_environment(
             found[name] = (variable, environ[variable])
         elif each.metadata["secret"] and environ.get(f"{variable}_FILE"):
             try:
-                found[name] = (f"{variable}_FILE", Path(environ[f"{variable}_FILE"]).read_text().strip())
+                secret = Path(environ[f"{variable}_FILE"]).read_text().strip()
             except (OSError, UnicodeDecodeError) as error:
                 faults.append(f"{variable}_FILE: {error}")
+                continue
+            if not secret:
+                faults.append(f"{variable}_FILE: {environ[f'{variable}_FILE']} is empty")
+            found[name] = (f"{variable}_FILE", secret)
     return found
 
 
