@@ -17,7 +17,7 @@ from workhook.core.secrecy import Secretive
 Schema = dict[str, Any]
 
 MASK = "********"
-_MASKING = "*•●"
+_MASKING = "*•●⬤⚫∙·"
 """What programs and pages write instead of each character of a secret."""
 STANDARD_SECRET_PREFIX = b"whsec_"
 TEXT_MAX = 4096
@@ -224,8 +224,8 @@ def parse_config(
 
 def is_mask(text: str) -> bool:
     """Return whether the text stands for a stored secret: it has characters of a mask alone, however many."""
-    shown = text.strip()
-    return bool(shown) and not shown.strip(_MASKING)
+    characters = "".join(text.split())
+    return bool(characters) and not characters.strip(_MASKING)
 
 
 def mask_faults(change: ConfigChange, *, secret: bytes | None = None, password: bytes | None = None) -> list[Fault]:
