@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,10 @@ from tests.harness.databases import Databases
 from tests.harness.depth import deep
 from tests.harness.own_process import OwnProcess
 from workhook.bootstrap import open_services
-from workhook.cli import setup
+from workhook.cli import queries, setup
+from workhook.cli.queries import lock_first_start
 from workhook.core.config import load
+from workhook.storage import Transaction, sqlite, sqlite_threads
 
 ROUNDS = deep(1, 20)
 SERVERS = 3
@@ -73,3 +77,26 @@ async def test_both_found_the_database_empty(backend: Databases, tmp_path: Path)
     async with open_services(settings) as one, open_services(settings) as other:
         made = await asyncio.gather(*(setup.first_start(each, "http://localhost") for each in (one, other)))
     assert [each is None for each in made].count(False) == 1
+
+
+@pytest.mark.one_database
+async def test_the_first_start_waits_longer_than_a_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow machine holds the lock of SQLite for longer than a request waits for it."""
+    for module in (sqlite, sqlite_threads):
+        monkeypatch.setattr(module, "BUSY_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(sqlite, "STILL_BUSY_TIMEOUT_S", 0.01)
+    settings = load({"data": str(tmp_path / "data")}, {})
+    async with open_services(settings) as services:
+        with closing(sqlite3.connect(tmp_path / "data" / "workhook.db", isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            tries = 0
+
+            async def lock(tx: Transaction) -> None:
+                nonlocal tries
+                tries += 1
+                if tries == 10:
+                    other.execute("ROLLBACK")
+                await lock_first_start(tx)
+
+            monkeypatch.setattr(queries, "lock_first_start", lock)
+            assert await setup.first_start(services, "http://localhost") is not None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import click
 
@@ -27,13 +27,16 @@ from workhook.work.projects import api as projects_api
 if TYPE_CHECKING:
     from workhook.http.calls import Services
     from workhook.identity.schemas import Account, Repository
-    from workhook.storage import Transaction
+    from workhook.storage import Database, Transaction
+
+T = TypeVar("T")
 
 TOKEN_NOTE = "workhook setup"  # noqa: S105  # how its tokens are told from others
 
 TOKEN_SCOPES = ("repo", "admin:org", "admin:org_hook", "work")  # all of an organization, nothing of the server
 TOKEN_DAYS = 365
 
+FIRST_START_WAIT_S = 60.0
 LINK_MINUTES = 60  # of the first start
 FIRST_TOKEN_NOTE = "first start"  # noqa: S105  # how its token is told from others
 FIRST_TOKEN_DAYS = 1
@@ -95,8 +98,8 @@ async def setup(
     if expires_in is not None and expires_in > TOKEN_DAYS:
         raise Misuse(f"--expires-in {expires_in:g} is more than {TOKEN_DAYS} days.", "Issue a new token each year.")
     granted = [each.strip() for each in scopes.split(",") if each.strip()] if scopes else list(TOKEN_SCOPES)
-    async with context.services(make=True) as services, services.database.transaction() as tx:
-        await queries.lock_first_start(tx)
+
+    async def step(tx: Transaction) -> tuple[Account, Account, Repository | None, str | None]:
         made = _Made()
         place, user = await _accounts(tx, made, organization, owner, email)
         await _make_owner(tx, made, place, user)
@@ -105,6 +108,10 @@ async def setup(
         repository = await _project(tx, place, user, project, base) if project else None
         token = await _token(tx, made, user, granted, expires_in or TOKEN_DAYS, always=new_token)
         await made.record(tx, place, user)
+        return place, user, repository, token
+
+    async with context.services(make=True) as services:
+        place, user, repository, token = await _one_by_one(services.database, step)
     data = {
         "organization": place.login,
         "login": user.login,
@@ -123,8 +130,8 @@ async def first_start(services: Services, base: str) -> FirstStart | None:
     return None on any other. Of processes that start together, and a `workhook setup` beside them, one does it."""
     if not await queries.is_empty(services.database):
         return None
-    async with services.database.transaction() as tx:
-        await queries.lock_first_start(tx)
+
+    async def step(tx: Transaction) -> FirstStart | None:
         if not await queries.is_empty(tx):
             return None
         made = _Made()
@@ -138,7 +145,28 @@ async def first_start(services: Services, base: str) -> FirstStart | None:
         token = await _first_token(tx, made, user)
         await made.record(tx, place, user)
         link = await sessions.create_link(tx, user.id, sessions.SIGN_IN, minutes=LINK_MINUTES)
-    return FirstStart(user.login, place.login, repository.full_name, token, link.path)
+        return FirstStart(user.login, place.login, repository.full_name, token, link.path)
+
+    return await _one_by_one(services.database, step)
+
+
+async def _one_by_one(database: Database, step: Callable[[Transaction], Awaitable[T]]) -> T:
+    """Run `step` in a transaction while no other process creates the first accounts.
+
+    A request gives up after three seconds without SQLite's lock. A slow machine may hold it longer here, because it
+    imports modules in the transaction.
+    """
+    from workhook.storage.database import RolledBack
+
+    end = time.monotonic() + FIRST_START_WAIT_S
+    while True:
+        try:
+            async with database.transaction() as tx:
+                await queries.lock_first_start(tx)
+                return await step(tx)
+        except RolledBack:
+            if time.monotonic() > end:
+                raise
 
 
 async def welcome(services: Services, address: str) -> None:
