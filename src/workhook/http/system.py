@@ -58,10 +58,10 @@ class Readiness(msgspec.Struct):
 
 
 async def can_write(database: Database) -> str:
-    """Writes one row. Raises `Problem` if the database cannot be written."""
+    """Write one row. Raises `Problem` if the database cannot be written."""
     async with database.transaction() as tx:
         await tx.execute(_write, {"now": now_ms()})
-    return "ok"
+    return "The file was deleted or replaced while it was open." if database.is_lost else "ok"
 
 
 async def can_keep_files(services: Services) -> str:

@@ -189,6 +189,11 @@ class Database(Reader):
     signals: Signals
 
     @property
+    def is_lost(self) -> bool:
+        """Whether the file that is open was deleted or replaced: what is written to it will be gone."""
+        return False
+
+    @property
     def apart(self) -> Database:
         """The same database over a connection with little traffic, for what must be on time; one statement at once."""
         return self

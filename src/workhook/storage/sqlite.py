@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -164,12 +165,20 @@ class SqliteDatabase(Database):
         self._writer = Threads(path, 1, readonly=False)
         self._readers = Threads(path, readers, readonly=True)
         self._slow_readers = Threads(path, slow.AT_ONCE, readonly=True)
+        self._opened = path.stat()
         self._slow = slow.Turns()
         self._write_lock = _WriteLock()
         self._turn = asyncio.Lock()
         self._group: _Group | None = None
         self._committer: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
+
+    @property
+    def is_lost(self) -> bool:
+        try:
+            return not os.path.samestat(self.path.stat(), self._opened)
+        except OSError:
+            return True
 
     @classmethod
     async def open(cls, path: Path, *, readers: int = 2, watch: bool = True) -> SqliteDatabase:

@@ -73,3 +73,16 @@ def test_a_store_of_files_that_cannot_be_written(tmp_path: Path, start: Callable
     until(lambda: ready(server)["files"] == "ok")
     assert doctor(data)["files"] is True
     assert [each.name for each in data.iterdir() if "probe" in each.name] == []
+
+
+def test_a_database_file_that_was_removed(tmp_path: Path, start: Callable[[Path], Server]) -> None:
+    """The process could go on writing to the file that it opened, and lose everything when it stops."""
+    data = tmp_path / "data"
+    server = start(data)
+    until(lambda: set(ready(server).values()) == {"ok"})
+    (data / "workhook.db").rename(tmp_path / "elsewhere.db")
+    until(lambda: ready(server)["database"] != "ok")
+    (data / "workhook.db").write_bytes(b"")
+    assert ready(server)["database"] != "ok"
+    (tmp_path / "elsewhere.db").rename(data / "workhook.db")
+    until(lambda: ready(server)["database"] == "ok")
