@@ -8,6 +8,8 @@ from tests.cli.cli_kit import Cli
 from tests.harness.server import Server
 from tests.work.studio import Studio
 from workhook.core import json
+from workhook.http.calls import Services
+from workhook.identity import audit, queries
 from workhook.work.activity import frames
 
 pytestmark = pytest.mark.one_database
@@ -18,7 +20,14 @@ BREAKS = "a\u2028b\u2029c\u0085d"
 @pytest.fixture
 def logged(studio: Studio) -> Studio:
     """The audit log has an entry with every such character."""
-    studio.owner.patch(studio.project, json={"title": BREAKS})
+
+    async def record(services: Services) -> None:
+        account = await queries.find_account(services.database, studio.world.organization)
+        assert account is not None
+        async with services.database.transaction() as tx:
+            await audit.record(tx, None, "project.edit", "x", account_id=account.id, detail={"title": {"to": BREAKS}})
+
+    studio.server.run(record)
     return studio
 
 

@@ -14,8 +14,11 @@ import sqlalchemy as sa
 from tests.work.paper import LINE, Draw, png
 from tests.work.scene import Scene
 from tests.work.studio import Caller, Studio
+from tests.work.test_administration import change
+from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
 from workhook.identity.apps.actions import KEYS_MAX, SECRETS_MAX
+from workhook.identity.tables import accounts, administrators
 from workhook.web.frame.api_fields import OF_A_FIELD
 from workhook.web.frame.api_sentences import WORDING
 from workhook.web.frame.import_sentences import OF_IMPORTS
@@ -24,6 +27,7 @@ from workhook.work.comments.actions import REPLIES_CHARS_MAX
 from workhook.work.invoices.schemas import invoices
 from workhook.work.invoices.shapes import Booked, booked_of, booked_text
 from workhook.work.payments.booking import BOOKED_MAX
+from workhook.work.projects import trash
 
 Act = Callable[[], httpx.Response]
 Case = Callable[["Ground"], Iterator[Act]]
@@ -440,7 +444,72 @@ def comment_with_many_replies(at: Ground) -> Iterator[Act]:
     yield at.act("POST", f"/files/{file}/file_comments", text=long["body"])
 
 
+def administration(at: Ground, method: str, path: str, **body: Any) -> Act:
+    """An act of somebody who becomes an administrator of the server."""
+    administrator = at.studio.stranger
+    change(at.studio.server, administrator.login)
+    return partial(administrator.http.request, method, f"/admin{path}", json=body or None)
+
+
+def last_owner(at: Ground) -> Iterator[Act]:
+    someone, place = at.studio.add().login, f"place-{at.studio.project_id[-8:].lower()}"
+    administration(at, "POST", "/organizations", login=place, admin=someone)().raise_for_status()
+    yield (act := administration(at, "DELETE", f"/users/{someone}"))
+    administration(at, "DELETE", f"/organizations/{place}")().raise_for_status()
+    yield act
+
+
+def last_administrator(at: Ground) -> Iterator[Act]:
+    someone = at.studio.add().login
+    act = administration(at, "DELETE", f"/users/{at.studio.stranger.login}")
+
+    async def end_the_others(services: Services) -> list[int]:
+        mine = sa.select(accounts.c.id).where(accounts.c.login == at.studio.stranger.login).scalar_subquery()
+        others = administrators.c.user_id != mine
+        async with services.database.transaction() as tx:
+            rows = await tx.fetch_all(sa.select(administrators.c.user_id).where(others))
+            await tx.execute(sa.delete(administrators).where(others))
+        return [row["user_id"] for row in rows]
+
+    at.studio.server.run(end_the_others)
+    yield act
+    change(at.studio.server, someone)
+    yield act
+
+
+def own_projects(at: Ground) -> Iterator[Act]:
+    someone = at.studio.add()
+    own = someone.post("/projects", json={"title": "My own", "organization": someone.login})["project"]
+    yield (act := administration(at, "DELETE", f"/users/{someone.login}"))
+    someone.delete(f"/projects/{own['id']}")
+    at.studio.server.run(lambda services: trash.purge(services, now_ms() + trash.KEPT_MS + DAY_MS))
+    yield act
+
+
+def time_in_a_currency_with_fewer_decimals(at: Ground, before: str, currency: str, rate: float) -> Iterator[Act]:
+    at.owner.patch(f"{at.project}/billing", json={"currency": before})
+    invoice = at.invoice(currency=before, timesheet_ids=[at.scene.timesheet(billable_rate=rate)])
+    yield (act := at.act("PATCH", invoice, currency=currency, invoice_items=[{**LINE, "unit_price": 7}]))
+    at.owner.patch(invoice, json={"timesheet_ids": []})
+    yield act
+
+
 CASES: dict[str, list[tuple[str, Case]]] = {
+    "%(login)s is the last owner of %(organization)s who is not disabled; make somebody else an owner first, or "
+    "delete the organization": [("", last_owner)],
+    "%(login)s is the last administrator who is not disabled; make somebody else one first": [
+        ("", last_administrator),
+    ],
+    "%(login)s has projects of their own (%(projects)s): delete them, and wait until they have left the trash, or have "
+    "the account disabled": [("", own_projects)],
+    "currency: an amount in %(currency)s has no decimals, and the invoice has one with more; take the time with that "
+    "rate off first, with timesheet_ids": [
+        ("", partial(time_in_a_currency_with_fewer_decimals, before="EUR", currency="JPY", rate=80.5)),
+    ],
+    "currency: an amount in %(currency)s has at most %(digits)s decimals, and the invoice has one with more; take the "
+    "time with that rate off first, with timesheet_ids": [
+        ("", partial(time_in_a_currency_with_fewer_decimals, before="BHD", currency="EUR", rate=80.125)),
+    ],
     "The project is archived; unarchive it (archive: false) to change it.": [("", archived)],
     "The folder holds files; delete them first.": [("", folder_with_files)],
     "%(field)s: a subtask cannot have subtasks; name the task above it": [("", nested_subtasks)],

@@ -127,8 +127,7 @@ async def delete(
     """Delete a user's account. Nothing can be restored.
 
     The name, addresses, password, tokens and memberships are deleted. What the user did stays, as that of a former
-    member. The last owner of an organization cannot be deleted, and neither can users with projects or apps of their
-    own.
+    member. The last owner of an organization cannot be deleted, and neither can users with projects of their own.
     """
     from workhook import asgi
     from workhook.identity.context import Write

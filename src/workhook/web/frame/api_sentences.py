@@ -341,7 +341,6 @@ _OF_PEOPLE_AND_APPS = {
             "%(login)s has projects of their own (%(projects)s): delete them, and wait until they have left the trash, "
             "or have the account disabled"
         ),
-        text("%(login)s has apps of their own (%(apps)s): delete them first"),
         text(
             "%(place)s has %(number)s invitations that nobody has accepted yet, and can have no more: take some back, "
             "or wait until they are accepted or end, %(days)s days after they were made"

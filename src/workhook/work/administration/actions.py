@@ -6,8 +6,6 @@ be in another organization. The audit log does.
 
 from __future__ import annotations
 
-from typing import Any
-
 import sqlalchemy as sa
 
 from workhook.core.clock import now_ms
@@ -19,7 +17,7 @@ from workhook.identity.mail.schemas import mail_messages, mail_recipients
 from workhook.identity.notifications.schemas import notification_settings, notifications
 from workhook.identity.queries import account_columns, find_account, find_account_by_id, find_repository_by_id, key_of
 from workhook.identity.schemas import Account, account_of
-from workhook.identity.tables import accounts, apps, collaborators, memberships, projects
+from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.identity.tokens.issue import forget_after_commit
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big
@@ -51,12 +49,6 @@ _projects = (
     sa.select(projects.c.title.label("called"))
     .where(projects.c.account_id == _user_id)
     .order_by(projects.c.repository_id)
-    .limit(sa.literal_column(str(NAMED_MAX)))
-)
-_apps = (
-    sa.select(apps.c.name.label("called"))
-    .where(apps.c.account_id == _user_id)
-    .order_by(apps.c.id)
     .limit(sa.literal_column(str(NAMED_MAX)))
 )
 # What is nobody else's. The rest of what they made stays, and refers to the account.
@@ -149,8 +141,8 @@ async def enable(write: Write, login: str) -> UserOfServer:
 async def remove_user(write: Write, login: str) -> None:
     """The account is nobody's any more: it keeps what was made with it, under another name.
 
-    Raises `NotFound`; `Invalid` for the last owner of an organization, the last administrator, and for who has projects
-    or apps of their own.
+    Raises `NotFound`; `Invalid` for the last owner of an organization, the last administrator, and for a user with
+    projects of their own.
     """
     user = await lock_user(write.tx, login)
     account = user.account
@@ -187,21 +179,14 @@ async def find_obstacles(reader: Reader, account: Account) -> list[Fault]:
 
 
 async def _list_own_things(reader: Reader, account: Account) -> list[Fault]:
-    login, faults = account.login, []
-    if named := await _called(reader, _projects, account):
-        message = (
-            f"{login} has projects of their own ({named}): delete them, and wait until they have left the trash, or "
-            "have the account disabled"
-        )
-        faults.append(Fault(field="login", code="has_projects", message=message))
-    if named := await _called(reader, _apps, account):
-        message = f"{login} has apps of their own ({named}): delete them first"
-        faults.append(Fault(field="login", code="has_apps", message=message))
-    return faults
-
-
-async def _called(reader: Reader, statement: sa.Select[Any], account: Account) -> str:
-    return ", ".join(row["called"] for row in await reader.fetch_all(statement, {"user_id": account.id}))
+    named = ", ".join(row["called"] for row in await reader.fetch_all(_projects, {"user_id": account.id}))
+    if not named:
+        return []
+    message = (
+        f"{account.login} has projects of their own ({named}): delete them, and wait until they have left the trash, "
+        "or have the account disabled"
+    )
+    return [Fault(field="login", code="has_projects", message=message)]
 
 
 async def _free_login(tx: Transaction, account: Account) -> str:

@@ -82,8 +82,8 @@ async def admin_users_delete(write: Write, username: str) -> None:
     """Remove a person's account.
 
     What they did stays, as that of a former member; their name, address, tokens and places are gone, and nothing brings
-    them back. 422: they are the last owner of an organization, the last administrator, or have projects or apps of
-    their own. For administrators of the server.
+    them back. 422: they are the last owner of an organization, the last administrator, or have projects of their own.
+    For administrators of the server.
     """
     await require_administrator(write.tx, write.actor)
     await actions.remove_user(write, username)
