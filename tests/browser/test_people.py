@@ -69,7 +69,7 @@ async def test_a_project_is_renamed_archived_and_deleted(visit: Visits, team: Te
     page = await visit(f"/{team.world.full_name}/list", team.owner, scripts=scripts)
     await page.get_by_role("navigation", name="Project").get_by_role("link", name="Settings").click()
     await page.get_by_label("Title").fill("The new homepage")
-    await page.get_by_role("button", name="Save").click()
+    await page.get_by_role("region", name="Project").get_by_role("button", name="Save").click()
     await expect(page.get_by_text("The project was saved.")).to_be_visible()
     await page.get_by_role("button", name="Archive").click()
     await expect(page.get_by_text("The project is archived. To change something")).to_be_visible()
