@@ -208,7 +208,7 @@ def examine_url(url: str, policy: AddressPolicy) -> UrlFault | None:
     except ValueError:
         return UrlFault("malformed", MALFORMED_URL)
     if parsed.scheme not in ("http", "https"):
-        return UrlFault("scheme", _NO_WEB_URL)
+        return UrlFault("scheme", _NO_WEB_URL if parsed.scheme else MALFORMED_URL)
     authority = re.split(r"[/?#]", url.split("://", 1)[-1], maxsplit=1)[0]
     if "@" in authority:
         return UrlFault("userinfo", _USER_IN_URL)

@@ -46,6 +46,5 @@ def test_an_address_that_cannot_be_used_says_what_to_do(api: Api, place: Place) 
     user += "configuration; they become an Authorization header."
     for authority in ("user:token@host.example", "token@host.example", ":x@host.example", "@host.example"):
         invalid(api.create(place, config={"url": f"https://{authority}/hook"}), custom(user, "url"))
-    others = ("ftp://x", "ftp://x.example/hook", "ws://x.example/", "javascript:alert(1)", "mailto:a@b.example")
-    for url in (*others, "x.example/hook", "//x.example"):
+    for url in ("ftp://x", "ftp://x.example/hook", "ws://x.example/", "javascript:alert(1)", "mailto:a@b.example"):
         invalid(api.create(place, config={"url": url}), custom("url must begin with http:// or https://", "url"))
