@@ -237,7 +237,7 @@ def test_a_package_index_in_a_file_is_found(line: str, tmp_path: Path) -> None:
 
 def test_an_ordinary_address_is_no_package_index(tmp_path: Path) -> None:
     path = tmp_path / "file.txt"
-    lines = ("https://example.com/a/simpler/way", "uv --no-emit-index" + "-url", "registry of names")
+    lines = ("https://example.com/a/" + "simpler/way", "uv --no-emit-index" + "-url", "registry of names")
     path.write_text("\n".join(lines), encoding="utf-8")
     assert not list(check_repository.index_address_violations(path))
 

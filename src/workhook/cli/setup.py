@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import click
 
@@ -27,16 +27,14 @@ from workhook.work.projects import api as projects_api
 if TYPE_CHECKING:
     from workhook.http.calls import Services
     from workhook.identity.schemas import Account, Repository
-    from workhook.storage import Database, Transaction
-
-T = TypeVar("T")
+    from workhook.storage import Transaction
 
 TOKEN_NOTE = "workhook setup"  # noqa: S105  # how its tokens are told from others
 
 TOKEN_SCOPES = ("repo", "admin:org", "admin:org_hook", "work")  # all of an organization, nothing of the server
 TOKEN_DAYS = 365
 
-FIRST_START_WAIT_S = 60.0
+FIRST_START_WAIT_S = 60.0  # for another one: a slow machine imports modules while that holds the lock of SQLite
 LINK_MINUTES = 60  # of the first start
 FIRST_TOKEN_NOTE = "first start"  # noqa: S105  # how its token is told from others
 FIRST_TOKEN_DAYS = 1
@@ -100,6 +98,7 @@ async def setup(
     granted = [each.strip() for each in scopes.split(",") if each.strip()] if scopes else list(TOKEN_SCOPES)
 
     async def step(tx: Transaction) -> tuple[Account, Account, Repository | None, str | None]:
+        await queries.lock_first_start(tx)
         made = _Made()
         place, user = await _accounts(tx, made, organization, owner, email)
         await _make_owner(tx, made, place, user)
@@ -111,7 +110,7 @@ async def setup(
         return place, user, repository, token
 
     async with context.services(make=True) as services:
-        place, user, repository, token = await _one_by_one(services.database, step)
+        place, user, repository, token = await services.database.in_transaction(step, within_s=FIRST_START_WAIT_S)
     data = {
         "organization": place.login,
         "login": user.login,
@@ -132,6 +131,7 @@ async def first_start(services: Services, base: str) -> FirstStart | None:
         return None
 
     async def step(tx: Transaction) -> FirstStart | None:
+        await queries.lock_first_start(tx)
         if not await queries.is_empty(tx):
             return None
         made = _Made()
@@ -147,26 +147,7 @@ async def first_start(services: Services, base: str) -> FirstStart | None:
         link = await sessions.create_link(tx, user.id, sessions.SIGN_IN, minutes=LINK_MINUTES)
         return FirstStart(user.login, place.login, repository.full_name, token, link.path)
 
-    return await _one_by_one(services.database, step)
-
-
-async def _one_by_one(database: Database, step: Callable[[Transaction], Awaitable[T]]) -> T:
-    """Run `step` in a transaction while no other process creates the first accounts.
-
-    A request gives up after three seconds without SQLite's lock. A slow machine may hold it longer here, because it
-    imports modules in the transaction.
-    """
-    from workhook.storage.database import RolledBack
-
-    end = time.monotonic() + FIRST_START_WAIT_S
-    while True:
-        try:
-            async with database.transaction() as tx:
-                await queries.lock_first_start(tx)
-                return await step(tx)
-        except RolledBack:
-            if time.monotonic() > end:
-                raise
+    return await services.database.in_transaction(step, within_s=FIRST_START_WAIT_S)
 
 
 async def welcome(services: Services, address: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -213,8 +214,9 @@ class Database(Reader):
         For what goes through many rows. Nobody who writes has to wait. Raises `Unavailable`.
         """
 
-    async def in_transaction(self, change: Callable[[Transaction], Awaitable[T]]) -> T:
-        """Run `change` in a transaction and return its result; up to `TRIES` times if the database rolls it back.
+    async def in_transaction(self, change: Callable[[Transaction], Awaitable[T]], *, within_s: float = 0) -> T:
+        """Run `change` in a transaction and return its result; up to `TRIES` times if the database rolls it back, and
+        more often until `within_s` seconds have passed.
 
         Each try has a new transaction, so no step, callback or signal of an earlier try is left. What `change` does
         outside of the transaction has to bear being repeated. Raises what `transaction` raises.
@@ -224,27 +226,30 @@ class Database(Reader):
             async with self.transaction() as tx:
                 return await change(tx)
 
-        return await self._persist(run)
+        return await self._persist(run, within_s)
 
     async def write_returning(self, steps: Sequence[Step], last: Executable, params: Params) -> Sequence[Row]:
         """`write`, and the rows of the last statement, which may write as well. Tried up to `TRIES` times."""
         return await self._persist(lambda: self._write(steps, (last, params)))
 
-    async def _persist(self, act: Callable[[], Awaitable[T]]) -> T:
-        for number in range(1, TRIES + 1):
+    async def _persist(self, act: Callable[[], Awaitable[T]], within_s: float = 0) -> T:
+        end, number = time.monotonic() + within_s, 0
+        while True:
+            number += 1
             try:
                 return await act()
             except RolledBack as problem:
-                last = number == TRIES
+                last = number >= TRIES and time.monotonic() >= end
                 metrics.ROLLED_BACK.labels(problem.reason, "refused" if last else "again").inc()
                 cause = str(problem.__cause__ or problem)
                 if last:
-                    log.error("transaction_given_up", reason=problem.reason, tries=TRIES, cause=cause)
+                    log.error("transaction_given_up", reason=problem.reason, tries=number, cause=cause)
                     raise
-                log.warning("transaction_rolled_back", reason=problem.reason, tries=number, cause=cause)
+                if number < TRIES:  # those who wait for longer would fill the log
+                    log.warning("transaction_rolled_back", reason=problem.reason, tries=number, cause=cause)
             # At random: two that met would meet again.
-            await asyncio.sleep(random.uniform(0, PAUSE_MAX_S * 2 ** (number - 1)))  # noqa: S311  # no secret
-        raise AssertionError("the last try returns or raises")
+            longest = PAUSE_MAX_S * 2 ** (min(number, TRIES) - 1)
+            await asyncio.sleep(random.uniform(0, longest))  # noqa: S311  # no secret
 
     async def write(self, steps: Sequence[Step]) -> None:
         """Run independent steps in a transaction of their own, in as few round trips as possible.
