@@ -1,8 +1,9 @@
-"""Samples for the alerts, in the notation of `promtool test rules`: one a minute, for six hours and a bit."""
+"""Samples for the alerts, in the notation of `promtool test rules`: one every two minutes, for six hours and a bit."""
 
 from __future__ import annotations
 
-LONG = 370
+EVERY = "2m"
+LONG = 185
 JOB = 'job="workhook"'
 ONE = f'{JOB},instance="a:8000"'
 
@@ -12,13 +13,13 @@ def steady(value: float) -> str:
 
 
 def growing(by: float) -> str:
-    """A counter that grows by this each minute."""
+    """A counter that grows by this every two minutes."""
     return f"0+{by}x{LONG}"
 
 
 def late(values: str) -> str:
     """A counter that begins at 0, stands, and shortly before the end does this."""
-    return f"0x{LONG - 20} {values}"
+    return f"0x{LONG - 10} {values}"
 
 
 def buckets(metric: str, seconds: float) -> dict[str, str]:
@@ -99,7 +100,7 @@ HEALTHY: dict[str, str] = {
     files("storage_unavailable"): steady(0),
     QUOTA: steady(0),
     chore("success"): growing(1),
-    chore("failure"): late("1x20"),
+    chore("failure"): late("1x10"),
     SKIPPED: steady(0),
     PERIODS: steady(0),
     MAIL_AGE: steady(20),
@@ -121,22 +122,22 @@ FIRING: dict[str, dict[str, str]] = {
     "WorkhookQueueOld": buckets("workhook_queue_age_seconds", 200),
     "WorkhookDeliveriesStand": {DELIVERED: steady(7), FAILED: steady(1)},
     "WorkhookReceiversFail": {FAILED: growing(300)},
-    "WorkhookHookTurnedOff": {turned_off("gone"): late("1x20")},
-    "WorkhookWorkerHangs": {trouble("hung"): late("1x20")},
-    "WorkhookLeaseLost": {LATE: late("2x20")},
-    "WorkhookSecretUnreadable": {trouble("secret"): late("3x20")},
+    "WorkhookHookTurnedOff": {turned_off("gone"): late("1x10")},
+    "WorkhookWorkerHangs": {trouble("hung"): late("1x10")},
+    "WorkhookLeaseLost": {LATE: late("2x10")},
+    "WorkhookSecretUnreadable": {trouble("secret"): late("3x10")},
     "WorkhookWorkerTrouble": {trouble("record"): growing(1)},
     "WorkhookConnectionsTaken": {IDLE: steady(0)},
     "WorkhookTransactionsWait": {WAITING: steady(80)},
-    "WorkhookTransactionsRefused": {rolled_back("refused"): late("1x20")},
-    "WorkhookDiskFull": {files("storage_full"): late("1x20")},
-    "WorkhookFilesUnavailable": {files("storage_unavailable"): late("1x20")},
+    "WorkhookTransactionsRefused": {rolled_back("refused"): late("1x10")},
+    "WorkhookDiskFull": {files("storage_full"): late("1x10")},
+    "WorkhookFilesUnavailable": {files("storage_unavailable"): late("1x10")},
     "WorkhookQuotaFull": {QUOTA: steady(1)},
     "WorkhookChoreFails": {chore("success"): steady(4), chore("failure"): growing(1)},
     "WorkhookRowsLeft": {SKIPPED: growing(1)},
     "WorkhookSubscriptionsStand": {PERIODS: growing(1)},
     "WorkhookMailStands": {MAIL_AGE: steady(2000)},
-    "WorkhookMailGivenUp": {given_up("refused"): late("1x20")},
-    "WorkhookMailErrors": {MAIL_ERRORS: late("1x20")},
+    "WorkhookMailGivenUp": {given_up("refused"): late("1x10")},
+    "WorkhookMailErrors": {MAIL_ERRORS: late("1x10")},
     "WorkhookSpansLost": {SPANS_LOST: growing(1)},
 }

@@ -45,7 +45,7 @@ export default class extends Controller {
     try {
       const response = await fetch(this.urlValue, { headers: { Accept: "text/plain" } })
       // Signed out, or deleted: asking on would not help.
-      if (!response.ok || response.redirected) return tellIfEnded()
+      if (!response.ok || response.redirected) return await tellIfEnded()
       const mark = await response.text()
       if (this.asks && mark !== this.markValue && !isUnderWay()) {
         refresh()
