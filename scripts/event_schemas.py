@@ -28,21 +28,21 @@ from workhook.events.schemas import (
     one_of,
     record,
 )
-from workhook.work.checkouts.schemas import ServiceCheckoutShape
-from workhook.work.clients.schemas import Client
-from workhook.work.columns.schemas import Column
-from workhook.work.comments.schemas import FileComment, Reply, TaskComment
-from workhook.work.credit_notes.schemas import CreditNote
-from workhook.work.credits.schemas import TaskCredit
+from workhook.work.board.columns.schemas import Column
+from workhook.work.board.projects.schemas import Project
+from workhook.work.board.tasks.schemas import CommitShape, Task
+from workhook.work.discussion.comments.schemas import FileComment, Reply, TaskComment
 from workhook.work.files.schemas import File, Folder
-from workhook.work.invoices.schemas import Invoice
-from workhook.work.payments.schemas import Payment
-from workhook.work.people import PersonShape
-from workhook.work.projects.schemas import Project
-from workhook.work.services.schemas import Service
-from workhook.work.tasks.schemas import CommitShape, Task
-from workhook.work.timesheets.budgets import BudgetReachedShape
-from workhook.work.timesheets.schemas import TimesheetShape
+from workhook.work.kernel.people import PersonShape
+from workhook.work.money.checkouts.schemas import ServiceCheckoutShape
+from workhook.work.money.credit_notes.schemas import CreditNote
+from workhook.work.money.credits.schemas import TaskCredit
+from workhook.work.money.invoices.schemas import Invoice
+from workhook.work.money.payments.schemas import Payment
+from workhook.work.money.services.schemas import Service
+from workhook.work.people.clients.schemas import Client
+from workhook.work.time.timesheets.budgets import BudgetReachedShape
+from workhook.work.time.timesheets.schemas import TimesheetShape
 
 RECORDS: dict[str, type[msgspec.Struct]] = {
     "budget": BudgetReachedShape,

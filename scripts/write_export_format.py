@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from workhook import asgi
-from workhook.work.moving.kinds import KINDS, STAY, LineKind
-from workhook.work.moving.lines import fields_of_kind
+from workhook.work.portability.moving.kinds import KINDS, STAY, LineKind
+from workhook.work.portability.moving.lines import fields_of_kind
 
 PAGE = Path(__file__).parent.parent / "docs" / "how-to" / "move-an-organization.md"
 HEADING = "## The files of lines\n"

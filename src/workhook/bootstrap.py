@@ -93,7 +93,7 @@ def _watch_quotas(settings: Settings) -> Callable[[], None]:
     """If there are quotas; answers what ends it."""
     if not (settings.organization_max_mb or settings.organization_max_rows):
         return lambda: None
-    from workhook.work.quota.counting import watch
+    from workhook.work.kernel.quota.counting import watch
 
     outbox.watch(watch)
     return lambda: outbox.unwatch(watch)
@@ -132,15 +132,15 @@ async def _open_database(settings: Settings, *, serving: bool) -> Database:
 
 
 async def _end_work(tx: Transaction, loss: Loss) -> None:
-    from workhook.work.checkouts import stopping
-    from workhook.work.timesheets import timers
+    from workhook.work.money.checkouts import stopping
+    from workhook.work.time.timesheets import timers
 
     await stopping.rights_lost(tx, loss)
     await timers.rights_lost(tx, loss)
 
 
 def _closes_something(payload: Mapping[str, Any], repository: Repository) -> bool:
-    from workhook.work.pushes.closing import closes_something
+    from workhook.work.board.pushes.closing import closes_something
 
     return closes_something(payload, repository)
 
@@ -148,7 +148,7 @@ def _closes_something(payload: Mapping[str, Any], repository: Repository) -> boo
 async def _close_tasks(
     tx: Transaction, repository: Repository, payload: Mapping[str, Any], pusher: Actor | None, base: str
 ) -> None:
-    from workhook.work.pushes.closing import close_tasks
+    from workhook.work.board.pushes.closing import close_tasks
 
     await close_tasks(tx, repository, payload, pusher, base)
 
@@ -157,7 +157,7 @@ _CLOSING = PushFollower(_closes_something, _close_tasks)
 
 
 async def _standing(call: Call, rights: Mapping[Place, int]) -> Standing:
-    from workhook.work.access import standing
+    from workhook.work.kernel.access import standing
 
     return await standing(call, rights)
 

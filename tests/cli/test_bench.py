@@ -25,7 +25,7 @@ from workhook.hooks.tables import deliveries, dispatches
 from workhook.http.calls import Services
 from workhook.http.operations import WEBHOOK_API, WORK_API
 from workhook.storage.metadata import metadata
-from workhook.work.tasks.schemas import task_buckets, tasks
+from workhook.work.board.tasks.schemas import task_buckets, tasks
 
 ROWS = 1200
 

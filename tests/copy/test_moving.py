@@ -16,7 +16,7 @@ from tests.harness.world import with_services
 from workhook.http.calls import Services
 from workhook.identity import actions
 from workhook.storage.metadata import metadata
-from workhook.work.moving.kinds import KINDS, STAY
+from workhook.work.portability.moving.kinds import KINDS, STAY
 
 
 @pytest.fixture

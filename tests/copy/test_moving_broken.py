@@ -21,7 +21,7 @@ from tests.copy.filled import Filled
 from tests.copy.test_moving import add_people, organizations, server
 from tests.harness.server import Server
 from tests.walls.dump import Dump, Reader
-from workhook.work.moving.kinds import KINDS
+from workhook.work.portability.moving.kinds import KINDS
 
 Line = dict[str, Any]
 

@@ -25,8 +25,8 @@ from workhook.identity.tokens.issue import APP_USER, CLASSIC, FINE_GRAINED, INST
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
 from workhook.storage.metadata import insert_into
-from workhook.work.clients.schemas import clients
-from workhook.work.projects.api import ProjectCreate, add_project
+from workhook.work.board.projects.api import ProjectCreate, add_project
+from workhook.work.people.clients.schemas import clients
 
 SCOPES = (
     "admin:org", "admin:org_hook", "admin:repo_hook", "read:repo_hook", "repo", "work", "work:read", "write:repo_hook",

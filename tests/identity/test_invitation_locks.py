@@ -22,7 +22,7 @@ from workhook.storage import Transaction
 from workhook.storage.metadata import insert_into
 from workhook.storage.pages import Page
 from workhook.work.chores import CHORES, run_once
-from workhook.work.invitations import links, organization, repository
+from workhook.work.people.invitations import links, organization, repository
 
 BASE = "http://h.example"
 

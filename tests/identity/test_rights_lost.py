@@ -22,12 +22,12 @@ from workhook.identity.schemas import Account, Actor, Repository
 from workhook.identity.tokens.issue import CLASSIC, issue
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
-from workhook.work.clients import api as clients
-from workhook.work.clients.schemas import Client
-from workhook.work.members import admin_actions
-from workhook.work.members import api as members
-from workhook.work.projects import api as projects
-from workhook.work.projects.api import ProjectEdit
+from workhook.work.board.projects import api as projects
+from workhook.work.board.projects.api import ProjectEdit
+from workhook.work.people.clients import api as clients
+from workhook.work.people.clients.schemas import Client
+from workhook.work.people.members import admin_actions
+from workhook.work.people.members import api as members
 
 BASE = "http://h.example"
 

@@ -29,9 +29,9 @@ from workhook.identity.tables import audit_log
 from workhook.identity.tokens.issue import CLASSIC, OAUTH, issue
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
-from workhook.work.members import admin_actions
-from workhook.work.members.api import remove_member
-from workhook.work.projects.api import ProjectCreate, add_project
+from workhook.work.board.projects.api import ProjectCreate, add_project
+from workhook.work.people.members import admin_actions
+from workhook.work.people.members.api import remove_member
 
 BASE = "http://h.example"
 SCOPES = frozenset({"admin:org_hook", "repo"})

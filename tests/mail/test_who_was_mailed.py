@@ -21,7 +21,7 @@ from workhook.core.clock import DAY_MS
 from workhook.http.calls import Services
 from workhook.identity.mail.schemas import ATTEMPTS_MAX, mail_messages
 from workhook.storage.metadata import big
-from workhook.work.invoices.schemas import invoices
+from workhook.work.money.invoices.schemas import invoices
 
 _age = (
     sa.update(invoices).where(invoices.c.id == sa.bindparam("invoice_id")).values(issued=invoices.c.issued - big("by"))

@@ -21,7 +21,7 @@ from workhook import asgi
 from workhook.core.clock import now_ms
 from workhook.http.calls import Services
 from workhook.http.operations import Operation
-from workhook.work.timesheets import sums
+from workhook.work.time.timesheets import sums
 
 PER_PAGE = 5
 DEEP_PAGES = 3

@@ -28,7 +28,7 @@ from workhook.identity.tables import audit_log
 from workhook.storage import Reader, Row, dialects
 from workhook.storage.index_ranges import HIGHEST, IdRange
 from workhook.storage.metadata import big
-from workhook.work.activity import queries as activity
+from workhook.work.history.activity import queries as activity
 
 DOUBLED, SHOWN, LOOKS = 5, 30, 4_000
 

@@ -17,10 +17,10 @@ from tests.plans.rows import NO_LISTS, PAGING, Row
 from tests.plans.scene import OPERATIONS, Scene, filled_scene, judge_all, look
 from workhook.hooks import health
 from workhook.http.operations import Operation
-from workhook.work.across import walks
-from workhook.work.search import api as search
-from workhook.work.tasks import column_filters, listing
-from workhook.work.timesheets import queries as timesheets_queries
+from workhook.work.board.tasks import column_filters, listing
+from workhook.work.history.across import walks
+from workhook.work.history.search import api as search
+from workhook.work.time.timesheets import queries as timesheets_queries
 
 JUDGED: tuple[Row, ...] = (*rows_work.ROWS, *rows_history.ROWS)
 ROWS = (*JUDGED, *rows_people.ROWS)

@@ -20,25 +20,25 @@ from workhook.identity.policy import SCOPES
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.storage import Row
 from workhook.storage.statements import Params
-from workhook.work.access import Access
-from workhook.work.activity import editors
-from workhook.work.activity.editors import find_last_edits
-from workhook.work.board_filters.filters import find_filters
-from workhook.work.budgets import api as budgets
-from workhook.work.credits.ledger import list_newest_entries
-from workhook.work.feeds import feeds
-from workhook.work.feeds import queries as due
-from workhook.work.invoices import due as due_invoices
-from workhook.work.invoices import presets
-from workhook.work.invoices.drafting import list_invoices
-from workhook.work.invoices.due import list_due
-from workhook.work.invoices.inputs import InvoiceList
-from workhook.work.mentions import queries as mentions
-from workhook.work.notifications import queries as notifications
-from workhook.work.projects.listing import list_newest
-from workhook.work.tasks import assigned
-from workhook.work.timesheets import started
-from workhook.work.timesheets.queries import find_running
+from workhook.work.board.board_filters.filters import find_filters
+from workhook.work.board.projects.listing import list_newest
+from workhook.work.board.tasks import assigned
+from workhook.work.discussion.mentions import queries as mentions
+from workhook.work.discussion.notifications import queries as notifications
+from workhook.work.history.activity import editors
+from workhook.work.history.activity.editors import find_last_edits
+from workhook.work.history.feeds import feeds
+from workhook.work.history.feeds import queries as due
+from workhook.work.kernel.access import Access
+from workhook.work.money.credits.ledger import list_newest_entries
+from workhook.work.money.invoices import due as due_invoices
+from workhook.work.money.invoices import presets
+from workhook.work.money.invoices.drafting import list_invoices
+from workhook.work.money.invoices.due import list_due
+from workhook.work.money.invoices.inputs import InvoiceList
+from workhook.work.time.budgets import api as budgets
+from workhook.work.time.timesheets import started
+from workhook.work.time.timesheets.queries import find_running
 
 LOOKED_AT = 100
 OFTEN = Account(filled.OFTEN_ID, "user", filled.OFTEN_LOGIN, None, None, None, 1, 1)

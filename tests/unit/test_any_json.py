@@ -18,12 +18,12 @@ from workhook.hooks.publishing import parse_publication
 from workhook.http.lists import ListQuery
 from workhook.web.activity.sentences import ProjectNames, mention_sentence, sentence
 from workhook.web.hooks.payloads import SHOWN_MAX, body_text, difference, pretty
-from workhook.work.activity.task_history import mentions_task
-from workhook.work.comments.schemas import After
-from workhook.work.imports.json_file import NotUsable, parse_json
-from workhook.work.moving.kinds import KINDS
-from workhook.work.moving.lines import BadLine, line_type, reader_of
-from workhook.work.pushes.messages import closed_by_push
+from workhook.work.board.pushes.messages import closed_by_push
+from workhook.work.discussion.comments.schemas import After
+from workhook.work.history.activity.task_history import mentions_task
+from workhook.work.portability.imports.json_file import NotUsable, parse_json
+from workhook.work.portability.moving.kinds import KINDS
+from workhook.work.portability.moving.lines import BadLine, line_type, reader_of
 
 NAMES = st.sampled_from(
     [

@@ -99,7 +99,7 @@ def make_source(tmp_path: Path) -> Callable[[str, str], Source]:
         ("core/ids.py", "from workhook import storage"),
         ("core/ids.py", "from ..storage import Database"),
         ("core/__init__.py", "from .. import storage"),
-        ("work/tasks/api.py", "from ...delivery.lanes import Lane"),
+        ("work/board/tasks/api.py", "from ....delivery.lanes import Lane"),
         ("core/ids.py", "def later():\n    from workhook.http import problems"),
         ("core/ids.py", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from workhook.http import problems"),
         ("core/ids.py", "import importlib\nimportlib.import_module('workhook.cli')"),
@@ -120,7 +120,7 @@ def test_an_import_against_the_order_is_found(name: str, text: str, make_source:
     ("name", "text"),
     [
         ("storage/tables.py", "from workhook.core import ids\nfrom . import dialects\nfrom ..core.clock import now_ms"),
-        ("work/tasks/api.py", "from ..columns import queries\nfrom workhook import __version__"),
+        ("work/board/tasks/api.py", "from ..columns import queries\nfrom workhook import __version__"),
         ("delivery/lanes.py", "from workhook.hooks import tables\nfrom workhook.work import tables"),
         ("cli/serve.py", "from workhook import asgi, bootstrap"),
         ("__main__.py", "from workhook.cli import main"),

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from workhook.core.clock import DAY_MS, HOUR_MS, parse_rfc3339
 from workhook.core.errors import Conflict
 from workhook.core.zones import day_in, zone_of
-from workhook.work.checkouts import rules
-from workhook.work.checkouts.rules import State, Terms, add_months, period_end
-from workhook.work.services.schemas import Interval, ServicePriceParameters, parameters_of, replaced_prices
+from workhook.work.money.checkouts import rules
+from workhook.work.money.checkouts.rules import State, Terms, add_months, period_end
+from workhook.work.money.services.schemas import Interval, ServicePriceParameters, parameters_of, replaced_prices
 
 NOW = parse_rfc3339("2026-01-31T10:00:00Z")
 FEBRUARY = parse_rfc3339("2026-02-28T10:00:00Z")

@@ -23,7 +23,7 @@ OF_OTHERS = (
     "git_push/install.py",
     "cli/asking.py",
     "web/hooks/curl.py",
-    "work/imports/github.py",
+    "work/portability/imports/github.py",
 )
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.relative_to(SOURCE).as_posix() not in OF_OTHERS)
 EVERY = frozenset.union(*commands().values())

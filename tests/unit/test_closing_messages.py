@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workhook.work.pushes.messages import CLOSED_MAX, closed_by_push, closed_in
+from workhook.work.board.pushes.messages import CLOSED_MAX, closed_by_push, closed_in
 
 NAME = "acme/website"
 

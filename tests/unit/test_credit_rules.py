@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workhook.core.ids import new_id
-from workhook.work.credits import rules
-from workhook.work.credits.rules import LedgerStep, Lot, Use
+from workhook.work.money.credits import rules
+from workhook.work.money.credits.rules import LedgerStep, Lot, Use
 
 
 def lot(name: str, amount: int, remaining: int | None = None, expires_at: int | None = None) -> Lot:

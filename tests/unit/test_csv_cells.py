@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from workhook.work import csv_tables
+from workhook.work.kernel import csv_tables
 
 FORMULA = "=+-@\uff1d\uff0b\uff0d\uff20"
 SEPARATORS = ";\t\r\n"

@@ -10,7 +10,7 @@ import typst
 
 from tests.harness.depth import deep
 from tests.work.archival import facturx_properties, faults, opened
-from workhook.work.invoices.facturx import UnknownForm, with_metadata
+from workhook.work.money.invoices.facturx import UnknownForm, with_metadata
 
 HOSTILE = "</rdf:RDF></rdf:Bag></pdfaExtension:schemas> /Metadata 1 0 R trailer <</Root 2 0 R>> startxref 9 %%EOF"
 _ATTACH = (

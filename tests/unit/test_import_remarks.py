@@ -10,10 +10,10 @@ from tests.work.trello import encoded
 from tests.work.trello_importer import small
 from workhook.web.frame import texts
 from workhook.web.frame.import_remarks import OF_A_CARD, OF_REMARKS, THINGS, remark_in_words
-from workhook.work.imports.apply import remarks_of
-from workhook.work.imports.people import Stranger, unknown_people
-from workhook.work.imports.remaining import Counts, Remaining
-from workhook.work.imports.sources import Choices, SourceFile, plan_of_any
+from workhook.work.portability.imports.apply import remarks_of
+from workhook.work.portability.imports.people import Stranger, unknown_people
+from workhook.work.portability.imports.remaining import Counts, Remaining
+from workhook.work.portability.imports.sources import Choices, SourceFile, plan_of_any
 
 HOSTILE = (
     "' \" <b>",

@@ -11,7 +11,7 @@ import pytest
 
 from workhook.http import system
 from workhook.http.calls import Answer, Call
-from workhook.work import csv_tables
+from workhook.work.kernel import csv_tables
 
 
 async def test_tables_are_written_in_a_thread() -> None:

@@ -14,10 +14,10 @@ from workhook.asgi import described
 from workhook.core.errors import Invalid
 from workhook.core.one_line import is_one_line, one_line
 from workhook.http import parameters
-from workhook.work.imports.texts import title_of
-from workhook.work.moving.values import check_account_name, check_name
-from workhook.work.projects.api import ProjectCreate
-from workhook.work.tasks.inputs import TaskCreate
+from workhook.work.board.projects.api import ProjectCreate
+from workhook.work.board.tasks.inputs import TaskCreate
+from workhook.work.portability.imports.texts import title_of
+from workhook.work.portability.moving.values import check_account_name, check_name
 
 BREAKS = ("\r\n", "\n", "\r", "\v", "\f", "\x1c", "\x85", "\u2028", "\u2029", "\x01", "\t")
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from workhook.work.invoices import paper as paper_module
-from workhook.work.invoices import printing, sepa
-from workhook.work.invoices.paper import Paper
+from workhook.work.money.invoices import paper as paper_module
+from workhook.work.money.invoices import printing, sepa
+from workhook.work.money.invoices.paper import Paper
 
 IBAN = "DE89370400440532013000"
 

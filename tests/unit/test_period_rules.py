@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from workhook.core.clock import DAY_MS, HOUR_MS, parse_rfc3339, to_millis_text
 from workhook.core.zones import zone_of
-from workhook.work.checkouts.rules import add_months, days_left, months_between, period_end
-from workhook.work.services.schemas import Interval
+from workhook.work.money.checkouts.rules import add_months, days_left, months_between, period_end
+from workhook.work.money.services.schemas import Interval
 
 MOMENTS = st.integers(parse_rfc3339("1971-01-01T00:00:00Z"), parse_rfc3339("2100-01-01T00:00:00Z"))
 MONTHS = st.integers(0, 600)

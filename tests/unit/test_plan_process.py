@@ -9,9 +9,9 @@ import pytest
 
 from tests.harness.waiting import WAIT_S
 from tests.work.trello import encoded, make_export
-from workhook.work.imports import plan_process, sources
-from workhook.work.imports.plan import ImportPlan
-from workhook.work.imports.sources import Choices, SourceFile, plan_of_any
+from workhook.work.portability.imports import plan_process, sources
+from workhook.work.portability.imports.plan import ImportPlan
+from workhook.work.portability.imports.sources import Choices, SourceFile, plan_of_any
 
 PACKAGE = Path(sources.__file__).parents[2]
 FILES = {
@@ -52,4 +52,5 @@ def test_the_server_calls_no_parser_of_files() -> None:
         for path in PACKAGE.rglob("*.py")
         if any(f"{parser}(" in path.read_text() for parser in PARSERS[:2])
     }
-    assert calling == {"cli/imports.py", "work/imports/plan_script.py", "work/imports/sources.py"}
+    imports = "work/portability/imports"
+    assert calling == {"cli/imports.py", f"{imports}/plan_script.py", f"{imports}/sources.py"}

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from tests.harness.depth import deep
 from workhook.core.zones import is_day, midnight_of, zone_names, zone_of
-from workhook.work.tasks import repeating
-from workhook.work.tasks.repeating import Occurrence
+from workhook.work.board.tasks import repeating
+from workhook.work.board.tasks.repeating import Occurrence
 
 BERLIN, NEW_YORK, UTC_ZONE = zone_of("Europe/Berlin"), zone_of("America/New_York"), UTC
 zones = st.sampled_from(zone_names()).map(zone_of)

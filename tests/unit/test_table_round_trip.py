@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from workhook.core.one_line import one_line
-from workhook.work.csv_tables import rows
-from workhook.work.imports.csv_tasks import read_rows
-from workhook.work.tasks.export import COLUMNS, cells_of
-from workhook.work.tasks.field_types import ESTIMATE_MAX_MS
-from workhook.work.tasks.schemas import Task
+from workhook.work.board.tasks.export import COLUMNS, cells_of
+from workhook.work.board.tasks.field_types import ESTIMATE_MAX_MS
+from workhook.work.board.tasks.schemas import Task
+from workhook.work.kernel.csv_tables import rows
+from workhook.work.portability.imports.csv_tasks import read_rows
 
 _ODD = st.sampled_from(["- bullet", "'- bullet", "=1", "a;=1", "\n'+1", "[x]", '["a"]', "a\nb", ", ;", "a, b", "\t@x"])
 _ANY = st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="\u2028\u2029\u0085") | st.sampled_from(

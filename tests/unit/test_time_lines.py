@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workhook.core.clock import parse_rfc3339
-from workhook.work.invoices.rules import Item, days_of_items, items_of, items_text
-from workhook.work.invoices.time_lines import (
+from workhook.work.money.invoices.rules import Item, days_of_items, items_of, items_text
+from workhook.work.money.invoices.time_lines import (
     GroupBy,
     InvoicedTime,
     complaint,
@@ -20,8 +20,8 @@ from workhook.work.invoices.time_lines import (
     with_entries,
     with_times,
 )
-from workhook.work.rates.rules import Rounding, RoundMode
-from workhook.work.timesheets import rules as timesheets
+from workhook.work.time.rates.rules import Rounding, RoundMode
+from workhook.work.time.timesheets import rules as timesheets
 
 EXACT = Rounding()
 HOUR_MS = 3_600_000

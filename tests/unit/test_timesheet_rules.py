@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workhook.core.errors import Conflict, Invalid
-from workhook.work import csv_tables
-from workhook.work.timesheets import rules
-from workhook.work.timesheets.rules import DURATION_MAX_MS, RATE_MAX_MINOR, Given, Times
+from workhook.work.kernel import csv_tables
+from workhook.work.time.timesheets import rules
+from workhook.work.time.timesheets.rules import DURATION_MAX_MS, RATE_MAX_MINOR, Given, Times
 
 S, M, H = 1_000, 60_000, 3_600_000
 NOW = 1_800_000_000_000

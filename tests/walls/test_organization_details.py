@@ -16,7 +16,7 @@ from tests.work.studio import Caller, Studio
 from workhook.http.calls import Services
 from workhook.identity.context import Write
 from workhook.identity.tables import accounts
-from workhook.work.members import admin_actions
+from workhook.work.people.members import admin_actions
 
 NAME, EMAIL = "Zebra and Sons", "zebra-office@example.com"
 _describe = sa.update(accounts).where(accounts.c.login == sa.bindparam("of")).values(name=NAME, email=EMAIL)

@@ -49,7 +49,7 @@ from workhook.identity.policy import SCOPES
 from workhook.identity.tables import accounts, tokens
 from workhook.identity.tokens.issue import OAUTH, digest_of, issue
 from workhook.storage.metadata import big
-from workhook.work.members import admin_actions
+from workhook.work.people.members import admin_actions
 
 BASE = "http://work.example.com"
 _expire = sa.update(tokens).where(tokens.c.digest == sa.bindparam("of")).values(expires_at=big("now"))

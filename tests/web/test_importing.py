@@ -22,10 +22,10 @@ from tests.work.trello import encoded
 from tests.work.trello_importer import small
 from workhook.web.frame import refusals
 from workhook.web.welcome.plans import FIELD_LABELS, LOST_LABELS
-from workhook.work.imports.json_file import NotUsable
-from workhook.work.imports.losses import SENTENCES
-from workhook.work.imports.sources import Choices, SourceFile, plan_of_any
-from workhook.work.imports.words import FIELDS
+from workhook.work.portability.imports.json_file import NotUsable
+from workhook.work.portability.imports.losses import SENTENCES
+from workhook.work.portability.imports.sources import Choices, SourceFile, plan_of_any
+from workhook.work.portability.imports.words import FIELDS
 
 
 def upload(browser: Browser, action: str, data: bytes, name: str = "board.json", **fields: Any) -> httpx.Response:

@@ -11,7 +11,7 @@ from tests.harness.server import Server
 from tests.web.studio import Studio, open_studio, page_of, send, text_of, undo
 from workhook.web.frame.formats import initials
 from workhook.web.frame.names import Names, called, tint
-from workhook.work.people import person_of_values
+from workhook.work.kernel.people import person_of_values
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from tests.web.browser import Browser, forms
 from tests.web.studio import HOSTILE, Studio, open_studio, page_of, send, text_of
 from workhook.http.calls import Services
 from workhook.identity.tokens.lookup import find_actor
-from workhook.work.access import find_access
-from workhook.work.activity.task_history import read_task_history
-from workhook.work.tasks.actions import get_task
+from workhook.work.board.tasks.actions import get_task
+from workhook.work.history.activity.task_history import read_task_history
+from workhook.work.kernel.access import find_access
 
 MARKDOWN = "**bold** [x](javascript:alert(1)) <b>raw</b>"
 

@@ -10,8 +10,8 @@ import pytest
 from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.web.studio import Studio, open_studio, page_of, send, text_of
-from workhook.work.invoices import render_process, unprintable
-from workhook.work.invoices.unprintable import FontKnowledge
+from workhook.work.money.invoices import render_process, unprintable
+from workhook.work.money.invoices.unprintable import FontKnowledge
 
 NO_CHARACTER = "\ufdd0"
 """It never will be one: no font has it, on whatever machine."""

@@ -11,7 +11,7 @@ from workhook.identity import actions, queries
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account, Repository
 from workhook.storage import Transaction
-from workhook.work.members import admin_actions
+from workhook.work.people.members import admin_actions
 
 BASE = "http://work.example.com"
 

@@ -17,8 +17,8 @@ from workhook.http.calls import Services
 from workhook.identity.context import Write
 from workhook.identity.queries import find_account
 from workhook.identity.schemas import Actor
-from workhook.work.checkouts import api, billing
-from workhook.work.checkouts.schemas import ServiceCheckoutCancel, service_checkout_periods, service_checkouts
+from workhook.work.money.checkouts import api, billing
+from workhook.work.money.checkouts.schemas import ServiceCheckoutCancel, service_checkout_periods, service_checkouts
 
 MONTHLY: JsonObject = {"amount": 1200, "currency": "EUR", "interval": "month", "credits": 10}
 BASE = "http://work.example.com"

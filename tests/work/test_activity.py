@@ -12,7 +12,7 @@ from tests.work.studio import Caller, Studio
 from workhook.events.tables import events
 from workhook.http.calls import Services
 from workhook.storage.metadata import big
-from workhook.work.activity import queries
+from workhook.work.history.activity import queries
 
 KEYS = {"id", "event", "action", "actor", "created_at", "payload", "published"}
 

@@ -19,7 +19,7 @@ from workhook.identity import administrators, queries
 from workhook.identity.schemas import Account
 from workhook.identity.tables import administrators as administrators_table
 from workhook.identity.tables import audit_log
-from workhook.work.projects import trash
+from workhook.work.board.projects import trash
 
 
 def change(server: Server, login: str, *, remove: bool = False) -> None:

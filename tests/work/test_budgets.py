@@ -10,7 +10,7 @@ import pytest
 from tests.work.scene import Scene
 from tests.work.studio import Studio
 from workhook.http.calls import Services
-from workhook.work.timesheets.sums import add_changes
+from workhook.work.time.timesheets.sums import add_changes
 
 HOUR = 3_600_000
 

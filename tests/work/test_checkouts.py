@@ -11,7 +11,7 @@ from tests.harness.receiver import Receiver
 from tests.work.shop import MONTHLY, Shop, names
 from tests.work.studio import Caller, JsonObject, Studio
 from workhook.core.clock import DAY_MS, parse_rfc3339
-from workhook.work.invoices.paper import Paper
+from workhook.work.money.invoices.paper import Paper
 
 ONCE = {"amount": 500, "currency": "usd", "interval": "one_time", "credits": 2.5}
 FREE = {"amount": 0, "currency": "EUR", "interval": "month", "credits": 1}

@@ -18,8 +18,8 @@ from workhook.core.clock import DAY_MS, now_ms, to_millis_text
 from workhook.core.ids import new_id
 from workhook.http.calls import Services
 from workhook.storage.metadata import insert_into
-from workhook.work.credits.ledger import expire_credits
-from workhook.work.credits.schemas import task_credits
+from workhook.work.money.credits.ledger import expire_credits
+from workhook.work.money.credits.schemas import task_credits
 
 MISSING = "crd_00000000000000000000000000"
 

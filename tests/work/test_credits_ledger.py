@@ -20,9 +20,9 @@ from workhook.identity.tables import projects
 from workhook.storage import Transaction
 from workhook.storage.dialects import SQLITE
 from workhook.storage.metadata import metadata
-from workhook.work.credits import ledger
-from workhook.work.credits.ledger import EntryDetails, lock_ledger
-from workhook.work.credits.schemas import task_credits
+from workhook.work.money.credits import ledger
+from workhook.work.money.credits.ledger import EntryDetails, lock_ledger
+from workhook.work.money.credits.schemas import task_credits
 
 BASE = "http://127.0.0.1:8080"
 

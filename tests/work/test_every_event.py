@@ -16,7 +16,7 @@ from tests.work.studio import Caller, Studio
 from workhook.core.clock import DAY_MS, now_ms, to_millis_text
 from workhook.events.catalog import CATALOG
 from workhook.http.calls import Services
-from workhook.work.credits.ledger import expire_credits
+from workhook.work.money.credits.ledger import expire_credits
 
 # What the catalogue says that operations of the work API make: `hook` is about webhooks themselves.
 _OWN = json.loads(resources.files("workhook.events").joinpath("own_names.json").read_bytes())

@@ -14,8 +14,8 @@ from tests.work.official_rules import complaints
 from tests.work.paper import Upload, images_of, metric, png, text_of
 from tests.work.studio import Studio
 from tests.work.test_einvoices import Bills, line
-from workhook.work.invoices.documents import attachment
-from workhook.work.invoices.einvoice import EInvoice
+from workhook.work.money.invoices.documents import attachment
+from workhook.work.money.invoices.einvoice import EInvoice
 
 pytestmark = pytest.mark.one_database
 

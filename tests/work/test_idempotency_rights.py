@@ -35,9 +35,9 @@ from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import projects
 from workhook.storage import Transaction
 from workhook.storage.metadata import insert_into
-from workhook.work.clients.schemas import clients
-from workhook.work.invoices.schemas import invoices
-from workhook.work.members import admin_actions
+from workhook.work.money.invoices.schemas import invoices
+from workhook.work.people.clients.schemas import clients
+from workhook.work.people.members import admin_actions
 
 _forget_invoices = sa.delete(invoices).where(
     invoices.c.repository_id.in_(sa.select(projects.c.repository_id).where(projects.c.id == sa.bindparam("id")))

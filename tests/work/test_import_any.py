@@ -25,11 +25,11 @@ from tests.work.trello_importer import Importer, columns_of, logins, small, task
 from workhook.cli.imports import Wanted, import_boards
 from workhook.http.calls import Services
 from workhook.identity.tables import accounts
-from workhook.work.imports import apply
-from workhook.work.imports.apply import Imported
-from workhook.work.imports.json_file import NotUsable
-from workhook.work.imports.plan import ImportPlan, Person
-from workhook.work.imports.sources import Choices, SourceFile, detect, plan_of_any
+from workhook.work.portability.imports import apply
+from workhook.work.portability.imports.apply import Imported
+from workhook.work.portability.imports.json_file import NotUsable
+from workhook.work.portability.imports.plan import ImportPlan, Person
+from workhook.work.portability.imports.sources import Choices, SourceFile, detect, plan_of_any
 
 BOARD = make_export(3, lists=3, closed_lists=1, cards=6, closed=2, actions=9, comments=6, checklists=3)
 FILES: dict[str, bytes] = {

@@ -10,9 +10,9 @@ import pytest
 from tests.work.studio import Studio
 from tests.work.trello_importer import Importer, board_of, columns_of, logins, tasks_of
 from workhook.core.clock import parse_rfc3339
-from workhook.work.imports import asana
-from workhook.work.imports.json_file import NotUsable
-from workhook.work.imports.plan import ImportPlan
+from workhook.work.portability.imports import asana
+from workhook.work.portability.imports.json_file import NotUsable
+from workhook.work.portability.imports.plan import ImportPlan
 
 Object = dict[str, Any]
 

@@ -13,12 +13,12 @@ from tests.work.trello_importer import Importer, board_of, columns_of, logins, t
 from workhook.cli.imports import TABLE_FIELDS
 from workhook.core.clock import parse_rfc3339
 from workhook.web.frame.refusals import in_words
-from workhook.work.imports import csv_file
-from workhook.work.imports.csv_file import read_table
-from workhook.work.imports.csv_tasks import day_or_moment, read_rows
-from workhook.work.imports.json_file import NotUsable
-from workhook.work.imports.plan import ImportPlan, PlannedTask
-from workhook.work.imports.words import FIELDS, StageNames
+from workhook.work.portability.imports import csv_file
+from workhook.work.portability.imports.csv_file import read_table
+from workhook.work.portability.imports.csv_tasks import day_or_moment, read_rows
+from workhook.work.portability.imports.json_file import NotUsable
+from workhook.work.portability.imports.plan import ImportPlan, PlannedTask
+from workhook.work.portability.imports.words import FIELDS, StageNames
 
 TABLE = """Id;Name;Status;Assignee;Due;Tags;Estimate;Priority;Budget;Parent;Blocked by;Completed;Notes
 A1;Write text;Doing;{member};2026-12-01;draft, web;1h 30m;High;300;;;;"Two

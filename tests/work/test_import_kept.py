@@ -9,9 +9,9 @@ from tests.work.studio import Studio
 from tests.work.trello_importer import Importer, columns_of, comment, comments_of, small, tasks_of
 from workhook.core import json
 from workhook.http.calls import Services
-from workhook.work.imports import asana, github_tasks
-from workhook.work.imports.trello import mapping
-from workhook.work.tasks.imported_fields import SOURCES, imported_of, own_fields_text, source_of
+from workhook.work.board.tasks.imported_fields import SOURCES, imported_of, own_fields_text, source_of
+from workhook.work.portability.imports import asana, github_tasks
+from workhook.work.portability.imports.trello import mapping
 
 
 def test_every_field_of_an_importer_is_known_as_one() -> None:

@@ -18,10 +18,10 @@ from workhook.http.calls import Services
 from workhook.identity import actions, queries
 from workhook.identity.tables import accounts
 from workhook.work.chores import CHORES, run_once
-from workhook.work.imports import late
-from workhook.work.imports.csv_tasks import read_rows
-from workhook.work.imports.people import fields_with, without_name
-from workhook.work.imports.plan import Person, PlannedTask
+from workhook.work.portability.imports import late
+from workhook.work.portability.imports.csv_tasks import read_rows
+from workhook.work.portability.imports.people import fields_with, without_name
+from workhook.work.portability.imports.plan import Person, PlannedTask
 
 EVE = {"id": "m9", "fullName": "Eve Example", "username": "eve"}
 

@@ -7,8 +7,8 @@ import zipfile
 
 import pytest
 
-from workhook.work.imports.json_file import NotUsable, parse_json
-from workhook.work.imports.sources import Choices, SourceFile, plan_of_any, plans_of
+from workhook.work.portability.imports.json_file import NotUsable, parse_json
+from workhook.work.portability.imports.sources import Choices, SourceFile, plan_of_any, plans_of
 
 
 def packed(*names: str) -> bytes:

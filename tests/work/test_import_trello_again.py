@@ -26,9 +26,9 @@ from tests.work.trello_importer import (
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict
 from workhook.identity.tables import projects
-from workhook.work.imports import apply
-from workhook.work.imports.remaining import Remaining
-from workhook.work.imports.writer import BatchWriter
+from workhook.work.portability.imports import apply
+from workhook.work.portability.imports.remaining import Remaining
+from workhook.work.portability.imports.writer import BatchWriter
 
 
 def test_a_newer_export_adds_what_is_new_and_nothing_else(studio: Studio, importer: Importer) -> None:
@@ -135,9 +135,9 @@ from pathlib import Path
 from workhook.bootstrap import open_services
 from workhook.cli.imports import Wanted, import_boards
 from workhook.core.config import load
-from workhook.work.imports import apply
-from workhook.work.imports.trello.mapping import plan_of
-from workhook.work.imports.trello.export import read_export
+from workhook.work.portability.imports import apply
+from workhook.work.portability.imports.trello.mapping import plan_of
+from workhook.work.portability.imports.trello.export import read_export
 
 def progress(what, number, total):
     if (what, number, total) == ("tasks", 25, 60):

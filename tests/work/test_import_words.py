@@ -12,9 +12,19 @@ from tests.work import test_import_asana as asana_files
 from tests.work import test_import_github as github_files
 from tests.work.trello import encoded
 from tests.work.trello_importer import small
-from workhook.work.imports.plan import ImportPlan
-from workhook.work.imports.sources import Choices, SourceFile, plan_of_any
-from workhook.work.imports.words import FIELDS, LEVELS, NO, STAGES, YES, StageNames, header_key, level_of, plain_name
+from workhook.work.portability.imports.plan import ImportPlan
+from workhook.work.portability.imports.sources import Choices, SourceFile, plan_of_any
+from workhook.work.portability.imports.words import (
+    FIELDS,
+    LEVELS,
+    NO,
+    STAGES,
+    YES,
+    StageNames,
+    header_key,
+    level_of,
+    plain_name,
+)
 
 FINISHED = ["Fertig", "✅ Erledigt!", "Abgeschlossen", "Terminé", "Hecho", "Fatto", "Klaar", "Concluído", "Done"]
 

@@ -18,9 +18,9 @@ from workhook.identity import queries as identity
 from workhook.identity.context import Write
 from workhook.identity.schemas import Repository
 from workhook.storage import Transaction
-from workhook.work.invoices.drafting import issue
-from workhook.work.invoices.rules import Item
-from workhook.work.invoices.schemas import invoices
+from workhook.work.money.invoices.drafting import issue
+from workhook.work.money.invoices.rules import Item
+from workhook.work.money.invoices.schemas import invoices
 
 BASE = "http://127.0.0.1:8080"
 ITEMS = [Item("Design", Decimal("1.5"), 10000), Item("Hosting", Decimal(1), 999)]

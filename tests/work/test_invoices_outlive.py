@@ -18,13 +18,13 @@ from workhook.http.calls import Services
 from workhook.identity.tables import projects
 from workhook.storage import Transaction
 from workhook.storage.metadata import big
+from workhook.work.board.projects import trash
+from workhook.work.board.projects.emptying import empty
+from workhook.work.board.tasks import trash as tasks_trash
+from workhook.work.board.tasks.schemas import tasks
 from workhook.work.chores import CHORES
-from workhook.work.invoices.schemas import invoices
+from workhook.work.money.invoices.schemas import invoices
 from workhook.work.operations import OPERATIONS
-from workhook.work.projects import trash
-from workhook.work.projects.emptying import empty
-from workhook.work.tasks import trash as tasks_trash
-from workhook.work.tasks.schemas import tasks
 
 assert asgi  # every area's tables are on the metadata once it is imported
 

@@ -10,7 +10,7 @@ from tests.work.studio import Studio
 from workhook.core import json
 from workhook.http.calls import Services
 from workhook.identity import audit, queries
-from workhook.work.activity import frames
+from workhook.work.history.activity import frames
 
 pytestmark = pytest.mark.one_database
 

@@ -10,15 +10,15 @@ import sqlalchemy as sa
 from tests.work.scene import Scene
 from tests.work.studio import JsonObject, Studio
 from workhook.http.calls import Services
-from workhook.work.checkouts.schemas import service_checkouts
-from workhook.work.comments.schemas import file_comment_replies, file_comments, task_comments
-from workhook.work.credits.schemas import task_credits
-from workhook.work.invoices.schemas import invoices
-from workhook.work.pages import PAGE_CHARS
-from workhook.work.services.schemas import services as offers
-from workhook.work.tasks import column_tasks
-from workhook.work.tasks.schemas import tasks
-from workhook.work.timesheets.schemas import timesheets
+from workhook.work.board.tasks import column_tasks
+from workhook.work.board.tasks.schemas import tasks
+from workhook.work.discussion.comments.schemas import file_comment_replies, file_comments, task_comments
+from workhook.work.kernel.pages import PAGE_CHARS
+from workhook.work.money.checkouts.schemas import service_checkouts
+from workhook.work.money.credits.schemas import task_credits
+from workhook.work.money.invoices.schemas import invoices
+from workhook.work.money.services.schemas import services as offers
+from workhook.work.time.timesheets.schemas import timesheets
 
 CHARS = 3_000_000
 """Of a row: of five, three come; what is before the fourth is more than 8 MiB."""

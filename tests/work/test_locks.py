@@ -20,23 +20,23 @@ from workhook.identity.context import Write
 from workhook.identity.queries import find_account
 from workhook.identity.schemas import Actor
 from workhook.storage import Transaction
-from workhook.work.access import find_access
-from workhook.work.checkouts import api as checkouts
-from workhook.work.checkouts import stopping
-from workhook.work.checkouts.schemas import ServiceCheckoutCreate
-from workhook.work.columns import api as columns
-from workhook.work.columns.api import ColumnCreate
-from workhook.work.invoices import api as invoices
-from workhook.work.invoices.drafting import lock_times
-from workhook.work.invoices.inputs import InvoiceCreate, InvoiceEdit, InvoiceItemInput
-from workhook.work.projects import api as projects
-from workhook.work.projects.api import ProjectCreate, ProjectEdit
-from workhook.work.services import api as offers
-from workhook.work.services.schemas import ServiceCreate, ServicePriceParameters
-from workhook.work.tasks import actions as tasks
-from workhook.work.tasks.inputs import TaskCreate
-from workhook.work.timesheets import api as timesheets
-from workhook.work.timesheets.schemas import TimesheetCreate
+from workhook.work.board.columns import api as columns
+from workhook.work.board.columns.api import ColumnCreate
+from workhook.work.board.projects import api as projects
+from workhook.work.board.projects.api import ProjectCreate, ProjectEdit
+from workhook.work.board.tasks import actions as tasks
+from workhook.work.board.tasks.inputs import TaskCreate
+from workhook.work.kernel.access import find_access
+from workhook.work.money.checkouts import api as checkouts
+from workhook.work.money.checkouts import stopping
+from workhook.work.money.checkouts.schemas import ServiceCheckoutCreate
+from workhook.work.money.invoices import api as invoices
+from workhook.work.money.invoices.drafting import lock_times
+from workhook.work.money.invoices.inputs import InvoiceCreate, InvoiceEdit, InvoiceItemInput
+from workhook.work.money.services import api as offers
+from workhook.work.money.services.schemas import ServiceCreate, ServicePriceParameters
+from workhook.work.time.timesheets import api as timesheets
+from workhook.work.time.timesheets.schemas import TimesheetCreate
 
 BASE = "http://work.example.com"
 

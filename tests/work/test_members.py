@@ -12,7 +12,7 @@ from tests.harness.receiver import Receiver
 from tests.work.rights_kit import change_by_hand, remove_member
 from tests.work.studio import Caller, Studio
 from workhook.identity.context import Write
-from workhook.work.members import admin_actions
+from workhook.work.people.members import admin_actions
 
 KEYS = {"id", "login", "username", "email", "avatar"}
 

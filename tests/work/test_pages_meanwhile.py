@@ -16,9 +16,9 @@ from workhook.identity.queries import find_project
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Reader, Row
 from workhook.storage.statements import Params
-from workhook.work.access import Access
-from workhook.work.tasks import listing
-from workhook.work.timesheets import queries
+from workhook.work.board.tasks import listing
+from workhook.work.kernel.access import Access
+from workhook.work.time.timesheets import queries
 
 LOOKS = 4
 

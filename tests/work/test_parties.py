@@ -13,8 +13,8 @@ from tests.work.studio import Studio
 from workhook.core.clock import DAY_MS, now_ms, to_millis_text
 from workhook.http.calls import Services
 from workhook.identity.tables import accounts
-from workhook.work.billing.schemas import account_billing
-from workhook.work.invoices.schemas import invoices
+from workhook.work.money.billing.schemas import account_billing
+from workhook.work.money.invoices.schemas import invoices
 
 WORK = {"description": "Design", "qty": 1, "unit_price": 100}
 IBAN = "DE89370400440532013000"

@@ -21,8 +21,8 @@ from workhook.core.errors import Conflict, Unavailable
 from workhook.http.calls import Services
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
-from workhook.work.checkouts import billing
-from workhook.work.checkouts.schemas import service_checkouts
+from workhook.work.money.checkouts import billing
+from workhook.work.money.checkouts.schemas import service_checkouts
 
 WEEKLY = {**MONTHLY, "amount": 100, "interval": "week"}
 PERIOD = ["invoice created", "task_credit granted"]

@@ -29,10 +29,10 @@ from workhook.identity.tokens import lookup
 from workhook.identity.tokens.issue import digest_of
 from workhook.storage import dialects
 from workhook.storage.statements import HOT, Compiler, Statement, joined
-from workhook.work import access
-from workhook.work.tasks import column_tasks, numbers, queries
-from workhook.work.tasks.schemas import CONTENT
-from workhook.work.timesheets import queries as timesheets
+from workhook.work.board.tasks import column_tasks, numbers, queries
+from workhook.work.board.tasks.schemas import CONTENT
+from workhook.work.kernel import access
+from workhook.work.time.timesheets import queries as timesheets
 
 TIMES = 1.3
 

@@ -27,13 +27,13 @@ from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
-from workhook.work.columns import api as columns
-from workhook.work.columns.api import ColumnCreate
-from workhook.work.tasks import actions, bulk, column_tasks, queries
-from workhook.work.tasks.bulk import TaskOperation
-from workhook.work.tasks.inputs import TaskCreate, TaskEdit
-from workhook.work.tasks.ordering import column_order
-from workhook.work.tasks.schemas import task_buckets, tasks
+from workhook.work.board.columns import api as columns
+from workhook.work.board.columns.api import ColumnCreate
+from workhook.work.board.tasks import actions, bulk, column_tasks, queries
+from workhook.work.board.tasks.bulk import TaskOperation
+from workhook.work.board.tasks.inputs import TaskCreate, TaskEdit
+from workhook.work.board.tasks.ordering import column_order
+from workhook.work.board.tasks.schemas import task_buckets, tasks
 
 T = TypeVar("T")
 

@@ -32,8 +32,8 @@ from workhook.identity.schemas import Account
 from workhook.identity.tables import audit_log
 from workhook.storage import Row
 from workhook.storage.metadata import insert_into
-from workhook.work.projects import api
-from workhook.work.projects.api import name_from, routes
+from workhook.work.board.projects import api
+from workhook.work.board.projects.api import name_from, routes
 
 PROJECT_KEYS = {
     "id", "repository_id", "title", "name", "full_name", "avatar", "private", "archive", "label_colors",

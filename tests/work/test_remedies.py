@@ -23,11 +23,11 @@ from workhook.web.frame.api_fields import OF_A_FIELD
 from workhook.web.frame.api_sentences import WORDING
 from workhook.web.frame.import_sentences import OF_IMPORTS
 from workhook.web.frame.refusals import pattern_of
-from workhook.work.comments.actions import REPLIES_CHARS_MAX
-from workhook.work.invoices.schemas import invoices
-from workhook.work.invoices.shapes import Booked, booked_of, booked_text
-from workhook.work.payments.booking import BOOKED_MAX
-from workhook.work.projects import trash
+from workhook.work.board.projects import trash
+from workhook.work.discussion.comments.actions import REPLIES_CHARS_MAX
+from workhook.work.money.invoices.schemas import invoices
+from workhook.work.money.invoices.shapes import Booked, booked_of, booked_text
+from workhook.work.money.payments.booking import BOOKED_MAX
 
 Act = Callable[[], httpx.Response]
 Case = Callable[["Ground"], Iterator[Act]]

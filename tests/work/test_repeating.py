@@ -9,7 +9,7 @@ import pytest
 
 from tests.work.studio import JsonObject, Studio
 from workhook.core.clock import DAY_MS, now_ms
-from workhook.work.tasks import repeating
+from workhook.work.board.tasks import repeating
 
 DAY = "2026-11-23"  # a Monday
 FULL: JsonObject = {

@@ -23,18 +23,18 @@ from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import memberships
 from workhook.storage import Row, Transaction
 from workhook.storage.metadata import insert_into
-from workhook.work.billing.schemas import account_billing
-from workhook.work.columns import api as columns
-from workhook.work.columns.api import ColumnCreate
-from workhook.work.invoices.schemas import invoices
-from workhook.work.tasks import actions as task_actions
-from workhook.work.tasks.inputs import TaskCreate
-from workhook.work.tasks.schemas import tasks
-from workhook.work.timesheets import reports, rules, sums
-from workhook.work.timesheets.report_groups import GroupBy, ReportGroup, Spent
-from workhook.work.timesheets.report_shapes import ReportQuery
-from workhook.work.timesheets.schemas import timesheets
-from workhook.work.timesheets.sums import timesheet_changes, timesheet_sums
+from workhook.work.board.columns import api as columns
+from workhook.work.board.columns.api import ColumnCreate
+from workhook.work.board.tasks import actions as task_actions
+from workhook.work.board.tasks.inputs import TaskCreate
+from workhook.work.board.tasks.schemas import tasks
+from workhook.work.money.billing.schemas import account_billing
+from workhook.work.money.invoices.schemas import invoices
+from workhook.work.time.timesheets import reports, rules, sums
+from workhook.work.time.timesheets.report_groups import GroupBy, ReportGroup, Spent
+from workhook.work.time.timesheets.report_shapes import ReportQuery
+from workhook.work.time.timesheets.schemas import timesheets
+from workhook.work.time.timesheets.sums import timesheet_changes, timesheet_sums
 
 assert asgi  # every area's tables are on the metadata once it is imported
 

@@ -14,10 +14,10 @@ from tests.work.studio import Studio
 from workhook.http.calls import Services
 from workhook.storage.dialects import postgresql
 from workhook.storage.statements import Compiler
-from workhook.work.search import schemas
-from workhook.work.search.api import LIMITS
-from workhook.work.search.match import PART_MIN, PREFIXED_MAX, QUERY_MAX_CHARS, TERM_MAX, _wanted, words_of
-from workhook.work.search.scopes import SCOPES
+from workhook.work.history.search import schemas
+from workhook.work.history.search.api import LIMITS
+from workhook.work.history.search.match import PART_MIN, PREFIXED_MAX, QUERY_MAX_CHARS, TERM_MAX, _wanted, words_of
+from workhook.work.history.search.scopes import SCOPES
 
 FINDS = [
     # title, searched for

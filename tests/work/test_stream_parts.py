@@ -17,7 +17,7 @@ from workhook.http import messages
 from workhook.http.calls import Services
 from workhook.http.protocol import BoundedProtocol
 from workhook.identity.queries import find_project
-from workhook.work.activity import frames, live, queries
+from workhook.work.history.activity import frames, live, queries
 
 ONE = live.Listener(queries.Proof("token", 1), counted_as="user:1", account_id=1)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.work.studio import Caller, Studio
-from workhook.work.tasks.relations import SUBTASKS_MAX
+from workhook.work.board.tasks.relations import SUBTASKS_MAX
 
 NOT_FOUND = "parent_id: there is no such task in the task's project"
 NO_LEVELS = "parent_id: a subtask cannot have subtasks; name the task above it"

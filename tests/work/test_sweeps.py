@@ -22,13 +22,13 @@ from workhook.identity.schemas import Actor
 from workhook.identity.tables import audit_log, projects, tokens
 from workhook.storage import sweeping
 from workhook.storage.metadata import insert_into
+from workhook.work.board.columns import api as columns
+from workhook.work.board.columns.api import ColumnCreate
+from workhook.work.board.tasks import actions as task_actions
+from workhook.work.board.tasks.inputs import TaskCreate
+from workhook.work.board.tasks.schemas import tasks
 from workhook.work.chores import CHORES, run_once
-from workhook.work.columns import api as columns
-from workhook.work.columns.api import ColumnCreate
-from workhook.work.credits import ledger
-from workhook.work.tasks import actions as task_actions
-from workhook.work.tasks.inputs import TaskCreate
-from workhook.work.tasks.schemas import tasks
+from workhook.work.money.credits import ledger
 
 assert asgi  # every area's tables are on the metadata once it is imported
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.work.studio import JsonObject, Studio
 from workhook.core.clock import DAY_MS, now_ms, parse_rfc3339
-from workhook.work.tasks import trash
+from workhook.work.board.tasks import trash
 
 
 def titles(studio: Studio, **query: Any) -> list[str]:

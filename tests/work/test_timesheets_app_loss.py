@@ -23,13 +23,13 @@ from workhook.identity.context import Write
 from workhook.identity.queries import find_account
 from workhook.identity.schemas import Actor, Grant
 from workhook.storage import Transaction
-from workhook.work.columns import api as columns
-from workhook.work.columns.api import ColumnCreate
-from workhook.work.tasks import actions as tasks
-from workhook.work.tasks.inputs import TaskCreate
-from workhook.work.timesheets import api as timesheets
-from workhook.work.timesheets.schemas import TimesheetCreate
-from workhook.work.timesheets.schemas import timesheets as timesheet_rows
+from workhook.work.board.columns import api as columns
+from workhook.work.board.columns.api import ColumnCreate
+from workhook.work.board.tasks import actions as tasks
+from workhook.work.board.tasks.inputs import TaskCreate
+from workhook.work.time.timesheets import api as timesheets
+from workhook.work.time.timesheets.schemas import TimesheetCreate
+from workhook.work.time.timesheets.schemas import timesheets as timesheet_rows
 
 BASE = "http://work.example.com"
 

@@ -29,15 +29,15 @@ from workhook.identity.context import Write
 from workhook.identity.queries import find_account, find_repository
 from workhook.identity.schemas import Account, Actor
 from workhook.storage import Transaction
-from workhook.work.columns import api as columns
-from workhook.work.columns.api import ColumnCreate
-from workhook.work.members import admin_actions
-from workhook.work.projects import api as projects
-from workhook.work.projects.api import ProjectEdit
-from workhook.work.tasks import actions as tasks
-from workhook.work.tasks.inputs import TaskCreate
-from workhook.work.timesheets import api as timesheets
-from workhook.work.timesheets.schemas import TimesheetCreate
+from workhook.work.board.columns import api as columns
+from workhook.work.board.columns.api import ColumnCreate
+from workhook.work.board.projects import api as projects
+from workhook.work.board.projects.api import ProjectEdit
+from workhook.work.board.tasks import actions as tasks
+from workhook.work.board.tasks.inputs import TaskCreate
+from workhook.work.people.members import admin_actions
+from workhook.work.time.timesheets import api as timesheets
+from workhook.work.time.timesheets.schemas import TimesheetCreate
 
 BASE = "http://work.example.com"
 
@@ -229,7 +229,7 @@ def _actor(user: Account) -> Actor:
 
 
 async def _running(services: Services) -> list[Any]:
-    from workhook.work.timesheets.schemas import timesheets as table
+    from workhook.work.time.timesheets.schemas import timesheets as table
 
     return list(await services.database.fetch_all(table.select().where(table.c.is_active)))
 

@@ -19,8 +19,8 @@ from workhook.identity import queries
 from workhook.identity.actions import set_collaborator
 from workhook.identity.context import Write
 from workhook.identity.tokens.lookup import find_actor
-from workhook.work.access import Access, find_access
-from workhook.work.timesheets import timers
+from workhook.work.kernel.access import Access, find_access
+from workhook.work.time.timesheets import timers
 
 
 def _state(timesheet: JsonObject) -> tuple[bool, bool]:

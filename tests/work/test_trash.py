@@ -18,7 +18,7 @@ from workhook.http.calls import Services
 from workhook.identity.tables import audit_log, projects
 from workhook.storage import metadata
 from workhook.storage.metadata import big
-from workhook.work.projects import emptying, trash
+from workhook.work.board.projects import emptying, trash
 
 assert asgi  # every area's tables are on the metadata once it is imported
 

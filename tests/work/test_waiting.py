@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.work.studio import Caller, JsonObject, Studio
-from workhook.work.tasks.field_types import BLOCKERS_MAX
-from workhook.work.tasks.waiting import find_circle
+from workhook.work.board.tasks.field_types import BLOCKERS_MAX
+from workhook.work.board.tasks.waiting import find_circle
 
 NOT_FOUND = "blocked_by: there is no such task in the task's project"
 

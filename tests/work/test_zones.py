@@ -21,13 +21,13 @@ from workhook.identity.context import Write
 from workhook.identity.queries import find_account
 from workhook.identity.schemas import Actor
 from workhook.storage.metadata import big
-from workhook.work.billing.schemas import account_billing
-from workhook.work.credit_notes import api as credit_notes
-from workhook.work.credit_notes.schemas import CreditNoteCreate
-from workhook.work.invoices import api as invoices
-from workhook.work.invoices.paper import Paper
-from workhook.work.payments import api as payments
-from workhook.work.payments.schemas import PaymentCreate
+from workhook.work.money.billing.schemas import account_billing
+from workhook.work.money.credit_notes import api as credit_notes
+from workhook.work.money.credit_notes.schemas import CreditNoteCreate
+from workhook.work.money.invoices import api as invoices
+from workhook.work.money.invoices.paper import Paper
+from workhook.work.money.payments import api as payments
+from workhook.work.money.payments.schemas import PaymentCreate
 
 WORK = {"description": "Design", "qty": 1, "unit_price": 100}
 _NAMES = {"udt": "urn:un:unece:uncefact:data:standard:UnqualifiedDataType:100"}

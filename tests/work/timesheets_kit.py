@@ -13,10 +13,10 @@ from workhook.core.ids import new_id
 from workhook.http.calls import Services
 from workhook.identity.tables import memberships, projects
 from workhook.storage.metadata import insert_into
-from workhook.work.columns.schemas import columns
-from workhook.work.invoices.schemas import invoices
-from workhook.work.tasks.schemas import tasks
-from workhook.work.timesheets.schemas import timesheets
+from workhook.work.board.columns.schemas import columns
+from workhook.work.board.tasks.schemas import tasks
+from workhook.work.money.invoices.schemas import invoices
+from workhook.work.time.timesheets.schemas import timesheets
 
 HOUR = 3_600_000
 MINUTE = 60_000

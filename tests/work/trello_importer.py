@@ -13,10 +13,10 @@ from tests.work.studio import Studio
 from tests.work.trello import encoded
 from workhook.cli.imports import Wanted, import_boards
 from workhook.http.calls import Services
-from workhook.work.imports.apply import Imported
-from workhook.work.imports.plan import ImportPlan
-from workhook.work.imports.trello.export import read_export
-from workhook.work.imports.trello.mapping import plan_of
+from workhook.work.portability.imports.apply import Imported
+from workhook.work.portability.imports.plan import ImportPlan
+from workhook.work.portability.imports.trello.export import read_export
+from workhook.work.portability.imports.trello.mapping import plan_of
 
 Object = dict[str, Any]
 

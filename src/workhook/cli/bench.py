@@ -22,7 +22,7 @@ from workhook.cli.options import Option
 from workhook.cli.progress import Progress, show_progress
 from workhook.core import config, log
 from workhook.core.clock import now_ms
-from workhook.work.timesheets import sums
+from workhook.work.time.timesheets import sums
 
 ROWS_DEFAULT, TIMES_DEFAULT = 100_000, 20
 

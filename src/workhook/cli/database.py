@@ -16,7 +16,7 @@ from workhook.core import errors, log, open_telemetry, space
 from workhook.core import vault as core_vault
 from workhook.core.clock import host_ahead_ms, now_ms
 from workhook.core.config import Settings
-from workhook.work.quota import counting
+from workhook.work.kernel.quota import counting
 
 CLOCK_OFF_MS = 2000
 LATE_MS = 60_000

@@ -16,13 +16,13 @@ from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Argument, Flag, Option
 from workhook.cli.progress import Progress, show_progress
 from workhook.identity import queries as identity_queries
-from workhook.work.imports import apply, json_file, losses, people, sources, writer
+from workhook.work.portability.imports import apply, json_file, losses, people, sources, writer
 
 if TYPE_CHECKING:
     from workhook.identity.schemas import Account, Actor
     from workhook.storage import Database, Reader
-    from workhook.work.imports.plan import ImportPlan
-    from workhook.work.imports.sources import Choices, Source, SourceFile
+    from workhook.work.portability.imports.plan import ImportPlan
+    from workhook.work.portability.imports.sources import Choices, Source, SourceFile
 
 app = new_app("Boards, projects and tables of other systems.")
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from workhook.cli.common import Context, command, find_organization, find_repository, find_user, new_app
 from workhook.cli.options import Option
-from workhook.work.members import admin_actions
+from workhook.work.people.members import admin_actions
 
 app = new_app("Members of an organization.")
 collaborators = new_app("People who were added to one repository (project), and their roles.")

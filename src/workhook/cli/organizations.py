@@ -24,8 +24,8 @@ from workhook.cli.error_messages import CliError, Misuse, explain
 from workhook.cli.options import Argument, Flag, Option
 from workhook.cli.progress import Progress, show_progress
 from workhook.identity import actions, audit
-from workhook.work.moving import folder as exports
-from workhook.work.moving import importing, newcomers, reading
+from workhook.work.portability.moving import folder as exports
+from workhook.work.portability.moving import importing, newcomers, reading
 
 if TYPE_CHECKING:
     from workhook.identity.schemas import Account
@@ -100,7 +100,7 @@ async def delete(
     from workhook import asgi
     from workhook.core.clock import now_ms
     from workhook.identity.context import Write
-    from workhook.work.organizations import deletion, emptying
+    from workhook.work.people.organizations import deletion, emptying
 
     assert asgi, "it knows every table"
     async with context.services() as services:

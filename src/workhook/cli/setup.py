@@ -22,7 +22,7 @@ from workhook.identity import actions, administrators, audit, policy
 from workhook.identity import context as identity_context
 from workhook.identity import queries as identity_queries
 from workhook.identity.signin import sessions
-from workhook.work.projects import api as projects_api
+from workhook.work.board.projects import api as projects_api
 
 if TYPE_CHECKING:
     from workhook.http.calls import Services

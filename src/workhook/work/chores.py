@@ -18,16 +18,16 @@ from workhook.http import idempotency
 from workhook.http.calls import Services
 from workhook.identity import audit_queries
 from workhook.identity.tokens import issue as tokens
-from workhook.work.checkouts import billing
-from workhook.work.credits import ledger
+from workhook.work.board.projects import trash as projects_trash
+from workhook.work.board.tasks import trash as tasks_trash
+from workhook.work.discussion.notifications import deadlines
+from workhook.work.discussion.notifications import pruning as notifications
 from workhook.work.files import trash as files_trash
-from workhook.work.imports import late as late_people
-from workhook.work.notifications import deadlines
-from workhook.work.notifications import pruning as notifications
-from workhook.work.organizations import emptying
-from workhook.work.projects import trash as projects_trash
-from workhook.work.tasks import trash as tasks_trash
-from workhook.work.timesheets import sums
+from workhook.work.money.checkouts import billing
+from workhook.work.money.credits import ledger
+from workhook.work.people.organizations import emptying
+from workhook.work.portability.imports import late as late_people
+from workhook.work.time.timesheets import sums
 
 EVERY_MIN_S = 1.0
 MINUTE_S = 60.0

@@ -14,9 +14,9 @@ from workhook.core.errors import Conflict
 from workhook.storage import Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
-from workhook.work.access import Access
-from workhook.work.comments.schemas import file_comment_replies, file_comments, task_comments
-from workhook.work.timesheets.schemas import timesheets
+from workhook.work.discussion.comments.schemas import file_comment_replies, file_comments, task_comments
+from workhook.work.kernel.access import Access
+from workhook.work.time.timesheets.schemas import timesheets
 
 
 def _by_others(thing_id: sa.ColumnElement[Any], table: sa.Table, joined: sa.FromClause | None = None) -> sa.Select[Any]:

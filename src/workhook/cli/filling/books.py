@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from workhook.cli.filling import rows, sql
 from workhook.cli.filling.sql import N, whole
 from workhook.storage.metadata import big
-from workhook.work.credit_notes.schemas import credit_notes
-from workhook.work.payments.schemas import payments
+from workhook.work.money.credit_notes.schemas import credit_notes
+from workhook.work.money.payments.schemas import payments
 
 BOOKED = 2  # the invoice that has half of all payments and credit notes
 

@@ -19,12 +19,12 @@ from workhook.identity.tables import accounts, administrators, collaborators, in
 from workhook.identity.tokens.issue import CLASSIC, digest_of
 from workhook.storage import Database
 from workhook.storage.metadata import big, insert_into
-from workhook.work.clients.schemas import clients
-from workhook.work.columns.schemas import columns
-from workhook.work.comments.schemas import file_comments
+from workhook.work.board.columns.schemas import columns
+from workhook.work.board.tasks.schemas import task_numbers
+from workhook.work.discussion.comments.schemas import file_comments
 from workhook.work.files.schemas import folders
-from workhook.work.services.schemas import services
-from workhook.work.tasks.schemas import task_numbers
+from workhook.work.money.services.schemas import services
+from workhook.work.people.clients.schemas import clients
 
 CHUNK = 10_000
 MORE_HOOKS = 200  # of the last repository; they wait for events that never come

@@ -19,14 +19,14 @@ from workhook.events.tables import events
 from workhook.hooks.tables import deliveries, dispatches
 from workhook.identity.tables import audit_log
 from workhook.storage.metadata import big
-from workhook.work.checkouts.schemas import service_checkouts
-from workhook.work.comments.schemas import file_comment_replies, file_comments, task_comments
-from workhook.work.credits.schemas import task_credits
+from workhook.work.board.tasks.ordering.column_order import STEP
+from workhook.work.board.tasks.schemas import task_assignees, task_buckets, tasks
+from workhook.work.discussion.comments.schemas import file_comment_replies, file_comments, task_comments
 from workhook.work.files.schemas import files
-from workhook.work.invoices.schemas import invoices
-from workhook.work.tasks.ordering.column_order import STEP
-from workhook.work.tasks.schemas import task_assignees, task_buckets, tasks
-from workhook.work.timesheets.schemas import timesheets
+from workhook.work.money.checkouts.schemas import service_checkouts
+from workhook.work.money.credits.schemas import task_credits
+from workhook.work.money.invoices.schemas import invoices
+from workhook.work.time.timesheets.schemas import timesheets
 
 # --- tasks, their comments and timesheets ----------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from workhook.storage import Reader
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, language, text
 from workhook.web.inbox.sentences import KINDS as WORDS
-from workhook.work.notifications.settings import Choice, choose, find_settings
+from workhook.work.discussion.notifications.settings import Choice, choose, find_settings
 
 places = Places("notification_settings")
 

@@ -36,7 +36,7 @@ from workhook.web.frame.sessions import (
     signed_in,
 )
 from workhook.web.frame.texts import gettext, text
-from workhook.work.clients.schemas import Email
+from workhook.work.people.clients.schemas import Email
 
 _WRONG = text("The current password is not right.")
 _HELD = text(

@@ -18,10 +18,10 @@ from workhook.web.frame.names import Names
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.listing.people import logins_of
-from workhook.work.activity import api, queries
-from workhook.work.activity.api import ActivityQuery, ActivityShape
-from workhook.work.columns import api as columns
-from workhook.work.people import PersonShape
+from workhook.work.board.columns import api as columns
+from workhook.work.history.activity import api, queries
+from workhook.work.history.activity.api import ActivityQuery, ActivityShape
+from workhook.work.kernel.people import PersonShape
 
 places = Places("activity")
 ROWS = 50

@@ -25,8 +25,8 @@ from workhook.web.frame import paging
 from workhook.web.frame.names import Names
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.work.imports.people import members_of
-from workhook.work.members.of_account import belonging_to
+from workhook.work.people.members.of_account import belonging_to
+from workhook.work.portability.imports.people import members_of
 
 places = Places("audit")
 

@@ -18,11 +18,11 @@ from workhook.web.billing.view import recipient
 from workhook.web.frame import paging
 from workhook.web.frame.across import fill_page, project_options
 from workhook.web.frame.places import Places, Visit
-from workhook.work.across import invoices
-from workhook.work.across.schemas import AllInvoicesQuery, PlacedInvoice
-from workhook.work.across.walks import AcrossPage
-from workhook.work.invoices.books import Status
-from workhook.work.projects.listing import find_visible
+from workhook.work.board.projects.listing import find_visible
+from workhook.work.history.across import invoices
+from workhook.work.history.across.schemas import AllInvoicesQuery, PlacedInvoice
+from workhook.work.history.across.walks import AcrossPage
+from workhook.work.money.invoices.books import Status
 
 PATH = "/invoices"
 _NAMES = frozenset(each.encode_name for each in msgspec.structs.fields(AllInvoicesQuery)) - {"per_page"}

@@ -19,10 +19,10 @@ from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.time.choice import offer_tasks
 from workhook.web.time.days import read_day
-from workhook.work.access import Access, find_with_access
-from workhook.work.billing.zones import find_zone
-from workhook.work.credits import api, ledger
-from workhook.work.credits.schemas import TaskCreditCreate
+from workhook.work.kernel.access import Access, find_with_access
+from workhook.work.money.billing.zones import find_zone
+from workhook.work.money.credits import api, ledger
+from workhook.work.money.credits.schemas import TaskCreditCreate
 
 places = Places("credits")
 

@@ -28,14 +28,14 @@ from workhook.web.billing.view import (
 from workhook.web.frame import paging
 from workhook.web.frame.places import PercentField, Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.work.access import Access
-from workhook.work.billing.settings import find_settings
-from workhook.work.invoices import api, changing, presets
-from workhook.work.invoices.days import days_of
-from workhook.work.invoices.inputs import InvoiceCreate, InvoiceEdit
-from workhook.work.invoices.schemas import Invoice, language_of
-from workhook.work.invoices.time_lines import InvoicedTime
-from workhook.work.timesheets import started
+from workhook.work.kernel.access import Access
+from workhook.work.money.billing.settings import find_settings
+from workhook.work.money.invoices import api, changing, presets
+from workhook.work.money.invoices.days import days_of
+from workhook.work.money.invoices.inputs import InvoiceCreate, InvoiceEdit
+from workhook.work.money.invoices.schemas import Invoice, language_of
+from workhook.work.money.invoices.time_lines import InvoicedTime
+from workhook.work.time.timesheets import started
 
 S = TypeVar("S", bound=InvoiceCreate)
 

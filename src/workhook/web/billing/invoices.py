@@ -14,9 +14,9 @@ from workhook.web.billing.view import billing_page, invoice_address, invoice_at,
 from workhook.web.frame import paging
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.work.invoices import api, drafting
-from workhook.work.invoices.due import open_sums
-from workhook.work.invoices.inputs import InvoiceList
+from workhook.work.money.invoices import api, drafting
+from workhook.work.money.invoices.due import open_sums
+from workhook.work.money.invoices.inputs import InvoiceList
 
 places = Places("billing")
 ROWS = 50

@@ -28,13 +28,13 @@ from workhook.web.frame.flash import Undo
 from workhook.web.frame.formats import number, typed_amount
 from workhook.web.frame.places import AmountField, PercentField, Places, QuantityField, Visit
 from workhook.web.frame.texts import gettext
-from workhook.work.access import Access
-from workhook.work.invoices import api, changing, drafting, rules
-from workhook.work.invoices.inputs import ITEMS_MAX, InvoiceEdit, InvoiceItemInput
-from workhook.work.invoices.planning import input_of_item
-from workhook.work.invoices.rules import Item
-from workhook.work.invoices.schemas import Invoice
-from workhook.work.schemas import if_set
+from workhook.work.kernel.access import Access
+from workhook.work.kernel.schemas import if_set
+from workhook.work.money.invoices import api, changing, drafting, rules
+from workhook.work.money.invoices.inputs import ITEMS_MAX, InvoiceEdit, InvoiceItemInput
+from workhook.work.money.invoices.planning import input_of_item
+from workhook.work.money.invoices.rules import Item
+from workhook.work.money.invoices.schemas import Invoice
 
 places = Places("billing")
 

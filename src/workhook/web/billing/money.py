@@ -21,19 +21,19 @@ from workhook.web.billing.view import show_invoice as show_page
 from workhook.web.frame.formats import number
 from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.work.access import Access
-from workhook.work.credit_notes import api as credit_notes
-from workhook.work.credit_notes import crediting
-from workhook.work.credit_notes.amounts import CreditableLine, find_rates, lines_of, whole_line
-from workhook.work.credit_notes.rates import RateBooks
-from workhook.work.credit_notes.schemas import CreditedItemInput, CreditNote, CreditNoteCreate
-from workhook.work.invoices import changing
-from workhook.work.invoices.days import zone_of_invoice
-from workhook.work.invoices.rounded_time import TimeOnInvoice, find_rounded
-from workhook.work.invoices.rules import Item, items_of
-from workhook.work.invoices.schemas import Invoice
-from workhook.work.payments import api, booking
-from workhook.work.payments.schemas import Payment, PaymentCreate, RefundCreate
+from workhook.work.kernel.access import Access
+from workhook.work.money.credit_notes import api as credit_notes
+from workhook.work.money.credit_notes import crediting
+from workhook.work.money.credit_notes.amounts import CreditableLine, find_rates, lines_of, whole_line
+from workhook.work.money.credit_notes.rates import RateBooks
+from workhook.work.money.credit_notes.schemas import CreditedItemInput, CreditNote, CreditNoteCreate
+from workhook.work.money.invoices import changing
+from workhook.work.money.invoices.days import zone_of_invoice
+from workhook.work.money.invoices.rounded_time import TimeOnInvoice, find_rounded
+from workhook.work.money.invoices.rules import Item, items_of
+from workhook.work.money.invoices.schemas import Invoice
+from workhook.work.money.payments import api, booking
+from workhook.work.money.payments.schemas import Payment, PaymentCreate, RefundCreate
 
 T = TypeVar("T")
 

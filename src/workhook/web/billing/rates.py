@@ -10,10 +10,10 @@ from workhook.identity.schemas import Account
 from workhook.storage import Reader
 from workhook.web.frame.formats import read_amount, typed_amount
 from workhook.web.frame.places import Visit
-from workhook.work.billing.schemas import AccountBillingEdit, ProjectBillingEdit
-from workhook.work.rates import people
-from workhook.work.rates.api import MemberRateEdit
-from workhook.work.rates.people import MemberTerms
+from workhook.work.money.billing.schemas import AccountBillingEdit, ProjectBillingEdit
+from workhook.work.time.rates import people
+from workhook.work.time.rates.api import MemberRateEdit
+from workhook.work.time.rates.people import MemberTerms
 
 BUYER = ("name", "address", "country", "vat_id", "email")
 RATE_PREFIX = "rate-"

@@ -17,10 +17,10 @@ from workhook.web.frame.flash import Undo
 from workhook.web.frame.formats import typed_amount, typed_hundredths
 from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.work.access import Owner
-from workhook.work.invoices.presets import find_price_currency
-from workhook.work.services import api
-from workhook.work.services.schemas import (
+from workhook.work.kernel.access import Owner
+from workhook.work.money.invoices.presets import find_price_currency
+from workhook.work.money.services import api
+from workhook.work.money.services.schemas import (
     PRICES_MAX,
     Service,
     ServiceCreate,

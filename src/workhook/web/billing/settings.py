@@ -46,16 +46,16 @@ from workhook.web.organization.view import entries, owned
 from workhook.web.organization.view import settings_address as organization_address
 from workhook.web.project.view import administered
 from workhook.web.project.view import settings_address as project_address
-from workhook.work.access import Access
-from workhook.work.billing import api, logos, settings
-from workhook.work.billing.schemas import (
+from workhook.work.kernel.access import Access
+from workhook.work.money.billing import api, logos, settings
+from workhook.work.money.billing.schemas import (
     AccountBilling,
     ProjectBilling,
 )
-from workhook.work.invoices.numbering import DEFAULT_FORMAT
-from workhook.work.rates import people
-from workhook.work.rates.api import change_member_rate
-from workhook.work.rates.people import MemberTerms
+from workhook.work.money.invoices.numbering import DEFAULT_FORMAT
+from workhook.work.time.rates import people
+from workhook.work.time.rates.api import change_member_rate
+from workhook.work.time.rates.people import MemberTerms
 
 TIME = ("hourly_rate", "billable", "round_minutes", "round_mode")
 DEFAULTS = ("currency", "tax", "tax_category", "payment_days", "language", *TIME)

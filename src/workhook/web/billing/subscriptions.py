@@ -15,14 +15,14 @@ from workhook.web.billing.view import BillingForm, billing_page, form_again, is_
 from workhook.web.frame import paging
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.work.access import Access
-from workhook.work.billing.settings import InvoiceSettings, find_settings
-from workhook.work.checkouts import api, billing
-from workhook.work.checkouts.schemas import Checkout, ServiceCheckoutCancel, ServiceCheckoutCreate
-from workhook.work.invoices.arithmetic import Discount
-from workhook.work.invoices.rules import Item, sums_of_items
-from workhook.work.services.api import find_services
-from workhook.work.services.schemas import Service, ServicePrice, ServiceQuery
+from workhook.work.kernel.access import Access
+from workhook.work.money.billing.settings import InvoiceSettings, find_settings
+from workhook.work.money.checkouts import api, billing
+from workhook.work.money.checkouts.schemas import Checkout, ServiceCheckoutCancel, ServiceCheckoutCreate
+from workhook.work.money.invoices.arithmetic import Discount
+from workhook.work.money.invoices.rules import Item, sums_of_items
+from workhook.work.money.services.api import find_services
+from workhook.work.money.services.schemas import Service, ServicePrice, ServiceQuery
 
 places = Places("subscriptions")
 

@@ -12,12 +12,12 @@ from workhook.web.billing.money import show_invoice
 from workhook.web.billing.view import BillingForm, invoice_address, invoice_at
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, ngettext
-from workhook.work.access import Access
-from workhook.work.invoices import api, changing, drafting, planning
-from workhook.work.invoices.inputs import TIMESHEETS_MAX, InvoiceEdit
-from workhook.work.invoices.time_lines import InvoicedTime, complaint
-from workhook.work.timesheets import started
-from workhook.work.timesheets.rules import display
+from workhook.work.kernel.access import Access
+from workhook.work.money.invoices import api, changing, drafting, planning
+from workhook.work.money.invoices.inputs import TIMESHEETS_MAX, InvoiceEdit
+from workhook.work.money.invoices.time_lines import InvoicedTime, complaint
+from workhook.work.time.timesheets import started
+from workhook.work.time.timesheets.rules import display
 
 places = Places("billing")
 

@@ -15,10 +15,10 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.home.templates import PROJECT_TEMPLATES
 from workhook.web.listing.people import logins_of
-from workhook.work.board_filters.filters import find_filters, save_filters
-from workhook.work.tasks import actions, choices, queries
-from workhook.work.tasks.inputs import TaskCreate, TaskEdit
-from workhook.work.tasks.schemas import Task
+from workhook.work.board.board_filters.filters import find_filters, save_filters
+from workhook.work.board.tasks import actions, choices, queries
+from workhook.work.board.tasks.inputs import TaskCreate, TaskEdit
+from workhook.work.board.tasks.schemas import Task
 
 places = Places("board")
 BUSY = Retry(queries.Busy, 20)

@@ -16,9 +16,9 @@ from workhook.web.frame import paging
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, ngettext
-from workhook.work.tasks import actions, bulk, bulk_queries
-from workhook.work.tasks.bulk import TaskOperation
-from workhook.work.tasks.schemas import Task
+from workhook.work.board.tasks import actions, bulk, bulk_queries
+from workhook.work.board.tasks.bulk import TaskOperation
+from workhook.work.board.tasks.schemas import Task
 
 places = Places("selection")
 

@@ -13,17 +13,17 @@ from workhook.core.zones import end_of
 from workhook.storage import Reader
 from workhook.web.frame.formats import hue
 from workhook.web.frame.zones import reader_zone
-from workhook.work.access import Access
-from workhook.work.columns import api as columns
-from workhook.work.columns.schemas import Column
-from workhook.work.comments.counts import count_on_tasks
+from workhook.work.board.columns import api as columns
+from workhook.work.board.columns.schemas import Column
+from workhook.work.board.projects.schemas import find_label_colors
+from workhook.work.board.tasks import column_tasks
+from workhook.work.board.tasks.deadlines import Urgency, urgency
+from workhook.work.board.tasks.schemas import SubtaskCounts
+from workhook.work.discussion.comments.counts import count_on_tasks
 from workhook.work.files.queries import count_files
-from workhook.work.people import PersonShape
-from workhook.work.projects.schemas import find_label_colors
-from workhook.work.tasks import column_tasks
-from workhook.work.tasks.deadlines import Urgency, urgency
-from workhook.work.tasks.schemas import SubtaskCounts
-from workhook.work.timesheets.started import list_running
+from workhook.work.kernel.access import Access
+from workhook.work.kernel.people import PersonShape
+from workhook.work.time.timesheets.started import list_running
 
 CARDS_MAX = 1000  # of a column
 TIMERS_MAX = 200

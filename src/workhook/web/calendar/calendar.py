@@ -11,7 +11,7 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.listing import edits
 from workhook.web.listing.people import logins_of
-from workhook.work.tasks.inputs import TaskEdit
+from workhook.work.board.tasks.inputs import TaskEdit
 
 places = Places("calendar")
 

@@ -14,8 +14,8 @@ from workhook.web.frame import paging
 from workhook.web.frame.names import called
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.work.access import Access, find_access
-from workhook.work.feeds import feeds, ical, queries
+from workhook.work.history.feeds import feeds, ical, queries
+from workhook.work.kernel.access import Access, find_access
 
 routes = Routes(PAGES, "pages")
 places = Places("calendar_feeds")

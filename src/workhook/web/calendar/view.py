@@ -15,10 +15,10 @@ from workhook.web.frame.dates import day_name, month_names, span_name, weekday_n
 from workhook.web.frame.places import Visit
 from workhook.web.frame.zones import reader_zone, shown_day, today
 from workhook.web.listing.view import TaskRow, task_row
-from workhook.work.access import Access
-from workhook.work.day_bounds import deadline_params
-from workhook.work.tasks import assignees, listing
-from workhook.work.tasks.schemas import Task
+from workhook.work.board.tasks import assignees, listing
+from workhook.work.board.tasks.schemas import Task
+from workhook.work.kernel.access import Access
+from workhook.work.kernel.day_bounds import deadline_params
 
 TASKS_MAX = 500
 _FIRST, _LAST = date(1970, 2, 1), date(9998, 12, 1)

@@ -15,11 +15,11 @@ from workhook.web.frame.markdown import Prose, find_named_tasks
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.sessions import check_alive
 from workhook.web.frame.texts import gettext
+from workhook.work.board.tasks import choices
 from workhook.work.files import actions
 from workhook.work.files.links import links_of
 from workhook.work.files.receiving import limit_of, receive
 from workhook.work.files.schemas import File, FileAnswer, Folder, FolderCreate
-from workhook.work.tasks import choices
 
 places = Places("files")
 

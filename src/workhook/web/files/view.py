@@ -17,16 +17,16 @@ from workhook.http.parameters import TITLE_MAX_CHARS
 from workhook.storage.blobs import BlobMissing
 from workhook.web.frame.paging import that_fit
 from workhook.web.frame.places import Visit
-from workhook.work.access import Access
-from workhook.work.activity.editors import LastEdit, Noun, find_last_edits
-from workhook.work.comments import actions as comments
-from workhook.work.comments.markup import clean
-from workhook.work.comments.schemas import FileComment, Reply
+from workhook.work.board.tasks.queries import find_task
+from workhook.work.board.tasks.schemas import Task
+from workhook.work.discussion.comments import actions as comments
+from workhook.work.discussion.comments.markup import clean
+from workhook.work.discussion.comments.schemas import FileComment, Reply
 from workhook.work.files import actions, queries
 from workhook.work.files.links import links_of
 from workhook.work.files.schemas import File, Folder
-from workhook.work.tasks.queries import find_task
-from workhook.work.tasks.schemas import Task
+from workhook.work.history.activity.editors import LastEdit, Noun, find_last_edits
+from workhook.work.kernel.access import Access
 
 FILES_MAX = 100
 COMMENTS_MAX = 100

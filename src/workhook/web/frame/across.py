@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from workhook.web.frame.places import Visit
-from workhook.work.across.walks import AcrossPage
-from workhook.work.projects.listing import find_visible, list_newest
+from workhook.work.board.projects.listing import find_visible, list_newest
+from workhook.work.history.across.walks import AcrossPage
 
 T = TypeVar("T")
 Key = tuple[Any, ...]

@@ -17,14 +17,14 @@ from workhook.http.money import HUNDREDTH_DIGITS, amount_text
 from workhook.web.frame import names, texts
 from workhook.web.frame.texts import gettext
 from workhook.web.frame.zones import shown_day
-from workhook.work.invoices.days import days_of
-from workhook.work.invoices.schemas import is_overdue
-from workhook.work.timesheets import rules
+from workhook.work.money.invoices.days import days_of
+from workhook.work.money.invoices.schemas import is_overdue
+from workhook.work.time.timesheets import rules
 
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-    from workhook.work.checkouts.schemas import Checkout
+    from workhook.work.money.checkouts.schemas import Checkout
 
 _WORD = re.compile(r"[^\W_]+")
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")

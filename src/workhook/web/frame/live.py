@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator
 from workhook.events import order
 from workhook.http.calls import Answer
 from workhook.web.frame.places import Places, Visit
-from workhook.work.activity import frames
-from workhook.work.activity.live import Stream, follow, listener_of_session
+from workhook.work.history.activity import frames
+from workhook.work.history.activity.live import Stream, follow, listener_of_session
 
 places = Places("live")
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from workhook.identity.schemas import Account
 from workhook.web.frame.texts import gettext
-from workhook.work.access import Access
+from workhook.work.kernel.access import Access
 
 
 class Tab(NamedTuple):

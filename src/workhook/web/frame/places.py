@@ -45,9 +45,9 @@ from workhook.web.frame.sessions import (
     sign_in_redirect,
     signed_in,
 )
-from workhook.work.access import Access, find_access
-from workhook.work.notifications.queries import count_unread
-from workhook.work.timesheets.queries import RunningTimer, find_timer
+from workhook.work.discussion.notifications.queries import count_unread
+from workhook.work.kernel.access import Access, find_access
+from workhook.work.time.timesheets.queries import RunningTimer, find_timer
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)

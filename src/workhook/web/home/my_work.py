@@ -17,13 +17,13 @@ from workhook.web.frame.places import Visit, visit_of
 from workhook.web.frame.sessions import sign_in_redirect, signed_in
 from workhook.web.frame.zones import reader_zone
 from workhook.web.people.invited import find_invitations
-from workhook.work.invoices.due import list_due
-from workhook.work.mentions.queries import list_mentions
-from workhook.work.projects.listing import list_newest
-from workhook.work.tasks.assigned import AssignedTask, list_assigned
-from workhook.work.tasks.deadlines import Urgency, urgency
-from workhook.work.timesheets import queries as timesheets
-from workhook.work.timesheets.rules import elapsed_ms
+from workhook.work.board.projects.listing import list_newest
+from workhook.work.board.tasks.assigned import AssignedTask, list_assigned
+from workhook.work.board.tasks.deadlines import Urgency, urgency
+from workhook.work.discussion.mentions.queries import list_mentions
+from workhook.work.money.invoices.due import list_due
+from workhook.work.time.timesheets import queries as timesheets
+from workhook.work.time.timesheets.rules import elapsed_ms
 
 TASKS_MAX, PROJECTS_MAX, INVOICES_MAX, MENTIONS_MAX, ORGANIZATIONS_MAX = 100, 60, 20, 20, 5
 

@@ -13,9 +13,9 @@ from workhook.identity.schemas import Account
 from workhook.storage.pages import Page
 from workhook.web.frame.places import Places, Visit
 from workhook.web.home.templates import PROJECT_TEMPLATES, add_from_template
-from workhook.work.projects.api import ProjectCreate
-from workhook.work.projects.listing import list_newest
-from workhook.work.projects.schemas import Project
+from workhook.work.board.projects.api import ProjectCreate
+from workhook.work.board.projects.listing import list_newest
+from workhook.work.board.projects.schemas import Project
 
 places = Places("owner")
 

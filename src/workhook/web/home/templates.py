@@ -7,9 +7,9 @@ from typing import NamedTuple
 from workhook.core.errors import NotFound
 from workhook.identity.context import Write
 from workhook.web.frame.texts import gettext, text
-from workhook.work.columns.api import ColumnCreate, add_column
-from workhook.work.projects.api import ProjectCreate, add_project
-from workhook.work.projects.schemas import Project
+from workhook.work.board.columns.api import ColumnCreate, add_column
+from workhook.work.board.projects.api import ProjectCreate, add_project
+from workhook.work.board.projects.schemas import Project
 
 
 class ProjectTemplate(NamedTuple):

@@ -27,7 +27,7 @@ from workhook.hooks.records import Hook, HookOwner
 from workhook.http.calls import Answer
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.work.access import Access
+from workhook.work.kernel.access import Access
 
 Page = Callable[[Visit, "HookSite"], Awaitable[Answer]]
 

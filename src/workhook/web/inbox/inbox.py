@@ -7,8 +7,8 @@ from workhook.http.calls import Answer
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.inbox.sentences import ICONS, sentence
-from workhook.work.notifications import queries
-from workhook.work.notifications.api import ID_MAX, path_of
+from workhook.work.discussion.notifications import queries
+from workhook.work.discussion.notifications.api import ID_MAX, path_of
 
 places = Places("inbox")
 

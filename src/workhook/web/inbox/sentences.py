@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from workhook.web.frame import formats
 from workhook.web.frame.names import called
 from workhook.web.frame.texts import gettext, text
-from workhook.work.notifications.reading import Notification
+from workhook.work.discussion.notifications.reading import Notification
 
 _SENTENCES: Mapping[str, str] = {
     "mention": text("%(who)s mentioned you in “%(what)s”."),

@@ -22,15 +22,15 @@ from workhook.web.frame.names import Names
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.zones import reader_zone
 from workhook.web.listing.view import ROWS, TaskRow, row_of, sort_links
-from workhook.work.across import tasks
-from workhook.work.across.api import tasks_cursor
-from workhook.work.across.people import list_all_people
-from workhook.work.across.places import ME
-from workhook.work.across.schemas import AllTasksQuery
-from workhook.work.across.walks import AcrossPage
-from workhook.work.projects.listing import find_visible
-from workhook.work.tasks.choices import PEOPLE_MAX
-from workhook.work.tasks.schemas import Task
+from workhook.work.board.projects.listing import find_visible
+from workhook.work.board.tasks.choices import PEOPLE_MAX
+from workhook.work.board.tasks.schemas import Task
+from workhook.work.history.across import tasks
+from workhook.work.history.across.api import tasks_cursor
+from workhook.work.history.across.people import list_all_people
+from workhook.work.history.across.places import ME
+from workhook.work.history.across.schemas import AllTasksQuery
+from workhook.work.history.across.walks import AcrossPage
 
 PATH = "/tasks"
 _ALL = "all"

@@ -11,10 +11,10 @@ from workhook.identity.context import Write
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Visit
 from workhook.web.frame.zones import reader_zone
-from workhook.work.access import Access
-from workhook.work.tasks import actions, queries
-from workhook.work.tasks.inputs import TaskEdit
-from workhook.work.tasks.schemas import Task
+from workhook.work.board.tasks import actions, queries
+from workhook.work.board.tasks.inputs import TaskEdit
+from workhook.work.board.tasks.schemas import Task
+from workhook.work.kernel.access import Access
 
 BUSY = Retry(queries.Busy, 20)
 FIELDS = ("priority", "deadline", "column_id", "position")

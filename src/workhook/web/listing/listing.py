@@ -11,10 +11,10 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.listing import edits, view
 from workhook.web.listing.people import logins_of
-from workhook.work import csv_tables
-from workhook.work.columns import api as columns
-from workhook.work.projects.schemas import find_label_colors
-from workhook.work.tasks import actions, export, listing
+from workhook.work.board.columns import api as columns
+from workhook.work.board.projects.schemas import find_label_colors
+from workhook.work.board.tasks import actions, export, listing
+from workhook.work.kernel import csv_tables
 
 places = Places("list")
 

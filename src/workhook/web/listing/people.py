@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from workhook.storage import Reader
 from workhook.web.frame.names import Names
-from workhook.work.access import Access
-from workhook.work.tasks.choices import list_people, list_team
+from workhook.work.board.tasks.choices import list_people, list_team
+from workhook.work.kernel.access import Access
 
 
 async def logins_of(reader: Reader, access: Access) -> dict[str, str]:

@@ -16,12 +16,12 @@ from workhook.web.frame.formats import day
 from workhook.web.frame.names import Names
 from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import gettext
-from workhook.work.access import Access
-from workhook.work.columns.schemas import CursorInteger
-from workhook.work.tasks import assignees, listing
-from workhook.work.tasks.deadlines import urgency
-from workhook.work.tasks.inputs import TasksQuery
-from workhook.work.tasks.schemas import Task
+from workhook.work.board.columns.schemas import CursorInteger
+from workhook.work.board.tasks import assignees, listing
+from workhook.work.board.tasks.deadlines import urgency
+from workhook.work.board.tasks.inputs import TasksQuery
+from workhook.work.board.tasks.schemas import Task
+from workhook.work.kernel.access import Access
 
 ROWS = 50
 SORTS = ("title", "deadline", "updated_at")

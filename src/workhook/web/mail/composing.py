@@ -27,9 +27,9 @@ from workhook.web.mail.letters import (
     own_link_letter,
 )
 from workhook.web.mail.writing import Envelope, write_message
-from workhook.work.invoices.mailing import InvoiceFile, MailedInvoice, find_mailed_invoice, print_for
-from workhook.work.notifications.mailing import find_invitation, find_told
-from workhook.work.notifications.settings import find_settings
+from workhook.work.discussion.notifications.mailing import find_invitation, find_told
+from workhook.work.discussion.notifications.settings import find_settings
+from workhook.work.money.invoices.mailing import InvoiceFile, MailedInvoice, find_mailed_invoice, print_for
 
 log = structlog.get_logger(__name__)
 

@@ -13,10 +13,10 @@ from workhook.identity.invitations import Invitation
 from workhook.web.frame.names import called
 from workhook.web.frame.texts import gettext, language, text
 from workhook.web.inbox.sentences import sentence
-from workhook.work.invoices.mailing import MailedInvoice
-from workhook.work.invoices.paper import Paper
-from workhook.work.notifications.api import path_of
-from workhook.work.notifications.reading import Notification
+from workhook.work.discussion.notifications.api import path_of
+from workhook.work.discussion.notifications.reading import Notification
+from workhook.work.money.invoices.mailing import MailedInvoice
+from workhook.work.money.invoices.paper import Paper
 
 
 class Letter(Secretive, msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ from workhook.storage import Transaction
 from workhook.web.frame.render import page
 from workhook.web.frame.texts import gettext, text
 from workhook.web.inbox.sentences import KINDS as WORDS
-from workhook.work.notifications.settings import Choice, choose, find_settings
+from workhook.work.discussion.notifications.settings import Choice, choose, find_settings
 
 routes = Routes(PAGES, "pages", etag=False)
 

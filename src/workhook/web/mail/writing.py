@@ -14,8 +14,8 @@ from workhook.delivery.mail.mime import Attachment, mailbox_header, message_byte
 from workhook.delivery.mail.smtp import Outgoing
 from workhook.web.frame.render import html, plain
 from workhook.web.mail.letters import Letter
-from workhook.work.invoices.documents import PDF
-from workhook.work.invoices.mailing import InvoiceFile
+from workhook.work.money.invoices.documents import PDF
+from workhook.work.money.invoices.mailing import InvoiceFile
 
 
 class Envelope(msgspec.Struct, frozen=True):

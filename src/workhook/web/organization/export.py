@@ -8,7 +8,7 @@ from workhook.http.calls import Answer
 from workhook.identity.schemas import Organization
 from workhook.web.frame.places import Places, Visit
 from workhook.web.organization.view import entries, owned
-from workhook.work.moving.archive import MEDIA_TYPE, headers_of, make_archive
+from workhook.work.portability.moving.archive import MEDIA_TYPE, headers_of, make_archive
 
 places = Places("export")
 

@@ -13,7 +13,7 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.organization.view import entries, owned, settings_address
 from workhook.web.project.general import names
-from workhook.work.organizations.deletion import count_issued_invoices, delete_organization
+from workhook.work.people.organizations.deletion import count_issued_invoices, delete_organization
 
 places = Places("organization")
 

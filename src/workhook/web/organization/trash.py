@@ -13,7 +13,7 @@ from workhook.identity.schemas import Organization
 from workhook.web.frame import paging
 from workhook.web.frame.places import Places, Visit
 from workhook.web.organization.view import entries
-from workhook.work.projects import trash as api
+from workhook.work.board.projects import trash as api
 
 places = Places("deleted_projects")
 ROWS = 50

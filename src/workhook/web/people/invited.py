@@ -12,7 +12,7 @@ from workhook.identity.invitations import Invitation
 from workhook.storage.pages import Page
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.work.invitations import organization, repository
+from workhook.work.people.invitations import organization, repository
 
 places = Places("invitations")
 

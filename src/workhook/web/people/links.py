@@ -35,9 +35,9 @@ from workhook.web.frame.refusals import in_words
 from workhook.web.frame.render import page
 from workhook.web.frame.sessions import as_actor, form_key, read_form, record, redirect, signed_in, start_with_key
 from workhook.web.frame.texts import gettext, language, text
-from workhook.work.invitations import links
-from workhook.work.invitations.links import NewAccount
-from workhook.work.invitations.sending import is_mailed
+from workhook.work.people.invitations import links
+from workhook.work.people.invitations.links import NewAccount
+from workhook.work.people.invitations.sending import is_mailed
 
 _TRIES = 3
 _TYPED_MAX_CHARS = 255

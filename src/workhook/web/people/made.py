@@ -12,8 +12,8 @@ from workhook.identity.invitations import Invitation
 from workhook.identity.schemas import Account, Repository
 from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import language
-from workhook.work.invitations import links
-from workhook.work.invitations.sending import add_link, is_mailed, send_link
+from workhook.work.people.invitations import links
+from workhook.work.people.invitations.sending import add_link, is_mailed, send_link
 
 
 class MadeLink(Secretive, msgspec.Struct, frozen=True):

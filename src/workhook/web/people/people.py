@@ -23,10 +23,10 @@ from workhook.web.frame.names import called
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.people.made import MadeLink, link_of, link_page, renewed_link
-from workhook.work.invitations import organization as api
-from workhook.work.invitations.sending import is_mailed
-from workhook.work.projects.listing import list_newest
-from workhook.work.projects.schemas import Project
+from workhook.work.board.projects.listing import list_newest
+from workhook.work.board.projects.schemas import Project
+from workhook.work.people.invitations import organization as api
+from workhook.work.people.invitations.sending import is_mailed
 
 places = Places("people")
 

@@ -16,12 +16,12 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.people.made import MadeLink, link_of, link_page, renewed_link
 from workhook.web.project.view import administered, refused, settings_address, settings_page
-from workhook.work.access import Access
-from workhook.work.invitations import links
-from workhook.work.invitations import repository as api
-from workhook.work.invitations.organization import end_invitation, find_user
-from workhook.work.invitations.sending import is_mailed
-from workhook.work.members.admin_actions import is_collaborator
+from workhook.work.kernel.access import Access
+from workhook.work.people.invitations import links
+from workhook.work.people.invitations import repository as api
+from workhook.work.people.invitations.organization import end_invitation, find_user
+from workhook.work.people.invitations.sending import is_mailed
+from workhook.work.people.members.admin_actions import is_collaborator
 
 places = Places("collaborators")
 

@@ -11,10 +11,10 @@ from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.project.view import administered, refused, settings_address, settings_page
-from workhook.work.access import Access
-from workhook.work.projects import trash
-from workhook.work.projects.api import ProjectEdit, delete_project, edit_project, lock_project
-from workhook.work.projects.schemas import find_label_colors
+from workhook.work.board.projects import trash
+from workhook.work.board.projects.api import ProjectEdit, delete_project, edit_project, lock_project
+from workhook.work.board.projects.schemas import find_label_colors
+from workhook.work.kernel.access import Access
 
 places = Places("project")
 

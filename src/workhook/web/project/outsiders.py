@@ -13,10 +13,10 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.people.made import MadeLink, link_of, link_page
 from workhook.web.project.view import administered, refused, settings_address, settings_page
-from workhook.work.access import Access, require_not_archived
-from workhook.work.clients.api import end_client, lock_client, put_back
-from workhook.work.clients.schemas import Client
-from workhook.work.invitations import links
+from workhook.work.kernel.access import Access, require_not_archived
+from workhook.work.people.clients.api import end_client, lock_client, put_back
+from workhook.work.people.clients.schemas import Client
+from workhook.work.people.invitations import links
 
 places = Places("clients")
 

@@ -21,10 +21,10 @@ from workhook.storage.pages import Page
 from workhook.web.frame import paging
 from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import text
-from workhook.work.access import Access
-from workhook.work.clients.api import list_client_names, list_clients
-from workhook.work.projects.schemas import LabelColor, find_label_colors
-from workhook.work.tasks.choices import list_labels
+from workhook.work.board.projects.schemas import LabelColor, find_label_colors
+from workhook.work.board.tasks.choices import list_labels
+from workhook.work.kernel.access import Access
+from workhook.work.people.clients.api import list_client_names, list_clients
 
 SHOWN_MAX = 100
 COLOR_NAMES: Mapping[LabelColor, str] = {

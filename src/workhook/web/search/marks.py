@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from workhook.work.search.match import MARK, PART_MIN
-from workhook.work.search.schemas import fold, folded
+from workhook.work.history.search.match import MARK, PART_MIN
+from workhook.work.history.search.schemas import fold, folded
 
 _EMPHASIS = re.compile(r"(\*\*|\*|`|~~)(?=\S)(.+?)(?<=\S)\1")
 _LINE_SIGNS = re.compile(r"(?<!\S)(?:#{1,6}|>|\||:?-{3,}:?|[-*] \[[ x]\])(?!\S)")

@@ -17,11 +17,11 @@ from workhook.web.frame import paging
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.search.marks import Part, marked, without_signs
-from workhook.work.projects import listing
-from workhook.work.projects.schemas import Project
-from workhook.work.search import api
-from workhook.work.search.match import QUERY_MAX_CHARS, words_of
-from workhook.work.search.schemas import DRAFT, KINDS, SearchQuery, SearchResult
+from workhook.work.board.projects import listing
+from workhook.work.board.projects.schemas import Project
+from workhook.work.history.search import api
+from workhook.work.history.search.match import QUERY_MAX_CHARS, words_of
+from workhook.work.history.search.schemas import DRAFT, KINDS, SearchQuery, SearchResult
 
 places = Places("search")
 PROJECTS = "project"  # a kind that this page alone has

@@ -9,10 +9,10 @@ from workhook.identity.context import Write
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.tasks.task import address
-from workhook.work.access import Access
-from workhook.work.comments import actions
-from workhook.work.comments.schemas import CommentCreate, CommentEdit, TaskComment
-from workhook.work.tasks.actions import get_task
+from workhook.work.board.tasks.actions import get_task
+from workhook.work.discussion.comments import actions
+from workhook.work.discussion.comments.schemas import CommentCreate, CommentEdit, TaskComment
+from workhook.work.kernel.access import Access
 
 places = Places("task_comments")
 

@@ -14,9 +14,9 @@ from workhook.http.money import minor_or_none
 from workhook.web.frame.formats import typed_amount
 from workhook.web.frame.places import AmountField, Visit
 from workhook.web.time.days import read_duration
-from workhook.work.tasks.inputs import TaskEdit
-from workhook.work.tasks.schemas import TERMS, Task
-from workhook.work.timesheets.rules import display
+from workhook.work.board.tasks.inputs import TaskEdit
+from workhook.work.board.tasks.schemas import TERMS, Task
+from workhook.work.time.timesheets.rules import display
 
 
 def value_of(task: Task, name: str) -> object:

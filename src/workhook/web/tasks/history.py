@@ -13,11 +13,11 @@ from workhook.web.frame.names import called
 from workhook.web.frame.places import Places, Visit
 from workhook.web.listing.people import logins_of
 from workhook.web.tasks.task import address
-from workhook.work.activity.task_history import mentions_task, prepare_mentions, read_task_history
-from workhook.work.columns import api as columns
-from workhook.work.people import person_of_row
-from workhook.work.tasks.actions import get_task
-from workhook.work.tasks.schemas import Task
+from workhook.work.board.columns import api as columns
+from workhook.work.board.tasks.actions import get_task
+from workhook.work.board.tasks.schemas import Task
+from workhook.work.history.activity.task_history import mentions_task, prepare_mentions, read_task_history
+from workhook.work.kernel.people import person_of_row
 
 places = Places("task_history")
 ROWS = 30

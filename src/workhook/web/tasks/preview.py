@@ -8,8 +8,8 @@ from workhook.web.frame.markdown import Prose, find_named_tasks
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import text
 from workhook.web.tasks.task import address
-from workhook.work.tasks import choices
-from workhook.work.tasks.actions import get_task
+from workhook.work.board.tasks import choices
+from workhook.work.board.tasks.actions import get_task
 
 places = Places("task_preview")
 DESCRIPTION, NEW = "description", "new"

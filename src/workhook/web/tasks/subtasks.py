@@ -10,12 +10,12 @@ from workhook.http.endpoints import Retry
 from workhook.identity.context import Write
 from workhook.web.frame.places import Places, Visit
 from workhook.web.tasks.task import address
-from workhook.work.access import Access
-from workhook.work.columns import api as columns
-from workhook.work.columns.schemas import Column, completes
-from workhook.work.tasks import actions, queries
-from workhook.work.tasks.inputs import TaskCreate, TaskEdit
-from workhook.work.tasks.schemas import Task
+from workhook.work.board.columns import api as columns
+from workhook.work.board.columns.schemas import Column, completes
+from workhook.work.board.tasks import actions, queries
+from workhook.work.board.tasks.inputs import TaskCreate, TaskEdit
+from workhook.work.board.tasks.schemas import Task
+from workhook.work.kernel.access import Access
 
 places = Places("subtasks")
 BUSY = Retry(queries.Busy, 20)

@@ -21,15 +21,15 @@ from workhook.web.frame.texts import gettext
 from workhook.web.listing.edits import keep_time
 from workhook.web.tasks.fields import digest, read_edit, says, typed_value, value_of
 from workhook.web.tasks.view import DONE, OPEN, read_task
+from workhook.work.board.tasks import actions, assignees, queries
+from workhook.work.board.tasks.imported_fields import own_fields
+from workhook.work.board.tasks.inputs import TaskCreate, TaskEdit
+from workhook.work.board.tasks.next_task import occurrence_after, zone_for
+from workhook.work.board.tasks.numbers import NUMBER_DIGITS, find_numbered
+from workhook.work.board.tasks.queries import AccessedTask
+from workhook.work.board.tasks.related import find_related
+from workhook.work.board.tasks.schemas import TERMS, Task
 from workhook.work.files.receiving import limit_of
-from workhook.work.tasks import actions, assignees, queries
-from workhook.work.tasks.imported_fields import own_fields
-from workhook.work.tasks.inputs import TaskCreate, TaskEdit
-from workhook.work.tasks.next_task import occurrence_after, zone_for
-from workhook.work.tasks.numbers import NUMBER_DIGITS, find_numbered
-from workhook.work.tasks.queries import AccessedTask
-from workhook.work.tasks.related import find_related
-from workhook.work.tasks.schemas import TERMS, Task
 
 places = Places("task")
 BUSY = Retry(queries.Busy, 20)

@@ -8,8 +8,8 @@ from workhook.web.frame.paging import back_to, project_address
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.sessions import safe_return_to
 from workhook.web.tasks.task import address
-from workhook.work.timesheets import api, queries
-from workhook.work.timesheets.schemas import TimesheetCreate
+from workhook.work.time.timesheets import api, queries
+from workhook.work.time.timesheets.schemas import TimesheetCreate
 
 places = Places("timers")
 

@@ -17,26 +17,26 @@ from workhook.web.frame.names import Names
 from workhook.web.frame.paging import that_fit
 from workhook.web.frame.zones import reader_zone
 from workhook.web.tasks.fields import digest
-from workhook.work.access import Access
-from workhook.work.activity.editors import LastEdit, find_last_edits
-from workhook.work.columns import api as columns
-from workhook.work.columns.schemas import Column, completes
-from workhook.work.comments.actions import find_imported, list_task_comments
-from workhook.work.comments.schemas import TaskComment
+from workhook.work.board.columns import api as columns
+from workhook.work.board.columns.schemas import Column, completes
+from workhook.work.board.projects.schemas import find_label_colors
+from workhook.work.board.tasks import actions, choices
+from workhook.work.board.tasks.deadlines import urgency
+from workhook.work.board.tasks.imported_fields import Imported, imported_of, own_fields
+from workhook.work.board.tasks.listing import list_tasks
+from workhook.work.board.tasks.next_task import occurrence_after, zone_for
+from workhook.work.board.tasks.related import RelatedTask, find_related
+from workhook.work.board.tasks.schemas import Task
+from workhook.work.discussion.comments.actions import find_imported, list_task_comments
+from workhook.work.discussion.comments.schemas import TaskComment
 from workhook.work.files.actions import list_files
 from workhook.work.files.schemas import File
-from workhook.work.people import PersonShape
-from workhook.work.projects.schemas import find_label_colors
-from workhook.work.tasks import actions, choices
-from workhook.work.tasks.deadlines import urgency
-from workhook.work.tasks.imported_fields import Imported, imported_of, own_fields
-from workhook.work.tasks.listing import list_tasks
-from workhook.work.tasks.next_task import occurrence_after, zone_for
-from workhook.work.tasks.related import RelatedTask, find_related
-from workhook.work.tasks.schemas import Task
-from workhook.work.timesheets import queries as timesheets
-from workhook.work.timesheets.rules import elapsed_ms
-from workhook.work.timesheets.schemas import Timesheet
+from workhook.work.history.activity.editors import LastEdit, find_last_edits
+from workhook.work.kernel.access import Access
+from workhook.work.kernel.people import PersonShape
+from workhook.work.time.timesheets import queries as timesheets
+from workhook.work.time.timesheets.rules import elapsed_ms
+from workhook.work.time.timesheets.schemas import Timesheet
 
 COMMENTS_MAX = 200
 FILES_MAX = 100

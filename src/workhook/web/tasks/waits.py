@@ -10,10 +10,10 @@ from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.tasks.task import address
-from workhook.work.search.match import QUERY_MAX_CHARS, words_of
-from workhook.work.tasks import actions, listing, queries
-from workhook.work.tasks.inputs import TaskEdit
-from workhook.work.tasks.schemas import Task
+from workhook.work.board.tasks import actions, listing, queries
+from workhook.work.board.tasks.inputs import TaskEdit
+from workhook.work.board.tasks.schemas import Task
+from workhook.work.history.search.match import QUERY_MAX_CHARS, words_of
 
 places = Places("task_waits")
 BUSY = Retry(queries.Busy, 20)

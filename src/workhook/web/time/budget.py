@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from workhook.web.frame.formats import money
 from workhook.web.frame.texts import gettext
-from workhook.work.budgets.api import BudgetStanding
-from workhook.work.timesheets import rules
+from workhook.work.time.budgets.api import BudgetStanding
+from workhook.work.time.timesheets import rules
 
 
 class BudgetBar(NamedTuple):

@@ -16,8 +16,8 @@ from workhook.web.frame.dates import span_name
 from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.frame.zones import COOKIE
-from workhook.work.timesheets.durations import AmbiguousNumber, typed_duration_ms
-from workhook.work.timesheets.rules import display
+from workhook.work.time.timesheets.durations import AmbiguousNumber, typed_duration_ms
+from workhook.work.time.timesheets.rules import display
 
 DAYS = 7
 _YEARS = range(1970, 9999)

@@ -21,11 +21,11 @@ from workhook.web.time.days import field_text, moment_text, read_duration, span_
 from workhook.web.time.forms import form_again, query_of, rate_hint, spent
 from workhook.web.time.own import own_page
 from workhook.web.time.week import week_page
-from workhook.work.access import Access
-from workhook.work.activity.editors import find_last_edits
-from workhook.work.timesheets import api, queries
-from workhook.work.timesheets.rules import display
-from workhook.work.timesheets.schemas import Timesheet, TimesheetCreate, TimesheetEdit
+from workhook.work.history.activity.editors import find_last_edits
+from workhook.work.kernel.access import Access
+from workhook.work.time.timesheets import api, queries
+from workhook.work.time.timesheets.rules import display
+from workhook.work.time.timesheets.schemas import Timesheet, TimesheetCreate, TimesheetEdit
 
 places = Places("time")
 

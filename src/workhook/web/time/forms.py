@@ -11,7 +11,7 @@ from workhook.web.frame.forms import PageForm
 from workhook.web.frame.places import AmountField, Visit
 from workhook.web.frame.texts import gettext, text
 from workhook.web.time.days import moment_text, read_duration, zone_name
-from workhook.work.timesheets.schemas import TimesheetCreate
+from workhook.work.time.timesheets.schemas import TimesheetCreate
 
 _FIELDS = {"start_time": "start", "end_time": "end"}
 """By the API's names, those that the forms have for the same."""

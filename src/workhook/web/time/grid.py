@@ -10,9 +10,9 @@ from workhook.core.zones import day_in
 from workhook.identity.schemas import Repository
 from workhook.web.frame.names import called
 from workhook.web.time.days import DAYS, Week
-from workhook.work.people import PersonShape
-from workhook.work.timesheets import rules
-from workhook.work.timesheets.schemas import Timesheet, TimesheetTaskShape
+from workhook.work.kernel.people import PersonShape
+from workhook.work.time.timesheets import rules
+from workhook.work.time.timesheets.schemas import Timesheet, TimesheetTaskShape
 
 By = Literal["person", "task", "project"]
 

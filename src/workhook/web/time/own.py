@@ -27,16 +27,16 @@ from workhook.web.time.days import field_text, read_day, week_of, zone_name
 from workhook.web.time.forms import form_again, query_of, spent
 from workhook.web.time.grid import days_of, entries_of, grid_of
 from workhook.web.time.week import ENTRIES_MAX
-from workhook.work import csv_tables
-from workhook.work.across.schemas import AllTasksQuery, AllTimesheetsQuery
-from workhook.work.across.tasks import list_all_tasks
-from workhook.work.across.timesheets import list_all_timesheets, whole_table
-from workhook.work.projects.listing import find_visible, list_newest
-from workhook.work.tasks import actions
-from workhook.work.tasks.assigned import list_assigned, list_assigned_finished
-from workhook.work.tasks.schemas import Task
-from workhook.work.timesheets import api, queries, started
-from workhook.work.timesheets.schemas import Timesheet, TimesheetCreate
+from workhook.work.board.projects.listing import find_visible, list_newest
+from workhook.work.board.tasks import actions
+from workhook.work.board.tasks.assigned import list_assigned, list_assigned_finished
+from workhook.work.board.tasks.schemas import Task
+from workhook.work.history.across.schemas import AllTasksQuery, AllTimesheetsQuery
+from workhook.work.history.across.tasks import list_all_tasks
+from workhook.work.history.across.timesheets import list_all_timesheets, whole_table
+from workhook.work.kernel import csv_tables
+from workhook.work.time.timesheets import api, queries, started
+from workhook.work.time.timesheets.schemas import Timesheet, TimesheetCreate
 
 TASKS_MAX, FINISHED_MAX = 100, 50
 PATH = "/time"

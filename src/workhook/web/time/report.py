@@ -33,17 +33,17 @@ from workhook.web.time.report_lines import (
     table,
     total_of,
 )
-from workhook.work import csv_tables
-from workhook.work.access import Access
-from workhook.work.invoices import api as invoices
-from workhook.work.invoices import presets
-from workhook.work.invoices.inputs import TIMESHEETS_MAX, InvoiceCreate
-from workhook.work.invoices.rounded_time import TimeOnInvoice, foresee
-from workhook.work.rates.rules import Rounding
-from workhook.work.rates.terms import find_rounding
-from workhook.work.timesheets import started
-from workhook.work.timesheets.report_groups import Spent
-from workhook.work.timesheets.report_shapes import ReportQuery
+from workhook.work.kernel import csv_tables
+from workhook.work.kernel.access import Access
+from workhook.work.money.invoices import api as invoices
+from workhook.work.money.invoices import presets
+from workhook.work.money.invoices.inputs import TIMESHEETS_MAX, InvoiceCreate
+from workhook.work.money.invoices.rounded_time import TimeOnInvoice, foresee
+from workhook.work.time.rates.rules import Rounding
+from workhook.work.time.rates.terms import find_rounding
+from workhook.work.time.timesheets import started
+from workhook.work.time.timesheets.report_groups import Spent
+from workhook.work.time.timesheets.report_shapes import ReportQuery
 
 ROWS_SHOWN = 500
 

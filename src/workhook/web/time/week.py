@@ -17,10 +17,10 @@ from workhook.web.time.choice import offer_tasks
 from workhook.web.time.days import field_text, read_day, week_of, zone_name
 from workhook.web.time.forms import rate_hint
 from workhook.web.time.grid import By, days_of, entries_of, grid_of
-from workhook.work.access import Access
-from workhook.work.activity.editors import find_last_edits
-from workhook.work.budgets.api import find_standing
-from workhook.work.timesheets import started
+from workhook.work.history.activity.editors import find_last_edits
+from workhook.work.kernel.access import Access
+from workhook.work.time.budgets.api import find_standing
+from workhook.work.time.timesheets import started
 
 ENTRIES_MAX = 500
 RUNNING_MAX = 50

@@ -6,7 +6,7 @@ from workhook.hooks.queries import has_any_hook
 from workhook.identity.schemas import Account
 from workhook.identity.signin.sessions import is_first_user
 from workhook.storage import Reader
-from workhook.work.tasks.presence import has_any_task
+from workhook.work.board.tasks.presence import has_any_task
 
 
 async def first_page(reader: Reader, user: Account) -> str:

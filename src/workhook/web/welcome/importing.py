@@ -14,15 +14,15 @@ from workhook.web.frame.sessions import check_alive
 from workhook.web.frame.texts import gettext
 from workhook.web.home.owner import OwnerView, find_owner
 from workhook.web.welcome.plans import PARTS_MAX, FormChoices, ImportPreview, lost_things, made_things
-from workhook.work.access import find_access
 from workhook.work.files.upload import read_form
-from workhook.work.imports.apply import Imported, import_plan, preview
-from workhook.work.imports.json_file import NotUsable
-from workhook.work.imports.people import People, addresses_of, members_of
-from workhook.work.imports.plan import ImportPlan
-from workhook.work.imports.plan_process import plan_in_process
-from workhook.work.imports.sources import SourceFile
-from workhook.work.imports.writer import Import
+from workhook.work.kernel.access import find_access
+from workhook.work.portability.imports.apply import Imported, import_plan, preview
+from workhook.work.portability.imports.json_file import NotUsable
+from workhook.work.portability.imports.people import People, addresses_of, members_of
+from workhook.work.portability.imports.plan import ImportPlan
+from workhook.work.portability.imports.plan_process import plan_in_process
+from workhook.work.portability.imports.sources import SourceFile
+from workhook.work.portability.imports.writer import Import
 
 places = Places("import")
 

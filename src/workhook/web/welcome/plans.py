@@ -9,9 +9,9 @@ from typing import NamedTuple
 from workhook.identity.schemas import Account
 from workhook.web.frame.texts import gettext, ngettext, text
 from workhook.work.files.upload import Fields
-from workhook.work.imports.apply import Imported
-from workhook.work.imports.plan import ImportPlan
-from workhook.work.imports.sources import Choices
+from workhook.work.portability.imports.apply import Imported
+from workhook.work.portability.imports.plan import ImportPlan
+from workhook.work.portability.imports.sources import Choices
 
 COLUMNS_SHOWN, PEOPLE_SHOWN, FIELDS_SHOWN = 50, 30, 100
 PARTS_MAX = 256

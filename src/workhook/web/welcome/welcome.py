@@ -25,8 +25,8 @@ from workhook.web.home.templates import PROJECT_TEMPLATES, add_from_template
 from workhook.web.hooks.receiver import WELCOME, read_receiver
 from workhook.web.welcome.importing import imported_page, take_export
 from workhook.web.welcome.plans import ImportPreview
-from workhook.work.projects.api import ProjectCreate
-from workhook.work.projects.listing import list_newest
+from workhook.work.board.projects.api import ProjectCreate
+from workhook.work.board.projects.listing import list_newest
 
 places = Places("welcome")
 

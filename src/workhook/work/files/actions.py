@@ -26,7 +26,7 @@ from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
 from workhook.work import others
-from workhook.work.access import Access, access_of, find_access, with_access
+from workhook.work.board.tasks.schemas import tasks
 from workhook.work.files.links import Links
 from workhook.work.files.schemas import (
     Content,
@@ -39,12 +39,12 @@ from workhook.work.files.schemas import (
     files,
     folders,
 )
-from workhook.work.invoices import issued
-from workhook.work.people import membership_of, person_columns, person_of_row, person_shape
-from workhook.work.quota.counting import UsageMemory, memory_of, takes_file, too_large
-from workhook.work.record_events import publish_event
-from workhook.work.schemas import if_set
-from workhook.work.tasks.schemas import tasks
+from workhook.work.kernel.access import Access, access_of, find_access, with_access
+from workhook.work.kernel.people import membership_of, person_columns, person_of_row, person_shape
+from workhook.work.kernel.quota.counting import UsageMemory, memory_of, takes_file, too_large
+from workhook.work.kernel.record_events import publish_event
+from workhook.work.kernel.schemas import if_set
+from workhook.work.money.invoices import issued
 
 _people = accounts.alias("people")
 _read_file = row_reader(File)

@@ -21,7 +21,7 @@ from workhook.identity import policy
 from workhook.identity.authenticator import actor_of, caller_of
 from workhook.identity.context import Write
 from workhook.storage import Transaction
-from workhook.work.access import Access, find_access
+from workhook.work.board.tasks.queries import find_task
 from workhook.work.files import actions, edits
 from workhook.work.files.links import Links, is_signed, links_of
 from workhook.work.files.receiving import receive
@@ -40,8 +40,8 @@ from workhook.work.files.schemas import (
     file_to_response,
 )
 from workhook.work.files.upload import FORM, inert_media_type
-from workhook.work.schemas import Done, if_set
-from workhook.work.tasks.queries import find_task
+from workhook.work.kernel.access import Access, find_access
+from workhook.work.kernel.schemas import Done, if_set
 
 routes = Routes(WORK_API, "Files", read="work.read", write="work.write")
 _UPLOAD: Mapping[str, Any] = {

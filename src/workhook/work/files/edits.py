@@ -12,13 +12,13 @@ from workhook.core.errors import NotFound
 from workhook.core.records import Wire, to_response
 from workhook.identity.context import Write
 from workhook.storage.metadata import big
-from workhook.work.access import Access
 from workhook.work.files.actions import find_place, find_task_of, lock_files
 from workhook.work.files.links import Links
 from workhook.work.files.schemas import File, FileEdit, Folder, FolderEdit, file_to_response, files, folders
-from workhook.work.invoices import issued
-from workhook.work.record_events import RecordEvent, differences, publish_event, publish_events
-from workhook.work.schemas import if_set
+from workhook.work.kernel.access import Access
+from workhook.work.kernel.record_events import RecordEvent, differences, publish_event, publish_events
+from workhook.work.kernel.schemas import if_set
+from workhook.work.money.invoices import issued
 
 _update_file = (
     sa.update(files)

@@ -12,9 +12,9 @@ from workhook.identity.schemas import Repository
 from workhook.storage import Reader
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
-from workhook.work.access import Access
 from workhook.work.files.actions import file_of, files_with_people, list_folders
 from workhook.work.files.schemas import File, Folder, files
+from workhook.work.kernel.access import Access
 
 FOLDERS_STEP = 500
 NEWEST = "g"  # comes after every id

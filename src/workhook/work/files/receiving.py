@@ -8,11 +8,11 @@ from workhook.core.records import Wire
 from workhook.http import parameters
 from workhook.http.calls import Call
 from workhook.identity.context import Write
-from workhook.work.access import Access
 from workhook.work.files import actions
 from workhook.work.files.links import links_of
 from workhook.work.files.schemas import Content, File, FileCreate
 from workhook.work.files.upload import Admit, Form, admit_all, least_file_bytes, parameters_of, read_form
+from workhook.work.kernel.access import Access
 
 
 class Upload:

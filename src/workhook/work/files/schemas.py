@@ -14,7 +14,7 @@ from workhook.http.parameters import Title
 from workhook.storage.metadata import OPEN, in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
 from workhook.work.files.links import Links
-from workhook.work.people import PersonShape
+from workhook.work.kernel.people import PersonShape
 
 _FolderId = Annotated[str, Meta(max_length=64, description="Id of a folder of the project.")]
 _TaskId = Annotated[str, Meta(max_length=64, description="Id of a task of the project.")]

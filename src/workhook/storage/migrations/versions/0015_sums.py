@@ -1,6 +1,6 @@
 """Sums over timesheets, for reports: triggers note each change of a timesheet, and what is there is summed up.
 
-`work/timesheets/sums.py` says what for. On PostgreSQL others write meanwhile: each statement that sums up sees
+`work/time/timesheets/sums.py` says what for. On PostgreSQL others write meanwhile: each statement that sums up sees
 the timesheets and the notes of one moment, and takes the notes away whose changes it has seen. What is interrupted
 begins again.
 """

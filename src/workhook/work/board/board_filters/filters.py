@@ -1,0 +1,47 @@
+"""Finding and saving the filters of a board. They are a person's own: nobody else sees them, no event tells of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import sqlalchemy as sa
+
+from workhook.core import json
+from workhook.identity.context import Write
+from workhook.storage import Reader
+from workhook.storage.dialects import upsert
+from workhook.storage.metadata import big
+from workhook.storage.record_rows import assigned
+from workhook.work.board.board_filters.schemas import board_filters
+from workhook.work.kernel.access import Access
+
+_mine = (board_filters.c.user_id == big("user_id"), board_filters.c.repository_id == big("repository_id"))
+_find = sa.select(board_filters.c.filters).where(*_mine)
+_save = (
+    upsert(board_filters)
+    .values(assigned(("user_id", "repository_id", "filters", "updated_at")))
+    .on_conflict_do_update(
+        index_elements=["user_id", "repository_id"],
+        set_={"filters": sa.bindparam("filters"), "updated_at": big("updated_at")},
+    )
+)
+_clear = sa.delete(board_filters).where(*_mine)
+
+
+async def find_filters(reader: Reader, access: Access) -> dict[str, str]:
+    """The filters that the caller has used last on the board of the project; empty without any."""
+    row = await reader.fetch_one(_find, _key(access))
+    return {} if row is None else json.decode(row["filters"])
+
+
+async def save_filters(write: Write, access: Access, filters: Mapping[str, str]) -> None:
+    """Keep the filters in place of those that the caller had there. Without any, nothing is kept."""
+    if filters:
+        values = {**_key(access), "filters": json.encode(dict(filters)).decode(), "updated_at": write.now}
+        await write.tx.execute(_save, values)
+    else:
+        await write.tx.execute(_clear, _key(access))
+
+
+def _key(access: Access) -> dict[str, int]:
+    return {"user_id": access.actor.user.id, "repository_id": access.repository.id}

@@ -1,0 +1,321 @@
+"""`/projects/{id}/columns` and `/columns`. Whoever can write to a project changes its board; a client does not.
+
+A column is written under the lock of its own row, and moved under the locks of all rows of the board, taken by id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import UNSET, Meta, UnsetType
+
+from workhook.core import json
+from workhook.core.clock import now_ms
+from workhook.core.errors import Conflict, Fault, Invalid, NotFound
+from workhook.core.ids import new_id
+from workhook.core.records import Wire, to_response
+from workhook.http import lists
+from workhook.http.calls import Call
+from workhook.http.endpoints import Listed, Routes
+from workhook.http.operations import WORK_API
+from workhook.http.parameters import Title
+from workhook.identity.authenticator import actor_of
+from workhook.identity.context import Write
+from workhook.identity.schemas import Actor
+from workhook.identity.tables import projects
+from workhook.storage import Reader, Row, Transaction
+from workhook.storage.dialects import json_rows
+from workhook.storage.metadata import big, insert_into
+from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
+from workhook.work.board.columns.schemas import COLUMNS_MAX, Column, CursorInteger, Stage, columns, completes
+from workhook.work.board.tasks.ordering.column_order import is_crowded, rank_between, spread
+from workhook.work.board.tasks.ordering.move_tasks import move_tasks
+from workhook.work.board.tasks.schemas import tasks
+from workhook.work.kernel.access import Access, access_of, find_access, find_with_access, with_access
+from workhook.work.kernel.record_events import differences, publish_event
+from workhook.work.kernel.schemas import Done, if_set
+
+routes = Routes(WORK_API, "Columns", read="work.read", write="work.write")
+
+Position = Annotated[int, Meta(ge=0, le=2**53 - 1, description="Counted from 0; a number past the end means the end.")]
+
+
+class ColumnEdit(msgspec.Struct, kw_only=True):
+    """Fields that are absent stay as they are."""
+
+    title: Title | UnsetType = UNSET
+    position: Position | UnsetType = UNSET
+    stage: Stage | UnsetType | None = UNSET
+    finished: bool | UnsetType = UNSET
+    start_timer: bool | UnsetType = UNSET
+
+
+class ColumnCreate(ColumnEdit, kw_only=True):
+    """Without `position` the column comes last."""
+
+    title: Title
+
+
+class ColumnAnswer(msgspec.Struct):
+    column: Wire[Column]
+    success: bool = True
+
+
+class ColumnsAnswer(msgspec.Struct):
+    columns: list[Wire[Column]]
+    success: bool = True
+
+
+_SELECTED = selected(Column, columns, "column_")
+_read = row_reader(Column)
+_place = projects.alias("place")
+_board = sa.select(json_rows(columns.c.position, columns.c.id)).where(columns.c.repository_id == _place.c.repository_id)
+_project = with_access(
+    sa.select(_board.scalar_subquery().label("board")).where(_place.c.id == sa.bindparam("project_id")),
+    _place.c.repository_id,
+)
+_former = columns.alias("former")
+_order = sa.tuple_(columns.c.position, columns.c.id)
+_position = sa.select(sa.func.count()).where(
+    _former.c.repository_id == columns.c.repository_id,
+    _former.c.id != columns.c.id,  # whoever waited for the lock sees its own row as it was before, too
+    sa.tuple_(_former.c.position, _former.c.id) < _order,
+)
+_one = with_access(
+    sa.select(*_SELECTED, _position.scalar_subquery().label("position")).where(
+        columns.c.id == sa.bindparam("column_id")
+    ),
+    columns.c.repository_id,
+)
+# Others may go on to put tasks into the column: that takes a key share of its row, which this lock lets through.
+_locked = _one.with_for_update(of=columns, key_share=True)
+_all = (
+    sa.select(*_SELECTED)
+    .where(columns.c.repository_id == big("repository_id"))
+    .order_by(columns.c.position, columns.c.id)
+)
+_holder = columns.alias("holder")
+_seen = columns.alias("seen")
+_whole_board = with_access(
+    sa.select(
+        *_SELECTED,
+        sa.exists().where(tasks.c.column_id == columns.c.id, tasks.c.deleted_at.is_(None)).label("has_tasks"),
+        # False where a wait for the lock made the row out of date.
+        (columns.c.revision == sa.select(_seen.c.revision).where(_seen.c.id == columns.c.id).scalar_subquery()).label(
+            "fresh"
+        ),
+    ).where(
+        columns.c.repository_id
+        == sa.select(_holder.c.repository_id).where(_holder.c.id == sa.bindparam("column_id")).scalar_subquery()
+    ),
+    columns.c.repository_id,
+).order_by(columns.c.id)
+_board_to_delete = _whole_board.with_for_update(of=columns)
+# A move may give every column a new rank; others may go on to put tasks into them.
+_board_to_move = _whole_board.with_for_update(of=columns, key_share=True)
+_insert = insert_into(columns, "repository_id", *stored_names(Column))
+_update = (
+    sa.update(columns)
+    .where(columns.c.id == sa.bindparam("column_id"))
+    .values(assigned(stored_names(Column, without=("id", "created_at"))))
+)
+_set_rank = (
+    sa.update(columns).where(columns.c.id == sa.bindparam("column_id")).values(position=sa.bindparam("position"))
+)
+_delete = sa.delete(columns).where(columns.c.id == sa.bindparam("column_id"))
+
+
+class ColumnRank(msgspec.Struct, array_like=True, order=True):
+    """A column in the order of its board."""
+
+    rank: int
+    id: str
+
+
+Board = Sequence[ColumnRank | Column]
+
+
+async def _find_column(
+    reader: Reader, statement: sa.Select[Any], actor: Actor, column_id: str
+) -> tuple[Access, Column]:
+    """With a lock, the column is as it is now; its position may be a moment old. Raises `NotFound`."""
+    row, access = await find_with_access(reader, statement, actor, column_id=column_id)
+    return access, _read(row, position=row["position"])
+
+
+def _find_on_board(rows: Sequence[Row], actor: Actor, column_id: str) -> tuple[Access, Column, list[Column]]:
+    """The column among the rows of `_whole_board`. Raises `NotFound`, also where it was deleted during the wait."""
+    access = access_of(rows[0] if rows else None, actor)
+    ordered = sorted(rows, key=lambda row: (row["column_position"], row["column_id"]))
+    board = [_read(row, position=position) for position, row in enumerate(ordered)]
+    column = next((each for each in board if each.id == column_id), None)
+    if column is None:
+        raise NotFound()
+    return access, column, board
+
+
+async def list_all(reader: Reader, repository_id: int) -> list[Column]:
+    """All columns of the project in their order."""
+    rows = await reader.fetch_all(_all, {"repository_id": repository_id})
+    return [_read(row, position=position) for position, row in enumerate(rows)]
+
+
+@routes.get("/projects/{id}/columns")
+async def list_columns(call: Call, project_id: str, query: lists.ListQuery) -> Listed[ColumnsAnswer]:
+    """List the columns of a project, in their order."""
+    key = lists.after(query, tuple[CursorInteger, str])
+    access = await find_access(call.database, actor_of(call), project_id)
+    found = await list_all(call.database, access.repository.id)
+    if key is not None:
+        found = [each for each in found if (each.rank, each.id) > key]
+    page, headers = lists.page(call, found, query, lambda column: (column.rank, column.id))
+    return Listed(ColumnsAnswer([to_response(each) for each in page]), headers)
+
+
+@routes.post("/projects/{id}/columns")
+async def create_column(write: Write, project_id: str, create: ColumnCreate) -> ColumnAnswer:
+    """Create a column."""
+    return ColumnAnswer(to_response(await add_column(write, project_id, create)))
+
+
+async def add_column(write: Write, project_id: str, create: ColumnCreate) -> Column:
+    """Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
+    row, access = await find_with_access(write.tx, _project, write.actor, project_id=project_id)
+    board = sorted(msgspec.convert(json.decode(row["board"]), list[ColumnRank]))
+    _require_board(access)
+    if len(board) >= COLUMNS_MAX:
+        message = f"a project has at most {COLUMNS_MAX} columns"
+        raise Invalid(faults=[Fault(field="project_id", code="too_many", message=message)])
+    position = min(if_set(create.position, len(board)), len(board))
+    column = Column(
+        id=new_id("col"),
+        title=create.title,
+        rank=_rank_at(await _without_ties(write.tx, board), position),
+        position=position,
+        stage=if_set(create.stage, None),
+        finished=if_set(create.finished, False),
+        start_timer=if_set(create.start_timer, False),
+        created_at=write.now,
+        updated_at=write.now,
+    )
+    _require_flags_that_fit(column.stage, column.finished, column.start_timer)
+    await write.tx.execute(_insert, {"repository_id": access.repository.id, **values_of(column)})
+    await _spread_if_crowded(write.tx, access, column)
+    await publish_event(write, access.repository, "column", "created", to_response(column))
+    return column
+
+
+@routes.get("/columns/{id}")
+async def get_column(call: Call, column_id: str) -> ColumnAnswer:
+    """Get a column."""
+    _, column = await _find_column(call.database, _one, actor_of(call), column_id)
+    return ColumnAnswer(to_response(column))
+
+
+@routes.patch("/columns/{id}")
+async def edit_column(write: Write, column_id: str, edit: ColumnEdit) -> ColumnAnswer:
+    """Change or move a column.
+
+    Changing the stage does not change the tasks that are in the column already.
+    """
+    board: list[Column] = []
+    if edit.position is UNSET:
+        access, column = await _find_column(write.tx, _locked, write.actor, column_id)
+    else:  # all columns, by id, so that two moves wait for each other and never meet a deadlock
+        rows = await write.tx.fetch_all(_board_to_move, {"column_id": column_id, "user_id": write.actor.user.id})
+        access, column, board = _find_on_board(rows, write.actor, column_id)
+    before = to_response(column)
+    write.require_match(ColumnAnswer(before))
+    _require_board(access)
+    edited = await _edit(write, access, column, board, edit)
+    if edited == column:
+        return ColumnAnswer(before)
+    after = to_response(edited)
+    action = "edited" if edited.position == column.position else "moved"
+    await publish_event(write, access.repository, "column", action, after, changes=differences(before, after))
+    return ColumnAnswer(after)
+
+
+async def _edit(write: Write, access: Access, before: Column, board: Sequence[Column], edit: ColumnEdit) -> Column:
+    """The column after the change, which is written unless it changes nothing. `board` is there for a move. Raises
+    `Invalid`."""
+    given = {name: getattr(edit, name) for name in ("title", "stage", "finished", "start_timer")}
+    after = msgspec.structs.replace(before, **{name: value for name, value in given.items() if value is not UNSET})
+    position = min(edit.position, len(board) - 1) if isinstance(edit.position, int) else before.position
+    if position != before.position:
+        others = [each for each in await _without_ties(write.tx, board) if each.id != before.id]
+        after = msgspec.structs.replace(after, position=position, rank=_rank_at(others, position))
+    if after == before:
+        return before
+    _require_flags_that_fit(after.stage, after.finished, after.start_timer)
+    after = msgspec.structs.replace(after, updated_at=max(now_ms(), before.updated_at + 1))
+    await write.tx.execute(_update, {"column_id": after.id, **values_of(after)})
+    if position != before.position:
+        await _spread_if_crowded(write.tx, access, after)
+    return after
+
+
+@routes.delete("/columns/{id}")
+async def delete_column(write: Write, column_id: str) -> Done:
+    """Delete a column.
+
+    Its tasks move to the end of the project's first other column. The last column cannot be deleted.
+    """
+    for _ in range(2):  # once the locks are had, nothing can be out of date
+        rows = await write.tx.fetch_all(_board_to_delete, {"column_id": column_id, "user_id": write.actor.user.id})
+        if all(row["fresh"] for row in rows):
+            break
+    access, column, board = _find_on_board(rows, write.actor, column_id)
+    write.require_match(ColumnAnswer(to_response(column)))
+    _require_board(access)
+    fallback = next((each for each in board if each.id != column_id), None)
+    if fallback is None:
+        raise Conflict("The last column of a project stays.", code="last_column")
+    if any(row["has_tasks"] for row in rows if row["column_id"] == column_id):
+        await move_tasks(write, access, column, fallback)
+    await write.tx.execute(_delete, {"column_id": column_id})  # deleted tasks of it are in no column then
+    await publish_event(write, access.repository, "column", "deleted", to_response(column))
+    return Done()
+
+
+def _require_board(access: Access) -> None:
+    access.require_writable()
+    access.require_member("change columns")
+
+
+def _rank_at(others: Board, position: int) -> int:
+    before = others[position - 1].rank if position > 0 else None
+    after = others[position].rank if position < len(others) else None
+    return rank_between(before, after)
+
+
+async def _without_ties(tx: Transaction, board: Board) -> Board:
+    """The board with new ranks if two columns have the same: nothing fits between these. They were made at the same
+    moment, which is rare."""
+    if len({each.rank for each in board}) == len(board):
+        return board
+    await _spread(tx, board)
+    return [ColumnRank(rank, each.id) for rank, each in zip(spread(len(board)), board, strict=True)]
+
+
+async def _spread_if_crowded(tx: Transaction, access: Access, column: Column) -> None:
+    """Give all columns new ranks when no rank is left beside this one. That is rare: after dozens of moves to one
+    place."""
+    if is_crowded(column.rank):
+        await _spread(tx, await list_all(tx, access.repository.id))
+
+
+async def _spread(tx: Transaction, board: Board) -> None:
+    """Store even ranks, in the order of ids: that of every lock on several columns."""
+    ranked = {each.id: rank for each, rank in zip(board, spread(len(board)), strict=True) if each.rank != rank}
+    await tx.execute_many(_set_rank, [{"column_id": each, "position": rank} for each, rank in sorted(ranked.items())])
+
+
+def _require_flags_that_fit(stage: str | None, finished: bool, start_timer: bool) -> None:
+    """Raises `Invalid` for a column that would finish the timers of a task and start one. ("States", Column)"""
+    if start_timer and completes(stage, finished):
+        message = "start_timer cannot be true where tasks are completed (stage done, or finished)"
+        raise Invalid(faults=[Fault(field="start_timer", message=message)])

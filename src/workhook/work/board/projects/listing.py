@@ -1,0 +1,291 @@
+"""The projects that the caller sees, and those that the caller could restore: found from the caller's accounts.
+
+The projects of an account are stretches of an index (`work.pages`). Those to which the caller was added, as a
+collaborator or a client, are a stretch of another. With a token that is confined to chosen repositories, these are
+looked at instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from itertools import product
+from typing import Any
+
+import sqlalchemy as sa
+
+from workhook.identity.schemas import Actor
+from workhook.identity.tables import collaborators, memberships, projects
+from workhook.identity.tokens.lookup import reach_params
+from workhook.storage import Reader, Row
+from workhook.storage.dialects import any_of
+from workhook.storage.metadata import big
+from workhook.storage.statements import PerDialect
+from workhook.work.board.projects.schemas import PROJECTS, Project, project_of
+from workhook.work.history.search.match import PART_MIN, words_of
+from workhook.work.history.search.schemas import folded
+from workhook.work.kernel.access import role_in
+from workhook.work.kernel.pages import Columns, caller_accounts, first_of, first_of_each, per_dialect, with_flag
+from workhook.work.money.invoices.schemas import invoices
+from workhook.work.people.clients.schemas import clients
+
+_CALLER = big("user_id")
+_WHOLE, _CHOSEN = "reach_whole_accounts", "reach_repositories"
+_FLAGS = tuple(product((False, True), repeat=2))  # confined, continues
+
+
+# --- projects, in the order in which they were made ------------------------------------------------------------------
+
+# The cursor names a project, which can be gone.
+_before = projects.alias("before")
+_behind = sa.func.coalesce(
+    sa.select(_before.c.repository_id)
+    .where(_before.c.id <= sa.bindparam("after", type_=sa.Text))
+    .order_by(_before.c.id.desc())
+    .limit(1)
+    .scalar_subquery(),
+    sa.literal_column("0"),
+)
+
+
+def _oldest_first(found: sa.FromClause) -> Columns:
+    return [found.c.repository_id]
+
+
+def _newest_first(found: sa.FromClause) -> Columns:
+    return [found.c.repository_id.desc()]
+
+
+def _further(found: sa.FromClause, continues: bool) -> list[sa.ColumnElement[bool]]:
+    return [found.c.repository_id > _behind] if continues else []
+
+
+def _sees_all(role: sa.ColumnElement[str]) -> sa.ColumnElement[bool]:
+    return sa.or_(role == "owner", role == "app")
+
+
+_Order = Callable[[sa.FromClause], Columns]
+
+
+def _in_accounts(dialect: str, *, confined: bool, continues: bool, order: _Order = _oldest_first) -> sa.Select[Any]:
+    """A member sees the projects of an organization that are not private; its owners and apps see all."""
+    place = caller_accounts(within=_WHOLE if confined else None)
+    each = with_flag(place, "private", both=_sees_all(place.c.role))
+
+    def fits(row: sa.FromClause) -> Columns:
+        here = [row.c.account_id == each.c.account_id, row.c.private == each.c.private, row.c.deleted_at.is_(None)]
+        return [*here, *_further(row, continues)]
+
+    return first_of_each(dialect, projects, "repository_id", each, fits, order, ["repository_id"])
+
+
+def _added_to(table: sa.Table, *, confined: bool, continues: bool, order: _Order = _oldest_first) -> sa.Select[Any]:
+    hand, there = table.alias("hand"), projects.alias("there")
+    exists = sa.select(there.c.repository_id).where(
+        there.c.repository_id == hand.c.repository_id, there.c.deleted_at.is_(None)
+    )
+    if confined:
+        exists = exists.where(any_of(there.c.account_id, _WHOLE))
+    # Asked of each, by its key: EXISTS may become a join with all projects.
+    mine = [hand.c.user_id == _CALLER, exists.correlate(hand).scalar_subquery().is_not(None)]
+    found = sa.select(hand.c.repository_id).where(*mine, *_further(hand, continues))
+    few = found.order_by(*order(hand)).limit(big("limit")).subquery(f"few_{table.name}")
+    return sa.select(few.c.repository_id)
+
+
+def _each_chosen() -> sa.Subquery:
+    """The chosen repositories. With OFFSET PostgreSQL does not look through other indexes for all projects besides."""
+    row = projects.alias("row")
+    chosen = sa.select(row).where(any_of(row.c.repository_id, _CHOSEN))
+    return chosen.offset(sa.literal_column("0")).subquery("one")
+
+
+def _chosen(*, continues: bool) -> sa.Select[Any]:
+    one = _each_chosen()
+    role = role_in(memberships, one, _CALLER)
+    seen = sa.or_(
+        one.c.account_id == _CALLER,
+        _sees_all(role),
+        sa.and_(sa.not_(one.c.private), role.is_not(None)),
+        role_in(collaborators, one, _CALLER, "user_id").is_not(None),
+        role_in(clients, one, _CALLER, "user_id").is_not(None),
+    )
+    found = sa.select(one.c.repository_id).where(one.c.deleted_at.is_(None), seen, *_further(one, continues))
+    few = found.order_by(one.c.repository_id).limit(big("limit")).subquery("few_chosen")
+    return sa.select(few.c.repository_id)
+
+
+def _visible(confined: bool, continues: bool) -> PerDialect:
+    def make(dialect: str) -> sa.Select[Any]:
+        ways = [
+            _in_accounts(dialect, confined=confined, continues=continues),
+            *(_added_to(table, confined=confined, continues=continues) for table in (collaborators, clients)),
+            *([_chosen(continues=continues)] if confined else []),
+        ]
+        first = first_of(ways, ["repository_id"], _oldest_first)
+        return PROJECTS.where(projects.c.repository_id.in_(first)).order_by(projects.c.repository_id)
+
+    return per_dialect(make)
+
+
+def _newest(confined: bool) -> PerDialect:
+    """Of all accounts, or of those that the parameter of a confined token names."""
+
+    def make(dialect: str) -> sa.Select[Any]:
+        by_hand = (
+            _added_to(each, confined=confined, continues=False, order=_newest_first)
+            for each in (collaborators, clients)
+        )
+        ways = [_in_accounts(dialect, confined=confined, continues=False, order=_newest_first), *by_hand]
+        first = first_of(ways, ["repository_id"], _newest_first)
+        return PROJECTS.where(projects.c.repository_id.in_(first)).order_by(projects.c.repository_id.desc())
+
+    return per_dialect(make)
+
+
+_listed = {flags: _visible(*flags) for flags in _FLAGS}
+_listed_newest = {confined: _newest(confined) for confined in (False, True)}
+
+
+async def list_visible(reader: Reader, actor: Actor, *, after: str | None, limit: int) -> list[Project]:
+    """The projects that the caller sees, oldest first; `after` is the id behind which to start."""
+    params = {"user_id": actor.user.id, "limit": limit, "after": after, **reach_params(actor)}
+    rows = await reader.fetch_all(_listed[actor.grants is not None, after is not None], params)
+    return [project for row in rows if (project := project_of(row, actor))]
+
+
+_these = PROJECTS.where(any_of(projects.c.id, "project_ids"))
+
+
+async def find_visible(reader: Reader, actor: Actor, project_ids: Collection[str]) -> dict[str, Project]:
+    """Those of the projects that the caller sees, by their ids. Not for tokens that are confined."""
+    if not project_ids:
+        return {}
+    rows = await reader.fetch_all(_these, {"user_id": actor.user.id, "project_ids": sorted(project_ids)})
+    return {project.id: project for row in rows if (project := project_of(row, actor))}
+
+
+NAMED_AMONG = 1000
+
+
+async def find_by_title(reader: Reader, actor: Actor, words: str) -> list[Project]:
+    """The projects whose titles have each of `words` (`match.words_of`), the last one as the beginning of a word, and
+    those of `PART_MIN` characters also inside of one: of the first thousand that the caller sees. Nobody sees so many
+    that an index would be worth it."""
+    *whole, beginning = folded(words).split() or [""]
+    if not beginning:
+        return []
+    found = []
+    for project in await list_visible(reader, actor, after=None, limit=NAMED_AMONG):
+        has = words_of(folded(project.title)).split()
+        fits = (part in has or _is_inside(part, has) for part in whole)
+        if all(fits) and (any(each.startswith(beginning) for each in has) or _is_inside(beginning, has)):
+            found.append(project)
+    return found
+
+
+def _is_inside(part: str, words: Sequence[str]) -> bool:
+    return len(part) >= PART_MIN and any(part in word for word in words)
+
+
+async def list_newest(reader: Reader, actor: Actor, *, limit: int, account_id: int | None = None) -> list[Project]:
+    """The projects that somebody who has signed in sees, or those of one account, the newest first. A confined token
+    has `list_visible`."""
+    assert actor.grants is None, "only sessions ask"
+    params: dict[str, object] = {"user_id": actor.user.id, "limit": limit}
+    if account_id is not None:
+        params[_WHOLE] = [account_id]
+    rows = await reader.fetch_all(_listed_newest[account_id is not None], params)
+    return [project for row in rows if (project := project_of(row, actor))]
+
+
+# --- deleted projects, the last one first ----------------------------------------------------------------------------
+
+_TRASH = ("id", "title", "deleted_at")
+
+
+def _last_first(found: sa.FromClause) -> Columns:
+    return [found.c.deleted_at.desc(), found.c.id.desc()]
+
+
+def _restorable(project: sa.FromClause, continues: bool) -> Columns:
+    """A project with issued invoices is never removed, however long ago it was deleted."""
+    bill = invoices.alias("bill")
+    issued = (
+        sa.select(bill.c.id)
+        .where(bill.c.repository_id == project.c.repository_id, bill.c.status != "draft")
+        .limit(1)
+        .correlate(project)
+        .scalar_subquery()
+    )
+    fits = [project.c.deleted_at.is_not(None), sa.or_(project.c.deleted_at >= big("since"), issued.is_not(None))]
+    if continues:
+        behind = sa.tuple_(big("deleted_at"), sa.bindparam("after_id", type_=sa.Text))
+        fits.append(sa.tuple_(project.c.deleted_at, project.c.id) < behind)
+    return fits
+
+
+def _of_owned(dialect: str, *, confined: bool, continues: bool) -> sa.Select[Any]:
+    place = caller_accounts(within=_WHOLE if confined else None)
+    owned = sa.select(place.c.account_id).where(place.c.role == "owner").subquery("owned")
+
+    def fits(row: sa.FromClause) -> Columns:
+        return [row.c.account_id == owned.c.account_id, *_restorable(row, continues)]
+
+    return first_of_each(dialect, projects, "repository_id", owned, fits, _last_first, _TRASH)
+
+
+def _as_admin(*, confined: bool, continues: bool) -> sa.Select[Any]:
+    """The projects that the caller was added to as admin: no index has both who and when, so all are looked at."""
+    hand, there = collaborators.alias("hand"), projects.alias("there")
+    found = sa.select(*(there.c[name] for name in _TRASH)).join_from(
+        hand, there, there.c.repository_id == hand.c.repository_id
+    )
+    found = found.where(hand.c.user_id == _CALLER, hand.c.role == "admin", *_restorable(there, continues))
+    return found.where(any_of(there.c.account_id, _WHOLE)) if confined else found
+
+
+def _chosen_as_admin(*, continues: bool) -> sa.Select[Any]:
+    one = _each_chosen()
+    is_admin = sa.or_(
+        one.c.account_id == _CALLER,
+        role_in(memberships, one, _CALLER) == "owner",
+        role_in(collaborators, one, _CALLER) == "admin",
+    )
+    return sa.select(*(one.c[name] for name in _TRASH)).where(is_admin, *_restorable(one, continues))
+
+
+def _trash(confined: bool, continues: bool) -> PerDialect:
+    def make(dialect: str) -> sa.Select[Any]:
+        ways = [
+            _of_owned(dialect, confined=confined, continues=continues),
+            _as_admin(confined=confined, continues=continues),
+            *([_chosen_as_admin(continues=continues)] if confined else []),
+        ]
+        return first_of(ways, _TRASH, _last_first).add_columns(sa.literal_column("'project'").label("type"))
+
+    return per_dialect(make)
+
+
+_deleted = {flags: _trash(*flags) for flags in _FLAGS}
+
+
+async def list_deleted(
+    reader: Reader,
+    actor: Actor,
+    *,
+    since: int,
+    after: tuple[int, str] | None,
+    limit: int,
+    account_id: int | None = None,
+) -> Sequence[Row]:
+    """The projects that the caller could restore, the last deleted first: rows of id, title, deleted_at and type.
+    `after`: the deleted_at and id behind which to start. `account_id`: only those of the account; a confined token has
+    its own reach instead."""
+    params: dict[str, object] = {"user_id": actor.user.id, "since": since, "limit": limit, **reach_params(actor)}
+    if account_id is not None:
+        assert actor.grants is None, "only sessions ask"
+        params[_WHOLE], params[_CHOSEN] = [account_id], []
+    if after is not None:
+        params["deleted_at"], params["after_id"] = after
+    confined = actor.grants is not None or account_id is not None
+    return await reader.fetch_all(_deleted[confined, after is not None], params)

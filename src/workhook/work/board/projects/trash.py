@@ -1,0 +1,231 @@
+"""Deleted projects, and what was deleted in one: all of it can be restored for 30 days, then it is removed for good.
+
+`/trash`, `/projects/{id}/trash`, `/projects/{id}/restore`, and the chore that removes what is too old.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, Literal
+
+import msgspec
+import sqlalchemy as sa
+import structlog
+
+from workhook.core.clock import DAY_MS, now_ms, to_millis_text
+from workhook.core.errors import NotFound
+from workhook.core.records import to_response
+from workhook.http import lists
+from workhook.http.calls import Call, Services
+from workhook.http.endpoints import Listed, Routes
+from workhook.http.operations import WORK_API
+from workhook.identity import audit, removal
+from workhook.identity.authenticator import actor_of
+from workhook.identity.context import Write
+from workhook.identity.queries import key_of, repository_columns, repository_of, role_columns
+from workhook.identity.tables import accounts, projects
+from workhook.identity.tokens.lookup import check_reach
+from workhook.storage import Row, Transaction
+from workhook.storage.metadata import big, metadata
+from workhook.storage.sweeping import for_each_isolated
+from workhook.work.board.projects import api
+from workhook.work.board.projects.emptying import empty
+from workhook.work.board.projects.listing import list_deleted
+from workhook.work.board.tasks.schemas import tasks
+from workhook.work.files.schemas import files
+from workhook.work.kernel.access import find_access
+from workhook.work.money.invoices import issued
+
+routes = Routes(WORK_API, "Trash", read="work.read", write="work.write")
+log = structlog.get_logger(__name__)
+
+KEPT_MS = 30 * DAY_MS
+
+
+def _deleted_of(table: sa.Table, kind: str, *, further: bool) -> sa.Select[Any]:
+    """No more than a page of them can be on it: each kind is read by its own index, in order."""
+    some = (
+        sa.select(table.c.id, table.c.title, table.c.deleted_at)
+        .where(table.c.repository_id == big("repository_id"), table.c.deleted_at.is_not(None))
+        .order_by(table.c.deleted_at.desc(), table.c.id.desc())
+        .limit(big("limit"))
+    )
+    if further:
+        behind = sa.tuple_(big("deleted_at"), sa.bindparam("after_id", type_=sa.Text))
+        some = some.where(sa.tuple_(table.c.deleted_at, table.c.id) < behind)
+    found = some.subquery(kind)
+    return sa.select(sa.literal_column(f"'{kind}'").label("type"), found.c.id, found.c.title, found.c.deleted_at)
+
+
+def _deleted_in_project(further: bool) -> sa.Select[Any]:
+    each = [_deleted_of(tasks, "task", further=further), _deleted_of(files, "file", further=further)]
+    either = sa.union_all(*each).subquery("deleted")
+    return sa.select(either).order_by(either.c.deleted_at.desc(), either.c.id.desc()).limit(big("limit"))
+
+
+_in_trash = {further: _deleted_in_project(further) for further in (False, True)}
+_deleted = (
+    sa.select(*repository_columns(), *role_columns, projects.c.avatar, projects.c.label_colors, projects.c.deleted_at)
+    .join_from(projects, accounts, accounts.c.id == projects.c.account_id)
+    .where(projects.c.id == sa.bindparam("project_id"), projects.c.deleted_at.is_not(None))
+    .with_for_update(of=projects, key_share=True)
+)
+_restore = (
+    sa.update(projects)
+    .where(projects.c.repository_id == big("id"))
+    .values(deleted_at=None, updated_at=big("now"), name=sa.bindparam("name"), name_key=sa.bindparam("name_key"))
+)
+
+
+class TrashShape(msgspec.Struct):
+    """Something that was deleted and can be restored."""
+
+    type: Literal["project", "task", "file"]
+    id: str
+    title: str
+    deleted_at: str
+
+
+class TrashAnswer(msgspec.Struct):
+    trash: list[TrashShape]
+    success: bool = True
+
+
+@routes.get("/trash")
+async def list_trash(call: Call, query: lists.ListQuery) -> Listed[TrashAnswer]:
+    """List deleted projects that the caller can restore.
+
+    The last deleted first. After 30 days a project is removed for good, with everything in it.
+    """
+    return await list_trash_of(call, query)
+
+
+async def list_trash_of(call: Call, query: lists.ListQuery, account_id: int | None = None) -> Listed[TrashAnswer]:
+    """`list_trash`; with `account_id` only the projects of that account, for somebody who has signed in."""
+    found = await list_deleted(
+        call.database,
+        actor_of(call),
+        since=now_ms() - KEPT_MS,
+        after=lists.after(query, tuple[int, str]),
+        limit=query.limit + 1,
+        account_id=account_id,
+    )
+    return _page(call, query, found)
+
+
+@routes.get("/projects/{id}/trash")
+async def list_project_trash(call: Call, project_id: str, query: lists.ListQuery) -> Listed[TrashAnswer]:
+    """List what was deleted in a project and can be restored.
+
+    Tasks and files, the last deleted first. Not for clients.
+    """
+    after = lists.after(query, tuple[int, str])
+    access = await find_access(call.database, actor_of(call), project_id)
+    access.require_member("see what was deleted")
+    params: dict[str, object] = {"repository_id": access.repository.id, "limit": query.limit + 1}
+    if after is not None:
+        params["deleted_at"], params["after_id"] = after
+    return _page(call, query, await call.database.fetch_all(_in_trash[after is not None], params))
+
+
+def _page(call: Call, query: lists.ListQuery, found: Sequence[Row]) -> Listed[TrashAnswer]:
+    rows, headers = lists.page(call, found, query, lambda row: (row["deleted_at"], row["id"]))
+    trash = [TrashShape(row["type"], row["id"], row["title"], to_millis_text(row["deleted_at"])) for row in rows]
+    return Listed(TrashAnswer(trash), headers)
+
+
+@routes.post("/projects/{id}/restore")
+async def restore_project(write: Write, project_id: str) -> api.ProjectAnswer:
+    """Restore a deleted project.
+
+    For owners of its organization and admins of the project, within 30 days. Its webhooks work again and get the event
+    `project` `created`. Its name gets a suffix if another project has it now.
+    """
+    row = await write.tx.fetch_one(_deleted, {"project_id": project_id, "user_id": write.actor.user.id})
+    if row is None:  # what is not deleted stays as it is
+        project = await api.lock_project(write, project_id)
+        api.require_role(project, "admin")
+        return api.ProjectAnswer(to_response(project))
+    old = repository_of(row, write.actor.user.id)  # with the role that the caller had and still has there
+    write.actor.request.touches(old.owner.id, old.id, hidden=old.role is None)
+    if old.role is not None:
+        check_reach(write.actor, old.owner.id, old.id)
+    if old.role != "admin":
+        raise NotFound()
+    # What has issued invoices is never purged, and can be restored at any time.
+    if row["deleted_at"] < write.now - KEPT_MS and not await issued.has_any(write.tx, old.id):
+        raise NotFound()
+    await api.lock_name_of(write.tx, old.id)
+    name = await api.free_name(write.tx, old.owner.id, old.name)
+    updated_at = max(write.now, old.updated_at + 1)
+    await write.tx.execute(_restore, {"id": old.id, "name": name, "name_key": key_of(name), "now": updated_at})
+    project = await api.find_project(write.tx, write.actor, project_id)
+    await api.publish(write, project, "created", verb="restore")  # its receivers saw it deleted
+    return api.ProjectAnswer(to_response(project))
+
+
+# --- for good --------------------------------------------------------------------------------------------------------
+
+# Projects with issued invoices cannot be deleted now. One that was deleted by an earlier version is not purged.
+_old = (
+    sa.select(projects.c.repository_id)
+    .where(projects.c.deleted_at < big("before"), ~issued.has_issued)
+    .order_by(projects.c.deleted_at)
+)
+# No row if the project was restored, is gone, or another process is at it.
+_lock_expired = (
+    sa.select(projects.c.account_id, projects.c.name)
+    .where(projects.c.repository_id == big("repository_id"), projects.c.deleted_at < big("before"), ~issued.has_issued)
+    .with_for_update(skip_locked=True)
+)
+_remove = sa.delete(projects).where(projects.c.repository_id == big("repository_id"), ~issued.has_issued)
+
+
+@cache
+def contents() -> list[sa.Table]:
+    """Return the tables that hold what belongs to a project, each before those that it refers to.
+
+    One that this process has not imported goes with the project's row, in one piece.
+    """
+    return [
+        table
+        for table in reversed(metadata.sorted_tables)
+        if any(key.column is projects.c.repository_id and key.ondelete == "CASCADE" for key in table.foreign_keys)
+    ]
+
+
+async def purge(services: Services, now: int) -> int:
+    """Remove for good the projects that were deleted over 30 days ago. Answers how many.
+
+    In small transactions, so that nobody waits for a large project: one that is half gone when the process dies is
+    taken up again. A project whose webhooks still have deliveries to make waits for these. Several processes may do
+    this at once. Raises `Unavailable`.
+    """
+    before = now - KEPT_MS
+    found = [row["repository_id"] for row in await services.database.fetch_all(_old, {"before": before})]
+    return await for_each_isolated("deleted_projects", found, lambda each: _purge_one(services, each, before))
+
+
+async def _purge_one(services: Services, repository_id: int, before: int) -> bool:
+    params = {"repository_id": repository_id, "before": before}
+    called: list[Row] = []
+
+    async def is_expired(tx: Transaction) -> bool:
+        expired = await tx.fetch_one(_lock_expired, params)
+        if expired is None or not await removal.forget(tx, repository_id):
+            return False
+        called[:] = [expired]
+        return True
+
+    async def remove(tx: Transaction) -> None:
+        await tx.execute(_remove, params)
+        [project] = called
+        await audit.record(tx, None, "project.purge", project["name"], account_id=project["account_id"])
+
+    gone = await empty(
+        services, contents(), "repository_id", repository_id, admit=is_expired, last=remove, keep_issued=True
+    )
+    if gone:
+        log.info("project_purged", repository_id=repository_id)
+    return gone

@@ -1,0 +1,354 @@
+"""What can be done with tasks: authorise, decide, write, append the event.
+
+Whoever can write to a project changes its tasks; a client creates some, and changes and deletes those.
+"""
+
+from __future__ import annotations
+
+from datetime import tzinfo
+from decimal import Decimal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from workhook.core import json
+from workhook.core.errors import Forbidden, NotFound
+from workhook.core.ids import new_id
+from workhook.core.records import to_response
+from workhook.identity.context import Write
+from workhook.identity.schemas import Actor
+from workhook.storage import Reader, Transaction
+from workhook.work import others
+from workhook.work.board.tasks import assignees, queries, relations
+from workhook.work.board.tasks.imported_fields import source_of
+from workhook.work.board.tasks.inputs import TaskContent, TaskCreate, TaskEdit
+from workhook.work.board.tasks.next_task import make_next, require_next, with_next, zone_for
+from workhook.work.board.tasks.numbers import take_numbers
+from workhook.work.board.tasks.ordering.column_order import drop_if_empty, find_insert_position
+from workhook.work.board.tasks.queries import AccessedTask, LockedColumn, MovableTask
+from workhook.work.board.tasks.relations import RelationChange
+from workhook.work.board.tasks.schemas import CONTENT, NO_SUBTASKS, TERMS, Assignees, CommitShape, Task
+from workhook.work.discussion.notifications.telling import tell_assigned
+from workhook.work.kernel.access import Access
+from workhook.work.kernel.record_events import RecordEvent, differences, publish_event, publish_events
+from workhook.work.kernel.schemas import if_set
+from workhook.work.money.invoices import issued
+from workhook.work.time.timesheets import timers
+from workhook.work.time.timesheets.schemas import rate_minor_of
+
+
+async def get_task(reader: Reader, actor: Actor, task_id: str, *, project_id: str | UnsetType = UNSET) -> Task:
+    """The task as the caller sees it. Raises `NotFound`, also if `project_id` is that of another project."""
+    found = await queries.find_task(reader, actor, task_id)
+    require_project(found.access, project_id)
+    return await assignees.one_as_seen(reader, found.access, found.task)
+
+
+async def lock_task(tx: Transaction, actor: Actor, task_id: str, edit: TaskEdit) -> AccessedTask:
+    """The task, locked for this edit; with its columns if it may move. Raises `NotFound`, `Invalid`."""
+    column_id = if_set(edit.column_id)
+    if column_id is None and isinstance(edit.position, UnsetType):
+        found = await queries.lock_task(tx, actor, task_id)
+    else:
+        found = await queries.lock_to_move(tx, actor, task_id, column_id)
+    require_project(found.access, edit.project_id)
+    return found
+
+
+async def create_task(write: Write, column_id: str, create: TaskCreate) -> Task:
+    """The task as the caller sees it. Raises `NotFound`, `Forbidden`, `Conflict`, `Invalid`."""
+    access, target = await queries.lock_column(write.tx, write.actor, column_id)
+    require_project(access, create.project_id)
+    access.require_writable()
+    zone = await zone_for(write.tx, access, create.repeat)
+    task = new_task(access, target, create, await _people(write.tx, access, create), write.now, zone)
+    [task] = await relations.settle(write.tx, [RelationChange(access, None, task)])
+    position = await find_insert_position(write.tx, target.column.id, target.buckets, if_set(create.position))
+    number = await take_numbers(write.tx, access.repository.id)
+    task = msgspec.structs.replace(task, number=number, position=position.position)
+    await queries.insert_task(write.tx, access.repository.id, task, position)
+    await relations.write(write.tx, [(None, task)])
+    await publish_event(write, access.repository, "task", "created", to_response(task))
+    tell_assigned(write, access.repository, None, task)
+    return await assignees.one_as_seen(write.tx, access, task)
+
+
+async def edit_task(write: Write, found: AccessedTask, edit: TaskEdit, *, commit: CommitShape | None = None) -> Task:
+    """The task after the change, as the caller sees it. `found` is what `lock_task` gave. `commit`: whose message asked
+    for the change; its event names it. Raises `Forbidden`, `Conflict`, `Invalid`.
+
+    An edit that changes nothing writes nothing and has no event.
+    """
+    access, before = found.access, found.task
+    require_changeable(access, before)
+    zone = await zone_for(write.tx, access, before.repeat, edit.repeat)
+    after = edited(access, before, edit, await _people(write.tx, access, edit, before.assignees), write.now, zone)
+    [after] = await relations.settle(write.tx, [RelationChange(access, before, after)])
+    if isinstance(found, MovableTask):
+        after = await _move(write.tx, found, _with_next(found, after, write.now, zone), edit, write.now)
+    elif after is not before:
+        queries.update_task(write.tx, after)
+    if after is not before:
+        await queries.set_assignees(write.tx, before, after)
+        await relations.write(write.tx, [(before, after)])
+        event = edit_event(access, before, after)
+        if commit is not None:
+            event = msgspec.structs.replace(event, beside={"commit": commit})
+        await publish_events(write, [event])
+        if isinstance(found, MovableTask) and not found.stays:
+            await make_next(write, access, before, after)  # before timers: decision 13
+            await _run_timers(write, access, found.target, after.id)
+        tell_assigned(write, access.repository, before, after)
+    return await assignees.one_as_seen(write.tx, access, after)
+
+
+async def delete_task(write: Write, found: MovableTask) -> None:
+    """Delete the task, which can be restored for a while, and finish its timers. `found` is what `queries.lock_to_move`
+    gave. Raises `Forbidden`, `Conflict`."""
+    access, task = found.access, found.task
+    require_changeable(access, task)
+    await issued.require_none_of_tasks(write.tx, {task.id: "The task"})
+    await others.require_none_on_tasks(write.tx, access, {task.id: "The task"})
+    queries.trash_task(write.tx, touched(task, write.now))
+    bucket = found.source.buckets[found.bucket]
+    bucket.size -= 1
+    await drop_if_empty(write.tx, found.source.buckets, bucket)
+    await timers.tasks_end(write, [task.id])
+    await publish_event(write, access.repository, "task", "deleted", to_response(task))
+
+
+async def restore_task(write: Write, task_id: str, *, project_id: str | UnsetType) -> Task:
+    """Back to the end of its column, or of the project's first if that is gone; for receivers it is created again.
+
+    A task that was not deleted stays as it is. Raises `NotFound`, `Forbidden`, `Conflict`.
+    """
+    found = await queries.lock_to_restore(write.tx, write.actor, task_id)
+    if found is None:
+        return await get_task(write.tx, write.actor, task_id, project_id=project_id)
+    access, target = found.access, found.target
+    require_project(access, project_id)
+    require_changeable(access, found.task)
+    task = touched(found.task, write.now)
+    task = msgspec.structs.replace(task, completed_at=completed_at(target, task.completed_at, write.now))
+    position = await find_insert_position(write.tx, target.column.id, target.buckets, None)
+    await queries.move_task(write.tx, task, position)
+    await publish_event(write, access.repository, "task", "created", to_response(task))
+    if target.completes:
+        await timers.finish_running(write, access, [task.id])
+    return await assignees.one_as_seen(write.tx, access, task)
+
+
+# --- parts that bulk operations share ---------------------------------------------------------------------------------
+
+
+def require_project(access: Access, project_id: str | UnsetType) -> None:
+    """A caller may say which project it means. Raises `NotFound` if it is another."""
+    if project_id not in (UNSET, access.repository.project_id):
+        raise NotFound()
+
+
+def require_changeable(access: Access, task: Task) -> None:
+    """Raises `Forbidden`, `Conflict`."""
+    access.require_writable()
+    access.require_own(task.user_id, "change or delete")
+
+
+def completed_at(target: LockedColumn, before: int | None, now: int) -> int | None:
+    """When a task that enters the column is completed: the first time stays while it remains done. ("States")"""
+    if not target.completes:
+        return None
+    return now if before is None else before
+
+
+def new_task(
+    access: Access,
+    target: LockedColumn,
+    create: TaskCreate,
+    people: Assignees | UnsetType,
+    now: int,
+    zone: tzinfo,
+) -> Task:
+    """`zone`: of `zone_for`. Raises `Forbidden`, `Invalid`."""
+    task = _with_content(access, blank_task(access, target, new_id("tsk"), create.title, now), create, people)
+    require_next(task, now, zone)
+    return task
+
+
+def blank_task(access: Access, target: LockedColumn, task_id: str, title: str, now: int) -> Task:
+    """A task of which nothing is known but its title; `number` 0: it has none yet."""
+    return Task(
+        id=task_id,
+        number=0,
+        title=title,
+        description=None,
+        cover_url=None,
+        priority=None,
+        deadline=None,
+        position=0,
+        fields="{}",
+        sections="{}",
+        project=queries.project_of(access),
+        column=target.column,
+        assignees=(),
+        labels="[]",
+        hourly_rate_minor=None,
+        billable=None,
+        estimate_ms=None,
+        parent_id=None,
+        subtasks=NO_SUBTASKS,
+        blocked_by=(),
+        blocked=False,
+        open_blockers=(),
+        repeat=None,
+        repeat_since=None,
+        next_id=None,
+        completed_at=completed_at(target, None, now),
+        created_at=now,
+        updated_at=now,
+        user_id=access.user.id,
+    )
+
+
+def edited(access: Access, before: Task, edit: TaskEdit, people: Assignees | UnsetType, now: int, zone: tzinfo) -> Task:
+    """What the task says after the edit; `before` itself if it says the same. Its place is not looked at. `zone`: of
+    `zone_for`. Raises `Forbidden`, `Invalid`."""
+    after = _with_content(access, before, edit, people)
+    after = msgspec.structs.replace(after, title=if_set(edit.title, before.title))
+    if (after.repeat, after.deadline) != (before.repeat, before.deadline):
+        after = msgspec.structs.replace(after, repeat_since=None)
+    if after.repeat != before.repeat:
+        require_next(after, now, zone)
+    return before if after == before else touched(after, now)
+
+
+def touched(task: Task, now: int) -> Task:
+    return msgspec.structs.replace(task, updated_at=max(now, task.updated_at + 1))
+
+
+def moved(task: Task, source: LockedColumn, target: LockedColumn, position: int, now: int) -> Task:
+    """The task at its new place; itself if it is there already."""
+    if target is source:
+        return task if position == task.position else msgspec.structs.replace(task, position=position)
+    done = completed_at(target, task.completed_at, now)
+    return msgspec.structs.replace(task, column=target.column, position=position, completed_at=done)
+
+
+def edit_event(access: Access, before: Task, after: Task) -> RecordEvent:
+    """One event, whatever was changed: completed or reopened before moved before edited."""
+    old, new = to_response(before), to_response(after)
+    changes = differences(old, new, ignore=("updated_at", "column"))
+    if before.column.id != after.column.id:
+        changes["column_id"] = {"from": before.column.id, "to": after.column.id}
+    action = "edited"
+    if (before.completed_at is None) != (after.completed_at is None):
+        action = "reopened" if after.completed_at is None else "completed"
+    elif "column_id" in changes or "position" in changes:
+        action = "moved"
+    return RecordEvent(access.repository, "task", action, new, changes)
+
+
+def _with_next(found: MovableTask, after: Task, now: int, zone: tzinfo) -> Task:
+    """`after` with the task that comes next, if it is completed by coming to its column."""
+    done = None if found.stays else completed_at(found.target, after.completed_at, now)
+    completed = with_next(found.task, msgspec.structs.replace(after, completed_at=done), now, zone)
+    if completed.next_id == after.next_id:
+        return after
+    after = msgspec.structs.replace(after, next_id=completed.next_id)
+    return after if after.updated_at != found.task.updated_at else touched(after, now)
+
+
+async def _run_timers(write: Write, access: Access, target: LockedColumn, task_id: str) -> None:
+    """What the column wants that the task came to."""
+    if target.completes:
+        await timers.finish_running(write, access, [task_id])
+    elif target.start_timer:
+        await timers.start_for(write, access, task_id)
+
+
+_PLAIN_FIELDS = frozenset(TaskContent.__struct_fields__).intersection(CONTENT) - {
+    "fields",
+    "sections",
+    "labels",
+    *TERMS,
+}
+
+
+def _with_content(access: Access, task: Task, content: TaskContent, people: Assignees | UnsetType) -> Task:
+    plain = {name: value for name in _PLAIN_FIELDS if (value := getattr(content, name)) is not UNSET}
+    plain |= _terms(access, task, content)
+    blocked_by = content.blocked_by
+    labels = content.labels
+    if isinstance(labels, list):
+        labels = list(dict.fromkeys(labels))
+    return msgspec.structs.replace(
+        task,
+        **plain,
+        fields=_json_text(_fields(access, task, content), task.fields, {}),
+        sections=_json_text(content.sections, task.sections, {}),
+        labels=_json_text(labels, task.labels, []),
+        assignees=if_set(people, task.assignees),
+        blocked_by=task.blocked_by if blocked_by is UNSET else tuple(sorted(set(blocked_by or ()))),
+    )
+
+
+def _fields(access: Access, task: Task, content: TaskContent) -> dict[str, str] | UnsetType | None:
+    """Return the new fields of the task. An edit by a client keeps those that are hidden from it."""
+    if not access.is_client or content.fields is UNSET:
+        return content.fields
+    stored: dict[str, str] = json.decode(task.fields)
+    return {**{name: value for name, value in stored.items() if source_of(name)}, **(content.fields or {})}
+
+
+def _terms(access: Access, task: Task, content: TaskContent) -> dict[str, object]:
+    """What the caller says of the task's time. Raises `Forbidden`, `Invalid`."""
+    given = {TERMS[name]: value for name in TERMS if (value := getattr(content, name)) is not UNSET}
+    if access.is_client:  # who sees null everywhere may send it back: that clears nothing
+        if any(value is not None for value in given.values()):
+            access.require_member("set hourly_rate, billable or estimate of a task")
+        return {}
+    if isinstance(wanted := content.hourly_rate, Decimal):
+        given["hourly_rate_minor"] = rate_minor_of(wanted, access.repository.currency, "hourly_rate")
+    rate = given.get("hourly_rate_minor", task.hourly_rate_minor)
+    if rate != task.hourly_rate_minor and access.repository.role != "admin":
+        message = f"You need the role admin in the project {access.repository.full_name} to set a task's hourly_rate."
+        raise Forbidden(message, code="missing_role")
+    return given
+
+
+def _json_text(value: object, stored: str, empty: object) -> str:
+    """The value as JSON; null clears. The order of the keys of an object is no difference."""
+    if value is UNSET:
+        return stored
+    wanted = empty if value is None else value
+    return stored if json.decode(stored) == wanted else json.encode_text(wanted)
+
+
+async def _people(
+    tx: Transaction, access: Access, content: TaskContent, before: Assignees = ()
+) -> Assignees | UnsetType:
+    """`before` are the people who have the task. Raises `Invalid` that names who does not see the project."""
+    if isinstance(content.assignees, UnsetType):
+        return UNSET
+    usernames = content.assignees or []
+    return assignees.chosen(await assignees.find_people(tx, access, usernames, before), usernames, before)
+
+
+async def _move(tx: Transaction, found: MovableTask, after: Task, edit: TaskEdit, now: int) -> Task:
+    """Write the task with its place, if there is anything to write."""
+    source, target = found.source, found.target
+    bucket = source.buckets[found.bucket]
+    bucket.size -= 1  # the places are those among the others
+    total = sum(each.size for each in target.buckets)
+    wanted = min(if_set(edit.position, found.task.position if found.stays else total), total)
+    there = moved(after, source, target, wanted, now)
+    if there == after:
+        if after is not found.task:
+            queries.update_task(tx, after)
+        return after
+    if after is found.task:
+        there = touched(there, now)
+    position = await find_insert_position(tx, target.column.id, target.buckets, wanted, task_id=there.id)
+    await queries.move_task(tx, there, position)
+    if bucket.id != position.bucket_id:
+        await drop_if_empty(tx, source.buckets, bucket)
+    return there

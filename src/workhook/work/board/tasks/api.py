@@ -1,0 +1,128 @@
+"""`/columns/{id}/tasks`, `/projects/{id}/tasks` and `/tasks`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from workhook.core.records import to_response
+from workhook.http import lists
+from workhook.http.calls import Call
+from workhook.http.endpoints import Listed, Retry, Routes
+from workhook.http.operations import WORK_API
+from workhook.identity.authenticator import actor_of
+from workhook.identity.context import Write
+from workhook.work.board.columns.schemas import CursorInteger
+from workhook.work.board.tasks import actions, assignees, bulk, column_filters, column_tasks, listing, queries
+from workhook.work.board.tasks.bulk import TasksBulk, TasksBulkAnswer
+from workhook.work.board.tasks.inputs import ColumnTasksQuery, OfProjectQuery, TaskCreate, TaskEdit, TasksQuery
+from workhook.work.board.tasks.schemas import Task, TaskAnswer, TasksAnswer
+from workhook.work.kernel.access import find_access
+from workhook.work.kernel.schemas import Done
+
+routes = Routes(WORK_API, "Tasks", read="work.read", write="work.write", retry=Retry(queries.Busy, 20))
+
+
+def _answer(task: Task) -> TaskAnswer:
+    return TaskAnswer(to_response(task))
+
+
+@routes.get("/columns/{id}/tasks")
+async def list_column_tasks(call: Call, column_id: str, query: ColumnTasksQuery) -> Listed[TasksAnswer]:
+    """List the tasks of a column, in their order.
+
+    With filters a page may be short, or empty, and not be the last: `Link` leads on.
+    """
+    after = lists.after(query, tuple[CursorInteger, CursorInteger])
+    if filters := listing.params_of(query):
+        return await _list_filtered(call, column_id, query, filters, after)
+    read = await column_tasks.read_column(call.database, actor_of(call), column_id, after=after, limit=query.limit + 1)
+    actions.require_project(read.access, query.project_id)
+    rows, headers = lists.page(call, read.rows, query, column_tasks.sort_key, cut=read.cut)
+    return Listed(TasksAnswer(await column_tasks.to_responses(call.database, read, rows)), headers)
+
+
+async def _list_filtered(
+    call: Call, column_id: str, query: ColumnTasksQuery, filters: Mapping[str, object], after: tuple[int, int] | None
+) -> Listed[TasksAnswer]:
+    found = await column_filters.read_filtered(
+        call.database, actor_of(call), column_id, filters, after=after, limit=query.limit + 1
+    )
+    actions.require_project(found.access, query.project_id)
+    page, headers = lists.page(call, found.tasks, query, lambda pair: pair[1], cut=found.cut, last_seen=found.last_seen)
+    seen = await assignees.as_seen(call.database, found.access, [task for task, _ in page])
+    return Listed(TasksAnswer([to_response(task) for task in seen]), headers)
+
+
+@routes.post("/columns/{id}/tasks")
+async def create_task(write: Write, column_id: str, create: TaskCreate) -> TaskAnswer:
+    """Create a task in a column.
+
+    In a column whose stage completes tasks, the task is completed at once.
+    """
+    return _answer(await actions.create_task(write, column_id, create))
+
+
+@routes.get("/projects/{id}/tasks")
+async def list_project_tasks(call: Call, project_id: str, query: TasksQuery) -> Listed[TasksAnswer]:
+    """List, filter and search the tasks of a project."""
+    sort = "id" if isinstance(query.sort, msgspec.UnsetType) else query.sort
+    by_text = sort in ("id", "title", "-title")
+    after: listing.Key | None
+    after = lists.after(query, tuple[str, str]) if by_text else lists.after(query, tuple[CursorInteger, str])
+    access = await find_access(call.database, actor_of(call), project_id)
+    found = await listing.list_tasks(
+        call.database, access, listing.params_of(query), sort=sort, after=after, limit=query.limit + 1
+    )
+    page, headers = lists.page(call, found.tasks, query, lambda pair: pair[1], cut=found.cut, last_seen=found.last_seen)
+    seen = await assignees.as_seen(call.database, access, [task for task, _ in page])
+    return Listed(TasksAnswer([to_response(task) for task in seen]), headers)
+
+
+@routes.post("/tasks/bulk", query=(), body_required=True)
+async def change_tasks(write: Write, wanted: TasksBulk) -> TasksBulkAnswer:
+    """Create, change, move and delete many tasks at once.
+
+    Either everything is done, or nothing. The tasks may be in several projects.
+    """
+    tasks = await bulk.change_tasks(write, wanted.operations)
+    return TasksBulkAnswer([to_response(task) if task else None for task in tasks])
+
+
+@routes.get("/tasks/{id}")
+async def get_task(call: Call, task_id: str, query: OfProjectQuery) -> TaskAnswer:
+    """Get a task."""
+    return _answer(await actions.get_task(call.database, actor_of(call), task_id, project_id=query.project_id))
+
+
+@routes.patch("/tasks/{id}")
+async def edit_task(write: Write, task_id: str, edit: TaskEdit) -> TaskAnswer:
+    """Change a task, or move it within its column or to another one."""
+    found = await actions.lock_task(write.tx, write.actor, task_id, edit)
+    if write.is_conditional:
+        write.require_match(_answer(await assignees.one_as_seen(write.tx, found.access, found.task)))
+    return _answer(await actions.edit_task(write, found, edit))
+
+
+@routes.delete("/tasks/{id}")
+async def delete_task(write: Write, task_id: str, query: OfProjectQuery) -> Done:
+    """Delete a task.
+
+    It can be restored for 30 days. A task with time on issued invoices cannot be deleted (409 `has_invoices`).
+    """
+    found = await queries.lock_to_move(write.tx, write.actor, task_id, None)
+    actions.require_project(found.access, query.project_id)
+    if write.is_conditional:
+        write.require_match(_answer(await assignees.one_as_seen(write.tx, found.access, found.task)))
+    await actions.delete_task(write, found)
+    return Done()
+
+
+@routes.post("/tasks/{id}/restore")
+async def restore_task(write: Write, task_id: str, query: OfProjectQuery) -> TaskAnswer:
+    """Restore a task that was deleted.
+
+    It goes to the end of its column, or of the project's first column if its own is gone.
+    """
+    return _answer(await actions.restore_task(write, task_id, project_id=query.project_id))

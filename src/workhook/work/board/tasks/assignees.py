@@ -1,0 +1,168 @@
+"""Who can be assigned to a task, and which assignees a caller sees.
+
+Members assign everybody who sees the project. A client sees and assigns the team (members who may see the project) and
+itself. Other clients, and those who left the team, stay on a task without being shown to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import msgspec
+import sqlalchemy as sa
+
+from workhook.core.errors import Fault, Invalid, shown
+from workhook.identity.queries import key_of
+from workhook.identity.tables import accounts, collaborators, memberships, projects
+from workhook.storage import Reader
+from workhook.storage.dialects import any_of
+from workhook.storage.metadata import big
+from workhook.work.board.tasks.imported_fields import own_fields_text
+from workhook.work.board.tasks.schemas import Assignees, Task
+from workhook.work.kernel.access import Access
+from workhook.work.kernel.people import PersonShape, membership_of, person_columns, person_of_row
+from workhook.work.people.clients.schemas import clients
+
+
+def is_on_team(person: sa.FromClause) -> sa.ColumnElement[bool]:
+    """Whether a person is of the team of the project: of a statement that selects accounts and projects."""
+    return sa.or_(
+        person.c.id == projects.c.account_id,
+        sa.exists()
+        .where(
+            memberships.c.organization_id == projects.c.account_id,
+            memberships.c.user_id == person.c.id,
+            sa.or_(memberships.c.role == "owner", projects.c.private.is_(sa.false())),
+        )
+        .correlate(projects, person),
+        sa.exists()
+        .where(collaborators.c.repository_id == projects.c.repository_id, collaborators.c.user_id == person.c.id)
+        .correlate(projects, person),
+    )
+
+
+on_team = is_on_team(accounts)
+is_client_there = sa.exists().where(
+    clients.c.repository_id == projects.c.repository_id, clients.c.user_id == accounts.c.id
+)
+_people = (
+    sa.select(*person_columns(membership_of(big("repository_id"))))
+    .select_from(accounts.join(projects, projects.c.repository_id == big("repository_id")))
+    .where(accounts.c.kind == "user")
+    .order_by(accounts.c.id)
+)
+_this = (
+    sa.select(projects.c.account_id, projects.c.private).where(projects.c.repository_id == big("repository_id")).cte()
+)
+_ids_of_team = (
+    sa.select(_this.c.account_id),
+    sa.select(memberships.c.user_id)
+    .join(_this, _this.c.account_id == memberships.c.organization_id)
+    .where(sa.or_(memberships.c.role == "owner", _this.c.private.is_(sa.false()))),
+    sa.select(collaborators.c.user_id).where(collaborators.c.repository_id == big("repository_id")),
+)
+_ids_of_clients = sa.select(clients.c.user_id).where(clients.c.repository_id == big("repository_id"))
+# Their ids first: to ask each account of the server whether it is one of them would take as long as there are accounts.
+team_of_project = _people.where(accounts.c.id.in_(sa.union(*_ids_of_team)))
+team_and_caller = _people.where(accounts.c.id.in_(sa.union(*_ids_of_team, sa.select(big("caller_id")))))
+people_of_project = _people.where(accounts.c.id.in_(sa.union(*_ids_of_team, _ids_of_clients)))
+"""Who sees the project of the parameter `repository_id`."""
+_named = any_of(accounts.c.login_key, "keys")
+_assignable = _people.where(_named, sa.or_(on_team, is_client_there))
+_seen_by_client = _people.where(
+    sa.or_(_named, any_of(accounts.c.id, "user_ids")), sa.or_(on_team, accounts.c.id == big("caller_id"))
+)
+
+
+class Assignable(msgspec.Struct, frozen=True):
+    """The people that a caller can assign."""
+
+    by_name: dict[str, PersonShape]  # by `key_of` of their name
+    seen: frozenset[int] | None = None  # ids of the people that the caller sees; None: everybody
+
+
+async def find_people(
+    reader: Reader, access: Access, usernames: Collection[str], assigned: Collection[PersonShape] = ()
+) -> Assignable:
+    """Those of the names that the caller can assign. `assigned` are the people who have the tasks already."""
+    keys = sorted({key_of(name) for name in usernames})
+    if access.is_client:
+        people = await _find_seen(reader, access, keys, assigned)
+        return Assignable({key_of(each.login): each for each in people}, frozenset(each.id for each in people))
+    rows = await reader.fetch_all(_assignable, {"repository_id": access.repository.id, "keys": keys}) if keys else []
+    people = [person_of_row(row) for row in rows]
+    return Assignable({key_of(each.login): each for each in people})
+
+
+def chosen(
+    people: Assignable, usernames: Sequence[str], before: Collection[PersonShape] = (), field: str = "assignees"
+) -> Assignees:
+    """Each of them once, the oldest account first, and with them those of `before` whom the caller does not see.
+
+    Somebody who has the task already can keep it, also without seeing the project any longer. Raises `Invalid` that
+    names who else does not see it."""
+    by_name = {**_shown_before(people, before), **people.by_name}
+    unknown = dict.fromkeys(shown(name) for name in usernames if key_of(name) not in by_name)
+    if unknown:
+        message = f"{field}: nobody of this name sees the project: {', '.join(unknown)}"
+        raise Invalid(faults=[Fault(field=field, message=message)])
+    found = {person.id: person for person in before if people.seen is not None and person.id not in people.seen}
+    found |= {person.id: person for person in (by_name[key_of(name)] for name in usernames)}
+    return tuple(found[user_id] for user_id in sorted(found))
+
+
+def _shown_before(people: Assignable, before: Collection[PersonShape]) -> dict[str, PersonShape]:
+    """Return the assignees that the caller sees, by `key_of` of their name."""
+    return {key_of(each.login): each for each in before if people.seen is None or each.id in people.seen}
+
+
+async def still_there(reader: Reader, access: Access, people: Assignees) -> Assignees:
+    """Return the people who see the project."""
+    if not people:
+        return people
+    rows = await reader.fetch_all(
+        _assignable, {"repository_id": access.repository.id, "keys": sorted(key_of(each.login) for each in people)}
+    )
+    there = {row["user_id"] for row in rows}
+    return tuple(each for each in people if each.id in there)
+
+
+async def as_seen(reader: Reader, access: Access, tasks: Sequence[Task]) -> list[Task]:
+    """The tasks of one project as the caller may see them: a client sees the team and itself on them, and no rates."""
+    people = await seen_people(reader, access, [task.assignees for task in tasks])
+    if access.is_client:
+        tasks = [without_terms(task) for task in tasks]
+    return [
+        task if task.assignees is each else msgspec.structs.replace(task, assignees=each)
+        for task, each in zip(tasks, people, strict=True)
+    ]
+
+
+async def seen_people(reader: Reader, access: Access, assigned: Sequence[Assignees]) -> Sequence[Assignees]:
+    """Of the people of each task those whom the caller sees."""
+    if not access.is_client or not any(assigned):
+        return assigned
+    people = await _find_seen(reader, access, [], [person for each in assigned for person in each])
+    seen = {each.id: each for each in people}
+    return [tuple(seen[person.id] for person in each if person.id in seen) for each in assigned]
+
+
+def without_terms(task: Task) -> Task:
+    """As a client sees it: nothing of rates, of the team's time, and of where the task was imported from."""
+    fields = own_fields_text(task.fields)
+    return msgspec.structs.replace(task, hourly_rate_minor=None, billable=None, estimate_ms=None, fields=fields)
+
+
+async def one_as_seen(reader: Reader, access: Access, task: Task) -> Task:
+    return (await as_seen(reader, access, [task]))[0]
+
+
+async def _find_seen(
+    reader: Reader, access: Access, keys: Sequence[str], assigned: Collection[PersonShape]
+) -> list[PersonShape]:
+    user_ids = sorted({person.id for person in assigned})
+    if not keys and not user_ids:
+        return []
+    places = {"repository_id": access.repository.id, "caller_id": access.user.id}
+    rows = await reader.fetch_all(_seen_by_client, {**places, "keys": keys, "user_ids": user_ids})
+    return [person_of_row(row) for row in rows]

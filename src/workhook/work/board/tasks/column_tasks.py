@@ -1,0 +1,246 @@
+"""A column with its tasks, in one statement: the tasks come as one JSON text.
+
+That is half of what rows of their own cost: on SQLite every row that is stepped through gives the interpreter away and
+has to win it back, and every value of a row is looked up by its name.
+
+An answer has at most `pages.PAGE_CHARS`. For the database to add up the texts of a page is up to 40 % of what it takes
+to read it, and hardly any page comes near. So a page is read without that, and of tasks whose texts are large only how
+large they are. Where the page has room for these, they are read by their ids; else it is read again, with the sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from types import GenericAlias
+from typing import Any, NamedTuple
+
+import msgspec
+import sqlalchemy as sa
+
+from workhook.core.records import Wire
+from workhook.identity.schemas import Actor
+from workhook.storage import Reader
+from workhook.storage.dialects import any_of, json_rows
+from workhook.storage.metadata import big
+from workhook.storage.record_rows import form_reader, shown_names
+from workhook.storage.statements import PerDialect, hot
+from workhook.work.board.columns.schemas import columns
+from workhook.work.board.tasks.assignees import seen_people
+from workhook.work.board.tasks.imported_fields import own_fields
+from workhook.work.board.tasks.listing import no_more_than_a_page, on_page
+from workhook.work.board.tasks.queries import project_of
+from workhook.work.board.tasks.schemas import (
+    NO_SUBTASKS,
+    TERMS,
+    Task,
+    TaskColumnShape,
+    assignees,
+    blockers,
+    blockers_of,
+    people_of,
+    subtasks,
+    subtasks_of,
+    task_assignees,
+    task_blockers,
+    task_buckets,
+    tasks,
+    weight,
+)
+from workhook.work.kernel.access import Access, access_of, with_access
+from workhook.work.kernel.pages import PAGE_CHARS
+
+# More than anybody can ask for. PostgreSQL's plan for all values would take a limit that it does not know for a tenth
+# of the rows. SQLite would fetch as many.
+_MOST: sa.ColumnElement[int] = sa.literal_column("1024")
+_page = (
+    sa.select(tasks.c.id, task_buckets.c.rank.label("bucket_rank"), tasks.c.rank.label("rank"), weight.label("weight"))
+    .select_from(task_buckets.join(tasks, tasks.c.bucket_id == task_buckets.c.id))
+    .where(task_buckets.c.column_id == sa.bindparam("column_id"))
+    .order_by(task_buckets.c.rank, tasks.c.rank, tasks.c.id)
+)
+_next_page = _page.where(
+    task_buckets.c.rank >= big("bucket_rank"),
+    sa.or_(task_buckets.c.rank > big("bucket_rank"), tasks.c.rank > big("rank")),
+)
+# How many tasks are before a page.
+_buckets_passed = sa.select(sa.cast(sa.func.coalesce(sa.func.sum(task_buckets.c.size), 0), sa.BigInteger)).where(
+    task_buckets.c.column_id == sa.bindparam("column_id"), task_buckets.c.rank < big("bucket_rank")
+)
+_tasks_passed = (
+    sa.select(sa.func.count())
+    .select_from(tasks.join(task_buckets, task_buckets.c.id == tasks.c.bucket_id))
+    .where(
+        task_buckets.c.column_id == sa.bindparam("column_id"),
+        task_buckets.c.rank == big("bucket_rank"),
+        tasks.c.rank <= big("rank"),
+    )
+)
+
+
+_has_assignees = sa.exists().where(task_assignees.c.task_id == tasks.c.id)
+# SQLite would nest a JSON array in the other, or write it as a text, depending on how it plans: this is a text.
+_has_blockers = sa.exists().where(task_blockers.c.task_id == tasks.c.id)
+_waits = (sa.case((_has_blockers, blockers), else_=sa.literal_column("'[]'")) + "").label("blockers")
+_people = (sa.case((_has_assignees, assignees.element), else_=sa.literal_column("'[]'")) + "").label("people")
+
+
+def _some(page: sa.Select[Any], dialect: str) -> sa.Subquery:
+    if dialect == "sqlite":
+        return page.limit(big("limit")).subquery("some")
+    most = page.limit(_MOST).subquery("most")
+    return sa.select(most).order_by(most.c.bucket_rank, most.c.rank, most.c.id).limit(big("limit")).subquery("some")
+
+
+def _of_light_page(page: sa.Select[Any], dialect: str) -> sa.ScalarSelect[str]:
+    """With the weight of each. Heavy tasks have their key, their id and nulls."""
+    some = _some(page, dialect)
+    light = sa.and_(tasks.c.id == some.c.id, some.c.weight <= big("light"))
+    return _as_json(some, some.c.weight, some.outerjoin(tasks, light), sa.true())
+
+
+def _of_any_page(page: sa.Select[Any], dialect: str) -> sa.ScalarSelect[str]:
+    """With how many tasks there are, those that are cut among them."""
+    some = _some(page, dialect)
+    sized = no_more_than_a_page(some, some.c.bucket_rank, some.c.rank, some.c.id)
+    # SQLite goes through an outer join from left to right, and else through all tasks that there are.
+    whole = sized.join(tasks, tasks.c.id == sized.c.id, isouter=dialect == "sqlite")
+    return _as_json(sized, sized.c.found, whole, on_page(sized))
+
+
+def _as_json(
+    keys: sa.FromClause, last: sa.ColumnElement[int], whole: sa.FromClause, shown: sa.ColumnElement[bool]
+) -> sa.ScalarSelect[str]:
+    texts = (tasks.c[name] for name in shown_names(Task) if name != "id")
+    related = (subtasks.label("subtasks"), _waits, _people)
+    values = (keys.c.bucket_rank, keys.c.rank, keys.c.id, *texts, *related, last.label("last"))
+    listed = sa.select(*values).select_from(whole).where(shown).subquery("listed")
+    return sa.select(json_rows(*listed.c)).scalar_subquery()
+
+
+def _heavy_tasks() -> sa.Select[Any]:
+    kept = (
+        sa.select(
+            tasks.c.id, task_buckets.c.rank.label("bucket_rank"), tasks.c.rank.label("rank"), weight.label("weight")
+        )
+        .join_from(tasks, task_buckets, task_buckets.c.id == tasks.c.bucket_id)
+        .where(any_of(tasks.c.id, "heavy"), task_buckets.c.column_id == sa.bindparam("column_id"))
+        .subquery("kept")
+    )
+    whole = kept.join(tasks, tasks.c.id == kept.c.id)
+    return sa.select(_as_json(kept, kept.c.weight, whole, sa.true()).label("tasks"))
+
+
+_heavy = _heavy_tasks()
+
+
+class _Page(NamedTuple):
+    """The statements that read a page: the light tasks alone, and as much of it as an answer may have."""
+
+    light: PerDialect
+    any: PerDialect
+
+
+def _reading(page: sa.Select[Any], passed: sa.ColumnElement[int]) -> _Page:
+    def with_tasks(
+        listed: Callable[[sa.Select[Any], str], sa.ScalarSelect[str]],
+    ) -> PerDialect:
+        def for_dialect(dialect: str) -> sa.Select[Any]:
+            statement = sa.select(
+                columns.c.id.label("column_id"),
+                columns.c.title.label("column_title"),
+                listed(page, dialect).label("tasks"),
+                passed.label("passed"),
+            ).where(columns.c.id == sa.bindparam("column_id"))
+            return with_access(statement, columns.c.repository_id)
+
+        return PerDialect.made_by(for_dialect)
+
+    return _Page(hot(with_tasks(_of_light_page)), with_tasks(_of_any_page))
+
+
+_first = _reading(_page, sa.literal_column("0"))
+_next = _reading(_next_page, _buckets_passed.scalar_subquery() + _tasks_passed.scalar_subquery())
+
+
+_KEY = 2  # the sort key of a task in its column: the rank of its bucket, and its own; then comes the id
+# Tuples of a known length are decoded faster than lists.
+_row = GenericAlias(tuple, (int, int, *([Any] * len(shown_names(Task))), int, str, str, int))
+_decoder: msgspec.json.Decoder[list[Any]] = msgspec.json.Decoder(GenericAlias(list, (_row,)))
+_form = form_reader(Task, _KEY)
+_FIELDS = "fields"
+_UNRELATED: dict[str, Any] = {"subtasks": NO_SUBTASKS, "blocked_by": (), "blocked": False}
+
+
+class ColumnTasks(msgspec.Struct, frozen=True):
+    """`first`: the position of the first task. `rows`: one for each task, with its sort key and the people. `cut`: the
+    page ended early (`pages.PAGE_CHARS`)."""
+
+    access: Access
+    column: TaskColumnShape
+    first: int
+    rows: list[Any]
+    cut: bool
+
+
+async def read_column(
+    reader: Reader, actor: Actor, column_id: str, *, after: tuple[int, int] | None, limit: int
+) -> ColumnTasks:
+    """The tasks of a column in their order; `after` is the sort key behind which to start. Raises `NotFound`."""
+    params: dict[str, object] = {"column_id": column_id, "user_id": actor.user.id, "limit": limit}
+    if after is not None:
+        params["bucket_rank"], params["rank"] = after
+    statements = _first if after is None else _next
+    light = PAGE_CHARS // limit  # so many of these are no more than a page
+    row = await reader.fetch_one(statements.light, {**params, "light": light})
+    access = access_of(row, actor)
+    assert row is not None, "`access_of` says that it is not there"
+    found, cut = await _with_heavy(reader, column_id, _decoder.decode(row["tasks"]), light), False
+    if found is None:
+        row = await reader.fetch_one(statements.any, params)
+        access = access_of(row, actor)
+        assert row is not None, "`access_of` says that it is not there"
+        found = _decoder.decode(row["tasks"])
+        cut = bool(found) and len(found) < found[0][-1]
+    found.sort()  # the sort key is first, then the id
+    column = TaskColumnShape(row["column_id"], row["column_title"])
+    return ColumnTasks(access, column, row["passed"], found, cut=cut)
+
+
+# Without a check of its own: the caller's access was read with the page a moment ago.
+async def _with_heavy(reader: Reader, column_id: str, found: list[Any], light: int) -> list[Any] | None:
+    """The page with its heavy tasks; None if it has no room for them, or if one of them was moved meanwhile."""
+    places = {task[_KEY]: task[:_KEY] for task in found if task[-1] > light}
+    if not places:
+        return found
+    if sum(task[-1] for task in found) > PAGE_CHARS:
+        return None
+    row = await reader.fetch_one(_heavy, {"heavy": sorted(places), "column_id": column_id})
+    assert row is not None, "the statement selects one value"
+    heavy = _decoder.decode(row["tasks"])
+    whole = [*(task for task in found if task[-1] <= light), *heavy]
+    is_moved = {task[_KEY]: task[:_KEY] for task in heavy} != places
+    return None if is_moved or sum(task[-1] for task in whole) > PAGE_CHARS else whole
+
+
+def sort_key(row: Any) -> tuple[int, int]:
+    return row[0], row[1]
+
+
+async def to_responses(reader: Reader, read: ColumnTasks, rows: Sequence[Any]) -> list[Wire[Task]]:
+    """The first of the tasks, as the caller may see them."""
+    project = project_of(read.access)
+    people = await seen_people(reader, read.access, [people_of(row[-2]) for row in rows])
+    forms = []
+    for position, row, each in zip(count(read.first), rows, people, strict=False):
+        if row[-4] == 0 and row[-3] == "[]":  # as for most tasks
+            related = _UNRELATED
+        else:
+            blocked_by, open_blockers = blockers_of(row[-3])
+            related = {"subtasks": subtasks_of(row[-4]), "blocked_by": blocked_by, "blocked": bool(open_blockers)}
+        forms.append(_form(row, position=position, project=project, column=read.column, assignees=each, **related))
+    for form in forms if read.access.is_client else ():
+        for name in TERMS:
+            setattr(form, name, None)
+        setattr(form, _FIELDS, own_fields(getattr(form, _FIELDS)))
+    return forms

@@ -1,0 +1,117 @@
+"""Tasks as a table: all that fits the filters."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+
+from workhook.core import json
+from workhook.core.clock import SECOND_MS, to_millis_text
+from workhook.core.zones import is_day
+from workhook.http.lists import WHOLE_LIST_MAX
+from workhook.http.money import amount_text
+from workhook.storage import Reader
+from workhook.work.board.tasks import assignees, listing
+from workhook.work.board.tasks.listing import Key
+from workhook.work.board.tasks.schemas import Task
+from workhook.work.kernel.access import Access
+from workhook.work.kernel.csv_tables import Cell, rows, write_rows
+from workhook.work.time.timesheets.rules import hours_text
+
+COLUMNS = (
+    "id",
+    "number",
+    "title",
+    "column",
+    "priority",
+    "deadline",
+    "assignees",
+    "labels",
+    "estimate_hours",
+    "hourly_rate",
+    "billable",
+    "completed_at",
+    "created_at",
+    "updated_at",
+    "description",
+    "parent_id",
+    "repeat",
+    "estimate",
+    "blocked_by",
+    "cover_url",
+    "fields",
+    "sections",
+)
+"""An import reads all of them (`imports.own_table`), but for what it counts or computes anew."""
+
+
+def _moment(at_ms: int | None) -> str | None:
+    return None if at_ms is None else to_millis_text(at_ms)
+
+
+def _deadline(at_ms: int | None) -> str | None:
+    """A bare day without a time, which an import reads as the same day."""
+    text = _moment(at_ms)
+    return text[:10] if at_ms is not None and text and is_day(at_ms) else text
+
+
+def cells_of(task: Task) -> tuple[Cell, ...]:
+    """Names of people and labels stand in one cell, one a line."""
+    return (
+        task.id,
+        task.number,
+        task.title,
+        task.column.title,
+        task.priority,
+        _deadline(task.deadline),
+        "\n".join(person.login for person in task.assignees),
+        _list_cell(json.decode(task.labels)),
+        None if task.estimate_ms is None else hours_text(task.estimate_ms),
+        None if task.hourly_rate_minor is None else amount_text(task.hourly_rate_minor, task.project.currency),
+        task.billable,
+        _moment(task.completed_at),
+        to_millis_text(task.created_at),
+        to_millis_text(task.updated_at),
+        task.description,
+        task.parent_id,
+        task.repeat,
+        None if task.estimate_ms is None else _duration(task.estimate_ms),
+        "\n".join(task.blocked_by),
+        task.cover_url,
+        "" if task.fields == "{}" else task.fields,
+        "" if task.sections == "{}" else task.sections,
+    )
+
+
+def _duration(milliseconds: int) -> str:
+    """`1:30:00`: all of it, where hours have two decimals."""
+    minutes, seconds = divmod(milliseconds // SECOND_MS, 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
+
+
+def _list_cell(texts: Sequence[str]) -> str:
+    """One a line. JSON where one of them has a line break itself, or would look like JSON."""
+    cell = "\n".join(texts)
+    return json.encode_text(texts) if cell.startswith("[") or any(set("\r\n") & set(each) for each in texts) else cell
+
+
+async def whole_table(
+    reader: Reader, access: Access, filters: Mapping[str, object], *, sort: str
+) -> AsyncIterator[bytes]:
+    """A table of all tasks that fit `filters` (`listing.params_of`), as the caller may see them, in parts of a page
+    each."""
+    yield rows([COLUMNS])
+    behind: Key | None = None
+    while True:
+        page = await listing.list_tasks(reader, access, filters, sort=sort, after=behind, limit=WHOLE_LIST_MAX)
+        seen = await assignees.as_seen(reader, access, [task for task, _ in page.tasks])
+        yield await write_rows(map(cells_of, seen))
+        behind = _end(page)
+        if behind is None:
+            return
+
+
+def _end(page: listing.TaskPage) -> Key | None:
+    """Behind which there may be more."""
+    if page.cut or (page.last_seen is None and len(page.tasks) == WHOLE_LIST_MAX):
+        return page.tasks[-1][1]
+    return page.last_seen

@@ -1,0 +1,194 @@
+"""What tasks have to do with one another: subtasks, and tasks that wait for others. Whoever changes that asks here.
+
+Such a change holds the lock of the project's relations until it ends, after those of columns and tasks. So of two that
+come at once the second sees what the first has made, and what each alone may do cannot be wrong together.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+import sqlalchemy as sa
+
+from workhook.core.errors import Fault, Invalid
+from workhook.storage import Row, Transaction
+from workhook.storage.dialects import any_of
+from workhook.storage.metadata import big, insert_into
+from workhook.storage.statements import PerDialect
+from workhook.work.board.tasks import waiting
+from workhook.work.board.tasks.schemas import Task, task_blockers, tasks
+from workhook.work.kernel.access import Access
+
+SUBTASKS_MAX = 100
+"""Of one task. Whoever reads a task counts them, so that they must not be many."""
+
+LOCK_CLASS = 0x77686572  # of the advisory locks; the repository is the other half of their key
+_KEY_MASK = sa.literal_column("2147483647", sa.BigInteger)  # which has 32 bits
+
+# SQLite has one writer at a time.
+_lock = PerDialect(
+    sqlite=sa.select(sa.literal_column("1").label("held")),
+    postgresql=sa.select(
+        sa.func.pg_advisory_xact_lock(
+            sa.literal_column(str(LOCK_CLASS)), sa.cast(big("repository_id").op("&")(_KEY_MASK), sa.Integer)
+        ).label("held")
+    ),
+)
+# Subtasks in the trash count: they can come back.
+_related = sa.select(
+    tasks.c.id, tasks.c.repository_id, tasks.c.parent_id, tasks.c.deleted_at, tasks.c.completed_at
+).where(sa.or_(any_of(tasks.c.id, "ids"), any_of(tasks.c.parent_id, "ids")))
+_insert_blocker = insert_into(task_blockers, "task_id", "blocker_id")
+_delete_blocker = sa.delete(task_blockers).where(
+    task_blockers.c.task_id == sa.bindparam("task_id"), task_blockers.c.blocker_id == sa.bindparam("blocker_id")
+)
+
+
+class RelationChange(NamedTuple):
+    """A task before (None: it is new) and after a change. `named` says how a fault calls a field of it."""
+
+    access: Access
+    before: Task | None
+    after: Task
+    named: Callable[[str], str] = str
+
+    @property
+    def gets_parent(self) -> bool:
+        """Whether it gets another task as its parent."""
+        return self.after.parent_id not in (None, self.before and self.before.parent_id)
+
+    @property
+    def waits_anew(self) -> bool:
+        """Whether it waits for other tasks than before."""
+        return self.after.blocked_by != (self.before.blocked_by if self.before else ())
+
+    @property
+    def new_blockers(self) -> set[str]:
+        return {*self.after.blocked_by} - {*(self.before.blocked_by if self.before else ())}
+
+
+async def settle(tx: Transaction, changes: Sequence[RelationChange], deleted: Collection[str] = ()) -> list[Task]:
+    """The tasks after the changes of one transaction, with whether they are blocked. Call this before they are written;
+    they are locked. `deleted`: ids of tasks that it puts into the trash. Raises `Invalid`; locks nothing where no
+    relation is made."""
+    made = [each for each in changes if each.gets_parent or each.new_blockers]
+    known = await _read(tx, made, changes, deleted) if made else _Relations({}, {}, {}, deleted, {})
+    faults = [fault for each in made if each.gets_parent for fault in _parent_faults(each, known)]
+    faults += [fault for each in made for fault in _blocker_faults(each, known)]
+    if not faults and any(each.new_blockers for each in made):
+        faults = await _circle_faults(tx, changes)
+    if faults:
+        raise Invalid(faults=faults)
+    return [_with_open_blockers(each, known) if each.waits_anew else each.after for each in changes]
+
+
+async def write(tx: Transaction, changes: Sequence[tuple[Task | None, Task]]) -> None:
+    """Write what tasks wait for, each as it was and is, when the tasks themselves are written."""
+    gone, added = [], []
+    for before, after in changes:
+        had, wanted = {*(before.blocked_by if before else ())}, {*after.blocked_by}
+        gone += [{"task_id": after.id, "blocker_id": each} for each in sorted(had - wanted)]
+        added += [{"task_id": after.id, "blocker_id": each} for each in sorted(wanted - had)]
+    if gone:
+        await tx.execute_many(_delete_blocker, gone)
+    if added:
+        tx.defer(_insert_blocker, added)
+
+
+async def _read(
+    tx: Transaction, made: Sequence[RelationChange], changes: Sequence[RelationChange], deleted: Collection[str]
+) -> _Relations:
+    """What there is when all who came before have ended."""
+    for repository_id in sorted({each.access.repository.id for each in made}):
+        await tx.fetch_one(_lock, {"repository_id": repository_id})
+    ids = {each.after.id for each in made if each.gets_parent}
+    ids |= {str(each.after.parent_id) for each in made if each.gets_parent}
+    ids |= {blocker for each in made for blocker in each.new_blockers}
+    rows = await tx.fetch_all(_related, {"ids": sorted(ids)})
+    changed = {each.after.id: each.after for each in changes}
+    return _Relations.of({row["id"]: row for row in rows}, changed, deleted)
+
+
+class _Relations(msgspec.Struct, frozen=True):
+    """What is known of tasks when the change is done. `subtasks`: how many each has, those in the trash included."""
+
+    rows: Mapping[str, Row]
+    parents: Mapping[str, str | None]
+    subtasks: Mapping[str, int]
+    deleted: Collection[str]
+    changed: Mapping[str, Task]
+
+    @classmethod
+    def of(cls, rows: Mapping[str, Row], changed: Mapping[str, Task], deleted: Collection[str]) -> _Relations:
+        """From what is stored, and what the change makes of some."""
+        parents: dict[str, str | None] = {task_id: row["parent_id"] for task_id, row in rows.items()}
+        parents |= {task_id: task.parent_id for task_id, task in changed.items()}
+        counts = Counter(each for each in parents.values() if each is not None)
+        return cls(rows, parents, counts, deleted, changed)
+
+    def is_there(self, task_id: str, repository_id: int) -> bool:
+        row = self.rows.get(task_id)
+        is_kept = row is not None and row["repository_id"] == repository_id and row["deleted_at"] is None
+        return is_kept and task_id not in self.deleted
+
+    def is_open(self, task_id: str) -> bool:
+        """Of one that is there."""
+        if task_id in self.changed:
+            return self.changed[task_id].completed_at is None
+        return self.rows[task_id]["completed_at"] is None
+
+
+def _parent_faults(change: RelationChange, known: _Relations) -> list[Fault]:
+    task_id, parent_id, field = change.after.id, str(change.after.parent_id), change.named("parent_id")
+    if not known.is_there(parent_id, change.access.repository.id):
+        return [_not_there(field)]
+    if parent_id == task_id:
+        return [Fault(field=field, message=f"{field}: a task cannot be a subtask of itself")]
+    if known.parents[parent_id] is not None:
+        return [Fault(field=field, message=f"{field}: a subtask cannot have subtasks; name the task above it")]
+    if known.subtasks.get(task_id):
+        message = f"{field}: the task has subtasks, perhaps in the trash, so it cannot be one; move them first"
+        return [Fault(field=field, message=message)]
+    if known.subtasks[parent_id] > SUBTASKS_MAX:
+        message = f"{field}: a task has at most {SUBTASKS_MAX} subtasks, those in the trash included"
+        return [Fault(field=field, code="too_many", message=message)]
+    return []
+
+
+def _blocker_faults(change: RelationChange, known: _Relations) -> list[Fault]:
+    field, repository_id = change.named("blocked_by"), change.access.repository.id
+    if change.after.id in change.new_blockers:
+        return [Fault(field=field, message=f"{field}: a task cannot wait for itself")]
+    if not all(known.is_there(each, repository_id) for each in change.new_blockers):
+        return [_not_there(field)]
+    return []
+
+
+def _not_there(field: str) -> Fault:
+    return Fault(field=field, code="not_found", message=f"{field}: there is no such task in the task's project")
+
+
+async def _circle_faults(tx: Transaction, changes: Sequence[RelationChange]) -> list[Fault]:
+    """What each of the tasks waits for in the end, and so on, must not lead back to it."""
+    after = {each.after.id: each.after.blocked_by for each in changes if each.waits_anew}
+    graph = await waiting.reachable(tx, {blocker for blockers in after.values() for blocker in blockers})
+    if graph is None:
+        too_many = f"more than {waiting.REACH_MAX} tasks would wait for one another; make fewer of them wait"
+        fields = [each.named("blocked_by") for each in changes if each.new_blockers]
+        return [Fault(field=each, code="too_many", message=f"{each}: {too_many}") for each in fields]
+    circle = waiting.find_circle({**graph, **after}, after)
+    if not circle:
+        return []
+    names = " → ".join(await waiting.names_of(tx, circle))
+    field = next(each.named("blocked_by") for each in changes if each.after.id == circle[0])
+    return [Fault(field=field, code="circle", message=f"{field}: these tasks would wait for one another: {names}")]
+
+
+def _with_open_blockers(change: RelationChange, known: _Relations) -> Task:
+    before = change.before.open_blockers if change.before else ()
+    new = change.new_blockers
+    found = tuple(each for each in change.after.blocked_by if (known.is_open(each) if each in new else each in before))
+    return msgspec.structs.replace(change.after, open_blockers=found, blocked=bool(found))

@@ -1,0 +1,385 @@
+"""A task: its record, its tables, and what every statement that reads tasks selects.
+
+The tasks of a column stand in buckets of some dozens. A bucket has a `rank` among those of its column, and a task one
+in its bucket, both with gaps (`work.tasks.ordering`). A task's position is the sizes of the buckets before its own and
+the number of tasks before it there: neither reading nor changing it touches the other thousands.
+
+Triggers (migration 0006) keep `task_buckets.size` true and let `columns.revision` grow, whoever writes `bucket_id` and
+`rank`. A task that was deleted is in no bucket; its column may be gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import Meta
+
+from workhook.core import json
+from workhook.core.records import (
+    COMPUTED,
+    HIDDEN,
+    LINK,
+    EventSchema,
+    JsonForm,
+    JsonName,
+    Millis,
+    Record,
+    Wire,
+    resource_id,
+)
+from workhook.http.money import amount_text
+from workhook.identity.tables import accounts
+from workhook.storage import Row
+from workhook.storage.dialects import json_rows
+from workhook.storage.metadata import in_project, metadata, partial_index
+from workhook.storage.record_rows import row_reader, selected, stored_names, table_columns
+from workhook.work.board.columns.schemas import columns
+from workhook.work.board.tasks.field_types import Level
+from workhook.work.kernel.people import PersonShape, membership_of, person_columns, person_of_values
+from workhook.work.time.timesheets.rules import RATE_PATTERN
+
+Assignees = tuple[PersonShape, ...]
+
+
+class TaskProjectShape(msgspec.Struct, dict=True):
+    id: Annotated[str, resource_id("prj")]
+    title: str
+
+    @property
+    def currency(self) -> str:
+        """Of the rates of its tasks, which no answer has."""
+        found: str = self.__dict__["money"]
+        return found
+
+    @classmethod
+    def of(cls, project_id: str, title: str, currency: str) -> TaskProjectShape:
+        made = cls(project_id, title)
+        made.__dict__["money"] = currency
+        return made
+
+
+def _rate_text(minor: int, project: TaskProjectShape) -> str:
+    return amount_text(minor, project.currency)
+
+
+class TaskColumnShape(msgspec.Struct):
+    id: Annotated[str, resource_id("col")]
+    title: str
+
+
+class SubtaskCounts(msgspec.Struct, frozen=True):
+    """How many subtasks a task has, and how many of them are completed."""
+
+    total: int
+    completed: int
+
+
+class Task(Record, frozen=True):
+    """A task. `position` is its place in the column, from 0. `parent_id`: the task that it is a subtask of.
+    `blocked_by`: the tasks that it waits for; `blocked`: whether one of them is open and not in the trash.
+    `repeat`: the rule by which the next task is made when this one is completed."""
+
+    id: Annotated[str, resource_id("tsk")]
+    number: Annotated[
+        int,
+        Meta(ge=1, description="In its project, from 1 in the order of creation. It stays, and is no other task's."),
+    ]
+    title: str
+    description: str | None
+    cover_url: Annotated[str | None, LINK]
+    priority: Level | None
+    deadline: Millis | None
+    position: Annotated[int, COMPUTED]
+    fields: Annotated[str, JsonForm(dict[str, str], json.decode)]
+    sections: Annotated[str, JsonForm(dict[str, dict[str, str]], json.decode)]
+    project: TaskProjectShape
+    column: TaskColumnShape
+    assignees: Assignees
+    labels: Annotated[str, JsonForm(list[str], json.decode)]
+    hourly_rate_minor: Annotated[
+        Annotated[int, JsonForm(str, _rate_text, beside="project"), EventSchema({"pattern": RATE_PATTERN})] | None,
+        JsonName("hourly_rate"),
+        Meta(
+            description="What an hour costs, with the decimals of the project's currency; null: what the project says. "
+            "Clients see null.",
+            examples=["80.00"],
+        ),
+    ]
+    billable: Annotated[
+        bool | None, Meta(description="Whether its time is billable; null: as the project says. Clients see null.")
+    ]
+    estimate_ms: Annotated[
+        Annotated[int, EventSchema({"description": "milliseconds"})] | None,
+        JsonName("estimate"),
+        Meta(description="The time that it may take, in milliseconds; null: nobody says. Clients see null."),
+    ]
+    parent_id: Annotated[str | None, resource_id("tsk", optional=True)]
+    subtasks: Annotated[SubtaskCounts, EventSchema(optional=True)]
+    blocked_by: Annotated[tuple[str, ...], EventSchema(optional=True)]
+    blocked: Annotated[bool, COMPUTED, EventSchema(optional=True)]
+    repeat: Annotated[str | None, EventSchema(optional=True)]
+    completed_at: Millis | None
+    created_at: Millis
+    updated_at: Millis
+    user_id: Annotated[int, HIDDEN]  # who made it
+    # The deadline of an earlier task of this rule, whose day of the month or time of day this one could not have.
+    repeat_since: Annotated[int | None, HIDDEN]
+    next_id: Annotated[str | None, HIDDEN]  # the task that was made when this one, which repeats, was completed
+    open_blockers: Annotated[tuple[str, ...], HIDDEN]  # those of `blocked_by` that block it
+
+
+TERMS = {"hourly_rate": "hourly_rate_minor", "billable": "billable", "estimate": "estimate_ms"}
+"""What a task says of its time, which clients do not see: the names of its fields in JSON, and in the record."""
+
+
+class CommitShape(msgspec.Struct):
+    """The commit whose message has completed a task. `message`: its first line."""
+
+    id: Annotated[str, Meta(description="Its hash.")]
+    message: str
+
+
+class TaskAnswer(msgspec.Struct):
+    task: Wire[Task]
+    success: bool = True
+
+
+class TasksAnswer(msgspec.Struct):
+    tasks: Sequence[Wire[Task]]
+    success: bool = True
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+task_buckets = sa.Table(
+    "task_buckets",
+    metadata,
+    sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),  # random, see `ordering.new_bucket_id`
+    sa.Column("column_id", sa.Text, sa.ForeignKey("columns.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("rank", sa.BigInteger, nullable=False),
+    sa.Column("size", sa.BigInteger, nullable=False),
+    sa.Index("ix_task_buckets_column_id", "column_id", "rank"),
+)
+
+LATER_THAN_ALL, EARLIER_THAN_ALL = 1 << 62, -1
+
+tasks = sa.Table(
+    "tasks",
+    metadata,
+    in_project(),
+    sa.Column("column_id", sa.Text, sa.ForeignKey("columns.id", ondelete="SET NULL")),
+    sa.Column("bucket_id", sa.BigInteger, sa.ForeignKey("task_buckets.id", ondelete="SET NULL")),
+    sa.Column("rank", sa.BigInteger),
+    sa.Column("deleted_at", sa.BigInteger),
+    sa.Column("deadline_told", sa.BigInteger),  # the deadline that people were told of (`work.notifications.deadlines`)
+    # Subtasks of a task that is gone for good are tasks of their own.
+    *table_columns(
+        Task,
+        user_id=sa.ForeignKey("accounts.id"),
+        parent_id=sa.ForeignKey("tasks.id", ondelete="SET NULL"),
+    ),
+    sa.Index("ix_tasks_column_id", "column_id"),
+    sa.Index("ix_tasks_bucket_id", "bucket_id", "rank"),
+    sa.Index("ix_tasks_repository_id", "repository_id", "id"),
+)
+partial_index("uq_tasks_number", tasks.c.repository_id, tasks.c.number, where=sa.text("number > 0"), unique=True)
+partial_index("ix_tasks_parent_id", tasks.c.parent_id, tasks.c.id, where=tasks.c.parent_id.is_not(None))
+_is_deleted, _is_live = tasks.c.deleted_at.is_not(None), tasks.c.deleted_at.is_(None)
+# What the trash holds, and what is to be removed from it.
+partial_index("ix_tasks_deleted_at", tasks.c.deleted_at, where=_is_deleted)
+partial_index("ix_tasks_trash", tasks.c.repository_id, tasks.c.deleted_at, tasks.c.id, where=_is_deleted)
+# Each order in which a list may be asked for. Those that the trash holds are not in any.
+for _name, _key in {
+    "created_at": tasks.c.created_at,
+    "updated_at": tasks.c.updated_at,
+    "title": tasks.c.title,
+    "deadline_first": sa.func.coalesce(tasks.c.deadline, sa.literal_column(str(LATER_THAN_ALL))),
+    "deadline_last": sa.func.coalesce(tasks.c.deadline, sa.literal_column(str(EARLIER_THAN_ALL))),
+}.items():
+    partial_index(f"ix_tasks_{_name}", tasks.c.repository_id, _key, tasks.c.id, where=_is_live)
+
+is_untold = sa.and_(
+    tasks.c.completed_at.is_(None),
+    tasks.c.deleted_at.is_(None),
+    sa.func.coalesce(tasks.c.deadline_told, sa.literal_column("-1")) != tasks.c.deadline,
+)
+"""The deadline of an open task of which nobody was told yet."""
+partial_index("ix_tasks_deadline_untold", tasks.c.deadline, where=is_untold)
+
+# The last number that a task of the project was given.
+task_numbers = sa.Table(
+    "task_numbers",
+    metadata,
+    sa.Column(
+        "repository_id",
+        sa.BigInteger,
+        sa.ForeignKey("projects.repository_id", ondelete="CASCADE"),
+        primary_key=True,
+        autoincrement=False,
+    ),
+    sa.Column("last", sa.BigInteger, nullable=False),
+)
+
+# The commits that have closed a task, when they were pushed: each does so once.
+closing_commits = sa.Table(
+    "closing_commits",
+    metadata,
+    sa.Column("task_id", sa.Text, sa.ForeignKey("tasks.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("commit_id", sa.Text, primary_key=True),
+)
+
+task_assignees = sa.Table(
+    "task_assignees",
+    metadata,
+    sa.Column("task_id", sa.Text, sa.ForeignKey("tasks.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
+    sa.Index("ix_task_assignees_user", "user_id", "task_id"),
+)
+
+# What a task waits for.
+task_blockers = sa.Table(
+    "task_blockers",
+    metadata,
+    sa.Column("task_id", sa.Text, sa.ForeignKey("tasks.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("blocker_id", sa.Text, sa.ForeignKey("tasks.id", ondelete="CASCADE"), primary_key=True),
+    sa.Index("ix_task_blockers_blocker", "blocker_id", "task_id"),
+)
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
+
+CONTENT = stored_names(Task, without=("id", "number", "user_id", "created_at", "updated_at"))
+
+_read_task = row_reader(Task)
+_before = task_buckets.alias("before")
+_neighbours = tasks.alias("neighbours")
+
+bucket_index: sa.ColumnElement[int] = (
+    sa.select(sa.func.count())
+    .select_from(_neighbours)
+    .where(_neighbours.c.bucket_id == tasks.c.bucket_id, _neighbours.c.rank < tasks.c.rank)
+    .scalar_subquery()
+)
+"""How many tasks are before a task in its bucket."""
+
+_buckets_before = (
+    sa.select(sa.cast(sa.func.coalesce(sa.func.sum(_before.c.size), 0), sa.BigInteger))
+    .where(_before.c.column_id == task_buckets.c.column_id, _before.c.rank < task_buckets.c.rank)
+    .scalar_subquery()
+)
+
+people = accounts.alias("people")  # not the owner of the project, whom the statement may join
+people_assigned = sa.select(json_rows(*person_columns(membership_of(tasks.c.repository_id, people), people))).where(
+    task_assignees.c.task_id == tasks.c.id, people.c.id == task_assignees.c.user_id
+)
+"""The `people` of a task, as JSON for `people_of`."""
+assignees = people_assigned.scalar_subquery().label("task_assignees")
+
+_TOTAL = 1 << 32  # what a subtask adds to the number of both; a completed one adds 1 more
+_subtasks = tasks.alias("subtasks")
+subtasks: sa.ColumnElement[int] = (
+    sa.select(sa.func.count() * sa.literal_column(str(_TOTAL), sa.BigInteger) + sa.func.count(_subtasks.c.completed_at))
+    .where(_subtasks.c.parent_id == tasks.c.id, _subtasks.c.deleted_at.is_(None))
+    .scalar_subquery()
+)
+"""The counts of a task's subtasks in one number, for `subtasks_of`: one look at an index for each task of a list."""
+
+weight: sa.ColumnElement[int] = sa.cast(
+    sum(
+        (sa.func.length(tasks.c[name]) for name in ("fields", "sections", "labels")),
+        start=sa.func.coalesce(sa.func.length(tasks.c.description), 0),
+    ),
+    sa.Integer,  # PostgreSQL adds up larger ones as decimals
+)
+"""The characters of the texts of a task."""
+
+_blocking = tasks.alias("blocking")
+_blocks = sa.and_(_blocking.c.completed_at.is_(None), _blocking.c.deleted_at.is_(None))
+_waits_for = sa.and_(task_blockers.c.task_id == tasks.c.id, _blocking.c.id == task_blockers.c.blocker_id)
+blockers = (
+    sa.select(
+        json_rows(task_blockers.c.blocker_id, sa.case((_blocks, sa.literal_column("1")), else_=sa.literal_column("0")))
+    )
+    .where(_waits_for)
+    .scalar_subquery()
+)
+"""What a task waits for, as JSON for `blockers_of`."""
+
+
+def waits_for_open(some: sa.FromClause) -> sa.ColumnElement[str | None]:
+    """A task that one of `some` waits for, or null."""
+    return (
+        sa.select(_blocking.c.id)
+        .join_from(task_blockers, _blocking, _blocking.c.id == task_blockers.c.blocker_id)
+        .where(task_blockers.c.task_id == some.c.id, _blocks)
+        .limit(1)
+        .correlate(some)
+        .scalar_subquery()
+    )
+
+
+related_columns: list[sa.Label[Any]] = [subtasks.label("task_subtasks"), blockers.label("task_blockers")]
+"""What belongs to a task but to nobody in particular."""
+
+task_columns: list[sa.Label[Any]] = [*selected(Task, tasks, "task_"), assignees, *related_columns]
+"""What `task_at` reads, all of it from the tasks table. Put these first in the SELECT."""
+
+with_column = tasks.join(columns, columns.c.id == tasks.c.column_id).outerjoin(
+    task_buckets, task_buckets.c.id == tasks.c.bucket_id
+)
+position_columns: list[sa.Label[Any]] = [
+    (_buckets_before + bucket_index).label("task_position"),
+    columns.c.id.label("column_id"),
+    columns.c.title.label("column_title"),
+]
+every_column = [*task_columns, *position_columns]
+"""What `task_of` reads, from `with_column`."""
+
+
+def task_of(row: Row, project: TaskProjectShape) -> Task:
+    """The task of a row of `every_column`."""
+    return task_at(row, project, TaskColumnShape(row["column_id"], row["column_title"]), row["task_position"])
+
+
+def task_at(row: Row, project: TaskProjectShape, column: TaskColumnShape, position: int) -> Task:
+    """The task of a row of `task_columns`, whose column and position are known already."""
+    people = people_of(row["task_assignees"])
+    subtasks, (blocked_by, open_blockers) = subtasks_of(row["task_subtasks"]), blockers_of(row["task_blockers"])
+    return _read_task(
+        row,
+        position=position,
+        project=project,
+        column=column,
+        assignees=people,
+        subtasks=subtasks,
+        blocked_by=blocked_by,
+        blocked=bool(open_blockers),
+        open_blockers=open_blockers,
+    )
+
+
+NO_SUBTASKS = SubtaskCounts(0, 0)
+
+
+def subtasks_of(number: int) -> SubtaskCounts:
+    """The counts that `subtasks` selects."""
+    return SubtaskCounts(*divmod(number, _TOTAL)) if number else NO_SUBTASKS
+
+
+def blockers_of(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """All tasks that `blockers` selects, by their ids, and those of them that block."""
+    if text == "[]":
+        return (), ()
+    found = sorted(json.decode(text))
+    return tuple(each for each, _ in found), tuple(each for each, blocks in found if blocks)
+
+
+def people_of(text: str) -> Assignees:
+    """The people of the JSON that `assignees` selects, the oldest account first."""
+    if text == "[]":
+        return ()
+    people = sorted(json.decode(text), key=lambda fields: fields[0])
+    return tuple(person_of_values(*fields) for fields in people)

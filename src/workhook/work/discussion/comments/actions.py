@@ -1,0 +1,471 @@
+"""What can be done with comments on tasks and files and with replies: authorise, decide, write, append the event.
+
+Only its author changes what a comment says. An admin may hide it from clients, or delete it, which leaves its author
+and an empty text. An event about a comment on a file has every reply; an answer to a client leaves out those that are
+private. What belongs to a task or file that was deleted is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import UNSET, UnsetType
+
+from workhook.core import json
+from workhook.core.errors import Conflict, Forbidden
+from workhook.core.records import Record, to_response
+from workhook.http.lists import Found
+from workhook.identity.context import Write
+from workhook.identity.mail.schemas import mail_messages
+from workhook.identity.notifications.schemas import notifications
+from workhook.identity.schemas import Actor
+from workhook.identity.tables import accounts
+from workhook.storage import Reader, Row, Transaction
+from workhook.storage.dialects import any_of, json_rows
+from workhook.storage.metadata import big, insert_into
+from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
+from workhook.work.board.tasks.schemas import tasks
+from workhook.work.discussion.comments.markup import plain
+from workhook.work.discussion.comments.schemas import (
+    CommentCreate,
+    CommentedFile,
+    CommentEdit,
+    CommentedTask,
+    FileComment,
+    Reply,
+    ReplyCreate,
+    ReplyEdit,
+    TaskComment,
+    file_comment_replies,
+    file_comment_to_response,
+    file_comments,
+    task_comments,
+)
+from workhook.work.discussion.mentions.parsing import names_in_markdown, names_in_markup
+from workhook.work.discussion.mentions.writing import Naming, store_mentions
+from workhook.work.files.links import Links
+from workhook.work.files.schemas import files
+from workhook.work.kernel.access import Access, access_of, with_access
+from workhook.work.kernel.pages import bounded, fetch, length
+from workhook.work.kernel.people import membership_of, person_columns, person_of_row, person_of_values, person_shape
+from workhook.work.kernel.record_events import differences, publish_event
+from workhook.work.portability.imports.tables import import_links
+
+C = TypeVar("C", TaskComment, FileComment, Reply)
+
+_authors = accounts.alias("authors")
+_repliers = accounts.alias("repliers")
+
+
+def _with_author(
+    record: type[Record], table: sa.Table, people: sa.FromClause = _authors
+) -> list[sa.ColumnElement[Any]]:
+    return [*selected(record, table), *person_columns(membership_of(table.c.repository_id, people), people)]
+
+
+# --- what is commented on: whoever comments keeps it from being deleted meanwhile -------------------------------------
+
+_task = with_access(
+    sa.select(tasks.c.id, tasks.c.title).where(tasks.c.id == sa.bindparam("id"), tasks.c.deleted_at.is_(None)),
+    tasks.c.repository_id,
+)
+_locked_task = _task.with_for_update(of=tasks, read=True)
+_file = with_access(
+    sa.select(files.c.id, files.c.title, files.c.private).where(
+        files.c.id == sa.bindparam("id"), files.c.deleted_at.is_(None)
+    ),
+    files.c.repository_id,
+)
+_locked_file = _file.with_for_update(of=files, read=True)
+
+# --- comments ---------------------------------------------------------------------------------------------------------
+
+_task_comments = (
+    sa.select(
+        *_with_author(TaskComment, task_comments),
+        tasks.c.id.label("task_id"),
+        tasks.c.title.label("task_title"),
+    )
+    .join_from(task_comments, tasks, tasks.c.id == task_comments.c.task_id)
+    .join(_authors, _authors.c.id == task_comments.c.user_id)
+    .where(tasks.c.deleted_at.is_(None))
+)
+_is_imported = sa.exists().where(
+    import_links.c.repository_id == task_comments.c.repository_id,
+    import_links.c.kind == sa.literal_column("'task_comment'", sa.Text()),
+    import_links.c.internal_id == sa.cast(task_comments.c.id, sa.Text),
+)
+_locked_task_comment = with_access(
+    _task_comments.add_columns(_is_imported.label("is_imported")).where(task_comments.c.id == big("id")),
+    task_comments.c.repository_id,
+).with_for_update(of=task_comments)
+_imported = sa.select(task_comments.c.id).where(any_of(task_comments.c.id, "ids"), _is_imported)
+
+_file_comments = (
+    sa.select(
+        *_with_author(FileComment, file_comments),
+        files.c.id.label("file_id"),
+        files.c.title.label("file_title"),
+        files.c.private.label("file_private"),
+    )
+    .join_from(file_comments, files, files.c.id == file_comments.c.file_id)
+    .join(_authors, _authors.c.id == file_comments.c.user_id)
+    .where(files.c.deleted_at.is_(None))
+)
+_file_comment = with_access(_file_comments.where(file_comments.c.id == big("id")), file_comments.c.repository_id)
+_locked_file_comment = _file_comment.with_for_update(of=file_comments)
+_file_comment_to_reply_to = _file_comment.with_for_update(of=[file_comments, files], read=True)
+
+_of_comment = file_comment_replies.c.file_comment_id == file_comments.c.id
+_nested = (
+    sa.select(json_rows(*_with_author(Reply, file_comment_replies, _repliers)))
+    .join_from(file_comment_replies, _repliers, _repliers.c.id == file_comment_replies.c.user_id)
+    .where(_of_comment)
+    .scalar_subquery()
+    .label("replies")
+)
+_length_of_replies = (
+    sa.select(sa.func.coalesce(sa.func.sum(length(file_comment_replies.c.body)), 0))
+    .where(_of_comment)
+    .scalar_subquery()
+)
+
+
+def _lists(
+    whole: sa.Select[Any], table: sa.Table, parent: str, weight: sa.ColumnElement[int]
+) -> dict[bool, sa.Select[Any]]:
+    """The comments on one thing, by whether private ones are listed: each statement has its index."""
+    listed = sa.select(table.c.id).where(table.c[parent] == sa.bindparam("parent_id"), table.c.id > big("after"))
+    lists = {True: listed, False: listed.where(table.c.private.is_(sa.false()))}
+    return {
+        private: bounded(whole, some.order_by(table.c.id).limit(big("limit")), table.c.id, weight)
+        for private, some in lists.items()
+    }
+
+
+_lists_of_task = _lists(_task_comments, task_comments, "task_id", length(task_comments.c.text))
+_lists_of_file = _lists(
+    _file_comments.add_columns(_nested), file_comments, "file_id", length(file_comments.c.text) + _length_of_replies
+)
+
+_weight_of_replies = sa.select(
+    sa.func.count().label("count"), sa.func.coalesce(sa.func.sum(length(file_comment_replies.c.body)), 0).label("chars")
+).where(file_comment_replies.c.file_comment_id == big("id"))
+_replies = sa.select(*_with_author(Reply, file_comment_replies))
+_replies_to = (
+    _replies.join_from(file_comment_replies, _authors, _authors.c.id == file_comment_replies.c.user_id)
+    .where(file_comment_replies.c.file_comment_id == big("id"))
+    .order_by(file_comment_replies.c.id)
+)
+_locked_reply = with_access(
+    _replies.add_columns(sa.or_(files.c.private, file_comments.c.private).label("parent_private"))
+    .join_from(file_comment_replies, file_comments, _of_comment)
+    .join(files, files.c.id == file_comments.c.file_id)
+    .join(_authors, _authors.c.id == file_comment_replies.c.user_id)
+    .where(
+        file_comment_replies.c.id == big("id"),
+        file_comment_replies.c.file_comment_id == big("file_comment_id"),
+        files.c.deleted_at.is_(None),
+    ),
+    file_comment_replies.c.repository_id,
+).with_for_update(of=file_comment_replies)
+
+_read_task_comment = row_reader(TaskComment)
+_read_file_comment = row_reader(FileComment)
+_read_reply = row_reader(Reply)
+_REPLY_COLUMNS = len(stored_names(Reply))
+
+
+def _task_comment_of(row: Row) -> TaskComment:
+    return _read_task_comment(row, CommentedTask(row["task_id"], row["task_title"]), person_of_row(row))
+
+
+def _file_comment_of(row: Row, replies: tuple[Reply, ...]) -> FileComment:
+    """Its file has no link yet."""
+    return _read_file_comment(row, CommentedFile(row["file_id"], row["file_title"], ""), person_of_row(row), replies)
+
+
+def _listed_file_comment(row: Row) -> FileComment:
+    replies = sorted(json.decode(row["replies"]))  # the first column is the id
+    people = (person_of_values(*each[_REPLY_COLUMNS:]) for each in replies)
+    return _file_comment_of(row, tuple(map(_read_reply, replies, people)))
+
+
+def _reply_of(row: Row) -> Reply:
+    return _read_reply(row, person_of_row(row))
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+
+_NOUNS: Mapping[type[Record], str] = {
+    TaskComment: "task_comment",
+    FileComment: "file_comment",
+    Reply: "file_comment_reply",
+}
+_TABLES: dict[type[Record], tuple[sa.Table, tuple[str, ...]]] = {
+    TaskComment: (task_comments, ("task_id",)),
+    FileComment: (file_comments, ("file_id",)),
+    Reply: (file_comment_replies, ("plain_body",)),
+}
+_INSERTS = {
+    record: insert_into(table, "repository_id", "user_id", *more, *stored_names(record, without=("id",))).returning(
+        table.c.id
+    )
+    for record, (table, more) in _TABLES.items()
+}
+_CHANGEABLE = ("text", "body", "plain_body", "private", "updated_at")
+_UPDATES = {
+    record: sa.update(table)
+    .where(table.c.id == big("row_id"))
+    .values(
+        {
+            name: sa.bindparam(name)
+            for name in ("text", "body", "plain_body", "private", "updated_at")
+            if name in table.c
+        }
+    )
+    for record, (table, _) in _TABLES.items()
+}
+_DELETES = {record: sa.delete(table).where(table.c.id == big("row_id")) for record, (table, _) in _TABLES.items()}
+
+
+async def insert(tx: Transaction, comment: C, **places: object) -> C:
+    """Store a comment or reply, which gets an id. `places`: repository_id, user_id, and task_id or file_id."""
+    row = await tx.fetch_one(_INSERTS[type(comment)], {**_values(comment), **places})
+    assert row is not None
+    return msgspec.structs.replace(comment, id=int(row["id"]))
+
+
+def _values(comment: C) -> dict[str, object]:
+    values = values_of(comment)
+    return {**values, "plain_body": plain(comment.body)} if isinstance(comment, Reply) else values
+
+
+_FORGET = {
+    record: [sa.delete(told).where(told.c[f"{noun}_id"] == big("row_id")) for told in (notifications, mail_messages)]
+    for record, noun in _NOUNS.items()
+}
+REPLIES_MAX, REPLIES_CHARS_MAX = 500, 256 * 1024
+"""Replies to one comment, and characters of them together."""
+
+# --- what callers do --------------------------------------------------------------------------------------------------
+
+ToRecord = Callable[[C], msgspec.Struct]
+
+
+async def list_task_comments(
+    reader: Reader, actor: Actor, task_id: str, *, after: int, limit: int
+) -> Found[TaskComment]:
+    """Those of a task that the caller may see, by id. Raises `NotFound`."""
+    access, _ = await _find(reader, actor, _task, id=task_id)
+    params = {"parent_id": task_id, "after": after, "limit": limit}
+    return await fetch(reader, _lists_of_task[not access.is_client], params, _task_comment_of)
+
+
+async def list_file_comments(
+    reader: Reader, actor: Actor, file_id: str, *, after: int, limit: int
+) -> tuple[Access, Found[FileComment]]:
+    """Those of a file that the caller may see, by id, with every reply. Raises `NotFound`."""
+    access, _ = await _find(reader, actor, _file, "private", id=file_id)
+    params = {"parent_id": file_id, "after": after, "limit": limit}
+    return access, await fetch(reader, _lists_of_file[not access.is_client], params, _listed_file_comment)
+
+
+async def create_task_comment(write: Write, task_id: str, create: CommentCreate) -> TaskComment:
+    """Raises `NotFound`, `Forbidden`, `Conflict`."""
+    access, row = await _find(write.tx, write.actor, _locked_task, id=task_id)
+    task = CommentedTask(task_id, row["title"])
+    comment = TaskComment(text=create.text, task=task, imported_author=None, **_common(write, access, create.private))
+    return await _insert(write, access, comment, to_response, task_id=task_id)
+
+
+async def create_file_comment(write: Write, file_id: str, create: CommentCreate, links: Links) -> FileComment:
+    """Raises `NotFound`, `Forbidden`, `Conflict`."""
+    access, row = await _find(write.tx, write.actor, _locked_file, "private", id=file_id)
+    file = CommentedFile(file_id, row["title"], "")
+    comment = FileComment(text=create.text, file=file, comments=(), **_common(write, access, create.private))
+    return await _insert(write, access, comment, lambda each: file_comment_to_response(each, links), file_id=file_id)
+
+
+async def create_reply(write: Write, comment_id: int, create: ReplyCreate) -> Reply:
+    """Raises `NotFound`, `Forbidden`, `Conflict`."""
+    hidden = ("private", "file_private")
+    access, _ = await _find(write.tx, write.actor, _file_comment_to_reply_to, *hidden, id=comment_id)
+    await _require_room(write.tx, comment_id, len(create.body), count=1)
+    reply = Reply(body=create.body, file_comment_id=comment_id, **_common(write, access, create.private))
+    return await _insert(write, access, reply, to_response)
+
+
+class Held(msgspec.Struct, Generic[C], frozen=True):
+    """A comment or reply that nobody else changes until the transaction ends, and the caller's access to it.
+    `is_imported`: it was written elsewhere, and belongs here to the person who imported it."""
+
+    access: Access
+    comment: C
+    is_imported: bool = False
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the caller wrote it here."""
+        return self.comment.user.id == self.access.user.id and not self.is_imported
+
+
+async def lock_task_comment(tx: Transaction, actor: Actor, comment_id: int) -> Held[TaskComment]:
+    """Raises `NotFound`."""
+    access, row = await _find(tx, actor, _locked_task_comment, "private", id=comment_id)
+    return Held(access, _task_comment_of(row), bool(row["is_imported"]))
+
+
+async def lock_file_comment(tx: Transaction, actor: Actor, comment_id: int) -> Held[FileComment]:
+    """Until the transaction ends nobody replies to it either. Raises `NotFound`."""
+    access, row = await _find(tx, actor, _locked_file_comment, "private", "file_private", id=comment_id)
+    # A statement after the lock: it sees all replies.
+    replies = await tx.fetch_all(_replies_to, {"id": comment_id})
+    return Held(access, _file_comment_of(row, tuple(map(_reply_of, replies))))
+
+
+async def lock_reply(tx: Transaction, actor: Actor, comment_id: int, reply_id: int) -> Held[Reply]:
+    """Raises `NotFound`."""
+    ids = {"id": reply_id, "file_comment_id": comment_id}
+    access, row = await _find(tx, actor, _locked_reply, "private", "parent_private", **ids)
+    return Held(access, _reply_of(row))
+
+
+async def find_imported(reader: Reader, access: Access, comments: Sequence[TaskComment]) -> frozenset[int]:
+    """The ids of those that are the caller's only because the caller imported them. The caller sees the comments."""
+    own = [each.id for each in comments if each.user.id == access.user.id]
+    return frozenset(row["id"] for row in await reader.fetch_all(_imported, {"ids": own})) if own else frozenset()
+
+
+def _words(comment: TaskComment | FileComment | Reply) -> str:
+    """Empty once it was deleted and something of it has to stay."""
+    return comment.body if isinstance(comment, Reply) else comment.text
+
+
+async def edit(write: Write, held: Held[C], change: CommentEdit | ReplyEdit, to_record: ToRecord[C]) -> C:
+    """The comment or reply after the change. What changes nothing writes nothing and has no event. Raises `Forbidden`,
+    `Conflict`."""
+    access, before = held.access, held.comment
+    wanted = {name: value for name, value in msgspec.structs.asdict(change).items() if value is not UNSET}
+    access.require_writable()
+    if not held.is_own:
+        _require_may_edit(held, wanted)
+    _require_may_hide(access, change.private)
+    if not _words(before):
+        raise Conflict("It was deleted.", code="deleted")
+    if all(getattr(before, name) == value for name, value in wanted.items()):
+        return before
+    if isinstance(before, Reply) and isinstance(body := wanted.get("body"), str) and len(body) > len(before.body):
+        await _require_room(write.tx, before.file_comment_id, len(body) - len(before.body))
+    return await _replace(write, access, before, to_record, wanted)
+
+
+def _require_may_edit(held: Held[C], wanted: Collection[str]) -> None:
+    """An admin hides what others wrote, and shows it again. Raises `Forbidden`."""
+    if held.is_imported:
+        held.access.require_member("edit what was imported")
+    else:
+        held.access.require_own(held.comment.user.id, "edit")
+    if not held.access.is_admin or any(name != "private" for name in wanted):
+        why = "What was imported is nobody's to edit" if held.is_imported else "Only the author can edit it"
+        raise Forbidden(f"{why}; an admin can hide it from clients (private: true) or delete it.", code="not_author")
+
+
+async def _require_room(tx: Transaction, comment_id: int, chars: int, count: int = 0) -> None:
+    """Every answer with the comment has all replies to it, so they have a limit together. Replies that are written at
+    the same moment may exceed it. Raises `Conflict`."""
+    there = await tx.fetch_one(_weight_of_replies, {"id": comment_id})
+    assert there is not None, "it is an aggregate"
+    if there["count"] + count > REPLIES_MAX or there["chars"] + chars > REPLIES_CHARS_MAX:
+        raise Conflict(
+            f"A comment can have {REPLIES_MAX} replies with {REPLIES_CHARS_MAX:,} characters together. "
+            "Add a comment to the file instead.",
+            code="too_many_replies",
+        )
+
+
+async def delete(write: Write, held: Held[C], to_record: ToRecord[C]) -> None:
+    """The replies to a comment go with it, without events of their own. Raises `Forbidden`, `Conflict`.
+
+    What others replied stays, and so does the trace of what somebody else deleted: then only the text goes. No client
+    sees such a comment of a client's any more. An admin deletes what is left, with the replies.
+    """
+    access, comment = held.access, held.comment
+    access.require_writable()
+    if not held.is_own and not access.is_admin:
+        access.require_own(comment.user.id, "delete")
+        raise Forbidden("Only the author or an admin can delete it.", code="not_author")
+    replies = comment.comments if isinstance(comment, FileComment) else ()
+    is_answered = any(each.user.id != access.user.id for each in replies)
+    if not _words(comment) and not access.is_admin:
+        return
+    if _words(comment) and (is_answered or not held.is_own):
+        hidden: dict[str, object] = {"private": True} if access.is_client else {}
+        await _empty(write, access, comment, to_record, hidden)
+    else:
+        write.tx.defer(_DELETES[type(comment)], [{"row_id": comment.id}])
+        await publish_event(write, access.repository, _NOUNS[type(comment)], "deleted", to_record(comment))
+
+
+async def _empty(write: Write, access: Access, comment: C, to_record: ToRecord[C], more: dict[str, object]) -> None:
+    """Take the text out. Nobody is told of the comment any more, as when it is gone."""
+    for statement in _FORGET[type(comment)]:
+        write.tx.defer(statement, [{"row_id": comment.id}])
+    words = "body" if isinstance(comment, Reply) else "text"
+    await _replace(write, access, comment, to_record, {words: "", **more})
+
+
+async def _replace(write: Write, access: Access, before: C, to_record: ToRecord[C], wanted: dict[str, object]) -> C:
+    after = msgspec.structs.replace(before, **wanted, updated_at=max(write.now, before.updated_at + 1))
+    place, author_id = f"{_NOUNS[type(after)]}_id", after.user.id
+    await store_mentions(write, access, place, after.id, _naming(after), _naming(before), author_id=author_id)
+    write.tx.defer(_UPDATES[type(after)], [{"row_id": after.id, **_values(after)}])
+    record = to_record(after)
+    changes = differences(to_record(before), record)
+    if isinstance(after, FileComment):
+        record = msgspec.structs.replace(record, comments=UNSET)
+    await publish_event(write, access.repository, _NOUNS[type(after)], "edited", record, changes=changes)
+    return after
+
+
+async def _insert(write: Write, access: Access, comment: C, to_record: ToRecord[C], **about: str) -> C:
+    places = {"repository_id": access.repository.id, "user_id": access.user.id, **about}
+    comment = await insert(write.tx, comment, **places)
+    place = f"{_NOUNS[type(comment)]}_id"
+    await store_mentions(write, access, place, comment.id, _naming(comment), author_id=comment.user.id)
+    await publish_event(write, access.repository, _NOUNS[type(comment)], "created", to_record(comment))
+    return comment
+
+
+def _naming(comment: C) -> Naming:
+    names = names_in_markup(comment.body) if isinstance(comment, Reply) else names_in_markdown(comment.text)
+    return Naming(names.logins, comment.private)
+
+
+async def _find(
+    reader: Reader, actor: Actor, statement: sa.Select[Any], *private: str, **ids: str | int
+) -> tuple[Access, Row]:
+    """The caller's access and the row. `private` names the columns of which none may be true for a client to see it.
+    Raises `NotFound`."""
+    row = await reader.fetch_one(statement, {**ids, "user_id": actor.user.id})
+    access = access_of(row, actor)
+    assert row is not None, "access_of saw to it"
+    access.require_sight(any(row[name] for name in private))
+    return access, row
+
+
+def _common(write: Write, access: Access, private: bool | UnsetType) -> dict[str, Any]:
+    """What every new comment and reply has. The database gives the id. Raises `Forbidden`, `Conflict`."""
+    access.require_writable()
+    _require_may_hide(access, private)
+    user = person_shape(write.actor.user)
+    return {"id": 0, "private": private is True, "user": user, "created_at": write.now, "updated_at": write.now}
+
+
+def _require_may_hide(access: Access, private: bool | UnsetType) -> None:
+    """What a client writes is for everybody who sees the project. Raises `Forbidden`."""
+    if private is True:
+        access.require_member("make comments private")

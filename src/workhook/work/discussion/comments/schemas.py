@@ -1,0 +1,193 @@
+"""Comments on tasks and on files, and the replies to those on files: what a caller may say, records and tables."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import UNSET, Meta, UnsetType
+
+from workhook.core.records import LINK, EventSchema, Millis, Record, Wire, resource_id, to_response
+from workhook.http.parameters import LongText, Prepared, Read
+from workhook.http.wire_types import WIRE_TYPE
+from workhook.storage.metadata import OPEN, in_project, metadata
+from workhook.storage.record_rows import table_columns
+from workhook.work.discussion.comments.markup import read_markup
+from workhook.work.discussion.mentions.parsing import prepare_names
+from workhook.work.files.links import Links
+from workhook.work.kernel.people import PersonShape
+
+
+def _nothing_if_blank(text: str) -> str:
+    """Text is stored as it came, but it has to say something."""
+    return text if text.strip() else ""
+
+
+CommentText = Annotated[
+    LongText,
+    Meta(min_length=1, extra_json_schema={"pattern": r"\S"}),
+    Prepared(_nothing_if_blank),
+]
+Markup = Annotated[
+    str,
+    Meta(
+        extra_json_schema={WIRE_TYPE: "string", "pattern": r"\S"},
+        description="Plain text, or HTML of which only what is harmless is kept; at most 64 KiB of UTF-8.",
+    ),
+    Read(read_markup),
+]
+
+
+class After(NamedTuple):
+    """Where a page starts."""
+
+    id: Annotated[int, Meta(ge=0, le=2**63 - 1)]  # what both databases take for an integer
+
+
+class CommentCreate(msgspec.Struct):
+    """`private`: clients do not see it, and cannot set it."""
+
+    text: CommentText
+    private: bool | UnsetType = UNSET
+
+    async def prepare(self) -> None:
+        """Find the names in the text before a transaction does."""
+        await prepare_names(self.text)
+
+
+class CommentEdit(msgspec.Struct):
+    """Fields that are absent stay as they are."""
+
+    text: CommentText | UnsetType = UNSET
+    private: bool | UnsetType = UNSET
+
+    async def prepare(self) -> None:
+        """Find the names in the text before a transaction does."""
+        if self.text is not UNSET:
+            await prepare_names(self.text)
+
+
+class ReplyCreate(msgspec.Struct):
+    """`private`: clients do not see it, and cannot set it."""
+
+    body: Markup
+    private: bool | UnsetType = UNSET
+
+
+class ReplyEdit(msgspec.Struct):
+    """Fields that are absent stay as they are."""
+
+    body: Markup | UnsetType = UNSET
+    private: bool | UnsetType = UNSET
+
+
+class CommentedTask(msgspec.Struct, frozen=True):
+    """The task that a comment is about."""
+
+    id: Annotated[str, resource_id("tsk")]
+    title: str
+
+
+class CommentedFile(msgspec.Struct, frozen=True):
+    """The file that a comment is about. `link` leads to its content and works without a token for at least a day."""
+
+    id: Annotated[str, resource_id("fil")]
+    title: str
+    link: Annotated[str, LINK]
+
+
+class TaskComment(Record, frozen=True):
+    """A comment on a task. `imported_author`: who wrote it elsewhere; then `user` is who imported it."""
+
+    id: int
+    text: str
+    private: bool
+    task: CommentedTask
+    user: PersonShape
+    created_at: Millis
+    updated_at: Millis
+    imported_author: Annotated[
+        str | None, EventSchema({"description": "the name of the author of an imported comment"})
+    ]
+
+
+class Reply(Record, frozen=True):
+    """A reply to a comment on a file. `body` may hold HTML, of which only what is harmless was kept."""
+
+    id: int
+    body: Annotated[str, EventSchema({"description": "may hold markup, sanitised"})]
+    file_comment_id: int
+    private: bool
+    user: PersonShape
+    created_at: Millis
+    updated_at: Millis
+
+
+class FileComment(Record, frozen=True):
+    """A comment on a file, with the replies to it that the caller may see, the newest last. Events of a change leave
+    the replies out."""
+
+    id: int
+    text: str
+    private: bool
+    file: CommentedFile
+    user: PersonShape
+    comments: Annotated[tuple[Reply, ...], EventSchema(optional=True)]
+    created_at: Millis
+    updated_at: Millis
+
+
+class TaskCommentAnswer(msgspec.Struct):
+    task_comment: Wire[TaskComment]
+    success: bool = True
+
+
+class TaskCommentsAnswer(msgspec.Struct):
+    task_comments: list[Wire[TaskComment]]
+    success: bool = True
+
+
+class FileCommentAnswer(msgspec.Struct):
+    file_comment: Wire[FileComment]
+    success: bool = True
+
+
+class ReplyAnswer(msgspec.Struct):
+    comment: Wire[Reply]
+    success: bool = True
+
+
+def file_comment_to_response(comment: FileComment, links: Links, *, to_client: bool = False) -> Wire[FileComment]:
+    """With the link to the file. `to_client` leaves out the private replies."""
+    file = msgspec.structs.replace(comment.file, link=links(comment.file.id))
+    replies = tuple(each for each in comment.comments if not (to_client and each.private))
+    return to_response(msgspec.structs.replace(comment, file=file, comments=replies))
+
+
+def _table(name: str, *parts: Any) -> sa.Table:
+    user_id = sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False)
+    index = sa.Index(f"ix_{name}_repository_id", "repository_id")
+    in_time = sa.Index(f"ix_{name}_created_at", "repository_id", "created_at", "id")
+    return sa.Table(name, metadata, in_project(), *parts, user_id, index, in_time, sqlite_autoincrement=True)
+
+
+def _comments_on(noun: str, record: type[Record]) -> sa.Table:
+    name, parent_id = f"{noun}_comments", f"{noun}_id"
+    return _table(
+        name,
+        sa.Column(parent_id, sa.Text, sa.ForeignKey(f"{noun}s.id", ondelete="CASCADE"), nullable=False),
+        *table_columns(record),
+        sa.Index(f"ix_{name}_{parent_id}", parent_id, "id"),
+        sa.Index(f"ix_{name}_open", parent_id, "id", **OPEN),  # what clients see
+    )
+
+
+task_comments = _comments_on("task", TaskComment)
+file_comments = _comments_on("file", FileComment)
+file_comment_replies = _table(
+    "file_comment_replies",
+    *table_columns(Reply, file_comment_id=sa.ForeignKey("file_comments.id", ondelete="CASCADE")),
+    sa.Column("plain_body", sa.Text, nullable=False),  # without markup: what is searched
+    sa.Index("ix_file_comment_replies_file_comment_id", "file_comment_id", "id"),
+)

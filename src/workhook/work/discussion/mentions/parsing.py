@@ -1,0 +1,134 @@
+"""Where a text names somebody, as in `@ada`, or a task of its project, as in `#12`. Pages mark what is stored: both use
+these functions.
+
+Comments are Markdown: CommonMark with tables, struck out text and web addresses as links. Replies are HTML that
+`comments.markup` has cleaned. In either, code and links name nobody and nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from workhook.core.kept import Kept
+from workhook.work.discussion.mentions.markdown import Meter, TooCostly, parse, steps_for
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
+
+QUOTE_STEPS_MAX = 6_000
+"""Steps of the beginning of a text that is quoted, at most. A list quotes many."""
+
+NAMED_MAX = 200
+"""A text mentions so many people at most, the first."""
+
+MENTION = re.compile(r"(?<![\w@./-])@([A-Za-z0-9](?:[A-Za-z0-9-]{0,37}[A-Za-z0-9])?)(?![\w@-])")
+"""In a piece of text without markup; not within an e-mail address."""
+
+TASK_NUMBER = re.compile(r"(?<![\w#&/.-])#([1-9]\d{0,8})(?![\w-])")
+"""In a piece of text without markup: the number of a task. An entity of HTML such as `&#12;` is none."""
+
+NAME = re.compile(f"{MENTION.pattern}|{TASK_NUMBER.pattern}")
+"""Either: the first group is a login, the second a number."""
+
+_TAG = re.compile(r'(<(/?)([a-z0-9]+)(?:[^<>"]|"[^"]*")*>)')
+_SILENT = frozenset({"a", "code", "pre"})
+
+
+def naming_tokens(children: Sequence[Token]) -> Iterator[tuple[Token, bool]]:
+    """The tokens of one paragraph, each with whether `NAME` is looked for in it."""
+    links = 0
+    for token in children:
+        links += token.nesting if token.type in ("link_open", "link_close") else 0
+        yield token, token.type == "text" and not links and may_name(token.content)
+
+
+def naming_pieces(body: str) -> Iterator[tuple[str, bool]]:
+    """Cleaned HTML in pieces, which are all of it, each with whether `NAME` is looked for in it."""
+    inside = at = 0
+    for tag in _TAG.finditer(body):
+        if tag.start() > at:
+            yield body[at : tag.start()], not inside
+        if tag[3] in _SILENT:
+            inside += -1 if tag[2] else 1
+        yield tag[0], False
+        at = tag.end()
+    if at < len(body):
+        yield body[at:], not inside
+
+
+def may_name(text: str) -> bool:
+    return "@" in text or "#" in text
+
+
+class Names(NamedTuple):
+    """The logins that a text mentions, in small letters, each once, and the numbers of the tasks that it names. Whether
+    they exist is not known here."""
+
+    logins: tuple[str, ...] = ()
+    numbers: frozenset[int] = frozenset()
+
+
+def names_in_markdown(text: str) -> Names:
+    """The names in a comment or description. They are remembered, since a text is read each time it is written or its
+    history is shown."""
+    return _names_in_markdown.of(text) if may_name(text) else Names()
+
+
+def names_in_markup(body: str) -> Names:
+    """`names_in_markdown` of a reply."""
+    return _names(piece for piece, names in naming_pieces(body) if names) if may_name(body) else Names()
+
+
+async def prepare_names(text: str) -> None:
+    """Parse the text in a thread, so that `names_in_markdown` has it at once. To be called before a transaction."""
+    if may_name(text):
+        await _names_in_markdown.prepare(text)
+
+
+def _read_names(text: str) -> Names:
+    try:
+        tokens = parse(text, Meter(steps_for(text)))
+    except TooCostly:
+        return Names()
+    children = (each.children for each in tokens if each.type == "inline" and each.children)
+    return _names(token.content for each in children for token, names in naming_tokens(each) if names)
+
+
+def _names(texts: Iterable[str]) -> Names:
+    pieces = list(texts)
+    logins = dict.fromkeys(each[1].lower() for piece in pieces for each in MENTION.finditer(piece))
+    numbers = frozenset(int(each[1]) for piece in pieces for each in TASK_NUMBER.finditer(piece))
+    return Names(tuple(islice(logins, NAMED_MAX)), numbers)
+
+
+def plain_words(text: str) -> str:
+    """The words of Markdown without markup, in one line, to be quoted. They are remembered."""
+    return _plain_words.of(text)
+
+
+async def prepare_words(texts: Iterable[str | None]) -> None:
+    """Parse the texts in a thread, so that `plain_words` has them at once."""
+    for text in texts:
+        if text:
+            await _plain_words.prepare(text)
+
+
+def _read_words(text: str) -> str:
+    try:
+        words = " ".join(map(_words, parse(text, Meter(min(QUOTE_STEPS_MAX, steps_for(text))))))
+    except TooCostly:
+        words = ""
+    return " ".join((words.strip() or text).split())
+
+
+def _words(token: Token) -> str:
+    if token.type in ("softbreak", "hardbreak"):
+        return " "
+    return "".join(map(_words, token.children)) if token.children else token.content
+
+
+_names_in_markdown = Kept(_read_names, 2 << 20, lambda names: 64 * (len(names.logins) + len(names.numbers)))
+_plain_words = Kept(_read_words, 2 << 20, len)

@@ -1,0 +1,112 @@
+"""The notifications of a person, as they may see them now.
+
+Who has lost their place in a project no longer sees what tells of it, nor does a client what was hidden meanwhile. So
+each is asked for together with its project. A person has so many at most (`pruning`) that all can be looked at.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from workhook.core.clock import now_ms
+from workhook.identity.invitations import invited
+from workhook.identity.notifications.schemas import notifications
+from workhook.identity.schemas import Account, Actor
+from workhook.storage import Reader, Transaction
+from workhook.storage.metadata import big
+from workhook.work.discussion.mentions.parsing import prepare_words
+from workhook.work.discussion.notifications.reading import (
+    Notification,
+    is_seen,
+    notification_of,
+    what_is_told,
+    with_what_is_told,
+)
+
+LOOKS_AT_MOST = 1_000
+"""As many as a person has (`pruning`), whether they still see them or not."""
+COUNTED_MAX, COUNTS_AMONG = 100, 200
+"""Unread ones are counted so far, among the newest: whoever has more has many."""
+
+
+_person = big("user_id")
+_c = notifications.c
+_picked = notifications.alias("picked")
+_own = _c.user_id == _person
+_is_unread = _c.read_at.is_(None)
+
+
+def _newest(*further: sa.ColumnElement[bool]) -> sa.Join:
+    """Some of a person's, found by an index: what says whether they are seen is joined to these alone."""
+    some = sa.select(_picked.c.id).where(_picked.c.user_id == _person, *further)
+    newest = some.order_by(_picked.c.id.desc()).limit(big("looks_at")).subquery("newest")
+    return newest.join(notifications, _c.id == newest.c.id)
+
+
+def _newest_seen(*further: sa.ColumnElement[bool]) -> sa.Join:
+    return with_what_is_told(_newest(*further), notifications)
+
+
+def _listing(*further: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    newest = _newest(_picked.c.id < big("before"), *further)
+    return what_is_told(newest, notifications, _c.read_at).order_by(_c.id.desc()).limit(big("limit"))
+
+
+_picked_unread = _picked.c.read_at.is_(None)
+_listed, _unread = _listing(), _listing(_picked_unread)
+_read = _listing(_picked.c.read_at.is_not(None))
+_seen_unread = sa.select(_c.id).select_from(_newest_seen(_picked_unread)).where(is_seen(notifications))
+_count = sa.select(sa.func.count().label("number")).select_from(
+    _seen_unread.limit(sa.literal_column(str(COUNTED_MAX))).subquery("unread")
+)
+_one = sa.select(_c.id).select_from(_newest_seen(_picked.c.id == big("id"))).where(is_seen(notifications))
+_read_one = (
+    sa.update(notifications).where(_own, _c.id == big("id"), _is_unread).values(read_at=big("now")).returning(_c.id)
+)
+_read_all = (
+    sa.update(notifications).where(_own, _c.id <= big("upto"), _is_unread).values(read_at=big("now")).returning(_c.id)
+)
+
+
+async def list_notifications(
+    reader: Reader, actor: Actor, *, unread: bool | None, before: int, limit: int
+) -> list[Notification]:
+    """The newest first, with ids below `before`; `unread`: only those, or only the others."""
+    statement = _listed if unread is None else _unread if unread else _read
+    params = {**_params(actor), "before": before, "limit": limit, "looks_at": LOOKS_AT_MOST}
+    rows = await reader.fetch_all(statement, params)
+    await prepare_words(row["comment_text"] for row in rows)
+    return [notification_of(row, row["read_at"]) for row in rows]
+
+
+async def count_unread(reader: Reader, actor: Actor) -> int:
+    """`COUNTED_MAX` at most."""
+    row = await reader.fetch_one(_count, {**_params(actor), "looks_at": COUNTS_AMONG})
+    assert row is not None, "it is an aggregate"
+    number: int = row["number"]
+    return number
+
+
+async def mark_read(tx: Transaction, actor: Actor, notification_id: int, now: int) -> bool:
+    """Answers whether the person has such a notification, read before or not."""
+    params = {**_params(actor), "id": notification_id, "looks_at": 1}
+    if await tx.fetch_one(_one, params) is None:
+        return False
+    await tx.fetch_all(_read_one, {"user_id": actor.user.id, "id": notification_id, "now": now})
+    return True
+
+
+async def mark_all_read(tx: Transaction, actor: Actor, now: int, upto: int) -> int:
+    """Those with ids up to `upto`; answers how many were unread."""
+    return len(await tx.fetch_all(_read_all, {"user_id": actor.user.id, "upto": upto, "now": now}))
+
+
+def _params(actor: Actor) -> dict[str, object]:
+    return params_of(actor.user)
+
+
+def params_of(user: Account) -> dict[str, object]:
+    """Of `is_seen`, for what the user sees."""
+    return {"user_id": user.id, "now": now_ms(), **invited(user)}

@@ -1,0 +1,211 @@
+"""Comments on tasks and files, and replies, of all projects that the caller sees, in the order in which they were made.
+
+What is about something that was deleted is not there. Clients see neither what is private nor what is about something
+private.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import sqlalchemy as sa
+
+from workhook.identity.schemas import Actor
+from workhook.identity.tables import accounts, projects
+from workhook.storage import Reader, Row
+from workhook.storage.statements import PerDialect
+from workhook.work.board.tasks.schemas import tasks
+from workhook.work.discussion.comments.schemas import (
+    CommentedFile,
+    CommentedTask,
+    file_comment_replies,
+    file_comments,
+    task_comments,
+)
+from workhook.work.files.schemas import files
+from workhook.work.history.across import walks
+from workhook.work.history.across.invoices import made_by
+from workhook.work.history.across.places import (
+    ProjectChoice,
+    choice_of,
+    place_columns,
+    read_place,
+    username_key,
+    visible_projects,
+)
+from workhook.work.history.across.schemas import AllCommentsQuery, AnyComment, CommentKind, RecordPlace
+from workhook.work.history.across.walks import AcrossPage, Condition, Walk
+from workhook.work.kernel.pages import length, per_dialect
+from workhook.work.kernel.people import membership_of, person_columns, person_of_row
+from workhook.work.kernel.schemas import if_set
+
+_KEY = ("created_at", "kind", "id")
+KINDS: Sequence[CommentKind] = ("task_comment", "file_comment", "reply")
+_authors = accounts.alias("authors")
+_NO_ID = sa.cast(sa.null(), sa.BigInteger)
+
+
+@dataclass(frozen=True)
+class CommentSource:
+    """Where comments of a kind are. `owner`: the table of what they are about. `parent`: the column that names it, or
+    the comment that a reply answers."""
+
+    table: sa.Table
+    owner: sa.Table
+    parent: str
+    text: sa.ColumnElement[str]
+    joined: sa.FromClause
+    file_comment_id: sa.ColumnElement[Any] = _NO_ID
+
+
+_of_task = task_comments.join(tasks, tasks.c.id == task_comments.c.task_id)
+_of_file = file_comments.join(files, files.c.id == file_comments.c.file_id)
+_of_comment = file_comment_replies.join(
+    file_comments, file_comments.c.id == file_comment_replies.c.file_comment_id
+).join(files, files.c.id == file_comments.c.file_id)
+_SOURCES: Mapping[CommentKind, CommentSource] = {
+    "task_comment": CommentSource(task_comments, tasks, "task_id", task_comments.c.text, _of_task),
+    "file_comment": CommentSource(file_comments, files, "file_id", file_comments.c.text, _of_file),
+    "reply": CommentSource(
+        file_comment_replies,
+        files,
+        "file_comment_id",
+        file_comment_replies.c.plain_body,
+        _of_comment,
+        file_comment_replies.c.file_comment_id,
+    ),
+}
+
+
+def _kind(kind: CommentKind) -> sa.ColumnElement[int]:
+    return sa.literal_column(str(KINDS.index(kind)), sa.BigInteger)
+
+
+# Each is asked by the key of what was looked at: a join could become one with all that there is.
+
+
+def _task_lives(row: sa.FromClause) -> Condition:
+    live = sa.select(tasks.c.id).where(tasks.c.id == row.c.task_id, tasks.c.deleted_at.is_(None))
+    seen = sa.or_(row.c.insider == 1, row.c.private.is_(sa.false()))
+    return sa.and_(seen, live.correlate(row).scalar_subquery().is_not(None))
+
+
+def _file_lives(row: sa.FromClause) -> Condition:
+    open_ = sa.and_(row.c.private.is_(sa.false()), files.c.private.is_(sa.false()))
+    live = sa.select(files.c.id).where(
+        files.c.id == row.c.file_id, files.c.deleted_at.is_(None), sa.or_(row.c.insider == 1, open_)
+    )
+    return live.correlate(row).scalar_subquery().is_not(None)
+
+
+def _comment_lives(row: sa.FromClause) -> Condition:
+    open_ = sa.and_(*(each.c.private.is_(sa.false()) for each in (row, file_comments, files)))
+    live = (
+        sa.select(files.c.id)
+        .join_from(file_comments, files, files.c.id == file_comments.c.file_id)
+        .where(
+            file_comments.c.id == row.c.file_comment_id,
+            files.c.deleted_at.is_(None),
+            sa.or_(row.c.insider == 1, open_),
+        )
+    )
+    return live.correlate(row).scalar_subquery().is_not(None)
+
+
+_LIVES = {"task_comment": _task_lives, "file_comment": _file_lives, "reply": _comment_lives}
+
+
+def _walk(kind: CommentKind, names: frozenset[str]) -> Walk:
+    source, behind = _SOURCES[kind], walks.behind(_KEY)
+
+    def key(row: sa.FromClause) -> dict[str, sa.ColumnElement[Any]]:
+        return {"created_at": row.c.created_at, "kind": _kind(kind), "id": row.c.id}
+
+    by_user = "user" in names
+    return Walk(
+        source.table,
+        key,
+        narrow=[lambda row: behind(key(row))] if "after_id" in names else [],
+        asked=(source.parent, "private", "user_id"),
+        fits=[_LIVES[kind], made_by] if by_user else [_LIVES[kind]],
+        filtered=by_user,
+        repeated=("kind",),
+    )
+
+
+def _whole(kind: CommentKind, sized: sa.CTE) -> sa.Select[Any]:
+    source = _SOURCES[kind]
+    table = source.table
+    return sa.select(
+        table.c.id.label("comment_id"),
+        source.text.label("text"),
+        table.c.private.label("private"),
+        source.owner.c.id.label("owner_id"),
+        source.owner.c.title.label("owner_title"),
+        source.file_comment_id.label("file_comment_id"),
+        table.c.created_at.label("created_at"),
+        table.c.updated_at.label("updated_at"),
+        *person_columns(membership_of(table.c.repository_id, _authors), _authors),
+        *place_columns,
+        *walks.page_columns(sized, _KEY),
+    ).select_from(
+        source.joined.join(sized, sa.and_(sized.c.kind == _kind(kind), sized.c.id == table.c.id))
+        .join(_authors, _authors.c.id == table.c.user_id)
+        .join(projects, projects.c.repository_id == sized.c.repository_id)
+    )
+
+
+def _weighed(page: sa.CTE, kind: CommentKind) -> sa.Select[Any]:
+    source = _SOURCES[kind]
+    return walks.size_of(page, source.table, length(source.text)).where(page.c.kind == _kind(kind))
+
+
+@lru_cache(maxsize=64)
+def _statement(choice: ProjectChoice, names: frozenset[str]) -> PerDialect:
+    """`names`: `user` and those of a key, if they are given."""
+
+    def make(dialect: str) -> sa.Select[Any]:
+        visible = visible_projects(choice)
+        each = [walks.looked_at(_walk(kind, names), visible, dialect) for kind in KINDS]
+        page = walks.page_of(sa.union_all(*each), _KEY)
+        sized = walks.sized(sa.union_all(*(_weighed(page, kind) for kind in KINDS)), _KEY)
+        found = sa.union_all(*(_whole(kind, sized) for kind in KINDS)).subquery("found")
+        return sa.select(found).order_by(*(found.c[f"page_{name}"] for name in _KEY))
+
+    return per_dialect(make)
+
+
+async def list_comments(
+    reader: Reader, actor: Actor, query: AllCommentsQuery, *, after: Sequence[object] | None
+) -> AcrossPage[AnyComment]:
+    """By when they were made, one more than the page shows; `after` is the key behind which to start. Files have no
+    links yet."""
+    choice, params = choice_of(actor, query)
+    given: dict[str, object] = walks.after_params(_KEY, after)
+    if (user := if_set(query.user)) is not None:
+        given["user"] = username_key(user, actor)
+    params |= {**given, "limit": query.limit + 1, "most": walks.LOOKS_AT_MOST // len(KINDS)}
+    rows = await reader.fetch_all(_statement(choice, frozenset(given)), params)
+    return walks.read_page(rows, _KEY, lambda row: _comment_of(row, actor))
+
+
+def _comment_of(row: Row, actor: Actor) -> AnyComment:
+    kind = KINDS[row["page_kind"]]
+    owner_id, title = row["owner_id"], row["owner_title"]
+    on_task = kind == "task_comment"
+    return AnyComment(
+        kind=kind,
+        id=row["comment_id"],
+        text=row["text"],
+        private=bool(row["private"]),
+        user=person_of_row(row),
+        task=CommentedTask(owner_id, title) if on_task else None,
+        file=None if on_task else CommentedFile(owner_id, title, ""),
+        file_comment_id=row["file_comment_id"],
+        project=RecordPlace(*read_place(row, actor)),
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+    )

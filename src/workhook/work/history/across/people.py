@@ -1,0 +1,54 @@
+"""The people of all projects that the caller sees: the choices of a filter by person."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import sqlalchemy as sa
+
+from workhook.identity.schemas import Actor
+from workhook.identity.tables import accounts, collaborators, memberships, projects
+from workhook.storage import Reader
+from workhook.storage.metadata import big
+from workhook.work.history.across.places import CALLER, ProjectChoice, choice_of, visible_projects
+from workhook.work.kernel.people import NOBODY_ELSE, PersonShape, person_columns, person_of_row
+from workhook.work.people.clients.schemas import clients
+
+
+@lru_cache(maxsize=16)
+def _statement(choice: ProjectChoice) -> sa.Select[Any]:
+    """The team of each project, and its clients where the caller is on the team."""
+    place = visible_projects(choice).each
+    owned = (
+        sa.select(projects.c.account_id, projects.c.private)
+        .join(place, place.c.repository_id == projects.c.repository_id)
+        .distinct()
+        .cte("owned")
+    )
+    seen_by = sa.or_(memberships.c.role == "owner", owned.c.private.is_(sa.false()))
+    ids = sa.union(
+        sa.select(CALLER.label("id")),
+        sa.select(owned.c.account_id),
+        sa.select(memberships.c.user_id)
+        .join(owned, owned.c.account_id == memberships.c.organization_id)
+        .where(seen_by),
+        sa.select(collaborators.c.user_id).join(place, place.c.repository_id == collaborators.c.repository_id),
+        sa.select(clients.c.user_id)
+        .join(place, place.c.repository_id == clients.c.repository_id)
+        .where(place.c.insider == 1),
+    ).subquery("ids")
+    return (
+        sa.select(*person_columns(NOBODY_ELSE))
+        .where(accounts.c.id.in_(sa.select(ids.c.id)), accounts.c.kind == "user")
+        .order_by(accounts.c.id)
+        .limit(big("limit"))
+    )
+
+
+async def list_all_people(reader: Reader, actor: Actor, query: Any, *, archived: bool, limit: int) -> list[PersonShape]:
+    """The first `limit` of those to whom the tasks of `query`, with its projects, may be assigned, the oldest accounts
+    first. In projects where the caller is a client these are the team and the caller."""
+    choice, params = choice_of(actor, query, archived=archived)
+    rows = await reader.fetch_all(_statement(choice), {**params, "limit": limit})
+    return [person_of_row(row) for row in rows]

@@ -1,0 +1,163 @@
+"""The projects that a list across projects is read from: those that the caller sees, or some of them.
+
+Members see what is not private, owners and apps everything, collaborators and clients what they were added to. A token
+that is confined sees what it reaches. A project that the caller names and does not see is left out, as if it did not
+exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, NamedTuple
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import Meta, UnsetType
+
+from workhook.http.parameters import Checked
+from workhook.identity.queries import key_of
+from workhook.identity.schemas import Actor
+from workhook.identity.tables import accounts, collaborators, memberships, projects
+from workhook.identity.tokens.lookup import reach_params, within_reach
+from workhook.storage import Row
+from workhook.storage.dialects import any_of
+from workhook.storage.metadata import big
+from workhook.work.kernel.access import is_client, is_insider, role_in
+from workhook.work.kernel.pages import caller_accounts, with_flag
+from workhook.work.people.clients.schemas import clients
+
+PROJECTS_MAX = 100
+_ID_MAX = 64
+
+
+def _not_project_ids(text: str) -> str | None:
+    found = [each.strip() for each in text.split(",")]
+    if all(found) and len(found) <= PROJECTS_MAX and all(len(each) <= _ID_MAX for each in found):
+        return None
+    return f"ids of projects, at most {PROJECTS_MAX}, separated by commas"
+
+
+OrganizationLogin = Annotated[str, Meta(description="Login of the owner: only what is in its projects.")]
+ProjectIds = Annotated[
+    str,
+    Meta(description="Ids of projects, separated by commas: only what is in these."),
+    Checked(_not_project_ids),
+]
+
+ME = "me"
+"""For a username: the caller."""
+
+CALLER = big("user_id")
+
+IN_ALL = frozenset[str]()
+
+_insider = is_insider(CALLER)
+_WHOLE, _CHOSEN = "reach_whole_accounts", "reach_repositories"
+_organization = sa.select(accounts.c.id).where(accounts.c.login_key == sa.bindparam("organization")).scalar_subquery()
+
+
+class ProjectChoice(msgspec.Struct, frozen=True):
+    """Which projects are asked for. `confined`: by a token that does not reach all that its user sees. `names`: those
+    of the parameters `organization` and `project_ids` that narrow it. `team_only`: without those in which the caller is
+    a client. `archived`: with those in the archive."""
+
+    confined: bool
+    names: frozenset[str] = IN_ALL
+    team_only: bool = False
+    archived: bool = True
+
+
+def choice_of(
+    actor: Actor, query: Any, *, team_only: bool = False, archived: bool = True
+) -> tuple[ProjectChoice, dict[str, object]]:
+    """What a query with the fields `organization` and `project_id` chooses, and the parameters for it."""
+    given: dict[str, object] = {}
+    if not isinstance(query.organization, UnsetType):
+        given["organization"] = key_of(query.organization)
+    if not isinstance(query.project_id, UnsetType):
+        given["project_ids"] = sorted({each.strip() for each in query.project_id.split(",")})
+    choice = ProjectChoice(actor.grants is not None, frozenset(given), team_only, archived)
+    return choice, {**given, "user_id": actor.user.id, **reach_params(actor)}
+
+
+class VisibleProjects(NamedTuple):
+    """`each`: the `repository_id` of each, and whether the caller is an `insider` there (1) or a client (0). `number`:
+    how many there are."""
+
+    each: sa.CTE
+    number: sa.ScalarSelect[int]
+
+
+def visible_projects(choice: ProjectChoice, *narrower: sa.ColumnElement[bool]) -> VisibleProjects:
+    """Those of the choice that the caller sees, of the parameters of `choice_of`. `narrower`: a condition that leaves
+    few projects."""
+    conditions = [*narrower, projects.c.deleted_at.is_(None)]
+    if not choice.archived:
+        conditions.append(projects.c.archive.is_(sa.false()))
+    if "organization" in choice.names:
+        conditions.append(projects.c.account_id == _organization)
+    if "project_ids" in choice.names:
+        conditions.append(any_of(projects.c.id, "project_ids"))
+    if narrower or "project_ids" in choice.names:
+        reach = [within_reach(projects.c.account_id, projects.c.repository_id)] if choice.confined else []
+        each = _judged_one_by_one(choice, *conditions, *reach).cte("place")
+    else:
+        each = _of_ways(choice, conditions).cte("place")
+    return VisibleProjects(each, sa.select(sa.func.count()).select_from(each.alias("counted")).scalar_subquery())
+
+
+def _judged_one_by_one(choice: ProjectChoice, *conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    """Of few projects those in which the caller has a place."""
+    has_place = _insider if choice.team_only else sa.or_(_insider, is_client)
+    insider = sa.case((_insider, 1), else_=0).label("insider")
+    return sa.select(projects.c.repository_id, insider).where(*conditions, has_place)
+
+
+def _of_ways(choice: ProjectChoice, conditions: Sequence[sa.ColumnElement[bool]]) -> sa.Select[Any]:
+    """Those that the caller's places lead to: of accounts, by hand as a collaborator or client, and the chosen ones of
+    a token. So nobody looks at private projects of an organization that they do not see."""
+    account = caller_accounts(within=_WHOLE if choice.confined else None)
+    sees_all = sa.or_(account.c.role == "owner", account.c.role == "app")
+    stretch = with_flag(account, "private", both=sees_all)
+    in_stretch = sa.and_(projects.c.account_id == stretch.c.account_id, projects.c.private == stretch.c.private)
+    insider, outsider = (sa.literal_column(each, sa.Integer).label("insider") for each in ("1", "0"))
+    ways = [sa.select(projects.c.repository_id, insider).select_from(stretch.join(projects, in_stretch))]
+    reached = [any_of(projects.c.account_id, _WHOLE)] if choice.confined else []
+    by_hand = [(collaborators, insider)] if choice.team_only else [(collaborators, insider), (clients, outsider)]
+    for table, flag in by_hand:
+        joined = table.join(projects, projects.c.repository_id == table.c.repository_id)
+        ways.append(
+            sa.select(projects.c.repository_id, flag).select_from(joined).where(table.c.user_id == CALLER, *reached)
+        )
+    ways = [each.where(*conditions) for each in ways]
+    if choice.confined:
+        ways.append(_judged_one_by_one(choice, any_of(projects.c.repository_id, _CHOSEN), *conditions))
+    found = sa.union_all(*ways).subquery("found")
+    return sa.select(found.c.repository_id, sa.func.max(found.c.insider).label("insider")).group_by(
+        found.c.repository_id
+    )
+
+
+def username_key(name: str, actor: Actor) -> str:
+    """How the person of a filter is compared; `me` is the caller."""
+    return key_of(actor.user.login if name == ME else name)
+
+
+# --- what a row says of its project -----------------------------------------------------------------------------------
+
+place_columns: Sequence[sa.Label[Any]] = (
+    projects.c.id.label("place_id"),
+    projects.c.title.label("place_title"),
+    projects.c.account_id.label("place_account_id"),
+    projects.c.currency.label("place_currency"),
+    role_in(memberships, projects, CALLER).label("place_role"),
+)
+"""What `read_place` reads, of a statement that selects projects."""
+
+
+def read_place(row: Row, actor: Actor) -> tuple[str, str]:
+    """The id and the title of the row's project. The addresses of the members are shown to who owns it."""
+    account_id = row["place_account_id"]
+    if row["place_role"] == "owner" or account_id == actor.user.id:
+        actor.request.views_as_owner(account_id)
+    return row["place_id"], row["place_title"]

@@ -1,0 +1,127 @@
+"""What lists across projects take and answer, where that is more than the lists of one project do."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from workhook.core.records import EventSchema, Millis, Record, Wire, resource_id
+from workhook.http.lists import ListQuery
+from workhook.work.board.tasks.inputs import TasksQuery
+from workhook.work.discussion.comments.schemas import CommentedFile, CommentedTask
+from workhook.work.files.schemas import FileQuery
+from workhook.work.history.across.places import OrganizationLogin, ProjectIds
+from workhook.work.kernel.day_bounds import TimeZone
+from workhook.work.kernel.people import PersonShape
+from workhook.work.money.invoices.inputs import InvoiceList
+from workhook.work.money.invoices.schemas import Invoice
+from workhook.work.time.timesheets.schemas import TimesheetsQuery
+
+_Maker = Annotated[str, Meta(description="Username of who made it, or `me`.")]
+_Assignee = Annotated[str, Meta(description="A username, or `me`.")]
+_Worker = Annotated[str, Meta(description="Username, or `me`.")]
+
+
+class AllTasksQuery(TasksQuery):
+    """Filters of tasks; each that is given narrows the list."""
+
+    assignee: _Assignee | UnsetType = UNSET
+    organization: OrganizationLogin | UnsetType = UNSET
+    project_id: ProjectIds | UnsetType = UNSET
+
+
+class AllTimesheetsQuery(TimesheetsQuery):
+    """What a list of timesheets takes. `from` is inclusive, `to` is not. A table has its days in `timezone`, or without
+    one in that of each project."""
+
+    user: _Worker | UnsetType = UNSET
+    organization: OrganizationLogin | UnsetType = UNSET
+    project_id: ProjectIds | UnsetType = UNSET
+    timezone: Annotated[TimeZone, Meta(description="IANA name. Default: `UTC`.")] | UnsetType = UNSET
+
+
+class RunningQuery(ListQuery):
+    """Filters of timers that run."""
+
+    user: _Worker | UnsetType = UNSET
+    organization: OrganizationLogin | UnsetType = UNSET
+    project_id: ProjectIds | UnsetType = UNSET
+
+
+class AllInvoicesQuery(InvoiceList):
+    """Filters of invoices."""
+
+    q: (
+        Annotated[
+            str,
+            Meta(max_length=255, description="Words in the number, the name of the client who pays, or the address."),
+        ]
+        | UnsetType
+    ) = UNSET
+    user: _Maker | UnsetType = UNSET
+    organization: OrganizationLogin | UnsetType = UNSET
+    project_id: ProjectIds | UnsetType = UNSET
+
+
+class AllFilesQuery(FileQuery):
+    """Filters of files."""
+
+    user: _Maker | UnsetType = UNSET
+    organization: OrganizationLogin | UnsetType = UNSET
+    project_id: ProjectIds | UnsetType = UNSET
+
+
+class AllCommentsQuery(ListQuery):
+    """Filters of comments and replies."""
+
+    user: _Maker | UnsetType = UNSET
+    organization: OrganizationLogin | UnsetType = UNSET
+    project_id: ProjectIds | UnsetType = UNSET
+
+
+class RecordPlace(msgspec.Struct, frozen=True):
+    """The project that a record belongs to."""
+
+    id: Annotated[str, resource_id("prj")]
+    title: str
+
+
+class PlacedInvoice(Invoice, frozen=True):
+    """An invoice with its project; `total` is `amount` and the tax on it."""
+
+    project: RecordPlace
+
+
+class PlacedInvoicesAnswer(msgspec.Struct):
+    invoices: list[Wire[PlacedInvoice]]
+    success: bool = True
+
+
+CommentKind = Literal["task_comment", "file_comment", "reply"]
+
+
+class AnyComment(Record, frozen=True):
+    """A comment on a task or a file, or a reply to a comment on a file, with what it is about.
+
+    A number is the `id` of one comment of each `kind`. The `text` of a reply is what its body says, without markup.
+    `file_comment_id`: of a reply, the comment that it answers.
+    """
+
+    kind: CommentKind
+    id: int
+    text: str
+    private: bool
+    user: PersonShape
+    task: Annotated[CommentedTask | None, EventSchema()]
+    file: Annotated[CommentedFile | None, EventSchema()]
+    file_comment_id: int | None
+    project: RecordPlace
+    created_at: Millis
+    updated_at: Millis
+
+
+class AnyCommentsAnswer(msgspec.Struct):
+    comments: list[Wire[AnyComment]]
+    success: bool = True

@@ -1,0 +1,394 @@
+"""The live stream of a project: its events, sent to each listener as they happen.
+
+A `Hub` polls for all streams of its process. It does so when a signal says that something happened in a project with
+listeners, and every two seconds in any case, since signals may be lost. It reads each event once and hands it to every
+stream of the project. Every event up to `ProjectStreams.complete_until` was handed out, and no earlier one can still be
+committed (`events.order` explains how that is known).
+
+A stream that resumes after an event, or whose client reads too slowly, reads what it lacks by itself. It reads page by
+page as the client takes them, until it has reached `complete_until`. So little waits in memory for a client, nothing is
+lost, and nothing comes twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import structlog
+from prometheus_client import Counter
+
+from workhook.core.errors import TooManyRequests, Unavailable
+from workhook.events import order
+from workhook.http import messages
+from workhook.http.calls import Services
+from workhook.identity.schemas import Actor
+from workhook.storage import Database
+from workhook.storage.signals import EVENTS
+from workhook.work.history.activity import frames, queries
+
+POLL_S = 2.0  # how late an event comes whose signal was lost
+HELD_POLL_S = 0.25  # the same while an earlier event may still come: one that is rolled back sends no signal
+GATHER_S = 0.01  # signals that come within this time cause one poll
+CHECK_S = 0.8  # how long a stream outlives the right to it: a token is revoked within a second
+HEARTBEAT_S = 15.0
+START_S = 5.0  # how long a new stream waits for the changes that are being made in the project
+BUFFER_MAX_BYTES = 1024 * 1024
+PART_BYTES = 64 * 1024
+PER_LISTENER_MAX = 10  # streams of one user or installation, with however many tokens
+
+TROUBLE = Counter("workhook_streams_trouble_total", "Looks for streams that failed and are tried again.", ["step"])
+
+log = structlog.get_logger(__name__)
+
+
+class Listener(NamedTuple):
+    """Whose stream it is. `account_id` is the account that owns the project."""
+
+    proof: queries.Proof
+    # All tokens of one user, or of one installation, have the same. `Actor.counted_as` tells personal tokens apart, and
+    # a user makes as many of these as they like.
+    counted_as: str
+    account_id: int
+
+    @classmethod
+    def of(cls, actor: Actor, account_id: int) -> Listener:
+        if actor.installation_id is not None:
+            return cls(queries.Proof("token", actor.token_id), f"installation:{actor.installation_id}", account_id)
+        return cls(queries.Proof("token", actor.token_id), f"user:{actor.user.id}:app:{actor.app_id or ''}", account_id)
+
+
+class _Watermark:
+    """The newest event that was seen, and the transactions that may still commit an earlier one."""
+
+    def __init__(self, upto: int, held_by: frozenset[str], waiting: list[asyncio.Future[int]]) -> None:
+        self.upto, self.held_by, self.waiting = upto, held_by, waiting
+
+
+class ProjectStreams:
+    """A project with listeners."""
+
+    def __init__(self, repository_id: int) -> None:
+        self.repository_id = repository_id
+        self.streams: set[Stream] = set()
+        self.complete_until: int | None = None
+        self.watermark: _Watermark | None = None
+        self.waiting: list[asyncio.Future[int]] = []  # for a watermark that is set up from now on
+
+    def reaches_watermark(self, snapshot: order.CommitSnapshot) -> bool:
+        """Whether all transactions that could commit below the watermark have ended."""
+        appending = snapshot.appending_to(self.repository_id)
+        if self.watermark is None:
+            self.watermark = _Watermark(max(snapshot.newest, self.complete_until or 0), appending, self.waiting)
+            self.waiting = []
+        else:
+            self.watermark.held_by &= appending
+        return not self.watermark.held_by
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether events up to the watermark are still to be handed out."""
+        return (
+            self.complete_until is not None and self.watermark is not None and self.complete_until < self.watermark.upto
+        )
+
+    def pass_watermark(self) -> None:
+        watermark, self.watermark = self.watermark, None
+        assert watermark is not None, "it was met"
+        self.complete_until = watermark.upto
+        for waiting in watermark.waiting:
+            if not waiting.done():
+                waiting.set_result(watermark.upto)
+        for stream in self.streams:
+            stream.catch_up()
+
+
+class Stream(messages.Endless):
+    """One listener: an iterator over what is sent to it."""
+
+    def __init__(self, hub: Hub, project: ProjectStreams, listener: Listener, position: int | None) -> None:
+        super().__init__()
+        self._hub, self.project, self.listener = hub, project, listener
+        self.position = position or 0  # the last event that was sent
+        self._opening = True
+        self._is_live = False  # the hub hands events over; otherwise they are read in `_catch_up`
+        self._waiting: deque[tuple[int, bytes]] = deque()
+        self._waiting_bytes = 0
+        self._woken = asyncio.Event()
+        self._ended = False
+        self.leaving = False  # refused by the check
+
+    def offer(self, event_id: int, data: bytes) -> None:
+        """Take an event that the hub hands over, in order. What does not fit is read later, with what waited."""
+        if not self._is_live or event_id <= self.position:
+            return
+        self._waiting.append((event_id, data))
+        self._waiting_bytes += len(data)
+        if self._waiting_bytes > BUFFER_MAX_BYTES:
+            self._waiting.clear()
+            self._waiting_bytes = 0
+            self._is_live = False
+        self._woken.set()
+
+    def catch_up(self) -> None:
+        if not self._is_live:
+            self._woken.set()
+
+    def end(self) -> None:
+        """End the stream after what was handed over."""
+        self._ended = True
+        self._woken.set()
+
+    def cut(self) -> None:
+        """End the stream at once."""
+        self._waiting.clear()
+        self.end()
+
+    async def aclose(self) -> None:
+        await super().aclose()
+        await self._hub.leave(self)
+
+    async def __anext__(self) -> bytes:
+        while not self._ended:
+            self._woken.clear()
+            part = self._take() or await self._catch_up()
+            if part:
+                return part
+            try:
+                async with asyncio.timeout(HEARTBEAT_S):
+                    await self._woken.wait()
+            except TimeoutError:
+                return frames.HEARTBEAT
+        if part := self._take():
+            return part
+        raise StopAsyncIteration
+
+    def _take(self) -> bytes:
+        """About as much of what was handed over as the connection takes at once."""
+        if self._opening:
+            self._opening = False
+            return frames.opening(self.position)
+        parts, size = [], 0
+        while self._waiting and size < PART_BYTES:
+            self.position, data = self._waiting.popleft()
+            parts.append(data)
+            size += len(data)
+        self._waiting_bytes -= size
+        return b"".join(parts)
+
+    async def _catch_up(self) -> bytes:
+        """A page of what was missed. Once nothing is missed, the hub hands over: no await lies between."""
+        while not self._is_live and (complete_until := self.project.complete_until) is not None and not self._ended:
+            if self.position > complete_until:  # another process was quicker to tell the client
+                break
+            if self.position == complete_until:
+                self._is_live = True
+                break
+            repository_ids = [self.project.repository_id]
+            rows, complete = await order.between(self._hub.database, repository_ids, self.position, complete_until)
+            self.position = complete_until if complete else rows[-1]["id"]
+            if rows:
+                return b"".join(map(frames.frame, rows))
+        return b""
+
+
+class Hub:
+    """All streams of one database in this process. A hub begins with the first stream and ends with the last."""
+
+    def __init__(self, services: Services) -> None:
+        self.database, self._stopping = services.database, services.stopping
+        self._projects: dict[int, ProjectStreams] = {}
+        self._woken = asyncio.Event()
+        self._unlisten = services.database.signals.listen(EVENTS, self._on_signal)
+        self._tasks = [
+            asyncio.create_task(each, name="streams")
+            for each in (self._poll_forever(), self._check_forever(), self._end_at_stop())
+        ]
+
+    def join(self, repository_id: int, listener: Listener, position: int | None) -> Stream:
+        """Raises `TooManyRequests`."""
+        self._require_room(listener)
+        project = self._projects.setdefault(repository_id, ProjectStreams(repository_id))
+        stream = Stream(self, project, listener, position)
+        project.streams.add(stream)
+        self._woken.set()
+        return stream
+
+    def _require_room(self, listener: Listener) -> None:
+        """Neither one listener nor all the people of an organization take all streams of the process."""
+        there = [stream.listener for project in self._projects.values() for stream in project.streams]
+        if sum(each.counted_as == listener.counted_as for each in there) >= PER_LISTENER_MAX:
+            message = f"You have {PER_LISTENER_MAX} streams open, all your tokens together, which is the most."
+        elif sum(each.account_id == listener.account_id for each in there) >= per_account_max():
+            message = "The projects of this account have as many streams open as they may; try again later."
+        else:
+            return
+        raise TooManyRequests(message, code="too_many_streams", headers={"Retry-After": "10"})
+
+    async def begin(self, stream: Stream) -> None:
+        """Begin with what is new, once the changes that are being made have ended. Raises `Unavailable`."""
+        try:
+            async with asyncio.timeout(START_S):
+                stream.position = await self._next_watermark(stream.project)
+        except TimeoutError:
+            raise Unavailable("The project is being changed for very long.", code="busy") from None
+
+    def _next_watermark(self, project: ProjectStreams) -> asyncio.Future[int]:
+        """A future that is done when everything that is committed by now was handed out."""
+        handed_out: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        project.waiting.append(handed_out)
+        self._woken.set()
+        return handed_out
+
+    async def resume(self, stream: Stream, after: int) -> None:
+        """Go on behind `after`. After an id that no event has yet, the stream begins with what is new."""
+        stream.position = min(after, (await order.commit_snapshot(self.database)).newest)
+
+    async def leave(self, stream: Stream) -> None:
+        project = stream.project
+        project.streams.discard(stream)
+        if not project.streams and self._projects.get(project.repository_id) is project:
+            del self._projects[project.repository_id]
+        if not self._projects and _hubs.get(self.database) is self:
+            del _hubs[self.database]
+            self._unlisten()
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _on_signal(self, repository_ids: frozenset[int] | None) -> None:
+        if repository_ids is None or not repository_ids.isdisjoint(self._projects):
+            self._woken.set()
+
+    async def _poll_forever(self) -> None:
+        while True:
+            self._woken.clear()
+            try:
+                wait_s = await self._poll()
+            except Exception:
+                TROUBLE.labels("look").inc()
+                log.exception("streams_look_failed", again_in_s=POLL_S)
+                await asyncio.sleep(POLL_S)
+                continue
+            try:
+                async with asyncio.timeout(wait_s):
+                    await self._woken.wait()
+            except TimeoutError:
+                continue
+            await asyncio.sleep(GATHER_S)
+
+    async def _poll(self) -> float:
+        """Hand out what is new. Answers when to poll again, at the latest."""
+        projects = list(self._projects.values())
+        snapshot = await order.commit_snapshot(self.database)
+        free = [project for project in projects if project.reaches_watermark(snapshot)]
+        behind = [each for each in free if each.is_behind]
+        await self._hand_out({project.repository_id: project for project in behind})
+        older = any(project.watermark is not None and project.watermark.upto < snapshot.newest for project in free)
+        for project in free:
+            project.pass_watermark()
+        if older or any(project.waiting for project in free):
+            return 0
+        return HELD_POLL_S if len(free) < len(projects) else POLL_S
+
+    async def _hand_out(self, projects: dict[int, ProjectStreams]) -> None:
+        """Hand out what lies between `complete_until` and the watermark of each. `complete_until` moves with every
+        page, before all else: a stream that catches up meanwhile goes on where the page ended."""
+        complete = not projects
+        after = min((project.complete_until or 0 for project in projects.values()), default=0)
+        upto = max((project.watermark.upto for project in projects.values() if project.watermark), default=0)
+        while not complete:
+            rows, complete = await order.between(self.database, list(projects), after, upto)
+            after = upto if complete else rows[-1]["id"]
+            for row in rows:
+                project = projects[row["repository_id"]]
+                assert project.watermark is not None
+                assert project.complete_until is not None
+                if project.complete_until < row["id"] <= project.watermark.upto and project.streams:
+                    data = frames.frame(row)
+                    for stream in project.streams:
+                        stream.offer(row["id"], data)
+            for project in projects.values():
+                if project.watermark is not None and project.complete_until is not None:
+                    project.complete_until = max(project.complete_until, min(after, project.watermark.upto))
+
+    async def _check_forever(self) -> None:
+        """Check again and again whether the listeners may still listen."""
+        while True:
+            await asyncio.sleep(CHECK_S)
+            refused: list[Stream] = []
+            for project in list(self._projects.values()):
+                try:
+                    refused += await self._refused(project)
+                except Exception:
+                    TROUBLE.labels("check").inc()
+                    log.exception("streams_check_failed", again_in_s=CHECK_S)
+            if refused:
+                leaving = asyncio.create_task(self._end_later(refused), name="streams")  # the next check does not wait
+                self._tasks.append(leaving)
+                leaving.add_done_callback(self._tasks.remove)
+
+    async def _refused(self, project: ProjectStreams) -> list[Stream]:
+        """The streams that have to end. Those whose token or session is no longer valid are cut off
+        here."""
+        asked = {stream.listener.proof for stream in project.streams if not stream.leaving}
+        refused = asked - await queries.who_may_follow(self.database, project.repository_id, asked)
+        good = await queries.which_are_good(self.database, refused)
+        found = [stream for stream in project.streams if stream.listener.proof in refused and not stream.leaving]
+        for stream in found:
+            stream.leaving = True
+            if stream.listener.proof not in good:
+                stream.cut()
+        return [stream for stream in found if stream.listener.proof in good]
+
+    async def _end_later(self, refused: Sequence[Stream]) -> None:
+        """End the streams after what was committed until they were refused: they still get the event of the removal."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(START_S):
+                await asyncio.gather(*map(self._next_watermark, {stream.project for stream in refused}))
+        for stream in refused:
+            stream.end()
+
+    async def _end_at_stop(self) -> None:
+        """A process that stops waits for no listener: they come back, and find another process or the next."""
+        await self._stopping.wait()
+        for project in list(self._projects.values()):
+            for stream in project.streams:
+                stream.cut()
+
+
+_hubs: dict[Database, Hub] = {}
+
+
+def listener_of_session(session_id: int, user_id: int, account_id: int) -> Listener:
+    """Somebody who looks at a page. `account_id` is the account that owns the project."""
+    return Listener(queries.Proof("session", session_id), f"session:{user_id}", account_id)
+
+
+def per_account_max() -> int:
+    """How many streams of a process the projects of one organization or user may have: half, the rest is others'."""
+    return max(1, messages.endless_max() // 2)
+
+
+async def follow(services: Services, repository_id: int, listener: Listener, after: int | None) -> Stream:
+    """A stream of what happens in a project: everything after the event `after`, or what is new.
+
+    Raises `TooManyRequests`, `Unavailable`. Who may was decided by the caller, and is asked again while it lasts.
+    """
+    if services.stopping.is_set():
+        raise Unavailable("The server is stopping.", code="stopping")
+    if messages.opened() >= messages.endless_max():
+        raise Unavailable("The server has too many streams.", code="too_many_streams", retry_after_s=10)
+    hub = _hubs.get(services.database)
+    if hub is None:
+        hub = _hubs[services.database] = Hub(services)
+    stream = hub.join(repository_id, listener, after)
+    try:
+        await (hub.begin(stream) if after is None else hub.resume(stream, after))
+    except BaseException:
+        await stream.aclose()
+        raise
+    return stream

@@ -1,0 +1,200 @@
+"""The SQL of what happened in a project, and of who may follow it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from itertools import combinations
+from typing import Any, Literal, NamedTuple
+
+import sqlalchemy as sa
+
+from workhook.core.clock import MINUTE_MS, now_ms
+from workhook.events import order
+from workhook.events.tables import events
+from workhook.identity.queries import key_of
+from workhook.identity.tables import accounts, projects, sessions, tokens
+from workhook.identity.tokens.issue import KINDS
+from workhook.identity.tokens.lookup import find_actors, may_reach
+from workhook.storage import Reader, Row
+from workhook.storage.dialects import any_of
+from workhook.storage.index_ranges import Alike, TimeIndex, index_range
+from workhook.storage.metadata import big
+from workhook.work.kernel.access import is_insider
+from workhook.work.kernel.pages import first_of_each, per_dialect
+from workhook.work.kernel.people import membership_of, person_columns
+
+FOLLOWING = ("work", "read")  # the permission that a confined token needs
+PAGE_BYTES = 4 * 1024 * 1024  # the most bytes of payloads in one answer; it has at least one event
+
+moments = TimeIndex(events, "created_at", slack_ms=5 * MINUTE_MS)  # no change takes as long
+_FILTERS = ("actor_id", "event", "since")
+_actor_of = sa.select(accounts.c.id).where(accounts.c.login_key == sa.bindparam("login_key"))
+
+
+def _page(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
+    page = order.page(_found(dialect, filters), newest_first=True)
+    with_actor = page.join(accounts, accounts.c.id == events.c.actor_id, isouter=True)
+    return with_actor.add_columns(*person_columns(membership_of(big("repository_id"))))
+
+
+def _found(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
+    """The `id` and `size` of the events that a page may have."""
+    if "actor_id" in filters:
+        return _of_actor(dialect, filters)
+    row = events.alias("stretch")
+    alike: list[Alike] = [(row.c.repository_id, big("repository_id"))]
+    if "event" in filters:
+        alike += [(row.c.name, sa.bindparam("event", type_=sa.Text())), (row.c.listed, sa.true())]
+    found = index_range(dialect, alike, row.c.id, newest_first=True, high="before").where(
+        row.c.listed, *_since(row, filters)
+    )
+    first = found.add_columns(row.c.size).subquery("first")
+    return sa.select(first.c.id, first.c.size)
+
+
+def _of_actor(dialect: str, filters: frozenset[str]) -> sa.Select[Any]:
+    """The first few of each kind of event: an index has what somebody did, event by event."""
+    names = _names(filters).subquery("each_name")
+
+    def fits(row: sa.FromClause) -> list[sa.ColumnElement[bool]]:
+        by_actor = [row.c.repository_id == big("repository_id"), row.c.actor_id == big("actor_id")]
+        within = [row.c.id > big("low"), row.c.id < big("before"), row.c.listed, *_since(row, filters)]
+        return [*by_actor, row.c.name == names.c.name, *within]
+
+    return first_of_each(dialect, events, "id", names, fits, lambda row: [row.c.id.desc()], ["id", "size"])
+
+
+def _since(row: sa.FromClause, filters: frozenset[str]) -> list[sa.ColumnElement[bool]]:
+    return [row.c.created_at >= big("since")] if "since" in filters else []
+
+
+def _names(filters: frozenset[str]) -> sa.Select[Any]:
+    """The names of the events that the actor has made in the project, each by one look at the index."""
+    if "event" in filters:
+        return sa.select(sa.bindparam("event", type_=sa.Text()).label("name"))
+
+    def next_name(alias: str, after: sa.ColumnElement[Any] | None) -> sa.ColumnElement[Any]:
+        row = events.alias(alias)
+        found = sa.select(sa.func.min(row.c.name)).where(
+            row.c.repository_id == big("repository_id"), row.c.actor_id == big("actor_id"), row.c.listed
+        )
+        return (found if after is None else found.where(row.c.name > after)).scalar_subquery()
+
+    walk = sa.select(next_name("first_name", None).label("name")).cte("walk", recursive=True)
+    later = sa.select(next_name("later_name", walk.c.name).correlate(walk)).where(walk.c.name.is_not(None))
+    walk = walk.union_all(later)
+    return sa.select(walk.c.name).where(walk.c.name.is_not(None))
+
+
+_PAGES = {
+    frozenset(given): per_dialect(partial(_page, filters=frozenset(given)))
+    for size in range(len(_FILTERS) + 1)
+    for given in combinations(_FILTERS, size)
+}
+
+
+async def list_activity(
+    reader: Reader,
+    repository_id: int,
+    *,
+    before: int,
+    limit: int,
+    event: str | None,
+    actor: str | None,
+    since: int | None,
+) -> Sequence[Row]:
+    """Newest first, `limit` rows at most. Those at the end whose payloads would be too much in all have none.
+
+    `actor` is a username, `since` in milliseconds.
+    """
+    actor_id = None
+    if actor is not None:
+        found = await reader.fetch_one(_actor_of, {"login_key": key_of(actor)})
+        if found is None:
+            return []
+        actor_id = found["id"]
+    wanted = {"event": event, "actor_id": actor_id, "since": since}
+    given = {name: value for name, value in wanted.items() if value is not None}
+    params = {**given, "repository_id": repository_id, "before": before, "limit": limit, "bytes_max": PAGE_BYTES}
+    params["low"] = 0
+    if since is not None:
+        params["low"] = (await moments.bounds(reader, since=since)).low
+    return await reader.fetch_all(_PAGES[frozenset(given)], params)
+
+
+class Proof(NamedTuple):
+    """What lets somebody listen: the id of a token or of a session."""
+
+    kind: Literal["token", "session"]
+    id: int
+
+
+def _followers(table: sa.Table, ids: str) -> sa.Select[Any]:
+    """The tokens or sessions whose users are enabled and in the project as more than clients."""
+    user = table.c.user_id
+    return (
+        sa.select(table.c.id, projects.c.account_id)
+        .select_from(
+            table.join(projects, projects.c.repository_id == big("repository_id")).join(accounts, accounts.c.id == user)
+        )
+        .where(
+            any_of(table.c.id, ids),
+            accounts.c.disabled_at.is_(None),
+            projects.c.deleted_at.is_(None),
+            is_insider(user),
+        )
+    )
+
+
+_tokens_that_follow = (
+    _followers(tokens, "token_ids")
+    .add_columns(tokens.c.kind)
+    .where(tokens.c.revoked_at.is_(None), sa.or_(tokens.c.expires_at.is_(None), tokens.c.expires_at > big("now")))
+)
+_sessions_that_follow = _followers(sessions, "session_ids").where(sessions.c.expires_at > big("now"))
+_good_sessions = (
+    sa.select(sessions.c.id)
+    .join_from(sessions, accounts, accounts.c.id == sessions.c.user_id)
+    .where(any_of(sessions.c.id, "session_ids"), sessions.c.expires_at > big("now"), accounts.c.disabled_at.is_(None))
+)
+
+
+def _ids(proofs: Collection[Proof], kind: str) -> list[int]:
+    return sorted(each.id for each in proofs if each.kind == kind)
+
+
+async def which_are_good(reader: Reader, proofs: Collection[Proof]) -> set[Proof]:
+    """The tokens that are neither revoked nor out of date, nor of an installation that is suspended or a user who is
+    disabled; the sessions that are in force."""
+    good: set[Proof] = set()
+    if token_ids := _ids(proofs, "token"):
+        good |= {Proof("token", each) for each in await find_actors(reader, token_ids)}
+    if session_ids := _ids(proofs, "session"):
+        rows = await reader.fetch_all(_good_sessions, {"session_ids": session_ids, "now": now_ms()})
+        good |= {Proof("session", row["id"]) for row in rows}
+    return good
+
+
+async def who_may_follow(reader: Reader, repository_id: int, proofs: Collection[Proof]) -> set[Proof]:
+    """Those that are good and reach the project, and whose users are in it as more than clients."""
+    params = {"repository_id": repository_id, "now": now_ms()}
+    found: set[Proof] = set()
+    if session_ids := _ids(proofs, "session"):
+        rows = await reader.fetch_all(_sessions_that_follow, {**params, "session_ids": session_ids})
+        found |= {Proof("session", row["id"]) for row in rows}
+    if token_ids := _ids(proofs, "token"):
+        found |= await _which_tokens_follow(reader, repository_id, {**params, "token_ids": token_ids})
+    return found
+
+
+async def _which_tokens_follow(reader: Reader, repository_id: int, params: Mapping[str, object]) -> set[Proof]:
+    rows = {row["id"]: row for row in await reader.fetch_all(_tokens_that_follow, params)}
+    confined = {token_id for token_id, row in rows.items() if KINDS[row["kind"]].confined}
+    actors = await find_actors(reader, confined) if confined else {}
+    return {
+        Proof("token", token_id)
+        for token_id, row in rows.items()
+        if token_id not in confined
+        or (token_id in actors and may_reach(actors[token_id], FOLLOWING, row["account_id"], repository_id))
+    }

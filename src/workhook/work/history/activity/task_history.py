@@ -1,0 +1,144 @@
+"""What happened to one task, and which texts mentioned it, read from the events of its project.
+
+No index leads from a task to its events, so a page looks at a bounded number of the project's events about tasks and
+comments, the newest first, and tells where it stopped. Nothing older than the task is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from workhook.events import order
+from workhook.events.tables import events
+from workhook.identity.tables import accounts
+from workhook.storage import Reader, Row
+from workhook.storage.index_ranges import HIGHEST, Alike, index_range
+from workhook.storage.metadata import big
+from workhook.work.board.tasks.schemas import Task
+from workhook.work.discussion.mentions.parsing import Names, names_in_markdown, names_in_markup, prepare_names
+from workhook.work.history.activity.queries import PAGE_BYTES, moments
+from workhook.work.kernel.access import Access
+from workhook.work.kernel.pages import per_dialect
+from workhook.work.kernel.people import NOBODY_ELSE, person_columns
+
+LOOKS_AT_MOST = 1_000
+"""Events that a page looks at. Each has its payload read, which can be long."""
+
+_NAMES = ("task", "task_comment", "file_comment", "file_comment_reply")
+_ZERO = sa.literal_column("0", sa.BigInteger)
+
+
+def _looked_at(dialect: str) -> sa.Subquery:
+    """The ids of the events about tasks below `before`, the newest first, `looks_at` at most."""
+    ranges = []
+    for name in _NAMES:
+        row = events.alias(f"about_{name}")
+        alike: list[Alike] = [
+            (row.c.repository_id, big("repository_id")),
+            (row.c.name, sa.literal_column(f"'{name}'", sa.Text())),
+            (row.c.listed, sa.true()),
+        ]
+        found = index_range(dialect, alike, row.c.id, newest_first=True, high="before").limit(big("looks_at"))
+        each = found.subquery(f"of_{name}")
+        ranges.append(sa.select(each.c.id))
+    either = sa.union_all(*ranges).subquery("either")
+    return sa.select(either.c.id).order_by(either.c.id.desc()).limit(big("looks_at")).subquery("looked_at")
+
+
+def _reach(dialect: str) -> sa.Select[Any]:
+    """How many events a page looks at, and the lowest of their ids."""
+    looked_at = _looked_at(dialect)
+    return sa.select(
+        sa.func.count().label("count"), sa.func.coalesce(sa.func.min(looked_at.c.id), _ZERO).label("lowest")
+    ).select_from(looked_at)
+
+
+def _about_task(dialect: str) -> sa.Select[Any]:
+    """The events that the page looks at and in which the task's id stands, or its number as texts name it."""
+    looked_at = _looked_at(dialect)
+    row = events.alias("candidate")
+    needles = [sa.bindparam(name, type_=sa.LargeBinary()) for name in ("needle", "reference")]
+    find = sa.func.instr if dialect == "sqlite" else sa.func.pg_catalog.position
+    found = (
+        sa.select(row.c.id, row.c.size)
+        .join_from(looked_at, row, row.c.id == looked_at.c.id)
+        .where(sa.or_(*(find(row.c.payload, each) > _ZERO for each in needles)))
+    )
+    page = order.page(found, newest_first=True).join(accounts, accounts.c.id == events.c.actor_id, isouter=True)
+    return page.add_columns(*person_columns(NOBODY_ELSE))
+
+
+_REACH = per_dialect(_reach)
+_ABOUT_TASK = per_dialect(_about_task)
+
+
+_TEXT_ACTIONS = ("created", "edited", "moved", "completed", "reopened")
+_TEXTS: Mapping[str, tuple[str, Callable[[str], Names]]] = {
+    "task": ("description", names_in_markdown),
+    "task_comment": ("text", names_in_markdown),
+    "file_comment": ("text", names_in_markdown),
+    "file_comment_reply": ("body", names_in_markup),
+}
+"""By the name of an event: the field of its record that is a text, and what finds the numbers in it."""
+
+
+def mentions_task(event: str, payload: Any, number: int) -> bool:
+    """Whether the event is that a text began to name the task with this number. `payload`: of an event that was not
+    published by others."""
+    if event not in _TEXTS:
+        return False
+    names_in = _TEXTS[event][1]
+    after, before = (f"#{number}" in text and number in names_in(text).numbers for text in _texts_of(event, payload))
+    return after and not before
+
+
+async def prepare_mentions(event: str, payload: Any, number: int) -> None:
+    """Parse the texts of an event in a thread, so that `mentions_task` has them at once."""
+    for text in _texts_of(event, payload) if event in _TEXTS else ():
+        if f"#{number}" in text:
+            await prepare_names(text)
+
+
+def _texts_of(event: str, payload: Any) -> tuple[str, str]:
+    """The text after and before the event; both are empty unless it was changed."""
+    name = _TEXTS[event][0]
+    if not isinstance(payload, dict) or payload.get("action") not in _TEXT_ACTIONS:
+        return "", ""
+    change = (payload.get("changes") or {}).get(name)
+    if payload["action"] != "created" and change is None:
+        return "", ""
+    return payload[event].get(name) or "", (change["from"] if change else None) or ""
+
+
+class TaskHistory(msgspec.Struct, frozen=True):
+    """`rows` are events in which the task is named, the newest first. `before`: the id below which the next page
+    begins; None at the end."""
+
+    rows: Sequence[Row]
+    before: int | None
+
+
+async def read_task_history(
+    reader: Reader, access: Access, task: Task, *, before: int | None, limit: int, looks_at: int = LOOKS_AT_MOST
+) -> TaskHistory:
+    """A page of what happened to the task and its comments, as long as events are kept. A client gets `NotFound`."""
+    access.hide_from_clients()
+    params: dict[str, object] = {
+        "repository_id": access.repository.id,
+        "before": HIGHEST if before is None else before,
+        "low": (await moments.bounds(reader, since=task.created_at)).low,
+        "looks_at": looks_at,
+    }
+    reach = await reader.fetch_one(_REACH, params)
+    assert reach is not None, "it is an aggregate"
+    needles = {"needle": f'"id":"{task.id}"'.encode(), "reference": f"#{task.number}".encode()}
+    more = {**needles, "limit": limit + 1, "bytes_max": PAGE_BYTES}
+    found = await reader.fetch_all(_ABOUT_TASK, {**params, **more})
+    whole = [row for row in found[:limit] if row["payload"] is not None]
+    if len(whole) < len(found):
+        return TaskHistory(whole, whole[-1]["id"])
+    return TaskHistory(whole, reach["lowest"] if reach["count"] == looks_at else None)

@@ -1,0 +1,335 @@
+"""`/search`: finds what the caller sees that has the searched words.
+
+A search looks for the newest records of each kind, up to a bound. It looks among the newest rows first, which is quick
+where the words are common. If it finds too few there, it asks the index of words for all rows. It counts only what the
+caller sees. At last it reads the texts that a page shows.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any, NamedTuple
+
+import sqlalchemy as sa
+from msgspec import Meta
+
+from workhook.core.errors import NotFound
+from workhook.http import lists
+from workhook.http.calls import Call
+from workhook.http.endpoints import Listed, Routes
+from workhook.http.operations import WORK_API
+from workhook.identity.authenticator import actor_of
+from workhook.identity.queries import find_repository
+from workhook.identity.schemas import Actor
+from workhook.identity.tables import projects
+from workhook.identity.tokens.lookup import reach_params
+from workhook.storage import Reader, Row
+from workhook.storage.dialects import any_of
+from workhook.storage.statements import PerDialect
+from workhook.work.board.tasks.schemas import tasks
+from workhook.work.history.search.match import (
+    FOUND_NUMBER,
+    are_found,
+    has_words,
+    index_of,
+    matches,
+    number_of,
+    numbers,
+    words_of,
+)
+from workhook.work.history.search.schemas import KINDS, Kind, SearchAnswer, SearchQuery, search_result
+from workhook.work.history.search.scopes import SCOPES, SearchScope, seen
+from workhook.work.kernel.access import find_access
+
+routes = Routes(WORK_API, "Search", read="work.read", write="work.write")
+
+TEXT_CHARS = 4000
+"""How much of a text is read to make an excerpt of."""
+
+
+_REFERENCE = re.compile(r"(?P<owner>[\w.-]{1,100})/(?P<name>[\w.-]{1,100})(?P<number>#\d{1,18})", re.ASCII)
+"""A task of one project, as messages of commits name it."""
+
+
+class SearchLimits(NamedTuple):
+    """Bounds for each kind of record."""
+
+    candidates: int  # no more are found: the newest that the caller sees
+    # On PostgreSQL the newest `rows` are looked at first, until they have so many `characters`: to take a text apart
+    # costs more than to read it.
+    rows: int
+    characters: int
+    # On SQLite, whose index of words gives the newest first, so many of its matches are looked at; within one project,
+    # whose newest may be older than all of these, so many of the project's newest rows.
+    matches: int
+    rows_of_project: int
+
+
+LIMITS = SearchLimits(candidates=50, rows=200, characters=30_000, matches=500, rows_of_project=1_000)
+
+_Integer = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # what both databases take for one
+
+
+class ResultKey(NamedTuple):
+    """What results are ordered by, from high to low; `kind` is the index of the kind in `KINDS`."""
+
+    created_at: _Integer
+    kind: _Integer
+    number: _Integer
+    place_id: str
+
+
+def _candidates(kind: Kind, limits: SearchLimits) -> sa.Select[Any]:
+    """The newest records of a kind, by their ids: their times do not tell, since imports bring times of their own."""
+    scope = SCOPES[kind]
+    return sa.select(
+        _rank(kind).label("kind"),
+        scope.created_at.label("created_at"),
+        scope.number.label("number"),
+        scope.owner.c.id.label("place_id"),
+    ).limit(_bound(limits.candidates + 1))
+
+
+def _bound(rows: int) -> sa.ColumnElement[int]:
+    """A limit that is written into the statement, so that a plan for any values knows it."""
+    return sa.literal_column(str(rows), sa.BigInteger)
+
+
+def _in_project() -> sa.BindParameter[str]:
+    return sa.bindparam("project_id", type_=sa.Text)
+
+
+def _newest(kind: Kind, limits: SearchLimits, *, in_project: bool, dialect: str) -> sa.Select[Any]:
+    """Search among the newest rows. If these hold too few of a kind, `_indexed` searches again."""
+    scope = SCOPES[kind]
+    rows: sa.FromClause
+    if dialect == "postgresql":
+        rows = _newest_rows(scope, limits, in_project)
+    else:
+        rows = _newest_of_project(scope, limits) if in_project else _newest_matches(scope, limits)
+    found = (
+        _candidates(kind, limits)
+        .select_from(
+            scope.joined.join(rows, rows.c.id == scope.table.c.id).join(
+                projects, projects.c.repository_id == scope.table.c.repository_id
+            )
+        )
+        .where(scope.sees())
+        .order_by(rows.c.at.desc())
+    )
+    return found.where(projects.c.id == _in_project()) if in_project else found
+
+
+def _newest_rows(scope: SearchScope, limits: SearchLimits, in_project: bool) -> sa.CTE:
+    """On PostgreSQL: those of the newest rows that have the words, until their texts have too many characters.
+
+    The words are looked for in the texts that were read, once: without statistics, as after a restore, the planner
+    expects one row, and would take the texts apart again for each row that it joins.
+    """
+    searched = scope.matching.searched
+    names = searched.columns
+    rows = scope.table.alias("rows")
+    newest = sa.select(rows.c.id, *(rows.c[name] for name in names)).limit(_bound(limits.rows))
+    order = [rows.c.id.desc()]
+    if in_project and scope.table is scope.owner:  # which has an index for it
+        repository = _repository()
+        # Said so that only this index has the order: by the primary key all that is newer would be passed.
+        newest = newest.where(rows.c.repository_id.between(repository, repository))
+        order = [rows.c.repository_id.desc(), *order]
+    some = newest.order_by(*order).subquery("some")
+    whole = sa.func.concat(*(some.c[name] for name in searched.words))  # which takes NULL for nothing
+    read = sa.func.sum(sa.func.length(whole)).over(order_by=some.c.id.desc()).label("characters")
+    texts = [some.c[name] for name in names]
+    known = sa.select(some.c.id, some.c.id.label("at"), *texts, read).subquery("known")
+    found = sa.select(known.c.id, known.c.at).where(
+        known.c.characters <= _bound(limits.characters), matches(scope.table, known)
+    )
+    return found.cte(f"newest_{scope.table.name}").prefix_with("MATERIALIZED")
+
+
+def _repository() -> sa.ScalarSelect[int]:
+    named = projects.alias("named")
+    return sa.select(named.c.repository_id).where(named.c.id == _in_project()).scalar_subquery()
+
+
+def _newest_of_project(scope: SearchScope, limits: SearchLimits) -> sa.Subquery:
+    """On SQLite: those of the project's newest rows that have the words."""
+    rows = scope.table.alias("rows")
+    newest = (
+        sa.select(rows.c.id, number_of(rows.c.id).label(FOUND_NUMBER))
+        .where(rows.c.repository_id == _repository())
+        .order_by(rows.c.id.desc())
+        .limit(_bound(limits.rows_of_project))
+        .cte(f"newest_{scope.table.name}")
+    )
+    return sa.select(newest.c.id, newest.c.id.label("at")).where(are_found(newest, scope.table)).subquery("newest")
+
+
+def _newest_matches(scope: SearchScope, limits: SearchLimits) -> sa.Subquery:
+    words = index_of(scope.table)
+    newest = (
+        sa.select(words.c.rowid.label("at"))
+        .where(has_words(scope.table))
+        .order_by(words.c.rowid.desc())
+        .limit(_bound(limits.matches))
+        .subquery("matching")
+    )
+    if not isinstance(scope.table.c.id.type, sa.Text):
+        return sa.select(newest.c.at.label("id"), newest.c.at).subquery("newest")
+    numbered = newest.join(numbers, numbers.c.number == newest.c.at)
+    return sa.select(numbers.c.id, newest.c.at).select_from(numbered).subquery("newest")
+
+
+def _indexed(kind: Kind, limits: SearchLimits, *, in_project: bool) -> sa.Select[Any]:
+    """Search among all rows, by the index of words."""
+    scope = SCOPES[kind]
+    row_id = scope.table.c.id
+    # In an order that no index has, which would lead past all that does not have the words.
+    order = row_id.concat("") if isinstance(row_id.type, sa.Text) else row_id + sa.literal_column("0")
+    found = (
+        _candidates(kind, limits)
+        .select_from(scope.joined.join(seen, seen.c.repository_id == scope.table.c.repository_id))
+        .where(scope.is_among_seen(), scope.matching)
+        .order_by(order.desc())
+    )
+    return found.where(seen.c.project_id == _in_project()) if in_project else found
+
+
+def _rank(kind: Kind) -> sa.ColumnElement[int]:
+    return sa.literal_column(str(KINDS.index(kind)), sa.BigInteger)
+
+
+def _all_of(each: list[sa.Select[Any]]) -> sa.CompoundSelect[Any]:
+    return sa.union_all(*(sa.select(one.subquery()) for one in each))
+
+
+@cache
+def _newest_of(kinds: tuple[Kind, ...], limits: SearchLimits, *, in_project: bool) -> PerDialect:
+    """One statement for each combination, since a statement is compiled once."""
+    sqlite, postgresql = (
+        _all_of([_newest(kind, limits, in_project=in_project, dialect=dialect) for kind in kinds])
+        for dialect in ("sqlite", "postgresql")
+    )
+    return PerDialect(sqlite=sqlite, postgresql=postgresql)
+
+
+@cache
+def _indexed_of(kinds: tuple[Kind, ...], limits: SearchLimits, *, in_project: bool) -> sa.CompoundSelect[Any]:
+    return _all_of([_indexed(kind, limits, in_project=in_project) for kind in kinds])
+
+
+def _page_rows(kind: Kind) -> sa.Select[Any]:
+    """What a page shows of these records. They may have changed since they were found, so the rights are checked
+    again."""
+    scope = SCOPES[kind]
+    return (
+        sa.select(
+            _rank(kind).label("kind"),
+            scope.number.label("number"),
+            scope.owner.c.id.label("place_id"),
+            scope.title.label("title"),
+            _number_of_task(scope),
+            sa.func.substr(scope.text, 1, sa.literal_column(str(TEXT_CHARS))).label("text"),
+            scope.comment_id.label("file_comment_id"),
+            scope.invoice_id.label("invoice_id"),
+            scope.invoice_number.label("invoice_number"),
+            scope.created_at.label("created_at"),
+            scope.updated_at.label("updated_at"),
+            projects.c.id.label("project_id"),
+            projects.c.title.label("project_title"),
+        )
+        .select_from(scope.joined.join(projects, projects.c.repository_id == scope.table.c.repository_id))
+        .where(any_of(scope.table.c.id, _ids(kind)), scope.sees())
+    )
+
+
+def _number_of_task(scope: SearchScope) -> sa.Label[Any]:
+    number = scope.owner.c.number if scope.owner is tasks else sa.cast(sa.null(), sa.BigInteger)
+    return number.label("task_number")
+
+
+def _ids(kind: Kind) -> str:
+    return f"{kind}_ids"
+
+
+@cache
+def _page_rows_of(kinds: tuple[Kind, ...]) -> sa.CompoundSelect[Any]:
+    return _all_of([_page_rows(kind) for kind in kinds])
+
+
+@routes.get("/search", problems=(404,), etag=False)
+async def search(call: Call, query: SearchQuery) -> Listed[SearchAnswer]:
+    """Search tasks, files, comments and replies in every project that the caller sees.
+
+    The newest come first; without `per_page` there are 30 on a page. Archived projects are searched, the trash is not.
+    Text without spaces between words, as in Chinese or Japanese, is found by the beginning of what stands between two
+    spaces or punctuation marks. The search finds at most the newest 50 of each kind that the caller sees. If
+    `incomplete_results` is true, narrow it down with more words, `type` or `project_id`. A search that takes too long
+    is 503.
+    """
+    after = lists.after(query, ResultKey)
+    actor = actor_of(call)
+    project_id, words = await _narrowed(call.database, actor, query)
+    params: dict[str, object] = {"user_id": actor.user.id, "q": words, "project_id": project_id, **reach_params(actor)}
+    by_kind = await _find(call.database, query.kinds, params)
+    keys = sorted((each for some in by_kind.values() for each in some[: LIMITS.candidates]), reverse=True)
+    behind = [each for each in keys if after is None or each < after]
+    page = behind[: query.limit]
+    found = await _read(call.database, page, params)
+    last_seen = page[-1] if len(behind) > query.limit else None
+    rows, headers = lists.page(call, found, query, _key_of, last_seen=last_seen)
+    incomplete = any(len(some) > LIMITS.candidates for some in by_kind.values())
+    return Listed(SearchAnswer([search_result(row, words) for row in rows], incomplete_results=incomplete), headers)
+
+
+async def _narrowed(reader: Reader, actor: Actor, query: SearchQuery) -> tuple[str | None, str]:
+    """Return the project to search, or None for all, and the words. Raises `NotFound`."""
+    if isinstance(query.project_id, str):
+        await find_access(reader, actor, query.project_id)  # 404, rather than nothing found
+        return query.project_id, words_of(query.q)
+    if reference := _REFERENCE.fullmatch(query.q.strip()):
+        named = await find_repository(reader, reference["owner"], reference["name"], actor.user.id)
+        try:
+            if named is not None:
+                await find_access(reader, actor, named.project_id)
+                return named.project_id, words_of(reference["number"])
+        except NotFound:  # like a project that does not exist: then these are words like others
+            pass
+    return None, words_of(query.q)
+
+
+async def _find(
+    reader: Reader, kinds: tuple[Kind, ...], params: Mapping[str, object]
+) -> Mapping[Kind, list[ResultKey]]:
+    """The newest of each kind, newest first: if possible one more than `candidates`."""
+    in_project = params["project_id"] is not None
+    rows = await reader.fetch_slow(_newest_of(kinds, LIMITS, in_project=in_project), params)
+    found = _by_kind(kinds, rows)
+    lacking = tuple(kind for kind in kinds if len(found[kind]) <= LIMITS.candidates)
+    if not lacking:
+        return found
+    rows = await reader.fetch_slow(_indexed_of(lacking, LIMITS, in_project=in_project), params)
+    return {**found, **_by_kind(lacking, rows)}
+
+
+def _by_kind(kinds: tuple[Kind, ...], rows: Sequence[Row]) -> dict[Kind, list[ResultKey]]:
+    found: dict[Kind, list[ResultKey]] = {kind: [] for kind in kinds}
+    for row in rows:
+        found[KINDS[row["kind"]]].append(_key_of(row))
+    return found
+
+
+async def _read(reader: Reader, page: Sequence[ResultKey], params: Mapping[str, object]) -> list[Row]:
+    ids: dict[str, list[object]] = {}
+    for key in page:
+        ids.setdefault(_ids(KINDS[key.kind]), []).append(key.number or key.place_id)
+    kinds = tuple(kind for kind in KINDS if _ids(kind) in ids)
+    if not kinds:
+        return []
+    return sorted(await reader.fetch_slow(_page_rows_of(kinds), {**params, **ids}), key=_key_of, reverse=True)
+
+
+def _key_of(row: Row) -> ResultKey:
+    return ResultKey(*(row[name] for name in ResultKey._fields))

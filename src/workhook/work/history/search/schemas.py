@@ -1,0 +1,173 @@
+"""What is searched for, and what is found, with a few words of its text from around the searched words."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Annotated, Literal, NamedTuple, get_args
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from workhook.core.clock import to_millis_text
+from workhook.http.lists import PER_PAGE_DEFAULT, ListQuery
+from workhook.storage import Row
+from workhook.work.history.search.match import QUERY_MAX_CHARS, SPELLED
+from workhook.work.money.invoices.schemas import name_of
+
+Kind = Literal["task", "task_comment", "file", "file_comment", "file_comment_reply", "invoice", "credit_note"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+DRAFT = name_of(None)
+"""The title of an invoice that has no number yet."""
+
+EXCERPT_CHARS = 200
+_BEFORE = 60  # characters that are shown of what comes before the word
+_SPACES = re.compile(r"\s+")
+_MORE = "…"
+
+
+class SearchQuery(ListQuery, kw_only=True):
+    """`q` is words; what is found has each of them."""
+
+    q: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=QUERY_MAX_CHARS,
+            description="Words to search for. Each result has all of them; the last one may be the beginning of a "
+            "word. In titles, names and numbers of invoices, a word of three characters or more is also found inside "
+            "of others. `#12` finds the tasks with that number, `owner/name#12` that of one project. Case and accents "
+            "on Latin letters make no difference, and `ß` is `ss`. There are no operators.",
+        ),
+    ]
+    project_id: Annotated[str, Meta(description="Only in this project.")] | UnsetType = UNSET
+    type: Annotated[Kind, Meta(description="Only this kind.")] | UnsetType = UNSET
+
+    @property
+    def limit(self) -> int:
+        """Rows of a page. A search is never answered whole."""
+        return PER_PAGE_DEFAULT if isinstance(self.per_page, UnsetType) else self.per_page
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        return KINDS if isinstance(self.type, UnsetType) else (self.type,)
+
+
+class FoundIn(msgspec.Struct, frozen=True):
+    """The project, task, file or invoice in which something was found."""
+
+    id: str
+    title: str
+
+
+class SearchResult(msgspec.Struct):
+    """A result of the search. `id` is an integer for comments and replies.
+
+    The `title` of a comment is that of its task or file, which is in `task` or `file`, too. A reply also has the
+    `file_comment_id` of the comment that it answers. The `title` of an invoice or a credit note is its
+    number, and the `excerpt` of an invoice is the name of the client who pays.
+    """
+
+    type: Kind
+    id: str | int
+    number: Annotated[
+        int | None,
+        Meta(description="Of the task, or of the task that a comment is on, in its project; null for files."),
+    ]
+    title: str
+    excerpt: Annotated[
+        str | None, Meta(description="Plain text around the words that were found; null if there is no text.")
+    ]
+    project: FoundIn
+    task: FoundIn | None
+    file: FoundIn | None
+    invoice: FoundIn | None
+    file_comment_id: int | None
+    created_at: str
+    updated_at: str
+
+
+class SearchAnswer(msgspec.Struct):
+    """`incomplete_results`: there are more results that the caller may see; they are older than these."""
+
+    results: list[SearchResult]
+    incomplete_results: bool = False
+    success: bool = True
+
+
+def search_result(row: Row, words: str) -> SearchResult:
+    """Make a result from a row of `queries`. `words` is what was searched for, as `match.words_of` made it."""
+    kind = KINDS[row["kind"]]
+    invoice, title = None, row["title"] or DRAFT
+    if row["invoice_id"] is not None:
+        invoice = FoundIn(row["invoice_id"], row["invoice_number"] or DRAFT)
+    place, in_task = FoundIn(row["place_id"], title), kind in ("task", "task_comment")
+    return SearchResult(
+        type=kind,
+        id=row["number"] or row["place_id"],
+        number=row["task_number"],
+        title=title,
+        excerpt=excerpt(row["text"], words),
+        project=FoundIn(row["project_id"], row["project_title"]),
+        task=place if in_task else None,
+        file=None if in_task or invoice else place,
+        invoice=invoice,
+        file_comment_id=row["file_comment_id"],
+        created_at=to_millis_text(row["created_at"]),
+        updated_at=to_millis_text(row["updated_at"]),
+    )
+
+
+def excerpt(text: str | None, words: str) -> str | None:
+    """At most `EXCERPT_CHARS` in one line, with `…` where something is left out. None for no text.
+
+    It starts a little before the first of `words` (as `match.words_of` makes them) that is found, else with the text.
+    """
+    line = _SPACES.sub(" ", text or "").strip()
+    if not line:
+        return None
+    start = _start(line, words)
+    if start:
+        start = line.find(" ", start) + 1 or start  # with a whole word
+    room = EXCERPT_CHARS - (len(_MORE) if start else 0)
+    part = line[start : start + room]
+    if start + room < len(line):
+        part = part[: room - len(_MORE)].rstrip() + _MORE
+    return _MORE + part if start else part
+
+
+def _start(line: str, words: str) -> int:
+    text = fold(line)
+    places = [at for word in words.split() if (at := text.letters.find(folded(word))) >= 0]
+    first = text.places[min(places)] if places else 0
+    return first - _BEFORE if first > _BEFORE else 0
+
+
+class Folded(NamedTuple):
+    """The `letters` of a text as words are compared, and for each its place in the text, with the text's end last."""
+
+    letters: str
+    places: list[int]
+
+
+def fold(text: str) -> Folded:
+    """Return the text as words are compared."""
+    found = [_fold(character) for character in text]
+    places = [at for at, letters in enumerate(found) for _ in letters]
+    return Folded("".join(found), [*places, len(text)])
+
+
+def folded(text: str) -> str:
+    """The text as words are compared, without the places of its letters."""
+    return "".join(map(_fold, text))
+
+
+def _fold(character: str) -> str:
+    """In lower case, a Latin letter without its accent, `ß` as `ss`."""
+    spelled = character.translate(SPELLED)
+    if len(spelled) > 1:
+        return spelled
+    lower = spelled.lower()
+    base = unicodedata.normalize("NFD", lower)[:1]
+    return base if base.isascii() else lower[:1]

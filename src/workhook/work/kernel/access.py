@@ -1,0 +1,330 @@
+"""What a caller may do in projects and accounts.
+
+Most resources of the work API belong to a project, so a resource is read together with its project and the caller's
+role in it: `with_access` adds to a SELECT what `access_of` needs, which costs no query of its own.
+
+    _one = with_access(sa.select(tasks).where(tasks.c.id == sa.bindparam("id")), tasks.c.repository_id)
+    row, access = await find_with_access(reader, _one, actor, id=task_id)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import UnsetType
+from sqlalchemy.sql.expression import Executable
+
+from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound
+from workhook.http.calls import Call, Place, Standing
+from workhook.identity.authenticator import actor_of
+from workhook.identity.queries import (
+    account_columns,
+    by_membership,
+    find_organization,
+    key_of,
+    repositories,
+    repository_columns,
+    repository_of,
+    role_columns,
+)
+from workhook.identity.schemas import Account, Actor, Repository, account_of
+from workhook.identity.tables import accounts, collaborators, memberships, projects
+from workhook.identity.tokens.lookup import check_reach, covers, may_reach, not_accessible
+from workhook.storage import Reader, Row
+from workhook.storage.dialects import any_of
+from workhook.storage.metadata import big
+from workhook.storage.statements import hot
+from workhook.work.people.clients.schemas import clients
+
+RANKS = {"client": 1, "read": 2, "write": 3, "admin": 4, "owner": 5}
+"""The rank of each role in a project; a role has all rights of the lower ones, and 0 is no role. A client is apart: it
+must not be given what was shown to the same person as a member. In an account members and apps have `write`."""
+
+_PREFIX = "project_"  # of the columns that `with_access` adds, except those of the owner, `owner_…`
+
+
+class Access(msgspec.Struct, frozen=True):
+    """One caller in one project. `reads_only`: a collaborator who was added with the role read."""
+
+    actor: Actor
+    repository: Repository
+    role: Literal["owner", "member", "client"]
+    reads_only: bool = False
+
+    @property
+    def user(self) -> Account:
+        return self.actor.user
+
+    @property
+    def is_client(self) -> bool:
+        return self.role == "client"
+
+    @property
+    def is_admin(self) -> bool:
+        """Whether the caller looks after the project, as its owners do."""
+        return self.repository.role == "admin"
+
+    @property
+    def may_write(self) -> bool:
+        """Whether `require_writable` lets pass: what a page offers goes by it, and the actions decide."""
+        return not self.reads_only and not self.repository.archive
+
+    def may_change(self, user_id: int) -> bool:
+        """Whether the caller may change what this user made, as `require_own` says of clients."""
+        return self.may_write and (not self.is_client or user_id == self.user.id)
+
+    def require_writable(self) -> None:
+        """Call this before a change in the project. Raises `Forbidden` and, if it is archived, `Conflict`."""
+        if self.reads_only:
+            raise Forbidden(f"You need the role write in the project {self.repository.full_name}.", code="missing_role")
+        require_not_archived(self.repository)
+
+    def hide_from_clients(self) -> None:
+        """Call this for what a client never sees, such as timesheets and rates. Raises `NotFound`."""
+        if self.is_client:
+            repository = self.repository
+            self.actor.request.touches(repository.owner.id, repository.id, hidden=True, names=repository.names)
+            raise NotFound()
+
+    def require_member(self, doing: str) -> None:
+        """Raises `Forbidden` for a client; `doing` ends the sentence "Clients cannot …"."""
+        if self.is_client:
+            raise Forbidden(f"Clients cannot {doing}.", code="missing_role")
+
+    def require_owner(self, doing: str) -> None:
+        """Raises `Forbidden` unless the caller is an owner; `doing` ends the sentence "Only an owner can …"."""
+        if self.role != "owner":
+            raise Forbidden(f"Only an owner of {self.repository.owner.login} can {doing}.", code="missing_role")
+
+    def require_same(self, other: Access) -> None:
+        """For a path that names a project and something in it. Raises `NotFound` unless both are of one project."""
+        if other.repository.id != self.repository.id:
+            raise NotFound()
+
+    def require_sight(self, private: bool) -> None:
+        """Raises `NotFound` for a client where the thing is private."""
+        if private:
+            self.hide_from_clients()
+
+    def require_own(self, user_id: int, doing: str) -> None:
+        """A client edits and deletes only what it made itself. Raises `Forbidden`."""
+        if self.is_client and user_id != self.user.id:
+            raise Forbidden(f"Clients can {doing} only what they made themselves.", code="missing_role")
+
+
+def require_not_archived(repository: Repository) -> None:
+    """Raises `Conflict`."""
+    if repository.archive:
+        raise Conflict("The project is archived; unarchive it (archive: false) to change it.", code="archived")
+
+
+_client = clients.alias("looking")  # a statement may select clients besides
+is_client = sa.exists().where(_client.c.repository_id == projects.c.repository_id, _client.c.user_id == big("user_id"))
+"""Whether the parameter `user_id` is a client of the project."""
+
+
+def role_in(table: sa.Table, project: sa.FromClause, user_id: sa.ColumnElement[Any], column: str = "role") -> Any:
+    """The value of `column` in the user's row for the project, or null. `table` is one of those with roles:
+    memberships, collaborators, clients."""
+    row = table.alias(f"held_{table.name}")
+    if table is memberships:
+        place = row.c.organization_id == project.c.account_id
+    else:
+        place = row.c.repository_id == project.c.repository_id
+    return sa.select(row.c[column]).where(place, row.c.user_id == user_id).correlate_except(row).scalar_subquery()
+
+
+def is_insider(user_id: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
+    """Whether the user has a role in the project, as `identity.queries` finds it. Clients have none."""
+    return sa.or_(
+        projects.c.account_id == user_id,
+        sa.exists().where(
+            memberships.c.organization_id == projects.c.account_id, memberships.c.user_id == user_id, by_membership
+        ),
+        sa.exists().where(
+            collaborators.c.repository_id == projects.c.repository_id, collaborators.c.user_id == user_id
+        ),
+    )
+
+
+def with_access(statement: sa.Select[Any], repository_id: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    """`statement` with the project that `repository_id` names and the role of the parameter `user_id` in it.
+
+    Deleted projects are left out with what they hold. The added columns begin with `project_` and `owner_`, or are
+    `member_role`, `collaborator_role` and `is_client`.
+    """
+    return (
+        statement.join(projects, projects.c.repository_id == repository_id)
+        .join(accounts, accounts.c.id == projects.c.account_id)
+        .where(projects.c.deleted_at.is_(None))
+        .add_columns(*_access_columns)
+    )
+
+
+_access_columns = (*repository_columns(_PREFIX), *role_columns, is_client.label("is_client"))
+_project = hot(
+    sa.select(*_access_columns)
+    .join_from(projects, accounts, accounts.c.id == projects.c.account_id)
+    .where(projects.c.id == sa.bindparam("project_id"), projects.c.deleted_at.is_(None))
+)
+
+
+def access_of(row: Row | None, actor: Actor) -> Access:
+    """Make the caller's access from a row of a `with_access` statement.
+
+    Raises `NotFound` for no row, for a caller without a role there and outside the reach of the caller's token;
+    `Forbidden` where the token's permissions are not enough.
+    """
+    if row is None:
+        raise NotFound()
+    repository = repository_of(row, actor.user.id, _PREFIX)
+    hidden = repository.role is None and not row["is_client"]
+    actor.request.touches(repository.owner.id, repository.id, hidden=hidden, names=repository.names)
+    if hidden:
+        raise NotFound()
+    check_reach(actor, repository.owner.id, repository.id)
+    rank = rank_in(row, repository, actor.user.id)
+    actor.request.rests_on(repository.owner.id, repository.id, rank)
+    if repository.role is None:
+        return Access(actor, repository, "client")
+    owns = rank == RANKS["owner"]
+    if owns:
+        actor.request.views_as_owner(repository.owner.id)
+    return Access(actor, repository, "owner" if owns else "member", reads_only=repository.role == "read")
+
+
+def rank_in(row: Row, repository: Repository, user_id: int) -> int:
+    """One of `RANKS`, or 0: the user's rank in the repository, whose row has `role_columns` and `is_client`."""
+    if repository.owner.id == user_id or row["member_role"] == "owner":
+        return RANKS["owner"]
+    return RANKS[repository.role or "client"] if repository.role or row["is_client"] else 0
+
+
+async def find_with_access(reader: Reader, statement: Executable, actor: Actor, **params: object) -> tuple[Row, Access]:
+    """The row of a `with_access` statement, and the caller's place in its project. Raises what `access_of` raises."""
+    row = await reader.fetch_one(statement, {**params, "user_id": actor.user.id})
+    access = access_of(row, actor)
+    assert row is not None, "access_of refuses none"
+    return row, access
+
+
+async def find_access(reader: Reader, actor: Actor, project_id: str) -> Access:
+    """The caller's access to the project of a path such as `/projects/{id}/columns`. Raises `NotFound`."""
+    return access_of(await reader.fetch_one(_project, {"project_id": project_id, "user_id": actor.user.id}), actor)
+
+
+# --- accounts --------------------------------------------------------------------------------------------------------
+
+_organizations = (
+    sa.select(*account_columns(), memberships.c.role)
+    .join_from(accounts, memberships, memberships.c.organization_id == accounts.c.id)
+    .where(memberships.c.user_id == big("user_id"))
+    .order_by(accounts.c.id)
+)
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """An account and the caller's role in it: owner, member or app."""
+
+    account: Account
+    role: str
+
+    def require_owner(self, doing: str) -> None:
+        """Raises `Forbidden` unless the caller is an owner; `doing` ends the sentence "Only an owner of … can …"."""
+        if self.role != "owner":
+            raise Forbidden(f"Only an owner of {self.account.login} can {doing}.", code="missing_role")
+
+
+async def find_owned(reader: Reader, actor: Actor, login: str, doing: str) -> Account:
+    """The organization with this login, or the caller's own account. `doing` ends the sentence "Only an owner of … can
+    …". Raises `NotFound` for others, `Forbidden` for a member who is no owner."""
+    if key_of(login) == key_of(actor.user.login):
+        check_reach(actor, actor.user.id)
+        actor.request.rests_on(actor.user.id, None, RANKS["owner"])
+        return actor.user
+    found = await find_organization(reader, login, actor.user.id)
+    if found is None:
+        raise NotFound()
+    actor.request.touches(found.account.id, hidden=found.role is None)
+    if found.role is None:
+        raise NotFound()
+    check_reach(actor, found.account.id)
+    Owner(found.account, found.role).require_owner(doing)
+    actor.request.rests_on(found.account.id, None, RANKS["owner"])
+    return found.account
+
+
+async def choose_owner(reader: Reader, actor: Actor, login: str | UnsetType) -> Owner:
+    """The account that something new belongs to: the named organization, or the only one that the caller is in, or the
+    caller.
+
+    Accounts outside the token's reach are left out. Raises `Invalid`, and `Forbidden` where none is left.
+    """
+    rows = await reader.fetch_all(_organizations, {"user_id": actor.user.id})
+    organizations = [Owner(account_of(row), row["role"]) for row in rows if covers(actor, row["id"])]
+    own = [Owner(actor.user, "owner")] if covers(actor, actor.user.id) else []
+    every = [*organizations, *own]
+    if not every:
+        raise not_accessible(actor)
+    if isinstance(login, UnsetType):
+        if len(organizations) > 1:
+            logins = ", ".join(each.account.login for each in organizations)
+            message = f"organization is required, since you are in several: {logins}"
+            raise Invalid(faults=[Fault(field="organization", code="missing", message=message)])
+        owner: Owner | None = every[0]
+    else:
+        owner = next((each for each in every if key_of(each.account.login) == key_of(login)), None)
+    if owner is None:
+        message = f'You are not a member of the organization "{login}".'
+        raise Invalid(faults=[Fault(field="organization", message=message)])
+    actor.request.rests_on(owner.account.id, None, _rank_in_account(owner.role))
+    return owner
+
+
+def _rank_in_account(role: str) -> int:
+    return RANKS["owner" if role == "owner" else "write"]
+
+
+# --- the rights of an earlier request --------------------------------------------------------------------------------
+
+_repositories = repositories.add_columns(is_client.label("is_client")).where(
+    any_of(projects.c.repository_id, "repository_ids")
+)
+_memberships = sa.select(memberships.c.organization_id, memberships.c.role).where(
+    memberships.c.user_id == big("user_id"), any_of(memberships.c.organization_id, "account_ids")
+)
+
+
+async def standing(call: Call, rights: Mapping[Place, int]) -> Standing:
+    """How much the caller still has of the rights that an earlier request rested on (`http.calls.RequestRecord`).
+
+    Ask this before an answer is repeated that was stored under an `Idempotency-Key`. `rights`: the rank that the caller
+    had in each place.
+    """
+    actor = actor_of(call)
+    found = await _ranks(call.database, actor, rights)
+    now = {place: found.get(place, 0) if may_reach(actor, actor.need, *place) else 0 for place in rights}
+    if all(now[place] >= max(rank, RANKS["client"]) for place, rank in rights.items()):
+        return "whole"
+    seen = all(now[place] >= min(rank, RANKS["read"]) for place, rank in rights.items())
+    return "less" if seen else "gone"
+
+
+async def _ranks(reader: Reader, actor: Actor, places: Mapping[Place, int]) -> dict[Place, int]:
+    """The caller's rank by place; places without a role are left out."""
+    repository_ids = [repository_id for _, repository_id in places if repository_id is not None]
+    account_ids = [account_id for account_id, repository_id in places if repository_id is None]
+    user_id = actor.user.id
+    found: dict[Place, int] = {(each, None): RANKS["owner"] for each in account_ids if each == user_id}
+    if repository_ids:
+        rows = await reader.fetch_all(_repositories, {"repository_ids": repository_ids, "user_id": user_id})
+        for row in rows:
+            repository = repository_of(row, user_id)
+            found[repository.owner.id, repository.id] = rank_in(row, repository, user_id)
+    if account_ids:
+        rows = await reader.fetch_all(_memberships, {"account_ids": account_ids, "user_id": user_id})
+        found |= {(row["organization_id"], None): _rank_in_account(row["role"]) for row in rows}
+    return found

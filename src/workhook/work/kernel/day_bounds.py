@@ -1,0 +1,59 @@
+"""Filters that take a day or a moment. A bare day is a day of one time zone, which the query names."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, timedelta, tzinfo
+from typing import Annotated
+
+from msgspec import Meta
+
+from workhook.core.zones import NAME_MAX_CHARS, midnight_of, start_of, zone_fault, zone_of
+from workhook.http.parameters import DAY_OR_MOMENT, Checked, Read
+from workhook.http.wire_types import read_day_or_moment, with_plus
+from workhook.work.kernel.schemas import if_set
+
+
+def _read_bound(raw: object) -> int | date:
+    """A bare day stays one: the moment at which it begins depends on the time zone."""
+    moment = read_day_or_moment(raw)
+    try:
+        return date.fromisoformat(str(raw).strip())
+    except ValueError:
+        return moment
+
+
+Bound = Annotated[int, Meta(extra_json_schema=DAY_OR_MOMENT), Read(_read_bound, mend=with_plus)]
+"""Milliseconds since the epoch, or a `date`: `is_bare` and the functions below tell them apart."""
+TimeZone = Annotated[str, Meta(max_length=NAME_MAX_CHARS), Checked(zone_fault)]
+"""An IANA name that the server knows."""
+
+
+def is_bare(bound: object) -> bool:
+    """Return whether the bound is a day without a time."""
+    return isinstance(bound, date)
+
+
+def zone_named(timezone: object, default: tzinfo = UTC) -> tzinfo:
+    """Return the zone of a parameter of the type `TimeZone`, or the default if it is absent."""
+    return zone_of(name) if isinstance(name := if_set(timezone), str) else default
+
+
+def start_ms(bound: object, zone: tzinfo) -> int | None:
+    """Return the moment of the bound, which is that at which a day begins in the zone; None if it is absent."""
+    if isinstance(bound, date):
+        return start_of(bound, zone)
+    return bound if isinstance(bound, int) else None
+
+
+def deadline_params(*, before: object, after: object, zone: tzinfo) -> dict[str, int]:
+    """Return the parameters of the conditions on deadlines, which are days or moments. A bare bound leaves out its own
+    day: of the deadlines that are days, and in the zone of those that are moments."""
+    found: dict[str, int | None] = {
+        "deadline_before_day": midnight_of(before) if isinstance(before, date) else start_ms(before, zone),
+        "deadline_before_moment": start_ms(before, zone),
+        "deadline_after_day": midnight_of(after) if isinstance(after, date) else start_ms(after, zone),
+        "deadline_after_moment": start_of(after + timedelta(days=1), zone) - 1
+        if isinstance(after, date)
+        else start_ms(after, zone),
+    }
+    return {name: value for name, value in found.items() if value is not None}

@@ -1,0 +1,4 @@
+"""Services, subscriptions and credits; invoices, payments and credit notes; the settings of their parties.
+
+Begin with `invoices/schemas`; `billing` has the settings that everything falls back on.
+"""

@@ -1,0 +1,262 @@
+"""Billing settings in the database: one row for each account and project that has said something, and what follows from
+both for an invoice."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Literal
+
+import msgspec
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from workhook.core.iso4217 import DEFAULT_CURRENCY
+from workhook.core.zones import day_in, midnight_of
+from workhook.identity.tables import accounts, projects
+from workhook.storage import Reader, Row, Transaction
+from workhook.storage.dialects import upsert
+from workhook.storage.metadata import big
+from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
+from workhook.work.money.billing.schemas import (
+    AccountBilling,
+    ProjectBilling,
+    account_billing,
+    billing_logos,
+    budget_shape,
+    project_billing,
+)
+from workhook.work.money.invoices.arithmetic import TaxRate
+from workhook.work.money.invoices.parties import DEFAULT_LANGUAGE, Language, Party, Seller, party_text
+from workhook.work.time.rates import people
+
+_read_account, _read_project = row_reader(AccountBilling), row_reader(ProjectBilling)
+_of_account = selected(AccountBilling, account_billing)
+_of_project = selected(ProjectBilling, project_billing)
+_ACCOUNT, _PROJECT = account_billing.c.account_id, project_billing.c.repository_id
+
+_account = sa.select(*_of_account).where(big("account_id") == _ACCOUNT)
+_money = sa.select(projects.c.currency).where(projects.c.repository_id == _PROJECT).scalar_subquery().label("money")
+_project = sa.select(*_of_project, people.rates_of_project, _money).where(big("repository_id") == _PROJECT)
+# They make the row or lock the one that is there.
+_lock_account = (
+    upsert(account_billing)
+    .values(account_id=big("account_id"))
+    .on_conflict_do_update(index_elements=[_ACCOUNT], set_={"account_id": _ACCOUNT})
+    .returning(*_of_account)
+)
+_lock_project = (
+    upsert(project_billing)
+    .values(repository_id=big("repository_id"))
+    .on_conflict_do_update(index_elements=[_PROJECT], set_={"repository_id": _PROJECT})
+)
+_update_account = sa.update(account_billing).where(big("id") == _ACCOUNT).values(assigned(stored_names(AccountBilling)))
+_update_project = sa.update(project_billing).where(big("id") == _PROJECT).values(assigned(stored_names(ProjectBilling)))
+
+
+async def find_account_billing(reader: Reader, account_id: int) -> AccountBilling:
+    row = await reader.fetch_one(_account, {"account_id": account_id})
+    return _read_account(row) if row else AccountBilling()
+
+
+async def lock_account_billing(tx: Transaction, account_id: int) -> AccountBilling:
+    """Nobody else changes it until the transaction ends."""
+    row = await tx.fetch_one(_lock_account, {"account_id": account_id})
+    assert row is not None, "the statement inserts or updates"
+    return _read_account(row)
+
+
+def save_account_billing(tx: Transaction, account_id: int, billing: AccountBilling) -> None:
+    tx.defer(_update_account, [{**values_of(billing), "id": account_id}])
+
+
+async def find_account_currency(reader: Reader, account_id: int) -> str:
+    """Of the rates of its people."""
+    return (await find_account_billing(reader, account_id)).currency or DEFAULT_CURRENCY
+
+
+async def find_project_billing(reader: Reader, repository_id: int) -> ProjectBilling:
+    """A project that has said nothing has no rates and no budget either."""
+    row = await reader.fetch_one(_project, {"repository_id": repository_id})
+    return _project_of(row) if row else ProjectBilling()
+
+
+async def lock_project_billing(tx: Transaction, repository_id: int) -> ProjectBilling:
+    """Nobody else changes it until the transaction ends."""
+    await tx.execute(_lock_project, {"repository_id": repository_id})
+    return await find_project_billing(tx, repository_id)
+
+
+def save_project_billing(tx: Transaction, repository_id: int, billing: ProjectBilling) -> None:
+    tx.defer(_update_project, [{**values_of(billing), "id": repository_id}])
+
+
+def _project_of(row: Row) -> ProjectBilling:
+    money = row["money"] or DEFAULT_CURRENCY
+    rates = people.rates_of_text(row["people_rates"], money)
+    billing = _read_project(row, buyer=Party(), budget=None, rates=rates, money=money)
+    return replace(
+        billing,
+        buyer=Party(
+            billing.buyer_name,
+            billing.buyer_address,
+            billing.buyer_vat_id,
+            billing.buyer_email,
+            billing.buyer_country,
+        ),
+        budget=budget_shape(billing.budget_ms, billing.budget_minor, money),
+    )
+
+
+# --- what follows for an invoice -------------------------------------------------------------------------------------
+
+
+class InvoiceSettings(msgspec.Struct, frozen=True):
+    """What the settings of a project and of its account say together. `currency` None: neither says one."""
+
+    seller: Seller = Seller()
+    buyer: Party | None = None
+    currency: str | None = None
+    rate: TaxRate = TaxRate()
+    payment_days: int | None = None
+    payment_terms: str | None = None
+    language: Language = DEFAULT_LANGUAGE
+
+    @property
+    def lacks_vat_id(self) -> Literal["seller", "buyer"] | None:
+        """Of invoices with these settings: which party's VAT id `reverse_charge` asks for in vain."""
+        return lacking_vat_id(self.seller, self.buyer) if self.rate.category == "reverse_charge" else None
+
+    @property
+    def rate_at_issue(self) -> TaxRate:
+        """The tax of an invoice that is issued without a draft, as those of subscriptions are."""
+        return self.rate if self.lacks_vat_id is None else TaxRate()
+
+
+_issuer = accounts.alias("issuer")
+_SHARED = ("currency", "tax_millionths", "tax_category", "payment_days", "language")
+
+
+def _labelled(table: sa.Table, prefix: str, *names: str) -> list[sa.Label[Any]]:
+    return [table.c[name].label(prefix + name) for name in names]
+
+
+_PARTY_COLUMNS = [
+    sa.func.coalesce(account_billing.c.legal_name, _issuer.c.name, _issuer.c.login).label("seller_name"),
+    *_labelled(
+        account_billing,
+        "seller_",
+        "address",
+        "vat_id",
+        "email",
+        "country",
+        "iban",
+        "bic",
+        "logo_id",
+        "timezone",
+        "tax_number",
+    ),
+    *_labelled(project_billing, "", "buyer_name", "buyer_address", "buyer_vat_id", "buyer_email", "buyer_country"),
+]
+_DEFAULT_COLUMNS = [
+    *_labelled(account_billing, "default_", *_SHARED, "payment_terms"),
+    *_labelled(project_billing, "own_", *_SHARED),
+]
+
+
+def with_parties(
+    statement: sa.Select[Any], account_id: sa.ColumnElement[Any], repository_id: sa.ColumnElement[Any]
+) -> sa.Select[Any]:
+    """`statement` with what `seller_of_row` and `buyer_of_row` need. The columns say whose project it is."""
+    return (
+        statement.outerjoin(_issuer, _issuer.c.id == account_id)
+        .outerjoin(account_billing, account_id == _ACCOUNT)
+        .outerjoin(project_billing, repository_id == _PROJECT)
+        .add_columns(*_PARTY_COLUMNS)
+    )
+
+
+def with_settings(
+    statement: sa.Select[Any], account_id: sa.ColumnElement[Any], repository_id: sa.ColumnElement[Any]
+) -> sa.Select[Any]:
+    """`statement` with what `settings_of_row` needs."""
+    return with_parties(statement, account_id, repository_id).add_columns(*_DEFAULT_COLUMNS)
+
+
+_keep_logo = sa.update(billing_logos).where(billing_logos.c.id == sa.bindparam("logo_id")).values(is_issued=sa.true())
+_for_invoice = with_settings(
+    sa.select(projects.c.id).where(projects.c.repository_id == big("repository_id")),
+    projects.c.account_id,
+    projects.c.repository_id,
+)
+
+
+async def find_settings(reader: Reader, repository_id: int) -> InvoiceSettings:
+    """As they are now, for an invoice of the project. A project that is gone has none."""
+    row = await reader.fetch_one(_for_invoice, {"repository_id": repository_id})
+    return InvoiceSettings() if row is None else settings_of_row(row)
+
+
+async def find_settings_to_issue(tx: Transaction, repository_id: int) -> InvoiceSettings:
+    """As `find_settings`. The logo is on an invoice from now on, so that its row stays; one that somebody removes
+    meanwhile is left out."""
+    settings = await find_settings(tx, repository_id)
+    seller = settings.seller
+    if seller.logo is None or await tx.execute(_keep_logo, {"logo_id": seller.logo}):
+        return settings
+    return replace(settings, seller=replace(seller, logo=None))
+
+
+def settings_of_row(row: Row) -> InvoiceSettings:
+    def either(name: str) -> Any:
+        own = row[f"own_{name}"]
+        return row[f"default_{name}"] if own is None else own
+
+    own = TaxRate(row["own_tax_millionths"], row["own_tax_category"])
+    return InvoiceSettings(
+        seller=seller_of_row(row),
+        buyer=buyer_of_row(row),
+        currency=either("currency"),
+        rate=own if own != TaxRate() else TaxRate(row["default_tax_millionths"], row["default_tax_category"]),
+        payment_days=either("payment_days"),
+        payment_terms=row["default_payment_terms"],
+        language=either("language") or DEFAULT_LANGUAGE,
+    )
+
+
+def lacking_vat_id(seller: Seller, buyer: Party | None) -> Literal["seller", "buyer"] | None:
+    """Which party has no VAT id: where the buyer owes the tax, the invoice has to name both (Directive 2006/112/EC,
+    Article 226, points 3 and 4)."""
+    if not seller.vat_id:
+        return "seller"
+    return None if buyer and buyer.vat_id else "buyer"
+
+
+def issued_values(settings: InvoiceSettings, due: int | None, now: int) -> dict[str, Any]:
+    """What an invoice has from its issuing on: the parties as they are now, with the zone of its days, and when it is
+    due. `due`: what the draft says of that."""
+    if due is None and settings.payment_days is not None:
+        due = midnight_of(day_in(now, settings.seller.zone) + timedelta(days=settings.payment_days))
+    buyer, seller = party_text(settings.buyer), party_text(settings.seller)
+    return {"buyer": buyer, "buyer_shown": buyer, "seller": seller, "seller_shown": seller, "due": due}
+
+
+def seller_of_row(row: Row) -> Seller:
+    return Seller(
+        row["seller_name"],
+        row["seller_address"],
+        row["seller_vat_id"],
+        row["seller_email"],
+        row["seller_country"],
+        row["seller_iban"],
+        row["seller_bic"],
+        row["seller_logo_id"],
+        row["seller_timezone"],
+        row["seller_tax_number"],
+    )
+
+
+def buyer_of_row(row: Row) -> Party | None:
+    """None where the project says nothing of who pays."""
+    names = ("name", "address", "vat_id", "email", "country")
+    buyer = Party(*(row[f"buyer_{name}"] for name in names))
+    return None if buyer == Party() else buyer

@@ -1,0 +1,200 @@
+"""The states of a subscription, the ways between them, and their calendar: pure functions.
+
+pending → (complete) active ⇄ paused → canceled. Nothing but times is stored, and a status follows from them: a
+subscription that ends with its period is active until then, and canceled from then on without anybody doing anything.
+
+The calendar is that of the studio's zone, over milliseconds since the epoch. The ends of periods are counted from an
+anchor, so that they do not drift: a monthly subscription of 31 January ends its periods on 28 February, 31 March,
+30 April. They keep the time of day when clocks change.
+"""
+
+from __future__ import annotations
+
+import calendar
+from datetime import UTC, date, timedelta, tzinfo
+from typing import Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from workhook.core.clock import DAY_MS
+from workhook.core.errors import Conflict
+from workhook.core.records import Record
+from workhook.core.zones import at_same_time, day_in
+from workhook.work.money.services.schemas import Interval
+
+Status = Literal["pending", "active", "paused", "canceled"]
+
+_MONTHS: dict[Interval, int] = {"month": 1, "year": 12}
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """The terms of the service and the price. `interval` None: without a price there are no periods. `zone`: of the
+    studio that sells it."""
+
+    interval: Interval | None
+    disable_pause: bool
+    limit_pausing: int | None
+    minimum_months: int | None
+    cancel_at_period_end: bool
+    zone: tzinfo = UTC
+
+
+class State(Record, frozen=True):
+    """Times in milliseconds. `periods` have begun, and the last of them ends at `period_end`; that of the period number
+    n is n - `anchor_periods` intervals behind `anchor`."""
+
+    completed_at: int | None = None
+    pauses: int = 0
+    pause_date: int | None = None
+    cancel_date: int | None = None
+    period_end: int | None = None
+    periods: int = 0
+    anchor: int | None = None
+    anchor_periods: int = 0
+
+    @property
+    def due_at(self) -> int | None:
+        """When the next period begins; None while none will."""
+        if self.completed_at is None or self.pause_date is not None or self.cancel_date is not None:
+            return None
+        return self.period_end
+
+    def is_due(self, now: int) -> bool:
+        return self.due_at is not None and self.due_at <= now
+
+    def status(self, now: int) -> Status:
+        if self.pause_date is not None:
+            return "paused"
+        if self.cancel_date is not None and self.cancel_date <= now:
+            return "canceled"
+        return "pending" if self.completed_at is None else "active"
+
+    def days_left(self, now: int) -> int | None:
+        """Of the period; they stand still in a pause. None for what has no period."""
+        if self.period_end is None:
+            return None
+        if self.status(now) == "canceled":
+            return 0
+        return days_left(now if self.pause_date is None else self.pause_date, self.period_end)
+
+
+def complete(state: State, terms: Terms, now: int) -> State:
+    """The first period begins. What was completed stays as it is. Raises `Conflict`."""
+    if state.completed_at is None:
+        return next_period(replace(state, completed_at=now, anchor=now), terms)
+    _require_not_canceled(state, now)
+    return state
+
+
+def next_period(state: State, terms: Terms) -> State:
+    """The next period begins where the last one ended. What has no price, or is paid once, has no end."""
+    number, end = state.periods + 1, None
+    if state.anchor is not None and terms.interval is not None:
+        end = period_end(state.anchor, terms.interval, number - state.anchor_periods, terms.zone)
+    return replace(state, periods=number, period_end=end)
+
+
+def pause(state: State, terms: Terms, now: int) -> State:
+    """Raises `Conflict`. `state` has no period that is due."""
+    _require_completed(state)
+    _require_not_canceled(state, now)
+    if state.pause_date is not None:
+        return state
+    if terms.disable_pause:
+        raise Conflict("The service does not let its checkouts be paused.", code="pause_disabled")
+    if terms.limit_pausing is not None and state.pauses >= terms.limit_pausing:
+        message = f"The service lets a checkout be paused {terms.limit_pausing} times, which it was."
+        raise Conflict(message, code="pause_limit_reached")
+    return replace(state, pauses=state.pauses + 1, pause_date=now)
+
+
+def stop(state: State, now: int) -> State:
+    """Paused if another period would begin, whatever the terms are; the pause is not counted. A period that is due
+    begins when the checkout is resumed."""
+    return state if state.due_at is None else replace(state, pause_date=min(now, state.due_at))
+
+
+def unpause(state: State, terms: Terms, now: int) -> State:
+    """The period ends later by exactly the time of the pause. Raises `Conflict`."""
+    _require_completed(state)
+    _require_not_canceled(state, now)
+    if state.pause_date is None:
+        return state
+    paused_ms = max(0, now - state.pause_date)  # a clock may be set back
+    going = replace(state, pause_date=None)
+    if state.period_end is None:
+        return going
+    end = state.period_end + paused_ms
+    canceled = None if state.cancel_date is None else end  # with its period, which is longer now
+    return _count_from(replace(going, period_end=end, cancel_date=canceled), end, terms)
+
+
+def _count_from(state: State, end: int, terms: Terms) -> State:
+    """Count further periods from the new end of this one. They keep the day of the month that was agreed if this end
+    is on it: after a short pause in February, a subscription of the 31st has its next end on 31 March."""
+    if state.anchor is not None and terms.interval is not None:
+        agreed = at_same_time(day_in(state.anchor, terms.zone), end, terms.zone)
+        if period_end(agreed, terms.interval, state.periods - state.anchor_periods, terms.zone) == end:
+            return replace(state, anchor=agreed)
+    return replace(state, anchor=end, anchor_periods=state.periods)
+
+
+def cancel(state: State, terms: Terms, now: int) -> State:
+    """Ends now, or with the period if the terms say so; a paused one, whose period stands still, ends now. Raises
+    `Conflict`. `state` has no period that is due."""
+    _require_completed(state)
+    if state.cancel_date is not None:
+        return state
+    if state.completed_at is not None and terms.minimum_months:
+        earliest = add_months(state.completed_at, terms.minimum_months, terms.zone)
+        if now < earliest:
+            message = f"The service cannot be canceled in its first {terms.minimum_months} months."
+            raise Conflict(message, code="minimum_months")
+    if terms.cancel_at_period_end and state.pause_date is None and state.period_end is not None:
+        return replace(state, cancel_date=state.period_end)
+    return end(state, now)
+
+
+def end(state: State, now: int) -> State:
+    """Canceled now, whatever the terms are."""
+    return replace(state, pause_date=None, cancel_date=now)
+
+
+def _require_completed(state: State) -> None:
+    if state.completed_at is None:
+        raise Conflict("The checkout is pending: complete it first, or delete it.", code="pending")
+
+
+def _require_not_canceled(state: State, now: int) -> None:
+    if state.status(now) == "canceled":
+        raise Conflict("The checkout is canceled.", code="canceled")
+
+
+def add_months(at: int, months: int, zone: tzinfo = UTC) -> int:
+    """Return the same day and time in the zone so many months later, or the last day of a shorter month."""
+    before = day_in(at, zone)
+    year, month = divmod(before.year * 12 + before.month - 1 + months, 12)
+    day = min(before.day, calendar.monthrange(year, month + 1)[1])
+    return at_same_time(date(year, month + 1, day), at, zone)
+
+
+def period_end(anchor: int, interval: Interval, number: int, zone: tzinfo = UTC) -> int | None:
+    """When the period of this number (from 1) after the anchor ends; None for what is paid once."""
+    if interval == "one_time":
+        return None
+    if interval == "week":
+        return at_same_time(day_in(anchor, zone) + timedelta(weeks=number), anchor, zone)
+    return add_months(anchor, number * _MONTHS[interval], zone)
+
+
+def months_between(start: int, end: int, zone: tzinfo = UTC) -> int:
+    """Whole months from `start` to `end` in the zone; 0 if `end` is not behind `start`."""
+    first, last = day_in(start, zone), day_in(end, zone)
+    months = (last.year - first.year) * 12 + last.month - first.month
+    return max(0, months if add_months(start, months, zone) <= end else months - 1)
+
+
+def days_left(now: int, end: int) -> int:
+    """Days until `end`, of which one that has begun counts; 0 when it is over."""
+    return max(0, -((now - end) // DAY_MS))

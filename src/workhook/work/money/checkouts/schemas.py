@@ -1,0 +1,205 @@
+"""Service checkouts, their tables, and what a caller may say about one."""
+
+from __future__ import annotations
+
+from datetime import tzinfo
+from typing import Annotated
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import UNSET, Meta, UnsetType
+
+from workhook.core.clock import to_millis_text
+from workhook.core.records import COMPUTED, CURRENCY, EventSchema, Record, Wire, resource_id, to_response
+from workhook.core.zones import stored_zone
+from workhook.http.parameters import LongText
+from workhook.http.wire_types import Time
+from workhook.identity.schemas import Repository
+from workhook.storage.metadata import Millis, in_project, metadata
+from workhook.storage.record_rows import table_columns
+from workhook.work.money.checkouts.rules import State, Status, Terms, months_between
+from workhook.work.money.invoices.parties import DEFAULT_LANGUAGE, Language
+from workhook.work.money.services.schemas import ServicePrice
+
+QTY_MAX = 10_000
+
+
+class ServiceCheckoutCreate(msgspec.Struct):
+    """Default for `service_price_id`: the service's default price."""
+
+    service_id: Annotated[str, Meta(description="An active service of the project's owner.")]
+    service_price_id: Annotated[str, Meta(description="One of the service's prices.")] | UnsetType | None = UNSET
+    qty: Annotated[int, Meta(ge=1, le=QTY_MAX)] = 1
+
+
+class ServiceCheckoutCancel(msgspec.Struct):
+    """Why it was canceled."""
+
+    reason: LongText | None = None
+    feedback: LongText | None = None
+
+
+class CheckoutServiceShape(msgspec.Struct):
+    """The service that was bought."""
+
+    id: Annotated[str, resource_id("svc")]
+    title: str
+
+
+class ServiceCheckoutShape(msgspec.Struct):
+    """A checkout of a service. `status` and everything else that depends on the time are those of the moment of the
+    request."""
+
+    id: Annotated[str, resource_id("sco")]
+    service: CheckoutServiceShape
+    service_price: Wire[ServicePrice] | None
+    qty: Annotated[int, EventSchema({"minimum": 1})]
+    currency: Annotated[str | None, CURRENCY]
+    default: Annotated[bool, Meta(description="Its price is the service's default price.")]
+    status: Status
+    completed: bool
+    paused: bool
+    pause_date: Time | None
+    cancel_date: Annotated[Time | None, Meta(description="When it ended, or will end.")]
+    period_end: Time | None
+    archive: Annotated[bool, Meta(description="It is over.")]
+    days_left: Annotated[int | None, Meta(description="Days left of the period; a pause stops the count.")]
+    months_since_creation: int
+    disable_pause: bool
+    addons_purchased: Annotated[
+        list[CheckoutServiceShape],
+        Meta(description="Always empty: add-ons are checkouts."),
+        EventSchema({"description": "the add-ons that were bought with it"}),
+    ]
+    retention_coupon_used: Annotated[bool, Meta(description="Always false: there are no coupons.")]
+    unsubscribe_reason: str | None
+    unsubscribed_feedback: str | None
+    payment_customer_id: Annotated[str | None, Meta(description="Null without a payment provider.")]
+    payment_subscription_id: Annotated[str | None, Meta(description="Null without a payment provider.")]
+    created_at: Time
+    updated_at: Time
+
+
+class ServiceCheckoutAnswer(msgspec.Struct):
+    service_checkout: ServiceCheckoutShape
+    success: bool = True
+
+
+class ServiceCheckoutsAnswer(msgspec.Struct):
+    service_checkouts: list[ServiceCheckoutShape]
+    success: bool = True
+
+
+class BoughtService(Record, frozen=True):
+    """The service, as far as a checkout of it needs it."""
+
+    id: str
+    title: str
+    active: bool
+    deleted_at: int | None
+    disable_quantity: bool
+    disable_pause: bool
+    limit_pausing: int | None
+    minimum_months: int | None
+    cancel_at_period_end: bool
+    prices: tuple[ServicePrice, ...]
+
+    @property
+    def offered(self) -> bool:
+        return self.active and self.deleted_at is None
+
+
+class Checkout(Record, frozen=True):
+    """A subscription in a project; `price` is the one that was chosen, whether or not it is still on offer."""
+
+    id: str
+    repository: Repository
+    service: BoughtService
+    price: ServicePrice | None
+    qty: int
+    state: State
+    unsubscribe_reason: str | None
+    unsubscribed_feedback: str | None
+    created_at: int
+    updated_at: int
+    # Of the studio that sells it; None: UTC.
+    timezone: Annotated[str | None, COMPUTED] = None
+    language: Annotated[Language, COMPUTED] = DEFAULT_LANGUAGE
+
+    @property
+    def terms(self) -> Terms:
+        service, interval = self.service, self.price.interval if self.price else None
+        months = service.minimum_months
+        ends = service.cancel_at_period_end
+        return Terms(interval, service.disable_pause, service.limit_pausing, months, ends, self.zone)
+
+    @property
+    def zone(self) -> tzinfo:
+        """In which its periods are counted, and its days are those of its invoices."""
+        return stored_zone(self.timezone)
+
+
+service_checkouts = sa.Table(
+    "service_checkouts",
+    metadata,
+    in_project(),
+    sa.Column("service_id", sa.Text, sa.ForeignKey("services.id"), nullable=False),
+    sa.Column("service_price_id", sa.Text, sa.ForeignKey("service_prices.id")),
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
+    *table_columns(Checkout),
+    *table_columns(State),
+    # When the next period begins; null while none will.
+    sa.Column("due_at", Millis),
+    sa.Column("deleted_at", Millis),
+    sa.Index("ix_service_checkouts_repository_id", "repository_id", "id"),
+    sa.Index("ix_service_checkouts_due_at", "due_at", "id"),
+)
+
+# One row for each period that began: its key is what makes a period billed once, whoever is at it.
+service_checkout_periods = sa.Table(
+    "service_checkout_periods",
+    metadata,
+    sa.Column(
+        "service_checkout_id", sa.Text, sa.ForeignKey("service_checkouts.id", ondelete="CASCADE"), primary_key=True
+    ),
+    sa.Column("number", sa.BigInteger, primary_key=True),
+    sa.Column("started_at", Millis, nullable=False),
+    sa.Column("invoice_id", sa.Text),
+    sa.Column("credit_id", sa.Text),
+)
+
+
+def checkout_to_response(checkout: Checkout, now: int) -> ServiceCheckoutShape:
+    """As it is at `now`."""
+    state, service, price = checkout.state, checkout.service, checkout.price
+    status = state.status(now)
+    return ServiceCheckoutShape(
+        id=checkout.id,
+        service=CheckoutServiceShape(service.id, service.title),
+        service_price=to_response(price) if price else None,
+        qty=checkout.qty,
+        currency=price.currency if price else None,
+        default=price is not None and service.prices[:1] == (price,),
+        status=status,
+        completed=state.completed_at is not None,
+        paused=status == "paused",
+        pause_date=_time(state.pause_date),
+        cancel_date=_time(state.cancel_date),
+        period_end=_time(state.period_end),
+        archive=status == "canceled",
+        days_left=state.days_left(now),
+        months_since_creation=months_between(checkout.created_at, now, checkout.zone),
+        disable_pause=service.disable_pause,
+        addons_purchased=[],
+        retention_coupon_used=False,
+        unsubscribe_reason=checkout.unsubscribe_reason,
+        unsubscribed_feedback=checkout.unsubscribed_feedback,
+        payment_customer_id=None,
+        payment_subscription_id=None,
+        created_at=to_millis_text(checkout.created_at),
+        updated_at=to_millis_text(checkout.updated_at),
+    )
+
+
+def _time(at: int | None) -> str | None:
+    return None if at is None else to_millis_text(at)

@@ -1,0 +1,179 @@
+"""The amounts of a new credit note, from what the caller wants and what the invoice still has at each rate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import NoReturn
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import UnsetType
+
+from workhook.core.errors import Conflict, Fault, Invalid
+from workhook.http.money import TOTAL_MAX_MINOR, amount_of, minor_of, to_amount
+from workhook.storage import Reader
+from workhook.work.kernel.schemas import if_set
+from workhook.work.money.credit_notes.rates import Ambiguous, Key, NotBilled, RateBooks, Rates, rates_of
+from workhook.work.money.credit_notes.schemas import CreditedItemInput, CreditNoteCreate, credit_notes
+from workhook.work.money.invoices import rules
+from workhook.work.money.invoices.arithmetic import Sums, TaxRate, TaxRow, rows_of, shared
+from workhook.work.money.invoices.planning import items_of_inputs
+from workhook.work.money.invoices.rules import Item
+from workhook.work.money.invoices.schemas import Invoice
+from workhook.work.money.invoices.shapes import percent_to_response
+
+_taxes = (
+    sa.select(credit_notes.c.taxes)
+    .where(credit_notes.c.invoice_id == sa.bindparam("invoice_id"))
+    .order_by(credit_notes.c.position)
+)
+
+
+async def find_rates(reader: Reader, invoice: Invoice) -> Rates:
+    """Return what is billed and credited at each rate of the invoice."""
+    rows = await reader.fetch_all(_taxes, {"invoice_id": invoice.id}) if invoice.credited_minor else []
+    return rates_of(invoice.tax_rows, invoice.rate, [row for each in rows for row in rows_of(each["taxes"])])
+
+
+def amounts_of(invoice: Invoice, rates: Rates, wanted: CreditNoteCreate) -> tuple[list[Item], Sums]:
+    """Return the lines of the credit note and its sums. Raises `Conflict`, `Invalid`."""
+    if if_set(wanted.invoice_items) is not None:
+        return _of_lines(invoice, rates, wanted)
+    rate = TaxRate(if_set(wanted.tax), None if isinstance(wanted.tax_category, UnsetType) else wanted.tax_category)
+    asked = if_set(wanted.total)
+    total = None if asked is None else minor_of(asked, invoice.currency, "total", most=TOTAL_MAX_MINOR)
+    if rate == TaxRate():
+        return [], Sums(rates.parts_of(_checked(invoice, total, rates.left, "All of the invoice is credited.")))
+    one = _find(rates, rate, "", invoice)
+    words = rate_words(one.billed)
+    amount = _checked(invoice, total, one.left.gross, f"All of the invoice at {words} is credited.", words)
+    return [], Sums((one.part_with_tax(amount),))
+
+
+class CreditableLine(msgspec.Struct, frozen=True):
+    """A line of an invoice. `base`: what it was billed at before tax, less its share of the invoice's discount.
+    `left`: how much of that is not credited yet, and can still be credited at its rate."""
+
+    item: Item
+    row: TaxRow
+    base: int
+    left: int
+
+
+def lines_of(invoice: Invoice, rates: Rates, credited: Iterable[Item]) -> list[CreditableLine]:
+    """Return all lines of the invoice; their bases add up to those of its rates. `credited`: the lines of its credit
+    notes, which are known by their description and rate."""
+    taken: dict[tuple[str, Key], int] = {}
+    for each in credited:
+        known = each.description, each.rate.otherwise(invoice.rate)
+        taken[known] = taken.get(known, 0) + each.amount_minor
+    items = [*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items)]
+    groups: dict[Key, list[int]] = {}
+    for number, each in enumerate(items):
+        groups.setdefault(each.rate.otherwise(invoice.rate), []).append(number)
+    found: dict[int, CreditableLine] = {}
+    for one in rates.rows:
+        numbers = groups.get(one.key, [])
+        bases = shared(one.billed.base, [items[number].amount_minor for number in numbers])
+        for number, base in zip(numbers, bases, strict=True):
+            known = items[number].description, one.key
+            gone = min(base, taken.get(known, 0))
+            taken[known] = taken.get(known, 0) - gone
+            found[number] = CreditableLine(items[number], one.billed, base, min(base - gone, one.left.base))
+    return [found[number] for number in sorted(found)]
+
+
+def whole_line(line: CreditableLine, currency: str) -> CreditedItemInput:
+    """Return the credited line that takes back what is left of a line."""
+    row = line.row
+    price = amount_of(line.left, currency)
+    return CreditedItemInput(line.item.description, Decimal(1), price, tax=row.millionths, tax_category=row.category)
+
+
+def _checked(invoice: Invoice, total: int | None, left: int, nothing: str, words: str = "") -> int:
+    """Return the total, or everything that is left."""
+    most = min(left, invoice.books.not_credited)
+    if total is None:
+        if most == 0:
+            raise Conflict(nothing, code="nothing_due")
+        return most
+    if total > most:
+        raise _more_than_due("total", most, invoice, words)
+    return total
+
+
+def _of_lines(invoice: Invoice, rates: Rates, wanted: CreditNoteCreate) -> tuple[list[Item], Sums]:
+    given = if_set(wanted.invoice_items) or []
+    extra = [name for name in ("total", "tax", "tax_category") if if_set(getattr(wanted, name)) is not None]
+    if extra:
+        message = "the lines state the amounts and rates that are credited; leave out one of both"
+        raise Invalid(faults=[Fault(field=each, message=f"{each}: {message}") for each in extra])
+    items = items_of_inputs(given, invoice.currency)
+    if faults := [f for n, each in enumerate(items) for f in rules.item_faults(each, f"invoice_items[{n}].")]:
+        raise Invalid(faults=faults)
+    found = _rates_of_lines(invoice, rates, items)
+    bases: dict[Key, int] = {}
+    for item, one in zip(items, found, strict=True):
+        bases[one.key] = bases.get(one.key, 0) + item.amount_minor
+    if not any(bases.values()):
+        message = "invoice_items: the lines come to nothing; a credit note takes something back"
+        raise Invalid(faults=[Fault(field="invoice_items", code="empty", message=message)])
+    for one in rates.rows:
+        if bases.get(one.key, 0) > one.left.base:
+            raise _more_than_due("invoice_items", one.left.base, invoice, rate_words(one.billed), before_tax=True)
+    kept = [_with_rate(item, one, invoice) for item, one in zip(items, found, strict=True)]
+    return kept, Sums(rates.parts_before_tax(bases))
+
+
+def _rates_of_lines(invoice: Invoice, rates: Rates, items: Iterable[Item]) -> list[RateBooks]:
+    found: list[RateBooks] = []
+    faults: list[Fault] = []
+    for number, each in enumerate(items):
+        try:
+            found.append(_find(rates, each.rate, f"invoice_items[{number}].", invoice))
+        except Invalid as problem:
+            faults += problem.faults
+    if faults:
+        raise Invalid(faults=faults)
+    return found
+
+
+def _with_rate(item: Item, one: RateBooks, invoice: Invoice) -> Item:
+    """Return the line with its rate written down, unless the line and the invoice already give it."""
+    if item.rate.otherwise(invoice.rate) == one.key:
+        return item
+    return msgspec.structs.replace(item, tax_millionths=one.billed.millionths, tax_category=one.billed.category)
+
+
+def _find(rates: Rates, rate: TaxRate, path: str, invoice: Invoice) -> RateBooks:
+    """Raises `Invalid`. `path`: the prefix of the names of the fields."""
+    try:
+        return rates.find(rate)
+    except NotBilled:
+        _refuse_rate(rates, rate, path, "not_on_invoice", "the invoice has nothing at this rate; it has")
+    except Ambiguous:
+        _refuse_rate(rates, rate, path, "missing", "state the rate to credit; the invoice has")
+
+
+def _refuse_rate(rates: Rates, rate: TaxRate, path: str, code: str, words: str) -> NoReturn:
+    is_unclear = code == "missing"
+    name = "tax" if (rate.millionths is None) == is_unclear else "tax_category"
+    has = ", ".join(rate_words(each.billed) for each in rates.rows)
+    raise Invalid(faults=[Fault(field=f"{path}{name}", code=code, message=f"{path}{name}: {words} {has}")])
+
+
+def rate_words(row: TaxRow) -> str:
+    """Return the rate as messages name it: `19 %`, `0 % (exempt)`."""
+    percent = f"{percent_to_response(row.millionths)} %"
+    return percent if row.category == "standard" else f"{percent} ({row.category})"
+
+
+def _more_than_due(field: str, left: int, invoice: Invoice, rate: str = "", *, before_tax: bool = False) -> Invalid:
+    money = f"{to_amount(left, invoice.currency)} {invoice.currency}"
+    message = f"{field}: {money} is not credited yet; it can be that or less"
+    if rate:
+        message = f"{field}: at {rate}, {money} is not credited yet; it can be that or less"
+    if before_tax:
+        message = f"{field}: at {rate} before tax, {money} is not credited yet; it can be that or less"
+    return Invalid(faults=[Fault(field=field, code="more_than_due", message=message)])

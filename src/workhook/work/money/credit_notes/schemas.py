@@ -1,0 +1,124 @@
+"""Credit notes: their record, their table, and what a caller may say about one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import UNSET, Meta, UnsetType
+
+from workhook.core.records import (
+    COMPUTED,
+    CURRENCY,
+    HIDDEN,
+    EventSchema,
+    JsonName,
+    Millis,
+    Record,
+    Wire,
+    resource_id,
+)
+from workhook.http.money import Minor
+from workhook.http.parameters import Prepared
+from workhook.storage.metadata import in_project, metadata
+from workhook.storage.record_rows import table_columns
+from workhook.work.kernel.people import PersonShape
+from workhook.work.kernel.schemas import MoneyAboveZero
+from workhook.work.money.invoices.arithmetic import Category
+from workhook.work.money.invoices.inputs import InvoiceItemInput, Percent
+from workhook.work.money.invoices.parties import BuyerText, Language, SellerText
+from workhook.work.money.invoices.shapes import ItemsText, TaxesText
+from workhook.work.money.payments.schemas import BookedOn
+
+ITEMS_MAX = 1000
+
+
+class CreditedItemInput(InvoiceItemInput):
+    """A credited line. Its rate is one that the invoice has."""
+
+    tax: (
+        Annotated[Percent, Meta(description="Percent. Default: the only rate of the invoice, or its own one.")]
+        | UnsetType
+        | None
+    ) = UNSET
+
+
+class CreditNoteCreate(msgspec.Struct):
+    """The part of an invoice that is credited: a `total`, or lines. Default: everything that is not credited yet.
+
+    With `tax` or `tax_category` only that rate is credited.
+    """
+
+    reason: Annotated[str, Meta(min_length=1, max_length=4000, description="It is printed."), Prepared(str.strip)]
+    total: Annotated[MoneyAboveZero, Meta(description="With tax.")] | UnsetType | None = UNSET
+    tax: (
+        Annotated[Percent, Meta(description="A rate of the invoice, in percent. Default: all of them, in proportion.")]
+        | UnsetType
+        | None
+    ) = UNSET
+    tax_category: (
+        Annotated[Category, Meta(description="Needed if the invoice has several categories at this percentage.")]
+        | UnsetType
+        | None
+    ) = UNSET
+    invoice_items: (
+        Annotated[list[CreditedItemInput], Meta(min_length=1, max_length=ITEMS_MAX, description="Before tax.")]
+        | UnsetType
+        | None
+    ) = UNSET
+
+
+class CreditNote(Record, frozen=True):
+    """A credit note; `total` is `amount` and the tax on it. It is never changed or deleted."""
+
+    id: Annotated[str, resource_id("crn")]
+    credit_note_number: str
+    invoice: Annotated[BookedOn, COMPUTED]
+    amount_minor: Annotated[
+        Minor, JsonName("amount"), Meta(description="Before tax."), EventSchema({"description": "before tax"})
+    ]
+    taxes: TaxesText
+    total_minor: Annotated[Minor, JsonName("total")]
+    currency: Annotated[str, CURRENCY]
+    reason: str
+    issued: Millis
+    items: Annotated[ItemsText, JsonName("invoice_items"), Meta(description="Empty if a total was credited.")]
+    buyer: Annotated[BuyerText | None, COMPUTED, Meta(description="As the invoice has it.")]
+    seller: Annotated[SellerText | None, COMPUTED, Meta(description="As the invoice has it.")]
+    language: Annotated[Language, COMPUTED, Meta(description="That of the invoice.")]
+    user: Annotated[PersonShape | None, COMPUTED]
+    position: Annotated[int, HIDDEN]
+
+
+# Rows are added, and never changed. `items` is JSON as that of invoices. `position`: among the credit
+# notes of the invoice, in the order of the commits.
+credit_notes = sa.Table(
+    "credit_notes",
+    metadata,
+    in_project(),
+    sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
+    sa.Column("invoice_id", sa.Text, sa.ForeignKey("invoices.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id")),
+    *table_columns(CreditNote),
+    sa.UniqueConstraint("account_id", "credit_note_number"),
+    sa.UniqueConstraint("invoice_id", "position"),
+    sa.Index("ix_credit_notes_repository_id", "repository_id", "id"),
+)
+
+credit_note_numbers = sa.Table(
+    "credit_note_numbers",
+    metadata,
+    sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("last", sa.BigInteger, nullable=False),
+)
+
+
+class CreditNoteAnswer(msgspec.Struct):
+    credit_note: Wire[CreditNote]
+    success: bool = True
+
+
+class CreditNotesAnswer(msgspec.Struct):
+    credit_notes: list[Wire[CreditNote]]
+    success: bool = True

@@ -1,0 +1,378 @@
+"""The ledgers of projects in the database: what is left of their grants, their entries, and how entries are appended,
+with an event for each. A chore expires what is due.
+
+Entries come one after the other: whoever appends holds the project's row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from workhook.core import json
+from workhook.core.errors import NotFound
+from workhook.core.ids import new_id
+from workhook.core.records import to_response
+from workhook.http.calls import Services
+from workhook.http.lists import Found
+from workhook.identity.context import Write
+from workhook.identity.queries import find_repository_by_id
+from workhook.identity.schemas import Actor, Repository
+from workhook.identity.tables import accounts, projects
+from workhook.storage import Reader, Row, Transaction
+from workhook.storage.dialects import any_of
+from workhook.storage.metadata import big, insert_into
+from workhook.storage.record_rows import row_reader, selected, values_of
+from workhook.storage.sweeping import for_each_isolated
+from workhook.work.board.tasks.schemas import tasks
+from workhook.work.kernel.access import with_access
+from workhook.work.kernel.pages import bounded, fetch, length
+from workhook.work.kernel.people import membership_of, person_columns, person_of_row, person_shape
+from workhook.work.kernel.record_events import publish_event
+from workhook.work.money.credits import rules
+from workhook.work.money.credits.rules import LedgerStep, Lot, Use
+from workhook.work.money.credits.schemas import CreditTaskShape, TaskCredit, task_credits
+
+LEDGERS_AT_ONCE = 100
+LOTS_AT_FIRST = 100
+
+_ACTIONS = {"grant": "granted", "spend": "spent", "expire": "expired", "reversal": "reversed"}
+
+
+class Position(msgspec.Struct, frozen=True):
+    """The end of a ledger: its last entry, and the lots that are due or next to be spent, the oldest first."""
+
+    last_id: str = ""
+    balance_minor: int = 0
+    lots: tuple[Lot, ...] = ()
+
+
+_in_project = task_credits.c.repository_id == big("repository_id")
+# With a parameter for the 0 no database could use the indexes that hold only such rows.
+_something_left = task_credits.c.remaining_minor > sa.literal_column("0")
+_open = sa.and_(_in_project, _something_left)
+_due = task_credits.c.expires_at <= big("now")
+_read = row_reader(TaskCredit)
+_people = accounts.alias("people")
+_entries = sa.select(
+    *selected(TaskCredit, task_credits),
+    task_credits.c.task_id,
+    task_credits.c.task_title,
+    *person_columns(membership_of(task_credits.c.repository_id, _people), _people),
+).join_from(task_credits, _people, _people.c.id == task_credits.c.user_id, isouter=True)
+
+# --- locks. They let through who only adds other things to the project, which needs a key share of its row. -------
+
+_lock = (
+    sa.select(projects.c.repository_id)
+    .where(projects.c.repository_id == big("repository_id"), projects.c.deleted_at.is_(None))
+    .with_for_update(key_share=True)
+)
+_named = projects.alias("named")
+_task_title = (
+    sa.select(tasks.c.title)
+    .where(
+        tasks.c.id == sa.bindparam("task_id", type_=sa.Text),
+        tasks.c.repository_id == _named.c.repository_id,
+        tasks.c.deleted_at.is_(None),
+    )
+    .scalar_subquery()
+)
+# With `task_title`, null if the project has no such task.
+project_locked = with_access(
+    sa.select(_task_title.label("task_title")).select_from(_named).where(_named.c.id == sa.bindparam("project_id")),
+    _named.c.repository_id,
+).with_for_update(of=projects, key_share=True)
+entry_locked = with_access(
+    _entries.where(task_credits.c.id == sa.bindparam("id")), task_credits.c.repository_id
+).with_for_update(of=projects, key_share=True)
+
+# --- what is left -----------------------------------------------------------------------------------------------
+
+_last = (
+    sa.select(task_credits.c.id, task_credits.c.balance_after_minor)
+    .where(_in_project)
+    .order_by(task_credits.c.id.desc())
+    .limit(1)
+    .subquery("last")
+)
+_lot = [task_credits.c[name] for name in Lot.__struct_fields__]
+
+
+def _oldest(*conditions: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    first = sa.select(*_lot).where(*conditions).order_by(task_credits.c.id).limit(big("limit"))
+    return sa.select(first.subquery())
+
+
+def _position(*branches: sa.Select[Any]) -> sa.Select[Any]:
+    lots = (sa.union_all(*branches) if len(branches) > 1 else branches[0]).subquery("lots")
+    return sa.select(
+        _last.c.id.label("last_id"), _last.c.balance_after_minor.label("balance_minor"), *lots.c
+    ).join_from(_last, lots, sa.true(), isouter=True)
+
+
+_not_due = sa.or_(task_credits.c.expires_at.is_(None), task_credits.c.expires_at > big("now"))
+_next = _position(_oldest(_open, _due), _oldest(_open, _not_due))
+_these = _position(
+    sa.select(*_lot, task_credits.c.reversed, task_credits.c.updated_at).where(
+        _in_project, any_of(task_credits.c.id, "lot_ids")
+    )
+)
+_unspent = sa.and_(_something_left, _not_due)
+
+
+def _sum(column: sa.ColumnElement[int], *conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[int]:
+    total = sa.func.sum(column).filter(*conditions)
+    return sa.cast(sa.func.coalesce(total, 0), sa.BigInteger)  # PostgreSQL's sum is wider
+
+
+_standing = task_credits.c.reversed.is_(sa.false())
+# What is due counts as lost.
+_balance = sa.select(
+    _sum(task_credits.c.remaining_minor, _unspent).label("balance_minor"),
+    _sum(task_credits.c.amount_minor, task_credits.c.kind == "grant", _standing).label("granted_minor"),
+    _sum(-task_credits.c.amount_minor, task_credits.c.kind == "spend", _standing).label("used_minor"),
+    sa.func.min(task_credits.c.expires_at).filter(_unspent).label("expires_next"),
+).where(_in_project)
+_in_order = sa.select(task_credits.c.id).where(_in_project).order_by(task_credits.c.id).limit(big("limit"))
+_weight = length(task_credits.c.notes, task_credits.c.uses)
+_listed = bounded(_entries, _in_order, task_credits.c.id, _weight)
+_listed_after = bounded(
+    _entries, _in_order.where(task_credits.c.id > sa.bindparam("after")), task_credits.c.id, _weight
+)
+_newest_first = sa.select(task_credits.c.id).where(_in_project).order_by(task_credits.c.id.desc()).limit(big("limit"))
+_newest = bounded(_entries, _newest_first, task_credits.c.id, _weight, newest=True)
+_newest_before = bounded(
+    _entries, _newest_first.where(task_credits.c.id < sa.bindparam("before")), task_credits.c.id, _weight, newest=True
+)
+_overdue_ledgers = (
+    sa.select(task_credits.c.repository_id)
+    .join_from(task_credits, projects, projects.c.repository_id == task_credits.c.repository_id)
+    .where(_something_left, _due, projects.c.deleted_at.is_(None), task_credits.c.repository_id > big("after"))
+    .distinct()
+    .order_by(task_credits.c.repository_id)
+    .limit(big("limit"))
+)
+
+# --- writes -----------------------------------------------------------------------------------------------------
+
+_insert = insert_into(task_credits, *(each.name for each in task_credits.c))
+_change = (
+    sa.update(task_credits)
+    .where(task_credits.c.id == sa.bindparam("entry_id"))
+    .values(
+        remaining_minor=big("remaining_minor"),
+        reversed=sa.or_(task_credits.c.reversed, sa.bindparam("is_reversed", type_=sa.Boolean)),
+        updated_at=sa.case(
+            (sa.bindparam("is_reversed", type_=sa.Boolean), big("changed_at")), else_=task_credits.c.updated_at
+        ),
+    )
+)
+
+
+async def find_position(tx: Transaction, repository_id: int, now: int, *, enough_minor: int = 0) -> Position:
+    """With every lot that is due, and so many of the others, the oldest first, that they hold `enough_minor` (if all
+    together do)."""
+    limit = LOTS_AT_FIRST
+    while True:
+        rows = await tx.fetch_all(_next, {"repository_id": repository_id, "now": now, "limit": limit})
+        found = _position_of(rows)
+        due = [each for each in found.lots if each.is_due(now)]
+        left = sum(each.remaining_minor for each in found.lots) - sum(each.remaining_minor for each in due)
+        complete = left >= enough_minor or len(found.lots) - len(due) < limit
+        if complete and len(due) < limit:
+            return found
+        limit *= 10
+
+
+async def position_of(
+    tx: Transaction, repository_id: int, entry_id: str, lot_ids: Iterable[str]
+) -> tuple[Position, Row]:
+    """With these lots, whatever is left of them; and `reversed` and `updated_at` of the entry."""
+    params = {"repository_id": repository_id, "lot_ids": sorted({entry_id, *lot_ids})}
+    rows = await tx.fetch_all(_these, params)
+    return _position_of(rows), next(row for row in rows if row["id"] == entry_id)
+
+
+async def list_entries(reader: Reader, repository_id: int, *, after: str | None, limit: int) -> Found[TaskCredit]:
+    """By id; `after` is the id behind which to start."""
+    params = {"repository_id": repository_id, "limit": limit, "after": after}
+    return await fetch(reader, _listed if after is None else _listed_after, params, entry_of)
+
+
+async def list_newest_entries(
+    reader: Reader, repository_id: int, *, before: str | None, limit: int
+) -> Found[TaskCredit]:
+    """The last that was made comes first; `before` is the id before which to start."""
+    params = {"repository_id": repository_id, "limit": limit, "before": before}
+    return await fetch(reader, _newest if before is None else _newest_before, params, entry_of)
+
+
+class LedgerBalance(msgspec.Struct, frozen=True):
+    """Hundredths of a credit. `granted_minor` leaves out reversed grants, `used_minor` reversed spends; what is due
+    counts as expired. `expires_next`: when unspent credits expire next, or None."""
+
+    balance_minor: int
+    granted_minor: int
+    used_minor: int
+    expires_next: int | None
+
+
+async def find_balance(reader: Reader, repository_id: int, now: int) -> LedgerBalance:
+    """What a project has at `now`."""
+    row = await reader.fetch_one(_balance, {"repository_id": repository_id, "now": now})
+    assert row is not None, "an aggregate has a row"
+    return LedgerBalance(*(row[name] for name in LedgerBalance.__struct_fields__))
+
+
+async def _change_entries(tx: Transaction, lots: Iterable[Lot], reversed_id: str | None, changed_at: int) -> None:
+    """What is left of grants, and that an entry was reversed: of a spend nothing is left in any case."""
+    left = {each.id: each.remaining_minor for each in lots}
+    if reversed_id is not None:
+        left.setdefault(reversed_id, 0)
+    rows = [
+        {"entry_id": each, "remaining_minor": left[each], "is_reversed": each == reversed_id, "changed_at": changed_at}
+        for each in sorted(left)
+    ]
+    if rows:
+        await tx.execute_many(_change, rows)
+
+
+def entry_of(row: Row) -> TaskCredit:
+    """From a row of `entry_locked`."""
+    task = CreditTaskShape(row["task_id"], row["task_title"]) if row["task_id"] else None
+    return _read(row, task=task, user=person_of_row(row) if row["user_id"] else None)
+
+
+def uses_of(entry: TaskCredit) -> tuple[Use, ...]:
+    return tuple(Use(*each) for each in json.decode(entry.uses))
+
+
+def _position_of(rows: Sequence[Row]) -> Position:
+    if not rows:
+        return Position()
+    lots = [Lot(*(row[name] for name in Lot.__struct_fields__)) for row in rows if row["id"] is not None]
+    return Position(rows[0]["last_id"], rows[0]["balance_minor"], tuple(sorted(lots, key=lambda each: each.id)))
+
+
+class EntryDetails(msgspec.Struct, frozen=True):
+    """What an entry says beside the amounts. `caller` is None where Workhook makes it by itself."""
+
+    caller: Actor | None = None
+    notes: str | None = None
+    task: CreditTaskShape | None = None
+    reverses_id: str | None = None
+    reverses_at: int = 0  # when that was changed last
+
+
+class LedgerWriter(msgspec.Struct, frozen=True):
+    """Appends to the ledger of a project, whose row the transaction holds."""
+
+    write: Write
+    repository: Repository
+
+    async def grant(self, amount_minor: int, notes: str | None) -> str:
+        """Append a grant, which does not expire, of `amount_minor` hundredths of a credit; returns the entry's id."""
+        position, _ = await self.expire_due()
+        return (await self.append_grant(position, EntryDetails(self.write.caller, notes), amount_minor)).id
+
+    async def append_grant(
+        self, position: Position, details: EntryDetails, amount_minor: int, expires_at: int | None = None
+    ) -> TaskCredit:
+        """`position` is what `expire_due` returned."""
+        balance = position.balance_minor + amount_minor
+        return await self.append(
+            position.last_id, LedgerStep("grant", amount_minor, balance, expires_at=expires_at), details
+        )
+
+    async def expire_due(self, *, enough_minor: int = 0) -> tuple[Position, int]:
+        """Append what has expired by now; returns the position after it, and how many entries that took.
+
+        The position has no lot that is due, and so many of the others that they hold `enough_minor`, if all do.
+        """
+        now = self.write.now
+        found = await find_position(self.write.tx, self.repository.id, now, enough_minor=enough_minor)
+        steps = rules.expire(found.balance_minor, found.lots, now)
+        last_id = await self.append_all(found.last_id, [(step, EntryDetails()) for step in steps])
+        balance = steps[-1].balance_after_minor if steps else found.balance_minor
+        left = tuple(each for each in found.lots if not each.is_due(now))
+        return Position(last_id, balance, left), len(steps)
+
+    async def append_all(self, last_id: str, entries: Sequence[tuple[LedgerStep, EntryDetails]]) -> str:
+        """Append one entry after the other, behind `last_id`; returns the id of the last."""
+        for step, details in entries:
+            last_id = (await self.append(last_id, step, details)).id
+        return last_id
+
+    async def append(self, last_id: str, step: LedgerStep, details: EntryDetails) -> TaskCredit:
+        """Append one entry behind `last_id`, change the lots that it changes, and publish its event."""
+        tx, now = self.write.tx, self.write.now
+        entry = TaskCredit(
+            id=rules.id_after(last_id, new_id("crd")),
+            kind=step.kind,
+            amount_minor=step.amount_minor,
+            balance_after_minor=step.balance_after_minor,
+            task=details.task,
+            notes=details.notes,
+            user=person_shape(details.caller.user) if details.caller else None,
+            reversed=False,
+            reverses_id=details.reverses_id,
+            expires_at=step.expires_at,
+            created_at=now,
+            updated_at=now,
+            remaining_minor=step.amount_minor if step.kind == "grant" else 0,
+            uses=json.encode_text(step.uses),
+        )
+        task = {"task_id": entry.task and entry.task.id, "task_title": entry.task and entry.task.title}
+        owners = {"user_id": entry.user and entry.user.id, "repository_id": self.repository.id}
+        tx.defer(_insert, [{**values_of(entry), **task, **owners}])
+        changed_at = max(now, details.reverses_at + 1)
+        await _change_entries(tx, step.lots, details.reverses_id, changed_at)
+        write = self.write if details.caller else self.write.by_itself()
+        await publish_event(write, self.repository, "task_credit", _ACTIONS[step.kind], to_response(entry))
+        return entry
+
+
+async def lock_ledger(write: Write, repository: Repository) -> LedgerWriter:
+    """Lock the project's row. Who writes anything else into the project in the same transaction does so after this: a
+    row that refers to the project shares its lock, and two who share one cannot both go on to hold it alone.
+
+    Raises `NotFound` for a project that was deleted.
+    """
+    if await write.tx.fetch_one(_lock, {"repository_id": repository.id}) is None:
+        raise NotFound()
+    return LedgerWriter(write, repository)
+
+
+async def expire_credits(services: Services, now: int) -> int:
+    """The chore: take away what has expired; returns how many grants lost what was left of them.
+
+    Each ledger has a transaction of its own that holds the project's row, so several processes may be at it; one that
+    fails keeps no other waiting. Raises `Unavailable`.
+    """
+
+    async def expire(repository_id: int) -> int:
+        return await services.database.in_transaction(
+            lambda tx: _expire_ledger(Write(tx, None, services.base, moment=now), repository_id)
+        )
+
+    done, after = 0, 0
+    while True:
+        params = {"now": now, "after": after, "limit": LEDGERS_AT_ONCE}
+        overdue = [row["repository_id"] for row in await services.database.fetch_all(_overdue_ledgers, params)]
+        done += await for_each_isolated("expired_task_credits", overdue, expire)
+        if len(overdue) < LEDGERS_AT_ONCE:
+            return done
+        after = overdue[-1]
+
+
+async def _expire_ledger(write: Write, repository_id: int) -> int:
+    if await write.tx.fetch_one(_lock, {"repository_id": repository_id}) is None:
+        return 0
+    repository = await find_repository_by_id(write.tx, repository_id)
+    assert repository is not None, "its row is held"
+    _, count = await LedgerWriter(write, repository).expire_due()
+    return count

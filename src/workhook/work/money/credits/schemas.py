@@ -1,0 +1,127 @@
+"""Task credits: the entries of a project's ledger, their table, and what a caller may say about one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import UNSET, Meta, UnsetType
+
+from workhook.core.errors import Fault
+from workhook.core.records import HIDDEN, EventSchema, JsonName, Millis, Record, Wire, resource_id
+from workhook.http.money import Hundredths
+from workhook.http.parameters import LongText, Moment
+from workhook.storage.metadata import in_project, metadata, partial_index
+from workhook.storage.record_rows import table_columns
+from workhook.work.kernel.people import PersonShape
+from workhook.work.kernel.schemas import CreditsAboveZero
+from workhook.work.money.credits.rules import Kind
+
+
+class TaskCreditCreate(msgspec.Struct):
+    """A grant, or a spend if `kind` says so. A spend needs a task; a grant takes none."""
+
+    amount: CreditsAboveZero
+    kind: Literal["grant", "spend"] = "grant"
+    task_id: Annotated[str, Meta(description="For a spend: the task that it pays for.")] | UnsetType | None = UNSET
+    notes: LongText | UnsetType | None = UNSET
+    expires_at: Annotated[Moment, Meta(description="For a grant: when the rest of it expires.")] | UnsetType | None = (
+        UNSET
+    )
+
+
+def faults_of(create: TaskCreditCreate, now: int) -> list[Fault]:
+    """What is wrong with the parameters together."""
+    faults, spends = [], create.kind == "spend"
+    if spends and not create.task_id:
+        faults.append(Fault(field="task_id", code="missing", message="task_id is required of a spend"))
+    if not spends and create.task_id:
+        faults.append(Fault(field="task_id", message="task_id is for spends; a grant has none"))
+    if isinstance(create.expires_at, int):
+        if spends:
+            faults.append(Fault(field="expires_at", message="expires_at is for grants; a spend has none"))
+        elif create.expires_at <= now:
+            faults.append(Fault(field="expires_at", message="expires_at must be in the future"))
+    return faults
+
+
+class CreditTaskShape(msgspec.Struct):
+    """The task that was paid for, with the title that it had then."""
+
+    id: Annotated[str, resource_id("tsk")]
+    title: str
+
+
+class TaskCredit(Record, frozen=True):
+    """An entry of the ledger. `reverses` is the entry that a reversal undoes; that entry itself has `reversed`."""
+
+    id: Annotated[str, resource_id("crd")]
+    kind: Kind
+    amount_minor: Annotated[
+        Hundredths,
+        JsonName("amount"),
+        Meta(description="Change of the balance: positive or negative."),
+        EventSchema({"description": "signed: what the balance grew by"}),
+    ]
+    balance_after_minor: Annotated[Hundredths, JsonName("balance_after")]
+    task: CreditTaskShape | None
+    notes: str | None
+    user: Annotated[
+        PersonShape | None,
+        Meta(description="Null if Workhook made the entry by itself."),
+        EventSchema({"description": "null when the service made the entry by itself"}),
+    ]
+    reversed: bool
+    reverses_id: Annotated[
+        str | None,
+        JsonName("reverses"),
+        EventSchema({"description": "of a reversal: the id of the entry that it undoes"}, optional=True),
+    ]
+    expires_at: Millis | None
+    created_at: Millis
+    updated_at: Millis
+    # What of a grant nobody has spent, lost or taken back; of every other entry 0. So the grants that are left to spend
+    # from are found without reading the ledger, and the balance is their sum.
+    remaining_minor: Annotated[int, HIDDEN]
+    # JSON, `[[grant's id, minor units], …]`: which grants a spend took from or an expiry took away.
+    uses: Annotated[str, HIDDEN]
+
+
+_SPEND_READS = ("id", "expires_at", "remaining_minor", "amount_minor")
+
+# Entries are appended, and their amounts never changed.
+task_credits = sa.Table(
+    "task_credits",
+    metadata,
+    in_project(),
+    *table_columns(TaskCredit),
+    sa.Column("task_id", sa.Text),
+    sa.Column("task_title", sa.Text),
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id")),
+    sa.Index("ix_task_credits_repository_id", "repository_id", "id"),
+    # All that a spend reads: without statistics SQLite would as soon take the index of all entries.
+    partial_index("ix_task_credits_open", "repository_id", *_SPEND_READS, where=sa.text("remaining_minor > 0")),
+    partial_index("ix_task_credits_expiring", "expires_at", where=sa.text("remaining_minor > 0")),
+)
+
+
+class TaskCreditAnswer(msgspec.Struct):
+    task_credit: Wire[TaskCredit]
+    success: bool = True
+
+
+class TaskCreditsAnswer(msgspec.Struct):
+    task_credits: list[Wire[TaskCredit]]
+    success: bool = True
+
+
+class TaskCreditBalance(msgspec.Struct):
+    """`granted` leaves out reversed grants, `used` reversed spends. What is missing between them and the balance has
+    expired."""
+
+    balance: int | float
+    granted: int | float
+    used: int | float
+    expires_next: Annotated[str | None, Meta(description="When unspent credits expire next.")]
+    success: bool = True

@@ -1,0 +1,81 @@
+"""An invoice is found, locked and changed, with its event, by whatever has to do with it: the invoice itself, its
+payments, and its credit notes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from workhook.core.errors import Conflict
+from workhook.identity.context import Write
+from workhook.identity.schemas import Actor
+from workhook.storage import Reader, Row
+from workhook.work.discussion.notifications.telling import TOLD_ACTIONS, tell_of_invoice
+from workhook.work.kernel.access import Access, find_with_access
+from workhook.work.kernel.record_events import Changes, differences, publish_event
+from workhook.work.money.invoices import drafting
+from workhook.work.money.invoices.books import ISSUED
+from workhook.work.money.invoices.days import overdue_at
+from workhook.work.money.invoices.schemas import Invoice, invoice_to_response
+
+_DOING = "change invoices"
+
+
+async def find_invoice(reader: Reader, actor: Actor, invoice_id: str) -> tuple[Access, Invoice]:
+    """The invoice, with what the actor may do in its project. Raises `NotFound`."""
+    row, access = await find_with_access(reader, drafting.by_id, actor, id=invoice_id)
+    return access, visible(row, access)
+
+
+def visible(row: Row, access: Access) -> Invoice:
+    """Raises `NotFound`: drafts do not exist for clients."""
+    invoice = drafting.invoice_of(row)
+    access.require_sight(invoice.status == "draft")
+    return invoice
+
+
+async def lock_invoice(write: Write, invoice_id: str) -> tuple[Access, Invoice]:
+    """For a change: nobody else changes the invoice until the transaction ends. Raises `NotFound`, `Forbidden`,
+    `Conflict` if the project is archived."""
+    row, access = await find_with_access(write.tx, drafting.locked, write.actor, id=invoice_id)
+    invoice = visible(row, access)
+    access.require_writable()
+    access.require_member(_DOING)
+    return access, invoice
+
+
+def require_issued(invoice: Invoice) -> None:
+    """Before money is booked on it. Raises `Conflict` for a draft and for a void invoice."""
+    if invoice.status not in ISSUED:
+        remedy = "send it first" if invoice.status == "draft" else "it owes nothing any more"
+        raise Conflict(f"The invoice is {invoice.status}; {remedy}.", code=f"invoice_{invoice.status}")
+
+
+async def change_invoice(
+    write: Write,
+    access: Access,
+    before: Invoice,
+    action: str,
+    values: Mapping[str, object],
+    *,
+    more_changes: Changes | None = None,
+    beside: Mapping[str, msgspec.Struct] | None = None,
+) -> Invoice:
+    """The invoice with these values, written and told of. One that is sent without a number gets the next one.
+
+    `beside`: other records that the event has, by their names there.
+    """
+    after = replace(before, **values, updated_at=max(write.now, before.updated_at + 1))
+    after = replace(after, overdue_at=overdue_at(after))
+    if action == "sent" and before.invoice_number is None:
+        after = await drafting.update_and_number(write.tx, after, access.repository.owner.id)
+    else:
+        await drafting.update_invoice(write.tx, after)
+    record = invoice_to_response(after, write.now)
+    changes = {**differences(invoice_to_response(before, write.now), record), **(more_changes or {})}
+    await publish_event(write, access.repository, "invoice", action, record, changes=changes, beside=beside)
+    if action in TOLD_ACTIONS:
+        tell_of_invoice(write, access.repository, after.id, action)
+    return after

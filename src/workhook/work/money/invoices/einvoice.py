@@ -1,0 +1,349 @@
+"""An invoice or a credit note as EN 16931 sees it: its parts, and what is missing for it to be one. Pure.
+
+The arithmetic of Workhook is that of the standard but for one thing: an invoice has one discount, which is shared over
+its rates of tax. The standard has an allowance for each rate; so there is one for each, over its share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from decimal import Decimal
+from typing import Literal
+
+import msgspec
+
+from workhook.core.errors import Fault, Invalid
+from workhook.core.zones import day_in
+from workhook.http.money import amount_of
+from workhook.identity.schemas import Repository
+from workhook.work.money.invoices import printing, rules
+from workhook.work.money.invoices.arithmetic import Category, TaxRate, TaxRow
+from workhook.work.money.invoices.days import days_of, zone_of_invoice
+from workhook.work.money.invoices.paper import Paper
+from workhook.work.money.invoices.parties import Party, Seller
+from workhook.work.money.invoices.rules import Days, Item
+from workhook.work.money.invoices.schemas import Invoice, language_of
+from workhook.work.money.invoices.shapes import percent_of
+
+XML = "application/xml"
+
+Code = Literal["S", "Z", "E", "AE"]
+CODES: dict[Category, Code] = {"standard": "S", "zero": "Z", "exempt": "E", "reverse_charge": "AE"}
+"""The categories of tax, as UNTDID 5305 names them."""
+DECIMALS_MAX = 2
+"""EN 16931 has no more in any currency."""
+SEPA_TRANSFER, TRANSFER = "58", "30"
+"""The means of payment, as UNTDID 4461 names them."""
+
+
+Service = tuple[date, date]
+"""The first and the last day of a service."""
+
+
+class EParty(msgspec.Struct, frozen=True):
+    """Who bills or who pays. `lines`: of the address. `tax_number`: of who bills, as a tax office writes it."""
+
+    name: str
+    lines: tuple[str, ...]
+    country: str
+    vat_id: str | None
+    email: str | None
+    tax_number: str | None = None
+
+
+class ETax(msgspec.Struct, frozen=True):
+    """What is taxed at one rate. `allowance`: the part of the invoice's discount that is taken off its lines."""
+
+    code: Code
+    percent: Decimal
+    base: Decimal
+    tax: Decimal
+    allowance: Decimal
+
+
+class ELine(msgspec.Struct, frozen=True):
+    """A line. `unit`: of its quantity, as UN/ECE Recommendation 20 names it. `rounding`: added to quantity times price
+    because each entry of time is rounded by itself; may be negative. `net`: with it, and less `allowance`."""
+
+    description: str
+    qty: Decimal
+    unit: Literal["HUR", "C62"]
+    price: Decimal
+    rounding: Decimal
+    allowance: Decimal
+    net: Decimal
+    code: Code
+    percent: Decimal
+    service: Service | None = None
+
+
+class EInvoice(msgspec.Struct, frozen=True):
+    """`kind`: 380 is an invoice, 381 a credit note; of that, `preceding` is its invoice with the day of that."""
+
+    kind: Literal["380", "381"]
+    number: str
+    issued: date
+    currency: str
+    seller: EParty
+    buyer: EParty
+    lines: tuple[ELine, ...]
+    taxes: tuple[ETax, ...]
+    paid: Decimal
+    terms: str | None
+    due: date | None
+    iban: str | None
+    bic: str | None
+    note: str | None
+    preceding: tuple[str, date] | None
+    exempt_words: str
+    reverse_words: str
+    rounding_words: str
+    service: Service | None = None
+
+    @property
+    def nets(self) -> Decimal:
+        return sum((each.net for each in self.lines), Decimal(0))
+
+    @property
+    def allowances(self) -> Decimal:
+        return sum((each.allowance for each in self.taxes), Decimal(0))
+
+    @property
+    def tax(self) -> Decimal:
+        return sum((each.tax for each in self.taxes), Decimal(0))
+
+    @property
+    def total(self) -> Decimal:
+        return self.nets - self.allowances + self.tax
+
+    @property
+    def means(self) -> str:
+        return SEPA_TRANSFER if self.currency == "EUR" else TRANSFER
+
+
+def einvoice_of(invoice: Invoice, repository: Repository, settings: tuple[Party, Party]) -> EInvoice:
+    """Of an issued invoice. `settings`: who bills and who pays as the settings say now, whose countries count where
+    the invoice was sent without. Raises `Invalid` that names what is missing."""
+    items = [*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items)]
+    books = invoice.books
+    return _document(
+        invoice,
+        repository,
+        settings,
+        kind="380",
+        number=invoice.invoice_number or "",
+        issued=_issued(invoice),
+        items=items,
+        rows=invoice.tax_rows,
+        settled=books.total - books.due,
+        due=days_of(invoice).due,
+        note=invoice.payment_method,
+        preceding=None,
+    )
+
+
+def ecredit_of(
+    invoice: Invoice,
+    repository: Repository,
+    settings: tuple[Party, Party],
+    *,
+    number: str,
+    issued: int,
+    items: Sequence[Item],
+    taxes: Sequence[TaxRow],
+    reason: str,
+) -> EInvoice:
+    """Of a credit note, which has the parties of its invoice. Without `items` a total was credited: a line for each
+    rate. Raises `Invalid`."""
+    words = f"{Paper(language_of(invoice)).say('Credit for invoice')} {invoice.invoice_number}"
+    whole = [
+        Item(words, Decimal(1), each.base, tax_millionths=each.millionths, tax_category=each.category) for each in taxes
+    ]
+    return _document(
+        invoice,
+        repository,
+        settings,
+        kind="381",
+        number=number,
+        issued=day_in(issued, zone_of_invoice(invoice)),
+        items=items or whole,
+        rows=taxes,
+        settled=0,
+        due=None,
+        note=reason,
+        preceding=(invoice.invoice_number or "", _issued(invoice)),
+    )
+
+
+def _issued(invoice: Invoice) -> date:
+    return days_of(invoice).issued or day_in(invoice.created_at, zone_of_invoice(invoice))
+
+
+def _document(
+    invoice: Invoice,
+    repository: Repository,
+    settings: tuple[Party, Party],
+    *,
+    kind: Literal["380", "381"],
+    number: str,
+    issued: date,
+    items: Sequence[Item],
+    rows: Sequence[TaxRow],
+    settled: int,
+    due: date | None,
+    note: str | None,
+    preceding: tuple[str, date] | None,
+) -> EInvoice:
+    paper, currency = Paper(language_of(invoice)), invoice.currency
+    _, seller = printing.parties_of(invoice)
+    who, pays = _parties(invoice, repository, settings)
+    taxes = _taxes(items, rows, invoice.rate, currency)
+    if faults := [*_party_faults(who, pays, repository), *_decimal_faults(items, rows, currency)]:
+        raise Invalid(faults=faults)
+    terms = invoice.payment_terms if kind == "380" else None
+    if due is None and not terms:
+        terms = paper.say("Payable on receipt") if kind == "380" else paper.say("Credit note")
+    return EInvoice(
+        kind=kind,
+        number=number,
+        issued=issued,
+        currency=currency,
+        seller=who,
+        buyer=pays,
+        lines=tuple(_line(each, invoice.rate, currency) for each in items),
+        taxes=taxes,
+        paid=amount_of(settled, currency),
+        terms=terms,
+        due=due,
+        iban=seller.iban if seller else None,
+        bic=seller.bic if seller else None,
+        note=note,
+        preceding=preceding,
+        exempt_words=paper.say("Exempt from tax"),
+        reverse_words=paper.say("Reverse charge"),
+        rounding_words=paper.say("Rounding per time entry"),
+        service=_service(invoice.service_days) if kind == "380" else None,
+    )
+
+
+def _parties(invoice: Invoice, repository: Repository, settings: tuple[Party, Party]) -> tuple[EParty, EParty]:
+    buyer, seller = printing.parties_of(invoice)
+    who = _party(printing.seller_text(invoice, repository).split("\n"), seller or Seller(), settings[0])
+    return who, _party(_buyer_lines(invoice), buyer or Party(), settings[1])
+
+
+def lacking_of_draft(invoice: Invoice, repository: Repository) -> list[str]:
+    """What an e-invoice of the draft would lack, such as `buyer.country`. Nothing where nobody needs one, as far as is
+    known: the studio has said no country, and nobody has a VAT id or a tax number."""
+    who, pays = _parties(invoice, repository, (Party(), Party()))
+    if not (who.country or who.vat_id or who.tax_number or pays.vat_id):
+        return []
+    return [field for field, value in _needed(who, pays) if not value]
+
+
+def _needed(seller: EParty, buyer: EParty) -> list[tuple[str, str | None]]:
+    """A tax number is as good as a VAT id in each category that there is (BR-S-02, BR-Z-02, BR-E-02, BR-AE-02)."""
+    return [
+        ("seller.country", seller.country),
+        ("seller.vat_id", seller.vat_id or seller.tax_number),
+        ("buyer.country", buyer.country),
+        ("buyer.name", buyer.name),
+    ]
+
+
+def _party(written: Sequence[str], party: Party, now: Party) -> EParty:
+    """`written`: name and address as the document prints them."""
+    name, *lines = [each.strip() for each in written if each.strip()] or [""]
+    number = party.tax_number if isinstance(party, Seller) else None
+    return EParty(name, tuple(lines), party.country or now.country or "", party.vat_id, party.email, number)
+
+
+def _buyer_lines(invoice: Invoice) -> list[str]:
+    """An address that is written without a name has that of the party."""
+    text = printing.buyer_text(invoice)
+    if invoice.address and not invoice.bill_to:
+        buyer, _ = printing.parties_of(invoice)
+        text = f"{buyer.name}\n{text}" if buyer and buyer.name else ""
+    return text.split("\n")
+
+
+def _party_faults(seller: EParty, buyer: EParty, repository: Repository) -> list[Fault]:
+    """Where to write it is said to those who may: to the admins of the project."""
+    account, project = f"/organizations/{repository.owner.login}/billing", f"/projects/{repository.project_id}/billing"
+    sent = "; an invoice that was sent keeps what it was sent with: credit it, and send another"
+    remedies = {
+        "seller.country": f"write country in {account}",
+        "seller.vat_id": f"write vat_id or tax_number in {account}{sent}",
+        "buyer.country": f"write buyer.country in {project}",
+        "buyer.name": f"write bill_to of the invoice, or buyer.name in {project} before it is sent",
+    }
+    if repository.role != "admin":
+        remedies = dict.fromkeys(remedies, "the studio has to complete its billing settings")
+    what = {"seller.vat_id": "it or a tax number"}
+    return [
+        Fault(
+            field=field,
+            code="missing",
+            message=f"{field}: an e-invoice needs {what.get(field, 'it')}; {remedies[field]}",
+        )
+        for field, value in _needed(seller, buyer)
+        if not value
+    ]
+
+
+def _decimal_faults(items: Sequence[Item], rows: Sequence[TaxRow], currency: str) -> list[Fault]:
+    every = [minor for each in items for minor in (each.gross_minor, each.rounding_minor, each.amount_minor)]
+    every += [minor for each in rows for minor in (each.base, each.tax)]
+    if all(amount_of(each, currency) == round(amount_of(each, currency), DECIMALS_MAX) for each in every):
+        return []
+    message = f"currency: an e-invoice has amounts with at most two decimals, and this one in {currency} has more"
+    return [Fault(field="currency", code="too_many_decimals", message=message)]
+
+
+def _line(item: Item, rate: TaxRate, currency: str) -> ELine:
+    code, percent = _kind(*item.rate.otherwise(rate))
+    return ELine(
+        item.description,
+        item.qty,
+        "C62" if item.duration_ms is None else "HUR",
+        amount_of(item.unit_price_minor, currency),
+        amount_of(item.rounding_minor, currency),
+        amount_of(item.gross_minor - item.amount_minor, currency),
+        amount_of(item.amount_minor, currency),
+        code,
+        percent,
+        _service(item.days),
+    )
+
+
+def _service(days: Days | None) -> Service | None:
+    return None if days is None else (date.fromisoformat(days[0]), date.fromisoformat(days[1]))
+
+
+def _kind(millionths: int, category: Category) -> tuple[Code, Decimal]:
+    """A standard rate of nothing is the category of that."""
+    code = CODES[category]
+    return ("Z" if code == "S" and not millionths else code), percent_of(millionths).normalize()
+
+
+def _taxes(items: Sequence[Item], rows: Sequence[TaxRow], rate: TaxRate, currency: str) -> tuple[ETax, ...]:
+    """What the discount has taken off a rate is what its lines come to, less what is taxed of them."""
+    nets: dict[tuple[Code, Decimal], int] = {}
+    for item in items:
+        kind = _kind(*item.rate.otherwise(rate))
+        nets[kind] = nets.get(kind, 0) + item.amount_minor
+    bases, taxes = dict.fromkeys(nets, 0), dict.fromkeys(nets, 0)
+    for row in rows:
+        kind = _kind(row.millionths, row.category)
+        bases[kind] = bases.get(kind, 0) + row.base
+        taxes[kind] = taxes.get(kind, 0) + row.tax
+    return tuple(
+        ETax(
+            *kind,
+            amount_of(bases[kind], currency),
+            amount_of(taxes[kind], currency),
+            amount_of(nets.get(kind, 0) - bases[kind], currency),
+        )
+        for kind in bases
+    )

@@ -1,0 +1,114 @@
+"""What issued invoices refer to stays: before anything is deleted, it is asked here whether one does.
+
+An invoice is issued from its sending on, whatever becomes of it: sent, paid or void. A draft holds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from workhook.core.errors import Conflict, NotFound
+from workhook.identity.tables import projects
+from workhook.storage import Reader, Row, Transaction
+from workhook.storage.dialects import any_of
+from workhook.storage.metadata import big
+from workhook.work.money.checkouts.schemas import service_checkouts
+from workhook.work.money.invoices.schemas import invoices
+from workhook.work.time.timesheets.schemas import timesheets
+
+NAMED_MAX = 5
+
+is_issued = invoices.c.status != "draft"
+
+has_issued = sa.exists().where(invoices.c.repository_id == projects.c.repository_id, is_issued).correlate(projects)
+"""Of a statement that selects projects: those of which an invoice was issued."""
+
+
+def _numbers(condition: sa.ColumnElement[bool], *more: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    return sa.select(invoices.c.invoice_number, *more).where(condition, is_issued).limit(NAMED_MAX + 1)
+
+
+_of_project = _numbers(invoices.c.repository_id == big("repository_id")).order_by(invoices.c.id)
+_of_service = (
+    _numbers(service_checkouts.c.service_id == sa.bindparam("service_id"))
+    .join_from(
+        service_checkouts,
+        invoices,
+        sa.and_(
+            invoices.c.repository_id == service_checkouts.c.repository_id,
+            invoices.c.service_checkout_id == service_checkouts.c.id,
+        ),
+    )
+    .order_by(invoices.c.id)
+)
+_of_tasks = (
+    _numbers(any_of(timesheets.c.task_id, "task_ids"), timesheets.c.task_id, invoices.c.id)
+    .join_from(timesheets, invoices, invoices.c.id == timesheets.c.invoice_id)
+    .distinct()
+    .order_by(timesheets.c.task_id, invoices.c.id)
+)
+_of_logo = (
+    _numbers(invoices.c.repository_id == big("repository_id"))
+    .join_from(invoices, projects, projects.c.repository_id == invoices.c.repository_id)
+    .where(projects.c.avatar.like("%/files/" + sa.bindparam("file_id", type_=sa.Text) + "/%"))
+    .order_by(invoices.c.id)
+)
+_lock_project = (
+    sa.select(projects.c.repository_id)
+    .where(projects.c.repository_id == big("repository_id"), projects.c.deleted_at.is_(None))
+    .with_for_update(read=True)
+)
+
+
+async def require_none_of_project(tx: Transaction, repository_id: int) -> None:
+    """Before the project is deleted. Its row is locked already: whoever issues an invoice waits. Raises `Conflict`."""
+    rows = await tx.fetch_all(_of_project, {"repository_id": repository_id})
+    _require_none("The project has issued invoices", rows, "archive it instead (archive: true)")
+
+
+async def require_none_of_service(tx: Transaction, service_id: str) -> None:
+    """Before the service is deleted. Raises `Conflict`."""
+    rows = await tx.fetch_all(_of_service, {"service_id": service_id})
+    _require_none("The service is on issued invoices", rows, "deactivate it instead (active: false)")
+
+
+async def require_none_of_tasks(tx: Transaction, names: Mapping[str, str]) -> None:
+    """Before tasks are deleted. `names`: what the message calls each, by its id. Raises `Conflict` for one of them."""
+    rows = await tx.fetch_all(_of_tasks, {"task_ids": sorted(names)})
+    if rows:
+        first = rows[0]["task_id"]
+        of_first = [row for row in rows if row["task_id"] == first]
+        remedy = "leave it in a column of finished tasks, or archive the project (archive: true)"
+        _require_none(f"{names[first]} is on issued invoices", of_first, remedy)
+
+
+async def require_not_logo(tx: Transaction, repository_id: int, file_id: str, *, verb: str = "deleted") -> None:
+    """Before a file of the project is deleted or made private, which is on its invoices if it is its avatar. Raises
+    `Conflict`."""
+    rows = await tx.fetch_all(_of_logo, {"repository_id": repository_id, "file_id": file_id})
+    _require_none("The file is the logo of issued invoices", rows, "give the project another avatar first", verb)
+
+
+def _require_none(why: str, rows: Sequence[Row], remedy: str, verb: str = "deleted") -> None:
+    if rows:
+        named = ", ".join(row["invoice_number"] for row in rows[:NAMED_MAX])
+        more = " and more" if len(rows) > NAMED_MAX else ""
+        message = f"{why} ({named}{more}), so it cannot be {verb}; {remedy}."
+        raise Conflict(message, code="has_invoices")
+
+
+async def lock_project(tx: Transaction, repository_id: int) -> None:
+    """Before an invoice of the project is issued: nobody deletes the project until the transaction ends.
+
+    Raises `NotFound` for a project that was deleted.
+    """
+    if await tx.fetch_one(_lock_project, {"repository_id": repository_id}) is None:
+        raise NotFound()
+
+
+async def has_any(reader: Reader, repository_id: int) -> bool:
+    """Whether an invoice of the project was issued."""
+    return await reader.fetch_one(_of_project, {"repository_id": repository_id}) is not None

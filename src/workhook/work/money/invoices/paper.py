@@ -1,0 +1,91 @@
+"""The words, numbers and dates of a printed document in its language. Pure.
+
+Words are English where they are used, and named by that. They are apart from those of pages: paper has the language of
+its invoice, whoever reads it.
+"""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+
+import msgspec
+
+from workhook.http.money import amount_of
+from workhook.work.money.invoices.parties import Language
+
+REVERSE_CHARGE = "Reverse charge: the recipient of the service owes the tax."
+"""Directive 2006/112/EC, Article 226, point 11a; in German the words of § 14a Abs. 5 UStG."""
+
+_GERMAN = {
+    "Invoice": "Rechnung",
+    "Draft invoice": "Rechnungsentwurf",
+    "Credit note": "Rechnungskorrektur",
+    "Credit for invoice": "Korrektur zur Rechnung",
+    "Payable on receipt": "Zahlbar sofort",
+    "Exempt from tax": "Steuerfrei",
+    "Reverse charge": "Steuerschuldnerschaft des Leistungsempfängers",
+    "From": "Von",
+    "Bill to": "An",
+    "Description": "Beschreibung",
+    "Quantity": "Menge",
+    "Unit price": "Einzelpreis",
+    "Amount": "Betrag",
+    "Subtotal": "Zwischensumme",
+    "Discount": "Rabatt",
+    "Rounding per time entry": "Rundung je Zeiteintrag",
+    "Tax": "USt.",
+    "of": "von",
+    "Total": "Gesamt",
+    "Issued": "Ausgestellt",
+    "Date of service": "Leistungsdatum",
+    "Period of service": "Leistungszeitraum",
+    "Due": "Fällig",
+    "Paid": "Bezahlt",
+    "Credited": "Korrigiert",
+    "Partially paid": "Teilweise bezahlt",
+    "To be given back": "Zu erstatten",
+    "Status": "Status",
+    "Project": "Projekt",
+    "Payment": "Zahlung",
+    "Payment terms": "Zahlungsbedingungen",
+    "Bank details": "Bankverbindung",
+    "Pay by app: scan this code": "Per App bezahlen: diesen Code scannen",
+    "VAT id": "USt-IdNr.",
+    "Tax number": "Steuernummer",
+    "Reason": "Grund",
+    "DRAFT": "ENTWURF",
+    "VOID": "STORNIERT",
+    "Page": "Seite",
+    REVERSE_CHARGE: "Steuerschuldnerschaft des Leistungsempfängers.",
+}
+
+
+class Paper(msgspec.Struct, frozen=True):
+    """Speaks the language of a document."""
+
+    language: Language
+
+    def say(self, words: str) -> str:
+        return _GERMAN[words] if self.language == "de" else words
+
+    def number(self, minor: int, currency: str) -> str:
+        """With all decimals of the currency, such as `1,299.99`."""
+        return self._in_style(f"{amount_of(minor, currency):,f}")
+
+    def money(self, minor: int, currency: str) -> str:
+        return f"{self.number(minor, currency)} {currency}"
+
+    def quantity(self, value: Decimal) -> str:
+        return self._in_style(f"{value.normalize():,f}")
+
+    def day(self, day: date) -> str:
+        return f"{day:%d.%m.%Y}" if self.language == "de" else f"{day.day} {day:%b %Y}"
+
+    def days(self, days: tuple[str, str]) -> str:
+        """A day, or the first and the last of several, of such as `2026-11-27`."""
+        first, last = (self.day(date.fromisoformat(each)) for each in days)
+        return first if first == last else f"{first} \u2013 {last}"
+
+    def _in_style(self, text: str) -> str:
+        return text.translate(str.maketrans(",.", ".,")) if self.language == "de" else text

@@ -1,0 +1,358 @@
+"""What a printed invoice says: every value as the text that stands on the page. Pure."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+
+from workhook.core.zones import day_in
+from workhook.identity.schemas import Repository
+from workhook.work.money.billing.bank import grouped
+from workhook.work.money.invoices import rules
+from workhook.work.money.invoices.arithmetic import TaxRate, TaxRow
+from workhook.work.money.invoices.books import ISSUED, OPEN
+from workhook.work.money.invoices.days import days_of, zone_of_invoice
+from workhook.work.money.invoices.paper import REVERSE_CHARGE, Paper
+from workhook.work.money.invoices.parties import Language, Party, Seller, party_of, seller_of
+from workhook.work.money.invoices.rules import Item
+from workhook.work.money.invoices.schemas import Invoice, language_of
+from workhook.work.money.invoices.sepa import code_of, transfer_text
+from workhook.work.money.invoices.shapes import percent_of
+from workhook.work.time.timesheets.rules import display
+
+_LABELS = {
+    "from": "From", "bill_to": "Bill to", "description": "Description", "qty": "Quantity", "unit_price": "Unit price",
+    "amount": "Amount", "total": "Total", "page": "Page", "of": "of", "code": "Pay by app: scan this code",
+}  # fmt: skip
+"""What the template says by itself, by the names that it has for it."""
+_STATUSES = {"partially_paid": "Partially paid", "paid": "Paid", "credited": "Credited"}
+_CATEGORIES: dict[str, str] = {"exempt": "Exempt from tax", "reverse_charge": "Reverse charge"}
+_MARKS = {"draft": "DRAFT", "void": "VOID"}
+_LONG_WORD = re.compile(r"\S{25,}")
+_BREAK_EVERY = 20
+_MAY_BREAK = "\u200b"
+_EMOJI = (
+    "\U0001f000-\U0001faff\u231a\u231b\u23e9-\u23ec\u23f0\u23f3\u2614\u2615\u2648-\u2653\u267f\u2693\u26a1\u26bd\u26be"
+    "\u26c4\u26c5\u26ce\u26d4\u26ea\u26f2\u26f3\u26f5\u26fa\u26fd\u2705\u270a\u270b\u2728\u274c\u274e\u2753-\u2755\u2757"
+    "\u2795-\u2797\u27b0\u27bf\u2b50\u2b55"
+)
+"""Of a character class: what is a coloured picture unless somebody asks for text (`Emoji_Presentation` of Unicode)."""
+_JOINED = "\u200d[\u2600-\u27bf]?|[\ufe0f\u20e3\U000e0020-\U000e007f]"
+_PICTURES = re.compile(f"(?<! ) *[{_EMOJI}](?:[{_EMOJI}]|{_JOINED})* *|\ufe0f")
+_CLOSING = ",.;:!?)"
+_PICTURE = re.compile(f"[{_EMOJI}]")
+
+
+class PrintedItem(msgspec.Struct):
+    """A line of the table."""
+
+    description: str
+    qty: str
+    unit_price: str
+    amount: str
+
+
+class Printed(msgspec.Struct):
+    """What `invoice.typ` reads; `logo` is added by whoever has one. `code`: the QR code of a transfer, as SVG."""
+
+    language: Language
+    labels: dict[str, str]
+    name: str
+    title: str
+    number: str | None
+    seller: str
+    initials: str
+    mark: str | None
+    bill_from: str
+    bill_to: str
+    facts: list[tuple[str, str]]
+    items: list[PrintedItem]
+    sums: list[tuple[str, str]]
+    total: str
+    balance: list[tuple[str, str]]
+    notes: list[tuple[str, str]]
+    code: str | None
+    logo: str | None = None
+
+
+def printed(invoice: Invoice, repository: Repository) -> Printed:
+    """All that the page of the invoice shows, as it is now."""
+    paper = Paper(language_of(invoice))
+    currency, amount = invoice.currency, invoice.amount_minor
+    every = [*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items)]
+    nets = sum(each.amount_minor for each in every)
+    sums = [(paper.say("Subtotal"), paper.money(nets, currency))]
+    if nets != amount:
+        sums.append((_discount_words(paper, invoice), paper.money(amount - nets, currency)))
+    if invoice.tax_millionths is not None or any(each.millionths or _is_reversed(each) for each in invoice.tax_rows):
+        sums += tax_lines(paper, invoice.tax_rows, currency, nets)
+    return _page_of(
+        paper,
+        invoice,
+        repository,
+        title=paper.say("Invoice"),
+        number=invoice.invoice_number,
+        mark=_MARKS.get(invoice.status),
+        facts=_facts(paper, invoice, repository.title),
+        items=[line_of(paper, each, currency, _shown_rate(invoice, invoice.tax_rows)) for each in every],
+        sums=sums,
+        total=paper.money(invoice.total_minor, currency),
+        balance=_balance(paper, invoice),
+        notes=_notes(paper, invoice),
+        code=_transfer_code(invoice),
+    )
+
+
+def printed_credit(
+    invoice: Invoice,
+    repository: Repository,
+    *,
+    number: str,
+    issued: int,
+    items: Sequence[Item],
+    taxes: Sequence[TaxRow],
+    reason: str,
+) -> Printed:
+    """The page of a credit note: the parties and the language of its invoice, what is credited, and why. Without
+    `items` a total was credited: that is one line, of what it is before tax."""
+    paper, currency = Paper(language_of(invoice)), invoice.currency
+    amount = sum(each.base for each in taxes)
+    whole = Item(f"{paper.say('Credit for invoice')} {invoice.invoice_number}", Decimal(1), amount)
+    of_invoice = (paper.say("Invoice"), printable(invoice.invoice_number or ""))
+    notes = [(paper.say("Reason"), printable(reason)), *_tax_notes(paper, taxes)]
+    rate = _shown_rate(invoice, taxes)
+    return _page_of(
+        paper,
+        invoice,
+        repository,
+        title=paper.say("Credit note"),
+        number=number,
+        mark=None,
+        facts=[
+            (paper.say("Issued"), paper.day(day_in(issued, zone_of_invoice(invoice)))),
+            of_invoice,
+            (paper.say("Project"), printable(repository.title)),
+        ],
+        items=[line_of(paper, each, currency, rate if items else None) for each in items or (whole,)],
+        sums=[(paper.say("Subtotal"), paper.money(amount, currency)), *tax_lines(paper, taxes, currency, amount)],
+        total=paper.money(sum(each.gross for each in taxes), currency),
+        balance=[],
+        notes=notes,
+        code=None,
+    )
+
+
+def _page_of(
+    paper: Paper,
+    invoice: Invoice,
+    repository: Repository,
+    *,
+    title: str,
+    number: str | None,
+    mark: str | None,
+    **rest: Any,
+) -> Printed:
+    """With what both kinds of documents show of the parties."""
+    buyer, seller = parties_of(invoice)
+    name = (seller and seller.name) or repository.owner.name or repository.owner.login
+    shown_number = printable(number) if number else None
+    return Printed(
+        language=paper.language,
+        labels={key: paper.say(words) for key, words in _LABELS.items()},
+        name=f"{title} {shown_number}" if shown_number else paper.say("Draft invoice"),
+        title=title,
+        number=shown_number,
+        seller=printable(name),
+        initials=initials_of(name),
+        mark=paper.say(mark) if mark else None,
+        bill_from=printable(_with_facts(paper, seller_text(invoice, repository), seller)),
+        bill_to=printable(_with_facts(paper, buyer_text(invoice), buyer)),
+        **rest,
+    )
+
+
+def _with_facts(paper: Paper, text: str, party: Party | None) -> str:
+    """Name and address, with the numbers for taxes and the e-mail address below."""
+    if party is None:
+        return text
+    vat_id = f"{paper.say('VAT id')} {party.vat_id}" if party.vat_id else None
+    number = party.tax_number if isinstance(party, Seller) else None
+    tax_number = f"{paper.say('Tax number')} {number}" if number else None
+    return "\n".join(each for each in (text, party.country, vat_id, tax_number, party.email) if each)
+
+
+def _notes(paper: Paper, invoice: Invoice) -> list[tuple[str, str]]:
+    notes = [
+        (paper.say(label), printable(value))
+        for label, name in (("Payment", "payment_method"), ("Payment terms", "payment_terms"))
+        if (value := getattr(invoice, name))
+    ]
+    notes += _tax_notes(paper, invoice.tax_rows)
+    _, seller = parties_of(invoice)
+    if seller and seller.iban:
+        bank = [f"IBAN {grouped(seller.iban)}", f"BIC {seller.bic}" if seller.bic else None]
+        notes.append((paper.say("Bank details"), "\n".join(each for each in bank if each)))
+    return notes
+
+
+def _tax_notes(paper: Paper, rows: Sequence[TaxRow]) -> list[tuple[str, str]]:
+    return [(paper.say("Tax"), paper.say(REVERSE_CHARGE))] if any(map(_is_reversed, rows)) else []
+
+
+def _is_reversed(row: TaxRow) -> bool:
+    return row.category == "reverse_charge"
+
+
+def _transfer_code(invoice: Invoice) -> str | None:
+    """The QR code of what is due, for an issued invoice in EUR whose seller has an IBAN."""
+    _, seller = parties_of(invoice)
+    if seller is None or not (seller.iban and seller.name) or invoice.currency != "EUR" or invoice.status not in OPEN:
+        return None
+    text = transfer_text(seller.name, seller.iban, seller.bic, invoice.books.due, invoice.invoice_number or "")
+    return code_of(text) if text else None
+
+
+def parties_of(invoice: Invoice) -> tuple[Party | None, Seller | None]:
+    """Who pays and who bills."""
+    buyer, seller = invoice.buyer_shown, invoice.seller_shown
+    return party_of(buyer) if buyer else None, seller_of(seller) if seller else None
+
+
+def logo_of(invoice: Invoice) -> str | None:
+    """The id of its seller's."""
+    _, seller = parties_of(invoice)
+    return seller.logo if seller else None
+
+
+def seller_text(invoice: Invoice, repository: Repository) -> str:
+    """Name and address of who bills: as the invoice has it written, or else as the party has it."""
+    if invoice.bill_from:
+        return invoice.bill_from
+    _, seller = parties_of(invoice)
+    name = (seller and seller.name) or repository.owner.name or repository.owner.login
+    return "\n".join(each for each in (name, seller and seller.address) if each)
+
+
+def buyer_text(invoice: Invoice) -> str:
+    """Name and address of who pays, in the same way; empty if nobody is named."""
+    buyer = parties_of(invoice)[0] or Party()
+    written = invoice.bill_to or invoice.address
+    texts = (invoice.bill_to, invoice.address) if written else (buyer.name, buyer.address)
+    return "\n".join(each for each in texts if each)
+
+
+def pictures_in(invoice: Invoice, repository: Repository) -> str:
+    """The emoji of its texts, each once: the fonts of a PDF do not have them, so they are left out."""
+    return "".join(dict.fromkeys(_PICTURE.findall(texts_of(invoice, repository))))
+
+
+def texts_of(invoice: Invoice, repository: Repository) -> str:
+    """All that people have written of what its PDF shows."""
+    texts = [seller_text(invoice, repository), buyer_text(invoice), invoice.payment_method, invoice.payment_terms]
+    items = [*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items)]
+    texts += [invoice.invoice_number, repository.title, *(each.description for each in items)]
+    return "".join(each for each in texts if each)
+
+
+def initials_of(name: str) -> str:
+    """Of the first two words: `AS` of Acme Studio."""
+    letters = [next((each for each in word if each.isalnum()), "") for word in re.split(r"[\W_]+", name)]
+    return "".join([each for each in letters if each][:2]).upper()
+
+
+def _discount_words(paper: Paper, invoice: Invoice) -> str:
+    words, percent = paper.say("Discount"), invoice.discount_millionths
+    return words if percent is None else f"{words} {paper.quantity(percent_of(percent))} %"
+
+
+def tax_lines(paper: Paper, rows: Sequence[TaxRow], currency: str, subtotal: int) -> list[tuple[str, str]]:
+    """One for each rate, which states what it is of unless that is the subtotal above it."""
+    lines = []
+    for each in rows:
+        words = f"{paper.say('Tax')} {paper.quantity(percent_of(each.millionths))} %"
+        of = f" {paper.say('of')} {paper.money(each.base, currency)}" if len(rows) > 1 or each.base != subtotal else ""
+        lines.append((words + of, paper.money(each.tax, currency)))
+    return lines
+
+
+def _facts(paper: Paper, invoice: Invoice, project: str) -> list[tuple[str, str]]:
+    days = zip(("Issued", "Due", "Paid"), days_of(invoice), strict=True)
+    facts = [(paper.say(name), paper.day(day)) for name, day in days if day is not None]
+    if (service := invoice.service_days) is not None:
+        words = "Date of service" if service[0] == service[1] else "Period of service"
+        facts.append((paper.say(words), paper.days(service)))
+    if status := _STATUSES.get(invoice.status):
+        facts.append((paper.say("Status"), paper.say(status)))
+    return [*facts, (paper.say("Project"), printable(project))]
+
+
+def _balance(paper: Paper, invoice: Invoice) -> list[tuple[str, str]]:
+    """What stands below the total once something was paid or credited."""
+    if invoice.status not in ISSUED or not ((books := invoice.books).paid or books.credited):
+        return []
+    rows = [("Paid", books.paid), ("Credited", books.credited), ("To be given back", books.to_refund)]
+    shown = [(paper.say(name), paper.money(minor, invoice.currency)) for name, minor in rows if minor]
+    return [*shown, (paper.say("Due"), paper.money(books.due, invoice.currency))]
+
+
+def _shown_rate(invoice: Invoice, rows: Sequence[TaxRow]) -> TaxRate | None:
+    """The rate of lines without one of their own; None where there is only one rate, which the sums state."""
+    return invoice.rate if len(rows) > 1 else None
+
+
+def _rate_words(paper: Paper, item: Item, rate: TaxRate) -> str:
+    millionths, category = item.rate.otherwise(rate)
+    if category in _CATEGORIES:
+        return paper.say(_CATEGORIES[category])
+    return f"{paper.say('Tax')} {paper.quantity(percent_of(millionths))} %"
+
+
+def line_of(paper: Paper, item: Item, currency: str, rate: TaxRate | None = None) -> PrintedItem:
+    """`rate`: of the invoice, where each line shows which rate it has."""
+    parts = (("Rounding per time entry", item.rounding_minor), ("Discount", item.gross_minor - item.amount_minor))
+    more = "".join(f"\n{paper.say(words)}: {paper.number(minor, currency)}" for words, minor in parts if minor)
+    more += "" if rate is None else f"\n{_rate_words(paper, item, rate)}"
+    qty = paper.quantity(item.qty) if item.duration_ms is None else display(item.duration_ms)
+    prices = (paper.number(item.unit_price_minor, currency), paper.number(item.amount_minor, currency))
+    return PrintedItem(printable(item.description) + more, qty, *prices)
+
+
+def printable(value: str) -> str:
+    """Without control characters and emoji, and with places to break in words that no line would hold."""
+    one_kind = value.replace("\r\n", "\n").replace("\r", "\n").replace("\t", " ")
+    seen = "".join(each for each in one_kind if each == "\n" or unicodedata.category(each) not in ("Cc", "Cs"))
+    seen = _PICTURES.sub(_without_picture, seen)
+    return _LONG_WORD.sub(lambda word: _breakable(word[0]), seen)
+
+
+def _without_picture(found: re.Match[str]) -> str:
+    """The space that stays between words where emoji were left out."""
+    before, after = found.string[max(found.start() - 1, 0) : found.start()], found.string[found.end() : found.end() + 1]
+    is_between = before.strip() and after.strip() and after not in _CLOSING
+    return " " if is_between and " " in found[0] else ""
+
+
+def _breakable(word: str) -> str:
+    return _MAY_BREAK.join(word[at : at + _BREAK_EVERY] for at in range(0, len(word), _BREAK_EVERY))
+
+
+def timestamp_s(invoice: Invoice) -> int:
+    """When the document was made, as it says itself: the same invoice is the same file, to the byte."""
+    return int((invoice.issued or invoice.created_at) // 1000)
+
+
+def file_name(invoice: Invoice, ending: str = "pdf") -> str:
+    """In the language of the invoice: `Rechnung-2026-0001.pdf`."""
+    words = "Invoice" if invoice.invoice_number else "Draft invoice"
+    return plain_file_name(f"{Paper(language_of(invoice)).say(words)} {invoice.invoice_number or ''}", ending)
+
+
+def plain_file_name(words: str, ending: str) -> str:
+    """ASCII without what file systems do not like."""
+    plain = unicodedata.normalize("NFKD", words).encode("ascii", "ignore").decode()
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", plain).strip("-.") + f".{ending}"

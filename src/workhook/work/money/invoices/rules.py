@@ -1,0 +1,189 @@
+"""Amounts, numbers and states of invoices: pure functions.
+
+An item's amount is quantity times unit price, rounded half up to a minor unit, less its discount. An item made of time
+has the sum of what each of its entries costs, each rounded by itself: the same sum as in reports, however the entries
+are grouped. `arithmetic` makes the sums of an invoice of those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from workhook.core import json
+from workhook.core.errors import Fault
+from workhook.http.money import read_decimal, rescaled
+from workhook.work.money.invoices.arithmetic import (
+    MILLION,
+    Category,
+    Discount,
+    Sums,
+    TaxRate,
+    discount_fault,
+    half_up,
+    rate_fault,
+    sums_of,
+)
+from workhook.work.time.timesheets.rules import amount_minor as worth_of
+
+V = TypeVar("V", str, int)
+Days = tuple[str, str]
+"""The first and the last day of a service, as ISO 8601 writes them."""
+
+QTY_DECIMALS = 6
+QTY_MAX = 999_999_999
+TAX_DECIMALS = 4
+NUMBER_MAX_CHARS = 64
+PRINTED_MAX_CHARS = 100_000
+"""The longest that an invoice's texts may be, all together. The worst text of that length (each character of another
+script) takes 5 s to print on the machine where it was measured; 1,000 lines of 100 letters take 1 s."""
+
+
+class Item(msgspec.Struct, frozen=True):
+    """A line of an invoice. `qty` has at most six decimals.
+
+    `timesheet_ids`: whose time it is; `times_ms` is the time of each of them then, rounded as the settings said. Hours
+    of six decimals are not exactly that. Without a rate of tax of its own it has its invoice's. `days`: the first and
+    the last day of the service, such as `2026-11-27`; None if nothing says them.
+    """
+
+    description: str
+    qty: Decimal
+    unit_price_minor: int
+    timesheet_ids: tuple[str, ...] = ()
+    times_ms: tuple[int, ...] = ()
+    discount_millionths: int | None = None
+    discount_minor: int | None = None
+    tax_millionths: int | None = None
+    tax_category: Category | None = None
+    days: Days | None = None
+
+    @property
+    def kind(self) -> Literal["item", "time"]:
+        """Written by hand, or made of time."""
+        return "time" if self.timesheet_ids else "item"
+
+    @property
+    def duration_ms(self) -> int | None:
+        """The time of all its entries, or None if it is not made of time."""
+        return sum(self.times_ms) if self.times_ms else None
+
+    @property
+    def gross_minor(self) -> int:
+        """Before its discount."""
+        if self.times_ms:
+            return sum(worth_of(each, self.unit_price_minor) for each in self.times_ms)
+        return self._exact_minor
+
+    @property
+    def rounding_minor(self) -> int:
+        """By how much entries that are rounded one by one differ from quantity times unit price."""
+        return self.gross_minor - self._exact_minor
+
+    @property
+    def _exact_minor(self) -> int:
+        return half_up(int(self.qty * MILLION) * self.unit_price_minor)
+
+    @property
+    def amount_minor(self) -> int:
+        return self.gross_minor - Discount(self.discount_millionths, self.discount_minor).of(self.gross_minor)
+
+    @property
+    def rate(self) -> TaxRate:
+        return TaxRate(self.tax_millionths, self.tax_category)
+
+
+def in_currency(item: Item, before: str, after: str) -> Item | None:
+    """The line with the same amounts in another currency, or None if that has too few decimals for them."""
+    price = rescaled(item.unit_price_minor, before, after)
+    off = None if item.discount_minor is None else rescaled(item.discount_minor, before, after)
+    if price is None or (off is None and item.discount_minor is not None):
+        return None
+    return msgspec.structs.replace(item, unit_price_minor=price, discount_minor=off)
+
+
+def items_text(items: Iterable[Item]) -> str:
+    """As the columns hold them: the last five stand there only if one of them is said."""
+    return json.encode_text([_item_row(each) for each in items])
+
+
+def _item_row(item: Item) -> tuple[object, ...]:
+    ids = item.timesheet_ids[0] if len(item.timesheet_ids) == 1 else item.timesheet_ids or None
+    times = item.times_ms[0] if len(item.times_ms) == 1 else item.times_ms or None
+    row = (item.description, f"{item.qty:f}", item.unit_price_minor, ids, times)
+    more = (item.discount_millionths, item.discount_minor, item.tax_millionths, item.tax_category, item.days)
+    return row if not any(each is not None for each in more) else (*row, *more)
+
+
+def items_of(text: str) -> tuple[Item, ...]:
+    return tuple(_item_of(each) for each in json.decode(text))
+
+
+def _item_of(row: Sequence[Any]) -> Item:
+    item = Item(row[0], Decimal(row[1]), row[2], _several(row[3]), _several(row[4]), *row[5:9])
+    return msgspec.structs.replace(item, days=tuple(row[9])) if len(row) > 9 and row[9] else item
+
+
+def _several(value: V | list[V] | None) -> tuple[V, ...]:
+    """The values of a column's cell, which has a single one without a list."""
+    if value is None:
+        return ()
+    return tuple(value) if isinstance(value, list) else (value,)
+
+
+def sums_of_items(items: Iterable[Item], rate: TaxRate, discount: Discount) -> Sums:
+    """`rate` and `discount`: of the invoice."""
+    return sums_of(((each.amount_minor, each.rate) for each in items), rate, discount)
+
+
+def item_faults(item: Item, path: str) -> list[Fault]:
+    """What is wrong with the parameters of a line together. `path`: what their names begin with."""
+    off = discount_fault(item.discount_millionths, item.discount_minor, {"the line": item.gross_minor})
+    rate = rate_fault(item.tax_millionths, item.tax_category)
+    found = (("discount_amount", off), ("tax_category", rate))
+    return [Fault(field=f"{path}{name}", message=f"{path}{name}: {wrong}") for name, wrong in found if wrong]
+
+
+def days_of_items(items: Iterable[Item]) -> Days | None:
+    """From the first day of all the items to the last, or None if no item has one."""
+    known = [each.days for each in items if each.days]
+    return (min(first for first, _ in known), max(last for _, last in known)) if known else None
+
+
+def printed_chars(texts: Iterable[str | None], items: Iterable[Item]) -> int:
+    """How much there is to lay out. A line counts its description alone: its numbers are short."""
+    return sum(len(each) for each in texts if each) + sum(len(each.description) for each in items)
+
+
+def read_qty(raw: object) -> Decimal:
+    """Of a parameter. Raises `ValueError` that says what it has to be."""
+    wanted = f"a number of more than 0 and at most {QTY_MAX}, with at most six decimals"
+    qty = read_decimal(raw, wanted)
+    if not 0 < qty <= QTY_MAX or qty != round(qty, QTY_DECIMALS):
+        raise ValueError(wanted)
+    return qty.normalize()
+
+
+def read_percent(raw: object) -> int:
+    """Millionths of a parameter. Raises `ValueError` that says what it has to be."""
+    wanted = "a number from 0 to 100 with at most four decimals"
+    percent = read_decimal(raw, wanted)
+    if not 0 <= percent <= 100 or percent != round(percent, TAX_DECIMALS):
+        raise ValueError(wanted)
+    return int(percent * 10_000)
+
+
+def read_number(raw: object) -> str:
+    """Text of a parameter; a JSON number becomes its digits. Raises `ValueError` that says what it has to be."""
+    wanted = f"a number, or text of 1 to {NUMBER_MAX_CHARS} characters"
+    if isinstance(raw, bool) or not isinstance(raw, (str, int, float)):
+        raise ValueError(wanted)
+    if not isinstance(raw, str) and not abs(raw) < 10**15:  # nor is what is no number; an integer may be of any size
+        raise ValueError(wanted)
+    text = raw.strip() if isinstance(raw, str) else f"{Decimal(str(raw)):f}".removesuffix(".0")
+    if not 1 <= len(text) <= NUMBER_MAX_CHARS or not text.isprintable():
+        raise ValueError(wanted)
+    return text

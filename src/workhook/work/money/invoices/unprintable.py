@@ -1,0 +1,115 @@
+"""Which characters of a text no font of this machine has, so that the pages of invoices say it before a client sees
+boxes.
+
+Typst tells it by making a PDF, in a process of its own. So each character is asked for once: what has a font is known
+as long as this process lives, what has none for some minutes, since fonts can be installed meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+import unicodedata
+from weakref import WeakKeyDictionary
+
+import structlog
+
+from workhook.work.money.invoices import render_process
+from workhook.work.money.invoices.printing import printable
+from workhook.work.money.invoices.render_process import RenderFailed
+
+WAIT_S = 1.5
+"""How long a page waits for an answer. Later ones have it."""
+CHECK_S = 20.0
+AT_ONCE = 300
+"""Characters in one check."""
+WANTED_MAX, KNOWN_MAX = 3_000, 100_000
+RETRY_S = 300.0
+"""How long a character counts as one without a font; and, where the check failed, as one with a font."""
+
+# What the fonts have that come with the program, as `render.py` says: hardly any text has others.
+_SHIPPED = re.compile("[\0-\u024f\u0391-\u03a1\u03a3-\u03ce\u0401-\u044f\u2010-\u2022\u2026\u20ac]+")
+_WITHOUT_A_SHAPE = ("Cc", "Cf", "Cs", "Mn", "Mc", "Me", "Zs", "Zl", "Zp")
+_FOR_EVER = float("inf")
+
+log = structlog.get_logger(__name__)
+
+
+class FontKnowledge:
+    """What is known of the fonts, for the requests of one event loop."""
+
+    def __init__(self) -> None:
+        self._has: dict[str, float] = {}
+        self._lacks: dict[str, float] = {}
+        self._wanted: dict[str, None] = {}
+        self._check: asyncio.Task[None] | None = None
+
+    async def missing_in(self, text: str) -> str:
+        """Each once, as far as they are known within `WAIT_S`."""
+        found = _unusual(text)
+        if found and self._want(found):
+            if self._check is None or self._check.done():
+                self._check = asyncio.create_task(self._ask())
+            await asyncio.wait([self._check], timeout=WAIT_S)
+        return "".join(each for each in found if each in self._lacks)
+
+    def _want(self, characters: list[str]) -> bool:
+        """Whether something has to be asked."""
+        now = time.monotonic()
+        unknown = [each for each in characters if max(self._has.get(each, 0), self._lacks.get(each, 0)) <= now]
+        for each in unknown[: max(WANTED_MAX - len(self._wanted), 0)]:
+            self._wanted[each] = None
+        return bool(unknown)
+
+    async def _ask(self) -> None:
+        while self._wanted:
+            asked = "".join(list(self._wanted)[:AT_ONCE])
+            try:
+                lacking, good_s = await render_process.find_missing(asked, timeout_s=CHECK_S), _FOR_EVER
+            except (RenderFailed, OSError) as failed:
+                log.warning("font_check_failed", reason=str(failed), stderr=getattr(failed, "stderr", ""))
+                lacking, good_s = set(), RETRY_S
+            self._note(asked, lacking, good_s)
+
+    def _note(self, asked: str, lacking: set[str], good_s: float) -> None:
+        now = time.monotonic()
+        if len(self._has) + len(self._lacks) > KNOWN_MAX:
+            self._has.clear()
+            self._lacks.clear()
+        for each in asked:
+            self._wanted.pop(each, None)
+            self._lacks.pop(each, None)
+            if each in lacking:
+                self._lacks[each] = now + RETRY_S
+            else:
+                self._has[each] = now + good_s
+
+
+def _unusual(text: str) -> list[str]:
+    rest = _SHIPPED.sub("", text)
+    shaped = (each for each in printable(rest) if unicodedata.category(each) not in _WITHOUT_A_SHAPE)
+    return list(dict.fromkeys(shaped)) if rest else []
+
+
+_known: WeakKeyDictionary[asyncio.AbstractEventLoop, FontKnowledge] = WeakKeyDictionary()
+
+
+async def missing_in(text: str) -> str:
+    """The characters of the text that no font of this machine has, each once."""
+    return await _known.setdefault(asyncio.get_running_loop(), FontKnowledge()).missing_in(text)
+
+
+_EAST_ASIAN = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "IDEOGRAPHIC", "FULLWIDTH")
+
+
+def package_for(missing: str) -> str:
+    """A package of fonts, of Debian and others, that is worth a try."""
+    is_east_asian = any(unicodedata.name(each, "").startswith(_EAST_ASIAN) for each in missing)
+    return "fonts-noto-cjk" if is_east_asian else "fonts-noto-core"
+
+
+def in_sight(missing: str, most: int = 12) -> str:
+    """The first of them for a page; what has no name has no shape there either."""
+    shown = (each if unicodedata.name(each, "") else f"U+{ord(each):04X}" for each in missing[:most])
+    return " ".join(shown) + (" …" if len(missing) > most else "")

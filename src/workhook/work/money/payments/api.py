@@ -1,0 +1,69 @@
+"""`/invoices/{id}/payments`, `/payments`: what came in for an invoice, and what was given back.
+
+Whoever sees an invoice sees its payments. Owners and members book them.
+"""
+
+from __future__ import annotations
+
+from workhook.core.errors import NotFound
+from workhook.core.records import to_response
+from workhook.http import lists
+from workhook.http.calls import Call
+from workhook.http.endpoints import Listed, Routes
+from workhook.http.lists import ListQuery
+from workhook.http.operations import WORK_API
+from workhook.identity.authenticator import actor_of
+from workhook.identity.context import Write
+from workhook.work.money.invoices.changing import find_invoice, lock_invoice
+from workhook.work.money.payments import booking
+from workhook.work.money.payments.schemas import PaymentAnswer, PaymentCreate, PaymentsAnswer, RefundCreate
+
+routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
+
+
+@routes.get("/invoices/{invoice_id}/payments")
+async def list_payments(call: Call, invoice_id: str, query: ListQuery) -> Listed[PaymentsAnswer]:
+    """List the payments and refunds of an invoice, the newest last."""
+    key = lists.after(query, tuple[int])
+    _, invoice = await find_invoice(call.database, actor_of(call), invoice_id)
+    after = key[0] if key else None
+    found = await booking.list_payments(call.database, invoice, after=after, limit=query.limit + 1)
+    payments, headers = lists.page(call, found, query, lambda payment: (payment.position,))
+    return Listed(PaymentsAnswer([to_response(each) for each in payments]), headers)
+
+
+@routes.post("/invoices/{invoice_id}/payments")
+async def create_payment(write: Write, invoice_id: str, wanted: PaymentCreate) -> PaymentAnswer:
+    """Book a payment.
+
+    Without `amount` it is all that is due; 409 `nothing_due` if that is nothing. More than is due is 422
+    `more_than_due`.
+    """
+    access, invoice = await lock_invoice(write, invoice_id)
+    _, payment = await booking.pay(write, access, invoice, wanted)
+    return PaymentAnswer(to_response(payment))
+
+
+@routes.get("/payments/{payment_id}")
+async def get_payment(call: Call, payment_id: str) -> PaymentAnswer:
+    """Get a payment or a refund."""
+    return PaymentAnswer(to_response(await booking.find_payment(call.database, actor_of(call), payment_id)))
+
+
+@routes.post("/payments/{payment_id}/refund")
+async def refund_payment(write: Write, payment_id: str, wanted: RefundCreate) -> PaymentAnswer:
+    """Give a payment back, or a part of it.
+
+    Without `amount` it is what is left of the payment. Unless something is to be refunded, the invoice is due again.
+    """
+    return await refund_of(write, None, payment_id, wanted)
+
+
+async def refund_of(write: Write, invoice_id: str | None, payment_id: str, wanted: RefundCreate) -> PaymentAnswer:
+    """`invoice_id`: the invoice that the payment has to be of, if there is one. Raises `NotFound` for another."""
+    payment = await booking.find_payment(write.tx, write.actor, payment_id)
+    if invoice_id not in (None, payment.invoice.id):
+        raise NotFound()
+    access, invoice = await lock_invoice(write, payment.invoice.id)
+    _, given = await booking.refund(write, access, invoice, payment, wanted)
+    return PaymentAnswer(to_response(given))

@@ -1,0 +1,208 @@
+"""Payments in the database: each is booked while the row of its invoice is locked, in the order of the commits."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from workhook.core.clock import DAY_MS
+from workhook.core.errors import Conflict, Fault, Invalid, NotFound
+from workhook.core.ids import new_id
+from workhook.core.records import to_response
+from workhook.http.lists import Found
+from workhook.http.money import TOTAL_MAX_MINOR, minor_of, to_amount
+from workhook.identity.context import Write
+from workhook.identity.schemas import Actor
+from workhook.storage import Reader, Transaction
+from workhook.storage.metadata import insert_into
+from workhook.storage.record_rows import values_of
+from workhook.work.discussion.notifications.telling import tell_of_payment
+from workhook.work.kernel.access import Access, find_with_access
+from workhook.work.kernel.people import person_shape
+from workhook.work.kernel.schemas import if_set
+from workhook.work.money.invoices.books import Books
+from workhook.work.money.invoices.changing import change_invoice, find_invoice, require_issued
+from workhook.work.money.invoices.schemas import Invoice, payments_of
+from workhook.work.money.invoices.shapes import Booked, booked_of, booked_text
+from workhook.work.money.payments.of_invoices import OfInvoices
+from workhook.work.money.payments.schemas import (
+    BookedOn,
+    Payment,
+    PaymentCreate,
+    PaymentDetails,
+    RefundCreate,
+    payments,
+)
+
+BOOKED_MAX = 1000
+"""Payments, refunds and credit notes of one invoice: its record names each of them. Beyond that, only the rest is paid,
+refunded or credited at once; a payment of the rest only up to twice as many."""
+
+rows = OfInvoices(Payment, payments)
+_insert = insert_into(payments, *(each.name for each in payments.c))
+_sum = sa.cast(sa.func.coalesce(sa.func.sum(payments.c.amount_minor), 0), sa.BigInteger)
+_given_back = sa.select(_sum.label("sum")).where(payments.c.refund_of == sa.bindparam("payment_id"))
+
+
+async def list_payments(reader: Reader, invoice: Invoice, *, after: int | None, limit: int) -> Found[Payment]:
+    """By position, behind `after`: the newest is the last."""
+    if invoice.paid_minor is None and payments_of(invoice):
+        return Found([marked_payment(invoice)] if after is None else [], cut=False)
+    return await rows.listed(reader, invoice.id, after=after, limit=limit)
+
+
+async def find_payment(reader: Reader, actor: Actor, payment_id: str) -> Payment:
+    """Also of an invoice that was only marked as paid, whose payment has its id. Raises `NotFound`."""
+    try:
+        row, _ = await find_with_access(reader, rows.by_id, actor, id=payment_id)
+    except NotFound:
+        _, invoice = await find_invoice(reader, actor, f"inv_{payment_id.partition('_')[2]}")
+        if invoice.paid_minor is None and payments_of(invoice):
+            return marked_payment(invoice)
+        raise
+    return rows.of_row(row)
+
+
+async def pay(write: Write, access: Access, invoice: Invoice, wanted: PaymentDetails) -> tuple[Invoice, Payment]:
+    """The locked invoice afterwards, and the payment. Raises `Conflict`, `Invalid`."""
+    invoice = begin(write, access, invoice)
+    books = invoice.books
+    asked = if_set(wanted.amount) if isinstance(wanted, PaymentCreate) else None
+    amount = None if asked is None else minor_of(asked, invoice.currency, "amount", most=TOTAL_MAX_MINOR)
+    if amount is None:
+        if books.due == 0:
+            raise Conflict("Nothing is due on the invoice.", code="nothing_due")
+        amount = books.due
+    if amount > books.due:
+        message = f"amount: {money_text(books.due, invoice)} is due; it can be that or less"
+        raise Invalid(faults=[Fault(field="amount", code="more_than_due", message=message)])
+    require_room(invoice, is_rest=amount == books.due, most=2 * BOOKED_MAX)
+    payment = _new(write, invoice, "payment", amount, wanted)
+    payment = replace(payment, method=if_set(wanted.method))
+    after = Books(books.total, books.paid + amount, books.credited)
+    action = "paid" if after.due == 0 else "partially_paid"
+    return await _book(write, access, invoice, payment, after, action), payment
+
+
+async def refund(
+    write: Write, access: Access, invoice: Invoice, payment: Payment, wanted: RefundCreate
+) -> tuple[Invoice, Payment]:
+    """`pay` the other way, of one payment."""
+    invoice = begin(write, access, invoice)
+    if payment.kind == "refund":
+        raise Conflict("This is a refund; only a payment can be given back.", code="not_a_payment")
+    row = await write.tx.fetch_one(_given_back, {"payment_id": payment.id})
+    assert row is not None, "a sum is always there"
+    left = payment.amount_minor + row["sum"]
+    asked = if_set(wanted.amount)
+    amount = None if asked is None else minor_of(asked, invoice.currency, "amount", most=TOTAL_MAX_MINOR)
+    if amount is None:
+        if left == 0:
+            raise Conflict("All of the payment was given back.", code="nothing_left")
+        amount = left
+    if amount > left:
+        message = f"amount: {money_text(left, invoice)} is left of the payment; give back that or less"
+        raise Invalid(faults=[Fault(field="amount", code="more_than_left", message=message)])
+    require_room(invoice, is_rest=amount == left)
+    given = replace(_new(write, invoice, "refund", -amount, wanted), refund_of=payment.id, method=payment.method)
+    books = invoice.books
+    after = Books(books.total, books.paid - amount, books.credited)
+    return await _book(write, access, invoice, given, after, "refunded"), given
+
+
+def money_text(minor: int, invoice: Invoice) -> str:
+    """As messages name an amount."""
+    return f"{to_amount(minor, invoice.currency)} {invoice.currency}"
+
+
+def _new(write: Write, invoice: Invoice, kind: str, amount: int, wanted: PaymentDetails | RefundCreate) -> Payment:
+    """Without what only one of both has. Raises `Invalid`."""
+    paid_at = if_set(wanted.paid_at)
+    if paid_at is not None and paid_at > write.now + DAY_MS:
+        message = "paid_at is more than a day ahead; book a payment when it has come"
+        raise Invalid(faults=[Fault(field="paid_at", message=message)])
+    assert invoice.invoice_number is not None, "it is issued"
+    assert kind in ("payment", "refund")
+    return Payment(
+        id=new_id("pay"),
+        kind=kind,  # type: ignore[arg-type]  # one of both
+        amount_minor=amount,
+        currency=invoice.currency,
+        paid_at=write.now if paid_at is None else paid_at,
+        method=None,
+        reference=if_set(wanted.reference),
+        refund_of=None,
+        invoice=BookedOn(invoice.id, invoice.invoice_number),
+        user=person_shape(write.actor.user),
+        created_at=write.now,
+        position=len(booked_of(invoice.payments)) + 1,
+    )
+
+
+async def _book(write: Write, access: Access, invoice: Invoice, payment: Payment, after: Books, action: str) -> Invoice:
+    _insert_payment(write.tx, access.repository.id, payment, write.actor.user.id)
+    entry = Booked(payment.id, payment.amount_minor, payment.paid_at)
+    values = {
+        "paid_minor": after.paid,
+        "payments": booked_text([*booked_of(invoice.payments), entry]),
+        **settled(invoice, after, payment.paid_at),
+    }
+    changed = await change_invoice(write, access, invoice, action, values, beside={"payment": to_response(payment)})
+    tell_of_payment(write, access.repository, invoice.id, payment.id)
+    return changed
+
+
+def settled(invoice: Invoice, after: Books, at_ms: int) -> dict[str, object]:
+    """The state that follows from the sums, and since when it is paid: what was only credited is not."""
+    is_paid = not after.due and (after.paid or after.status != "credited")
+    since = at_ms if invoice.paid_at is None or invoice.books.due else invoice.paid_at
+    return {"status": after.status, "paid_at": since if is_paid else None}
+
+
+def begin(write: Write, access: Access, invoice: Invoice) -> Invoice:
+    """The locked invoice, on which something is going to be booked. Raises `Conflict`.
+
+    One that was marked as paid by a process of an earlier version gets the payment that it lacks.
+    """
+    require_issued(invoice)
+    if invoice.paid_minor is not None or not (marked := payments_of(invoice)):
+        return invoice
+    _insert_payment(write.tx, access.repository.id, marked_payment(invoice), None)
+    return replace(invoice, paid_minor=invoice.total_minor, payments=booked_text(marked))
+
+
+def require_room(invoice: Invoice, *, is_rest: bool, most: int | None = None) -> None:
+    """Before an entry is booked. `most` entries are allowed for what takes all that is left, which always ends in a
+    state without amounts to book. Raises `Conflict`."""
+    count = len(booked_of(invoice.payments)) + len(booked_of(invoice.credit_notes))
+    if count < BOOKED_MAX or (is_rest and (most is None or count < most)):
+        return
+    message = f"The invoice has {count:,} payments and credit notes; leave out the amount to book all that is left."
+    if is_rest:
+        message = f"The invoice has {count:,} payments and credit notes; credit the rest of it instead."
+    raise Conflict(message, code="too_many")
+
+
+def marked_payment(invoice: Invoice) -> Payment:
+    """Of an invoice that was marked as paid before there were payments."""
+    [entry] = payments_of(invoice)
+    assert invoice.invoice_number is not None, "it is issued"
+    return Payment(
+        id=entry.id,
+        kind="payment",
+        amount_minor=entry.amount_minor,
+        currency=invoice.currency,
+        paid_at=entry.at_ms,
+        method=None,
+        reference=None,
+        refund_of=None,
+        invoice=BookedOn(invoice.id, invoice.invoice_number),
+        user=None,
+        created_at=entry.at_ms,
+        position=1,
+    )
+
+
+def _insert_payment(tx: Transaction, repository_id: int, payment: Payment, user_id: int | None) -> None:
+    owners = {"repository_id": repository_id, "invoice_id": payment.invoice.id, "user_id": user_id}
+    tx.defer(_insert, [{**values_of(payment), **owners}])

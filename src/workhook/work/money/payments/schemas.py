@@ -1,0 +1,106 @@
+"""Payments and refunds: their record, their table, and what a caller may say about one."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import UNSET, Meta, UnsetType
+
+from workhook.core.records import COMPUTED, CURRENCY, HIDDEN, EventSchema, JsonName, Millis, Record, Wire, resource_id
+from workhook.http.money import Minor
+from workhook.http.parameters import ON_ONE_LINE, DayOrMoment
+from workhook.storage.metadata import in_project, metadata, partial_index
+from workhook.storage.record_rows import table_columns
+from workhook.work.kernel.people import PersonShape
+from workhook.work.kernel.schemas import MoneyAboveZero
+
+Kind = Literal["payment", "refund"]
+
+Method = Annotated[str, Meta(min_length=1, max_length=100, description="How it was paid."), ON_ONE_LINE]
+Reference = Annotated[str, Meta(min_length=1, max_length=255, description="Whatever names it elsewhere."), ON_ONE_LINE]
+
+
+class PaymentDetails(msgspec.Struct):
+    """Default for `paid_at`: now. It can be a day ahead at most."""
+
+    paid_at: DayOrMoment | UnsetType | None = UNSET
+    method: Method | UnsetType | None = UNSET
+    reference: Reference | UnsetType | None = UNSET
+
+
+class PaymentCreate(PaymentDetails):
+    """A payment. Default for `paid_at`: now. It can be a day ahead at most."""
+
+    amount: Annotated[MoneyAboveZero, Meta(description="Default: what is due.")] | UnsetType | None = UNSET
+
+
+class RefundCreate(msgspec.Struct):
+    """What is given back of a payment. Default for `paid_at`: now. It can be a day ahead at most."""
+
+    amount: Annotated[MoneyAboveZero, Meta(description="Default: what is left of it.")] | UnsetType | None = UNSET
+    paid_at: DayOrMoment | UnsetType | None = UNSET
+    reference: Reference | UnsetType | None = UNSET
+
+
+class BookedOn(msgspec.Struct):
+    """The invoice, by its number."""
+
+    id: Annotated[str, resource_id("inv")]
+    invoice_number: str
+
+
+class Payment(Record, frozen=True):
+    """A payment of an invoice, or a refund, whose amount is negative. Neither is ever changed or deleted."""
+
+    id: Annotated[str, resource_id("pay")]
+    kind: Kind
+    amount_minor: Annotated[
+        Minor,
+        JsonName("amount"),
+        Meta(description="Negative for a refund."),
+        EventSchema({"description": "negative for a refund"}),
+    ]
+    currency: Annotated[str, CURRENCY]
+    paid_at: Millis
+    method: str | None
+    reference: str | None
+    refund_of: Annotated[
+        str | None,
+        Meta(description="The payment that a refund gives back of."),
+        EventSchema({"description": "of a refund: the id of the payment that it gives back of"}),
+    ]
+    invoice: Annotated[BookedOn, COMPUTED]
+    user: Annotated[
+        PersonShape | None,
+        COMPUTED,
+        Meta(description="Who booked it; null if nobody knows."),
+        EventSchema({"description": "who booked it; null if nobody knows"}),
+    ]
+    created_at: Millis
+    position: Annotated[int, HIDDEN]
+
+
+# Rows are added, and never changed. `position`: among the payments of the invoice, in the order of the commits.
+payments = sa.Table(
+    "payments",
+    metadata,
+    in_project(),
+    sa.Column("invoice_id", sa.Text, sa.ForeignKey("invoices.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id")),
+    *table_columns(Payment),
+    sa.UniqueConstraint("invoice_id", "position"),
+    sa.Index("ix_payments_repository_id", "repository_id"),
+    partial_index("ix_payments_refund_of", "refund_of", "amount_minor", where=sa.text("refund_of IS NOT NULL")),
+)
+
+
+class PaymentAnswer(msgspec.Struct):
+    payment: Wire[Payment]
+    success: bool = True
+
+
+class PaymentsAnswer(msgspec.Struct):
+    payments: list[Wire[Payment]]
+    success: bool = True

@@ -1,0 +1,199 @@
+"""Accounts of the server: read, locked out, and removed with everything that was theirs alone.
+
+What happens to a person in an organization is told there as if Workhook did it: events name no administrator, who may
+be in another organization. The audit log does.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from workhook.core.clock import now_ms
+from workhook.core.errors import Conflict, Fault, Invalid, NotFound
+from workhook.identity import actions, administrators, audit, tables
+from workhook.identity.context import Write
+from workhook.identity.invitations import invited
+from workhook.identity.mail.schemas import mail_messages, mail_recipients
+from workhook.identity.notifications.schemas import notification_settings, notifications
+from workhook.identity.queries import account_columns, find_account, find_account_by_id, find_repository_by_id, key_of
+from workhook.identity.schemas import Account, account_of
+from workhook.identity.tables import accounts, collaborators, memberships, projects
+from workhook.identity.tokens.issue import forget_after_commit
+from workhook.storage import Reader, Row, Transaction
+from workhook.storage.metadata import big
+from workhook.storage.pages import Page, listed, read_page
+from workhook.work.board.board_filters.schemas import board_filters
+from workhook.work.history.feeds.schemas import calendar_feeds
+from workhook.work.money.billing.schemas import account_billing, billing_logos
+from workhook.work.people.administration.schemas import UserOfServer
+from workhook.work.people.clients.ending import end_clients_of
+from workhook.work.people.members.admin_actions import remove_collaborator, remove_member
+
+FORMER = "Former member"
+"""What somebody is called whose account was removed; their work stays, and is theirs."""
+FORMER_KIND = "former"
+NAMED_MAX = 5
+LOGINS_TRIED_MAX = 1_000
+
+_user_id = big("user_id")
+_users = sa.select(*account_columns(), accounts.c.disabled_at, administrators.is_one.label("is_administrator")).where(
+    accounts.c.kind == "user"
+)
+_all = listed(_users, accounts.c.id)
+_one = _users.where(accounts.c.login_key == sa.bindparam("login_key"))
+_locked = _one.with_for_update(of=accounts)
+
+_organizations = sa.select(memberships.c.organization_id).where(memberships.c.user_id == _user_id)
+_places = sa.select(collaborators.c.repository_id).where(collaborators.c.user_id == _user_id)
+_projects = (
+    sa.select(projects.c.title.label("called"))
+    .where(projects.c.account_id == _user_id)
+    .order_by(projects.c.repository_id)
+    .limit(sa.literal_column(str(NAMED_MAX)))
+)
+# What is nobody else's. The rest of what they made stays, and refers to the account.
+_OWN = tuple(
+    sa.delete(table).where(table.c.user_id == _user_id)
+    for table in (
+        tables.tokens, tables.passwords, tables.identities, tables.grants, tables.administrators, tables.collaborators,
+        notifications, notification_settings, mail_messages, mail_recipients, calendar_feeds, board_filters,
+    )
+)  # fmt: skip
+_INVITATIONS = sa.delete(tables.invitations).where(tables.invitations.c.invitee == sa.bindparam("invitee"))
+_BILLING = (
+    sa.delete(account_billing).where(account_billing.c.account_id == _user_id),
+    sa.delete(billing_logos).where(billing_logos.c.account_id == _user_id, billing_logos.c.is_issued.is_(sa.false())),
+)
+_become_former = (
+    sa.update(accounts)
+    .where(accounts.c.id == _user_id)
+    .values(
+        kind=FORMER_KIND,
+        login=sa.bindparam("login"),
+        login_key=sa.bindparam("login"),
+        name=FORMER,
+        email=sa.null(),
+        avatar=sa.null(),
+        updated_at=big("now"),
+    )
+)
+
+
+async def list_users(reader: Reader, page: Page) -> tuple[list[UserOfServer], int]:
+    """Oldest first, and how many there are."""
+    rows, total = await read_page(reader, _all, {}, page)
+    return [_user_of(row) for row in rows], total
+
+
+def _user_of(row: Row) -> UserOfServer:
+    return UserOfServer(account_of(row), bool(row["is_administrator"]), row["disabled_at"])
+
+
+async def lock_user(tx: Transaction, login: str) -> UserOfServer:
+    """Nobody else changes the account until the transaction ends. Raises `NotFound`."""
+    row = await tx.fetch_one(_locked, {"login_key": key_of(login)})
+    if row is None:
+        raise NotFound()
+    return _user_of(row)
+
+
+async def add_user(write: Write, login: str, email: str, name: str | None) -> UserOfServer:
+    """Raises `Invalid`."""
+    user = await actions.create_account(write.tx, "user", login, name=name, email=email)
+    await audit.record(write.tx, write.actor, "user.create", user.login, account_id=user.id)
+    return UserOfServer(user)
+
+
+async def add_organization(write: Write, login: str, owner: str, name: str | None) -> Account:
+    """Raises `Invalid`."""
+    faults = await actions.faults_of_login(write.tx, login)
+    who = await find_account(write.tx, owner)
+    if who is None or who.kind != "user":
+        faults.append(Fault(field="admin", message=f"admin {owner} is no user of this server"))
+    if faults or who is None:
+        raise Invalid(faults=faults)
+    place = await actions.create_account(write.tx, "organization", login, name=name or login, email=None)
+    await actions.set_member(write.tx, place, who, "owner", actor=write.actor, base=write.base)
+    await audit.record(
+        write.tx, write.actor, "organization.create", place.login, account_id=place.id, detail={"owner": who.login}
+    )
+    return place
+
+
+async def disable(write: Write, login: str) -> UserOfServer:
+    """Raises `NotFound`, `Invalid` for the last owner of an organization, and for the last administrator."""
+    user = await lock_user(write.tx, login)
+    if user.disabled_at is not None:
+        return user
+    if user.is_administrator:
+        await administrators.keep_one(write.tx, user.account)
+    done = await actions.disable(write.tx, user.account, base=write.base, actor=write.actor)
+    return UserOfServer(user.account, user.is_administrator, done.at)
+
+
+async def enable(write: Write, login: str) -> UserOfServer:
+    """Raises `NotFound`."""
+    user = await lock_user(write.tx, login)
+    await actions.enable(write.tx, user.account, actor=write.actor)
+    return UserOfServer(user.account, user.is_administrator)
+
+
+async def remove_user(write: Write, login: str) -> None:
+    """The account is nobody's any more: it keeps what was made with it, under another name.
+
+    Raises `NotFound`; `Invalid` for the last owner of an organization, the last administrator, and for a user with
+    projects of their own.
+    """
+    user = await lock_user(write.tx, login)
+    account = user.account
+    if faults := await _list_own_things(write.tx, account):
+        raise Invalid(faults=faults)
+    if user.is_administrator:
+        await administrators.keep_one(write.tx, account)
+    await actions.disable(write.tx, account, base=write.base, actor=write.caller)
+    params = {"user_id": account.id}
+    by_itself = write.by_itself()
+    for row in await write.tx.fetch_all(_organizations, params):
+        place = await find_account_by_id(write.tx, row["organization_id"])
+        assert place is not None, "a membership refers to it"
+        await remove_member(by_itself, place, account)
+    for row in await write.tx.fetch_all(_places, params):
+        repository = await find_repository_by_id(write.tx, row["repository_id"])
+        if repository is not None:  # None: it is in the trash, where nobody is told of anything
+            await remove_collaborator(by_itself, repository, account)
+    await end_clients_of(by_itself, account)
+    for statement in (*_OWN, *_BILLING):
+        await write.tx.execute(statement, params)
+    await write.tx.execute(_INVITATIONS, {"invitee": invited(account)["invitee"]})
+    former = await _free_login(write.tx, account)
+    await write.tx.execute(_become_former, {**params, "login": former, "now": max(now_ms(), account.updated_at + 1)})
+    forget_after_commit(write.tx)
+    await audit.record(write.tx, write.caller, "user.delete", account.login, account_id=account.id)
+
+
+async def find_obstacles(reader: Reader, account: Account) -> list[Fault]:
+    """Return why an account cannot be removed now, with the remedies. The last administrator is not checked."""
+    alone = await actions.list_owned_alone(reader, account)
+    faults = actions.LastOwner(account, alone).faults if alone else ()
+    return [*faults, *await _list_own_things(reader, account)]
+
+
+async def _list_own_things(reader: Reader, account: Account) -> list[Fault]:
+    named = ", ".join(row["called"] for row in await reader.fetch_all(_projects, {"user_id": account.id}))
+    if not named:
+        return []
+    message = (
+        f"{account.login} has projects of their own ({named}): delete them, and wait until they have left the trash, "
+        "or have the account disabled"
+    )
+    return [Fault(field="login", code="has_projects", message=message)]
+
+
+async def _free_login(tx: Transaction, account: Account) -> str:
+    """`former-7`, or with a number behind it where somebody has that already."""
+    login = f"former-{account.id}"
+    for number in range(2, LOGINS_TRIED_MAX):
+        if await find_account(tx, login) is None:
+            return login
+        login = f"former-{account.id}-{number}"
+    raise Conflict(f"No login like former-{account.id} is free.", code="logins_taken")

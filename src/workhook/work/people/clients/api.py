@@ -1,0 +1,243 @@
+"""`/projects/{id}/clients` and `/clients/{id}`.
+
+Owners and admins of a project invite clients, who become clients on accepting. Clients do not see one another.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from workhook.core.clock import to_millis_text
+from workhook.core.errors import Forbidden, NotFound
+from workhook.core.records import Wire, to_response
+from workhook.http import lists
+from workhook.http.calls import Call
+from workhook.http.endpoints import Listed, Routes
+from workhook.http.operations import WORK_API
+from workhook.http.wire_types import Time
+from workhook.identity import invitations, removal
+from workhook.identity.authenticator import actor_of
+from workhook.identity.context import Write
+from workhook.identity.invitations import BY_EMAIL, CLIENT
+from workhook.identity.queries import find_account
+from workhook.identity.schemas import Actor
+from workhook.identity.tables import accounts
+from workhook.storage import Reader, Row, Transaction
+from workhook.storage.metadata import big
+from workhook.storage.record_rows import row_reader, selected
+from workhook.work.kernel.access import Access, access_of, find_access, find_with_access, with_access
+from workhook.work.kernel.record_events import publish_audited, record_audit
+from workhook.work.kernel.schemas import Done
+from workhook.work.people.clients.adding import put_in
+from workhook.work.people.clients.schemas import Client, Email, clients, without_address
+from workhook.work.people.invitations.sending import send_link
+
+routes = Routes(WORK_API, "Clients", read="work.read", write="work.write")
+
+
+class ClientCreate(msgspec.Struct):
+    """Who is invited. Upper and lower case are the same."""
+
+    email: Email
+
+
+class ClientInvitation(msgspec.Struct):
+    """An invitation to become a client. `DELETE /repos/{owner}/{repo}/invitations/{invitation_id}` takes it back."""
+
+    id: int
+    email: str
+    created_at: Time
+    expires_at: Time
+
+
+class InvitedAnswer(msgspec.Struct):
+    """`client`: the address is that of a client of the project already. Otherwise there is an `invitation`."""
+
+    client: Wire[Client] | None
+    invitation: ClientInvitation | None
+    success: bool = True
+
+
+class ClientAnswer(msgspec.Struct):
+    client: Wire[Client]
+    success: bool = True
+
+
+class ClientsAnswer(msgspec.Struct):
+    clients: list[Wire[Client]]
+    success: bool = True
+
+
+_person = accounts.alias("person")
+_each = sa.select(*selected(Client, clients, "client_"), _person.c.login.label("client_username")).select_from(
+    clients.join(_person, _person.c.id == clients.c.user_id)
+)
+_read = row_reader(Client)
+_one = with_access(_each.where(clients.c.id == sa.bindparam("id")), clients.c.repository_id)
+_locked = _one.with_for_update(of=clients)
+_own_locked = with_access(
+    _each.where(clients.c.repository_id == big("repository_id"), clients.c.user_id == big("user_id")),
+    clients.c.repository_id,
+).with_for_update(of=clients)
+_page = (
+    _each.where(clients.c.repository_id == big("repository_id"), clients.c.id > sa.bindparam("after"))
+    .order_by(clients.c.id)
+    .limit(big("limit"))
+)
+
+_with_address = _each.where(
+    clients.c.repository_id == big("repository_id"),
+    # The address that the team wrote, and not the account's: the answer tells nothing of accounts.
+    sa.func.lower(clients.c.email) == sa.func.lower(sa.bindparam("email", type_=sa.Text)),
+).limit(sa.literal(1, sa.BigInteger))
+_delete = sa.delete(clients).where(clients.c.id == sa.bindparam("id"))
+
+
+@routes.get("/projects/{id}/clients")
+async def list_clients(call: Call, project_id: str, query: lists.ListQuery) -> Listed[ClientsAnswer]:
+    """List the clients of a project.
+
+    A client does not see the other clients.
+    """
+    key = lists.after(query, tuple[str])
+    access = await find_access(call.database, actor_of(call), project_id)
+    access.require_member("see who else is a client")
+    params = {"repository_id": access.repository.id, "after": key[0] if key else "", "limit": query.limit + 1}
+    found = [_client_of(row) for row in await call.database.fetch_all(_page, params)]
+    page, headers = lists.page(call, found, query, lambda client: (client.id,))
+    return Listed(ClientsAnswer([to_response(_as_seen(access, each)) for each in page]), headers)
+
+
+def _as_seen(access: Access, client: Client) -> Client:
+    """With the address for who may write in the project, and for the client."""
+    is_seen = client.user_id == access.user.id or not (access.is_client or access.reads_only)
+    return client if is_seen else without_address(client)
+
+
+_names = (
+    sa.select(clients.c.id, _person.c.name)
+    .join_from(clients, _person, _person.c.id == clients.c.user_id)
+    .where(clients.c.repository_id == big("repository_id"))
+    .order_by(clients.c.id)
+    .limit(big("limit"))
+)
+
+
+async def list_client_names(reader: Reader, access: Access, limit: int) -> dict[str, str | None]:
+    """What the first clients of a project are called, by the ids of the clients. Raises `Forbidden` for a client."""
+    access.require_member("see who else is a client")
+    rows = await reader.fetch_all(_names, {"repository_id": access.repository.id, "limit": limit})
+    return {row["id"]: row["name"] for row in rows}
+
+
+def _client_of(row: Row) -> Client:
+    return _read(row, row["client_username"])
+
+
+async def _find_client(
+    reader: Reader, statement: sa.Select[Any], actor: Actor, client_id: str
+) -> tuple[Access, Client]:
+    """A client finds itself only. Raises `NotFound`."""
+    row, access = await find_with_access(reader, statement, actor, id=client_id)
+    client = _client_of(row)
+    if access.is_client and client.user_id != access.user.id:
+        raise NotFound()
+    return access, client
+
+
+@routes.post("/projects/{id}/clients")
+async def invite_client(write: Write, project_id: str, create: ClientCreate) -> InvitedAnswer:
+    """Invite a client to a project.
+
+    For owners and admins of the project, not for an app by itself. The invited person becomes a client on accepting: by
+    the link that is mailed, or with an account that has the address, on its start page or by `PATCH
+    /user/repository_invitations/{id}`. Without e-mail, the settings of the project make a link to send. Inviting
+    somebody again renews the invitation. No answer tells whether the address has an account.
+    """
+    access = await find_access(write.tx, write.actor, project_id)
+    _require_person(write.actor, access, "invite clients")
+    if access.repository.role != "admin":
+        raise Forbidden("Only owners and admins of a project invite clients.", code="missing_role")
+    here = access.repository
+    row = await write.tx.fetch_one(_with_address, {"repository_id": here.id, "email": create.email})
+    if row is not None:
+        return InvitedAnswer(to_response(_client_of(row)), None)
+    made = await invitations.invite(
+        write.tx, here, write.actor.user, CLIENT, email=create.email, field="email",
+        strangers=write.may_invite_strangers,
+    )  # fmt: skip
+    await record_audit(write, here, "invitation.create", BY_EMAIL, detail={"role": CLIENT})
+    await send_link(write, made)
+    return InvitedAnswer(
+        None, ClientInvitation(made.id, create.email, to_millis_text(made.created_at), to_millis_text(made.expires_at))
+    )
+
+
+async def put_back(write: Write, project_id: str, login: str, email: str) -> Client:
+    """Make somebody a client again whom the caller has just removed. Raises `NotFound`, `Forbidden`, `Conflict`."""
+    access = await find_access(write.tx, write.actor, project_id)
+    _require_person(write.actor, access, "invite clients")
+    account = await find_account(write.tx, login)
+    client = None if account is None else await put_in(write, access.repository, account, email)
+    if client is None:
+        raise NotFound()
+    return client
+
+
+@routes.get("/clients/{id}")
+async def get_client(call: Call, client_id: str) -> ClientAnswer:
+    """Get a client.
+
+    A client sees only itself.
+    """
+    access, client = await _find_client(call.database, _one, actor_of(call), client_id)
+    return ClientAnswer(to_response(_as_seen(access, client)))
+
+
+@routes.delete("/clients/{id}")
+async def remove_client(write: Write, client_id: str) -> Done:
+    """Remove a client from a project.
+
+    For the team of the project, not for an app by itself; a client can leave. The account stays, with everything it
+    made.
+    """
+    access, client = await lock_client(write, client_id)
+    write.require_match(ClientAnswer(to_response(_as_seen(access, client))))
+    await end_client(write, access, client)
+    return Done()
+
+
+async def lock_client(write: Write, client_id: str) -> tuple[Access, Client]:
+    """The client, whom nobody else removes until the transaction ends, and the caller's access to the project. Raises
+    `NotFound`."""
+    return await _find_client(write.tx, _locked, write.actor, client_id)
+
+
+async def lock_own(tx: Transaction, actor: Actor, repository_id: int) -> tuple[Access, Client] | None:
+    """The caller as a client, whom nobody else removes until the transaction ends; None: the caller is no client."""
+    row = await tx.fetch_one(_own_locked, {"repository_id": repository_id, "user_id": actor.user.id})
+    return (access_of(row, actor), _client_of(row)) if row else None
+
+
+async def end_client(write: Write, access: Access, client: Client) -> None:
+    """Take the project away from the client, who is locked. The account stays. Raises `Forbidden`, `Conflict`."""
+    if client.user_id != write.actor.user.id:  # anybody can leave
+        _require_person(write.actor, access, "remove clients")
+    await write.tx.execute(_delete, {"id": client.id})
+    here = access.repository
+    await removal.rights_lost(
+        write.tx, here.owner.id, here.id, user_id=client.user_id, actor=write.actor, base=write.base
+    )
+    await publish_audited(write, here, "client", "removed", to_response(without_address(client)), client.id)
+
+
+def _require_person(actor: Actor, access: Access, doing: str) -> None:
+    """An app by itself does not decide who is in a project: it adds no members, either (`work.members`)."""
+    access.require_member(doing)
+    if actor.installation_id is not None:
+        message = f"An app by itself does not {doing}: somebody who is in {access.repository.full_name} has to."
+        raise Forbidden(message, code="missing_role")
+    access.require_writable()

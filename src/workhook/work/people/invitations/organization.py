@@ -1,0 +1,279 @@
+"""Who is in an organization: owners invite and remove, everybody accepts and leaves."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import UNSET, Meta, UnsetType
+
+from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
+from workhook.http.calls import Call
+from workhook.http.endpoints import Created, Paged, Routes
+from workhook.http.operations import WEBHOOK_API
+from workhook.identity import invitations, members
+from workhook.identity.actions import lock_owners
+from workhook.identity.authenticator import actor_of, named_organization
+from workhook.identity.context import Write
+from workhook.identity.invitations import BY_EMAIL, PENDING_MAX, Invitation, shares_organization
+from workhook.identity.profile_schemas import (
+    Membership,
+    OrganizationInvitation,
+    membership_shape,
+    organization_invitation,
+    pending_membership_shape,
+)
+from workhook.identity.queries import account_columns, key_of
+from workhook.identity.schemas import Account, Organization, account_of
+from workhook.identity.tables import accounts
+from workhook.storage import Reader
+from workhook.storage.metadata import big
+from workhook.storage.pages import Page
+from workhook.work.kernel.record_events import record_audit
+from workhook.work.people.clients.schemas import Email
+from workhook.work.people.invitations.sending import send_link
+from workhook.work.people.members.admin_actions import remove_member, set_member
+
+ROLES = {"admin": "owner", "member": "member", "direct_member": "member"}
+INVITED = (
+    "An invited person gets access on accepting. The invitation holds for 7 days, and as long as the inviter may "
+    f"invite. 422: {PENDING_MAX:,} invitations to this organization or project wait already"
+)
+
+routes = Routes(WEBHOOK_API, "people", read="organization.people", write="organization.people")
+
+
+class OrganizationInvitationBody(msgspec.Struct):
+    """Whom to invite: the id of a user, or an e-mail address. Nobody learns whether an address has an account."""
+
+    invitee_id: Annotated[int, Meta(ge=1, le=2**53 - 1)] | UnsetType = UNSET
+    email: Email | UnsetType = UNSET
+    role: Annotated[Literal["direct_member", "admin"], Meta(description="`admin`: an owner.")] = "direct_member"
+    team_ids: Annotated[list[int], Meta(description="There are no teams: ignored.")] | UnsetType = UNSET
+
+
+class MembershipBody(msgspec.Struct):
+    """The role that somebody gets in the organization."""
+
+    role: Annotated[Literal["member", "admin"], Meta(description="`admin`: an owner.")] = "member"
+
+
+class AcceptBody(msgspec.Struct):
+    """`active` accepts the invitation."""
+
+    state: Literal["active"]
+
+
+# Owners see the addresses of members. So only somebody whose owner the caller is already is put in without consent.
+_person = sa.select(
+    *account_columns(),
+    shares_organization(accounts.c.id, as_owner=True).label("is_owned"),
+    shares_organization(accounts.c.id).label("is_known"),
+).where(accounts.c.kind == "user")
+_by_login = _person.where(accounts.c.login_key == sa.bindparam("login_key"))
+_by_id = _person.where(accounts.c.id == big("id"))
+_by_address = sa.select(accounts.c.login_key).where(
+    accounts.c.kind == "user",
+    sa.func.lower(accounts.c.email) == sa.func.lower(sa.bindparam("email", type_=sa.Text)),
+)
+
+
+class KnownUser(msgspec.Struct, frozen=True):
+    """A user. `is_owned`: the caller owns an organization that the user is in; `is_known`: both are in one."""
+
+    account: Account
+    is_owned: bool
+    is_known: bool
+
+
+async def find_user(write: Write, login: str) -> KnownUser:
+    """Raises `NotFound`."""
+    row = await write.tx.fetch_one(_by_login, {"user_id": write.actor.user.id, "login_key": key_of(login)})
+    if row is None:
+        raise NotFound()
+    return KnownUser(account_of(row), bool(row["is_owned"]), bool(row["is_known"]))
+
+
+@routes.get("/orgs/{org}/invitations")
+async def organization_invitations_list(call: Call, page: Page) -> Paged[list[OrganizationInvitation]]:
+    """List the invitations to an organization."""
+    found, total = await invitations.list_of_organization(
+        call.database, named_organization(call).account, actor_of(call).user, page
+    )
+    return Paged([organization_invitation(each, call.base) for each in found], total)
+
+
+@routes.post(
+    "/orgs/{org}/invitations", body_required=True, resource="OrganizationInvitation", description=f"{INVITED}."
+)
+async def organization_invitations_create(
+    write: Write, body: OrganizationInvitationBody
+) -> Created[OrganizationInvitation]:
+    """Invite somebody to an organization."""
+    made = await invite(write, body)
+    await send_link(write, made)
+    base = write.call.base
+    return Created(organization_invitation(made, base), f"{base}/orgs/{made.account.login}/invitations")
+
+
+async def invite(write: Write, body: OrganizationInvitationBody) -> Invitation:
+    """Raises `Invalid`."""
+    role, organization, actor = ROLES[body.role], named_organization(write.call).account, write.actor
+    invitee = email = None
+    field = "invitee_id"
+    if not isinstance(body.invitee_id, UnsetType):
+        row = await write.tx.fetch_one(_by_id, {"user_id": actor.user.id, "id": body.invitee_id})
+        if row is None or not row["is_known"]:  # by counting up, all logins of the server could be read
+            raise _invalid("invitee_id", "invitee_id is the id of nobody that you share an organization with")
+        invitee = account_of(row)
+        login: str | None = invitee.login
+    elif not isinstance(body.email, UnsetType):
+        email, login, field = body.email, None, "email"
+    else:
+        raise _invalid("invitee_id", "give either invitee_id or email")
+    await _refuse_members(write.tx, organization, login, email)
+    made = await invitations.invite(
+        write.tx, organization, actor.user, role, invitee=invitee, email=email, is_known=invitee is not None,
+        field=field, strangers=write.may_invite_strangers,
+    )  # fmt: skip
+    await record_audit(write, organization, "invitation.create", login or BY_EMAIL, detail={"role": role})
+    return made
+
+
+async def _refuse_members(reader: Reader, organization: Account, login: str | None, email: str | None) -> None:
+    """Raises `Invalid` for somebody who is in it. An owner sees the addresses of these, so that this tells nothing."""
+    logins = [key_of(login)] if login else []
+    if email:
+        logins = [row["login_key"] for row in await reader.fetch_all(_by_address, {"email": email})]
+    for each in logins:
+        if await members.find_member(reader, organization.id, each) is not None:
+            field = "email" if email else "invitee_id"
+            raise _invalid(field, "The invited person is in the organization already")
+
+
+@routes.delete("/orgs/{org}/invitations/{invitation_id}")
+async def organization_invitations_cancel(write: Write, invitation_id: int) -> None:
+    """Take back an invitation to an organization."""
+    organization = named_organization(write.call).account
+    found = await invitations.find_of_organization(write.tx, organization, invitation_id, write.actor.user)
+    if found is None or not await end_invitation(write, found):
+        raise NotFound()
+
+
+async def end_invitation(write: Write, invitation: Invitation) -> bool:
+    """Answers whether it was still there."""
+    if not await invitations.delete(write.tx, invitation):
+        return False
+    invitee = invitation.invitee.login if invitation.invitee else BY_EMAIL
+    await record_audit(write, invitation.repository or invitation.account, "invitation.delete", invitee)
+    return True
+
+
+@routes.put(
+    "/orgs/{org}/memberships/{username}",
+    resource="OrganizationMembership",
+    description="Somebody in another organization that the caller owns becomes a member at once. Others are invited: "
+    f"`state` is `pending`. {INVITED}, or the last owner would lose the role.",
+)
+async def organization_memberships_set(write: Write, username: str, body: MembershipBody) -> Membership:
+    """Invite somebody to an organization, or change the role of a member."""
+    role, organization, base = ROLES[body.role], named_organization(write.call).account, write.call.base
+    found = await find_user(write, username)
+    person = found.account
+    member = await members.find_member(write.tx, organization.id, person.login)
+    if member is None and not found.is_owned:
+        made = await invitations.invite(
+            write.tx, organization, write.actor.user, role, invitee=person, is_known=found.is_known,
+            strangers=write.may_invite_strangers,
+        )  # fmt: skip
+        await record_audit(write, organization, "invitation.create", person.login, detail={"role": role})
+        return pending_membership_shape(made, person, base)
+    await set_member(write, organization, person, role)
+    return membership_shape(organization, person, role, base)
+
+
+@routes.delete("/orgs/{org}/memberships/{username}", access="organization.decline", problems=(422,))
+async def organization_memberships_remove(write: Write, username: str) -> None:
+    """Remove somebody from an organization, leave it, or decline an invitation to it.
+
+    Owners remove others and take back invitations. Anybody can leave, and an invited person can decline. The last owner
+    cannot leave: 422. The person also loses the roles in the organization's repositories.
+    """
+    place = named_organization(write.call)
+    if place.role is None:
+        await _decline(write, place.account, username)
+    elif not await _remove(write, place, username):
+        user = (await find_user(write, username)).account
+        if not await invitations.withdraw(write.tx, place.account, user):
+            raise NotFound()
+        await record_audit(write, place.account, "invitation.delete", user.login)
+
+
+@routes.delete("/orgs/{org}/members/{username}", access="organization.leave", problems=(422,))
+async def organization_members_remove(write: Write, username: str) -> None:
+    """Remove a member of an organization, or leave it.
+
+    Owners remove others; anybody can leave. The last owner cannot: 422. The person also loses the roles in the
+    organization's repositories.
+    """
+    if not await _remove(write, named_organization(write.call), username):
+        raise NotFound()
+
+
+async def _remove(write: Write, place: Organization, login: str) -> bool:
+    """Answers whether the person was a member. Raises `Forbidden` for somebody else unless the caller is an owner, and
+    `Invalid` for the last owner."""
+    if place.role != "owner" and not _is_own(write, login):
+        raise Forbidden("You must be an organization owner.", code="missing_role")
+    return await remove_member(write, place.account, (await find_user(write, login)).account)
+
+
+def _is_own(write: Write, login: str) -> bool:
+    return key_of(login) == key_of(write.actor.user.login)
+
+
+async def _decline(write: Write, organization: Account, login: str) -> None:
+    """Of others the invited person sees nothing. Raises `NotFound`."""
+    if not _is_own(write, login):
+        raise NotFound()
+    await decline(write, organization.login)
+
+
+async def decline(write: Write, login: str) -> None:
+    """Decline all invitations of the caller to the organization, by login and by e-mail. Raises `NotFound`."""
+    found = await invitations.find_to_organization(write.tx, write.actor.user, key_of(login))
+    if not any([await end_invitation(write, each) for each in found]):
+        raise NotFound()
+
+
+# --- the caller's own ------------------------------------------------------------------------------------------------
+
+
+@routes.patch("/user/memberships/orgs/{org}", access="user.memberships", resource="OrganizationMembership")
+async def user_memberships_accept(write: Write, org: str, body: AcceptBody) -> Membership:
+    """Accept an invitation to an organization."""
+    await join(write, org)
+    member = await members.find_own(write.tx, write.actor, org)
+    if member is None:
+        raise NotFound()
+    return membership_shape(member.account, write.actor.user, member.role, write.call.base)
+
+
+async def join(write: Write, login: str) -> None:
+    """Accept the newest invitation to the organization, if there is one. Somebody who is in it already stays as they
+    are."""
+    for invitation in (await invitations.find_to_organization(write.tx, write.actor.user, key_of(login)))[:1]:
+        # The owners are locked before the invitation, as where an owner loses the role: that ends their invitations.
+        await lock_owners(write.tx, invitation.account)
+        taken = await invitations.take(write.tx, invitation)
+        if taken is None:
+            continue
+        if await members.find_own(write.tx, write.actor, login) is None:
+            await set_member(write, taken.account, write.actor.user, taken.role)
+        else:
+            invitations.withdraw_later(write.tx, taken.account, write.actor.user)
+
+
+def _invalid(field: str, message: str) -> Invalid:
+    return Invalid(faults=[Fault(field, "custom", message, resource="OrganizationInvitation")])

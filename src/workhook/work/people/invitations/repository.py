@@ -1,0 +1,177 @@
+"""Who is added to a repository: admins invite and remove, everybody accepts, declines and leaves."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from workhook.core.errors import Forbidden, NotFound
+from workhook.http.calls import Answer, Call
+from workhook.http.endpoints import Paged, Routes
+from workhook.http.operations import WEBHOOK_API
+from workhook.identity import invitations
+from workhook.identity.authenticator import actor_of, named_repository
+from workhook.identity.context import Write
+from workhook.identity.invitation_links import find_any_of_repository
+from workhook.identity.invitations import BY_EMAIL, CLIENT, Invitation
+from workhook.identity.profile_schemas import RepositoryInvitation, repository_invitation
+from workhook.identity.queries import find_member_role, key_of
+from workhook.storage.pages import Page
+from workhook.work.kernel.record_events import record_audit
+from workhook.work.people.clients.adding import put_in
+from workhook.work.people.invitations.links import is_in
+from workhook.work.people.invitations.organization import INVITED, end_invitation, find_user
+from workhook.work.people.members.admin_actions import (
+    invite_collaborator,
+    is_collaborator,
+    remove_collaborator,
+    set_collaborator,
+)
+
+ROLES = {"pull": "read", "push": "write", "admin": "admin"}
+
+routes = Routes(
+    WEBHOOK_API, "people", read="repository.people", write="repository.people", resource="RepositoryInvitation"
+)
+
+
+class CollaboratorBody(msgspec.Struct):
+    """The permission that somebody gets in the repository."""
+
+    permission: Literal["pull", "push", "admin"] = "push"
+
+
+class RepositoryInvitationBody(msgspec.Struct):
+    """The permission that the invited person gets in the repository."""
+
+    permissions: Literal["read", "write", "admin"]
+
+
+@routes.put(
+    "/repos/{owner}/{repo}/collaborators/{username}",
+    resource="Collaborator",
+    answers={201: RepositoryInvitation, 204: None},
+    description="204: the person has the role now. They are in the organization, in another one together with the "
+    f"caller, or in the repository already. 201: anybody else is invited. {INVITED}.",
+)
+async def repository_collaborators_set(write: Write, username: str, body: CollaboratorBody) -> Answer:
+    """Add somebody to a repository, or invite them."""
+    role, repository = ROLES[body.permission], named_repository(write.call)
+    user = await find_user(write, username)
+    person = user.account
+    place = await find_member_role(write.tx, repository.owner.id, person.id)
+    if person.id == repository.owner.id or place == "owner":
+        return Answer(status=204)
+    if user.is_known or place is not None or await is_collaborator(write.tx, repository, person):
+        await set_collaborator(write, repository, person, role)
+        return Answer(status=204)
+    made = await invite_collaborator(write, repository, person, role)
+    shape = repository_invitation(made, write.call.base)
+    return Answer(shape, 201, {"Location": f"{shape.repository.url}/invitations"})
+
+
+@routes.delete("/repos/{owner}/{repo}/collaborators/{username}", access="repository.leave")
+async def repository_collaborators_remove(write: Write, username: str) -> None:
+    """Remove somebody who was added to a repository, or leave it.
+
+    Admins remove others, and take back invitations; anybody can leave. Access through the organization stays.
+    """
+    repository = named_repository(write.call)
+    if key_of(username) != key_of(write.actor.user.login) and repository.role != "admin":
+        raise Forbidden("Must have admin rights to Repository.", code="missing_role")
+    person = (await find_user(write, username)).account
+    if await remove_collaborator(write, repository, person):
+        return
+    if not await invitations.withdraw(write.tx, repository, person):
+        raise NotFound()
+    await record_audit(write, repository, "invitation.delete", person.login)
+
+
+@routes.get("/repos/{owner}/{repo}/invitations")
+async def repository_invitations_list(call: Call, page: Page) -> Paged[list[RepositoryInvitation]]:
+    """List the invitations to a repository."""
+    found, total = await invitations.list_of_repository(
+        call.database, named_repository(call), actor_of(call).user, page
+    )
+    return Paged([repository_invitation(each, call.base) for each in found], total)
+
+
+async def _of_repository(write: Write, number: int) -> Invitation:
+    repository = named_repository(write.call)
+    found = await invitations.find_of_repository(write.tx, repository, number, write.actor.user)
+    if found is None:
+        raise NotFound()
+    return found
+
+
+@routes.patch("/repos/{owner}/{repo}/invitations/{invitation_id}")
+async def repository_invitations_update(
+    write: Write, invitation_id: int, body: RepositoryInvitationBody
+) -> RepositoryInvitation:
+    """Change the permission that an invitation to a repository gives."""
+    found = await _of_repository(write, invitation_id)
+    changed = await invitations.change_role(write.tx, found, body.permissions)
+    if changed is None:
+        raise NotFound()
+    invitee = changed.invitee.login if changed.invitee else BY_EMAIL
+    detail = {"role": body.permissions}
+    await record_audit(write, named_repository(write.call), "invitation.update", invitee, detail=detail)
+    return repository_invitation(changed, write.call.base)
+
+
+@routes.delete("/repos/{owner}/{repo}/invitations/{invitation_id}")
+async def repository_invitations_cancel(write: Write, invitation_id: int) -> None:
+    """Take back an invitation to a repository, also one of a client."""
+    found = await find_any_of_repository(write.tx, named_repository(write.call), invitation_id, write.actor.user)
+    if found is None:
+        raise NotFound()
+    await _delete(write, found)
+
+
+async def _delete(write: Write, invitation: Invitation) -> None:
+    if not await end_invitation(write, invitation):
+        raise NotFound()
+
+
+# --- the caller's own ------------------------------------------------------------------------------------------------
+
+
+@routes.get("/user/repository_invitations", access="user.invitations")
+async def user_repository_invitations_list(call: Call, page: Page) -> Paged[list[RepositoryInvitation]]:
+    """List the repositories that the caller is invited to."""
+    found, total = await invitations.list_to_repositories(call.database, actor_of(call).user, page)
+    return Paged([repository_invitation(each, call.base) for each in found], total)
+
+
+async def _own(write: Write, number: int) -> Invitation:
+    found = await invitations.find_to_repository(write.tx, write.actor.user, number)
+    if found is None:
+        raise NotFound()
+    return found
+
+
+@routes.patch("/user/repository_invitations/{invitation_id}", access="user.invitations")
+async def user_repository_invitations_accept(write: Write, invitation_id: int) -> None:
+    """Accept an invitation to a repository."""
+    await join(write, await _own(write, invitation_id))
+
+
+async def join(write: Write, invitation: Invitation) -> None:
+    """Somebody who has been added meanwhile stays as they are. Raises `NotFound` for an invitation that has gone."""
+    taken = await invitations.take(write.tx, invitation)
+    if taken is None:
+        raise NotFound()
+    assert taken.repository is not None, "it is to a repository"
+    if taken.role == CLIENT:
+        assert taken.email is not None, "a client is invited by an address"
+        if not await is_in(write.tx, taken, write.actor.user):
+            await put_in(write, taken.repository, write.actor.user, taken.email)
+    elif not await is_collaborator(write.tx, taken.repository, write.actor.user):
+        await set_collaborator(write, taken.repository, write.actor.user, taken.role)
+
+
+@routes.delete("/user/repository_invitations/{invitation_id}", access="user.invitations")
+async def user_repository_invitations_decline(write: Write, invitation_id: int) -> None:
+    """Decline an invitation to a repository."""
+    await _delete(write, await _own(write, invitation_id))

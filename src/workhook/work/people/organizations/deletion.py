@@ -1,0 +1,98 @@
+"""Delete an organization: it disappears in one commit, and `emptying` removes what it had afterwards."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from workhook.core.errors import NotFound
+from workhook.identity import audit, removal
+from workhook.identity.apps import actions as apps
+from workhook.identity.apps import queries as app_queries
+from workhook.identity.apps.installing import uninstall
+from workhook.identity.context import Write
+from workhook.identity.schemas import Account, organization_shape
+from workhook.identity.tables import accounts, collaborators, invitations, memberships, projects
+from workhook.identity.tokens.issue import forget_after_commit
+from workhook.storage import Reader
+from workhook.storage.metadata import big
+from workhook.work.kernel.record_events import publish_event
+from workhook.work.money.invoices.schemas import invoices
+from workhook.work.people.clients.schemas import clients
+from workhook.work.people.organizations.emptying import DELETING
+
+_NO_ACCOUNT = 0  # its audit log goes with it, so the entry about the deletion belongs to the server
+
+_lock = (
+    sa.select(accounts.c.id)
+    .where(accounts.c.id == big("account_id"), accounts.c.kind == "organization")
+    .with_for_update()
+)
+_projects = sa.select(projects.c.repository_id).where(projects.c.account_id == big("account_id"))
+_hide_projects = (
+    sa.update(projects)
+    .where(projects.c.account_id == big("account_id"))
+    .values(deleted_at=sa.func.coalesce(projects.c.deleted_at, big("now")))
+)
+_leave = (
+    sa.delete(memberships).where(memberships.c.organization_id == big("account_id")),
+    sa.delete(collaborators).where(collaborators.c.repository_id.in_(_projects)),
+    sa.delete(clients).where(clients.c.repository_id.in_(_projects)),
+    sa.delete(invitations).where(invitations.c.account_id == big("account_id")),
+)
+_rename = (
+    sa.update(accounts)
+    .where(accounts.c.id == big("account_id"))
+    .values(
+        kind=DELETING,
+        login=sa.bindparam("login"),
+        login_key=sa.bindparam("login_key"),
+        name=sa.null(),
+        email=sa.null(),
+        avatar=sa.null(),
+        disabled_at=big("now"),
+        updated_at=big("now"),
+    )
+)
+_issued = (
+    sa.select(sa.func.count().label("number"))
+    .select_from(invoices)
+    .where(invoices.c.account_id == big("account_id"), invoices.c.status != "draft")
+)
+
+
+async def count_issued_invoices(reader: Reader, organization: Account) -> int:
+    """Return how many invoices the organization has issued. Laws require it to keep them, so ask for an export."""
+    row = await reader.fetch_one(_issued, {"account_id": organization.id})
+    assert row is not None
+    return int(row["number"])
+
+
+async def delete_organization(write: Write, organization: Account) -> None:
+    """Delete an organization with everything in it.
+
+    Its webhooks get the event `organization` `deleted`. People keep their accounts and their places elsewhere. The
+    login is free at once. Raises `NotFound` if it was deleted meanwhile.
+    """
+    tx, params = write.tx, {"account_id": organization.id, "now": write.now}
+    if await tx.fetch_one(_lock, {"account_id": organization.id}) is None:
+        raise NotFound()
+    issued = await count_issued_invoices(tx, organization)
+    await publish_event(write, organization, "organization", "deleted", organization_shape(organization, write.base))
+    for kind in ("oauth", "app"):
+        for app in (await app_queries.list_apps(tx, organization.id, kind))[0]:
+            await apps.delete_app(tx, write.caller, app)
+    for installation in (await app_queries.list_installations_on(tx, organization.id))[0]:
+        await uninstall(tx, write.caller, installation)
+    for statement in _leave:
+        await tx.execute(statement, {"account_id": organization.id})
+    await removal.rights_lost(tx, organization.id, actor=write.caller, base=write.base)
+    await tx.execute(_hide_projects, params)
+    # No login has the character `#`, so no login leads to the row.
+    await tx.execute(
+        _rename, {**params, "login": f"deleted-{organization.id}", "login_key": f"deleted#{organization.id}"}
+    )
+    forget_after_commit(tx)
+    detail = {"id": organization.id, "issued_invoices": issued}
+    await audit.record(
+        tx, write.caller, "organization.delete", organization.login, account_id=_NO_ACCOUNT, detail=detail
+    )

@@ -1,0 +1,264 @@
+"""Remove what a deleted organization leaves behind: rows of every table, and files in the store.
+
+The work is done in short transactions. Each one locks the organization's row, so that several processes take turns, and
+a process that dies is followed by the next run. Webhooks stay until they have sent the event about the deletion, for
+`LAST_DELIVERIES_MS` at most.
+
+Tables are found by their columns, so a new table with a `repository_id` or an `account_id` is emptied without being
+named here. `ELSEWHERE` lists the tables without such a column; `test_organization_deletion.py` checks that every table
+is covered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cache, partial
+
+import sqlalchemy as sa
+import structlog
+
+from workhook.core.clock import HOUR_MS
+from workhook.http.calls import Services
+from workhook.identity.tables import accounts, projects
+from workhook.storage import Transaction
+from workhook.storage.dialects import any_of
+from workhook.storage.metadata import big, metadata
+from workhook.storage.signals import HOOK
+from workhook.storage.sweeping import for_each_isolated
+from workhook.work.board.projects.emptying import empty
+
+DELETING, DELETED = "deleting", "deleted"
+"""The `kind` of the account while it is emptied, and afterwards: its row stays as a number without a name, because
+numbers are never used twice and finding all references to an account would read whole tables."""
+LAST_DELIVERIES_MS = HOUR_MS
+EVENTS_BATCH = 100
+
+ELSEWHERE: Mapping[str, str] = {
+    "accounts": "the row is renamed, and stays as a number",
+    "administrators": "belongs to a person",
+    "app_keys": "deleted with the app",
+    "app_secrets": "deleted with the app",
+    "arrivals": "deleted with the webhook",
+    "authorization_codes": "deleted with the app",
+    "closing_commits": "deleted with the task",
+    "device_codes": "deleted with the app",
+    "dispatches": "deleted with the event",
+    "event_keys": "deleted by scope",
+    "grants": "deleted with the app",
+    "idempotency_keys": "belongs to a token; kept for a day",
+    "identities": "belongs to a person",
+    "key_check": "belongs to the server",
+    "lanes": "deleted with the webhook",
+    "mail_recipients": "belongs to a person",
+    "notification_settings": "belongs to a person",
+    "passwords": "belongs to a person",
+    "probe": "belongs to the server",
+    "rate_windows": "kept for an hour",
+    "receivers": "deleted with the webhook",
+    "redeliveries": "deleted with the webhook",
+    "refresh_tokens": "deleted with the app",
+    "sent_forms": "belongs to a person; kept for a day",
+    "service_checkout_periods": "deleted with the subscription",
+    "service_prices": "deleted with the service",
+    "sessions": "belongs to a person",
+    "sign_in_failures": "belongs to a person",
+    "sign_in_links": "belongs to a person",
+    "task_assignees": "deleted with the task",
+    "task_blockers": "deleted with the task",
+    "task_buckets": "deleted with the column",
+    "worker_generation": "belongs to the server",
+    "workers": "belongs to the server",
+}
+"""Tables with neither a project nor an organization, and what becomes of their rows."""
+
+_HISTORY = ("events", "deliveries", "hooks", "projects")
+"""Tables that `_remove_events` and the last steps empty."""
+
+log = structlog.get_logger(__name__)
+
+_deleting = (
+    sa.select(accounts.c.id).where(accounts.c.kind == sa.literal_column(f"'{DELETING}'")).order_by(accounts.c.id)
+)
+_lock = (
+    sa.select(accounts.c.id, accounts.c.disabled_at)
+    .where(accounts.c.id == big("account_id"), accounts.c.kind == DELETING)
+    .with_for_update(skip_locked=True)
+)
+_next_project = (
+    sa.select(projects.c.repository_id)
+    .where(projects.c.account_id == big("account_id"), projects.c.repository_id > big("after"))
+    .order_by(projects.c.repository_id)
+    .limit(1)
+)
+_remove_project = sa.delete(projects).where(projects.c.repository_id == big("repository_id"))
+_finish = sa.update(accounts).where(accounts.c.id == big("account_id")).values(kind=DELETED)
+
+
+class _History:
+    """Statements on events, their dispatches and deliveries, and webhooks. Another area declares these tables."""
+
+    def __init__(self) -> None:
+        events, dispatches = metadata.tables["events"], metadata.tables["dispatches"]
+        deliveries, hooks, keys = (metadata.tables[each] for each in ("deliveries", "hooks", "event_keys"))
+        some = sa.select(events.c.id).limit(EVENTS_BATCH)
+        self.of_project = some.where(events.c.repository_id == big("repository_id"))
+        self.of_account = some.where(events.c.account_id == big("account_id"), events.c.repository_id.is_(None))
+        self.guids = sa.select(dispatches.c.guid).where(any_of(dispatches.c.event_id, "ids"))
+        self.remove_deliveries = sa.delete(deliveries).where(any_of(deliveries.c.guid, "guids"))
+        self.remove_dispatches = sa.delete(dispatches).where(any_of(dispatches.c.event_id, "ids"))
+        self.remove_events = sa.delete(events).where(any_of(events.c.id, "ids"))
+        self.remove_keys = sa.delete(keys).where(keys.c.scope == sa.bindparam("scope"))
+        self.hooks = sa.select(hooks.c.id).where(hooks.c.account_id == big("account_id")).limit(EVENTS_BATCH)
+        self.remove_hooks = sa.delete(hooks).where(any_of(hooks.c.id, "hook_ids"))
+        self.waiting = (
+            sa.select(dispatches.c.id)
+            .join(hooks, hooks.c.id == dispatches.c.hook_id)
+            .where(hooks.c.account_id == big("account_id"), dispatches.c.next_attempt_at.is_not(None))
+            .limit(1)
+        )
+
+
+@cache
+def _history() -> _History:
+    return _History()
+
+
+@cache
+def tables_of_accounts() -> tuple[tuple[sa.Table, str], ...]:
+    """Tables with the id of an organization, and its column; each before those that it refers to."""
+    return tuple(
+        (table, name)
+        for table in reversed(metadata.sorted_tables)
+        for name in ("account_id", "organization_id")
+        if name in table.c and table.name not in _HISTORY
+    )
+
+
+@cache
+def tables_of_projects() -> tuple[sa.Table, ...]:
+    """Tables with the id of a project, each before those that it refers to."""
+    return tuple(
+        table
+        for table in reversed(metadata.sorted_tables)
+        if "repository_id" in table.c and table.name not in (*_HISTORY, "audit_log")
+    )
+
+
+async def purge(services: Services, now: int) -> int:
+    """A chore: empty the organizations that were deleted. Return how many are gone. Raises `Unavailable`."""
+    found = [row["id"] for row in await services.database.fetch_all(_deleting, {})]
+    return await for_each_isolated("deleted_organizations", found, lambda each: purge_one(services, each, now))
+
+
+async def purge_one(services: Services, account_id: int, now: int) -> bool:
+    """Return False if webhooks still have deliveries to make, or another process is emptying the organization."""
+    emptying = _Emptying(services, account_id)
+    if not await emptying.empty_projects() or not await emptying.deliveries_are_over(now):
+        return False
+    if not await emptying.remove():
+        return False
+    log.info("organization_purged", account_id=account_id)
+    return True
+
+
+class _Emptying:
+    def __init__(self, services: Services, account_id: int) -> None:
+        self._services, self._account_id = services, account_id
+        self._params: dict[str, object] = {"account_id": account_id}
+
+    async def _locked(self, tx: Transaction) -> int | None:
+        """Return the time of the deletion, or None if the organization is gone or locked elsewhere."""
+        row = await tx.fetch_one(_lock, self._params)
+        return None if row is None else row["disabled_at"]
+
+    async def _admit(self, tx: Transaction) -> bool:
+        return await self._locked(tx) is not None
+
+    async def _empty_project(self, repository_id: int) -> bool:
+        return await empty(self._services, tables_of_projects(), "repository_id", repository_id, admit=self._admit)
+
+    async def empty_projects(self) -> bool:
+        """The rows of the projects stay, because webhooks refer to them."""
+        after = 0
+        while True:
+            row = await self._services.database.fetch_one(_next_project, {**self._params, "after": after})
+            if row is None:
+                return True
+            after = row["repository_id"]
+            if not await self._empty_project(after):
+                return False
+
+    async def deliveries_are_over(self, now: int) -> bool:
+        async def look(tx: Transaction) -> bool:
+            deleted_at = await self._locked(tx)
+            if deleted_at is None:
+                return False
+            if deleted_at < now - LAST_DELIVERIES_MS:
+                return True
+            return await tx.fetch_one(_history().waiting, self._params) is None
+
+        return await self._services.database.in_transaction(look)
+
+    async def remove(self) -> bool:
+        """Remove webhooks, events, projects, and all that belongs to the organization itself."""
+        if not await self._repeat(self._remove_hooks):
+            return False
+        while row := await self._services.database.fetch_one(_next_project, {**self._params, "after": 0}):
+            repository_id = row["repository_id"]
+            if not await self._repeat(partial(self._remove_events, repository_id)):
+                return False
+            # Rows that a request wrote while the organization was being deleted.
+            if not await self._empty_project(repository_id):
+                return False
+            if not await self._repeat(partial(self._remove_project, repository_id)):
+                return False
+        if not await self._repeat(partial(self._remove_events, None)):
+            return False
+        for table, column in tables_of_accounts():
+            if not await empty(self._services, [table], column, self._account_id, admit=self._admit):
+                return False
+        return await self._repeat(self._finish)
+
+    async def _repeat(self, step: Callable[[Transaction], Awaitable[bool]]) -> bool:
+        """Run `step` in transactions until it returns True. Return False if another process has the lock."""
+
+        async def some(tx: Transaction) -> bool | None:
+            return await step(tx) if await self._admit(tx) else None
+
+        while (done := await self._services.database.in_transaction(some)) is False:
+            pass
+        return done is not None
+
+    async def _remove_hooks(self, tx: Transaction) -> bool:
+        ids = [row["id"] for row in await tx.fetch_all(_history().hooks, self._params)]
+        if ids:
+            await tx.execute(_history().remove_hooks, {"hook_ids": ids})
+            tx.signal(HOOK, ids)
+        return not ids
+
+    async def _remove_events(self, repository_id: int | None, tx: Transaction) -> bool:
+        """Remove a batch of the events of one project, or of the organization itself."""
+        history = _history()
+        if repository_id is None:
+            rows, scope = await tx.fetch_all(history.of_account, self._params), f"o{self._account_id}"
+        else:
+            rows = await tx.fetch_all(history.of_project, {"repository_id": repository_id})
+            scope = f"r{repository_id}"
+        ids = [row["id"] for row in rows]
+        if not ids:
+            await tx.execute(history.remove_keys, {"scope": scope})
+            return True
+        guids = [row["guid"] for row in await tx.fetch_all(history.guids, {"ids": ids})]
+        if guids:
+            await tx.execute(history.remove_deliveries, {"guids": guids})
+            await tx.execute(history.remove_dispatches, {"ids": ids})
+        await tx.execute(history.remove_events, {"ids": ids})
+        return False
+
+    async def _remove_project(self, repository_id: int, tx: Transaction) -> bool:
+        await tx.execute(_remove_project, {"repository_id": repository_id})
+        return True
+
+    async def _finish(self, tx: Transaction) -> bool:
+        await tx.execute(_finish, self._params)
+        return True

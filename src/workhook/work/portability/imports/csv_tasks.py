@@ -1,0 +1,307 @@
+"""From a table to the plan of a project: a line is a task. Pure.
+
+docs/how-to/import.md says which names of fields mean what.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from functools import partial
+
+from workhook.core.clock import HOUR_MS, MINUTE_MS
+from workhook.core.errors import shown
+from workhook.core.one_line import one_line
+from workhook.work.board.tasks.field_types import ESTIMATE_MAX_MS
+from workhook.work.portability.imports.board import ColumnNames
+from workhook.work.portability.imports.csv_file import Table, TableRow, read_table
+from workhook.work.portability.imports.dependencies import without_circles
+from workhook.work.portability.imports.families import in_families
+from workhook.work.portability.imports.json_file import FAULTS_MAX, NotUsable
+from workhook.work.portability.imports.losses import NAMES_SHOWN, Losses, name_some
+from workhook.work.portability.imports.own_table import NOTHING_OWN, READ_HERE, OwnValues, listed, own_values
+from workhook.work.portability.imports.plan import ImportPlan, Person, PlannedField, PlannedTask
+from workhook.work.portability.imports.texts import (
+    KEY_MAX_CHARS,
+    LABELS_MAX,
+    PEOPLE_MAX,
+    Distinct,
+    PropertyBudget,
+    ThingWarnings,
+    described,
+    first_of,
+    moment_of,
+    title_of,
+    unknown_names,
+)
+from workhook.work.portability.imports.words import (
+    FIELD_KEYS,
+    HOURS,
+    MINUTES,
+    NO,
+    YES,
+    StageNames,
+    header_key,
+    level_of,
+    says_more,
+)
+from workhook.work.time.timesheets.durations import AmbiguousNumber, typed_duration_ms
+
+SOURCE = "csv"
+NO_COLUMN = "Tasks"
+
+_DAY_FIRST = re.compile(r"(\d{1,2})\.\s?(\d{1,2})\.\s?(\d{4}|\d\d)(?:,?\s+(\d{1,2}):(\d\d)(:\d\d)?)?")
+_LOCAL_TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d)(:\d\d)?")
+
+
+def read_rows(
+    data: bytes,
+    title: str,
+    *,
+    done: Collection[str] = (),
+    not_done: Collection[str] = (),
+    mapping: Mapping[str, str] | None = None,
+) -> ImportPlan:
+    """`title`: of the project, by which a later import finds it. `done` and `not_done`: names of columns, as
+    `StageNames` has them. `mapping`: names of fields by what they mean; an empty one means that there is none. Raises
+    `NotUsable`."""
+    table = read_table(data)
+    chosen = _chosen(table, mapping or {})
+    stages = StageNames(done, [*not_done, *_not_done(table, chosen, done)])
+    return _RowMapper(table, title_of(title), chosen, stages).plan(done)
+
+
+def _not_done(table: Table, chosen: Mapping[str, str], done: Collection[str]) -> list[str]:
+    """The columns of an own table that have open tasks, whatever their names are."""
+    if not table.is_own or not {"column", "completed"} <= chosen.keys():
+        return []
+    named = (row.cells.get(chosen["column"], "") for row in table.rows if not row.cells.get(chosen["completed"]))
+    return [each for each in dict.fromkeys(named) if each not in done]
+
+
+def _chosen(table: Table, mapping: Mapping[str, str]) -> dict[str, str]:
+    """The name of a field of the table by what it means. Raises `NotUsable`."""
+    by_key: dict[str, str] = {}
+    for name in table.names:
+        by_key.setdefault(header_key(name), name)
+    there = name_some(table.names)
+    faults, chosen = [], {}
+    for meaning, name in mapping.items():
+        if name and header_key(name) not in by_key:
+            faults.append(f"line 1: there is no field {shown(name)!r}; it has {there}")
+        elif name:
+            chosen[meaning] = by_key[header_key(name)]
+    taken = set(chosen.values())
+    for meaning, names in FIELD_KEYS.items():
+        free = (by_key[each] for each in names if each in by_key and by_key[each] not in taken)
+        if meaning not in mapping and (found := next(free, None)):
+            chosen[meaning] = found
+            taken.add(found)
+    if "title" not in chosen and not faults:
+        faults.append(f"line 1: no field is called Title or Name; it has {there}")
+    if faults:
+        raise NotUsable(faults)
+    return chosen
+
+
+class _RowMapper:
+    def __init__(self, table: Table, title: str, chosen: Mapping[str, str], stages: StageNames) -> None:
+        self._table = table
+        self._title = title
+        self._chosen = chosen
+        self._project_key = f"project:{title}"
+        self._columns = ColumnNames(self._project_key, stages, NO_COLUMN)
+        self._warnings: list[str] = []
+        self._faults: list[str] = []
+        self._losses = Losses()
+        self._kept: dict[str, dict[str, None]] = defaultdict(dict)  # values that mean nothing, by the name of the field
+        self._keys = self._keys_of_rows()
+        self._by_key = dict(zip(self._keys, table.rows, strict=True))
+        self._by_name = self._keys_by_name()
+
+    def plan(self, done: Collection[str]) -> ImportPlan:
+        """`done`: names that a column has to have. Raises `NotUsable` with what is wrong in which line and field."""
+        tasks = [self._task(row, key) for row, key in zip(self._table.rows, self._keys, strict=True)]
+        if self._faults:
+            raise NotUsable(self._faults[:FAULTS_MAX])
+        tasks = without_circles(in_families(tasks, self._losses), self._losses)
+        columns = self._columns.columns
+        warnings = [
+            *self._table.remarks,
+            *unknown_names(done, (each.title for each in columns), "column"),
+            *self._warnings,
+        ]
+        warnings += self._columns.warnings
+        lost, fields = self._losses.found(), self._became()
+        return ImportPlan(SOURCE, self._project_key, self._title, columns, tasks, warnings, lost, fields)
+
+    def _became(self) -> list[PlannedField]:
+        """What each field of the table becomes."""
+        meanings = {name: meaning for meaning, name in self._chosen.items()}
+        said = {name for row in self._table.rows for name, cell in row.cells.items() if cell}
+        return [
+            PlannedField(name, meanings.get(name, "field") if name in said else "nothing", list(self._kept[name]))
+            for name in self._table.names
+            if not (self._table.is_own and name in READ_HERE)
+        ]
+
+    def _text(self, row: TableRow, meaning: str) -> str:
+        return row.cells.get(self._chosen[meaning], "") if meaning in self._chosen else ""
+
+    def _keys_of_rows(self) -> list[str]:
+        """By the id of each; without one by its title, and the how-manieth of that title it is."""
+        key_of, keys = Distinct(KEY_MAX_CHARS), []
+        lines: dict[str, int] = {}
+        for row in self._table.rows:
+            row_id = self._text(row, "id")
+            if row_id and row_id in lines:
+                self._fault(row, "id", f"{shown(row_id)!r} is that of line {lines[row_id]}, too")
+            lines.setdefault(row_id, row.line)
+            named = f"id {row_id[:255]}" if row_id else title_of(self._text(row, "title"))
+            keys.append(key_of(f"task:{self._title}/{named}"))
+        return keys
+
+    def _keys_by_name(self) -> dict[str, str | None]:
+        """The key of a row by its id, and by its title where no other has that; None for a title of several."""
+        found: dict[str, str | None] = {}
+        for row, key in zip(self._table.rows, self._keys, strict=True):
+            title = self._text(row, "title")
+            found[title] = None if title in found else key
+        for row, key in zip(self._table.rows, self._keys, strict=True):
+            found[self._text(row, "id")] = key
+        found.pop("", None)
+        return found
+
+    def _fault(self, row: TableRow, meaning: str, what: str) -> None:
+        if len(self._faults) < FAULTS_MAX:
+            self._faults.append(f"line {row.line}, field {shown(self._chosen[meaning])}: {what}")
+
+    def _task(self, row: TableRow, key: str) -> PlannedTask:
+        text = partial(self._text, row)
+        warn = ThingWarnings("task", text("title"), self._warnings)
+        column = self._columns.column(self._column_text(row))
+        finished, finished_at = self._completed(row)
+        priority = level_of(text("priority"))
+        left = ["priority"] if text("priority") and (priority is None or says_more(text("priority"))) else []
+        parent_key = self._by_name.get(text("parent"))
+        left += ["parent"] if text("parent") and parent_key is None else []
+        for meaning in left:
+            self._keep(meaning, text(meaning))
+        people = [Person("", each, each) for each in self._list(text("assignee"))]
+        own = self._own(row)
+        return PlannedTask(
+            key=key,
+            column_key=column.key,
+            title=title_of(text("title")),
+            description=described("title", text("title"), text("description"), warn),
+            deadline=self._moment(row, "due"),
+            cover_url=own.cover_url,
+            labels=first_of([title_of(each) for each in self._list(text("labels"))], LABELS_MAX, "labels", warn),
+            fields={**own.fields, **self._fields(row, left, PropertyBudget(warn))},
+            sections=own.sections,
+            members=first_of(people, PEOPLE_MAX, "people", warn),
+            finished=finished or column.completes,
+            finished_at=finished_at,
+            created_at=self._moment(row, "created"),
+            priority=priority,
+            estimate_ms=self._estimate(row),
+            parent_key=parent_key,
+            blocked_by=[self._by_name.get(each) or each for each in self._list(text("blocked_by"))],
+            repeat=own.repeat,
+            billable=own.billable,
+        )
+
+    def _list(self, cell: str) -> list[str]:
+        return list(dict.fromkeys(listed(cell))) if self._table.is_own else _parts(cell)
+
+    def _own(self, row: TableRow) -> OwnValues:
+        if not self._table.is_own:
+            return NOTHING_OWN
+        found = own_values(row)
+        for name, wrong in found.faults.items():
+            if len(self._faults) < FAULTS_MAX:
+                self._faults.append(f"line {row.line}, field {name}: {wrong}")
+        return found
+
+    def _column_text(self, row: TableRow) -> str:
+        """The column that the line names. A subtask without one is in that of the task above it, as Asana means it."""
+        seen: set[int] = set()
+        at: TableRow | None = row
+        while at is not None and at.line not in seen:
+            if found := self._text(at, "column"):
+                return found
+            seen.add(at.line)
+            at = self._by_key.get(self._by_name.get(self._text(at, "parent")) or "")
+        return ""
+
+    def _fields(self, row: TableRow, left: Collection[str], budget: PropertyBudget) -> dict[str, str]:
+        """What has no other place: the fields that mean nothing here, and those in `left`, which do not as they are."""
+        elsewhere = {name for meaning, name in self._chosen.items() if meaning not in left}
+        if self._table.is_own:
+            elsewhere |= READ_HERE | {"parent_id"}
+        return budget.fields((title_of(name), cell) for name, cell in row.cells.items() if name not in elsewhere)
+
+    def _keep(self, meaning: str, value: str) -> None:
+        kept = self._kept[self._chosen[meaning]]
+        if len(kept) < NAMES_SHOWN:
+            kept[shown(value)] = None
+
+    def _moment(self, row: TableRow, meaning: str) -> int | None:
+        text = self._text(row, meaning)
+        found = day_or_moment(text)
+        if text and found is None:
+            self._fault(
+                row, meaning, f"{shown(text)!r} is no date; write 2026-11-20, 20.11.2026 or 2026-11-20T17:00:00Z"
+            )
+        return found
+
+    def _completed(self, row: TableRow) -> tuple[bool, int | None]:
+        """Whether, and when."""
+        text = self._text(row, "completed")
+        if text.casefold() in NO:
+            return False, None
+        if text.casefold() in YES:
+            return True, None
+        found = day_or_moment(text)
+        if found is None:
+            self._fault(
+                row, "completed", f"{shown(text)!r} is neither yes nor no nor a date such as 2026-11-20 or 20.11.2026"
+            )
+        return True, found
+
+    def _estimate(self, row: TableRow) -> int | None:
+        text = self._text(row, "estimate")
+        if not text:
+            return None
+        words = header_key(self._chosen["estimate"]).split()
+        unit = next((unit for unit, names in _UNITS.items() if any(each in names for each in words)), None)
+        try:
+            found = typed_duration_ms(text, unit)
+        except AmbiguousNumber:
+            found = None
+        if found is None or found > ESTIMATE_MAX_MS:
+            self._fault(row, "estimate", f"{shown(text)!r} is no time that a task may take; write 1h 30m or 1:30")
+        return found
+
+
+_UNITS = {HOUR_MS: HOURS, MINUTE_MS: MINUTES}
+
+
+def day_or_moment(text: str) -> int | None:
+    """A day or a time as tables have them: of ISO 8601, with a blank in between and without a zone (which is UTC), or
+    with dots, where the day is first: `31.12.2026`, `4.12.26 17:00`. Years of two digits are those from 2000 on. None
+    for another text, such as `1/2/2026`, which means two days."""
+    if found := _DAY_FIRST.fullmatch(text):
+        day, month, year, hour, minute, seconds = found.groups()
+        text = f"{year if len(year) == 4 else '20' + year}-{int(month):02}-{int(day):02}"
+        text += f"T{int(hour):02}:{minute}{seconds or ':00'}Z" if hour else ""
+    elif found := _LOCAL_TIME.fullmatch(text):
+        text = f"{found[1]}T{found[2]}{found[3] or ':00'}Z"
+    return moment_of(text)
+
+
+def _parts(text: str) -> list[str]:
+    """The names in a cell: one a line, else with semicolons between, else with commas."""
+    separator = next((each for each in ("\n", ";", ",") if each in text), "\n")
+    return list(dict.fromkeys(name for each in text.split(separator) if (name := one_line(each))))

@@ -1,0 +1,163 @@
+"""Who the people of another service are here: only members of the organization that the import goes to."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+import sqlalchemy as sa
+
+from workhook.identity.mail.recipients import mail_address
+from workhook.identity.queries import key_of
+from workhook.identity.schemas import Account, account_of
+from workhook.identity.tables import accounts, memberships
+from workhook.storage import Reader, Row
+from workhook.storage.metadata import big
+from workhook.work.portability.imports.losses import name_some
+from workhook.work.portability.imports.plan import Person, PlannedComment, PlannedTask
+from workhook.work.portability.imports.texts import title_of, within
+
+_members = (
+    sa.select(*(accounts.c[name] for name in Account.__struct_fields__))
+    .join_from(accounts, memberships, memberships.c.user_id == accounts.c.id)
+    .where(memberships.c.organization_id == big("organization_id"), accounts.c.kind == "user")
+    .order_by(accounts.c.id)
+)
+
+
+async def members_of(reader: Reader, organization_id: int) -> list[Account]:
+    """The members of the organization, oldest first."""
+    return [account_of(row) for row in await reader.fetch_all(_members, {"organization_id": organization_id})]
+
+
+_addresses = _members.with_only_columns(accounts.c.id, mail_address.label("address")).where(mail_address.is_not(None))
+
+
+async def addresses_of(reader: Reader, organization_id: int) -> dict[str, int]:
+    """Ids of the members by their confirmed e-mail addresses; without those that two of them have."""
+    return by_address(await reader.fetch_all(_addresses, {"organization_id": organization_id}))
+
+
+def by_address(rows: Iterable[Row]) -> dict[str, int]:
+    """Return the `id` of each row by its `address`, without addresses of several rows."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for row in rows:
+        found[_key(row["address"] or "")].add(row["id"])
+    return {address: min(ids) for address, ids in found.items() if address and len(ids) == 1}
+
+
+class People:
+    """Members of the organization by their logins, and by the names that the caller gave them."""
+
+    def __init__(self, members: Iterable[Account], named: Mapping[str, str], addresses: Mapping[str, int] = {}) -> None:
+        """`named`: login by user name, full name or id in the other service. `addresses`: ids of members by their
+        confirmed e-mail addresses. Raises `KeyError` with a login outside of the organization."""
+        by_login = {key_of(each.login): each for each in members}
+        by_id = {each.id: each for each in by_login.values()}
+        by_address = {address: by_id[user_id] for address, user_id in addresses.items() if user_id in by_id}
+        self._by_login = by_address | by_login
+        for login in named.values():
+            if key_of(login) not in by_login:
+                raise KeyError(login)
+        self._named = {_key(name): by_login[key_of(login)] for name, login in named.items()}
+        by_name: dict[str, list[Account]] = defaultdict(list)
+        for each in by_login.values():
+            by_name[_key(each.name or "")].append(each)
+        self._by_name = by_address | {name: some[0] for name, some in by_name.items() if name and len(some) == 1}
+
+    def find(self, member: Person, source: str) -> Account | None:
+        """The account of a member: the one that the caller gave any of its names, else the one of its user name, else
+        the one whose name nobody else has. A confirmed e-mail address is as good as either. Where anybody can have an
+        account, as at GitHub, names prove nothing."""
+        names = (_key(each) for each in (member.username, member.full_name, member.id) if each.strip())
+        named = next((self._named[each] for each in names if each in self._named), None)
+        found = named or self._by_login.get(_key(member.username))
+        if found is None and (source in _OF_A_TEAM or member.username in ("", member.full_name)):
+            found = self._by_name.get(_key(member.full_name))
+        return found
+
+
+_OF_A_TEAM = ("trello",)
+"""Sources with logins whose people somebody has let in."""
+
+
+def _key(name: str) -> str:
+    return name.strip().casefold()
+
+
+class Assigned(NamedTuple):
+    """The people of a task: `assignees`, oldest account first, and `strangers` without an account here or a place in
+    the project."""
+
+    assignees: list[Account]
+    strangers: list[Person]
+
+
+def assigned(task: PlannedTask, people: People, seeing: Collection[int], source: str) -> Assigned:
+    """`seeing`: ids of those who see the project."""
+    known = [people.find(each, source) for each in task.members]
+    found = [each if each is not None and each.id in seeing else None for each in known]
+    assignees = {each.id: each for each in found if each is not None}
+    strangers = [member for member, account in zip(task.members, found, strict=True) if account is None]
+    return Assigned([assignees[account_id] for account_id in sorted(assignees)], strangers)
+
+
+def field_of(source: str) -> str:
+    """Return the name of the field for the strangers of a task."""
+    return f"{source}_members"
+
+
+def fields_with(task: PlannedTask, strangers: Sequence[Person], source: str) -> dict[str, str]:
+    """The fields of a task, with the names of strangers."""
+    names = ", ".join(each.display_name for each in strangers)
+    return {**task.fields, field_of(source): within(names)} if strangers else task.fields
+
+
+def without_name(fields: Mapping[str, str], stranger: Person, source: str) -> dict[str, str] | None:
+    """The fields without the name of a stranger; None if they no longer name this one."""
+    field, name = field_of(source), stranger.display_name
+    names = f", {fields.get(field, '')}, "  # names may contain commas
+    if f", {name}, " not in names:
+        return None
+    left = names.replace(f", {name}, ", ", ", 1).removeprefix(", ").removesuffix(", ")
+    if left:
+        return {**fields, field: left}
+    return {each: value for each, value in fields.items() if each != field}
+
+
+def author_of(comment: PlannedComment, people: People, importer: Account, source: str) -> tuple[Account, str | None]:
+    """Return whose the comment is here, and the author's name where that is the importer's for want of an account."""
+    author = people.find(comment.author, source)
+    return (author, None) if author is not None else (importer, title_of(comment.author.display_name))
+
+
+class Stranger(msgspec.Struct, frozen=True):
+    """Somebody who is nobody here. `known_as`: by what `--member` names them. `assigned`: to a task; else they have
+    only written comments."""
+
+    name: str
+    known_as: str
+    assigned: bool
+
+
+def strangers_of(
+    tasks: Sequence[PlannedTask], comments: Sequence[PlannedComment], people: People, source: str
+) -> list[Stranger]:
+    """Those who are nobody here, each once."""
+    found: dict[str, Stranger] = {}
+    members = [member for task in tasks for member in task.members]
+    authors = [each.author for each in (*comments, *(each for task in tasks for each in task.comments))]
+    for some, assigned in ((members, True), (authors, False)):
+        for each in some:
+            if each.display_name not in found and people.find(each, source) is None:
+                found[each.display_name] = Stranger(each.display_name, each.known_as, assigned)
+    return list(found.values())
+
+
+def unknown_people(strangers: Sequence[Stranger], hint: str) -> list[str]:
+    """What there is to say about those who are nobody here; nothing where everybody is somebody. `hint`: what can be
+    done about it."""
+    names = [each.name for each in strangers]
+    return [f"nobody here is {name_some(names)}{hint and f': {hint}'}"] if names else []

@@ -1,0 +1,74 @@
+"""Make the plan of a file of strangers in a limited process, so that it can neither stall the server nor take its
+memory."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+import msgspec
+import structlog
+
+from workhook.core import limited_process
+from workhook.core.errors import Unavailable
+from workhook.core.fair_queue import FairQueue, QueueFull
+from workhook.core.limited_process import Limits, ProcessFailed
+from workhook.work.portability.imports.json_file import NotUsable
+from workhook.work.portability.imports.plan import ImportPlan, PlannedTask
+from workhook.work.portability.imports.sources import Choices, SourceFile
+
+LIMITS = Limits(timeout_s=60, cpu_s=30, memory_bytes=1024**3, output_bytes=64 * 1024 * 1024)
+AT_ONCE, WAITING_MAX, WAITING_MAX_EACH = 2, 16, 4
+RETRY_AFTER_S = 30
+DECODED_AT_ONCE = 200
+TOO_LARGE = "it takes too long to read; part the file into several"
+
+_SCRIPT = Path(__file__).with_name("plan_script.py")
+
+log = structlog.get_logger(__name__)
+
+_queues: WeakKeyDictionary[asyncio.AbstractEventLoop, FairQueue] = WeakKeyDictionary()
+
+
+class PlanHead(msgspec.Struct, frozen=True):
+    """The first line of the answer. `plan` has no tasks; None: the file cannot be used, for these faults."""
+
+    plan: ImportPlan | None
+    faults: list[str]
+
+
+def head_of(plan: ImportPlan | None, faults: list[str]) -> PlanHead:
+    return PlanHead(None if plan is None else msgspec.structs.replace(plan, tasks=[]), faults)
+
+
+async def plan_in_process(account_id: int, file: SourceFile, choices: Choices) -> ImportPlan:
+    """The plan of a file of any source. Organizations take turns.
+
+    Raises `NotUsable`, `Unavailable` if too many files wait already.
+    """
+    queue = _queues.setdefault(asyncio.get_running_loop(), FairQueue(AT_ONCE, WAITING_MAX, WAITING_MAX_EACH))
+    job = {"name": file.name, "choices": choices}
+    try:
+        async with queue.slot(account_id):
+            made = await limited_process.run(_SCRIPT, job, LIMITS, file.data)
+    except QueueFull:
+        message = "Too many files wait to be imported. Try again in some seconds."
+        raise Unavailable(message, code="import_unavailable", retry_after_s=RETRY_AFTER_S) from None
+    except ProcessFailed as problem:
+        log.warning("import_failed", reason=problem.reason, ended_with=problem.ended_with, stderr=problem.stderr)
+        raise NotUsable([TOO_LARGE]) from None
+    return await _decoded(made.output)
+
+
+async def _decoded(output: bytes) -> ImportPlan:
+    """Decode some tasks at a time: requests are answered in between."""
+    lines = output.split(b"\n")
+    head = msgspec.json.decode(lines[0], type=PlanHead)
+    if head.plan is None:
+        raise NotUsable(head.faults)
+    decoder, tasks = msgspec.json.Decoder(PlannedTask), list[PlannedTask]()
+    for start in range(1, len(lines), DECODED_AT_ONCE):
+        tasks += map(decoder.decode, lines[start : start + DECODED_AT_ONCE])
+        await asyncio.sleep(0)
+    return msgspec.structs.replace(head.plan, tasks=tasks)

@@ -1,0 +1,29 @@
+"""Make the plan of one file in a limited process (`core.limited_main`).
+
+The job has `name` (of the file, whose bytes are in `content`) and `choices`. The answer is lines of JSON: `PlanHead`,
+then each task.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+
+def answer(job: dict[str, Any], folder: Path) -> bytes:
+    """What `limited_main` writes."""
+    import msgspec
+
+    from workhook.work.portability.imports.json_file import NotUsable
+    from workhook.work.portability.imports.plan_process import TOO_LARGE, head_of
+    from workhook.work.portability.imports.sources import Choices, SourceFile, plan_of_any
+
+    file = SourceFile(job["name"], (folder / "content").read_bytes())
+    try:
+        plan = plan_of_any(file, msgspec.convert(job["choices"], Choices))
+    except NotUsable as problem:
+        return msgspec.json.encode(head_of(None, problem.faults))
+    except (MemoryError, RecursionError):
+        return msgspec.json.encode(head_of(None, [TOO_LARGE]))
+    lines = [head_of(plan, []), *plan.tasks]
+    return b"\n".join(map(msgspec.json.encode, lines))

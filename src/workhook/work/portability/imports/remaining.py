@@ -1,0 +1,223 @@
+"""What of a plan is there already, and what is not. An import adds what is not there yet, and leaves alone what is:
+people go on working on it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+import sqlalchemy as sa
+
+from workhook.identity.queries import find_project
+from workhook.identity.schemas import Account, Repository
+from workhook.identity.tables import projects
+from workhook.storage import Reader, Row, Transaction
+from workhook.storage.dialects import any_of
+from workhook.storage.metadata import big, insert_into
+from workhook.work.board.columns.schemas import columns
+from workhook.work.board.tasks.schemas import tasks
+from workhook.work.discussion.comments.schemas import CommentedTask
+from workhook.work.portability.imports.plan import ImportPlan, PlannedColumn, PlannedComment, PlannedTask, fingerprint
+from workhook.work.portability.imports.tables import import_links
+
+_of_source = (import_links.c.account_id == big("account_id"), import_links.c.source == sa.bindparam("source"))
+_links = (
+    sa.select(import_links, projects.c.id.label("project_id"))
+    .join_from(import_links, projects, projects.c.repository_id == import_links.c.repository_id)
+    .where(*_of_source, any_of(import_links.c.external_id, "keys"), projects.c.deleted_at.is_(None))
+)
+_forget = sa.delete(import_links).where(
+    *_of_source,
+    import_links.c.repository_id.in_(
+        sa.select(projects.c.repository_id).where(
+            projects.c.account_id == big("account_id"), projects.c.deleted_at.is_not(None)
+        )
+    ),
+)
+_forget_keys = sa.delete(import_links).where(*_of_source, any_of(import_links.c.external_id, "keys"))
+insert_link = insert_into(
+    import_links, "account_id", "source", "external_id", "repository_id", "kind", "internal_id", "fingerprint"
+)
+_columns = sa.select(columns.c.id).where(columns.c.repository_id == big("repository_id"))
+_tasks = sa.select(tasks.c.id, tasks.c.title).where(
+    tasks.c.repository_id == big("repository_id"), tasks.c.deleted_at.is_(None), any_of(tasks.c.id, "task_ids")
+)
+
+
+async def forget_links(tx: Transaction, account_id: int, source: str, gone: Sequence[str]) -> None:
+    """Delete the links into projects that were deleted, and those of the keys in `gone`."""
+    await tx.execute(_forget, {"account_id": account_id, "source": source})
+    if gone:
+        await tx.execute(_forget_keys, {"account_id": account_id, "source": source, "keys": list(gone)})
+
+
+class Counts(msgspec.Struct, frozen=True):
+    columns: int
+    tasks: int
+    comments: int
+
+
+class Wait(msgspec.Struct, frozen=True):
+    """A task that waits for another, by the keys of both."""
+
+    task_key: str
+    blocker_key: str
+
+    @property
+    def key(self) -> str:
+        return f"task_blocker:{self.task_key}>{self.blocker_key}"
+
+
+class Remaining(msgspec.Struct, frozen=True):
+    """`repository` None: the project is to be made too. `columns`: ids of those that are there, by key. `again`: keys
+    of columns that were deleted here and that new tasks need. `comments`: new ones on tasks that are there, with the
+    task. `changed`: titles of tasks that have changed in the other service since they were imported. `ids`: of tasks
+    that are there, by key. `waits`: which tasks, there or new, are to wait for others. `elsewhere`: titles of tasks
+    that were imported to another project before, such as cards that have moved since. `alone`: titles of subtasks that
+    came without the task above them, which may not have them here."""
+
+    repository: Repository | None
+    columns: dict[str, str]
+    again: list[str]
+    new_columns: list[PlannedColumn]
+    new_tasks: list[PlannedTask]
+    comments: list[tuple[CommentedTask, PlannedComment]]
+    skipped: Counts
+    changed: list[str]
+    ids: dict[str, str]
+    waits: list[Wait]
+    elsewhere: list[str] = []
+    alone: list[str] = []
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether columns, tasks and comments are all there; `waits` are not looked at."""
+        return self.repository is not None and not (self.new_columns or self.new_tasks or self.comments)
+
+    @property
+    def created(self) -> Counts:
+        comments = len(self.comments) + sum(len(each.comments) for each in self.new_tasks)
+        return Counts(len(self.new_columns), len(self.new_tasks), comments)
+
+
+async def remaining_of(reader: Reader, organization: Account, plan: ImportPlan, user_id: int) -> Remaining:
+    """What is not there yet, with the role of the user in the project, if there is one."""
+    comment_keys = [each.key for task in plan.tasks for each in task.comments]
+    keys = [plan.key, *(each.key for each in plan.columns), *(each.key for each in plan.tasks), *comment_keys]
+    keys += [each.key for each in waits_of(plan)]
+    params = {"account_id": organization.id, "source": plan.source, "keys": keys}
+    links = {row["external_id"]: row for row in await reader.fetch_all(_links, params)}
+    link = links.get(plan.key)
+    repository = await find_project(reader, link["project_id"], user_id) if link else None
+    column_ids, titles = set[str](), dict[str, str]()
+    if repository is not None:
+        column_ids = {row["id"] for row in await reader.fetch_all(_columns, {"repository_id": repository.id})}
+        task_ids = [links[each.key]["internal_id"] for each in plan.tasks if each.key in links]
+        rows = await reader.fetch_all(_tasks, {"repository_id": repository.id, "task_ids": task_ids})
+        titles = {row["id"]: row["title"] for row in rows}
+    return await asyncio.to_thread(_compare, plan, repository, links, column_ids, titles)
+
+
+def waits_of(plan: ImportPlan) -> Iterator[Wait]:
+    """Those between tasks of the plan."""
+    keys = {each.key for each in plan.tasks}
+    for task in plan.tasks:
+        yield from (Wait(task.key, each) for each in task.blocked_by if each in keys)
+
+
+def batches_of(plan: ImportPlan, rest: Remaining, size: int) -> Iterator[ImportPlan]:
+    """The plan in parts, each with whole tasks of which something is new: `size` tasks and comments in all, or one task
+    with its comments and subtasks. The first part makes the columns; there is one in any case."""
+    new_tasks, new_comments = {each.key for each in rest.new_tasks}, {each.key for _, each in rest.comments}
+
+    def is_new(task: PlannedTask) -> bool:
+        return task.key in new_tasks or any(each.key in new_comments for each in task.comments)
+
+    batch: list[PlannedTask] = []
+    left = size
+    for family in _families(plan.tasks):
+        some = [each for each in family if is_new(each)]
+        if not some:
+            continue
+        if some[0] is not family[0]:
+            some.insert(0, family[0])
+        weight = sum(1 + len(each.comments) for each in some)
+        if batch and weight > left:
+            yield msgspec.structs.replace(plan, tasks=batch)
+            batch, left = [], size
+        batch += some
+        left -= weight
+    yield msgspec.structs.replace(plan, tasks=batch)
+
+
+def _families(tasks: Sequence[PlannedTask]) -> Iterator[list[PlannedTask]]:
+    """Tasks with their subtasks, which stand behind them."""
+    family: list[PlannedTask] = []
+    for task in tasks:
+        if family and task.parent_key is None:
+            yield family
+            family = []
+        family.append(task)
+    if family:
+        yield family
+
+
+def made_in_all(plan: ImportPlan, before: Remaining, done: Sequence[Remaining]) -> Remaining:
+    """What all batches made, where `before` was what there was to make; another import may have made a part of it."""
+    columns = [column for each in done for column in each.new_columns]
+    tasks = [task for each in done for task in each.new_tasks]
+    comments = [comment for each in done for comment in each.comments]
+    made = len(comments) + sum(len(each.comments) for each in tasks)
+    skipped = Counts(
+        len(plan.columns) - len(columns),
+        len(plan.tasks) - len(tasks),
+        before.skipped.comments + before.created.comments - made,
+    )
+    repository = done[0].repository if done else before.repository
+    return msgspec.structs.replace(
+        before,
+        repository=repository,
+        new_columns=columns,
+        new_tasks=tasks,
+        comments=comments,
+        skipped=skipped,
+        alone=[title for each in done for title in each.alone],
+    )
+
+
+def _compare(
+    plan: ImportPlan,
+    repository: Repository | None,
+    links: Mapping[str, Row],
+    column_ids: set[str],
+    titles: dict[str, str],
+) -> Remaining:
+    """`column_ids` and `titles` of tasks by id: what is still there of what was imported."""
+    ids: dict[str, str] = {key: row["internal_id"] for key, row in links.items()}
+    new_tasks = [each for each in plan.tasks if each.key not in ids]
+    old_tasks = [each for each in plan.tasks if each.key in ids]
+    needed = {each.column_key for each in new_tasks}
+    columns = {each.key: ids[each.key] for each in plan.columns if ids.get(each.key) in column_ids}
+    again = [each.key for each in plan.columns if each.key in ids and each.key not in columns and each.key in needed]
+    new_columns = [each for each in plan.columns if each.key not in ids or each.key in again]
+    comments = [
+        (CommentedTask(ids[task.key], titles[ids[task.key]]), comment)
+        for task in old_tasks
+        if ids[task.key] in titles
+        for comment in task.comments
+        if comment.key not in ids
+    ]
+    known = sum(len(task.comments) for task in old_tasks) - len(comments)
+    skipped = Counts(len(plan.columns) - len(new_columns), len(old_tasks), known)
+    changed = [each.title for each in old_tasks if fingerprint(each) != links[each.key]["fingerprint"]]
+    alive = {each.key: ids[each.key] for each in old_tasks if ids[each.key] in titles}
+    there = {*alive, *(each.key for each in new_tasks)}
+    waits = [
+        each for each in waits_of(plan) if each.key not in ids and there.issuperset((each.task_key, each.blocker_key))
+    ]
+    project_id = repository.project_id if repository else None
+    elsewhere = [each.title for each in old_tasks if links[each.key]["project_id"] != project_id]
+    return Remaining(
+        repository, columns, again, new_columns, new_tasks, comments, skipped, changed, alive, waits, elsewhere
+    )

@@ -1,0 +1,160 @@
+"""What every source makes of texts of another service: titles, names, times, and no more than a task may hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from typing import TypeVar
+
+from workhook.core.errors import shown
+from workhook.core.one_line import one_line
+from workhook.http.parameters import TEXT_MAX_BYTES, TITLE_MAX_CHARS
+from workhook.http.wire_types import read_day_or_moment
+from workhook.work.board.tasks.field_types import KEYS_MAX, Level
+from workhook.work.portability.imports.words import level_of, means, plain_name, says_more
+
+T = TypeVar("T")
+
+KEY_MAX_CHARS = 1_000
+LABELS_MAX = PEOPLE_MAX = 100  # as `TaskContent` has them
+PROPERTIES_MAX_BYTES = 256 * 1024  # fields and sections of a task together: every event of it carries them
+
+NAMELESS = "(no name)"
+_MARK = "…"  # where something was cut
+_OBJECT_ID = re.compile(r"[0-9a-f]{24}")
+
+
+def title_of(text: str, otherwise: str = NAMELESS, limit: int = TITLE_MAX_CHARS) -> str:
+    """On one line, trimmed, of at most `limit` characters, and never empty."""
+    title = one_line(text)
+    if len(title) > limit:
+        title = title[: limit - len(_MARK)].rstrip() + _MARK
+    return title or otherwise
+
+
+def is_cut(text: str, limit: int = TITLE_MAX_CHARS) -> bool:
+    """Whether `title_of` leaves something out."""
+    return len(one_line(text)) > limit
+
+
+def within(text: str, limit_bytes: int = TEXT_MAX_BYTES) -> str:
+    """At most so many bytes of UTF-8, cut between characters."""
+    data = text.encode()
+    if len(data) <= limit_bytes:
+        return text
+    if limit_bytes < len(_MARK.encode()):
+        return ""
+    return data[: limit_bytes - len(_MARK.encode())].decode(errors="ignore") + _MARK
+
+
+class Distinct:
+    """Makes names unlike those it made before: `name`, `name (2)`, `name (3)` …"""
+
+    def __init__(self, limit: int = TITLE_MAX_CHARS) -> None:
+        self._limit = limit
+        self._last: dict[str, int] = {}  # names that were given out, and the number that was last tried for each
+
+    def __call__(self, name: str) -> str:
+        found = name
+        while found in self._last:
+            self._last[name] += 1
+            suffix = f" ({self._last[name]})"
+            found = name[: self._limit - len(suffix)] + suffix
+        self._last[found] = 1
+        return found
+
+
+def moment_of(text: str) -> int | None:
+    """Milliseconds since the epoch; None for what is no time or day from 1970 to 9998."""
+    try:
+        return read_day_or_moment(text)
+    except ValueError:
+        return None
+
+
+def moment_of_id(external_id: str) -> int | None:
+    """Trello's ids begin with the second in which they were made, in eight hexadecimal digits."""
+    return int(external_id[:8], 16) * 1000 if _OBJECT_ID.fullmatch(external_id) else None
+
+
+def priority_in(fields: Sequence[tuple[str, str]]) -> tuple[Level | None, list[tuple[str, str]]]:
+    """The priority that the first field of that name tells, and the other fields; that one, too, if it says more."""
+    for at, (name, text) in enumerate(fields):
+        if means("priority", name) and (found := level_of(text)):
+            return found, list(fields) if says_more(text) else [*fields[:at], *fields[at + 1 :]]
+    return None, list(fields)
+
+
+def unknown_names(done: Collection[str], names: Iterable[str], kind: str) -> list[str]:
+    """Warnings about names in `done` that no column has."""
+    plain = {plain_name(each) for each in names}
+    return [f"there is no {kind} {shown(each)!r}" for each in done if plain_name(each) not in plain]
+
+
+def described(kind: str, name: str, text: str, warn: ThingWarnings) -> str | None:
+    """A task's description. A name that is too long for a title begins it, whole."""
+    if is_cut(name):
+        warn(f"its {kind} is cut to {TITLE_MAX_CHARS} characters; the description begins with all of it")
+        text = f"{name.strip()}\n\n{text}".rstrip()
+    kept = within(text)
+    if kept != text:
+        warn(f"its description is cut to {TEXT_MAX_BYTES // 1024} KiB")
+    return kept if kept.strip() else None
+
+
+def first_of(things: list[T], most: int, what: str, warn: ThingWarnings) -> list[T]:
+    if len(things) > most:
+        warn(f"only {most} of its {what} are kept")
+    return things[:most]
+
+
+class ThingWarnings:
+    """Warnings about one card or task, each once. `kind`: how the source calls it."""
+
+    def __init__(self, kind: str, name: str, warnings: list[str]) -> None:
+        self._thing = f"{kind} {shown(name.strip() or NAMELESS)!r}: "
+        self._warnings = warnings
+        self._known: set[str] = set()
+
+    def __call__(self, what: str) -> None:
+        if what not in self._known:
+            self._known.add(what)
+            self._warnings.append(self._thing + what)
+
+
+class PropertyBudget:
+    """What is left for the fields and sections of one task."""
+
+    def __init__(self, warn: ThingWarnings) -> None:
+        self.warn = warn
+        self._left_bytes = PROPERTIES_MAX_BYTES
+
+    def take_whole(self, text: str) -> bool:
+        size = len(text.encode())
+        if size > self._left_bytes:
+            return False
+        self._left_bytes -= size
+        return True
+
+    def take(self, text: str, name: str) -> str:
+        kept = within(text, min(TEXT_MAX_BYTES, self._left_bytes))
+        self._left_bytes -= len(kept.encode())
+        if kept != text:
+            self.warn(f"the field {shown(name)} is cut")
+        return kept
+
+    def take_key(self, taken: int, most: int, what: str) -> bool:
+        if taken < most:
+            return True
+        self.warn(f"only {most} of its {what} are kept")
+        return False
+
+    def fields(self, named: Iterable[tuple[str, str]]) -> dict[str, str]:
+        """The fields of a task, of names that are titles and texts; without empty ones."""
+        found: dict[str, str] = {}
+        name_of = Distinct()
+        for name, text in named:
+            # One key stays free, for the people that nobody here is.
+            if text and self.take_key(len(found), KEYS_MAX - 1, "fields"):
+                found[name_of(name)] = self.take(text, name)
+        return found

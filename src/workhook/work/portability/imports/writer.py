@@ -1,0 +1,223 @@
+"""Writes one batch of a plan: columns, tasks and comments, each with its event and its link."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
+
+import msgspec
+
+from workhook.core import json
+from workhook.core.errors import Invalid
+from workhook.core.ids import new_id
+from workhook.core.records import to_response
+from workhook.identity.context import Write
+from workhook.identity.schemas import Account, Actor
+from workhook.storage import Transaction
+from workhook.work.board.columns.api import ColumnCreate, add_column
+from workhook.work.board.tasks import bulk_queries, relations
+from workhook.work.board.tasks.actions import blank_task
+from workhook.work.board.tasks.assignees import find_people
+from workhook.work.board.tasks.bulk_queries import TaskChange
+from workhook.work.board.tasks.numbers import take_numbers
+from workhook.work.board.tasks.ordering.column_order import ColumnOrder, Rank, ranks_in
+from workhook.work.board.tasks.queries import LockedColumn, lock_column
+from workhook.work.board.tasks.relations import RelationChange
+from workhook.work.board.tasks.schemas import Task
+from workhook.work.discussion.comments import actions as comments
+from workhook.work.discussion.comments.schemas import CommentedTask, TaskComment
+from workhook.work.kernel.access import Access
+from workhook.work.kernel.people import person_shape
+from workhook.work.kernel.record_events import RecordEvent, publish_events
+from workhook.work.portability.imports import late
+from workhook.work.portability.imports.people import Assigned, People, assigned, author_of, fields_with
+from workhook.work.portability.imports.plan import ImportPlan, PlannedColumn, PlannedComment, PlannedTask, fingerprint
+from workhook.work.portability.imports.remaining import Remaining, forget_links, insert_link
+
+Progress = Callable[[str, int, int], None]
+"""What is done, how much of it, of how much."""
+
+
+class Import(msgspec.Struct, frozen=True):
+    """One plan, where it goes, and who brings it. `base` is what links in events start with.
+
+    `keeps_authors`: a comment becomes that of the member who wrote it. Only whoever runs the server may say so: anybody
+    can write an export. Else it becomes the importer's, with the author's name beside it. `hint`: how to tell who is
+    who.
+    """
+
+    plan: ImportPlan
+    organization: Account
+    actor: Actor
+    people: People
+    base: str
+    keeps_authors: bool = True
+    hint: str = "--member NAME=LOGIN says who is who"
+
+
+class BatchWriter:
+    """One batch's work."""
+
+    def __init__(self, tx: Transaction, this: Import, access: Access, progress: Progress) -> None:
+        self._tx = tx
+        self._this = this
+        self.access = access
+        self._progress = progress
+        self._context = Write(tx, this.actor, this.base)
+        self._links: list[dict[str, str]] = []
+        self._ids: dict[str, str] = {}  # of tasks that are there already, by key
+        self.alone: list[str] = []  # titles of subtasks that came without the task above them
+
+    async def write(self, rest: Remaining) -> None:
+        this, source = self._this, self._this.plan.source
+        await forget_links(self._tx, this.organization.id, source, rest.again)
+        self._ids = dict(rest.ids)
+        if rest.repository is None:
+            self._link("project", this.plan.key, self.access.repository.project_id, "")
+        column_ids = rest.columns | await self._columns(rest.new_columns)
+        made = await self._tasks(rest.new_tasks, column_ids)
+        on_new = [
+            (CommentedTask(task.id, task.title), comment)
+            for task, planned in zip(made, rest.new_tasks, strict=True)
+            for comment in planned.comments
+        ]
+        await self._comments([*rest.comments, *on_new])
+        ids = {"account_id": this.organization.id, "source": source, "repository_id": self.access.repository.id}
+        await self._tx.execute_many(insert_link, [{**ids, **each} for each in self._links])
+
+    def _link(self, kind: str, key: str, internal_id: str, mark: str) -> None:
+        self._links.append({"kind": kind, "external_id": key, "internal_id": internal_id, "fingerprint": mark})
+
+    async def _columns(self, wanted: Sequence[PlannedColumn]) -> dict[str, str]:
+        """Ids by key."""
+        made = {}
+        for number, each in enumerate(wanted, 1):
+            create = ColumnCreate(title=each.title, stage=each.stage, finished=each.finished)
+            column = await add_column(self._context, self.access.repository.project_id, create)
+            made[each.key] = column.id
+            self._link("column", each.key, column.id, fingerprint(each))
+            self._progress("columns", number, len(wanted))
+        return made
+
+    async def _tasks(self, wanted: Sequence[PlannedTask], column_ids: Mapping[str, str]) -> list[Task]:
+        targets = await self._targets({each.column_key: column_ids[each.column_key] for each in wanted})
+        made = await self._append(wanted, targets, await self._seeing(wanted))
+        for number, (planned, task) in enumerate(zip(wanted, made, strict=True), 1):
+            self._link("task", planned.key, task.id, fingerprint(planned))
+            self._progress("tasks", number, len(wanted))
+        await self._publish("task", [to_response(each) for each in made])
+        return made
+
+    async def _targets(self, column_ids: Mapping[str, str]) -> dict[str, LockedColumn]:
+        """The columns that tasks come to, locked in the order in which everybody locks them."""
+        found = {}
+        for key, column_id in sorted(column_ids.items(), key=lambda item: item[1]):
+            _, found[key] = await lock_column(self._tx, self._this.actor, column_id)
+        return found
+
+    async def _seeing(self, wanted: Iterable[PlannedTask]) -> set[int]:
+        """Ids of the assigned people who see the project: not every member sees a private one."""
+        source = self._this.plan.source
+        people = (self._this.people.find(member, source) for task in wanted for member in task.members)
+        logins = {each.login for each in people if each is not None}
+        found = (await find_people(self._tx, self.access, logins)).by_name
+        return {each.id for each in found.values()}
+
+    async def _append(
+        self, wanted: Sequence[PlannedTask], targets: Mapping[str, LockedColumn], seeing: Collection[int]
+    ) -> list[Task]:
+        """Insert tasks at the ends of their columns, in few statements: an import holds locks for as long as it writes.
+
+        Returns them in the order of `wanted`, in which their ids sort, too. `targets`: locked columns, by their keys.
+        """
+        locked = {each.column.id: each for each in targets.values()}
+        ranks = await ranks_in(self._tx, [each.buckets[-1].id for each in locked.values()])
+        orders = {key: ColumnOrder(each.buckets, ranks[each.buckets[-1].id]) for key, each in locked.items()}
+        made = []
+        task_ids = sorted(new_id("tsk") for _ in wanted)
+        ids = {**self._ids, **{each.key: task_id for task_id, each in zip(task_ids, wanted, strict=True)}}
+        for task_id, each in zip(task_ids, wanted, strict=True):
+            target = targets[each.column_key]
+            orders[target.column.id].insert(task_id, None)
+            task = self._task(target, task_id, each, seeing)
+            parent_id = ids.get(each.parent_key) if each.parent_key else None
+            made.append(msgspec.structs.replace(task, parent_id=parent_id))
+        made = await self._settled(made)
+        positions, new_ranks = dict[str, int](), dict[str, Rank]()
+        for order in orders.values():
+            positions |= order.positions(each.id for each in made)
+            new_ranks |= order.changed
+        first = await take_numbers(self._tx, self.access.repository.id, len(made)) if made else 0
+        made = [
+            msgspec.structs.replace(each, number=number, position=positions[each.id])
+            for number, each in enumerate(made, first)
+        ]
+        changes = [TaskChange(self.access, None, each, new_ranks[each.id]) for each in made]
+        await bulk_queries.write(self._tx, changes, [], orders)
+        unmatched = [
+            {"repository_id": self.access.repository.id, **row}
+            for task_id, planned in zip(task_ids, wanted, strict=True)
+            for row in late.rows_of(task_id, self._assigned(planned, seeing).strangers, self._this.plan.source)
+        ]
+        await self._tx.execute_many(late.insert_unmatched, unmatched)
+        return made
+
+    def _assigned(self, planned: PlannedTask, seeing: Collection[int]) -> Assigned:
+        return assigned(planned, self._this.people, seeing, self._this.plan.source)
+
+    async def _settled(self, made: list[Task]) -> list[Task]:
+        """The tasks, without those parents that may not have them. A parent of the same batch is nobody else's yet."""
+        new_ids = {each.id for each in made}
+        changes = [
+            RelationChange(self.access, None, task, partial("{}.{}".format, at))
+            for at, task in enumerate(made)
+            if task.parent_id and task.parent_id not in new_ids
+        ]
+        try:
+            await relations.settle(self._tx, changes)
+        except Invalid as problem:
+            alone = {int((fault.field or "").partition(".")[0]) for fault in problem.faults}
+            self.alone += [made[at].title for at in sorted(alone)]
+            return [
+                msgspec.structs.replace(task, parent_id=None) if at in alone else task for at, task in enumerate(made)
+            ]
+        return made
+
+    def _task(self, target: LockedColumn, task_id: str, planned: PlannedTask, seeing: Collection[int]) -> Task:
+        now = self._context.now
+        assignees, strangers = self._assigned(planned, seeing)
+        fields = fields_with(planned, strangers, self._this.plan.source)
+        return msgspec.structs.replace(
+            blank_task(self.access, target, task_id, planned.title, now),
+            description=planned.description,
+            cover_url=planned.cover_url,
+            deadline=planned.deadline,
+            priority=planned.priority,
+            estimate_ms=planned.estimate_ms,
+            repeat=planned.repeat,
+            billable=planned.billable,
+            fields=json.encode_text(fields),
+            sections=json.encode_text(planned.sections),
+            labels=json.encode_text(planned.labels),
+            assignees=tuple(map(person_shape, assignees)),
+            completed_at=min(planned.finished_at or now, now) if planned.finished or target.completes else None,
+            created_at=min(planned.created_at or now, now),
+        )
+
+    async def _comments(self, wanted: Sequence[tuple[CommentedTask, PlannedComment]]) -> None:
+        records = []
+        authors = self._this.people if self._this.keeps_authors else People((), {})
+        for number, (task, planned) in enumerate(wanted, 1):
+            author, name = author_of(planned, authors, self.access.user, self._this.plan.source)
+            at = min(planned.created_at or self._context.now, self._context.now)
+            places = {"task_id": task.id, "repository_id": self.access.repository.id, "user_id": author.id}
+            new = TaskComment(0, planned.text, False, task, person_shape(author), at, at, name)
+            comment = await comments.insert(self._tx, new, **places)
+            self._link("task_comment", planned.key, str(comment.id), fingerprint(planned))
+            records.append(to_response(comment))
+            self._progress("comments", number, len(wanted))
+        await self._publish("task_comment", records)
+
+    async def _publish(self, noun: str, records: Iterable[msgspec.Struct]) -> None:
+        created = [RecordEvent(self.access.repository, noun, "created", each) for each in records]
+        await publish_events(self._context, created)

@@ -1,0 +1,57 @@
+"""`/organizations/{login}/export`: everything of an organization, as an archive for another server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+from workhook.core.clock import now_ms
+from workhook.core.errors import NotFound
+from workhook.http.calls import Answer, Call
+from workhook.http.endpoints import Routes
+from workhook.http.operations import WORK_API
+from workhook.identity import policy
+from workhook.identity.authenticator import actor_of
+from workhook.work.kernel.access import find_owned
+from workhook.work.portability.moving.archive import MEDIA_TYPE, headers_of, make_archive, require_room
+
+_BYTES: Mapping[str, Any] = {"type": "string", "format": "binary"}
+
+routes = Routes(WORK_API, "Users", read="organization.export", write="organization.export")
+
+
+@routes.get(
+    "/organizations/{login}/export",
+    answers={200: _BYTES},
+    problems=(403, 409, 429),
+    media_type=MEDIA_TYPE,
+    etag=False,
+)
+async def export_organization(call: Call, login: str) -> Answer:
+    """Export everything of an organization.
+
+    For owners of the organization. The answer is a tar: a file of JSON lines for each kind of record, the bytes of all
+    files, and `manifest.json` as the last entry. An archive without it was cut. Everything is of one moment.
+    `workhook organization import` reads it on another server.
+
+    Passwords, tokens and secrets of webhooks are not in it. The token needs the scope `work:read`, too. The audit log
+    tells of each export. While one runs, another of the same organization is 409 `export_running`. While the server
+    reads two others, it is 429 `exports_running`.
+    """
+    actor = actor_of(call)
+    account = await find_owned(call.database, actor, login, "export it")
+    if account.kind != "organization":
+        raise NotFound()
+    policy.check_token(actor, policy.RULES["work.read"])
+    headers = headers_of(account, now_ms())
+    if call.request.method == "HEAD":
+        require_room(account)
+        return Answer(_nothing(), headers=headers, media_type=MEDIA_TYPE)
+    archive = await make_archive(call.services, actor, account, call.base_for_others, call.request_id)
+    return Answer(archive, headers=headers, media_type=MEDIA_TYPE)
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    """For HEAD, which makes no archive and writes nothing down: nobody has got anything."""
+    for piece in list[bytes]():
+        yield piece

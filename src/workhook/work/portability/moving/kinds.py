@@ -1,0 +1,409 @@
+"""What an export holds: one kind of line for each table that belongs to an organization, in an order in which what a
+line refers to comes before it. `STAY` has all other tables, and says why they stay.
+
+A table is named, not imported: some belong to areas that this one does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+import sqlalchemy as sa
+
+from workhook.core.own_address import without_receiver_key
+from workhook.core.records import Record
+from workhook.storage.metadata import metadata
+from workhook.work.board.columns.schemas import Column
+from workhook.work.board.projects.schemas import LabelColors
+from workhook.work.board.tasks.schemas import Task
+from workhook.work.money.billing.schemas import AccountBilling, ProjectBilling
+from workhook.work.money.checkouts.schemas import Checkout
+from workhook.work.money.credits.schemas import TaskCredit
+from workhook.work.money.invoices.arithmetic import TaxRow
+from workhook.work.money.invoices.parties import Party, Seller
+from workhook.work.money.invoices.schemas import Invoice
+from workhook.work.money.invoices.shapes import Booked
+from workhook.work.money.payments.schemas import Payment
+from workhook.work.money.services.schemas import Service, ServicePrice
+from workhook.work.time.timesheets.schemas import Timesheet
+
+PEOPLE, PROJECTS = "people", "projects"
+
+Id = Annotated[str, msgspec.Meta(pattern=r"\A[a-z]{3,4}_[0-9a-z]{26}\Z")]
+
+InvoiceLine = Annotated[list[str | int | list[str | int] | None], msgspec.Meta(min_length=5, max_length=10)]
+"""Description, quantity, unit price in minor units, timesheets, their time in milliseconds, then perhaps a discount in
+millionths, one in minor units, the rate of tax in millionths, its category, and the first and last day of service."""
+
+
+class Reference(msgspec.Struct, frozen=True):
+    """A column that names a line of another kind. `may_be_gone`: that line need not be there any more."""
+
+    kind: str
+    may_be_gone: bool = False
+
+
+class JsonColumn(msgspec.Struct, frozen=True):
+    """A text column that holds JSON of this type. `ids_of`: the kinds whose ids may stand in it. `without_secrets`:
+    what an export has instead of the value."""
+
+    type: Any
+    ids_of: tuple[str, ...] = ()
+    without_secrets: Callable[[Any], Any] = lambda value: value
+
+
+class Through(msgspec.Struct, frozen=True):
+    """Rows belong to a project or organization by another table: `column` holds the key of its rows."""
+
+    column: str
+    table: str
+
+
+class LineKind(msgspec.Struct, frozen=True, eq=False, kw_only=True):
+    """One kind of line, in the file `NAME.jsonl`.
+
+    `by`: the column that says whose a row is, of an organization or of a project. `refers`: columns with references.
+    `left_out`: columns that a line does not have. `types`: what a column may hold, where its table says less.
+    `later`: columns that refer to lines of the same kind, and are written when all of them are there.
+    """
+
+    name: str
+    says: str
+    table: str = ""
+    by: str = "repository_id"
+    through: Through | None = None
+    record: type[Record] | None = None
+    refers: Mapping[str, Reference] = {}
+    json: Mapping[str, JsonColumn] = {}
+    left_out: Mapping[str, str] = {}
+    types: Mapping[str, Any] = {}
+    later: str | None = None
+
+    @property
+    def source(self) -> sa.Table:
+        return metadata.tables[self.table or self.name]
+
+    @property
+    def of_project(self) -> bool:
+        return self.by == "repository_id"
+
+
+WITH_BYTES = ("files", "billing_logos")
+"""Kinds whose bytes are in `files/`, by the ids of the lines."""
+
+_PERSON = {"user_id": Reference(PEOPLE)}
+_BLOB = "its name in the store of files; the bytes are in `files/`"
+_ITEMS = JsonColumn(list[InvoiceLine], ("timesheets",))
+
+
+def _without_key(config: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a webhook. Anyone who has the key in a receiver's URL can send to it."""
+    return {name: without_receiver_key(each) if isinstance(each, str) else each for name, each in config.items()}
+
+
+KINDS: tuple[LineKind, ...] = (
+    LineKind(
+        name="organization",
+        table="accounts",
+        says="The organization itself: one line.",
+        by="id",
+        left_out={
+            "id": "the other server gives a new one",
+            "kind": "always an organization",
+            "login_key": "follows from the login",
+            "disabled_at": "of users only",
+        },
+    ),
+    LineKind(
+        name="billing_logos",
+        says="Pictures at the head of invoices. Their bytes are in `files/`, by their ids.",
+        by="account_id",
+        left_out={"blob": _BLOB},
+    ),
+    LineKind(
+        name="organization_billing",
+        table="account_billing",
+        says="What stands on its invoices, and its default rate.",
+        by="account_id",
+        record=AccountBilling,
+        refers={"logo_id": Reference("billing_logos", may_be_gone=True)},
+    ),
+    LineKind(
+        name="members",
+        table="memberships",
+        says="Who is in the organization.",
+        by="organization_id",
+        refers=_PERSON,
+        types={"role": Literal["owner", "member"]},
+    ),
+    LineKind(name="member_rates", says="Rates of members, in minor units an hour.", by="account_id", refers=_PERSON),
+    LineKind(
+        name=PROJECTS,
+        says="Projects, those in the trash as well.",
+        by="account_id",
+        json={"label_colors": JsonColumn(LabelColors)},
+        left_out={"repository_id": "the other server gives a new one", "name_key": "follows from the name"},
+    ),
+    LineKind(
+        name="project_billing", says="What a project says of its invoices, rates and budget.", record=ProjectBilling
+    ),
+    LineKind(name="project_rates", says="Rates of people in a project, in minor units an hour.", refers=_PERSON),
+    LineKind(
+        name="collaborators",
+        says="Who is in a project without being in the organization.",
+        refers=_PERSON,
+        types={"role": Literal["read", "write", "admin"]},
+    ),
+    LineKind(name="clients", says="Clients of projects.", refers=_PERSON),
+    LineKind(
+        name="columns",
+        says="Columns of boards.",
+        record=Column,
+        left_out={"revision": "counts changes of its order, anew"},
+    ),
+    LineKind(
+        name="task_buckets",
+        says="Stretches of a column. They, and the ranks in them, are the order of its tasks.",
+        through=Through("column_id", "columns"),
+        refers={"column_id": Reference("columns")},
+        left_out={"size": "counted anew"},
+    ),
+    LineKind(
+        name="tasks",
+        says="Tasks with fields, sections and labels, those in the trash as well.",
+        record=Task,
+        refers={
+            **_PERSON,
+            "column_id": Reference("columns"),
+            "bucket_id": Reference("task_buckets"),
+            "parent_id": Reference("tasks"),
+            "next_id": Reference("tasks", may_be_gone=True),
+        },
+        json={
+            "fields": JsonColumn(dict[str, str]),
+            "sections": JsonColumn(dict[str, dict[str, str]]),
+            "labels": JsonColumn(list[str]),
+        },
+        later="parent_id",
+    ),
+    LineKind(name="task_numbers", says="The last number that a task of a project has got."),
+    LineKind(
+        name="task_assignees",
+        says="Who is assigned.",
+        through=Through("task_id", "tasks"),
+        refers={**_PERSON, "task_id": Reference("tasks")},
+    ),
+    LineKind(
+        name="task_blockers",
+        says="Which task waits for which.",
+        through=Through("task_id", "tasks"),
+        refers={"task_id": Reference("tasks"), "blocker_id": Reference("tasks")},
+    ),
+    LineKind(
+        name="unmatched_assignees",
+        says="Who had a task elsewhere, and had no account here when it was imported.",
+        refers={"task_id": Reference("tasks")},
+    ),
+    LineKind(
+        name="closing_commits",
+        says="Commits that have completed a task, so that none does it twice.",
+        through=Through("task_id", "tasks"),
+        refers={"task_id": Reference("tasks")},
+    ),
+    LineKind(name="task_comments", says="Comments on tasks.", refers={**_PERSON, "task_id": Reference("tasks")}),
+    LineKind(name="folders", says="Folders of files."),
+    LineKind(
+        name="files",
+        says="Files, those in the trash as well. Their bytes are in `files/`, by their ids.",
+        refers={**_PERSON, "folder_id": Reference("folders"), "task_id": Reference("tasks")},
+        left_out={"blob": _BLOB},
+    ),
+    LineKind(name="file_comments", says="Comments on files.", refers={**_PERSON, "file_id": Reference("files")}),
+    LineKind(
+        name="file_comment_replies",
+        says="Replies to them.",
+        refers={**_PERSON, "file_comment_id": Reference("file_comments")},
+    ),
+    LineKind(
+        name="mentions",
+        says="Who is named in which comment.",
+        refers={
+            **_PERSON,
+            "author_id": Reference(PEOPLE),
+            "task_comment_id": Reference("task_comments"),
+            "file_comment_id": Reference("file_comments"),
+            "file_comment_reply_id": Reference("file_comment_replies"),
+        },
+        left_out={"id": "nothing refers to it"},
+    ),
+    LineKind(
+        name="services",
+        says="What the organization sells. `prices`: those that can be chosen now.",
+        by="account_id",
+        record=Service,
+        json={"prices": JsonColumn(list[tuple[Id, int, str, str, int | None]], ("service_prices",))},
+    ),
+    LineKind(
+        name="service_prices",
+        says="Every price that a service has had.",
+        by="account_id",
+        through=Through("service_id", "services"),
+        record=ServicePrice,
+        refers={"service_id": Reference("services")},
+    ),
+    LineKind(
+        name="service_checkouts",
+        says="Services that a project has bought.",
+        record=Checkout,
+        refers={
+            **_PERSON,
+            "service_id": Reference("services"),
+            "service_price_id": Reference("service_prices"),
+        },
+    ),
+    LineKind(
+        name="task_credits",
+        says="The ledger of credits. `uses`: which grants an entry took from.",
+        record=TaskCredit,
+        refers={
+            **_PERSON,
+            "task_id": Reference("tasks", may_be_gone=True),
+            "reverses_id": Reference("task_credits", may_be_gone=True),
+        },
+        json={"uses": JsonColumn(list[tuple[Id, int]], ("task_credits",))},
+    ),
+    LineKind(
+        name="invoices",
+        says="Invoices with their lines, drafts as well. What was frozen at sending stays as it was.",
+        record=Invoice,
+        refers={**_PERSON, "service_checkout_id": Reference("service_checkouts", may_be_gone=True)},
+        json={
+            "items": _ITEMS,
+            "recurring_items": _ITEMS,
+            "taxes": JsonColumn(list[TaxRow]),
+            "payments": JsonColumn(list[Booked], ("payments",)),
+            "credit_notes": JsonColumn(list[Booked], ("credit_notes",)),
+            "buyer": JsonColumn(Party),
+            "seller": JsonColumn(Seller, ("billing_logos",)),
+        },
+        left_out={"account_id": "the organization"},
+    ),
+    LineKind(
+        name="payments",
+        says="Payments and refunds.",
+        record=Payment,
+        refers={
+            **_PERSON,
+            "invoice_id": Reference("invoices"),
+            "refund_of": Reference("payments", may_be_gone=True),
+        },
+    ),
+    LineKind(
+        name="credit_notes",
+        says="Credit notes with their lines.",
+        refers={**_PERSON, "invoice_id": Reference("invoices")},
+        json={"taxes": JsonColumn(list[TaxRow]), "items": _ITEMS},
+        left_out={"account_id": "the organization"},
+    ),
+    LineKind(name="invoice_numbers", says="The last number of an invoice.", by="account_id"),
+    LineKind(name="invoice_year_numbers", says="The last number of a year.", by="account_id"),
+    LineKind(name="credit_note_numbers", says="The last number of a credit note.", by="account_id"),
+    LineKind(
+        name="service_checkout_periods",
+        says="Periods of checkouts, and what was billed or granted for each.",
+        through=Through("service_checkout_id", "service_checkouts"),
+        refers={
+            "service_checkout_id": Reference("service_checkouts"),
+            "invoice_id": Reference("invoices", may_be_gone=True),
+            "credit_id": Reference("task_credits", may_be_gone=True),
+        },
+    ),
+    LineKind(
+        name="timesheets",
+        says="Time. A timer that runs is paused by the import, at the moment of the export.",
+        record=Timesheet,
+        refers={**_PERSON, "task_id": Reference("tasks"), "invoice_id": Reference("invoices")},
+    ),
+    LineKind(
+        name="webhooks",
+        table="hooks",
+        says="Webhooks without secrets. The import switches them off.",
+        by="account_id",
+        json={
+            "events": JsonColumn(list[str]),
+            "config": JsonColumn(dict[str, str | int | bool | None], without_secrets=_without_key),
+        },
+        left_out={
+            "id": "nothing refers to it",
+            "secret": "a secret",
+            "previous_secret": "a secret",
+            "previous_secret_until": "of a secret",
+            "password": "a secret",
+            "app_id": "webhooks of apps stay with the apps",
+            "installation_id": "webhooks of apps stay with the apps",
+            "version": "counts anew",
+        },
+    ),
+    LineKind(
+        name="import_links",
+        says="What was imported from where, so that a repeated import makes nothing twice.",
+        by="account_id",
+    ),
+)
+"""In the order in which they are written, and read again."""
+
+STAY: Mapping[str, str] = {
+    "administrators": "who looks after a server is that server's business",
+    "alembic_version": "the schema of the database",
+    "app_keys": "keys of apps, which stay with this server",
+    "app_secrets": "secrets of apps",
+    "apps": "an app's id, keys and installations are good on one server; register it anew",
+    "arrivals": "requests that receivers for trials have got",
+    "audit_log": "who did what on this server; `workhook audit` exports it",
+    "authorization_codes": "secrets that are good for minutes",
+    "board_filters": "what a person looks at; it is theirs, not the organization's",
+    "calendar_feeds": "secret addresses of people",
+    "deliveries": "the history of webhooks, kept for a time",
+    "device_codes": "secrets that are good for minutes",
+    "dispatches": "what is still to be sent from here",
+    "event_keys": "keys of requests, kept for a day",
+    "events": "history, kept for a time; its payloads name addresses and numbers of this server",
+    "grants": "what people allow apps",
+    "idempotency_keys": "keys of requests, kept for a day",
+    "identities": "how people sign in here",
+    "installation_repositories": "of apps",
+    "installations": "of apps",
+    "invitations": "their links lead to this server; invite people anew",
+    "key_check": "of the server's key",
+    "lanes": "queues of webhooks; the import makes new ones",
+    "mail_messages": "e-mail that was sent from here, or is to be",
+    "mail_recipients": "languages and addresses that people have confirmed here",
+    "notification_settings": "what people want to be told; theirs, not the organization's",
+    "notifications": "what people were told here",
+    "passwords": "how people sign in here",
+    "probe": "of readiness",
+    "rate_windows": "limits of requests",
+    "receivers": "addresses of this server",
+    "redeliveries": "the history of webhooks",
+    "refresh_tokens": "secrets",
+    "search_credit_notes": "an index",
+    "search_file_comment_replies": "an index",
+    "search_file_comments": "an index",
+    "search_files": "an index",
+    "search_invoices": "an index",
+    "search_numbers": "an index",
+    "search_task_comments": "an index",
+    "search_tasks": "an index",
+    "sent_forms": "forms that people sent here, kept for a day",
+    "sessions": "how people sign in here",
+    "sign_in_failures": "how people sign in here",
+    "sign_in_links": "secrets",
+    "timesheet_changes": "sums, made of the timesheets again",
+    "timesheet_sums": "sums, made of the timesheets again",
+    "tokens": "secrets",
+    "worker_generation": "of running processes",
+    "workers": "of running processes",
+}
+"""The tables whose rows stay, and why."""

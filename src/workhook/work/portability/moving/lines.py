@@ -1,0 +1,159 @@
+"""A row of a table as a line of JSON, and the other way round.
+
+A line has the names of the table's columns, with these exceptions: `repository_id` is `project`, a project's id; a
+column `…_id` that refers to a person has no `_id`, and holds a login; JSON in a text column is JSON here. Times are
+milliseconds since the epoch, as everywhere inside.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Annotated, Any, get_args, get_origin
+
+import msgspec
+import sqlalchemy as sa
+
+from workhook.core import json
+from workhook.core.errors import Malformed
+from workhook.core.records import Stored, fields_of
+from workhook.storage import Row
+from workhook.work.portability.moving.declared import Check
+from workhook.work.portability.moving.kinds import PEOPLE, PROJECTS, Id, JsonColumn, LineKind, Reference
+from workhook.work.portability.moving.values import check_of
+
+Number = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+_OWNERS = ("account_id", "organization_id")
+_AT = re.compile(r" - at `(?:key in )?\$\.?([^`]*)`$")
+
+
+class Field(msgspec.Struct, frozen=True):
+    """One field of a line, and the column that holds it. `id`: the line is named by it."""
+
+    name: str
+    column: str
+    type: Any
+    nullable: bool
+    is_flag: bool
+    is_id: bool
+    refers: Reference | None
+    json: JsonColumn | None
+    check: Check | None
+
+
+@cache
+def fields_of_kind(kind: LineKind) -> tuple[Field, ...]:
+    known = _types_of(kind)
+    return tuple(
+        _field(kind, column, known)
+        for column in kind.source.columns
+        if column.name not in kind.left_out and not (column.name == kind.by and kind.by in _OWNERS)
+    )
+
+
+def _types_of(kind: LineKind) -> dict[str, Any]:
+    """What columns hold, where that is one of few texts."""
+    found = {}
+    for each in fields_of(kind.record) if kind.record else ():
+        mark = each.mark(Stored)
+        if get_origin(each.plain) is not None and all(isinstance(value, str) for value in get_args(each.plain)):
+            found[each.name if mark is None else mark.column or each.name] = each.plain
+    return {**found, **kind.types}
+
+
+def _field(kind: LineKind, column: sa.Column[Any], known: Mapping[str, Any]) -> Field:
+    name, refers, is_flag = str(column.name), kind.refers.get(column.name), isinstance(column.type, sa.Boolean)
+    plain: Any = bool if is_flag else Number if isinstance(column.type, sa.Integer) else str
+    if name == "repository_id":
+        refers = Reference(PROJECTS)
+    if refers is not None and refers.kind in (PEOPLE, PROJECTS):
+        plain = str
+    is_id = name == "id"
+    if plain is str and (is_id or (refers is not None and refers.may_be_gone)):
+        plain = Id
+    if name in kind.json:
+        plain = kind.json[name].type
+    plain = known.get(name, plain)
+    return Field(
+        name="project" if name == "repository_id" else name.removesuffix("_id") if _is_person(refers) else name,
+        column=name,
+        type=plain | None if column.nullable else plain,
+        nullable=bool(column.nullable),
+        is_flag=is_flag,
+        is_id=is_id,
+        refers=refers,
+        json=kind.json.get(name),
+        check=check_of(kind.name, column, is_json=name in kind.json, is_reference=refers is not None),
+    )
+
+
+def _is_person(refers: Reference | None) -> bool:
+    return refers is not None and refers.kind == PEOPLE
+
+
+@cache
+def line_type(kind: LineKind) -> type[msgspec.Struct]:
+    """The struct that checks a line."""
+    fields = [(each.name, each.type) for each in fields_of_kind(kind)]
+    return msgspec.defstruct(f"{kind.name}_line", fields, forbid_unknown_fields=True, frozen=True)
+
+
+class ReferenceNames(msgspec.Struct):
+    """What references read as: logins by accounts' ids, projects' ids by their numbers."""
+
+    logins: dict[int, str] = msgspec.field(default_factory=dict)
+    projects: dict[int, str] = msgspec.field(default_factory=dict)
+
+
+def write_line(kind: LineKind, row: Row, names: ReferenceNames) -> bytes:
+    """With its line break."""
+    made = {each.name: _shown(each, row[each.column], names) for each in fields_of_kind(kind)}
+    return json.on_one_line(json.encode(made)) + b"\n"
+
+
+def _shown(field: Field, value: Any, names: ReferenceNames) -> object:
+    if value is None:
+        return None
+    if field.is_flag:
+        return bool(value)
+    if field.json is not None:
+        return field.json.without_secrets(json.decode(value))
+    if field.refers is not None and field.refers.kind == PEOPLE:
+        return names.logins[value]
+    if field.column == "repository_id":
+        return names.projects[value]
+    return value
+
+
+def people_in(kind: LineKind, rows: Sequence[Row]) -> set[int]:
+    """The accounts that the rows refer to."""
+    columns = [each.column for each in fields_of_kind(kind) if _is_person(each.refers)]
+    return {row[column] for row in rows for column in columns if row[column] is not None}
+
+
+class BadLine(Exception):
+    """A line that is none of its kind: what is wrong with which field."""
+
+
+def reader_of(kind: type[msgspec.Struct]) -> Callable[[bytes], Any]:
+    """What reads a line. It raises `BadLine`."""
+    decode = msgspec.json.Decoder(kind).decode
+
+    def read(line: bytes) -> Any:
+        if b"\\u0000" in line:
+            raise BadLine("it has the character NUL in it, which no text can have")
+        try:
+            made = decode(line)
+            json.require_depth(line)
+        except msgspec.ValidationError as error:
+            text = str(error)
+            found = _AT.search(text)
+            raise BadLine(f"{found[1]}: {text[: found.start()]}" if found and found[1] else text) from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise BadLine(f"it is no JSON ({error})") from None
+        except Malformed as error:
+            raise BadLine(error.message) from None
+        return made
+
+    return read

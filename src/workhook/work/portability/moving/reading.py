@@ -1,0 +1,345 @@
+"""Reads an export, and checks all of it before anything is written: the manifest, the checksums, each line, what lines
+refer to, and that the books add up."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from workhook.core.clock import DAY_MS, now_ms
+from workhook.core.json import values_in
+from workhook.identity.queries import key_of
+from workhook.work.board.tasks.ordering.column_order import new_bucket_id
+from workhook.work.portability.moving import people_lines, sums
+from workhook.work.portability.moving.keys import Keys
+from workhook.work.portability.moving.kinds import KINDS, PEOPLE, PROJECTS, WITH_BYTES, LineKind
+from workhook.work.portability.moving.lines import BadLine, Field, fields_of_kind, line_type, reader_of
+from workhook.work.portability.moving.manifest import (
+    FILES,
+    FORMAT,
+    MANIFEST,
+    MANIFEST_MAX_BYTES,
+    PEOPLE_FILE,
+    VERSION,
+    ExportManifest,
+    fault_of_manifest,
+)
+from workhook.work.portability.moving.new_ids import NewIds
+from workhook.work.portability.moving.people_lines import MovedPerson
+
+Progress = Callable[[str, int, int], None]
+CheckUrl = Callable[[str], str | None]
+
+CHECKED = "lines checked"
+FAULTS_MAX = 20
+LINE_MAX_BYTES = 64 << 20
+LINE_VALUES_MAX = 1_000_000
+RUNNING_MAX_MS = 10 * 366 * DAY_MS
+"""A timer that somebody forgot for years is one; one that would overflow sums is not."""
+NUMBERED = ("task_comments", "file_comments", "file_comment_replies")
+"""Kinds whose ids are numbers that the database gives."""
+
+
+class ExportNotUsable(Exception):
+    """What is wrong with an export, a sentence each."""
+
+    def __init__(self, *faults: str) -> None:
+        super().__init__(*faults)
+        self.faults = faults
+
+
+class CheckedExport(msgspec.Struct):
+    """An export that is whole, and what its things will be called.
+
+    `texts`: new ids by old ones, by the name of the kind. `places`: of the kinds in `NUMBERED`, of `projects` and of
+    `webhooks`, the old ids in their order: the n-th gets the n-th new number. `buckets`: new ids of the stretches of
+    columns. `owners`: logins of the owners. `timers`: how many run.
+    """
+
+    folder: Path
+    manifest: ExportManifest
+    people: dict[str, MovedPerson] = msgspec.field(default_factory=dict)
+    texts: dict[str, NewIds] = msgspec.field(default_factory=dict)
+    places: dict[str, dict[int | str, int]] = msgspec.field(default_factory=dict)
+    buckets: dict[int, int] = msgspec.field(default_factory=dict)
+    owners: list[str] = msgspec.field(default_factory=list)
+    timers: int = 0
+    organization: Any = None
+
+    def count(self, kind: str) -> int:
+        return self.manifest.lines[f"{kind}.jsonl"].lines
+
+
+def check(folder: Path, progress: Progress, check_url: CheckUrl) -> CheckedExport:
+    """`check_url` returns why no webhook could be delivered to an address, or None.
+
+    Raises `ExportNotUsable`, `OSError`.
+    """
+    manifest = _read_manifest(folder)
+    checker = _Checker(CheckedExport(folder, manifest), progress, check_url)
+    checker.check()
+    return checker.checked
+
+
+def _read_manifest(folder: Path) -> ExportManifest:
+    path = folder / MANIFEST
+    if not is_plain_file(path):
+        raise ExportNotUsable(f"there is no {path}: this is no export, or one that was interrupted")
+    if path.stat().st_size > MANIFEST_MAX_BYTES:
+        raise ExportNotUsable(f"{path} is larger than {MANIFEST_MAX_BYTES >> 20} MiB")
+    data = path.read_bytes()
+    try:
+        head = msgspec.json.decode(data, type=_Head)
+        if head.format != FORMAT:
+            raise ExportNotUsable(f"{path} is of the format {head.format!r}, not {FORMAT!r}")
+        if head.format_version > VERSION:
+            raise ExportNotUsable(
+                f"the export has version {head.format_version} of the format, and this Workhook reads up to {VERSION}: "
+                "import it with a newer one"
+            )
+        manifest = msgspec.json.decode(data, type=ExportManifest)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise ExportNotUsable(f"{path}: {error}") from error
+    wanted = {f"{each.name}.jsonl" for each in KINDS} | {PEOPLE_FILE}
+    if wrong := fault_of_manifest(manifest, now_ms()):
+        raise ExportNotUsable(f"{path}: {wrong}")
+    if missing := sorted(wanted - manifest.lines.keys()):
+        raise ExportNotUsable(f"{path} does not name {', '.join(missing)}")
+    if unknown := sorted(manifest.lines.keys() - wanted):
+        raise ExportNotUsable(f"{path} names {', '.join(unknown)}, which this version does not know")
+    return manifest
+
+
+class _Head(msgspec.Struct):
+    format: str
+    format_version: int
+
+
+def lines_of(folder: Path, name: str, kind: type[msgspec.Struct]) -> Iterator[tuple[int, Any]]:
+    """Each line with its number, from 1. Raises `ExportNotUsable` for the first that is none."""
+    read = reader_of(kind)
+    with (folder / name).open("rb") as file:
+        number = 0
+        while line := file.readline(LINE_MAX_BYTES):
+            number += 1
+            if values_in(line) > LINE_VALUES_MAX:
+                raise ExportNotUsable(f"{name}, line {number}: it has more than {LINE_VALUES_MAX:,} values")
+            try:
+                yield number, read(line)
+            except BadLine as error:
+                raise ExportNotUsable(f"{name}, line {number}: {error}") from None
+
+
+class _Checker:
+    def __init__(self, checked: CheckedExport, progress: Progress, check_url: CheckUrl) -> None:
+        self.checked = checked
+        self._check_url = check_url
+        self._progress = progress
+        self._faults: list[str] = []
+        self._total = sum(each.lines for each in checked.manifest.lines.values())
+        self._done = 0
+        self._later: list[tuple[str, str]] = []
+        self._books: dict[str, list[int]] = {}
+        self._credited: dict[str, sums.CreditedRates] = {}
+        self._stretched: set[str] = set()  # columns that have a stretch
+
+    def check(self) -> None:
+        self._check_sums()
+        self._read_people()
+        for kind in KINDS:
+            self._check_kind(kind)
+        self._check_books()
+        self._stop_if_faulty()
+
+    def _fault(self, text: str) -> None:
+        self._faults.append(text)
+        if len(self._faults) >= FAULTS_MAX:
+            self._stop_if_faulty()
+
+    def _stop_if_faulty(self) -> None:
+        if self._faults:
+            raise ExportNotUsable(*self._faults)
+
+    def _check_sums(self) -> None:
+        folder = self.checked.folder
+        for name, facts in self.checked.manifest.lines.items():
+            path = folder / name
+            if not is_plain_file(path):
+                self._fault(f"{name} is missing, or not a plain file")
+            elif _sha256(path) != facts.sha256:
+                self._fault(f"{name} is not what the manifest says: it was changed or cut short (sha256 differs)")
+        self._stop_if_faulty()
+
+    def _read_people(self) -> None:
+        seen: set[str] = set()
+        for number, person in lines_of(self.checked.folder, PEOPLE_FILE, MovedPerson):
+            if key_of(person.login) in seen:
+                self._fault(f"{PEOPLE_FILE}, line {number}, login: {person.login} was there before")
+            for field, wrong in people_lines.faults_of(person):
+                self._fault(f"{PEOPLE_FILE}, line {number}, {field}: {wrong}")
+            seen.add(key_of(person.login))
+            self.checked.people[person.login] = person
+            self._step()
+        self._stop_if_faulty()  # else whoever is named wrong here would be missing everywhere
+
+    def _step(self) -> None:
+        self._done += 1
+        if not self._done % 1000 or self._done == self._total:
+            self._progress(CHECKED, self._done, self._total)
+
+    def _check_kind(self, kind: LineKind) -> None:
+        fields, name, keys = fields_of_kind(kind), f"{kind.name}.jsonl", Keys(kind)
+        for number, line in lines_of(self.checked.folder, name, line_type(kind)):
+            self._step()
+            place = f"{name}, line {number}"
+            self._name_it(kind, line, place)
+            for key in keys.add(number, line):
+                self._fault(f"{place}, {key}")
+            good = True
+            for each in fields:
+                value = getattr(line, each.name)
+                if each.check is not None and value is not None and (wrong := each.check(value)):
+                    good = False
+                    self._fault(f"{place}, {each.name}: {wrong}")
+                if each.refers is not None:
+                    self._check_reference(kind, each, value, place)
+            if kind.name in WITH_BYTES:
+                self._check_bytes(line, place)
+            if good:  # nothing is computed with what is none
+                self._check_sums_of(kind, line, place)
+                self._check_running(kind, line, place)
+            self._note(kind, line, place)
+        known = self.checked.texts.get(kind.name)
+        for place, old in self._later:
+            if known is None or old not in known.by_old:
+                self._fault(f"{place}: there is no {old} in {name}")
+        self._later.clear()
+        if kind.name == "task_buckets":
+            self._check_columns()
+
+    def _name_it(self, kind: LineKind, line: Any, place: str) -> None:
+        """Give it a new id."""
+        checked = self.checked
+        if kind.name == "task_buckets":
+            known: Any = checked.buckets
+        elif kind.name in NUMBERED:
+            known = checked.places.setdefault(kind.name, {})
+        elif kind.source.columns.get("id") is not None and hasattr(line, "id"):
+            known = checked.texts.setdefault(kind.name, NewIds()).by_old
+        else:
+            return
+        if line.id in known:
+            self._fault(f"{place}, id: {line.id} was there before")
+        elif kind.name == "task_buckets":
+            known[line.id] = new_bucket_id()
+        elif kind.name in NUMBERED:
+            known[line.id] = len(known)
+        else:
+            new = checked.texts[kind.name].add(line.id)
+            if kind.name == PROJECTS:
+                places = checked.places.setdefault(PROJECTS, {})
+                places[line.id] = len(places)
+            if kind.name == "invoices":  # a payment that is only shown has its invoice's id
+                chosen = checked.texts.setdefault("payments", NewIds()).chosen
+                chosen[line.id.replace("inv_", "pay_", 1)] = new.replace("inv_", "pay_", 1)
+
+    def _check_reference(self, kind: LineKind, field: Field, value: Any, place: str) -> None:
+        assert field.refers is not None
+        target = field.refers.kind
+        if value is None or field.refers.may_be_gone:
+            return
+        if target == kind.name:
+            self._later.append((f"{place}, {field.name}", value))
+            return
+        if target == PEOPLE:
+            known: Any = self.checked.people
+        elif target == "task_buckets":
+            known = self.checked.buckets
+        elif target in NUMBERED:
+            known = self.checked.places.get(target, {})
+        else:
+            known = self.checked.texts[target].by_old if target in self.checked.texts else {}
+        if value not in known:
+            self._fault(f"{place}, {field.name}: there is no {value} in {target}.jsonl")
+
+    def _check_bytes(self, line: Any, place: str) -> None:
+        path = self.checked.folder / FILES / line.id
+        if path.is_symlink() or path.parent.is_symlink():
+            self._fault(f"{place}: {FILES}/{line.id} is a link, not a file")
+        elif not is_plain_file(path):
+            if line.id not in self.checked.manifest.files.missing:
+                self._fault(f"{place}: {FILES}/{line.id} is missing")
+        elif path.stat().st_size != line.size or _sha256(path) != line.sha256:
+            self._fault(f"{place}: {FILES}/{line.id} is not the file that the line is about (sha256 differs)")
+
+    def _check_sums_of(self, kind: LineKind, line: Any, place: str) -> None:
+        if kind.name == "invoices" and line.status != "draft":
+            faults = sums.faults_of_invoice(line)
+        elif kind.name == "credit_notes":
+            faults = sums.faults_of_credit_note(line)
+        else:
+            return
+        for field, wrong in faults:
+            self._fault(f"{place}, {field}: {wrong}")
+
+    def _check_running(self, kind: LineKind, line: Any, place: str) -> None:
+        """A timer is paused at the moment of the export, by then it has not run for longer than time may last."""
+        if kind.name != "timesheets" or not line.is_active:
+            return
+        since = line.running_since if line.running_since is not None else line.start_time
+        ran_ms = self.checked.manifest.exported_at - since  # clocks of two machines may differ
+        if not -DAY_MS <= ran_ms <= RUNNING_MAX_MS:
+            self._fault(f"{place}, running_since: it does not fit to when the export was made")
+
+    def _note(self, kind: LineKind, line: Any, place: str) -> None:
+        """What is looked at together later."""
+        if kind.name == "organization":
+            if self.checked.organization is not None:
+                self._fault(f"{place}: there is more than one organization")
+            self.checked.organization = line
+        elif kind.name == "members" and line.role == "owner":
+            self.checked.owners.append(line.user)
+        elif kind.name == "webhooks" and (wrong := self._check_url(str(line.config.get("url", "")))):
+            self._fault(f"{place}, config: {wrong}")
+        elif kind.name == "task_buckets":
+            self._stretched.add(line.column_id)
+        elif kind.name == "timesheets":
+            self.checked.timers += line.is_active
+        elif kind.name == "invoices" and not (line.paid_minor is None and line.credited_minor is None):
+            self._books[line.id] = [line.paid_minor or 0, line.credited_minor or 0]
+            self._credited[line.id] = sums.CreditedRates.of_invoice(line)
+        elif kind.name == "payments" and line.invoice_id in self._books:
+            self._books[line.invoice_id][0] -= line.amount_minor
+        elif kind.name == "credit_notes" and line.invoice_id in self._books:
+            self._books[line.invoice_id][1] -= line.total_minor
+            self._credited[line.invoice_id].add(line.taxes)
+
+    def _check_columns(self) -> None:
+        """A column without a stretch could take no task."""
+        for column_id in self.checked.texts.get("columns", NewIds()).by_old.keys() - self._stretched:
+            self._fault(f"task_buckets.jsonl: the column {column_id} has none")
+
+    def _check_books(self) -> None:
+        if self.checked.organization is None:
+            self._fault("organization.jsonl: there is no organization")
+        for invoice_id, (paid, credited) in self._books.items():
+            if paid:
+                self._fault(f"invoices.jsonl, {invoice_id}, paid_minor: it is not the sum of its payments")
+            if credited:
+                self._fault(f"invoices.jsonl, {invoice_id}, credited_minor: it is not the sum of its credit notes")
+            if wrong := self._credited[invoice_id].fault():
+                self._fault(f"credit_notes.jsonl, those of {invoice_id}, taxes: {wrong}")
+
+
+def is_plain_file(path: Path) -> bool:
+    """Not a link, which could lead to any file of this machine."""
+    return path.is_file() and not path.is_symlink()
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

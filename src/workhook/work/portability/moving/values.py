@@ -1,0 +1,417 @@
+"""What the fields of a line may hold beyond their types: what the API takes.
+
+It goes by what columns are called, mostly, so that a new one is checked as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from decimal import Decimal
+from functools import cache
+from typing import Annotated, Any, get_args
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import Meta
+
+from workhook.core import json
+from workhook.core.clock import HOUR_MS
+from workhook.core.country_codes import COUNTRIES
+from workhook.core.errors import shown
+from workhook.core.iso4217 import CODES
+from workhook.core.zones import is_known
+from workhook.events.catalog import ANY_EVENT, CATALOG
+from workhook.events.hook_config import CONFIG_KEYS, ConfigChange
+from workhook.http.calls import JSON_BODY_MAX
+from workhook.http.parameters import ON_ONE_LINE, Checked, LongText, Title, WebAddress, preparer
+from workhook.http.wire_types import YEAR_9999
+from workhook.identity import reserved
+from workhook.identity.actions import is_login
+from workhook.work.board.projects.api import ProjectName
+from workhook.work.board.projects.schemas import LabelColors
+from workhook.work.board.pushes.messages import ID_CHARS
+from workhook.work.board.tasks.field_types import Labels, Sections, Texts
+from workhook.work.board.tasks.imported_fields import SOURCES
+from workhook.work.discussion.comments import markup
+from workhook.work.files.upload import clean_media_type, clean_name
+from workhook.work.money.billing.bank import Bic, Iban, TaxNumber, VatId
+from workhook.work.money.billing.schemas import BUDGET_MAX_HOURS, PAYMENT_DAYS_MAX
+from workhook.work.money.invoices import rules
+from workhook.work.money.invoices.arithmetic import MILLION, Category
+from workhook.work.money.invoices.inputs import ServiceDay
+from workhook.work.money.invoices.parties import Party, Seller
+from workhook.work.people.clients.schemas import Email
+from workhook.work.portability.moving.declared import Check, declared_check, party_check
+from workhook.work.portability.moving.kinds import Id
+from workhook.work.time.timesheets.rules import DURATION_MAX_MS, RATE_MAX_MINOR
+
+MINOR_MAX = 10**15
+"""No amount or sum that the API takes is more in any currency, and JavaScript's numbers hold it exactly."""
+NUMBER_MAX = 2**53 - 1
+KEY_MAX_BYTES = 1024
+"""Of a text in a key: what PostgreSQL has in an index is not longer than some 2,700 bytes."""
+_PERIODS_MAX = 10_000
+_RANK_MAX = 1 << 62
+"""What is put before or behind it keeps to 64 bits, a billion times over."""
+_RATE_MAX = RATE_MAX_MINOR * 10
+"""What was given in hundredths may have become minor units of a currency with three decimals."""
+_SECRETS = ("secret", "password", "previous_secret_expires_in")
+
+_MOMENTS = frozenset({
+    "anchor", "cancel_date", "deadline", "deadline_told", "due", "end_time", "issued", "overdue_at",
+    "pause_date", "period_end", "repeat_since", "running_since", "start_time",
+})  # fmt: skip
+_WHOLE = frozenset({"id", "bucket_id"})
+"""The database chose them, of 64 bits."""
+_RANGES: dict[str, tuple[int, int]] = {
+    "hourly_rate_minor": (0, _RATE_MAX),
+    "billable_rate_minor": (0, _RATE_MAX),
+    "budget_ms": (0, BUDGET_MAX_HOURS * HOUR_MS),
+    "payment_days": (0, PAYMENT_DAYS_MAX),
+    "year": (1970, 9998),
+    "periods": (0, _PERIODS_MAX),
+    "anchor_periods": (0, _PERIODS_MAX),
+    "pauses": (0, NUMBER_MAX),
+    "qty": (1, NUMBER_MAX),
+    "size": (0, NUMBER_MAX),
+    "last": (0, NUMBER_MAX),
+    "number": (0, NUMBER_MAX),
+}
+
+
+def check_of(kind: str, column: sa.Column[Any], *, is_json: bool, is_reference: bool) -> Check | None:
+    """The check of a field. `kind`: the name of the kind of line."""
+    name = str(column.name)
+    if is_json:
+        check: Check = _JSON.get(name, _check_numbers)
+        return check
+    declared = declared_check(kind, name)
+    if declared is not None and not is_reference and not isinstance(column.type, sa.Boolean):
+        usual = _number_check(name) if isinstance(column.type, sa.Integer) else _text_check(kind, column)
+        return _both(usual, declared)
+    if is_reference or isinstance(column.type, sa.Boolean):
+        return None
+    if isinstance(column.type, sa.Integer):
+        return _number_check(name)
+    return _text_check(kind, column)
+
+
+def _both(first: Check | None, second: Check) -> Check:
+    return second if first is None else lambda value: first(value) or second(value)
+
+
+def _number_check(name: str) -> Check | None:
+    if name in _WHOLE:
+        return None
+    if name == "rank":
+        return _check_rank
+    if name in _RANGES:
+        return _between(*_RANGES[name])
+    if name.endswith("_at") or name in _MOMENTS:
+        return check_moment
+    if name.endswith("_minor"):
+        return check_minor
+    if name.endswith("_millionths"):
+        return _between(0, MILLION)
+    return _between(0, DURATION_MAX_MS) if name.endswith("_ms") else _between(-NUMBER_MAX, NUMBER_MAX)
+
+
+def _between(low: int, high: int) -> Check:
+    return lambda value: None if low <= value <= high else f"it has to be from {low} to {high}"
+
+
+check_minor = _between(-MINOR_MAX, MINOR_MAX)
+
+
+def check_moment(value: int) -> str | None:
+    return None if 0 <= value < YEAR_9999 else "it has to be a time from 1970 to 9998, in milliseconds"
+
+
+def _text_check(kind: str, column: sa.Column[Any]) -> Check:
+    name = str(column.name)
+    if (kind, name) in _TEXTS_OF:
+        return _TEXTS_OF[kind, name]
+    if name in _TEXTS:
+        return _TEXTS[name]
+    return _check_key if column.primary_key or column.unique else _as(LongText)
+
+
+@cache
+def _as(kind: Any) -> Check:
+    """As the API stores a parameter of this type: what is mended in a request has to be mended here."""
+    checks = [each.complaint for each in get_args(kind)[1:] if isinstance(each, Checked)]
+    prepare = preparer(kind)
+
+    def check(value: Any) -> str | None:
+        try:
+            msgspec.convert(value, kind)
+        except msgspec.ValidationError as error:
+            return str(error)
+        if wrong := next((found for each in checks if (found := each(value))), None):
+            return f"it has to be {wrong}"
+        mended = prepare(value)
+        return None if mended == value else f"the API would store {shown(str(mended))!r}"
+
+    return check
+
+
+def _check_key(value: str) -> str | None:
+    return None if len(value.encode()) <= KEY_MAX_BYTES else f"it is longer than {KEY_MAX_BYTES} bytes"
+
+
+def _check_currency(value: str) -> str | None:
+    return None if value in CODES else "it has to be a currency of ISO 4217"
+
+
+def _check_country(value: str) -> str | None:
+    return None if value in COUNTRIES else "it has to be a country of ISO 3166-1"
+
+
+def _check_project(value: str) -> str | None:
+    return _as(ProjectName)(value) or reserved.project_fault(value)
+
+
+def _check_media_type(value: str) -> str | None:
+    return None if clean_media_type(value) == value else "it has to be a media type, such as image/png"
+
+
+def _check_file_name(value: str) -> str | None:
+    kept = clean_name(value)
+    return None if kept == value else f"it has to be the name of a file, such as {shown(kept)!r}"
+
+
+_SHA256 = re.compile("[0-9a-f]{64}")
+
+
+def _check_sha256(value: str) -> str | None:
+    return None if _SHA256.fullmatch(value) else "it has to be 64 hexadecimal digits"
+
+
+_LINKED = ("project", "column", "task", "task_comment", "task_blocker")
+
+
+def _check_linked(value: str) -> str | None:
+    return None if value in _LINKED else f"it has to be one of {', '.join(_LINKED)}"
+
+
+def _check_source(value: str) -> str | None:
+    return None if value in SOURCES else f"it has to be one of {', '.join(SOURCES)}"
+
+
+def _check_markup(value: str) -> str | None:
+    if not value:
+        return None  # it was deleted
+    try:
+        return None if markup.clean(value) == value else "it has markup that the API would not keep"
+    except ValueError as error:
+        return f"it has to be {error}"
+
+
+def check_login(value: str) -> str | None:
+    return None if is_login(value) else "it has to be 1 to 39 letters, digits and single hyphens"
+
+
+check_name: Check = _as(Annotated[str, Meta(max_length=255), ON_ONE_LINE])
+check_account_name: Check = _as(Title)
+check_email: Check = _as(Email)
+
+
+def _check_zone(value: str) -> str | None:
+    """What was sent keeps its zone: also one with a name that is not taken for settings any more."""
+    return None if is_known(value) else "it has to be the name of a time zone which this server knows"
+
+
+def _check_document_number(value: str) -> str | None:
+    try:
+        return None if rules.read_number(value) == value else "it begins or ends with a space"
+    except ValueError as error:
+        return f"it has to be {error}"
+
+
+def _check_rank(value: int) -> str | None:
+    """See `column_order`: an odd rank has no room beside it, and the ranks of what comes later have to fit as well."""
+    return None if value % 2 == 0 and abs(value) <= _RANK_MAX else "it has to be an even number, at most 2^62"
+
+
+_COMMIT_ID = Annotated[str, Meta(min_length=1, max_length=ID_CHARS)]
+_TEXTS: dict[str, Check] = {
+    "service_from": _as(ServiceDay),
+    "service_to": _as(ServiceDay),
+    "title": _as(Title),
+    "task_title": check_name,
+    "avatar": _as(WebAddress),
+    "cover_url": _as(WebAddress),
+    "preview_image": _as(WebAddress),
+    "email": check_email,
+    "buyer_email": check_email,
+    "country": _check_country,
+    "buyer_country": _check_country,
+    "currency": _check_currency,
+    "name": check_name,
+    "legal_name": check_name,
+    "buyer_name": check_name,
+    "content_type": _check_media_type,
+    "sha256": _check_sha256,
+    "vat_id": _as(VatId),
+    "iban": _as(Iban),
+    "bic": _as(Bic),
+    "timezone": _check_zone,
+    "tax_number": _as(TaxNumber),
+    "invoice_number": _check_document_number,
+    "credit_note_number": _check_document_number,
+    "commit_id": _as(_COMMIT_ID),
+    "logo": _as(Id),
+}
+_TEXTS_OF: dict[tuple[str, str], Check] = {
+    ("projects", "name"): _check_project,
+    ("task_comments", "imported_author"): _as(Title),
+    ("organization", "login"): check_login,
+    ("organization", "name"): check_account_name,
+    ("file_comment_replies", "body"): _check_markup,
+    ("files", "name"): _check_file_name,
+    ("import_links", "kind"): _check_linked,
+    ("unmatched_assignees", "source"): _check_source,
+    ("unmatched_assignees", "username"): check_name,
+    ("unmatched_assignees", "full_name"): check_name,
+}
+
+
+CHECKED_BY_NAME: Collection[str | tuple[str, str]] = {*_TEXTS, *_TEXTS_OF}
+"""Columns with a rule here, by their names alone or with the kind of line."""
+
+
+class _Item(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
+    """A line of an invoice, as `rules.Item` is stored."""
+
+    description: str
+    qty: str
+    unit_price_minor: int
+    timesheet_ids: Id | list[Id] | None
+    times_ms: int | list[int] | None
+    discount_millionths: int | None = None
+    discount_minor: int | None = None
+    tax_millionths: int | None = None
+    tax_category: Category | None = None
+    days: tuple[str, str] | None = None
+
+
+_QTY = re.compile(rf"[0-9]{{1,{len(str(rules.QTY_MAX))}}}(\.[0-9]{{1,{rules.QTY_DECIMALS}}})?")
+_ITEM_RANGES = {
+    "unit_price_minor": (0, MINOR_MAX),
+    "times_ms": (0, DURATION_MAX_MS),
+    "discount_millionths": (0, MILLION),
+    "discount_minor": (0, MINOR_MAX),
+    "tax_millionths": (0, MILLION),
+}
+
+
+def _check_items(value: list[Any]) -> str | None:
+    for number, row in enumerate(value, 1):
+        try:
+            item = msgspec.convert(row, _Item)
+        except msgspec.ValidationError as error:
+            return f"item {number}: {error}"
+        if not _QTY.fullmatch(item.qty) or Decimal(item.qty) > rules.QTY_MAX:
+            return (
+                f"item {number}: its quantity has to be a number of at most {rules.QTY_MAX}, with at most six decimals"
+            )
+        for name, (low, high) in _ITEM_RANGES.items():
+            found = getattr(item, name)
+            for each in found if isinstance(found, list) else [found]:
+                if each is not None and (wrong := _between(low, high)(each)):
+                    return f"item {number}, {name}: {wrong}"
+        days = item.days or ()
+        if any(_as(ServiceDay)(each) for each in days) or list(days) != sorted(days):
+            return f"item {number}: its days have to be a first and a last one, such as 2026-11-27"
+        if wrong := _as(LongText)(item.description):
+            return f"item {number}, description: {wrong}"
+    return None
+
+
+def _check_taxes(value: list[Any]) -> str | None:
+    for each in value:
+        if wrong := _between(0, MILLION)(each.millionths) or check_minor(each.base) or check_minor(each.tax):
+            return wrong
+    return None
+
+
+def _check_booked(value: list[Any]) -> str | None:
+    found = (_as(Id)(each.id) or check_minor(each.amount_minor) or check_moment(each.at_ms) for each in value)
+    return next((each for each in found if each), None)
+
+
+def _check_prices(value: list[Any]) -> str | None:
+    return next((wrong for each in value if (wrong := _check_currency(each[2]))), None) or _check_numbers(value)
+
+
+def _check_party(value: Party) -> str | None:
+    for name in value.__struct_fields__:
+        found = getattr(value, name)
+        check = party_check(name, bills=isinstance(value, Seller)) or _TEXTS.get(name, _as(LongText))
+        if found is not None and (wrong := check(found)):
+            return f"{name}: {wrong}"
+    return None
+
+
+def _check_config(value: dict[str, Any]) -> str | None:
+    for name, each in value.items():
+        if name in _SECRETS or name not in CONFIG_KEYS:
+            return f"{name}: it cannot be in an export" if name in _SECRETS else f"there is no key {name}"
+        if wrong := CONFIG_KEYS[name].read(ConfigChange(), each):
+            return wrong
+    if not str(value.get("url", "")).startswith(("http://", "https://")):
+        return "url: it has to be an http or https URL"
+    return _as(WebAddress)(value["url"])
+
+
+def _check_numbers(value: Any) -> str | None:
+    """Of any JSON."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, dict):
+            waiting += each.values()
+        elif isinstance(each, (list, tuple)):
+            waiting += each
+        elif isinstance(each, int) and (wrong := check_minor(each)):
+            return wrong
+    return None
+
+
+def _of_a_task(kind: Any) -> Check:
+    """As a parameter of a task. What a request can hold is the longest that a text in it can be."""
+    as_parameter = _as(kind)
+
+    def check(value: Any) -> str | None:
+        if len(json.encode(value)) > JSON_BODY_MAX:
+            return f"it is longer than {JSON_BODY_MAX >> 20} MiB"
+        return as_parameter(value)
+
+    return check
+
+
+_EVENTS = {*CATALOG, ANY_EVENT}
+
+
+def _check_events(value: list[str]) -> str | None:
+    unknown = [each for each in value if each not in _EVENTS]
+    return f"there is no event {shown(unknown[0])!r}" if unknown else None
+
+
+_JSON: dict[str, Check] = {
+    "events": _check_events,
+    "fields": _of_a_task(Texts),
+    "sections": _of_a_task(Sections),
+    "labels": _of_a_task(Labels),
+    "label_colors": _as(LabelColors),
+    "items": _check_items,
+    "recurring_items": _check_items,
+    "taxes": _check_taxes,
+    "payments": _check_booked,
+    "credit_notes": _check_booked,
+    "prices": _check_prices,
+    "buyer": _check_party,
+    "seller": _check_party,
+    "config": _check_config,
+}

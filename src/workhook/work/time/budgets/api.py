@@ -1,0 +1,106 @@
+"""`/projects/{id}/budget`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import Meta
+
+from workhook.http.calls import Call
+from workhook.http.endpoints import Routes
+from workhook.http.money import to_amount
+from workhook.http.operations import WORK_API
+from workhook.identity.authenticator import actor_of
+from workhook.storage import Reader
+from workhook.storage.metadata import big
+from workhook.work.kernel.access import find_access
+from workhook.work.money.billing.schemas import BudgetShape, budget_shape, project_billing
+from workhook.work.money.invoices.schemas import invoices
+from workhook.work.time.timesheets import budgets, rules
+from workhook.work.time.timesheets.budgets import HoursOrMoney, TimeAndMoney
+from workhook.work.time.timesheets.schemas import timesheets
+
+
+class BudgetAnswer(msgspec.Struct):
+    """`used`, `billed` and `left` are hours or money, as the budget is; hours where there is none."""
+
+    budget: BudgetShape | None
+    used: Annotated[float, Meta(ge=0, description="All finished billable time, on an invoice or not.")]
+    billed: Annotated[float, Meta(ge=0, description="What of that is on invoices that were sent.")]
+    left: Annotated[float, Meta(description="Below 0 for what was spent above the budget.")] | None
+    percent: Annotated[int, Meta(ge=0, description="How much is used, rounded down.")] | None
+    success: bool = True
+
+
+routes = Routes(WORK_API, "Timesheets", read="work.read", write="work.write")
+
+
+@routes.get("/projects/{id}/budget", etag=False)
+async def get_project_budget(call: Call, project_id: str) -> BudgetAnswer:
+    """Get what is used of the budget of a project.
+
+    For owners and members. The budget is set with `PATCH /projects/{id}/billing`. An event `project` with the action
+    `budget_reached` tells when 80 and when 100 percent are used.
+    """
+    access = await find_access(call.database, actor_of(call), project_id)
+    access.hide_from_clients()
+    standing = await find_standing(call.database, access.repository.id)
+    return standing_to_response(standing, access.repository.currency)
+
+
+class BudgetStanding(msgspec.Struct, frozen=True):
+    """A budget, and what was spent and billed."""
+
+    budget: HoursOrMoney
+    used: TimeAndMoney
+    billed: TimeAndMoney
+
+
+async def find_standing(reader: Reader, repository_id: int) -> BudgetStanding:
+    row = await reader.fetch_one(_standing, {"repository_id": repository_id})
+    assert row is not None, "sums are one row"
+    used, billed = (
+        TimeAndMoney(int(row[f"{name}_ms"] or 0), int(row[f"{name}_minor"] or 0)) for name in ("used", "billed")
+    )
+    return BudgetStanding(HoursOrMoney(row["budget_ms"], row["budget_minor"]), used, billed)
+
+
+def standing_to_response(standing: BudgetStanding, currency: str) -> BudgetAnswer:
+    budget, whole = standing.budget, standing.budget.whole
+    used, billed = budget.used_by(standing.used), budget.used_by(standing.billed)
+
+    def shown(value: int) -> float:
+        return rules.signed_hours(value) if budget.minor is None else to_amount(value, currency)
+
+    left = None if whole is None else shown(whole - used)
+    return BudgetAnswer(
+        budget_shape(budget.time_ms, budget.minor, currency),
+        shown(used),
+        shown(billed),
+        left,
+        budget.percent(standing.used),
+    )
+
+
+# SQLite goes through an outer join from left to right, and else through all timesheets that there are.
+_claimed = (
+    sa.select(*budgets.TAKEN_OFF)
+    .join_from(
+        invoices,
+        timesheets,
+        sa.and_(timesheets.c.invoice_id == invoices.c.id, timesheets.c.billable),
+        isouter=True,
+    )
+    .where(invoices.c.repository_id == big("repository_id"), invoices.c.status == sa.literal_column("'draft'"))
+)
+# What is on an invoice, less what drafts have claimed.
+_billed = budgets.summed("billed", lambda table: table.c.invoiced, less=_claimed).subquery("billed_sums")
+_used = budgets.used.subquery("used_sums")
+# Of one moment.
+_standing = (
+    sa.select(_used, _billed, project_billing.c.budget_ms, project_billing.c.budget_minor)
+    .select_from(_used.join(_billed, sa.true()))
+    .outerjoin(project_billing, project_billing.c.repository_id == big("repository_id"))
+)

@@ -1,0 +1,154 @@
+"""What is used of a project's budget, and the event that tells when most or all of it is.
+
+A budget is of hours or of money. It is used by all finished billable time, on an invoice or not; decision 46 tells what
+is counted when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import Meta
+
+from workhook.core.records import to_response
+from workhook.http.money import to_amount
+from workhook.identity.context import Write
+from workhook.identity.schemas import Repository
+from workhook.identity.tables import projects
+from workhook.storage import Reader
+from workhook.storage.metadata import big
+from workhook.work.board.projects.schemas import Project, project_from
+from workhook.work.kernel.record_events import RecordEvent, publish_events
+from workhook.work.money.billing.schemas import project_billing
+from workhook.work.time.rates.rules import BudgetMark
+from workhook.work.time.timesheets import rules
+from workhook.work.time.timesheets.schemas import IS_PAUSED, timesheets
+from workhook.work.time.timesheets.sums import Grain, timesheet_changes, timesheet_sums, worth_of
+
+MARKS: tuple[BudgetMark, ...] = (80, 100)
+"""The percentages at which an event tells of it."""
+
+
+class HoursOrMoney(msgspec.Struct, frozen=True):
+    """One of both; None: the other one, or no budget at all."""
+
+    time_ms: int | None = None
+    minor: int | None = None
+
+    def used_by(self, spent: TimeAndMoney) -> int:
+        return spent.time_ms if self.minor is None else spent.minor
+
+    @property
+    def whole(self) -> int | None:
+        return self.time_ms if self.minor is None else self.minor
+
+    def percent(self, spent: TimeAndMoney) -> int | None:
+        """Rounded down, so that 100 means that nothing is left."""
+        return self.used_by(spent) * 100 // self.whole if self.whole else None
+
+
+class TimeAndMoney(msgspec.Struct, frozen=True):
+    """Time, and what it costs."""
+
+    time_ms: int = 0
+    minor: int = 0
+
+
+TAKEN_OFF = (
+    -timesheets.c.duration_ms,
+    -sa.func.coalesce(worth_of(timesheets.c.duration_ms), sa.literal_column("0")),
+)
+"""What takes a timesheet off the sums again."""
+
+
+def summed(
+    name: str, *conditions: Callable[[sa.Table], sa.ColumnElement[bool]], less: sa.Select[Any]
+) -> sa.Select[Any]:
+    """`NAME_ms` and `NAME_minor`: the billable time of the project of the parameter `repository_id`, of which the sums
+    know, less what `less` selects as `TAKEN_OFF`."""
+    here = []
+    for table in (timesheet_sums, timesheet_changes):
+        part = sa.select(table.c.duration_ms, table.c.amount_minor).where(
+            table.c.repository_id == big("repository_id"), table.c.billable, *(each(table) for each in conditions)
+        )
+        if table is timesheet_sums:
+            part = part.where(table.c.grain == sa.literal_column(f"{Grain.USER_BLOCKS:d}"))
+        here.append(part)
+    every = sa.union_all(*here, less).subquery(name)
+    return sa.select(
+        sa.func.sum(every.c.duration_ms).label(f"{name}_ms"), sa.func.sum(every.c.amount_minor).label(f"{name}_minor")
+    )
+
+
+not_finished = sa.select(*TAKEN_OFF).where(timesheets.c.repository_id == big("repository_id"), sa.text(IS_PAUSED))
+"""What is in the sums, and not finished: the time of paused timers, as `summed` takes it off."""
+used = summed("used", less=not_finished)
+"""All finished billable time of the project of the parameter `repository_id`."""
+_locked = (
+    sa.select(
+        project_billing.c.budget_ms,
+        project_billing.c.budget_minor,
+        project_billing.c.budget_mark,
+        projects.c.avatar,
+        projects.c.label_colors,
+    )
+    .join(projects, projects.c.repository_id == project_billing.c.repository_id)
+    .where(project_billing.c.repository_id == big("repository_id"))
+    .with_for_update(of=project_billing)
+)
+_mark = (
+    sa.update(project_billing)
+    .where(project_billing.c.repository_id == big("repository_id"))
+    .values(budget_mark=big("mark"))
+)
+
+
+async def find_used(reader: Reader, repository_id: int) -> TimeAndMoney:
+    """All finished billable time of the project."""
+    row = await reader.fetch_one(used, {"repository_id": repository_id})
+    assert row is not None, "a sum is one row"
+    return TimeAndMoney(int(row["used_ms"] or 0), int(row["used_minor"] or 0))
+
+
+class BudgetReachedShape(msgspec.Struct):
+    """What an event `budget_reached` has beside the project. One of `hours` and `amount` is there."""
+
+    percent: Annotated[int, Meta(description="What was reached: 80 or 100.")]
+    hours: Annotated[float, Meta(description="The whole budget.")] | None = None
+    amount: Annotated[float, Meta(description="The whole budget.")] | None = None
+
+
+async def tell_of_budgets(write: Write, places: Iterable[Repository]) -> None:
+    """Call it after time was finished in these projects: an event for each mark that a budget came to.
+
+    The row of the budget is locked before the time is added up, so that of two who finish at once the second sees both.
+    """
+    for repository in sorted({each.id: each for each in places}.values(), key=lambda each: each.id):
+        row = await write.tx.fetch_one(_locked, {"repository_id": repository.id})
+        if row is None or (row["budget_mark"] or 0) >= MARKS[-1]:
+            continue
+        budget = HoursOrMoney(row["budget_ms"], row["budget_minor"])
+        percent = budget.percent(await find_used(write.tx, repository.id))
+        reached = [each for each in MARKS if percent is not None and (row["budget_mark"] or 0) < each <= percent]
+        if reached:
+            await write.tx.execute(_mark, {"repository_id": repository.id, "mark": reached[-1]})
+            record = project_from(repository, row["avatar"], row["label_colors"])
+            await publish_events(write, [_event(record, budget, each) for each in reached])
+
+
+def mark_of(percent: int | None) -> BudgetMark:
+    """What was told already of a budget that begins so."""
+    told: list[BudgetMark] = [0, *(each for each in MARKS if percent is not None and each <= percent)]
+    return told[-1]
+
+
+def _event(project: Project, budget: HoursOrMoney, mark: BudgetMark) -> RecordEvent:
+    told = BudgetReachedShape(
+        mark,
+        hours=None if budget.time_ms is None else rules.decimal_hours(budget.time_ms),
+        amount=None if budget.minor is None else to_amount(budget.minor, project.repository.currency),
+    )
+    return RecordEvent(project.repository, "project", "budget_reached", to_response(project), beside={"budget": told})

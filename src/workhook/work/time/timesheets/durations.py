@@ -1,0 +1,84 @@
+"""Durations as people and programs write them: one grammar for the API, pages and imports. Pure.
+
+Hours and minutes (`1:30`, `1:5`, `:15`, `1:30:15`), parts with units (`1h 30m`, `1h30`, `90m`, `1.5h`), hours with
+decimals (`1.5`, `1,5`, `.5`), and the hours, minutes and seconds of ISO 8601 (`PT1H30M`). Only a whole number without a
+unit depends on who asks: the API has milliseconds (`5400000`), people mean hours. A fraction of a second never counts.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from workhook.core.clock import HOUR_MS, MINUTE_MS, SECOND_MS
+from workhook.work.time.timesheets.rules import whole_seconds
+
+TEXT_MAX_CHARS = 40
+BARE_HOURS_MAX = 24
+"""A typed whole number above that is meant as minutes by some, and as hours by others."""
+
+_NUMBER = r"(?:\d{1,15}(?:[.,]\d{1,6})?|(?<![a-z.])[.,]\d{1,6})"  # in `2h,30m` the comma is no decimal mark
+_HOURS = r"(?:h|hrs?|hours?|std\.?|stunden?)"
+_MINUTES = r"(?:m|mins?|minutes?|min\.|minuten?)"
+_SECONDS = r"(?:s|secs?|seconds?|sek\.?|sekunden?)"
+_FORMS = tuple(
+    re.compile(form, re.ASCII)
+    for form in (
+        rf"(\d{{0,15}}):([0-5]?\d)(?::([0-5]?\d))?\s*{_HOURS}?",
+        rf"pt(?:({_NUMBER})h)?(?:({_NUMBER})m)?(?:({_NUMBER})s)?",
+        rf"(?:({_NUMBER})\s*{_HOURS})?\s*(?:({_NUMBER})\s*{_MINUTES})?\s*(?:({_NUMBER})\s*{_SECONDS})?",
+        rf"(\d{{1,15}})\s*{_HOURS}\s*([0-5]?\d)()",
+        r"(\d{0,15}[.,]\d{1,6})()()",
+    )
+)
+_UNITS_MS = (HOUR_MS, MINUTE_MS, SECOND_MS)
+_SPACES = re.compile("[\t\u00a0\u2009\u202f]")
+_PERHAPS_THOUSANDS = re.compile(r"[1-9]\d{0,2}[.,]\d{3}")
+"""A thousand in one language, and one in another: refused rather than read wrong."""
+
+
+class AmbiguousNumber(ValueError):
+    """A whole number that can be hours or minutes. `number`: which one."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"{number} can be minutes or hours")
+        self.number = number
+
+
+def duration_ms(text: str) -> int | None:
+    """Milliseconds of whole seconds, or None if `text` is not a duration. A number alone is of milliseconds."""
+    typed = _plain(text)
+    return whole_seconds(int(typed)) if typed.isdigit() else _read(typed)
+
+
+def typed_duration_ms(text: str, unit_ms: int | None = None) -> int | None:
+    """The same of a text that a person typed: a whole number is of hours. `unit_ms`: a number without a unit is of
+    that. Raises `AmbiguousNumber` where it is too large to be meant as hours for certain."""
+    typed = _plain(text)
+    if unit_ms is not None and re.fullmatch(_NUMBER, typed, re.ASCII):
+        return None if _PERHAPS_THOUSANDS.fullmatch(typed) else whole_seconds(int(_fraction(typed) * unit_ms))
+    if not typed.isdigit():
+        return _read(typed)
+    if int(typed) > BARE_HOURS_MAX:
+        raise AmbiguousNumber(int(typed))
+    return int(typed) * HOUR_MS
+
+
+def _plain(text: str) -> str:
+    """Empty if it cannot be a duration: digits of other scripts are refused."""
+    typed = _SPACES.sub(" ", text).strip().lower()
+    return typed if len(typed) <= TEXT_MAX_CHARS and typed.isascii() else ""
+
+
+def _read(typed: str) -> int | None:
+    for form in _FORMS:
+        if (found := form.fullmatch(typed)) and any(found.groups()):
+            if any(each and _PERHAPS_THOUSANDS.fullmatch(each) for each in found.groups()):
+                return None
+            parts = zip(found.groups(), _UNITS_MS, strict=True)
+            return whole_seconds(int(sum(_fraction(part) * unit for part, unit in parts if part)))
+    return None
+
+
+def _fraction(number: str) -> Fraction:
+    return Fraction("0" + number.replace(",", "."))

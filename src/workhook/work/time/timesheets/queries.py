@@ -1,0 +1,400 @@
+"""The SQL of timesheets. Each statement is confined to a project, a user or the tasks that it is given.
+
+Where timers of several users, or several of one user, are written, the users' accounts are locked first, in order of
+their ids: whoever starts a timer does so too, so that nobody waits for a row while holding one that the other wants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, tzinfo
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import msgspec
+import sqlalchemy as sa
+from sqlalchemy.sql.util import ClauseAdapter
+
+from workhook.http.lists import Found
+from workhook.identity.queries import key_of, repository_columns, repository_of, role_columns
+from workhook.identity.schemas import Account, Actor, Repository
+from workhook.identity.tables import accounts, projects
+from workhook.storage import Reader, Row, Transaction
+from workhook.storage.dialects import any_of
+from workhook.storage.metadata import big, insert_into
+from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
+from workhook.storage.statements import hot
+from workhook.work.board.tasks.schemas import tasks
+from workhook.work.kernel.access import Access, find_with_access, with_access
+from workhook.work.kernel.day_bounds import start_ms
+from workhook.work.kernel.pages import LOOKS_AT_MOST, bounded, fetch, length
+from workhook.work.kernel.people import membership_of, person_columns, person_of_row
+from workhook.work.kernel.schemas import if_set
+from workhook.work.time.rates.rules import TimeTerms
+from workhook.work.time.rates.terms import TaskTerms, terms_of, with_terms
+from workhook.work.time.timesheets.rules import Times
+from workhook.work.time.timesheets.schemas import Timesheet, TimesheetTaskShape, timesheets
+
+people = accounts.alias("people")
+_wanted = tasks.alias("wanted")
+_is_wanted = sa.and_(_wanted.c.id == sa.bindparam("task_id"), _wanted.c.deleted_at.is_(None))
+_wanted_columns = [_wanted.c[name].label(f"wanted_{name}") for name in ("id", "title", "repository_id")]
+
+_FIXED = ("id", "invoice_id", "created_at")
+_PROJECT = "project_"  # before the project's columns, as `with_access` names them
+
+# As `timesheet_of` reads them, in whatever project.
+of_project = (
+    sa.select(
+        *selected(Timesheet, timesheets),
+        *selected(Times, timesheets),
+        timesheets.c.task_id,
+        tasks.c.title.label("task_title"),
+        *person_columns(membership_of(timesheets.c.repository_id, people), people, "person_"),
+    )
+    .join_from(timesheets, people, people.c.id == timesheets.c.user_id)
+    .outerjoin(tasks, tasks.c.id == timesheets.c.task_id)
+)
+_read = row_reader(Timesheet)
+_read_times = row_reader(Times, len(stored_names(Timesheet)))
+by_id = with_access(of_project, timesheets.c.repository_id).where(timesheets.c.id == sa.bindparam("id"))
+locked = by_id.with_for_update(of=timesheets, key_share=True)
+user_locked = by_id.with_for_update(of=people, key_share=True)
+# For an edit, which may name another task: `wanted_…` are null unless it is there, in whatever project.
+_is_moved = _wanted.c.repository_id == timesheets.c.repository_id
+
+
+def _of_edited(name: str) -> sa.ColumnElement[Any]:
+    """Of the task that the edited time is on afterwards."""
+    return sa.case((_is_moved, _wanted.c[name]), else_=tasks.c[name])
+
+
+_to_edit = with_terms(
+    by_id.outerjoin(_wanted, _is_wanted).add_columns(*_wanted_columns),
+    timesheets.c.user_id,
+    TaskTerms(_of_edited("hourly_rate_minor"), _of_edited("billable")),
+).with_for_update(of=timesheets, key_share=True)
+
+# A project with the caller's role in it, a task (of whatever project; null if it is not there) and the caller.
+_target = with_terms(
+    with_access(
+        sa.select(*_wanted_columns).select_from(people.outerjoin(_wanted, _is_wanted)), projects.c.repository_id
+    ),
+    people.c.id,
+    TaskTerms.of(_wanted),
+).where(projects.c.id == sa.bindparam("project_id"), people.c.id == big("user_id"))
+_target_locked = _target.with_for_update(of=people, key_share=True)
+_task_and_user = with_terms(
+    sa.select(tasks.c.title)
+    .select_from(people.join(tasks, tasks.c.id == sa.bindparam("task_id")))
+    .join(projects, projects.c.repository_id == tasks.c.repository_id)
+    .where(people.c.id == big("user_id"))
+    .with_for_update(of=people, key_share=True),
+    people.c.id,
+    TaskTerms.of(tasks),
+)
+_terms = with_terms(
+    sa.select(timesheets.c.id)
+    .join(projects, projects.c.repository_id == timesheets.c.repository_id)
+    .outerjoin(tasks, tasks.c.id == timesheets.c.task_id),
+    timesheets.c.user_id,
+    TaskTerms.of(tasks),
+).where(any_of(timesheets.c.id, "ids"))
+
+# Also of projects that were deleted: a timer that was forgotten there runs on, unseen.
+anywhere = (
+    of_project.join(projects, projects.c.repository_id == timesheets.c.repository_id)
+    .join(accounts, accounts.c.id == projects.c.account_id)
+    .add_columns(*repository_columns(_PROJECT), *role_columns, projects.c.deleted_at.label("project_deleted_at"))
+    .order_by(timesheets.c.id)
+)
+everywhere = anywhere.with_for_update(of=timesheets, key_share=True)
+# `user_id` is the caller, whose role in each project the row has; `runner_id` is the user of the timer.
+_runs = sa.and_(timesheets.c.user_id == big("runner_id"), timesheets.c.is_active)
+_running_of_user = everywhere.where(_runs)
+_own_running = anywhere.where(timesheets.c.user_id == big("user_id"), timesheets.c.is_active)
+_timers_of_user = everywhere.where(sa.or_(_runs, timesheets.c.id == sa.bindparam("id")))
+
+
+def _on_tasks(condition: sa.ColumnElement[bool]) -> tuple[sa.Select[Any], sa.Select[Any]]:
+    """Statements that lock the users of such timesheets of tasks together with the mover, and then the timesheets."""
+    wanted = sa.and_(any_of(timesheets.c.task_id, "task_ids"), condition)
+    users = sa.select(timesheets.c.user_id).where(wanted)
+    mover = sa.select(big("mover_id")).where(sa.exists().where(wanted).correlate(None))
+    lock_users = (
+        sa.select(accounts.c.id)
+        .where(accounts.c.id.in_(users.union(mover)))
+        .order_by(accounts.c.id)
+        .with_for_update(key_share=True)
+    )
+    return lock_users, everywhere.where(wanted, any_of(timesheets.c.user_id, "user_ids"))
+
+
+_running_on_tasks = _on_tasks(timesheets.c.is_active)
+_unfinished_on_tasks = _on_tasks(sa.not_(timesheets.c.finished))
+
+_insert = insert_into(timesheets, *(each.name for each in timesheets.c))
+_update = (
+    sa.update(timesheets)
+    .where(timesheets.c.id == sa.bindparam("id"))
+    .values(assigned(("task_id", *stored_names(Times), *stored_names(Timesheet, without=_FIXED))))
+)
+_delete = sa.delete(timesheets).where(timesheets.c.id == sa.bindparam("id"))
+
+
+def _wanted_task(row: Row, access: Access) -> TimesheetTaskShape | None:
+    """The task that was named, if it is there in the same project."""
+    there = row["wanted_repository_id"] == access.repository.id
+    return TimesheetTaskShape(row["wanted_id"], row["wanted_title"]) if there else None
+
+
+def timesheet_of(row: Row, repository: Repository, *, gone: bool = False) -> Timesheet:
+    """`gone`: its project was deleted."""
+    return _read(
+        row,
+        repository=repository,
+        task=TimesheetTaskShape(row["task_id"], row["task_title"]) if row["task_id"] else None,
+        user=person_of_row(row, "person_"),
+        times=_read_times(row),
+        repository_gone=gone,
+    )
+
+
+def timesheets_of(rows: Sequence[Row], user_id: int) -> list[Timesheet]:
+    """Of `everywhere`; The roles in the rows are those of the user `user_id`."""
+    return [
+        timesheet_of(row, repository_of(row, user_id, _PROJECT), gone=row["project_deleted_at"] is not None)
+        for row in rows
+    ]
+
+
+async def find_timesheet(
+    reader: Reader, actor: Actor, timesheet_id: str, statement: sa.Select[Any] = by_id
+) -> tuple[Timesheet, Access]:
+    """With `locked` nobody else changes it until the transaction ends. With `user_locked` its user starts no timer
+    elsewhere; the timesheet is as it was before the wait, if there was one. Raises `NotFound`."""
+    row, access = await find_with_access(reader, statement, actor, id=timesheet_id)
+    return timesheet_of(row, access.repository), access
+
+
+async def lock_to_edit(
+    tx: Transaction, actor: Actor, timesheet_id: str, task_id: str | None
+) -> tuple[Timesheet, Access, TimesheetTaskShape | None, TimeTerms]:
+    """The timesheet, locked, the task `task_id` if it is in the same project, and what counts for the time."""
+    row, access = await find_with_access(tx, _to_edit, actor, id=timesheet_id, task_id=task_id)
+    return timesheet_of(row, access.repository), access, _wanted_task(row, access), terms_of(row)
+
+
+async def find_target(
+    tx: Transaction, actor: Actor, project_id: str, task_id: str, *, lock_user: bool
+) -> tuple[Access, TimesheetTaskShape | None, TimeTerms]:
+    """The project as the caller sees it, the task if it is there, and what counts for the caller's time there.
+    `lock_user`: a timer is to start. Raises `NotFound`."""
+    statement = _target_locked if lock_user else _target
+    row, access = await find_with_access(tx, statement, actor, project_id=project_id, task_id=task_id)
+    return access, _wanted_task(row, access), terms_of(row)
+
+
+async def lock_user_for(tx: Transaction, user: Account, task_id: str) -> tuple[TimesheetTaskShape, TimeTerms]:
+    """The task, which is there, and what counts for the user's time on it. The user is locked, who is to start a timer
+    on it."""
+    row = await tx.fetch_one(_task_and_user, {"task_id": task_id, "user_id": user.id})
+    assert row is not None, "the task is the one that the caller moves"
+    return TimesheetTaskShape(task_id, row["title"]), terms_of(row)
+
+
+async def find_terms(reader: Reader, timesheet_ids: Sequence[str]) -> dict[str, TimeTerms]:
+    """What counts for the time of each, by its id."""
+    rows = await reader.fetch_all(_terms, {"ids": list(timesheet_ids)})
+    return {row["id"]: terms_of(row) for row in rows}
+
+
+async def find_running(reader: Reader, user: Account) -> Timesheet | None:
+    """The user's timer that runs, if it is in a project that the user sees as a member."""
+    found = timesheets_of(await reader.fetch_all(_own_running, {"user_id": user.id}), user.id)
+    return next((each for each in found if each.repository.role is not None and not each.repository_gone), None)
+
+
+async def lock_running(tx: Transaction, actor: Actor, user_id: int, *, and_id: str | None = None) -> list[Timesheet]:
+    """The user's running timesheets, one at most, and the one with the id `and_id`, which is the user's too.
+
+    The role in each `repository` is the actor's, who may be somebody else. The user is locked already.
+    """
+    params = {"user_id": actor.user.id, "runner_id": user_id}
+    if and_id is None:
+        rows = await tx.fetch_all(_running_of_user, params)
+    else:
+        rows = await tx.fetch_all(_timers_of_user, {**params, "id": and_id})
+    return timesheets_of(rows, actor.user.id)
+
+
+async def lock_running_on(
+    tx: Transaction, task_ids: Sequence[str], mover_id: int, *, and_paused: bool = False
+) -> list[Timesheet]:
+    """What runs on the tasks. Those whose timers run are locked and, if there are any, the mover, who may start one.
+
+    A timer that somebody else starts there meanwhile starts after this, and runs on: to lock it without its user could
+    be a deadlock.
+    """
+    listed = list(task_ids)
+    lock_users, lock_timers = _unfinished_on_tasks if and_paused else _running_on_tasks
+    runners = await tx.fetch_all(lock_users, {"task_ids": listed, "mover_id": mover_id})
+    if not runners:
+        return []
+    params = {"task_ids": listed, "user_ids": [row["id"] for row in runners], "user_id": mover_id}
+    return timesheets_of(await tx.fetch_all(lock_timers, params), mover_id)
+
+
+def _values(timesheet: Timesheet) -> Mapping[str, object]:
+    task_id = timesheet.task.id if timesheet.task else None
+    return {**values_of(timesheet), **values_of(timesheet.times), "task_id": task_id}
+
+
+async def insert_timesheet(tx: Transaction, timesheet: Timesheet) -> None:
+    owners = {"repository_id": timesheet.repository.id, "user_id": timesheet.user.id}
+    await tx.execute(_insert, {**_values(timesheet), **owners})
+
+
+async def update_timesheets(tx: Transaction, changed: Sequence[Timesheet]) -> None:
+    await tx.execute_many(_update, [_values(each) for each in changed])
+
+
+async def delete_timesheet(tx: Transaction, timesheet_id: str) -> None:
+    await tx.execute(_delete, {"id": timesheet_id})
+
+
+class RunningTimer(NamedTuple):
+    """What runs for somebody. `path`: of the task's page, or of the project's if the task is in the trash."""
+
+    id: str
+    title: str
+    project: str  # its full name
+    path: str
+    running_since: int
+    counted_ms: int
+
+
+_running = hot(
+    sa.select(
+        timesheets.c.id,
+        timesheets.c.running_since,
+        timesheets.c.duration_ms,
+        tasks.c.id.label("task_id"),
+        tasks.c.title,
+        tasks.c.deleted_at,
+        projects.c.name,
+        projects.c.title.label("project_title"),
+        accounts.c.login,
+    )
+    .join_from(timesheets, projects, projects.c.repository_id == timesheets.c.repository_id)
+    .join(accounts, accounts.c.id == projects.c.account_id)
+    .outerjoin(tasks, tasks.c.id == timesheets.c.task_id)
+    .where(timesheets.c.user_id == big("user_id"), timesheets.c.is_active, projects.c.deleted_at.is_(None))
+)
+
+
+async def find_timer(reader: Reader, user_id: int) -> RunningTimer | None:
+    """The user's own timer that runs, in whatever project."""
+    row = await reader.fetch_one(_running, {"user_id": user_id})
+    if row is None:
+        return None
+    project = f"{row['login']}/{row['name']}"
+    shown = row["task_id"] is not None and row["deleted_at"] is None
+    path = f"/{project}/tasks/{row['task_id']}" if shown else f"/{project}"
+    title = row["title"] or row["project_title"]
+    return RunningTimer(row["id"], title, project, path, row["running_since"], row["duration_ms"])
+
+
+# Filters of lists and reports: the name of a parameter of the statement, and the condition that it makes.
+CONDITIONS: Mapping[str, sa.ColumnElement[bool]] = {
+    "user": people.c.login_key == sa.bindparam("user"),
+    "task_id": timesheets.c.task_id == sa.bindparam("task_id"),
+    "from_": timesheets.c.start_time >= big("from_"),
+    "to": timesheets.c.start_time < big("to"),
+    "billable": timesheets.c.billable == sa.bindparam("billable", type_=sa.Boolean()),
+    "is_active": timesheets.c.is_active == sa.bindparam("is_active", type_=sa.Boolean()),
+    "finished": timesheets.c.finished == sa.bindparam("finished", type_=sa.Boolean()),
+    "invoiced": timesheets.c.invoice_id.is_not(None) == sa.bindparam("invoiced", type_=sa.Boolean()),
+    "after": timesheets.c.id > sa.bindparam("after"),
+    "upto": timesheets.c.id <= sa.bindparam("upto"),
+}
+
+FILTERS = ("user", "task_id", "from_", "to", "billable", "is_active", "finished", "invoiced")
+_INDEXED = frozenset({"user", "task_id", "after", "upto"})
+_FILTERED = ("id", "start_time", "billable", "is_active", "finished", "invoice_id")
+
+
+def _walk(names: frozenset[str]) -> sa.Select[Any]:
+    """By id, those that the filters with an index find."""
+    walk = (
+        sa.select(*(timesheets.c[name] for name in _FILTERED))
+        .where(timesheets.c.repository_id == big("repository_id"))
+        .order_by(timesheets.c.id)
+    )
+    walk = walk.where(*(CONDITIONS[name] for name in ("task_id", "after", "upto") if name in names))
+    if "user" in names:
+        named = sa.select(people.c.id).where(CONDITIONS["user"]).scalar_subquery()
+        walk = walk.where(timesheets.c.user_id == named)
+    return walk
+
+
+@lru_cache(maxsize=512)  # few of the combinations of filters are asked for
+def _listing(names: frozenset[str]) -> sa.Select[Any]:
+    walk, others = _walk(names), names - _INDEXED
+    if others:
+        seen = (walk if "upto" in names else walk.limit(big("most"))).subquery("seen")
+        # The conditions, about what was seen.
+        conditions = (CONDITIONS[name] for name in sorted(others))
+        adapted = (ClauseAdapter(seen).traverse(each) for each in conditions)
+        fitting = sa.select(seen.c.id).where(*adapted).order_by(seen.c.id).limit(big("limit"))
+    else:
+        fitting = walk.with_only_columns(timesheets.c.id).limit(big("limit"))
+    page = fitting.subquery("page")
+    listed = sa.select(timesheets.c.id).join(page, page.c.id == timesheets.c.id).order_by(timesheets.c.id)
+    return bounded(of_project, listed, timesheets.c.id, length(timesheets.c.notes))
+
+
+@lru_cache(maxsize=16)
+def _last_seen(names: frozenset[str]) -> sa.Select[Any]:
+    """The id of the last timesheet that a page looks at, if it looks at as many as it may."""
+    return _walk(names).with_only_columns(timesheets.c.id).offset(big("most") - 1).limit(1)
+
+
+def filters_of(query: msgspec.Struct, names: Iterable[str] = FILTERS, zone: tzinfo = UTC) -> dict[str, object]:
+    """Return the given fields of a query, by the names of `CONDITIONS`; `user` as the key of the login.
+    `zone`: of bare days."""
+    found = {name: if_set(getattr(query, name)) for name in names}
+    found |= {name: start_ms(found[name], zone) for name in ("from_", "to") if name in found}
+    if found["user"] is not None:
+        found["user"] = key_of(found["user"])
+    return {name: value for name, value in found.items() if value is not None}
+
+
+class TimesheetPage(NamedTuple):
+    """`last_seen`: the id behind which nothing was looked at, where the page is not full for that."""
+
+    timesheets: Found[Timesheet]
+    last_seen: str | None = None
+
+
+async def list_timesheets(
+    reader: Reader, access: Access, filters: Mapping[str, object], *, after: str | None, limit: int
+) -> TimesheetPage:
+    """Those of the project that fit, by id; `after` is the id behind which to start."""
+    chosen = dict(filters) if after is None else {**filters, "after": after}
+    names = frozenset(chosen)
+    params = {**chosen, "repository_id": access.repository.id, "limit": limit, "most": LOOKS_AT_MOST}
+
+    async def page(names: frozenset[str]) -> Found[Timesheet]:
+        return await fetch(reader, _listing(names), params, lambda row: timesheet_of(row, access.repository))
+
+    found = await page(names)
+    if found.cut or len(found) == limit or names <= _INDEXED:
+        return TimesheetPage(found)
+    last = await reader.fetch_one(_last_seen(names & _INDEXED), params)
+    if last is None:
+        return TimesheetPage(found)
+    # Once more up to there: somebody may have written since the page was read, and moved what is behind it.
+    params["upto"] = last["id"]
+    found = await page(names | {"upto"})
+    return TimesheetPage(found, None if found.cut or len(found) == limit else last["id"])

@@ -1,0 +1,271 @@
+"""`/reports/timesheets`: what was spent, by user, task, project or day, and what it costs in each currency.
+
+A report is over everything that the caller sees as an owner or a member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, date, datetime, tzinfo
+from functools import lru_cache, reduce
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import UnsetType
+
+from workhook.core.clock import DAY_MS, now_ms
+from workhook.core.errors import Fault, Invalid, NotFound
+from workhook.core.iso4217 import DEFAULT_CURRENCY, UNUSUAL_DIGITS
+from workhook.http.calls import Answer, Call
+from workhook.http.endpoints import Routes
+from workhook.http.operations import WORK_API
+from workhook.identity.authenticator import actor_of
+from workhook.identity.queries import by_membership_in
+from workhook.identity.schemas import Actor
+from workhook.identity.tables import collaborators, memberships, projects
+from workhook.identity.tokens.lookup import reach_params, within_reach
+from workhook.storage import Reader, Row
+from workhook.storage.metadata import big
+from workhook.work.board.tasks.schemas import tasks
+from workhook.work.kernel import csv_tables
+from workhook.work.kernel.access import find_access, is_insider
+from workhook.work.kernel.people import NOBODY_ELSE, person_columns, person_of_row
+from workhook.work.kernel.schemas import if_set
+from workhook.work.money.billing.schemas import account_billing, project_billing
+from workhook.work.money.billing.zones import find_zone
+from workhook.work.money.invoices.schemas import invoices
+from workhook.work.people.clients.schemas import clients
+from workhook.work.time.timesheets import report_groups
+from workhook.work.time.timesheets.queries import filters_of, people
+from workhook.work.time.timesheets.report_groups import GroupBy, ReportGroup, Spent
+from workhook.work.time.timesheets.report_shapes import ReportAnswer, ReportQuery, row_to_response, totals_to_response
+from workhook.work.time.timesheets.schemas import TimesheetProjectShape, TimesheetTaskShape
+from workhook.work.time.timesheets.sums import ALWAYS, SUMS, UNITS, Grain, cover, report_parts
+
+_user_id = big("user_id")
+# The projects first: each part is found by an index, and only what lies in them is looked at.
+_project = projects.alias("visible_project")  # reports name projects, too
+_project_ids = sa.select(_project.c.repository_id).where(_project.c.deleted_at.is_(None))
+_visible = sa.union(
+    _project_ids.where(_project.c.account_id == _user_id),
+    _project_ids.join(memberships, memberships.c.organization_id == _project.c.account_id).where(
+        memberships.c.user_id == _user_id,
+        by_membership_in(_project),
+    ),
+    _project_ids.join(collaborators, collaborators.c.repository_id == _project.c.repository_id).where(
+        collaborators.c.user_id == _user_id
+    ),
+)
+_seen = projects.alias("seen")
+_every_visible = sa.select(_seen.c.repository_id).where(
+    _seen.c.repository_id.in_(_visible), within_reach(_seen.c.account_id, _seen.c.repository_id)
+)
+# One project, without looking for all the others that the caller sees.
+_one_visible = sa.select(projects.c.repository_id).where(
+    projects.c.id == sa.bindparam("project_id"),
+    projects.c.deleted_at.is_(None),
+    is_insider(_user_id),
+    within_reach(projects.c.account_id, projects.c.repository_id),
+)
+_roles = sa.select(
+    sa.exists(_visible).label("inside"), sa.exists().where(clients.c.user_id == _user_id).label("outside")
+)
+_PROJECT_COLUMNS = (projects.c.id.label("project_id"), projects.c.title.label("project_title"))
+
+# What an invoice of each project would be in. The last one tells only if it has as many decimals as rates have where
+# nobody has said a currency.
+_invoiced = projects.alias("invoiced")
+_last_invoice = (
+    sa.select(invoices.c.currency)
+    .where(invoices.c.repository_id == _invoiced.c.repository_id)
+    .order_by(invoices.c.id.desc())
+    .limit(1)
+    .correlate(_invoiced)
+    .scalar_subquery()
+)
+_usual = sa.case(
+    (_last_invoice.not_in([sa.literal_column(f"'{code}'", sa.Text) for code in sorted(UNUSUAL_DIGITS)]), _last_invoice)
+)
+_currencies = (
+    sa.select(
+        _invoiced.c.repository_id,
+        sa.func.coalesce(
+            project_billing.c.currency,
+            account_billing.c.currency,
+            _usual,
+            sa.literal_column(f"'{DEFAULT_CURRENCY}'", sa.Text),
+        ).label("currency"),
+    )
+    .select_from(_invoiced)
+    .outerjoin(project_billing, project_billing.c.repository_id == _invoiced.c.repository_id)
+    .outerjoin(account_billing, account_billing.c.account_id == _invoiced.c.account_id)
+)
+
+_FILTERS = ("user", "billable", "invoiced", "project_id")
+_GROUP_KEYS: dict[GroupBy, tuple[str, ...]] = {
+    "user": ("user_id",),
+    "task": ("task_id", "repository_id"),
+    "project": ("repository_id",),
+    "day": ("bucket",),
+}
+
+
+@lru_cache(maxsize=256)  # few of the combinations are asked for
+def _sums(group_by: GroupBy, grains: tuple[Grain, ...], unit_ms: int, names: frozenset[str]) -> sa.Select[Any]:
+    """`unit_ms`: what a day is put together of."""
+    there = _one_visible if "project_id" in names else _every_visible
+    places = sa.select(there.cte("there").c.repository_id)
+    keys = tuple(dict.fromkeys((*_GROUP_KEYS[group_by], "repository_id")))
+    found = report_parts(grains, keys, unit_ms, places, names - {"project_id"}).subquery("found")
+    # What was taken off again leaves a group of nothing.
+    of_projects = _added_up(found, keys).having(sa.func.sum(found.c.timesheets) > 0).cte("of_projects")
+    counted = sa.select(of_projects.c.repository_id).scalar_subquery()
+    priced = _currencies.where(_invoiced.c.repository_id.in_(counted)).cte("priced")
+    with_currency = (
+        sa.select(of_projects, priced.c.currency)
+        .join_from(of_projects, priced, priced.c.repository_id == of_projects.c.repository_id)
+        .subquery("with_currency")
+    )
+    summed = _added_up(with_currency, (*_GROUP_KEYS[group_by], "currency")).subquery("summed")
+    return _named(group_by, summed).limit(big("limit"))
+
+
+def _added_up(parts: sa.Subquery, keys: Sequence[str]) -> sa.Select[Any]:
+    by = [parts.c[each] for each in keys]
+    return sa.select(*by, *(sa.func.sum(parts.c[each]).label(each) for each in SUMS)).group_by(*by)
+
+
+def _named(group_by: GroupBy, summed: sa.Subquery) -> sa.Select[Any]:
+    """With what a report shows of a group, in its order."""
+    counted = [*(summed.c[each] for each in SUMS), summed.c.currency]
+    if group_by == "day":
+        return sa.select(summed.c.bucket, *counted).order_by(summed.c.bucket)
+    if group_by == "user":
+        named = sa.select(*person_columns(NOBODY_ELSE, people), *counted)
+        return named.join_from(summed, people, people.c.id == summed.c.user_id).order_by(people.c.login_key)
+    named = sa.select(*_PROJECT_COLUMNS, *counted).order_by(projects.c.id)
+    named = named.join_from(summed, projects, projects.c.repository_id == summed.c.repository_id)
+    if group_by == "project":
+        return named
+    columns = [tasks.c.id.label("task_id"), tasks.c.title.label("task_title")]
+    with_tasks = named.add_columns(*columns).outerjoin(tasks, tasks.c.id == summed.c.task_id)
+    return with_tasks.order_by(sa.func.coalesce(tasks.c.id, ""))
+
+
+def _grains(group_by: GroupBy, *, utc: bool, of_user: bool) -> tuple[Grain, ...]:
+    """The sums that a report can be read from, the longest periods first."""
+    match group_by:
+        case "user" | "project":
+            return (Grain.USER_BLOCKS, Grain.USER_DAYS)
+        case "task":
+            return (Grain.TASK_BLOCKS,)
+        case "day" if utc:
+            return (Grain.USER_DAYS if of_user else Grain.DAYS,)
+        case "day":
+            # One person's time is not so much that it would need sums for every time zone.
+            return () if of_user else (Grain.QUARTERS,)
+
+
+async def _is_outside(reader: Reader, user_id: int) -> bool:
+    """Whether the user is a client, and nothing more anywhere."""
+    row = await reader.fetch_one(_roles, {"user_id": user_id})
+    return row is not None and bool(row["outside"]) and not row["inside"]
+
+
+async def sum_up(reader: Reader, actor: Actor, query: ReportQuery, *, now: int, limit: int) -> Sequence[ReportGroup]:
+    """One group for each user (by login), task, project (by id) or day.
+
+    Raises `Invalid` for more than `limit` of them (each in one currency), and `storage.slow.QueryTooSlow`.
+    """
+    group_by: GroupBy = if_set(query.group_by) or "user"
+    filters = filters_of(query, _FILTERS)
+    zone = query.zone
+    unit_ms = DAY_MS if zone is UTC else UNITS[Grain.QUARTERS]
+    grains = _grains(group_by, utc=zone is UTC, of_user="user" in filters)
+    since, to = (ALWAYS[0] if query.since_ms is None else query.since_ms), query.to_ms
+    params = {
+        **filters,
+        **cover(since, ALWAYS[1] if to is None else to, grains),
+        **reach_params(actor),
+        "user_id": actor.user.id,
+        "now": now,
+        "limit": (most := limit * (DAY_MS // unit_ms) if group_by == "day" else limit) + 1,
+    }
+    rows = await reader.fetch_slow(_sums(group_by, grains, unit_ms, frozenset(filters)), params)
+    groups = _days(rows, unit_ms, zone) if group_by == "day" else _folded(rows, group_by)
+    if len(rows) > most or len(groups) > limit:
+        message = f"the report has more than {limit} rows; narrow it down with from, to, user or project_id"
+        raise Invalid(faults=[Fault(field="group_by", message=message)])
+    return groups
+
+
+def _spent_of(row: Row) -> Spent:
+    """PostgreSQL adds up to `numeric`."""
+    amounts = ((row["currency"], int(row["amount_minor"])),)
+    return Spent(int(row["timesheets"]), int(row["duration_ms"]), int(row["billable_ms"]), amounts)
+
+
+def _folded(rows: Sequence[Row], group_by: GroupBy) -> list[ReportGroup]:
+    """Somebody has a row for each currency, one after the other. A task or project has one currency."""
+    groups: list[ReportGroup] = []
+    for row in rows:
+        group = _group_of(row, group_by)
+        if groups and group.user is not None and group.user == groups[-1].user:
+            groups[-1] = msgspec.structs.replace(group, spent=groups[-1].spent.plus(group.spent))
+        else:
+            groups.append(group)
+    return groups
+
+
+def _group_of(row: Row, group_by: GroupBy) -> ReportGroup:
+    if group_by == "user":
+        return ReportGroup(_spent_of(row), user=person_of_row(row))
+    project = TimesheetProjectShape(row["project_id"], row["project_title"])
+    if group_by == "project":
+        return ReportGroup(_spent_of(row), project=project)
+    task = TimesheetTaskShape(row["task_id"], row["task_title"]) if row["task_id"] else None  # gone for good
+    return ReportGroup(_spent_of(row), task=task, project=project)
+
+
+def _days(rows: Sequence[Row], unit_ms: int, zone: tzinfo) -> list[ReportGroup]:
+    """A timesheet belongs to the day, in the zone, on which it started. The rows come in the order of time."""
+    days: dict[date, Spent] = {}
+    for row in rows:
+        day = datetime.fromtimestamp(row["bucket"] * unit_ms // 1000, zone).date()
+        days[day] = days.get(day, Spent()).plus(_spent_of(row))
+    return [ReportGroup(spent, day=day) for day, spent in days.items()]
+
+
+ROWS_MAX = 10_000
+
+routes = Routes(WORK_API, "Timesheets", read="work.read", write="work.write")
+
+
+@routes.get(
+    "/reports/timesheets", answers={200: ReportAnswer}, problems=(404,), other_media_types=(csv_tables.MEDIA_TYPE,)
+)
+async def report_timesheets(call: Call, query: ReportQuery) -> Answer:
+    """Sum up timesheets by user, task, project or day.
+
+    Over all projects that the caller sees as an owner or a member. A timesheet belongs to the day on which it started.
+    With `Accept: text/csv` you get a table.
+    """
+    actor, project_id = actor_of(call), if_set(query.project_id)
+    if project_id is not None:
+        access = await find_access(call.database, actor, project_id)
+        access.hide_from_clients()
+        if isinstance(query.timezone, UnsetType):
+            zone = await find_zone(call.database, access.repository.id)
+            query = msgspec.structs.replace(query, timezone=str(zone))
+    groups = await sum_up(call.database, actor, query, now=now_ms(), limit=ROWS_MAX)
+    if not groups and project_id is None and await _is_outside(call.database, actor.user.id):
+        raise NotFound()
+    if csv_tables.wants_csv(call.header("accept")):
+        group_by: GroupBy = if_set(query.group_by) or "user"
+        body = await report_groups.table(groups, group_by)
+        return Answer(body, headers=csv_tables.headers(f"timesheets-by-{group_by}"), media_type=csv_tables.MEDIA_TYPE)
+    total = reduce(Spent.plus, (each.spent for each in groups), Spent())
+    return Answer(
+        ReportAnswer([row_to_response(each) for each in groups], totals_to_response(total)), headers=csv_tables.VARY
+    )

@@ -1,0 +1,317 @@
+"""Timesheets, their table, and what a caller may say about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Annotated, overload
+
+import msgspec
+import sqlalchemy as sa
+from msgspec import UNSET, Meta, UnsetType
+
+from workhook.core.clock import DAY_MS, to_millis_text
+from workhook.core.records import COMPUTED, EventSchema, Record, resource_id
+from workhook.http.lists import ListQuery
+from workhook.http.money import amount_text, minor_of, read_money, to_amount
+from workhook.http.parameters import LongText, Moment, Read
+from workhook.http.wire_types import WIRE_TYPE, Time, wire_number
+from workhook.identity.schemas import Repository
+from workhook.storage.metadata import in_project, metadata, partial_index
+from workhook.storage.record_rows import table_columns
+from workhook.work.kernel.day_bounds import Bound, TimeZone
+from workhook.work.kernel.people import PersonShape
+from workhook.work.kernel.schemas import if_set
+from workhook.work.time.rates.rules import RateSource, TimeTerms
+from workhook.work.time.timesheets import rules
+from workhook.work.time.timesheets.durations import duration_ms
+from workhook.work.time.timesheets.rules import (
+    GIVEN_DURATION_MAX_MS,
+    RATE_MAX,
+    RATE_MAX_MINOR,
+    RATE_PATTERN,
+    Given,
+    Times,
+)
+
+
+def read_rate(raw: object) -> Decimal:
+    if (rate := read_money(raw)) > RATE_MAX:
+        raise ValueError(f"a number of at most {RATE_MAX}")
+    return rate
+
+
+def rate_minor_of(rate: Decimal, currency: str, field: str) -> int:
+    """Minor units of the currency. Raises `Invalid`."""
+    return minor_of(rate, currency, field, most=RATE_MAX_MINOR)
+
+
+@overload
+def given_rate(rate: Decimal | None, currency: str, field: str) -> int | None: ...
+@overload
+def given_rate(rate: Decimal | UnsetType | None, currency: str, field: str) -> int | UnsetType | None: ...
+def given_rate(rate: Decimal | UnsetType | None, currency: str, field: str) -> int | UnsetType | None:
+    """`rate_minor_of` what a parameter says, if it says something."""
+    return rate_minor_of(rate, currency, field) if isinstance(rate, Decimal) else rate
+
+
+Rate = Annotated[
+    Decimal,
+    wire_number(
+        "What an hour costs: an amount with at most the decimals of the currency.", minimum=0, maximum=RATE_MAX
+    ),
+    Read(read_rate, (int, float)),
+]
+
+
+def read_duration_up_to(longest_ms: int) -> Callable[[object], int]:
+    """What reads a duration of at most so long, in all its forms."""
+
+    def read(raw: object) -> int:
+        wanted = "a whole number of milliseconds, such as 5400000, or a text such as 1h 30m or 1:30"
+        found = None if isinstance(raw, bool) or not isinstance(raw, str | int) else duration_ms(str(raw))
+        if found is None:
+            raise ValueError(wanted)
+        if found > longest_ms:
+            raise ValueError(f"{wanted}, and at most {longest_ms} ({longest_ms // DAY_MS} days)")
+        return found
+
+    return read
+
+
+Duration = Annotated[
+    int,
+    Meta(
+        extra_json_schema={WIRE_TYPE: ["integer", "string"], "minimum": 0, "maximum": GIVEN_DURATION_MAX_MS},
+        description="Milliseconds, or a text such as `1h 30m`, `90m`, `1.5h`, `1.5`, `1:30`, `:15`, `1:30:15` or "
+        "`PT1H30M`; at most 31 days. A fraction of a second does not count.",
+    ),
+    Read(read_duration_up_to(GIVEN_DURATION_MAX_MS), (int, str)),
+]
+
+
+class TimesheetCreate(msgspec.Struct):
+    """With a duration or an end the timesheet is finished. Without, a timer starts and the caller's other one is
+    paused."""
+
+    task_id: str
+    duration: Duration | UnsetType = UNSET
+    start_time: Moment | UnsetType = UNSET
+    end_time: Moment | UnsetType = UNSET
+    notes: LongText | UnsetType | None = UNSET
+    billable: bool | UnsetType = UNSET
+    billable_rate: Rate | UnsetType | None = UNSET
+
+
+class TimesheetEdit(msgspec.Struct):
+    """Fields that are absent stay as they are. A duration or an end finishes a timer."""
+
+    task_id: str | UnsetType = UNSET
+    start_time: Moment | UnsetType = UNSET
+    end_time: Moment | UnsetType | None = UNSET
+    notes: LongText | UnsetType | None = UNSET
+    billable: bool | UnsetType = UNSET
+    billable_rate: Rate | UnsetType | None = UNSET
+    duration: Duration | UnsetType = UNSET
+
+
+def given_times(wanted: TimesheetCreate | TimesheetEdit) -> Given:
+    return Given(if_set(wanted.start_time), if_set(wanted.end_time), if_set(wanted.duration))
+
+
+_DATE = "a date begins in `timezone`."
+From = Annotated[Bound, Meta(description=f"Only timesheets that started at this time or later; {_DATE}")]
+To = Annotated[Bound, Meta(description=f"Only timesheets that started before this time; {_DATE}")]
+
+
+class TimesheetsQuery(ListQuery):
+    """The filters of a list of timesheets. `from` is inclusive, `to` is not. The days of a table are in `timezone`."""
+
+    user: Annotated[str, Meta(description="Username.")] | UnsetType = UNSET
+    task_id: str | UnsetType = UNSET
+    to: To | UnsetType = UNSET
+    billable: bool | UnsetType = UNSET
+    is_active: bool | UnsetType = UNSET
+    finished: bool | UnsetType = UNSET
+    invoiced: bool | UnsetType = UNSET
+    timezone: (
+        Annotated[TimeZone, Meta(description="IANA name. Default: that of the project, which is its organization's.")]
+        | UnsetType
+    ) = UNSET
+    from_: From | UnsetType = msgspec.field(name="from", default=UNSET)
+
+
+_MILLISECONDS = EventSchema({"description": "milliseconds"})
+
+
+class TimesheetTaskShape(msgspec.Struct):
+    """The task that the time was spent on."""
+
+    id: Annotated[str, resource_id("tsk")]
+    title: str
+
+
+class TimesheetProjectShape(msgspec.Struct):
+    """The project that the task belongs to."""
+
+    id: Annotated[str, resource_id("prj")]
+    title: str
+
+
+class ShortDurationShape(msgspec.Struct):
+    """Hours and minutes, with the seconds where there are some; and hours, rounded to a hundredth."""
+
+    display: Annotated[str, Meta(examples=["1:30"])]
+    decimal: Annotated[float, Meta(ge=0, examples=[1.5]), EventSchema({"type": "number", "minimum": 0})]
+
+
+class TimesheetShape(msgspec.Struct):
+    """`duration` and `elapsed_time` are the same milliseconds; a running timer counts until the answer.
+
+    A running timer has `is_active`; a paused one has neither `is_active` nor `finished`.
+    """
+
+    id: Annotated[str, resource_id("tms")]
+    task: Annotated[TimesheetTaskShape | None, Meta(description="Null if the task was removed for good.")]
+    project: TimesheetProjectShape
+    user: PersonShape
+    is_active: bool
+    finished: bool
+    start_time: Time
+    end_time: Time | None
+    duration: Annotated[int, Meta(ge=0, description="Milliseconds."), _MILLISECONDS]
+    elapsed_time: Annotated[int, Meta(ge=0, description="The same as `duration`."), _MILLISECONDS]
+    formatted_duration: Annotated[str, Meta(examples=["1h 30m 5s"])]
+    short_formatted_duration: ShortDurationShape
+    notes: str | None
+    billable: bool
+    billable_rate: (
+        Annotated[float, Meta(ge=0, description="What an hour costs, where somebody said it of this time.")] | None
+    )
+    hourly_rate: (
+        Annotated[
+            str,
+            Meta(
+                description="What an hour costs, whoever says it, with the decimals of the project's currency. It is "
+                "fixed when the timesheet finishes.",
+                examples=["80.00"],
+            ),
+            EventSchema({"pattern": RATE_PATTERN}),
+        ]
+        | None
+    )
+    rate_source: Annotated[
+        RateSource,
+        Meta(
+            description="Who says `hourly_rate`: the timesheet itself (`billable_rate`), its task, the person's rate "
+            "in the project, the project, the person's rate in the organization, or the organization."
+        ),
+    ]
+    created_at: str
+    updated_at: str
+
+
+class TimesheetAnswer(msgspec.Struct):
+    timesheet: TimesheetShape
+    success: bool = True
+
+
+class TimesheetsAnswer(msgspec.Struct):
+    timesheets: list[TimesheetShape]
+    success: bool = True
+
+
+class Timesheet(Record, frozen=True):
+    """A timesheet with its project, as a caller knows it. `repository_gone`: the project was deleted.
+
+    `billable_rate_minor` is what an hour costs. `rate_source`: whose rate that is; None: the timesheet's own.
+    """
+
+    id: str
+    repository: Repository
+    task: TimesheetTaskShape | None
+    user: PersonShape
+    times: Times
+    notes: str | None
+    billable: bool
+    billable_rate_minor: int | None
+    rate_source: RateSource | None
+    invoice_id: str | None
+    created_at: int
+    updated_at: int
+    repository_gone: Annotated[bool, COMPUTED] = False
+
+    @property
+    def own_rate_minor(self) -> int | None:
+        """The rate that somebody said of this time; None: that of its place counts."""
+        return self.billable_rate_minor if self.rate_source in (None, "timesheet") else None
+
+    def at_rate(self, own_minor: int | None, terms: TimeTerms) -> Timesheet:
+        """With its own rate or, without one, with that of its place."""
+        rate, source = (own_minor, None) if own_minor is not None else (terms.rate_minor, terms.source)
+        return msgspec.structs.replace(self, billable_rate_minor=rate, rate_source=None if rate is None else source)
+
+
+IS_PAUSED = "NOT finished AND NOT is_active AND billable"
+"""Billable time that is not finished, and does not run. An index is of those, which a database finds by these words."""
+
+# Time that was spent outlives its task, whatever becomes of what was deleted. While a timer runs, `duration_ms` is what
+# was counted before `running_since`.
+timesheets = sa.Table(
+    "timesheets",
+    metadata,
+    in_project(),
+    sa.Column("task_id", sa.Text, sa.ForeignKey("tasks.id", ondelete="SET NULL")),
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
+    *table_columns(Times),
+    *table_columns(Timesheet, invoice_id=sa.ForeignKey("invoices.id", ondelete="SET NULL")),
+    sa.Index("ix_timesheets_repository_id", "repository_id", "id"),
+    sa.Index("ix_timesheets_task", "task_id", "id"),
+    sa.Index("ix_timesheets_user", "repository_id", "user_id", "id"),
+    sa.Index("ix_timesheets_invoice_id", "invoice_id"),
+    sa.Index("ix_timesheets_started", "repository_id", "start_time"),
+    # For one person's time in whatever project. All times are so (`rules`), but only a statement that says it gets this
+    # index: by it a report of one person in one project would look at all that the person ever did. SQLite takes a
+    # bound for the condition that has the same sign and value, and no bound is so.
+    partial_index("ix_timesheets_own", "user_id", "start_time", where=sa.text("start_time > -1")),
+    partial_index("ix_timesheets_active", "repository_id", "start_time", where=sa.text("is_active")),
+    partial_index("ix_timesheets_paused", "repository_id", where=sa.text(IS_PAUSED)),
+    partial_index("uq_timesheets_running", "user_id", where=sa.text("is_active"), unique=True),
+)
+
+
+def timesheet_to_response(timesheet: Timesheet, now: int) -> TimesheetShape:
+    """As it is at `now`."""
+    times, rate, own = timesheet.times, timesheet.billable_rate_minor, timesheet.own_rate_minor
+    currency = timesheet.repository.currency
+    duration = rules.elapsed_ms(times, now)
+    return TimesheetShape(
+        id=timesheet.id,
+        task=timesheet.task,
+        project=TimesheetProjectShape(timesheet.repository.project_id, timesheet.repository.title),
+        user=timesheet.user,
+        is_active=times.is_active,
+        finished=times.finished,
+        start_time=to_millis_text(times.start),
+        end_time=None if times.end is None else to_millis_text(times.end),
+        duration=duration,
+        elapsed_time=duration,
+        formatted_duration=rules.formatted(duration),
+        short_formatted_duration=short_duration(duration),
+        notes=timesheet.notes,
+        billable=timesheet.billable,
+        billable_rate=None if own is None else to_amount(own, currency),
+        hourly_rate=None if rate is None else amount_text(rate, currency),
+        rate_source="none" if rate is None else timesheet.rate_source or "timesheet",
+        created_at=to_millis_text(timesheet.created_at),
+        updated_at=to_millis_text(timesheet.updated_at),
+    )
+
+
+def short_duration(duration_ms: int) -> ShortDurationShape:
+    return ShortDurationShape(rules.display(duration_ms), rules.decimal_hours(duration_ms))
+
+
+def changed(timesheet: Timesheet, times: Times, now: int) -> Timesheet:
+    """With other times, and an `updated_at` that grew."""
+    return msgspec.structs.replace(timesheet, times=times, updated_at=max(now, timesheet.updated_at + 1))

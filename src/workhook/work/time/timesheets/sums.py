@@ -1,0 +1,273 @@
+"""Sums over timesheets, which reports read instead of the timesheets themselves.
+
+Triggers note each change of a timesheet in `timesheet_changes`, in the transaction of the change, whoever makes it;
+the chore `add_changes` adds the notes to `timesheet_sums` and takes them away. What was spent is the sums and the notes
+together, at every moment; without the chore reports are right, and slower. A timesheet that runs is in neither: it
+grows by itself. Decision 34 tells why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any
+
+import sqlalchemy as sa
+
+from workhook.core.clock import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
+from workhook.http.calls import Services
+from workhook.identity.tables import accounts
+from workhook.storage import Transaction
+from workhook.storage.dialects import any_of, upsert
+from workhook.storage.metadata import BigId, Millis, big, metadata, partial_index
+from workhook.work.time.timesheets.schemas import timesheets
+
+EVERY_S = 10.0
+BATCH = 500  # SQLite has one writer: others wait for a batch
+
+
+class Grain(IntEnum):
+    """What a sum is over: whose time, and how much of the calendar. The numbers are stored."""
+
+    QUARTERS = 1
+    DAYS = 2
+    USER_DAYS = 3
+    USER_BLOCKS = 4
+    TASK_BLOCKS = 5
+
+
+UNITS = {
+    # The days of every time zone of today begin at a quarter of an hour in UTC.
+    Grain.QUARTERS: 15 * MINUTE_MS,
+    Grain.DAYS: DAY_MS,
+    Grain.USER_DAYS: DAY_MS,
+    Grain.USER_BLOCKS: 32 * DAY_MS,
+    Grain.TASK_BLOCKS: 32 * DAY_MS,
+}
+"""How long a period of a grain is: number n begins n times as long after the epoch, in UTC."""
+
+NOBODY, NO_TASK = 0, ""
+"""Of a sum that is over all people or all tasks, and of what has no task any more."""
+
+timesheet_changes = sa.Table(
+    "timesheet_changes",
+    metadata,
+    # No references: what is noted of a project that is removed meanwhile is taken away like any other.
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("repository_id", sa.BigInteger, nullable=False),
+    sa.Column("user_id", sa.BigInteger, nullable=False),
+    sa.Column("task_id", sa.Text, nullable=False),
+    sa.Column("billable", sa.Boolean, nullable=False),
+    sa.Column("invoiced", sa.Boolean, nullable=False),
+    sa.Column("start_time", Millis, nullable=False),
+    # 1 for what is there now, -1 for what is there no more; the others are negative with it.
+    sa.Column("timesheets", sa.BigInteger, nullable=False),
+    sa.Column("duration_ms", sa.BigInteger, nullable=False),
+    sa.Column("amount_minor", sa.BigInteger, nullable=False),
+    sa.Index("ix_timesheet_changes_repository_id", "repository_id", "start_time"),
+    sqlite_autoincrement=True,
+)
+
+timesheet_sums = sa.Table(
+    "timesheet_sums",
+    metadata,
+    sa.Column("repository_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("grain", sa.SmallInteger, primary_key=True),
+    sa.Column("period", sa.BigInteger, primary_key=True),
+    sa.Column("user_id", sa.BigInteger, primary_key=True),
+    sa.Column("task_id", sa.Text, primary_key=True),
+    sa.Column("billable", sa.Boolean, primary_key=True),
+    sa.Column("invoiced", sa.Boolean, primary_key=True),
+    sa.Column("timesheets", sa.BigInteger, nullable=False),
+    sa.Column("duration_ms", sa.BigInteger, nullable=False),
+    sa.Column("amount_minor", sa.BigInteger, nullable=False),
+    partial_index("ix_timesheet_sums_empty", "repository_id", where=sa.text("timesheets = 0")),
+    sqlite_with_rowid=False,
+)
+
+_notes, _sums = timesheet_changes.c, timesheet_sums.c
+_KEYS = tuple(each.name for each in timesheet_sums.primary_key.columns)
+_VALUES = ("timesheets", "duration_ms", "amount_minor")
+_any = sa.select(_notes.id).limit(1)
+# Another process that does the same takes the next ones. By the order in which they were noted: what a timesheet was is
+# never taken off before it was added.
+_next = sa.select(_notes.id).order_by(_notes.id).limit(big("limit")).with_for_update(skip_locked=True)
+_chosen = any_of(_notes.id, "ids")
+_remove = sa.delete(timesheet_changes).where(_chosen)
+_remove_empty = sa.delete(timesheet_sums).where(
+    sa.text("timesheets = 0"), _sums.duration_ms == 0, _sums.amount_minor == 0
+)
+
+
+def _add(grain: Grain) -> Any:
+    user = _notes.user_id if grain in (Grain.USER_DAYS, Grain.USER_BLOCKS, Grain.TASK_BLOCKS) else sa.literal(NOBODY)
+    task = _notes.task_id if grain is Grain.TASK_BLOCKS else sa.literal(NO_TASK)
+    parts = (
+        sa.select(
+            _notes.repository_id,
+            sa.literal_column(str(int(grain)), sa.SmallInteger()).label("grain"),
+            (_notes.start_time // UNITS[grain]).label("period"),
+            sa.cast(user, sa.BigInteger()).label("user_id"),
+            sa.cast(task, sa.Text()).label("task_id"),
+            _notes.billable,
+            _notes.invoiced,
+            *(_notes[name] for name in _VALUES),
+        )
+        .where(_chosen)
+        .subquery("parts")
+    )
+    keys = [parts.c[name] for name in _KEYS]
+    # In one order, so that two who do this at once do not wait for each other.
+    added = sa.select(*keys, *(sa.func.sum(parts.c[name]) for name in _VALUES)).group_by(*keys).order_by(*keys)
+    insert = upsert(timesheet_sums).from_select([*_KEYS, *_VALUES], added)
+    return insert.on_conflict_do_update(
+        index_elements=_KEYS, set_={name: _sums[name] + insert.excluded[name] for name in _VALUES}
+    )
+
+
+_ADD = tuple(_add(grain) for grain in Grain)
+
+
+async def add_changes(services: Services, now: int) -> int:
+    """Add what was noted to the sums, in small transactions; several processes may do this at once. Answers how many
+    notes there were. Raises `Unavailable`."""
+    done = 0
+    while await services.database.fetch_one(_any):  # so that nobody waits to write where there is nothing
+        count = await services.database.in_transaction(_add_some)
+        done += count
+        if count < BATCH:
+            break
+    return done
+
+
+async def _add_some(tx: Transaction) -> int:
+    ids = [int(row["id"]) for row in await tx.fetch_all(_next, {"limit": BATCH})]
+    if ids:
+        for statement in _ADD:
+            await tx.execute(statement, {"ids": ids})
+        await tx.execute(_remove_empty)
+        await tx.execute(_remove, {"ids": ids})
+    return len(ids)
+
+
+# --- what a report adds up: sums where a whole period is asked for, and timesheets at the ends of the span ------------
+
+# A span from one moment to another is covered by periods, the longest first; what is left at its ends is shorter than
+# the shortest of them. To the sums comes what was noted since they were made, and what runs.
+
+ALWAYS = (0, 1 << 52)
+"""The span of a report without bounds: longer than any time that can be given."""
+
+_Span = tuple[int, int]
+_NOTHING: _Span = (0, 0)
+_ENDS = 2
+
+_now, _since, _rate = big("now"), timesheets.c.running_since, timesheets.c.billable_rate_minor
+# `rules.elapsed_ms` and `rules.amount_minor`; the hours are split off so that the product stays within 64 bits.
+_counted = timesheets.c.duration_ms + sa.case((sa.and_(timesheets.c.is_active, _since < _now), _now - _since), else_=0)
+_elapsed = _counted // SECOND_MS * SECOND_MS
+
+
+def worth_of(duration_ms: sa.ColumnElement[int]) -> sa.ColumnElement[int]:
+    """What so much of a timesheet costs, in minor units: `rules.amount_minor`."""
+    return (duration_ms // HOUR_MS) * _rate + ((duration_ms % HOUR_MS) * _rate + HOUR_MS // 2) // HOUR_MS
+
+
+_amount = worth_of(_elapsed)
+_paid = sa.and_(timesheets.c.billable, _rate.is_not(None))
+SUMS = ("timesheets", "duration_ms", "billable_ms", "amount_minor")
+
+
+def cover(since: int, to: int, grains: Sequence[Grain]) -> dict[str, int]:
+    """The parameters of `report_parts` for the span from `since` until before `to`. `grains`: the longest first."""
+    left: list[_Span] = [(since, to)] if since < to else []
+    params, summed = dict[str, int](), list[int]()
+    for grain, most in zip(grains, (1, _ENDS), strict=False):
+        unit, found, rest = UNITS[grain], list[_Span](), list[_Span]()
+        for first, last in left:
+            begin, end = -(-first // unit), last // unit
+            if begin < end:
+                found.append((begin, end))
+                summed += [begin * unit, end * unit]
+                rest += [(first, begin * unit), (end * unit, last)]
+            else:
+                rest.append((first, last))
+        left = [(first, last) for first, last in rest if first < last]
+        _name(params, f"grain{grain:d}", found, most)
+    _name(params, "summed", [(min(summed), max(summed))] if summed else [], 1)
+    _name(params, "raw", left, _ENDS)
+    return params
+
+
+def _name(params: dict[str, int], name: str, spans: Sequence[_Span], most: int) -> None:
+    assert len(spans) <= most, "ends that are no whole period are two at most"
+    for number in range(most):
+        params[f"{name}_{number}_since"], params[f"{name}_{number}_to"] = (*spans, *[_NOTHING] * most)[number]
+
+
+def _within(column: sa.ColumnElement[int], name: str) -> sa.ColumnElement[bool]:
+    """The first condition is of the parameters alone: an empty span is not looked up anywhere."""
+    first, last = big(f"{name}_since"), big(f"{name}_to")
+    return sa.and_(first < last, column >= first, column < last)
+
+
+def report_parts(
+    grains: Sequence[Grain], keys: Sequence[str], unit_ms: int, places: sa.Select[Any], names: frozenset[str]
+) -> sa.CompoundSelect[Any]:
+    """Rows of `keys` and `SUMS` that a report adds up. `keys`: `bucket` (a number of `unit_ms`), or columns.
+    `places`: the projects' repository ids. `names`: the filters; `user`, `billable`, `invoiced`."""
+    found: list[sa.Select[Any]] = []
+    for grain, most in zip(grains, (1, _ENDS), strict=False):
+        found += [_of_sums(grain, f"grain{grain:d}_{number}", keys, unit_ms) for number in range(most)]
+    if grains:
+        found += [_of_changes(keys, unit_ms), _of_timesheets("summed_0", keys, unit_ms).where(timesheets.c.is_active)]
+    found += [_of_timesheets(f"raw_{number}", keys, unit_ms) for number in range(_ENDS)]
+    return sa.union_all(*(_filtered(each, places, names) for each in found))
+
+
+def _filtered(part: sa.Select[Any], places: sa.Select[Any], names: frozenset[str]) -> sa.Select[Any]:
+    table = part.get_final_froms()[0]
+    invoiced = timesheets.c.invoice_id.is_not(None) if table is timesheets else table.c.invoiced
+    named = accounts.alias("named")
+    user = sa.select(named.c.id).where(named.c.login_key == sa.bindparam("user")).scalar_subquery()
+    conditions = {
+        "user": table.c.user_id == user,
+        "billable": table.c.billable == sa.bindparam("billable", type_=sa.Boolean()),
+        "invoiced": invoiced == sa.bindparam("invoiced", type_=sa.Boolean()),
+    }
+    return part.where(table.c.repository_id.in_(places), *(conditions[name] for name in sorted(names)))
+
+
+def _of_sums(grain: Grain, name: str, keys: Sequence[str], unit_ms: int) -> sa.Select[Any]:
+    if "bucket" in keys:
+        assert unit_ms == UNITS[grain], "the periods are the buckets"
+    here = sa.and_(_sums.grain == sa.literal_column(f"{grain:d}"), _within(_sums.period, name))
+    return _summed(timesheet_sums, keys, _sums.period).where(here)
+
+
+def _of_changes(keys: Sequence[str], unit_ms: int) -> sa.Select[Any]:
+    bucket = _notes.start_time // unit_ms
+    return _summed(timesheet_changes, keys, bucket).where(_within(_notes.start_time, "summed_0"))
+
+
+def _summed(table: sa.Table, keys: Sequence[str], bucket: sa.ColumnElement[int]) -> sa.Select[Any]:
+    """`keys` and `SUMS` of a table that holds sums."""
+    billable_ms = sa.case((table.c.billable, table.c.duration_ms), else_=0).label("billable_ms")
+    sums = (table.c.timesheets, table.c.duration_ms, billable_ms, table.c.amount_minor)
+    return sa.select(*_key_columns(table, keys, bucket), *sums)
+
+
+def _of_timesheets(name: str, keys: Sequence[str], unit_ms: int) -> sa.Select[Any]:
+    return sa.select(
+        *_key_columns(timesheets, keys, timesheets.c.start_time // unit_ms),
+        sa.literal_column("1").label("timesheets"),
+        _elapsed.label("duration_ms"),
+        sa.case((timesheets.c.billable, _elapsed), else_=0).label("billable_ms"),
+        sa.case((_paid, _amount), else_=0).label("amount_minor"),
+    ).where(_within(timesheets.c.start_time, name))
+
+
+def _key_columns(table: sa.Table, keys: Sequence[str], bucket: sa.ColumnElement[int]) -> list[sa.ColumnElement[Any]]:
+    task = table.c.task_id if table is not timesheets else sa.func.coalesce(table.c.task_id, "")
+    others: dict[str, sa.ColumnElement[Any]] = {"bucket": bucket, "task_id": task}
+    return [(others[each] if each in others else table.c[each]).label(each) for each in keys]

@@ -1,0 +1,265 @@
+"""Timers that start and finish because something else happened: a card that moves, another timer that starts, a right
+that ends.
+
+One timer of a user runs at a time, in whatever project; a unique index backs it. A token that is confined leaves alone
+what runs where it does not reach, and so starts nothing beside it.
+
+A timer may run where its user can write to the project, and so can stop it; nobody's who is disabled. It ends with that
+right: it is finished, with its event, in the transaction that takes the right. The account of a user is locked by
+whoever starts the user's timer, and by whoever takes a right of the user's away. Both look again once they have the
+lock, so that a timer which starts at that moment is either refused or finished.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from msgspec.structs import replace
+
+from workhook.core.errors import Conflict
+from workhook.core.ids import new_id
+from workhook.identity.context import Write
+from workhook.identity.queries import by_membership
+from workhook.identity.removal import Loss
+from workhook.identity.schemas import Actor, Repository
+from workhook.identity.tables import (
+    accounts,
+    apps,
+    collaborators,
+    installation_repositories,
+    installations,
+    memberships,
+    projects,
+)
+from workhook.identity.tokens.lookup import may_reach
+from workhook.storage import Reader, Transaction
+from workhook.storage.dialects import json_member
+from workhook.storage.metadata import big
+from workhook.work.kernel.access import Access
+from workhook.work.kernel.people import person_shape
+from workhook.work.kernel.record_events import Changes, publish_event
+from workhook.work.time.rates.rules import TimeTerms
+from workhook.work.time.timesheets import queries, rules
+from workhook.work.time.timesheets.queries import everywhere
+from workhook.work.time.timesheets.schemas import (
+    Timesheet,
+    TimesheetTaskShape,
+    changed,
+    timesheet_to_response,
+    timesheets,
+)
+from workhook.work.time.timesheets.settling import settle
+
+_runner = accounts.alias("runner")
+
+
+def _exists(*conditions: sa.ColumnElement[bool]) -> sa.ColumnElement[bool]:
+    """Whether there is such a row, for the project and the timesheet of the statement."""
+    return sa.exists().where(*conditions).correlate(projects, timesheets)
+
+
+def _may_write(user_id: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
+    """Whether the user can write to the project of the statement; the rule of `identity.queries.repository_of`. An app
+    that is installed can as far as its tokens reach (`identity.tokens.lookup`)."""
+    enabled = _exists(_runner.c.id == user_id, _runner.c.disabled_at.is_(None))
+    is_member = _exists(
+        memberships.c.organization_id == projects.c.account_id,
+        memberships.c.user_id == user_id,
+        memberships.c.role != "app",
+        by_membership,
+    )
+    is_collaborator = _exists(
+        collaborators.c.repository_id == projects.c.repository_id,
+        collaborators.c.user_id == user_id,
+        sa.or_(collaborators.c.role == "write", collaborators.c.role == "admin"),
+    )
+    is_in_project = sa.or_(projects.c.account_id == user_id, is_member, is_collaborator, _is_installed(user_id))
+    return sa.and_(is_in_project, enabled)
+
+
+def _is_installed(user_id: sa.ColumnElement[Any]) -> sa.ColumnElement[bool]:
+    """Whether the user is the bot of an app whose installation lets it write to the project."""
+    is_chosen = sa.exists().where(
+        installation_repositories.c.installation_id == installations.c.id,
+        installation_repositories.c.repository_id == projects.c.repository_id,
+    )
+    return _exists(
+        apps.c.bot_id == user_id,
+        installations.c.app_id == apps.c.id,
+        installations.c.account_id == projects.c.account_id,
+        installations.c.suspended_at.is_(None),
+        json_member(installations.c.permissions, "work") == sa.literal("write", sa.Text),
+        sa.or_(installations.c.repository_selection == "all", is_chosen.correlate(installations, projects)),
+    )
+
+
+_may_run = sa.select(projects.c.repository_id).where(
+    projects.c.repository_id == big("repository_id"),
+    projects.c.deleted_at.is_(None),
+    projects.c.archive.is_(sa.false()),
+    _may_write(big("runner_id")),
+)
+
+_accounts = sa.select(accounts.c.id).order_by(accounts.c.id).with_for_update(key_share=True)
+_lock_one = _accounts.where(accounts.c.id == big("runner_id"))
+_lock_all = _accounts.where(
+    accounts.c.id.in_(
+        sa.union(
+            sa.select(memberships.c.user_id).where(memberships.c.organization_id == big("account_id")),
+            sa.select(collaborators.c.user_id).where(collaborators.c.repository_id == big("repository_id")),
+            sa.select(timesheets.c.user_id).where(
+                timesheets.c.repository_id == big("repository_id"), sa.not_(timesheets.c.finished)
+            ),
+        )
+    )
+)
+
+_running = everywhere.where(timesheets.c.is_active)
+_in_project = everywhere.where(timesheets.c.repository_id == big("repository_id"), sa.not_(timesheets.c.finished))
+_lost = _running.where(sa.not_(_may_write(timesheets.c.user_id)))
+_lost_in_project = _lost.where(timesheets.c.repository_id == big("repository_id"))
+_lost_in_account = _lost.where(projects.c.account_id == big("account_id"))
+_lost_of_user = _lost_in_account.where(timesheets.c.user_id == big("runner_id"))
+_lost_everywhere = _lost.where(timesheets.c.user_id == big("runner_id"))
+
+
+async def may_run(reader: Reader, user_id: int, repository_id: int) -> bool:
+    """Whether a timer of the user may run in the project. Ask it in the statement after the user was locked."""
+    return await reader.fetch_one(_may_run, {"runner_id": user_id, "repository_id": repository_id}) is not None
+
+
+async def publish(write: Write, timesheet: Timesheet, action: str, *, changes: Changes | None = None) -> None:
+    """The event, in the timesheet's own project. There is none for a project that was deleted."""
+    if not timesheet.repository_gone:
+        record = timesheet_to_response(timesheet, write.now)
+        await publish_event(write, timesheet.repository, "timesheet", action, record, changes=changes)
+
+
+async def finish_running(write: Write, access: Access, task_ids: Sequence[str]) -> None:
+    """Finish the running timers of tasks that entered a done column: an event `finished` for each.
+
+    Timers that are paused stay paused. A client ends nobody's: it has no timers, and the time of others is not its to
+    end. Call it before `start_for` where both are called.
+    """
+    if access.is_client:
+        return
+    running = await queries.lock_running_on(write.tx, task_ids, access.user.id) if task_ids else []
+    await finish(write, running)
+
+
+async def tasks_end(write: Write, task_ids: Sequence[str]) -> None:
+    """Finish the timers of tasks that are deleted, also those that are paused: time does not count on in the trash."""
+    await finish(write, await queries.lock_running_on(write.tx, task_ids, write.actor.user.id, and_paused=True))
+
+
+async def finish(write: Write, running: Sequence[Timesheet]) -> None:
+    """Finish what runs: an event `finished` for each. Whether the actor may do so is not asked."""
+    after = [changed(each, rules.finished(each.times, write.now), write.now) for each in running]
+    if after:
+        settled = await settle(write.tx, after)
+        await _write_all(write, settled.timesheets, "finished")
+        await settled.tell(write)
+
+
+async def _write_all(write: Write, after: Sequence[Timesheet], action: str) -> None:
+    await queries.update_timesheets(write.tx, after)
+    for each in after:
+        await publish(write, each, action)
+
+
+async def start_for(write: Write, access: Access, task_id: str) -> None:
+    """Start the caller's timer on the task, in the project of `access`, and pause the caller's other one.
+
+    Nothing happens if the caller's timer runs on the task already, or where the token does not reach, and for clients:
+    they have no timers.
+    """
+    if access.is_client:
+        return
+    task, terms = await queries.lock_user_for(write.tx, access.user, task_id)
+    running = await queries.lock_running(write.tx, access.actor, access.user.id)
+    if any(each.task and each.task.id == task_id for each in running) or not _reaches(access.actor, running):
+        return
+    if not await may_run(write.tx, access.user.id, access.repository.id):
+        return  # the right was lost while the user's lock was waited for
+    await pause(write, running)
+    timer = new_timesheet(access, task, terms, rules.started(write.now), write.now)
+    await queries.insert_timesheet(write.tx, timer)
+    await publish(write, timer, "started")
+
+
+def _reaches(actor: Actor, running: Sequence[Timesheet]) -> bool:
+    return all(may_reach(actor, ("work", "write"), each.repository.owner.id, each.repository.id) for each in running)
+
+
+async def pause(write: Write, running: Sequence[Timesheet]) -> None:
+    """Pause what runs: an event `paused` for each, in its own project.
+
+    Everybody pauses their own timer. Somebody else's is paused only where the actor may write: `running` has the
+    actor's roles. Raises `Conflict`, which does not name the project, for a timer that the actor or its token may not
+    stop.
+    """
+    if not _reaches(write.actor, running):
+        message = "The user's other timer runs where this token does not reach; pause it first."
+        raise Conflict(message, code="timer_elsewhere")
+    if not all(each.user.id == write.actor.user.id or each.repository.role in ("write", "admin") for each in running):
+        message = "The user has another timer running, which you cannot pause; the user has to pause it first."
+        raise Conflict(message, code="timer_elsewhere")
+    if after := [changed(each, rules.paused(each.times, write.now), write.now) for each in running]:
+        await _write_all(write, after, "paused")
+
+
+def new_timesheet(
+    access: Access, task: TimesheetTaskShape, terms: TimeTerms, times: rules.Times, now: int
+) -> Timesheet:
+    """The caller's own, without notes; billable, and at the rate, as the terms of its place say."""
+    return Timesheet(
+        id=new_id("tms"),
+        repository=access.repository,
+        task=task,
+        user=person_shape(access.user),
+        times=times,
+        notes=None,
+        billable=terms.billable,
+        billable_rate_minor=None,
+        rate_source=None,
+        invoice_id=None,
+        created_at=now,
+        updated_at=now,
+    ).at_rate(None, terms)
+
+
+async def rights_lost(tx: Transaction, loss: Loss) -> None:
+    """An `identity.removal.OnLoss`. What an app may do less for its user takes nothing from the user.
+
+    The accounts are locked first, then the running timers of those who cannot write where they run.
+    """
+    if loss.app_id is not None:
+        return
+    if loss.account_id is None and loss.user_id is None:
+        raise ValueError("a loss is of a place, of an app or of a user")
+    params = {"account_id": loss.account_id, "repository_id": loss.repository_id, "runner_id": loss.user_id}
+    await tx.fetch_all(_lock_all if loss.user_id is None else _lock_one, params)
+    if loss.account_id is None:
+        statement = _lost_everywhere
+    elif loss.user_id is not None:
+        statement = _lost_of_user
+    else:
+        statement = _lost_in_account if loss.repository_id is None else _lost_in_project
+    rows = await tx.fetch_all(statement, {**params, "user_id": 0})
+    await finish(Write(tx, loss.actor, loss.base), queries.timesheets_of(rows, 0))
+
+
+async def project_ends(write: Write, repository: Repository) -> None:
+    """Finish the running and paused timers of a project that was just deleted or archived.
+
+    Either change waits for whoever adds something to the project, and they may be about to start a timer: so the
+    project is locked before the accounts.
+    """
+    place = {"account_id": repository.owner.id, "repository_id": repository.id}
+    await write.tx.fetch_all(_lock_all, place)
+    rows = await write.tx.fetch_all(_in_project, {**place, "user_id": 0})
+    running = [replace(each, repository_gone=False) for each in queries.timesheets_of(rows, 0)]
+    # They run until now: deleting the project may have waited long for its locks.
+    await finish(Write(write.tx, write.caller, write.base), running)
