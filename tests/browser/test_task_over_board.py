@@ -167,7 +167,9 @@ async def test_its_address_is_that_of_the_page(visit: Visits, team: Team, board:
     await page.go_back()
     await expect(page).to_have_url(f"{board.server.url}{board.base}?q=logo")
     await expect(page.locator(".board-card")).to_have_count(1)
+    await live(page)
     await expect(page.locator("html[aria-busy]")).to_have_count(0)  # or the card is replaced under the click
+    await board.card(page).hover()
     async with page.context.expect_page() as opened:
         await board.card(page).click(modifiers=["ControlOrMeta"])
     await expect(await opened.value).to_have_url(board.address())

@@ -13,7 +13,7 @@ from workhook.work.portability.imports import plan_process, sources
 from workhook.work.portability.imports.plan import ImportPlan
 from workhook.work.portability.imports.sources import Choices, SourceFile, plan_of_any
 
-PACKAGE = Path(sources.__file__).parents[2]
+PACKAGE = Path(sources.__file__).parents[3]
 FILES = {
     "Relaunch.json": encoded(make_export(5, lists=3, closed_lists=0, cards=600, closed=0, actions=0, comments=0)),
     "tasks.csv": b"Title,Description\n" + b"Write,%s\n" % (b"x" * 500) * 600,
