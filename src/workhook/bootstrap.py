@@ -13,7 +13,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from workhook.core.config import Settings
-from workhook.core.own_address import OwnAddress
+from workhook.core.urls import OwnAddress
 from workhook.core.vault import Vault, open_vault
 from workhook.events import outbox
 from workhook.hooks.fan_out import fan_out

@@ -22,7 +22,7 @@ from workhook.core import json, log, open_telemetry
 from workhook.core.clock import now_ms
 from workhook.core.config import Settings, split_address
 from workhook.core.errors import CannotStart
-from workhook.core.smtp_address import sender_of, smtp_server
+from workhook.core.mail_address import sender_of, smtp_server
 from workhook.delivery import retention
 from workhook.delivery.address_policy import AddressPolicy
 from workhook.delivery.mail import metrics as _mail_metrics  # noqa: F401  # alerts watch them everywhere

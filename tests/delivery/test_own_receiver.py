@@ -8,7 +8,7 @@ import pytest
 
 from tests.delivery.receivers import Names, forever, receiver
 from tests.delivery.sending import PREPARED, failure
-from workhook.core.own_address import OwnAddress, new_receiver_key
+from workhook.core.urls import OwnAddress, new_receiver_key
 from workhook.delivery.address_policy import AddressPolicy
 from workhook.delivery.send import REFUSED, Sender, SendSettings
 

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from tests.harness.waiting import WAIT_S, until
 from tests.harness.world import KeptServices
 from workhook.core.clock import HOUR_MS, now_ms
-from workhook.core.smtp_address import sender_of, smtp_server
+from workhook.core.mail_address import sender_of, smtp_server
 from workhook.delivery.mail.mailer import Mailer
 from workhook.http.calls import Services
 from workhook.identity import actions

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.mail.server import MailServer, make_certificate
-from workhook.core.smtp_address import SmtpServer, sender_of, smtp_server
+from workhook.core.mail_address import SmtpServer, sender_of, smtp_server
 from workhook.delivery.mail import smtp
 from workhook.delivery.mail.smtp import MailOutcome, Outgoing, SmtpConnection
 

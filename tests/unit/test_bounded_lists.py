@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeGuard, Union, get_args, get_origin
 import msgspec
 
 from workhook.asgi import described
-from workhook.core.iso4217 import CODES
+from workhook.core.money import CURRENCIES
 from workhook.delivery.connection import MAX_HEAD_BYTES
 from workhook.events.catalog import CATALOG
 from workhook.events.schemas import RESOURCES
@@ -83,8 +83,8 @@ ANSWERS: Mapping[str, Mapping[str, int]] = {
     "Project": {"label_colors": LABEL_COLORS_MAX},
     "ProjectBilling": {"rates": _RATES},
     "Readiness": {"checks": _OF_THE_PROGRAM},
-    "ReportRowShape": {"amounts": len(CODES)},
-    "ReportTotalsShape": {"amounts": len(CODES)},
+    "ReportRowShape": {"amounts": len(CURRENCIES)},
+    "ReportTotalsShape": {"amounts": len(CURRENCIES)},
     "RepositoryProfileShape": {"topics": _OF_THE_PROGRAM},
     "ScopedInstallation": {"permissions": _OF_THE_PROGRAM, "single_file_paths": _OF_THE_PROGRAM},
     "ServerMetadata": {

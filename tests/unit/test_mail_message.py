@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from workhook.core.mail_address import is_address
-from workhook.core.one_line import one_line
+from workhook.core.text import one_line
 from workhook.delivery.mail.mime import LINE_CHARS, Attachment, mailbox_header, message_bytes, raw_header, text_header
 from workhook.delivery.mail.smtp import Outgoing
 from workhook.web.frame.texts import in_language

@@ -11,11 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workhook.core.errors import Invalid
-from workhook.core.iso4217 import CODES, MOST_DIGITS, UNUSUAL_DIGITS, digits_of
-from workhook.http.money import (
+from workhook.core.money import (
     AMOUNT_MAX_MINOR,
+    CURRENCIES,
+    MOST_DIGITS,
     TOTAL_MAX_MINOR,
+    UNUSUAL_DIGITS,
     amount_text,
+    digits_of,
     minor_of,
     minor_or_none,
     read_hundredths,
@@ -25,7 +28,7 @@ from workhook.http.money import (
     to_hundredths,
 )
 
-CURRENCIES = st.sampled_from(["EUR", "JPY", "KWD"])
+SOME_CURRENCIES = st.sampled_from(["EUR", "JPY", "KWD"])
 AMOUNTS = st.integers(min_value=0, max_value=AMOUNT_MAX_MINOR)
 
 _CUSTOMARY = "AFN ALL COP HUF IDR IQD IRR KPW LAK LBP MGA MMK SOS SYP YER"
@@ -33,14 +36,14 @@ _CUSTOMARY = "AFN ALL COP HUF IDR IQD IRR KPW LAK LBP MGA MMK SOS SYP YER"
 
 
 def test_the_digits_are_those_that_babel_knows() -> None:
-    others = {code for code in CODES if get_currency_precision(code) != digits_of(code)}
+    others = {code for code in CURRENCIES if get_currency_precision(code) != digits_of(code)}
     assert others == set(_CUSTOMARY.split())
     assert {get_currency_precision(code) for code in others} == {0}
-    assert set(UNUSUAL_DIGITS) < CODES
+    assert set(UNUSUAL_DIGITS) < CURRENCIES
     assert MOST_DIGITS == 3
 
 
-@given(AMOUNTS, CURRENCIES)
+@given(AMOUNTS, SOME_CURRENCIES)
 def test_an_amount_comes_back_as_it_was_shown(minor: int, currency: str) -> None:
     shown = to_amount(minor, currency)
     assert minor_of(read_money(msgspec.json.decode(msgspec.json.encode(shown))), currency, "x") == minor
@@ -89,7 +92,7 @@ def test_zeros_at_the_end_are_no_decimals() -> None:
     assert minor_of(read_money("1.50000"), "EUR", "price") == 150
 
 
-@given(AMOUNTS, CURRENCIES, CURRENCIES)
+@given(AMOUNTS, SOME_CURRENCIES, SOME_CURRENCIES)
 def test_in_another_currency_an_amount_keeps_its_value_or_there_is_none(minor: int, before: str, after: str) -> None:
     value = Decimal(amount_text(minor, before))
     found = minor_or_none(value, after)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from workhook.asgi import described
 from workhook.core.errors import Invalid
-from workhook.core.one_line import is_one_line, one_line
+from workhook.core.text import is_one_line, one_line
 from workhook.http import parameters
 from workhook.work.board.projects.api import ProjectCreate
 from workhook.work.board.tasks.inputs import TaskCreate

@@ -9,7 +9,7 @@ from typing import Any, cast
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workhook.core.one_line import one_line
+from workhook.core.text import one_line
 from workhook.work.board.tasks.export import COLUMNS, cells_of
 from workhook.work.board.tasks.field_types import ESTIMATE_MAX_MS
 from workhook.work.board.tasks.schemas import Task

@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from workhook.core import log
-from workhook.core.terminal import guard_streams, visible, visible_json
+from workhook.core.text import guard_streams, visible, visible_json
 
 OBEYED = [*map(chr, range(0x20)), "\x7f", *map(chr, range(0x80, 0xA0))]
 HIDING = list("\u061c\u200b\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff\ud800")

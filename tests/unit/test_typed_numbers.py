@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workhook.http.money import AMOUNT_MAX_MINOR, minor_of, read_money
+from workhook.core.money import AMOUNT_MAX_MINOR, minor_of, read_money
 from workhook.web.frame import formats, texts
 from workhook.web.frame.places import AmountField, NumberField, PercentField, QuantityField
 

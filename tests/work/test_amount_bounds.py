@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.work.studio import Studio
-from workhook.http.money import AMOUNT_MAX_MINOR, TOTAL_MAX_MINOR, to_amount
+from workhook.core.money import AMOUNT_MAX_MINOR, TOTAL_MAX_MINOR, to_amount
 
 CURRENCIES = ("EUR", "JPY", "BHD")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 
-from workhook.core.terminal import guard_streams
+from workhook.core.text import guard_streams
 
 
 def main() -> None:

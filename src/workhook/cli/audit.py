@@ -15,7 +15,7 @@ from workhook.cli.error_messages import CliError
 from workhook.cli.options import Argument, Option, time_text, whole_from
 from workhook.cli.progress import Progress, show_progress
 from workhook.core.clock import parse_rfc3339, to_millis_text
-from workhook.core.terminal import visible_json
+from workhook.core.text import visible_json
 from workhook.identity import audit_api, audit_queries
 
 if TYPE_CHECKING:

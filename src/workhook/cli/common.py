@@ -26,7 +26,7 @@ from workhook.core import json as core_json
 from workhook.core import log
 from workhook.core.clock import to_millis_text
 from workhook.core.config import Settings, SettingsError, flag_of, load
-from workhook.core.terminal import unguarded, visible, visible_json
+from workhook.core.text import unguarded, visible, visible_json
 from workhook.identity import context as identity_context
 from workhook.identity import queries
 

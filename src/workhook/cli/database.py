@@ -92,7 +92,7 @@ def _traces(variable: str) -> Check:
 
 async def _mail(url: str) -> Check:
     """Whether the mail server lets us in."""
-    from workhook.core.smtp_address import smtp_server
+    from workhook.core.mail_address import smtp_server
     from workhook.delivery.mail import smtp
 
     server = smtp_server(url)

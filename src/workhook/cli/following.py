@@ -15,7 +15,7 @@ import click
 from workhook.cli.common import Context, cell, complain
 from workhook.core import json as core_json
 from workhook.core.errors import Unavailable
-from workhook.core.terminal import visible_json
+from workhook.core.text import visible_json
 from workhook.hooks import deliveries, history
 
 if TYPE_CHECKING:

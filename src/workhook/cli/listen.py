@@ -19,8 +19,8 @@ from workhook.cli.common import Context, base_address, cell, command, find_repos
 from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Option, row_id
 from workhook.core import json as core_json
-from workhook.core.own_address import RECEIVE_PATH, new_receiver_key
-from workhook.core.terminal import visible_json
+from workhook.core.text import visible_json
+from workhook.core.urls import RECEIVE_PATH, new_receiver_key
 from workhook.delivery import sign
 from workhook.hooks import actions, bodies, deliveries, history, receivers, records
 

@@ -40,7 +40,7 @@ async def send_trial(
 
 async def _send(settings: Settings, url: str, sender: str, address: str) -> None:
     """Raises `CliError`."""
-    from workhook.core.smtp_address import sender_of, smtp_server
+    from workhook.core.mail_address import sender_of, smtp_server
     from workhook.delivery.mail.smtp import WORDS, SmtpConnection
     from workhook.web.mail.letters import trial_letter
     from workhook.web.mail.writing import Envelope, write_message

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import click
 
-from workhook.core.terminal import unguarded, visible
+from workhook.core.text import unguarded, visible
 
 Progress = Callable[[str, int, int], None]
 """Gets what is being done, how much of it is done, and how much there is."""

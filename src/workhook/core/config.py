@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from workhook.core.smtp_address import mail_from, smtp_url
+from workhook.core.mail_address import mail_from, smtp_url
 
 PREFIX = "WORKHOOK_"
 

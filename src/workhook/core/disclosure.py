@@ -1,13 +1,24 @@
-"""Texts about people that only some readers may see, such as an e-mail address.
+"""Texts that only some readers may see: secrets, which nothing prints, and what is told about people.
 
-Such a text is a `PrivateText`: a string that reads as its public form everywhere. Events, logs and whatever else is
-written as JSON have the public form. Only an answer to a known `Viewer` has the private form, where that viewer may
-see it. So nothing leaks where somebody forgets to ask.
+A text about somebody, such as an e-mail address, is a `PrivateText`: a string that reads as its public form everywhere.
+Events, logs and whatever else is written as JSON have the public form. Only an answer to a known `Viewer` has the
+private form, where that viewer may see it. So nothing leaks where somebody forgets to ask.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+
+
+class Secretive:
+    """A base beside `msgspec.Struct`, and before it: `repr` names the type and nothing that is in it."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(…)"
+
+    __str__ = __repr__
 
 
 class PrivateText(str):

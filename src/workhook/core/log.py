@@ -9,7 +9,7 @@ from typing import Any
 
 import structlog
 
-from workhook.core.terminal import unguarded, visible
+from workhook.core.text import unguarded, visible
 
 LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 

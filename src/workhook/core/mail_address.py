@@ -1,16 +1,25 @@
-"""The form that an e-mail address must have, wherever one is given: `name@host`, without quotes and comments.
+"""E-mail addresses, and the settings of mail: which server takes it, and whom it comes from.
 
-The rule is narrower than RFC 5322 on purpose. Libraries and mail servers read an address such as `a:b@host`,
-`"a@b"@host` or `=?utf-8?q?a?=@host` in different ways, and a message could reach another mailbox than the one that was
-confirmed or counted.
+An address is `name@host`, without quotes and comments, wherever one is given. The rule is narrower than RFC 5322 on
+purpose. Libraries and mail servers read an address such as `a:b@host`, `"a@b"@host` or `=?utf-8?q?a?=@host` in
+different ways, and a message could reach another mailbox than the one that was confirmed or counted.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from email.errors import HeaderParseError
+from email.headerregistry import Address
+from email.utils import parseaddr
+from typing import Any
+from urllib.parse import unquote, urlsplit
 
-LENGTH_MAX = 254  # characters (RFC 5321, 4.5.3.1)
+import msgspec
+
+from workhook.core.disclosure import Secretive
+
+ADDRESS_MAX_CHARS = 254  # characters (RFC 5321, 4.5.3.1)
 
 _NAME = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~.\u00a1-\U0010ffff-]{1,}"
 _HOST = r"[A-Za-z0-9_\u00a1-\U0010ffff](?:[A-Za-z0-9._\u00a1-\U0010ffff-]*[A-Za-z0-9_\u00a1-\U0010ffff])?"
@@ -19,6 +28,66 @@ _ADDRESS = re.compile(f"{_NAME}@{_HOST}")
 
 def is_address(text: str) -> bool:
     """Return whether the text is an e-mail address, also after the normalization that mail servers apply (NFKC)."""
-    if len(text) > LENGTH_MAX or not text.isprintable() or "=?" in text:
+    if len(text) > ADDRESS_MAX_CHARS or not text.isprintable() or "=?" in text:
         return False
     return all(_ADDRESS.fullmatch(each) for each in {text, unicodedata.normalize("NFKC", text)})
+
+
+_PORTS = {"smtp": 25, "smtps": 465}
+_SUBMISSION_PORT = 587
+
+
+class SmtpServer(Secretive, msgspec.Struct, frozen=True):
+    """`implicit_tls`: encrypted from the first byte (`smtps`). Otherwise STARTTLS is used where the server offers it,
+    and required where there is a password."""
+
+    host: str
+    port: int
+    implicit_tls: bool
+    user: str | None = None
+    password: str | None = None
+
+
+def smtp_server(url: str) -> SmtpServer:
+    """Of `smtp://[USER:PASSWORD@]HOST[:PORT]` or `smtps://…`. User and password are percent-encoded. Without a port it
+    is 465 for `smtps`, 587 with a password, and 25 otherwise. Raises `ValueError`."""
+    parts = urlsplit(url)
+    if parts.scheme not in _PORTS or not parts.hostname or parts.path.strip("/") or parts.query or parts.fragment:
+        raise ValueError("this is no address of a mail server")
+    if (parts.username is None) != (not parts.password):
+        raise ValueError("user and password belong together")
+    is_tls = parts.scheme == "smtps"
+    default = _SUBMISSION_PORT if parts.password and not is_tls else _PORTS[parts.scheme]
+    return SmtpServer(
+        host=parts.hostname,
+        port=default if parts.port is None else parts.port,
+        implicit_tls=is_tls,
+        user=None if parts.username is None else unquote(parts.username),
+        password=None if parts.password is None else unquote(parts.password),
+    )
+
+
+def smtp_url(value: Any) -> str:
+    """smtp://HOST or smtps://HOST, with USER:PASSWORD@ before the host and :PORT behind it where they are needed"""
+    smtp_server(str(value))
+    return str(value)
+
+
+def sender_of(text: str) -> Address:
+    """Of `work@example.com` or `Workhook <work@example.com>`. Raises `ValueError`."""
+    name, spec = parseaddr(text)
+    if not spec.isascii() or not is_address(spec) or not text.isprintable():
+        raise ValueError("this is no address")
+    try:
+        address = Address(display_name=name, addr_spec=spec)
+    except (HeaderParseError, IndexError) as error:
+        raise ValueError("this is no address") from error
+    if not address.username or not address.domain:
+        raise ValueError("an address has a name and a domain")
+    return address
+
+
+def mail_from(value: Any) -> str:
+    """an e-mail address, such as work@example.com or "Acme Studio <work@example.com>\""""
+    sender_of(str(value))
+    return str(value)

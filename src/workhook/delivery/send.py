@@ -19,8 +19,8 @@ from aiohttp.http import HttpProcessingError
 from aiohttp.streams import StreamReader
 from yarl import URL
 
-from workhook.core.own_address import OwnAddress
-from workhook.core.secrecy import Secretive
+from workhook.core.disclosure import Secretive
+from workhook.core.urls import OwnAddress
 from workhook.delivery import address_policy, metrics
 from workhook.delivery.connection import (
     CONNECTIONS_MAX,

@@ -17,7 +17,7 @@ import msgspec
 
 from workhook import __version__
 from workhook.core import json, tracing
-from workhook.core.secrecy import Secretive
+from workhook.core.disclosure import Secretive
 from workhook.events.hook_config import standard_key
 from workhook.hooks.records import installation_shape
 

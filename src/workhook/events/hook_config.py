@@ -11,8 +11,8 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from workhook.core.disclosure import Secretive
 from workhook.core.errors import FAULTS_MAX, Fault, Invalid, shown
-from workhook.core.secrecy import Secretive
 
 Schema = dict[str, Any]
 

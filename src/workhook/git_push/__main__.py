@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from workhook.core.terminal import guard_streams
+from workhook.core.text import guard_streams
 
 
 def main(arguments: list[str]) -> int:

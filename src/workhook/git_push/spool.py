@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from workhook.core.terminal import visible
+from workhook.core.text import visible
 
 VERSION = 1
 STALE_TEMPORARY_S = 3600

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.errors import NotFound
-from workhook.core.own_address import is_receiver_key
+from workhook.core.urls import is_receiver_key
 from workhook.core.vault import Vault
 from workhook.hooks import actions
 from workhook.hooks.bodies import HookChange

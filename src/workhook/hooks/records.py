@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
 from workhook.core.clock import to_seconds_text
-from workhook.core.secrecy import Secretive
+from workhook.core.disclosure import Secretive
 from workhook.events.catalog import HookTarget
 from workhook.events.hook_config import CONTENT_TYPES, MASK
 from workhook.events.outbox import Draft

@@ -15,11 +15,10 @@ import msgspec
 
 from workhook.core import json
 from workhook.core.config import Settings
-from workhook.core.disclosure import Viewer
+from workhook.core.disclosure import Secretive, Viewer
 from workhook.core.errors import Fault, Invalid, Malformed, NotFound, Problem, TooLarge, UnsupportedMediaType
 from workhook.core.ids import is_request_id, new_request_id
-from workhook.core.own_address import OwnAddress
-from workhook.core.secrecy import Secretive
+from workhook.core.urls import OwnAddress
 from workhook.core.vault import Vault
 from workhook.http.messages import Request
 from workhook.http.operations import Operation

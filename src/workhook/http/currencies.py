@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from workhook.core.iso4217 import CODES
+from workhook.core.money import CURRENCIES
 from workhook.http.parameters import Checked, Prepared
 
 
@@ -15,12 +15,12 @@ def _upper(text: str) -> str:
 
 
 def _not_a_currency(text: str) -> str | None:
-    return None if text in CODES else "a currency of ISO 4217, such as EUR"
+    return None if text in CURRENCIES else "a currency of ISO 4217, such as EUR"
 
 
 Currency = Annotated[
     str,
-    Meta(description="ISO 4217; lower case is accepted.", extra_json_schema={"enum": sorted(CODES)}),
+    Meta(description="ISO 4217; lower case is accepted.", extra_json_schema={"enum": sorted(CURRENCIES)}),
     Prepared(_upper),
     Checked(_not_a_currency),
 ]

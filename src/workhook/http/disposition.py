@@ -7,7 +7,7 @@ import unicodedata
 from typing import Literal
 from urllib.parse import quote
 
-from workhook.core.one_line import one_line
+from workhook.core.text import one_line
 
 NAMELESS = "file"
 _SPECIAL = re.compile(r'["\\%/]')

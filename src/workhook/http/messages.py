@@ -15,7 +15,7 @@ from typing import Any
 
 from prometheus_client import Gauge
 
-from workhook.core.one_line import one_line
+from workhook.core.text import one_line
 
 Message = MutableMapping[str, Any]
 Scope = MutableMapping[str, Any]

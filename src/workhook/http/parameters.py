@@ -28,9 +28,9 @@ from msgspec import Meta, UnsetType, inspect
 
 from workhook.core import json
 from workhook.core.errors import FAULTS_MAX, Fault, Invalid, Problem, shown
-from workhook.core.one_line import one_line
+from workhook.core.money import AMOUNT_MAX_MINOR, HUNDREDTHS_MAX, read_hundredths, read_money
+from workhook.core.text import one_line
 from workhook.http.calls import Call, repeated
-from workhook.http.money import AMOUNT_MAX_MINOR, HUNDREDTHS_MAX, read_hundredths, read_money
 from workhook.http.operations import Queries, Query
 from workhook.http.type_words import between, wanted_words
 from workhook.http.wire_types import (

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid
 from workhook.core.mail_address import is_address
-from workhook.core.one_line import one_line
+from workhook.core.text import one_line
 from workhook.identity import audit, queries, removal, reserved
 from workhook.identity.policy import SCOPES
 from workhook.identity.queries import key_of

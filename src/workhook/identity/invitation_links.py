@@ -13,7 +13,7 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core.clock import now_ms
-from workhook.core.secrecy import Secretive
+from workhook.core.disclosure import Secretive
 from workhook.identity.invitations import (
     Invitation,
     find_one,

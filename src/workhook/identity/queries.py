@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from workhook.core.iso4217 import DEFAULT_CURRENCY
+from workhook.core.money import DEFAULT_CURRENCY
 from workhook.identity.schemas import Account, Organization, Repository, account_of
 from workhook.identity.tables import accounts, collaborators, memberships, projects, tokens
 from workhook.storage import Reader, Row

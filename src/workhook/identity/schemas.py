@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from workhook.core.clock import to_seconds_text
-from workhook.core.iso4217 import DEFAULT_CURRENCY
+from workhook.core.money import DEFAULT_CURRENCY
 from workhook.core.records import Record
 from workhook.http.calls import RequestRecord
 from workhook.http.wire_types import Time, Unserved, Url

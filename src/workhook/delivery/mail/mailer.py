@@ -14,7 +14,7 @@ from functools import partial
 import structlog
 
 from workhook.core.errors import Problem
-from workhook.core.smtp_address import SmtpServer
+from workhook.core.mail_address import SmtpServer
 from workhook.delivery.mail import metrics, queue
 from workhook.delivery.mail.queue import MailMessage
 from workhook.delivery.mail.smtp import TIMEOUT_S, MailOutcome, Outgoing, SmtpConnection

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from workhook.core.one_line import is_one_line, one_line
+from workhook.core.text import is_one_line, one_line
 
 LINE_CHARS = 76
 _WORD_BYTES = 39

@@ -12,7 +12,7 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
-from workhook.core.secrecy import Secretive
+from workhook.core.disclosure import Secretive
 from workhook.http.calls import Services
 from workhook.identity.mail.recipients import note_bounce
 from workhook.identity.mail.schemas import ATTEMPTS_MAX, OWN_LINKS, MailKind, is_own_link, mail_messages

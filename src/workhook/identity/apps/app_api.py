@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from workhook.core.clock import HOUR_MS, now_ms, to_seconds_text
+from workhook.core.disclosure import Secretive
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
-from workhook.core.secrecy import Secretive
 from workhook.http import parameters
 from workhook.http.calls import NOT_KEPT, Call
 from workhook.http.endpoints import Created, Paged, Routes

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.secrecy import Secretive
+from workhook.core.disclosure import Secretive
 from workhook.http.wire_types import Time, Unserved, Url
 from workhook.identity import schemas
 from workhook.identity.apps.schemas import App, Installation

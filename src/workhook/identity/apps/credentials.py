@@ -19,8 +19,8 @@ import structlog
 
 from workhook.core import json
 from workhook.core.clock import MINUTE_MS, now_ms
+from workhook.core.disclosure import Secretive
 from workhook.core.errors import Malformed, Problem, Unauthenticated
-from workhook.core.secrecy import Secretive
 from workhook.identity.apps import queries
 from workhook.identity.apps.schemas import App
 from workhook.identity.tables import app_secrets

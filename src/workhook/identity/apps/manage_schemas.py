@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.secrecy import Secretive
+from workhook.core.disclosure import Secretive
 from workhook.http.wire_types import Time, Url
 from workhook.identity.apps import schemas
 from workhook.identity.apps.app_schemas import InstallationShape, Level, PermissionMap, Selection, levels

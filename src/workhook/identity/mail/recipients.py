@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import sqlalchemy as sa
 
-from workhook.core.secrecy import Secretive
+from workhook.core.disclosure import Secretive
 from workhook.identity.mail.schemas import mail_recipients
 from workhook.identity.mail.undelivered import Undelivered, explain
 from workhook.identity.tables import accounts, passwords

@@ -14,8 +14,8 @@ import structlog
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
+from workhook.core.disclosure import Secretive
 from workhook.core.errors import Malformed, Unauthenticated
-from workhook.core.secrecy import Secretive
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import OAUTH

@@ -14,8 +14,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
 from workhook.core.clock import now_ms, to_seconds_text
+from workhook.core.disclosure import Secretive
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound, shown
-from workhook.core.secrecy import Secretive
 from workhook.http.calls import NOT_KEPT, Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import WEBHOOK_API

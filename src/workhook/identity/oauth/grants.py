@@ -15,8 +15,8 @@ import structlog
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import now_ms
+from workhook.core.disclosure import Secretive
 from workhook.core.ids import new_token, token_checks_out
-from workhook.core.secrecy import Secretive
 from workhook.http.wire_types import Url
 from workhook.identity import audit, removal
 from workhook.identity.apps.queries import lock_app

@@ -22,9 +22,9 @@ import structlog
 
 from workhook.core import json
 from workhook.core.clock import now_ms
+from workhook.core.disclosure import Secretive
 from workhook.core.errors import Forbidden, Malformed, Unavailable, shown
 from workhook.core.mail_address import is_address
-from workhook.core.secrecy import Secretive
 from workhook.core.urls import with_parameters
 from workhook.identity.oauth.authorization import challenge_of
 

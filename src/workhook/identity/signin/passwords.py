@@ -14,8 +14,8 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core.clock import now_ms
+from workhook.core.disclosure import Secretive
 from workhook.core.errors import Fault, Invalid, Problem, Unavailable
-from workhook.core.secrecy import Secretive
 from workhook.identity.mail.schemas import mail_recipients
 from workhook.identity.queries import account_columns, key_of
 from workhook.identity.schemas import Account, account_of

@@ -12,7 +12,7 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, MINUTE_MS, now_ms
-from workhook.core.secrecy import Secretive
+from workhook.core.disclosure import Secretive
 from workhook.identity import administrators
 from workhook.identity.queries import account_columns
 from workhook.identity.schemas import Account, account_of

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.core.clock import DAY_MS, HOUR_MS, now_ms
+from workhook.core.disclosure import Secretive
 from workhook.core.ids import new_token, token_checks_out
-from workhook.core.secrecy import Secretive
 from workhook.identity.tables import (
     authorization_codes,
     device_codes,

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from workhook.core.disclosure import Secretive
 from workhook.core.records import COMPUTED, Record
-from workhook.core.secrecy import Secretive
 from workhook.http.parameters import ON_ONE_LINE
 from workhook.http.wire_types import Time, Url
 from workhook.identity.policy import PERMISSIONS, SCOPES

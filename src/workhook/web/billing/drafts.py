@@ -9,7 +9,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from workhook.core.errors import Conflict, Invalid
-from workhook.core.iso4217 import CODES
+from workhook.core.money import CURRENCIES
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
 from workhook.web.billing import unbilled
@@ -193,7 +193,7 @@ async def _form_page(
         action=f"{here}/new" if invoice is None else invoice_address(visit, "edit"),
         back=here if invoice is None else invoice_address(visit),
         is_draft=invoice is None or invoice.status == "draft" or "currency" in visit.fields,
-        currencies=sorted(CODES),
+        currencies=sorted(CURRENCIES),
         known=known,
         unbilled_ms=await started.find_unbilled_ms(visit.database, access) if invoice is None else 0,
     )

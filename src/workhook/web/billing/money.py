@@ -10,10 +10,9 @@ from typing import TypeVar
 import msgspec
 
 from workhook.core.errors import Conflict, Fault, Invalid
-from workhook.core.iso4217 import DEFAULT_CURRENCY
+from workhook.core.money import DEFAULT_CURRENCY, amount_of
 from workhook.core.zones import day_in, written_day
 from workhook.http.calls import Answer
-from workhook.http.money import amount_of
 from workhook.identity.context import Write
 from workhook.storage import Reader
 from workhook.web.billing.view import BillingForm, ChangedMeanwhile, form_again, invoice_address, invoice_at

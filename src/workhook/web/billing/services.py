@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from workhook.core.errors import Conflict, Fault, Invalid, NotFound
-from workhook.core.iso4217 import CODES, DEFAULT_CURRENCY
+from workhook.core.money import CURRENCIES, DEFAULT_CURRENCY
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
 from workhook.identity.queries import find_account, find_member_role
@@ -86,7 +86,7 @@ async def _page(visit: Visit, owner: Owner, template: str, *, status: int = 200,
         role=owner.role,
         may_change=owner.role == "owner",
         here=_address(visit),
-        currencies=sorted(CODES),
+        currencies=sorted(CURRENCIES),
         **context,
     )
 

@@ -11,10 +11,9 @@ import msgspec
 
 from workhook.core.clock import HOUR_MS
 from workhook.core.errors import Conflict, Invalid, TooLarge
-from workhook.core.iso4217 import CODES, DEFAULT_CURRENCY
+from workhook.core.money import CURRENCIES, DEFAULT_CURRENCY, minor_of
 from workhook.core.zones import zone_names
 from workhook.http.calls import Answer
-from workhook.http.money import minor_of
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account
 from workhook.storage.blobs import BlobMissing
@@ -266,7 +265,7 @@ def _require_fresh(visit: Visit, billing: AccountBilling | ProjectBilling, membe
 
 
 def _context(form: BillingForm, address: str) -> Mapping[str, Any]:
-    return {"form": form, "address": address, "currencies": sorted(CODES), "default_format": DEFAULT_FORMAT}
+    return {"form": form, "address": address, "currencies": sorted(CURRENCIES), "default_format": DEFAULT_FORMAT}
 
 
 # --- a project -------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from workhook.core import json
 from workhook.core.errors import Malformed
-from workhook.core.one_line import one_line
+from workhook.core.text import one_line
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
 from workhook.web.board.board import BUSY, board_address

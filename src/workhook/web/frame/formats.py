@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from workhook.core.clock import now_ms, to_seconds_text
 from workhook.core.errors import shown
-from workhook.core.iso4217 import digits_of
+from workhook.core.money import HUNDREDTH_DIGITS, amount_text, digits_of
 from workhook.core.zones import day_in, is_day
-from workhook.http.money import HUNDREDTH_DIGITS, amount_text
 from workhook.web.frame import names, texts
 from workhook.web.frame.texts import gettext
 from workhook.web.frame.zones import shown_day

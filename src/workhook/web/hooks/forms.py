@@ -10,8 +10,8 @@ import base64
 import secrets
 from collections.abc import Callable, Mapping
 
+from workhook.core.disclosure import Secretive
 from workhook.core.errors import Fault, Invalid, Problem
-from workhook.core.secrecy import Secretive
 from workhook.events.catalog import ANY_EVENT, CATALOG, CatalogEvent, HookTarget, valid_for
 from workhook.events.hook_config import MASK, STANDARD_SECRET_PREFIX, fault, is_mask, require_standard_secret
 from workhook.hooks.bodies import HookChange, parse_hook

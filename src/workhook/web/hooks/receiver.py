@@ -8,7 +8,7 @@ import msgspec
 
 from workhook.core import json
 from workhook.core.errors import Conflict, Malformed, NotFound
-from workhook.core.own_address import new_receiver_key
+from workhook.core.urls import new_receiver_key
 from workhook.hooks import actions, api, receivers
 from workhook.hooks.bodies import HookChange, parse_hook
 from workhook.hooks.receivers import Arrival

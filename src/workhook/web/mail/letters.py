@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from workhook.core.secrecy import Secretive
+from workhook.core.disclosure import Secretive
 from workhook.core.zones import day_in, is_day
 from workhook.identity.invitations import Invitation
 from workhook.web.frame.names import called

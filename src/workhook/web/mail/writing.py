@@ -9,7 +9,7 @@ from email.utils import format_datetime
 
 import msgspec
 
-from workhook.core.one_line import one_line
+from workhook.core.text import one_line
 from workhook.delivery.mail.mime import Attachment, mailbox_header, message_bytes, raw_header, text_header
 from workhook.delivery.mail.smtp import Outgoing
 from workhook.web.frame.render import html, plain

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET
 
+from workhook.core.disclosure import Secretive
 from workhook.core.errors import Invalid, Problem
-from workhook.core.secrecy import Secretive
 from workhook.http.calls import Answer
 from workhook.http.endpoints import Retry
 from workhook.identity.apps import actions, manage_api, queries

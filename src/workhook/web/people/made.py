@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from workhook.core.secrecy import Secretive
+from workhook.core.disclosure import Secretive
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
 from workhook.identity.invitation_links import InvitationLink

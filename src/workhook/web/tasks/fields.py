@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from workhook.core import json
 from workhook.core.clock import to_millis_text
 from workhook.core.errors import Invalid
-from workhook.http.money import minor_or_none
+from workhook.core.money import minor_or_none
 from workhook.web.frame.formats import typed_amount
 from workhook.web.frame.places import AmountField, Visit
 from workhook.web.time.days import read_duration

@@ -13,7 +13,7 @@ from urllib.parse import urlencode
 
 from workhook.core.clock import HOUR_MS, now_ms
 from workhook.core.errors import Invalid, NotFound
-from workhook.core.iso4217 import DEFAULT_CURRENCY
+from workhook.core.money import DEFAULT_CURRENCY
 from workhook.core.zones import day_in, zone_of
 from workhook.http.calls import Answer
 from workhook.identity.schemas import Repository

@@ -9,7 +9,7 @@ from typing import Annotated, TypeVar, overload
 import msgspec
 from msgspec import UnsetType
 
-from workhook.http.money import HUNDREDTHS_MAX, TOTAL_MAX_MINOR, read_hundredths, read_money
+from workhook.core.money import HUNDREDTHS_MAX, TOTAL_MAX_MINOR, read_hundredths, read_money
 from workhook.http.parameters import Read
 from workhook.http.wire_types import wire_number
 

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 
 from workhook.core import json
 from workhook.core.clock import SECOND_MS, to_millis_text
+from workhook.core.money import amount_text
 from workhook.core.zones import is_day
 from workhook.http.lists import WHOLE_LIST_MAX
-from workhook.http.money import amount_text
 from workhook.storage import Reader
 from workhook.work.board.tasks import assignees, listing
 from workhook.work.board.tasks.listing import Key

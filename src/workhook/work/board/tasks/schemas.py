@@ -18,6 +18,7 @@ import sqlalchemy as sa
 from msgspec import Meta
 
 from workhook.core import json
+from workhook.core.money import amount_text
 from workhook.core.records import (
     COMPUTED,
     HIDDEN,
@@ -30,7 +31,6 @@ from workhook.core.records import (
     Wire,
     resource_id,
 )
-from workhook.http.money import amount_text
 from workhook.identity.tables import accounts
 from workhook.storage import Row
 from workhook.storage.dialects import json_rows

@@ -9,11 +9,10 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import to_millis_text
 from workhook.core.errors import NotFound
-from workhook.core.iso4217 import DEFAULT_CURRENCY
+from workhook.core.money import DEFAULT_CURRENCY, to_amount
 from workhook.http import lists
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
-from workhook.http.money import to_amount
 from workhook.http.operations import WORK_API
 from workhook.http.wire_types import Time
 from workhook.identity.authenticator import actor_of

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from msgspec import UnsetType
 
-from workhook.core.iso4217 import DEFAULT_CURRENCY
+from workhook.core.money import DEFAULT_CURRENCY
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row

@@ -10,11 +10,10 @@ import msgspec
 from msgspec import UnsetType
 
 from workhook.core.errors import Fault, Forbidden, Invalid
-from workhook.core.iso4217 import DEFAULT_CURRENCY, digits_of
+from workhook.core.money import DEFAULT_CURRENCY, digits_of, minor_of, rescaled
 from workhook.core.records import to_response
 from workhook.http.calls import Call
 from workhook.http.endpoints import Routes
-from workhook.http.money import minor_of, rescaled
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from workhook.core.errors import Fault, Invalid
-from workhook.core.iso4217 import DEFAULT_CURRENCY, digits_of
-from workhook.http.money import decimals, to_amount
+from workhook.core.money import DEFAULT_CURRENCY, decimals, digits_of, to_amount
 from workhook.identity.tables import projects
 from workhook.storage import Transaction
 from workhook.storage.dialects import any_of
@@ -129,7 +128,7 @@ async def change_project_currency(tx: Transaction, repository_id: int, before: s
 
 
 async def change_account_currency(tx: Transaction, account_id: int, before: str | None, after: str | None) -> None:
-    """The account's settings are locked, and saved afterwards, with their own rate as `workhook.http.money.rescaled`
+    """The account's settings are locked, and saved afterwards, with their own rate as `workhook.core.money.rescaled`
     says. Raises `Invalid`."""
     old, new = before or DEFAULT_CURRENCY, after or DEFAULT_CURRENCY
     ids = [row["repository_id"] for row in await tx.fetch_all(_of_account, {"account_id": account_id})]

@@ -9,11 +9,10 @@ import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import HOUR_MS
-from workhook.core.iso4217 import DEFAULT_CURRENCY
+from workhook.core.money import DEFAULT_CURRENCY, read_hundredths, to_amount, to_hundredths
 from workhook.core.records import COMPUTED, HIDDEN, JsonForm, JsonName, Record, Wire
 from workhook.core.zones import NAME_MAX_CHARS, zone_fault
 from workhook.http.currencies import Currency
-from workhook.http.money import read_hundredths, to_amount, to_hundredths
 from workhook.http.parameters import ON_ONE_LINE, Checked, Prepared, Read
 from workhook.http.wire_types import wire_number
 from workhook.storage.metadata import in_project, metadata

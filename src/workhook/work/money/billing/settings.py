@@ -10,7 +10,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec.structs import replace
 
-from workhook.core.iso4217 import DEFAULT_CURRENCY
+from workhook.core.money import DEFAULT_CURRENCY
 from workhook.core.zones import day_in, midnight_of
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row, Transaction

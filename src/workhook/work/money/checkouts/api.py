@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Invalid
 from workhook.core.ids import new_id
+from workhook.core.money import AMOUNT_MAX_MINOR, HUNDREDTHS_MAX, to_amount
 from workhook.http import lists, parameters
 from workhook.http.calls import Call
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
-from workhook.http.money import AMOUNT_MAX_MINOR, HUNDREDTHS_MAX, to_amount
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write

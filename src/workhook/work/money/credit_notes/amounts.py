@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from msgspec import UnsetType
 
 from workhook.core.errors import Conflict, Fault, Invalid
-from workhook.http.money import TOTAL_MAX_MINOR, amount_of, minor_of, to_amount
+from workhook.core.money import TOTAL_MAX_MINOR, amount_of, minor_of, to_amount
 from workhook.storage import Reader
 from workhook.work.kernel.schemas import if_set
 from workhook.work.money.credit_notes.rates import Ambiguous, Key, NotBilled, RateBooks, Rates, rates_of

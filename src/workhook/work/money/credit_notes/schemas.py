@@ -8,6 +8,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
+from workhook.core.money import Minor
 from workhook.core.records import (
     COMPUTED,
     CURRENCY,
@@ -19,7 +20,6 @@ from workhook.core.records import (
     Wire,
     resource_id,
 )
-from workhook.http.money import Minor
 from workhook.http.parameters import Prepared
 from workhook.storage.metadata import in_project, metadata
 from workhook.storage.record_rows import table_columns

@@ -9,8 +9,8 @@ import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.errors import Fault
+from workhook.core.money import Hundredths
 from workhook.core.records import HIDDEN, EventSchema, JsonName, Millis, Record, Wire, resource_id
-from workhook.http.money import Hundredths
 from workhook.http.parameters import LongText, Moment
 from workhook.storage.metadata import in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns

@@ -14,8 +14,8 @@ from typing import Literal
 import msgspec
 
 from workhook.core.errors import Fault, Invalid
+from workhook.core.money import amount_of
 from workhook.core.zones import day_in
-from workhook.http.money import amount_of
 from workhook.identity.schemas import Repository
 from workhook.work.money.invoices import printing, rules
 from workhook.work.money.invoices.arithmetic import Category, TaxRate, TaxRow

@@ -11,7 +11,7 @@ from decimal import Decimal
 
 import msgspec
 
-from workhook.http.money import amount_of
+from workhook.core.money import amount_of
 from workhook.work.money.invoices.parties import Language
 
 REVERSE_CHARGE = "Reverse charge: the recipient of the service owes the tax."

@@ -10,12 +10,12 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from workhook.core.errors import Fault, Invalid, shown
-from workhook.core.iso4217 import digits_of
-from workhook.http.money import (
+from workhook.core.money import (
     AMOUNT_MAX_MINOR,
     amount_fault,
     amount_of,
     decimals,
+    digits_of,
     minor_of,
     minor_or_none,
     rescaled,

@@ -8,7 +8,7 @@ import asyncio
 import msgspec
 import sqlalchemy as sa
 
-from workhook.core.iso4217 import DEFAULT_CURRENCY
+from workhook.core.money import DEFAULT_CURRENCY
 from workhook.identity.schemas import Repository
 from workhook.identity.tables import accounts
 from workhook.storage import Reader

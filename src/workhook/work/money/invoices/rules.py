@@ -15,7 +15,7 @@ import msgspec
 
 from workhook.core import json
 from workhook.core.errors import Fault
-from workhook.http.money import read_decimal, rescaled
+from workhook.core.money import read_decimal, rescaled
 from workhook.work.money.invoices.arithmetic import (
     MILLION,
     Category,

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from msgspec import Meta
 
 from workhook.core.ids import new_id
+from workhook.core.money import Minor
 from workhook.core.records import (
     COMPUTED,
     CURRENCY,
@@ -23,7 +24,6 @@ from workhook.core.records import (
     resource_id,
     to_response,
 )
-from workhook.http.money import Minor
 from workhook.identity.schemas import Account
 from workhook.storage.metadata import big, in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns

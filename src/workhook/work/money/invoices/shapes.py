@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Meta
 
 from workhook.core.clock import to_millis_text
+from workhook.core.money import to_amount
 from workhook.core.records import MOMENT, EventSchema, JsonForm
-from workhook.http.money import to_amount
 from workhook.work.money.invoices import rules
 from workhook.work.money.invoices.arithmetic import Category, rows_of
 from workhook.work.money.invoices.rules import Item

@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from workhook.core.clock import DAY_MS
 from workhook.core.errors import Conflict, Fault, Invalid, NotFound
 from workhook.core.ids import new_id
+from workhook.core.money import TOTAL_MAX_MINOR, minor_of, to_amount
 from workhook.core.records import to_response
 from workhook.http.lists import Found
-from workhook.http.money import TOTAL_MAX_MINOR, minor_of, to_amount
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Transaction

@@ -12,10 +12,10 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core import json
 from workhook.core.ids import new_id
+from workhook.core.money import Hundredths, Minor, amount_of, minor_of
 from workhook.core.records import COMPUTED, CURRENCY, HIDDEN, EventSchema, JsonName, Record, Wire, resource_id
 from workhook.http.currencies import Currency
 from workhook.http.lists import ListQuery
-from workhook.http.money import Hundredths, Minor, amount_of, minor_of
 from workhook.http.parameters import CreditsAmount, LongText, Money, Title, WebAddress
 from workhook.http.wire_types import Timestamp, Url
 from workhook.identity.schemas import Account

@@ -23,7 +23,7 @@ def _not_an_address(text: str) -> str | None:
 
 Email = Annotated[
     str,
-    Meta(max_length=mail_address.LENGTH_MAX, extra_json_schema={"format": "email"}),
+    Meta(max_length=mail_address.ADDRESS_MAX_CHARS, extra_json_schema={"format": "email"}),
     Prepared(str.strip),
     Checked(_not_an_address),
 ]

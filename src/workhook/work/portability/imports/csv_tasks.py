@@ -12,7 +12,7 @@ from functools import partial
 
 from workhook.core.clock import HOUR_MS, MINUTE_MS
 from workhook.core.errors import shown
-from workhook.core.one_line import one_line
+from workhook.core.text import one_line
 from workhook.work.board.tasks.field_types import ESTIMATE_MAX_MS
 from workhook.work.portability.imports.board import ColumnNames
 from workhook.work.portability.imports.csv_file import Table, TableRow, read_table

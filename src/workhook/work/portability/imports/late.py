@@ -14,7 +14,7 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core import json
-from workhook.core.one_line import one_line
+from workhook.core.text import one_line
 from workhook.http.calls import Services
 from workhook.identity.context import Write
 from workhook.identity.mail.recipients import mail_address

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from workhook.core import json
 from workhook.core.errors import Malformed
-from workhook.core.one_line import one_line
+from workhook.core.text import one_line
 from workhook.http import parameters
 from workhook.work.board.tasks.inputs import TaskCreate
 from workhook.work.portability.imports.csv_file import TableRow

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import TypeVar
 
 from workhook.core.errors import shown
-from workhook.core.one_line import one_line
+from workhook.core.text import one_line
 from workhook.http.parameters import TEXT_MAX_BYTES, TITLE_MAX_CHARS
 from workhook.http.wire_types import read_day_or_moment
 from workhook.work.board.tasks.field_types import KEYS_MAX, Level

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 import sqlalchemy as sa
 
-from workhook.core.own_address import without_receiver_key
 from workhook.core.records import Record
+from workhook.core.urls import without_receiver_key
 from workhook.storage.metadata import metadata
 from workhook.work.board.columns.schemas import Column
 from workhook.work.board.projects.schemas import LabelColors

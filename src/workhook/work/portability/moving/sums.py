@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from workhook.core import json
-from workhook.core.iso4217 import UNUSUAL_DIGITS
+from workhook.core.money import UNUSUAL_DIGITS
 from workhook.work.money.invoices import rules
 from workhook.work.money.invoices.arithmetic import Discount, TaxRate, TaxRow, discount_fault, rate_fault
 

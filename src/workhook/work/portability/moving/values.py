@@ -19,7 +19,7 @@ from workhook.core import json
 from workhook.core.clock import HOUR_MS
 from workhook.core.country_codes import COUNTRIES
 from workhook.core.errors import shown
-from workhook.core.iso4217 import CODES
+from workhook.core.money import CURRENCIES
 from workhook.core.zones import is_known
 from workhook.events.catalog import ANY_EVENT, CATALOG
 from workhook.events.hook_config import CONFIG_KEYS, ConfigChange
@@ -161,7 +161,7 @@ def _check_key(value: str) -> str | None:
 
 
 def _check_currency(value: str) -> str | None:
-    return None if value in CODES else "it has to be a currency of ISO 4217"
+    return None if value in CURRENCIES else "it has to be a currency of ISO 4217"
 
 
 def _check_country(value: str) -> str | None:

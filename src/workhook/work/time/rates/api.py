@@ -8,9 +8,9 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.errors import NotFound
+from workhook.core.money import to_amount
 from workhook.http.calls import Call
 from workhook.http.endpoints import Routes
-from workhook.http.money import to_amount
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write

@@ -9,8 +9,7 @@ import sqlalchemy as sa
 
 from workhook.core import json
 from workhook.core.errors import Fault, Invalid, shown
-from workhook.core.iso4217 import DEFAULT_CURRENCY
-from workhook.http.money import to_amount
+from workhook.core.money import DEFAULT_CURRENCY, to_amount
 from workhook.identity.queries import key_of
 from workhook.identity.tables import accounts, memberships, projects
 from workhook.storage import Reader, Row, Transaction

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from workhook.core.iso4217 import DEFAULT_CURRENCY
+from workhook.core.money import DEFAULT_CURRENCY
 from workhook.identity.tables import projects
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big

@@ -15,10 +15,10 @@ from msgspec.structs import replace
 from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.core.errors import Conflict, Fault, Invalid, NotFound, PreconditionFailed
+from workhook.core.money import amount_of
 from workhook.http import lists
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
-from workhook.http.money import amount_of
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write

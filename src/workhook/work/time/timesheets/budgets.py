@@ -13,8 +13,8 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import Meta
 
+from workhook.core.money import to_amount
 from workhook.core.records import to_response
-from workhook.http.money import to_amount
 from workhook.identity.context import Write
 from workhook.identity.schemas import Repository
 from workhook.identity.tables import projects

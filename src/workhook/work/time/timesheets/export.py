@@ -8,9 +8,9 @@ from decimal import Decimal
 from itertools import chain
 
 from workhook.core.clock import now_ms, to_millis_text
+from workhook.core.money import amount_of
 from workhook.core.zones import day_in
 from workhook.http.lists import WHOLE_LIST_MAX
-from workhook.http.money import amount_of
 from workhook.storage import Reader
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.csv_tables import Cell, write_rows

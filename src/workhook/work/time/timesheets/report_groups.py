@@ -10,8 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from workhook.core.iso4217 import DEFAULT_CURRENCY
-from workhook.http.money import amount_of, amount_text
+from workhook.core.money import DEFAULT_CURRENCY, amount_of, amount_text
 from workhook.work.kernel import csv_tables
 from workhook.work.kernel.people import PersonShape
 from workhook.work.time.timesheets import rules

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.iso4217 import DEFAULT_CURRENCY
-from workhook.http.money import to_amount
+from workhook.core.money import DEFAULT_CURRENCY, to_amount
 from workhook.work.kernel.day_bounds import Bound, TimeZone, start_ms, zone_named
 from workhook.work.kernel.people import PersonShape
 from workhook.work.time.timesheets import rules

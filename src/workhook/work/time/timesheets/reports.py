@@ -16,7 +16,7 @@ from msgspec import UnsetType
 
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Invalid, NotFound
-from workhook.core.iso4217 import DEFAULT_CURRENCY, UNUSUAL_DIGITS
+from workhook.core.money import DEFAULT_CURRENCY, UNUSUAL_DIGITS
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import WORK_API

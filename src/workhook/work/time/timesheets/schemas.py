@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.clock import DAY_MS, to_millis_text
+from workhook.core.money import amount_text, minor_of, read_money, to_amount
 from workhook.core.records import COMPUTED, EventSchema, Record, resource_id
 from workhook.http.lists import ListQuery
-from workhook.http.money import amount_text, minor_of, read_money, to_amount
 from workhook.http.parameters import LongText, Moment, Read
 from workhook.http.wire_types import WIRE_TYPE, Time, wire_number
 from workhook.identity.schemas import Repository

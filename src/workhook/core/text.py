@@ -1,12 +1,32 @@
-"""Text for a terminal: what a terminal would obey, or what would hide other text, is shown as an escape.
+"""Text of strangers as it can be shown: in one line, and on a terminal.
 
-`guard_streams` puts this between a program and its standard output and error, so that no `print` can forget it.
+What a terminal would obey, or what would hide other text, is shown as an escape. `guard_streams` puts this between a
+program and its standard output and error, so that no `print` can forget it.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any, TextIO
+
+# Controls (C0, DEL, C1), the separators of lines and paragraphs, and halves of a surrogate pair.
+_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]+")
+
+
+def one_line(text: str) -> str:
+    r"""Return the text with each run of control characters and line breaks as one space, without white space at the
+    ends.
+
+    >>> one_line("Invoice\r\nReply-To: evil@example.com\0")
+    'Invoice Reply-To: evil@example.com'
+    """
+    return _BREAKS.sub(" ", text).strip()
+
+
+def is_one_line(text: str) -> bool:
+    """Return whether the text has neither control characters nor line breaks."""
+    return _BREAKS.search(text) is None
 
 
 def visible(text: str, *, keep: str = "\n\t") -> str:
