@@ -22,7 +22,7 @@ from workhook.identity.refusals import Refusals
 from workhook.identity.tokens import personal as tokens_api
 from workhook.storage.migrate import check_schema
 from workhook.web import operations as web_operations
-from workhook.web.docs import api_search
+from workhook.web.docs import pages
 from workhook.web.frame import render
 from workhook.work import operations as work_operations
 from workhook.work.people.administration import api as administration
@@ -51,7 +51,7 @@ def operations(services: Callable[[], Services], checks: Callable[[], dict[str, 
         *applications.routes,
         *system.operations(system.probes(services), checks),
     )
-    api_search.know(areas)
+    pages.know(areas)
     return (*areas, *openapi.operations(areas, identity_policy.access_of))
 
 

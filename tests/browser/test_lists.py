@@ -13,7 +13,7 @@ from tests.browser.checks import accessible, fits, keyboard, picture
 from tests.browser.people import Team
 from tests.browser.visits import Scheme, Visits, hold
 from tests.harness.server import Server
-from workhook.web.frame.zones import today
+from workhook.web.frame.formats import today
 
 PLACES = {"list": "/list?group=column", "calendar": "/calendar", "activity": "/activity", "trash": "/trash"}
 TITLES = ("Logo", "A long title that somebody has pasted whole from a briefing " * 4, "<b>Flyer</b>")

@@ -16,7 +16,7 @@ from workhook.core.json import DEPTH_MAX
 from workhook.events.catalog import CATALOG
 from workhook.hooks.publishing import parse_publication
 from workhook.http.lists import ListQuery
-from workhook.web.activity.sentences import ProjectNames, mention_sentence, sentence
+from workhook.web.activity import ProjectNames, mention_sentence, sentence
 from workhook.web.hooks.payloads import SHOWN_MAX, body_text, difference, pretty
 from workhook.work.board.pushes.messages import closed_by_push
 from workhook.work.discussion.comments.schemas import After

@@ -22,7 +22,7 @@ OF_OTHERS = (
     "git_push/hook.py",
     "git_push/install.py",
     "cli/asking.py",
-    "web/hooks/curl.py",
+    "web/hooks/snippets.py",
     "work/portability/imports/github.py",
 )
 MODULES = sorted(path for path in SOURCE.rglob("*.py") if path.relative_to(SOURCE).as_posix() not in OF_OTHERS)

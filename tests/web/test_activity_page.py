@@ -12,7 +12,7 @@ from tests.harness.server import Server
 from tests.web.studio import HOSTILE, Studio, open_studio, page_of, text_of
 from workhook.events.catalog import CATALOG
 from workhook.events.outbox import ABOUT_HOOKS
-from workhook.web.activity import sentences
+from workhook.web import activity
 
 
 @pytest.fixture
@@ -129,14 +129,14 @@ def test_what_was_published_is_never_told_as_if_it_had_happened(studio: Studio) 
 
 def test_each_event_of_a_project_has_a_sentence() -> None:
     own = {name: each for name, each in CATALOG.items() if each.origin == "own" and "repository" in each.targets}
-    actions = {name: set(sentences.ACTIONS_OF.get(name, ())) for name in own}
+    actions = {name: set(activity.ACTIONS_OF.get(name, ())) for name in own}
     ours = {
         name: {each for each in event.actions if not event.shared or each in actions[name]}
         for name, event in own.items()
     }
     assert actions == ours
-    assert set(own) - ABOUT_HOOKS <= set(sentences.KINDS)
-    assert not ABOUT_HOOKS & set(sentences.KINDS), "nothing of them is ever listed"
+    assert set(own) - ABOUT_HOOKS <= set(activity.KINDS)
+    assert not ABOUT_HOOKS & set(activity.KINDS), "nothing of them is ever listed"
 
 
 @pytest.mark.parametrize(
@@ -146,5 +146,5 @@ def test_what_others_publish_is_told_whatever_it_is(payload: object) -> None:
     for event in ("task", "push", "no_such_event"):
         for action in (None, "edited", "moved", "opened"):
             for published in (False, True):
-                place = sentences.ProjectNames("/a/b", {})
-                assert sentences.sentence(place, None, event, action, payload, published=published)
+                place = activity.ProjectNames("/a/b", {})
+                assert activity.sentence(place, None, event, action, payload, published=published)

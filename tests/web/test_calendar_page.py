@@ -10,8 +10,8 @@ import pytest
 
 from tests.harness.server import Server
 from tests.web.studio import HOSTILE, Studio, open_studio, page_of, send, text_of, undo
-from workhook.web.calendar import view
-from workhook.web.frame.zones import today
+from workhook.web import calendar
+from workhook.web.frame.formats import today
 
 
 @pytest.fixture
@@ -93,14 +93,14 @@ def test_no_more_is_shown_than_a_page_can_bear(studio: Studio) -> None:
         {"action": "create", "column_id": column, "title": f"Task {number}", "deadline": "2024-02-10"}
         for number in range(50)
     ]
-    for _ in range(view.TASKS_MAX // 50):
+    for _ in range(calendar.TASKS_MAX // 50):
         studio.call("POST", "/tasks/bulk", operations=create)
     page = page_of(studio.owner, f"{studio.base}/calendar", month="2024-02")
-    assert len(due(page)["2024-02-10"]) == view.TASKS_MAX
+    assert len(due(page)["2024-02-10"]) == calendar.TASKS_MAX
     assert "More is due" not in page
     studio.add_task(column, "Later", deadline="2024-02-11")
     page = page_of(studio.owner, f"{studio.base}/calendar", month="2024-02")
-    assert sum(map(len, due(page).values())) == view.TASKS_MAX
+    assert sum(map(len, due(page).values())) == calendar.TASKS_MAX
     assert "More is due" in page
 
 

@@ -18,7 +18,7 @@ from tests.web.browser import Browser
 from tests.web.studio import Studio, open_studio, page_of, send, text_of, undo
 from workhook.core.clock import now_ms
 from workhook.core.zones import day_in, zone_of
-from workhook.web.frame.zones import COOKIE
+from workhook.web.frame.formats import COOKIE
 from workhook.work.chores import CHORES, run_once
 
 ZONES = ("Pacific/Auckland", "America/New_York", "Europe/Berlin", "Pacific/Kiritimati", "Pacific/Pago_Pago", "UTC")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.harness.server import Server
 from tests.web.studio import HOSTILE, Studio, open_studio, page_of, text_of
-from workhook.web.search.marks import marked, without_signs
+from workhook.web.search import marked, without_signs
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from workhook.identity.queries import find_account, find_repository
 from workhook.identity.tables import audit_log
 from workhook.identity.tokens.issue import FINE_GRAINED, OAUTH, issue
 from workhook.storage.metadata import big
-from workhook.web.account.browsers import browser_name
+from workhook.web.account.settings import browser_name
 
 HOSTILE = "<img src=x onerror=alert(1)> \u202egnp.exe \U0001f419"
 SCOPE = "scope "

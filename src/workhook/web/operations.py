@@ -8,58 +8,46 @@ from dataclasses import replace
 from workhook.http.calls import Answer, Call
 from workhook.http.messages import prefers_page
 from workhook.http.operations import Handler, Operation
-from workhook.web.account import notifications as notification_settings
-from workhook.web.account import own_data, settings, tokens
-from workhook.web.activity import activity
-from workhook.web.administration import users as administration
-from workhook.web.audit import entries as audit_entries
+from workhook.web import activity, administration, audit, calendar, home, inbox, listing, project, search, trash
+from workhook.web.account import notifications, own_data, tokens
+from workhook.web.account import settings as account_settings
 from workhook.web.billing import all_invoices, drafts, invoices, lines, money, services, subscriptions, unbilled
 from workhook.web.billing import credits as task_credits
 from workhook.web.billing import settings as billing_settings
 from workhook.web.board import board, columns, selection
-from workhook.web.calendar import calendar
-from workhook.web.calendar import feeds as calendar_feeds
 from workhook.web.docs import pages as docs
 from workhook.web.files import changes as file_changes
 from workhook.web.files import comments as file_comments
 from workhook.web.files import files
-from workhook.web.frame import assets, live
-from workhook.web.home import my_work, owner
-from workhook.web.hooks import app_hooks, deliveries, hooks, receiver, trying
-from workhook.web.inbox import inbox
-from workhook.web.listing import all_tasks, listing
-from workhook.web.mail import unsubscribing
-from workhook.web.organization import apps, export, installations
-from workhook.web.organization import general as organization
-from workhook.web.organization import trash as deleted_projects
-from workhook.web.people import invited, links, people
-from workhook.web.project import collaborators, general, outsiders
-from workhook.web.search import search
+from workhook.web.frame import assets
+from workhook.web.hooks import deliveries, hooks, receiver, site, trying
+from workhook.web.organization import apps, installations
+from workhook.web.organization import settings as organization
+from workhook.web.people import clients, collaborators, invited, links, people
 from workhook.web.signin import confirm, consent, forgotten, installing, login, oidc
-from workhook.web.tasks import comments, history, preview, subtasks, task, timers, waits
+from workhook.web.tasks import comments, history, relations, task
 from workhook.web.time import entries, own, report, week
-from workhook.web.trash import trash
 from workhook.web.welcome import importing, welcome
 
 OPERATIONS: tuple[Operation, ...] = (
     *assets.routes,
     *login.routes,
     *forgotten.routes,
-    *settings.routes,
-    *settings.places,
+    *account_settings.routes,
+    *account_settings.places,
     *tokens.places,
     *own_data.places,
     *administration.places,
-    *notification_settings.places,
+    *notifications.places,
     *inbox.places,
-    *unsubscribing.routes,
+    *notifications.routes,
     *oidc.routes,
     *links.routes,
     *links.places,
     *consent.routes,
     *installing.routes,
     *confirm.places,
-    *live.places,
+    *activity.live_places,
     *docs.routes,
     *board.places,
     *invoices.places,
@@ -78,16 +66,16 @@ OPERATIONS: tuple[Operation, ...] = (
     *file_comments.places,
     *receiver.routes,
     *receiver.places,
-    *app_hooks.places,
+    *site.app_hook_places,
     *hooks.places,
     *trying.places,
     *deliveries.places,
     *listing.places,
-    *all_tasks.places,
+    *listing.all_places,
     *all_invoices.places,
     *calendar.places,
-    *calendar_feeds.routes,
-    *calendar_feeds.places,
+    *calendar.routes,
+    *calendar.feed_places,
     *search.places,
     *trash.places,
     *activity.places,
@@ -97,27 +85,27 @@ OPERATIONS: tuple[Operation, ...] = (
     *report.places,
     *welcome.places,
     *importing.places,
-    *owner.places,
+    *home.places,
     *people.places,
-    *audit_entries.places,
+    *audit.places,
     *organization.places,
     *apps.places,
     *installations.places,
-    *export.places,
-    *deleted_projects.places,
-    *general.places,
+    *organization.export_places,
+    *organization.trash_places,
+    *project.places,
     *collaborators.places,
-    *outsiders.places,
+    *clients.places,
     *invited.places,
     *task.places,
-    *subtasks.places,
-    *waits.places,
+    *relations.subtask_places,
+    *relations.blocker_places,
     *comments.places,
-    *preview.places,
+    *comments.preview_places,
     *history.places,
-    *timers.places,
+    *task.timer_places,
 )
-_FOR_PEOPLE = {"root": my_work.home, "apps_get_public": installing.about}
+_FOR_PEOPLE = {"root": home.home, "apps_get_public": installing.about}
 
 
 def beside(operations: Iterable[Operation]) -> Iterator[Operation]:

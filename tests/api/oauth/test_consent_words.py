@@ -12,7 +12,7 @@ from tests.walls.walk import OPERATIONS
 from workhook.http.operations import WORK_API
 from workhook.identity.policy import RULES, SCOPES, Rule, expand
 from workhook.identity.tokens.issue import APP_USER, OAUTH
-from workhook.web.signin.consent_words import PERMISSION_WORDS, SCOPE_WORDS
+from workhook.web.signin.consent import PERMISSION_WORDS, SCOPE_WORDS
 
 pytestmark = pytest.mark.one_database
 

@@ -18,7 +18,7 @@ from workhook.core.urls import with_parameters
 from workhook.identity.apps import credentials
 from workhook.identity.apps.schemas import App
 from workhook.identity.oauth import authorization, codes, grants
-from workhook.web.signin.consent_words import PERMISSION_WORDS, SCOPE_WORDS
+from workhook.web.signin.consent import PERMISSION_WORDS, SCOPE_WORDS
 
 APP = App(
     id=1, kind="oauth", account_id=2, client_id="c", slug="tool", name="Tool", description=None, homepage_url=None,

@@ -1,20 +1,26 @@
-"""What the visitor wants to be told of, and how."""
+"""What somebody wants to be told of, and how; and `/mail/unsubscribe/{token}`, which ends a kind of mail (RFC 8058)."""
 
 from __future__ import annotations
 
 from workhook.core.clock import now_ms
 from workhook.core.errors import NotFound
-from workhook.http.calls import Answer
+from workhook.http.calls import Answer, Call
+from workhook.http.endpoints import Routes
+from workhook.http.operations import PAGES
 from workhook.identity.context import Write
 from workhook.identity.mail import switch
 from workhook.identity.mail.confirming import PATH, is_confirmed_by, queue_confirmation
 from workhook.identity.mail.recipients import confirm_address, find_recipient, forget_bounce, note_language
+from workhook.identity.mail.unsubscribing import PATH as UNSUBSCRIBE_PATH
+from workhook.identity.mail.unsubscribing import Subscription, read_token
 from workhook.identity.notifications.schemas import KINDS
+from workhook.identity.queries import find_account_by_id
 from workhook.identity.signin import passwords
-from workhook.storage import Reader
+from workhook.storage import Reader, Transaction
 from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.render import page
 from workhook.web.frame.texts import gettext, language, text
-from workhook.web.inbox.sentences import KINDS as WORDS
+from workhook.web.inbox import KINDS as WORDS
 from workhook.work.discussion.notifications.settings import Choice, choose, find_settings
 
 places = Places("notification_settings")
@@ -110,3 +116,42 @@ async def _confirmed_by(visit: Visit, reader: Reader) -> str:
     if not address or not is_confirmed_by(vault, user_id, address, token, now_ms()):
         raise NotFound(text("This link is not good: it is old, or for another address or person."))
     return address
+
+
+routes = Routes(PAGES, "pages", etag=False)
+
+
+@routes.get("/mail/unsubscribe/{token}")
+async def page_unsubscribe(call: Call) -> Answer:
+    """Ask whether to end a kind of e-mail."""
+    return _page(call, _subscription(call), done=False)
+
+
+@routes.post("/mail/unsubscribe/{token}")
+async def page_unsubscribe_post(call: Call) -> Answer:
+    """End a kind of e-mail."""
+    subscription = _subscription(call)
+    await call.database.in_transaction(lambda tx: _end(tx, subscription))
+    return _page(call, subscription, done=True)
+
+
+async def _end(tx: Transaction, subscription: Subscription) -> None:
+    user = await find_account_by_id(tx, subscription.user_id)
+    if user is not None:
+        before = (await find_settings(tx, user.id))[subscription.kind]
+        await choose(tx, user.id, {subscription.kind: Choice(inbox=before.inbox, email=False)})
+
+
+def _subscription(call: Call) -> Subscription:
+    """Raises `NotFound`."""
+    found = read_token(call.services.vault, call.path("token"))
+    if found is None:
+        raise NotFound(text("This address is not good. Choose in your settings what you are told of."))
+    return found
+
+
+def _page(call: Call, subscription: Subscription, *, done: bool) -> Answer:
+    label, hint = map(gettext, WORDS[subscription.kind])
+    return page(
+        "mail/unsubscribe.html", done=done, label=label, hint=hint, address=UNSUBSCRIBE_PATH + call.path("token")
+    )

@@ -26,7 +26,7 @@ from workhook.storage.pages import Page
 from workhook.web.frame import cookies, paging, render
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.web.project.general import names
+from workhook.web.project import names
 from workhook.work.discussion.notifications import api as notifications
 from workhook.work.history.across import api as across
 from workhook.work.history.across.schemas import AllCommentsQuery, AllFilesQuery, AllTasksQuery, AllTimesheetsQuery

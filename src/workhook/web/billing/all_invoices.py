@@ -16,7 +16,7 @@ from workhook.http.calls import Answer
 from workhook.web.billing.invoices import ROWS
 from workhook.web.billing.view import recipient
 from workhook.web.frame import paging
-from workhook.web.frame.across import fill_page, project_options
+from workhook.web.frame.paging import fill_page, project_options
 from workhook.web.frame.places import Places, Visit
 from workhook.work.board.projects.listing import find_visible
 from workhook.work.history.across import invoices

@@ -41,10 +41,10 @@ from workhook.web.frame.places import AmountField, PercentField, Places, Visit
 from workhook.web.frame.refusals import in_words
 from workhook.web.frame.sessions import check_alive
 from workhook.web.frame.texts import gettext
-from workhook.web.organization.view import entries, owned
-from workhook.web.organization.view import settings_address as organization_address
-from workhook.web.project.view import administered
-from workhook.web.project.view import settings_address as project_address
+from workhook.web.organization.settings import entries, owned
+from workhook.web.organization.settings import settings_address as organization_address
+from workhook.web.project import administered
+from workhook.web.project import settings_address as project_address
 from workhook.work.kernel.access import Access
 from workhook.work.money.billing import api, logos, settings
 from workhook.work.money.billing.schemas import (

@@ -11,10 +11,10 @@ from workhook.identity.context import Write
 from workhook.web.board.view import FILTERS, read_board
 from workhook.web.frame import paging
 from workhook.web.frame.flash import Undo
+from workhook.web.frame.names import logins_of
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.web.home.templates import PROJECT_TEMPLATES
-from workhook.web.listing.people import logins_of
+from workhook.web.home import PROJECT_TEMPLATES
 from workhook.work.board.board_filters.filters import find_filters, save_filters
 from workhook.work.board.tasks import actions, choices, queries
 from workhook.work.board.tasks.inputs import TaskCreate, TaskEdit

@@ -13,7 +13,7 @@ from workhook.web.frame import paging
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, ngettext
-from workhook.web.home.templates import PROJECT_TEMPLATES, add_columns
+from workhook.web.home import PROJECT_TEMPLATES, add_columns
 from workhook.work.board.columns import api as columns
 from workhook.work.board.columns.schemas import Column
 from workhook.work.board.tasks import bulk, column_tasks

@@ -11,8 +11,7 @@ import msgspec
 from workhook.core.clock import DAY_MS, now_ms, parse_rfc3339
 from workhook.core.zones import end_of
 from workhook.storage import Reader
-from workhook.web.frame.formats import hue
-from workhook.web.frame.zones import reader_zone
+from workhook.web.frame.formats import hue, reader_zone
 from workhook.work.board.columns import api as columns
 from workhook.work.board.columns.schemas import Column
 from workhook.work.board.projects.schemas import find_label_colors

@@ -1,17 +1,52 @@
-"""`/docs`: the guide, and every operation of the API. Anybody may read it, without signing in."""
+"""`/docs`: the guide, every operation of the API, and the search in both. Anybody may read it, without signing in."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 from workhook.core.errors import NotFound
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
-from workhook.http.operations import PAGES
-from workhook.web.docs import api_search, guide
+from workhook.http.operations import PAGES, Operation, is_for_programs
+from workhook.web.docs import guide
 from workhook.web.frame import render
 from workhook.web.frame.places import visit_of
 from workhook.web.frame.sessions import signed_in
+
+HITS_MAX = 20
+
+_known: list[Operation] = []
+
+
+class OperationHit(NamedTuple):
+    """`name`: the fragment of `/docs` that opens it. `path`: with the prefix of its area."""
+
+    name: str
+    method: str
+    path: str
+    summary: str
+
+
+def know(operations: Sequence[Operation]) -> None:
+    """Tell what there is: those for programs are found from now on."""
+    _known[:] = [each for each in operations if is_for_programs(each.area)]
+
+
+def search(words: str) -> list[OperationHit]:
+    """The operations that have all words in their method, path, name or summary, or else most of them."""
+    wanted = dict.fromkeys(words.lower().split())
+    counted = [(sum(word in _text(each) for word in wanted), each) for each in _known]
+    most = max((count for count, _ in counted), default=0)
+    if not most or most * 2 < len(wanted):
+        return []
+    found = [each for count, each in counted if count == most][:HITS_MAX]
+    return [OperationHit(each.name, each.method, each.area.prefixes[0] + each.path, each.summary) for each in found]
+
+
+def _text(each: Operation) -> str:
+    return f"{each.method} {each.area.prefixes[0]}{each.path} {each.name} {each.tag} {each.summary}".lower()
+
 
 QUERY_MAX_CHARS = 255
 
@@ -33,9 +68,7 @@ async def page_docs_search(call: Call) -> Answer:
     """Show the sections of the guide and the operations of the API that have the words."""
     words = (call.query_text("q") or "")[:QUERY_MAX_CHARS]
     wanted = " ".join(words.split()[:WORDS_MAX])
-    return await show(
-        call, "docs/search.html", words=words, hits=guide.search(wanted), operations=api_search.search(wanted)
-    )
+    return await show(call, "docs/search.html", words=words, hits=guide.search(wanted), operations=search(wanted))
 
 
 @routes.get("/docs/guide/{name}")

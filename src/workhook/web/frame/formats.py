@@ -1,10 +1,10 @@
-"""How pages write moments, durations, amounts and names. Scripts turn moments into the reader's own zone."""
+"""How pages write moments, days, durations, amounts and names, and read them, in the reader's language and zone."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import date, datetime, tzinfo
+from datetime import UTC, date, datetime, tzinfo
 from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from workhook.core.clock import now_ms, to_seconds_text
 from workhook.core.errors import shown
 from workhook.core.money import HUNDREDTH_DIGITS, amount_text, digits_of
-from workhook.core.zones import day_in, is_day
-from workhook.web.frame import names, texts
+from workhook.core.zones import day_in, is_day, is_known, written_day, zone_of
+from workhook.http.calls import current
+from workhook.web.frame import cookies, names, texts
 from workhook.web.frame.texts import gettext
-from workhook.web.frame.zones import shown_day
 from workhook.work.money.invoices.days import days_of
 from workhook.work.money.invoices.schemas import is_overdue
 from workhook.work.time.timesheets import rules
@@ -24,6 +24,66 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
     from workhook.work.money.checkouts.schemas import Checkout
+
+COOKIE = "workhook_timezone"
+
+
+def reader_zone() -> tzinfo:
+    """The zone of the reader whose request is being answered. UTC outside a request."""
+    call = current()
+    name = cookies.read(call, COOKIE) if call is not None else None
+    return zone_of(name) if name and is_known(name) else UTC
+
+
+def today() -> date:
+    """The reader's day now."""
+    return day_in(now_ms(), reader_zone())
+
+
+def shown_day(at_ms: int) -> date:
+    """The day to show for a value that may be a bare day: that day for every reader, otherwise the reader's day of the
+    moment."""
+    return written_day(at_ms, reader_zone())
+
+
+def span_name(first: date, last: date) -> str:
+    """Both days, with the year of the last: `November 23 to November 29 2026`."""
+    return gettext("%(first)s to %(last)s") % {"first": day_name(first), "last": f"{day_name(last)} {last.year}"}
+
+
+def day_name(day: date) -> str:
+    """The day and the month in the reader's language."""
+    return gettext("%(month)s %(day)s") % {"month": month_names()[day.month - 1], "day": day.day}
+
+
+def weekday_names() -> list[str]:
+    return [
+        gettext("Monday"),
+        gettext("Tuesday"),
+        gettext("Wednesday"),
+        gettext("Thursday"),
+        gettext("Friday"),
+        gettext("Saturday"),
+        gettext("Sunday"),
+    ]
+
+
+def month_names() -> list[str]:
+    return [
+        gettext("January"),
+        gettext("February"),
+        gettext("March"),
+        gettext("April"),
+        gettext("May"),
+        gettext("June"),
+        gettext("July"),
+        gettext("August"),
+        gettext("September"),
+        gettext("October"),
+        gettext("November"),
+        gettext("December"),
+    ]
+
 
 _WORD = re.compile(r"[^\W_]+")
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -298,6 +358,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "called": names.called,
     "tint": names.tint,
     "day": day,
+    "day_name": day_name,
     "linked": linked,
     "since": since,
 }

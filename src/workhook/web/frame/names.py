@@ -6,6 +6,10 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Any
 
+from workhook.storage import Reader
+from workhook.work.board.tasks.choices import list_people, list_team
+from workhook.work.kernel.access import Access
+
 
 def called(person: Any) -> str:
     """The name of a person, an organization or a client; the login of one that has no name."""
@@ -48,3 +52,14 @@ class Names:
 
     def _name(self, login: str, name: str) -> str:
         return f"{name} ({login})" if name.casefold() in self._shared and name != login else name
+
+
+async def logins_of(reader: Reader, access: Access) -> dict[str, str]:
+    """The names of those whom the reader can assign by their logins, the oldest accounts first; at most
+    `choices.PEOPLE_MAX`. A client learns of the team and of itself."""
+    return Names(await list_people(reader, access)).by_login
+
+
+async def team_of(reader: Reader, access: Access) -> dict[str, str]:
+    """As `logins_of`, without clients: those who can have time."""
+    return Names(await list_team(reader, access)).by_login

@@ -13,7 +13,7 @@ from workhook.core.errors import Problem
 from workhook.http.calls import Answer, current
 from workhook.http.compression import compressed
 from workhook.identity.mail import switch
-from workhook.web.frame import assets, cookies, dates, formats, navigation, refusals, sessions, texts
+from workhook.web.frame import assets, cookies, formats, navigation, refusals, sessions, texts
 from workhook.web.frame.import_remarks import remark_in_words
 from workhook.web.frame.texts import gettext, text
 
@@ -151,7 +151,10 @@ def _environment() -> Environment:
         sends_mail=switch.is_on,
     )
     environment.filters.update(
-        formats.FILTERS, masked=cookies.masked, said=refusals.in_words, remark=remark_in_words, day_name=dates.day_name
+        formats.FILTERS,
+        masked=cookies.masked,
+        said=refusals.in_words,
+        remark=remark_in_words,
     )
     return environment
 

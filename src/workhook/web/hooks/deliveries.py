@@ -22,7 +22,7 @@ from workhook.storage.index_ranges import IdRange
 from workhook.web.frame.places import Visit
 from workhook.web.frame.sessions import redirect
 from workhook.web.frame.texts import gettext
-from workhook.web.hooks import charts, curl, outcomes
+from workhook.web.hooks import charts, outcomes, snippets
 from workhook.web.hooks.filters import DeliveryFilter, filter_of, read_rows
 from workhook.web.hooks.forms import catalogue
 from workhook.web.hooks.payloads import Line, Shown, body_text, difference, pretty, visible
@@ -119,9 +119,9 @@ async def _delivery_page(visit: Visit, site: HookSite, hook: Hook, *, waits_sinc
     newer, older = await _neighbours(visit, hook, found.id)
     return await hook_page(
         visit, "hooks/delivery.html", site, hook, delivery=found, attempts=attempts, compared=compared,
-        payload=_payload(found), body=body_text(found.response.payload), curl=curl.command(found), states=states(),
+        payload=_payload(found), body=body_text(found.response.payload), curl=snippets.command(found), states=states(),
         charts=charts, outcomes=outcomes, now=now_ms(), visible=visible, waits=bool(waits_since), mark=mark,
-        file=curl.FILE, place=curl.PASSWORD_PLACE, newer=newer, older=older,
+        file=snippets.FILE, place=snippets.PASSWORD_PLACE, newer=newer, older=older,
         is_test=bool(await trials.among(visit.database, hook.id, [found.id])),
         is_old=bool(attempts) and attempts[-1].id > found.id, limit_s=_limit_s(visit),
     )  # fmt: skip
@@ -179,7 +179,7 @@ async def payload_file(visit: Visit, site: HookSite) -> Answer:
     """Download the body of a delivery: the bytes that were sent and signed."""
     hook = await hook_at(visit)
     found = await _find(visit, hook, visit.call.path_integer("delivery_id"))
-    return _file(curl.body_of(found), curl.FILE)
+    return _file(snippets.body_of(found), snippets.FILE)
 
 
 @places.get("/{hook_id}/deliveries/{delivery_id}/response.txt")

@@ -21,8 +21,8 @@ from workhook.web.frame.forms import faults_of
 from workhook.web.frame.places import Visit
 from workhook.web.frame.sessions import redirect
 from workhook.web.frame.texts import gettext, ngettext
-from workhook.web.hooks import app_hooks, charts, forms, outcomes, snippets
-from workhook.web.hooks.site import HookPlaces, HookSite, hook_at, hook_id_of, hook_page
+from workhook.web.hooks import charts, forms, outcomes, snippets
+from workhook.web.hooks.site import HookPlaces, HookSite, hook_at, hook_id_of, hook_page, list_app_hooks
 
 places = HookPlaces("hook")
 PER_PAGE = 25
@@ -45,7 +45,7 @@ async def hooks(visit: Visit, site: HookSite) -> Answer:
     found, total = await queries.list_hooks(visit.database, site.owner, page)
     healths = await asyncio.gather(*(health.hook_health(visit.database, hook) for hook in found))
     rows = [HookRow(hook, its) for hook, its in zip(found, healths, strict=True)]
-    of_apps, of_apps_total = await app_hooks.listed(visit, site)
+    of_apps, of_apps_total = await list_app_hooks(visit, site)
     return visit.page(
         "hooks/hooks.html", site=site, rows=rows, total=total, number=number, per_page=PER_PAGE, charts=charts,
         outcomes=outcomes, of_apps=of_apps, of_apps_total=of_apps_total,

@@ -19,17 +19,20 @@ from typing import Any
 
 import msgspec
 
-from workhook.core.errors import Forbidden, TooManyRequests
-from workhook.hooks import health
+from workhook.core.errors import Forbidden, Problem, TooManyRequests
+from workhook.hooks import actions, health, queries
 from workhook.hooks.api import hook_of, owner_of
 from workhook.hooks.deliveries import TOO_MANY
-from workhook.hooks.records import Hook, HookOwner
+from workhook.hooks.records import AppHook, Hook, HookOwner
 from workhook.http.calls import Answer
+from workhook.identity import policy
+from workhook.identity.queries import find_organization
+from workhook.storage.pages import Page
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.kernel.access import Access
 
-Page = Callable[[Visit, "HookSite"], Awaitable[Answer]]
+SitePage = Callable[[Visit, "HookSite"], Awaitable[Answer]]
 
 
 class HookSite(msgspec.Struct, frozen=True):
@@ -51,11 +54,11 @@ class HookSite(msgspec.Struct, frozen=True):
 class HookPlaces(Places):
     """Places that exist twice, each with the `HookSite` that its path names."""
 
-    def route(self, method: str, path: str, *, right: str = "", **facts: Any) -> Callable[[Page], Page]:  # type: ignore[override]
+    def route(self, method: str, path: str, *, right: str = "", **facts: Any) -> Callable[[SitePage], SitePage]:  # type: ignore[override]
         """`right`: read, write or delete; without it, what fits the method."""
         asked = right or ("read" if method == "GET" else "write")
 
-        def declare(function: Page) -> Page:
+        def declare(function: SitePage) -> SitePage:
             super(HookPlaces, self).route(method, f"/{{owner}}/{{project}}/webhooks{path}", **facts)(
                 _of_project(function, asked)
             )
@@ -67,7 +70,7 @@ class HookPlaces(Places):
         return declare
 
 
-def _of_project(function: Page, right: str) -> Callable[[Visit], Awaitable[Answer]]:
+def _of_project(function: SitePage, right: str) -> Callable[[Visit], Awaitable[Answer]]:
     async def place(visit: Visit) -> Answer:
         try:
             await visit.repository(f"repository_hooks.{right}")
@@ -79,7 +82,7 @@ def _of_project(function: Page, right: str) -> Callable[[Visit], Awaitable[Answe
     return _named(place, function, "project")
 
 
-def _of_organization(function: Page, right: str) -> Callable[[Visit], Awaitable[Answer]]:
+def _of_organization(function: SitePage, right: str) -> Callable[[Visit], Awaitable[Answer]]:
     async def place(visit: Visit) -> Answer:
         try:
             await visit.organization(f"organization_hooks.{right}")
@@ -92,7 +95,7 @@ def _of_organization(function: Page, right: str) -> Callable[[Visit], Awaitable[
 
 
 def _named(
-    place: Callable[[Visit], Awaitable[Answer]], function: Page, kind: str
+    place: Callable[[Visit], Awaitable[Answer]], function: SitePage, kind: str
 ) -> Callable[[Visit], Awaitable[Answer]]:
     place.__name__ = f"{kind}_{getattr(function, '__name__', '')}"
     place.__doc__ = inspect.getdoc(function)
@@ -129,3 +132,31 @@ async def hook_at(visit: Visit) -> Hook:
 def hook_id_of(visit: Visit) -> int:
     """Raises `NotFound` for what cannot be an id."""
     return visit.call.path_integer("hook_id")
+
+
+app_hook_places = HookPlaces("app_hook")
+SHOWN_MAX = 100
+
+
+async def list_app_hooks(visit: Visit, site: HookSite) -> tuple[list[AppHook], int]:
+    """Return the first webhooks of the organization that OAuth apps created, and their number. Empty on a project's
+    page and for visitors who are not owners."""
+    if site.owner.repository is not None:
+        return [], 0
+    found = await find_organization(visit.database, site.owner.account.login, visit.actor.user.id)
+    try:
+        organization = policy.check_organization(found, policy.RULES["oauth_hooks.read"], visit.actor)
+    except Problem:  # not an owner, or the project is a user's own
+        return [], 0
+    page = Page(SHOWN_MAX)
+    return await queries.list_app_hooks(visit.database, visit.actor, organization.account, page)
+
+
+@app_hook_places.post("/by-apps/{hook_id}/delete", right="read")
+async def delete(visit: Visit, site: HookSite) -> Answer:
+    """Delete a webhook that an OAuth app made."""
+    organization = await visit.organization("oauth_hooks.delete")
+    await visit.change(
+        lambda write: actions.delete_app_hook(write.tx, write.actor, organization.account, hook_id_of(visit))
+    )
+    return visit.done(site.base, gettext("The webhook was deleted."))

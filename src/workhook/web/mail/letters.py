@@ -12,7 +12,7 @@ from workhook.core.zones import day_in, is_day
 from workhook.identity.invitations import Invitation
 from workhook.web.frame.names import called
 from workhook.web.frame.texts import gettext, language, text
-from workhook.web.inbox.sentences import sentence
+from workhook.web.inbox import sentence
 from workhook.work.discussion.notifications.api import path_of
 from workhook.work.discussion.notifications.reading import Notification
 from workhook.work.money.invoices.mailing import MailedInvoice

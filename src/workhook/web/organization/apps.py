@@ -19,8 +19,8 @@ from workhook.storage.pages import Page
 from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.organization import forms
+from workhook.web.organization.settings import RefusedSection, entries, owned
 from workhook.web.organization.sites import AppPlaces, AppSite
-from workhook.web.organization.view import RefusedSection, entries, owned
 
 places = AppPlaces("apps")
 

@@ -20,7 +20,7 @@ from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, ngettext
 from workhook.web.organization import forms
-from workhook.web.organization.view import RefusedSection, entries, owned, settings_address
+from workhook.web.organization.settings import RefusedSection, entries, owned, settings_address
 from workhook.web.signin.installing import (
     LISTED_MAX,
     PATH,

@@ -19,7 +19,7 @@ from workhook.http.calls import Answer
 from workhook.identity.apps.schemas import App
 from workhook.identity.schemas import Organization
 from workhook.web.frame.places import Places, Visit
-from workhook.web.organization.view import owned, settings_address
+from workhook.web.organization.settings import owned, settings_address
 
 Page = Callable[[Visit, "AppSite"], Awaitable[Answer]]
 _PARTS = {"oauth": ("oauth-apps", "client_id"), "app": ("apps", "slug")}

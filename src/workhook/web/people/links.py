@@ -12,6 +12,7 @@ from collections.abc import Sequence
 import msgspec
 
 from workhook.core.clock import now_ms
+from workhook.core.disclosure import Secretive
 from workhook.core.errors import Conflict, Fault, Forbidden, Invalid, NotFound, Unavailable
 from workhook.http import parameters
 from workhook.http.calls import Answer, Call
@@ -20,11 +21,11 @@ from workhook.http.operations import PAGES
 from workhook.identity import rate
 from workhook.identity.authenticator import Caller
 from workhook.identity.context import Write
-from workhook.identity.invitation_links import PATH
+from workhook.identity.invitation_links import PATH, InvitationLink
 from workhook.identity.invitations import Invitation
 from workhook.identity.mail import switch
 from workhook.identity.mail.confirming import queue_confirmation
-from workhook.identity.schemas import Account
+from workhook.identity.schemas import Account, Repository
 from workhook.identity.signin import passwords, throttle
 from workhook.storage import Transaction
 from workhook.storage.database import UniqueViolation
@@ -37,7 +38,45 @@ from workhook.web.frame.sessions import as_actor, form_key, read_form, record, r
 from workhook.web.frame.texts import gettext, language, text
 from workhook.work.people.invitations import links
 from workhook.work.people.invitations.links import NewAccount
-from workhook.work.people.invitations.sending import is_mailed
+from workhook.work.people.invitations.sending import add_link, is_mailed, send_link
+
+
+class MadeLink(Secretive, msgspec.Struct, frozen=True):
+    """`who`: the login or the address that is invited. `is_sent`: the link goes there by mail."""
+
+    who: str
+    role: str
+    is_bound: bool
+    is_sent: bool
+    link: InvitationLink
+
+
+async def link_of(visit: Visit, write: Write, invitation: Invitation) -> MadeLink | None:
+    """To an invitation that was made in this transaction; it is sent by mail if it can be. None: the form does not ask
+    to see it."""
+    if "link" not in visit.fields:
+        await send_link(write, invitation, language())
+        return None
+    return _made(invitation, await add_link(write, invitation, language()))
+
+
+async def renewed_link(write: Write, invitation: Invitation) -> MadeLink:
+    """In place of an earlier one."""
+    return _made(invitation, await links.renew_link(write, invitation, language()))
+
+
+def _made(invitation: Invitation, link: InvitationLink) -> MadeLink:
+    who = invitation.invitee.login if invitation.invitee else invitation.email or ""
+    return MadeLink(who, invitation.role, invitation.invitee is not None, is_mailed(invitation), link)
+
+
+def link_page(visit: Visit, place: Account | Repository, made: MadeLink, back: str) -> Answer:
+    """This page alone shows the link. `back`: where one goes on."""
+    base = visit.call.base_for_others.removesuffix(visit.call.prefix)
+    return visit.page(
+        "people/link_made.html", has_secret=True, place=place, made=made, link=base + made.link.path, back=back
+    )
+
 
 _TRIES = 3
 _TYPED_MAX_CHARS = 255

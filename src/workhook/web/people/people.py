@@ -22,7 +22,7 @@ from workhook.web.frame.flash import Undo
 from workhook.web.frame.names import called
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.web.people.made import MadeLink, link_of, link_page, renewed_link
+from workhook.web.people.links import MadeLink, link_of, link_page, renewed_link
 from workhook.work.board.projects.listing import list_newest
 from workhook.work.board.projects.schemas import Project
 from workhook.work.people.invitations import organization as api

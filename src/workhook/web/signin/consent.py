@@ -15,6 +15,7 @@ from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
 from workhook.identity.apps.queries import find_client
+from workhook.identity.apps.schemas import App
 from workhook.identity.oauth import authorization, codes
 from workhook.identity.oauth.authorization import AuthorizationRequest, Redirected
 from workhook.identity.oauth.codes import DeviceRequest, create_code
@@ -33,7 +34,55 @@ from workhook.web.frame.sessions import (
     target_of,
 )
 from workhook.web.frame.texts import gettext, text
-from workhook.web.signin.consent_words import in_words
+
+SCOPE_WORDS: Mapping[str, str] = {
+    "repo": text(
+        "Publish events of every repository that you can write to, and manage the webhooks of those you administer"
+    ),
+    "admin:repo_hook": text("Create, change and delete webhooks of your repositories, and publish events of them"),
+    "write:repo_hook": text("Create and change webhooks of your repositories, and publish events of them"),
+    "read:repo_hook": text("See webhooks of your repositories and what they delivered"),
+    "admin:org_hook": text(
+        "Manage the webhooks of organizations that you own, publish events of them, see their audit log"
+    ),
+    "admin:org": text("See the audit log of organizations that you own"),
+    "work": text(
+        "See, create, change and delete projects, tasks, files, comments, timesheets, services, checkouts, task "
+        "credits, invoices and billing settings; see activity, what was deleted, and who is in projects and in your "
+        "organizations; see your notifications and mark them as read; add and remove people and clients of projects, "
+        "and make projects private or open to the whole organization; all as far as you can"
+    ),
+    "work:read": text(
+        "See projects, tasks, files, comments, timesheets, services, checkouts, task credits, invoices, billing "
+        "settings, activity, what was deleted, your notifications, and who is in projects and in your organizations, "
+        "as far as you can"
+    ),
+}
+PERMISSION_WORDS: Mapping[str, str] = {
+    "repository_hooks:read": text("See webhooks of repositories and what they delivered"),
+    "repository_hooks:write": text("Create, change and delete webhooks of repositories, and publish events of them"),
+    "organization_hooks:read": text("See the organization's webhooks and what they delivered"),
+    "organization_hooks:write": text(
+        "Create, change and delete the organization's webhooks, publish events of it, see its audit log"
+    ),
+    "work:read": text(
+        "See projects, tasks, files, comments, timesheets, services, checkouts, task credits, invoices, billing "
+        "settings, activity, what was deleted, and who is in projects and in the organizations"
+    ),
+    "work:write": text(
+        "See, create, change and delete projects, tasks, files, comments, timesheets, services, checkouts, task "
+        "credits, invoices and billing settings; see activity, what was deleted, and who is in projects and in the "
+        "organizations; for a user who lets it act also add and remove people and clients of projects, and make "
+        "projects private or open to the whole organization"
+    ),
+}
+
+
+def in_words(app: App, asked: frozenset[str]) -> list[str]:
+    """For the page on which a person decides, in an order that stays."""
+    words = SCOPE_WORDS if app.is_oauth else PERMISSION_WORDS
+    return [gettext(each) for name, each in words.items() if name in asked]
+
 
 AUTHORIZE = "/login/oauth/authorize"
 

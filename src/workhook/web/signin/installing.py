@@ -34,8 +34,7 @@ from workhook.web.frame.sessions import (
     target_of,
 )
 from workhook.web.frame.texts import gettext, text
-from workhook.web.signin.consent import onwards
-from workhook.web.signin.consent_words import in_words
+from workhook.web.signin.consent import in_words, onwards
 
 PATH = "/apps/{slug}/installations/new"
 LISTED_MAX = 100  # repositories to tick; the names of others are typed

@@ -31,7 +31,7 @@ from workhook.web.frame.sessions import (
 )
 from workhook.web.frame.texts import gettext, text
 from workhook.web.signin.forgotten import is_offered
-from workhook.web.welcome.first import first_page
+from workhook.web.welcome.welcome import first_page
 
 # The same where the password is right and is not looked at: `throttle.Attempt.held`.
 _WRONG = text(

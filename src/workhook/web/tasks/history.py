@@ -7,11 +7,9 @@ from typing import Any
 from workhook.core import json
 from workhook.http.calls import Answer
 from workhook.storage import Row
-from workhook.web.activity.activity import ActivityEntry
-from workhook.web.activity.sentences import ProjectNames, found_in, mention_sentence, sentence
-from workhook.web.frame.names import called
+from workhook.web.activity import ActivityEntry, ProjectNames, found_in, mention_sentence, sentence
+from workhook.web.frame.names import called, logins_of
 from workhook.web.frame.places import Places, Visit
-from workhook.web.listing.people import logins_of
 from workhook.web.tasks.task import address
 from workhook.work.board.columns import api as columns
 from workhook.work.board.tasks.actions import get_task

@@ -16,9 +16,11 @@ from workhook.web.files.view import icon_of
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.markdown import Prose, find_named_tasks
 from workhook.web.frame.names import Names
+from workhook.web.frame.paging import back_to, project_address
 from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.sessions import safe_return_to
 from workhook.web.frame.texts import gettext
-from workhook.web.listing.edits import keep_time
+from workhook.web.listing import keep_time
 from workhook.web.tasks.fields import digest, read_edit, says, typed_value, value_of
 from workhook.web.tasks.view import DONE, OPEN, read_task
 from workhook.work.board.tasks import actions, assignees, queries
@@ -30,6 +32,9 @@ from workhook.work.board.tasks.queries import AccessedTask
 from workhook.work.board.tasks.related import find_related
 from workhook.work.board.tasks.schemas import TERMS, Task
 from workhook.work.files.receiving import limit_of
+from workhook.work.time.timesheets import api as timer_api
+from workhook.work.time.timesheets import queries as timer_queries
+from workhook.work.time.timesheets.schemas import TimesheetCreate
 
 places = Places("task")
 BUSY = Retry(queries.Busy, 20)
@@ -245,3 +250,36 @@ async def restore_task(visit: Visit) -> Answer:
 def address(visit: Visit) -> str:
     """Of the page of the task."""
     return f"/{visit.path('owner')}/{visit.path('project')}/tasks/{visit.path('task_id')}"
+
+
+# --- timers -----------------------------------------------------------------------------------------------------------
+
+timer_places = Places("timers")
+
+_STEPS = {
+    "pause": timer_api.pause_timesheet,
+    "resume": timer_api.resume_timesheet,
+    "finish": timer_api.finish_timesheet,
+}
+
+
+@timer_places.post("/{owner}/{project}/tasks/{task_id}/timer", makes=True)
+async def start_timer(visit: Visit) -> Answer:
+    """Start a timer on a task; another one of the visitor is paused. Whoever did it on the board stays there."""
+    access = await visit.access()
+    access.hide_from_clients()
+    create = TimesheetCreate(task_id=visit.path("task_id"))
+    await visit.change(lambda write: timer_api.create_timesheet(write, access.repository.project_id, create))
+    return visit.done(back_to(visit, project_address(visit)) if "back" in visit.fields else address(visit))
+
+
+@timer_places.post("/{owner}/{project}/timesheets/{timesheet_id}/{step}")
+async def change_timer(visit: Visit) -> Answer:
+    """Pause, resume or finish a timer, and go back to the page that the form stood on."""
+    access = await visit.access()
+    step, timesheet_id = _STEPS.get(visit.path("step")), visit.path("timesheet_id")
+    found, _ = await timer_queries.find_timesheet(visit.database, visit.actor, timesheet_id)
+    if step is None or found.repository.id != access.repository.id:
+        raise NotFound()
+    await visit.change(lambda write: step(write, timesheet_id))
+    return visit.done(safe_return_to(visit.fields.get("back")))

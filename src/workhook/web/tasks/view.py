@@ -13,9 +13,9 @@ from workhook.core.clock import now_ms
 from workhook.http.lists import Found
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader
+from workhook.web.frame.formats import reader_zone
 from workhook.web.frame.names import Names
 from workhook.web.frame.paging import that_fit
-from workhook.web.frame.zones import reader_zone
 from workhook.web.tasks.fields import digest
 from workhook.work.board.columns import api as columns
 from workhook.work.board.columns.schemas import Column, completes

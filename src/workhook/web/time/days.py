@@ -12,10 +12,9 @@ from workhook.core.clock import MINUTE_MS
 from workhook.core.errors import Fault, Invalid
 from workhook.core.zones import is_known, start_of
 from workhook.web.frame import cookies
-from workhook.web.frame.dates import span_name
+from workhook.web.frame.formats import COOKIE, span_name
 from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import gettext
-from workhook.web.frame.zones import COOKIE
 from workhook.work.time.timesheets.durations import AmbiguousNumber, typed_duration_ms
 from workhook.work.time.timesheets.rules import display
 

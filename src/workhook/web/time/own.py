@@ -17,8 +17,8 @@ from workhook.core.money import DEFAULT_CURRENCY
 from workhook.core.zones import day_in, zone_of
 from workhook.http.calls import Answer
 from workhook.identity.schemas import Repository
-from workhook.web.frame.across import OPTIONS_MAX
 from workhook.web.frame.forms import PageForm
+from workhook.web.frame.paging import OPTIONS_MAX
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.sessions import safe_return_to
 from workhook.web.frame.texts import gettext

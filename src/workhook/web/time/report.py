@@ -16,10 +16,10 @@ from workhook.core.zones import zone_of
 from workhook.http.calls import Answer
 from workhook.storage.slow import QueryTooSlow
 from workhook.web.frame import paging
-from workhook.web.frame.dates import span_name
+from workhook.web.frame.formats import span_name
+from workhook.web.frame.names import team_of
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, ngettext
-from workhook.web.listing.people import team_of
 from workhook.web.time import charts, periods
 from workhook.web.time.days import zone_name
 from workhook.web.time.report_lines import (

@@ -16,7 +16,7 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import Fault, Invalid
 from workhook.core.zones import day_in, zone_of
 from workhook.web.frame import paging
-from workhook.web.frame.dates import day_name
+from workhook.web.frame.formats import day_name
 from workhook.web.frame.names import called
 from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import gettext

@@ -1,26 +1,56 @@
-"""`/{owner}/{project}/time`: the week of a project, its timers and entries. Not for clients."""
+"""`/{owner}/{project}/time`: the week of a project, its timers, entries and budget. Not for clients."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
 from datetime import date
+from functools import partial
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 from workhook.core.clock import HOUR_MS, now_ms
 from workhook.core.zones import day_in, zone_of
 from workhook.http.calls import Answer
+from workhook.web.frame.formats import money
 from workhook.web.frame.forms import PageForm
 from workhook.web.frame.places import Places, Visit
-from workhook.web.time.budget import bar_of
+from workhook.web.frame.texts import gettext
 from workhook.web.time.choice import offer_tasks
 from workhook.web.time.days import field_text, read_day, week_of, zone_name
 from workhook.web.time.forms import rate_hint
 from workhook.web.time.grid import By, days_of, entries_of, grid_of
 from workhook.work.history.activity.editors import find_last_edits
 from workhook.work.kernel.access import Access
-from workhook.work.time.budgets.api import find_standing
-from workhook.work.time.timesheets import started
+from workhook.work.time.budgets.api import BudgetStanding, find_standing
+from workhook.work.time.timesheets import rules, started
+
+
+class BudgetBar(NamedTuple):
+    """`words`: what is used of how much; `percent` may be above 100."""
+
+    words: str
+    percent: int
+
+    @property
+    def is_short(self) -> bool:
+        return self.percent >= 80
+
+
+def bar_of(standing: BudgetStanding, currency: str) -> BudgetBar | None:
+    """None where there is no budget."""
+    budget, whole, percent = standing.budget, standing.budget.whole, standing.budget.percent(standing.used)
+    if whole is None or percent is None:
+        return None
+    used = budget.used_by(standing.used)
+    write = rules.display if budget.minor is None else partial(money, currency=currency)
+    message = (
+        gettext("%(used)s of %(whole)s used")
+        if budget.minor is not None
+        else gettext("%(used)s of %(whole)s hours used")
+    )
+    return BudgetBar(message % {"used": write(used), "whole": write(whole)}, percent)
+
 
 ENTRIES_MAX = 500
 RUNNING_MAX = 50

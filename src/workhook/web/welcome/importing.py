@@ -12,7 +12,7 @@ from workhook.identity.schemas import Account
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.sessions import check_alive
 from workhook.web.frame.texts import gettext
-from workhook.web.home.owner import OwnerView, find_owner
+from workhook.web.home import OwnerView, find_owner
 from workhook.web.welcome.plans import PARTS_MAX, FormChoices, ImportPreview, lost_things, made_things
 from workhook.work.files.upload import read_form
 from workhook.work.kernel.access import find_access

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from workhook.core.errors import Invalid, NotFound
+from workhook.hooks.queries import has_any_hook
 from workhook.hooks.records import HookOwner, viewer_of
 from workhook.http.calls import Answer
 from workhook.http.parameters import Title
@@ -16,17 +17,28 @@ from workhook.identity.profiles import list_shared
 from workhook.identity.queries import find_member_role, find_repository
 from workhook.identity.schemas import Account, Repository
 from workhook.identity.signin import passwords
+from workhook.identity.signin.sessions import is_first_user
+from workhook.storage import Reader
 from workhook.storage.pages import Page
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.refusals import in_words
 from workhook.web.frame.sessions import record, redirect, renew_session
 from workhook.web.frame.texts import gettext
-from workhook.web.home.templates import PROJECT_TEMPLATES, add_from_template
+from workhook.web.home import PROJECT_TEMPLATES, add_from_template
 from workhook.web.hooks.receiver import WELCOME, read_receiver
 from workhook.web.welcome.importing import imported_page, take_export
 from workhook.web.welcome.plans import ImportPreview
 from workhook.work.board.projects.api import ProjectCreate
 from workhook.work.board.projects.listing import list_newest
+from workhook.work.board.tasks.presence import has_any_task
+
+
+async def first_page(reader: Reader, user: Account) -> str:
+    """The address that a sign-in by a link leads to. Ask before the sign-in is noted."""
+    if not await is_first_user(reader, user.id) or await has_any_task(reader) or await has_any_hook(reader):
+        return "/"
+    return "/welcome"
+
 
 places = Places("welcome")
 

@@ -14,8 +14,8 @@ from workhook.identity.queries import find_account, key_of
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.web.people.made import MadeLink, link_of, link_page, renewed_link
-from workhook.web.project.view import administered, refused, settings_address, settings_page
+from workhook.web.people.links import MadeLink, link_of, link_page, renewed_link
+from workhook.web.project import administered, refused, settings_address, settings_page
 from workhook.work.kernel.access import Access
 from workhook.work.people.invitations import links
 from workhook.work.people.invitations import repository as api

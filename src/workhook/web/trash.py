@@ -14,7 +14,7 @@ from workhook.identity.context import Write
 from workhook.web.frame import paging
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.web.listing.edits import BUSY
+from workhook.web.listing import BUSY
 from workhook.work.board.projects import trash as api
 from workhook.work.board.tasks import actions
 from workhook.work.files import api as files

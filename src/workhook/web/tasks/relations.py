@@ -1,4 +1,4 @@
-"""The forms of the subtasks on the page of a task."""
+"""The forms of a task's subtasks and of what it waits for, and the search for such a task."""
 
 from __future__ import annotations
 
@@ -8,20 +8,25 @@ from workhook.core.errors import Malformed, NotFound
 from workhook.http.calls import Answer
 from workhook.http.endpoints import Retry
 from workhook.identity.context import Write
+from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.texts import gettext
 from workhook.web.tasks.task import address
 from workhook.work.board.columns import api as columns
 from workhook.work.board.columns.schemas import Column, completes
-from workhook.work.board.tasks import actions, queries
+from workhook.work.board.tasks import actions, listing, queries
 from workhook.work.board.tasks.inputs import TaskCreate, TaskEdit
 from workhook.work.board.tasks.schemas import Task
+from workhook.work.history.search.match import QUERY_MAX_CHARS, words_of
 from workhook.work.kernel.access import Access
 
-places = Places("subtasks")
+# --- subtasks ---------------------------------------------------------------------------------------------------------
+
+subtask_places = Places("subtasks")
 BUSY = Retry(queries.Busy, 20)
 
 
-@places.post("/{owner}/{project}/tasks/{task_id}/subtasks", makes=True)
+@subtask_places.post("/{owner}/{project}/tasks/{task_id}/subtasks", makes=True)
 async def add_subtask(visit: Visit) -> Answer:
     """Add a subtask: in the column of its task, or in the first one where nothing is completed."""
     access, task = await _read(visit)
@@ -37,7 +42,7 @@ async def add_subtask(visit: Visit) -> Answer:
     return visit.done(f"{address(visit)}#subtasks")
 
 
-@places.post("/{owner}/{project}/tasks/{task_id}/subtasks/{subtask_id}/tick")
+@subtask_places.post("/{owner}/{project}/tasks/{task_id}/subtasks/{subtask_id}/tick")
 async def tick_subtask(visit: Visit) -> Answer:
     """Finish a subtask, or open it again (`done` is 1 or 0): it moves to the first column that does that."""
     access, task = await _read(visit)
@@ -71,3 +76,48 @@ def is_final(column: Column) -> bool:
 def column_for(found: Sequence[Column], *, completed: bool) -> Column | None:
     """The first column whose tasks are completed, or are not."""
     return next((each for each in found if is_final(each) == completed), None)
+
+
+# --- what a task waits for --------------------------------------------------------------------------------------------
+
+blocker_places = Places("task_waits")
+FOUND_MAX = 20
+
+
+@blocker_places.get("/{owner}/{project}/tasks/{task_id}/waits")
+async def find_blockers(visit: Visit) -> Answer:
+    """Show open tasks that have the words `q` and that the task could wait for."""
+    access = await visit.access()
+    task_id = visit.path("task_id")
+    task = await actions.get_task(visit.database, visit.actor, task_id, project_id=access.repository.project_id)
+    asked = visit.query("q").strip()[:QUERY_MAX_CHARS]
+    found: list[Task] = []
+    if words := words_of(asked):
+        filters = {"q": words, "finished": False}
+        page = await listing.list_tasks(visit.database, access, filters, sort="id", after=None, limit=FOUND_MAX)
+        found = [each for each, _ in page.tasks if each.id != task.id and each.id not in task.blocked_by]
+    return visit.page("tasks/waits.html", access=access, task=task, here=address(visit), q=asked, found=found)
+
+
+@blocker_places.post("/{owner}/{project}/tasks/{task_id}/waits")
+async def change_blockers(visit: Visit) -> Answer:
+    """Let a task wait for another one (`add`), or not any more (`remove`)."""
+    access = await visit.access()
+    added, gone = visit.fields.get("add", ""), visit.fields.get("remove", "")
+    if not added and not gone:
+        raise Malformed("Problems parsing the form")
+    plain = TaskEdit(project_id=access.repository.project_id)
+
+    async def change(write: Write) -> None:
+        found = await actions.lock_task(write.tx, write.actor, visit.path("task_id"), plain)
+        wanted = {*found.task.blocked_by, *([added] if added else [])} - {gone}
+        await actions.edit_task(write, found, visit.form(TaskEdit, blocked_by=sorted(wanted)))
+
+    await visit.change(change, retry=BUSY)
+    if not gone:
+        return visit.done(f"{address(visit)}#waits")
+    return visit.done(
+        f"{address(visit)}#waits",
+        gettext("The task does not wait for it any more."),
+        undo=Undo(f"{address(visit)}/waits", {"add": gone}),
+    )

@@ -1,4 +1,4 @@
-"""What happened, in words: “Ada moved “Logo” from To do to Doing”."""
+"""The page of what happened in a project, each event in words; and the stream that tells open pages to ask anew."""
 
 from __future__ import annotations
 
@@ -10,6 +10,25 @@ from workhook.web.frame.texts import gettext, text
 
 if TYPE_CHECKING:
     from markupsafe import Markup
+from collections import defaultdict
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from workhook.core import json
+from workhook.core.clock import parse_rfc3339
+from workhook.core.errors import NotFound
+from workhook.events import order
+from workhook.http import parameters
+from workhook.http.calls import Answer
+from workhook.web.frame import paging
+from workhook.web.frame.names import Names, logins_of
+from workhook.web.frame.places import Places, Visit
+from workhook.work.board.columns import api as columns
+from workhook.work.history.activity import api, frames, queries
+from workhook.work.history.activity.api import ActivityQuery, ActivityShape
+from workhook.work.history.activity.live import Stream, follow, listener_of_session
+from workhook.work.kernel.people import PersonShape
 
 _SENTENCES: Mapping[str, Mapping[str, str]] = {
     "task": {
@@ -332,3 +351,107 @@ def _address(base: str, event: str, payload: Any) -> str:
     if event == "file_comment" and (file := found_in(record, "file", "id")):
         return f"{base}/files/{quote(file, safe='')}{fragment}"
     return ""
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+places = Places("activity")
+ROWS = 50
+_QUERY_FIELDS = frozenset(("event", "actor", "since", "cursor"))
+
+
+class ActivityEntry(msgspec.Struct, frozen=True):
+    """A line of the page. `sentence` is HTML."""
+
+    id: int
+    who: PersonShape | None
+    sentence: Any
+    event: str
+    action: str | None
+    at: int
+
+
+@places.get("/{owner}/{project}/activity")
+async def activity(visit: Visit) -> Answer:
+    """Show what happened in a project, the newest first."""
+    access = await visit.follow()
+    access.require_member("see what happens in a project")
+    given = paging.given(visit)
+    fields = {name: [value] for name, value in given.items() if name in _QUERY_FIELDS}
+    query = parameters.gather(ActivityQuery, fields, {"per_page": ROWS})
+    listed = await api.list_activity(visit.call, access.repository.project_id, query)
+    titles = {each.id: each.title for each in await columns.list_all(visit.database, access.repository.id)}
+    people = await logins_of(visit.database, access)
+    place = ProjectNames(f"/{access.repository.full_name}", titles, people)
+    names = Names(each.actor for each in listed.body.activity if each.actor)
+    return visit.page(
+        "activity/activity.html",
+        access=access,
+        entries=[_entry(place, names, each) for each in listed.body.activity],
+        given=defaultdict(str, given),
+        kinds={name: gettext(label) for name, label in KINDS.items()},
+        people=people,
+        more=paging.next_page(listed.headers),
+        first=paging.with_query(visit, cursor=None),
+    )
+
+
+def _entry(place: ProjectNames, names: Names, each: ActivityShape) -> ActivityEntry:
+    who, payload = each.actor, json.decode_stored(bytes(each.payload))
+    named = names(who) if who else None
+    words = sentence(place, named, each.event, each.action, payload, published=each.published)
+    return ActivityEntry(each.id, who, words, each.event, each.action, parse_rfc3339(each.created_at))
+
+
+@places.get("/{owner}/{project}/activity/{event_id}")
+async def payload(visit: Visit) -> Answer:
+    """Show what webhooks get of an event: a part of the page, or a page of its own without JavaScript."""
+    access = await visit.access()
+    access.require_member("see what happens in a project")
+    event_id = visit.call.path_integer("event_id")
+    rows = await queries.list_activity(
+        visit.database, access.repository.id, before=event_id + 1, limit=1, event=None, actor=None, since=None
+    )
+    if not rows or rows[0]["id"] != event_id:
+        raise NotFound()
+    stored = bytes(rows[0]["payload"])
+    text = json.indented(stored) or stored.decode("utf-8", "replace")
+    return visit.page("activity/payload.html", access=access, event_id=event_id, row=rows[0], text=text)
+
+
+# --- the stream that tells a page that something has happened in its project ------------------------------------------
+
+live_places = Places("live")
+
+_CHANGED_FRAME = b"event: changed\ndata:\n\n"
+
+
+class Changes(AsyncIterator[bytes]):
+    """A line for whatever comes at once in the stream of the project. `is_late`: something has happened already."""
+
+    def __init__(self, stream: Stream, *, is_late: bool) -> None:
+        self._stream, self._is_late = stream, is_late
+        self._is_opening = True
+
+    async def __anext__(self) -> bytes:
+        part = await anext(self._stream)
+        if self._is_opening:
+            self._is_opening = False
+            return part + _CHANGED_FRAME if self._is_late else part
+        return part if part == frames.HEARTBEAT else _CHANGED_FRAME
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+@live_places.get("/{owner}/{project}/live", head=False)
+async def live(visit: Visit) -> Answer:
+    """Tell a page when something has happened. Not for clients, who must not learn of what is private."""
+    access = await visit.access()
+    access.require_member("follow what happens in a project")
+    listener = listener_of_session(visit.session.id, visit.actor.user.id, access.repository.owner.id)
+    stream = await follow(visit.call.services, access.repository.id, listener, None)
+    seen = visit.query_id("seen")
+    is_late = seen is not None and await order.happened(visit.database, access.repository.id, seen, stream.position)
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}  # the second is nginx's
+    return Answer(Changes(stream, is_late=is_late), headers=headers, media_type="text/event-stream")

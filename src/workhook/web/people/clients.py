@@ -11,8 +11,8 @@ from workhook.web.frame import cookies
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.web.people.made import MadeLink, link_of, link_page
-from workhook.web.project.view import administered, refused, settings_address, settings_page
+from workhook.web.people.links import MadeLink, link_of, link_page
+from workhook.web.project import administered, refused, settings_address, settings_page
 from workhook.work.kernel.access import Access, require_not_archived
 from workhook.work.people.clients.api import end_client, lock_client, put_back
 from workhook.work.people.clients.schemas import Client

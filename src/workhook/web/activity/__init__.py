@@ -1,1 +1,0 @@
-"""What happened in a project, in words."""

@@ -1,1 +1,0 @@
-"""The pages of those who administer the server."""

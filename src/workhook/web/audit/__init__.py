@@ -1,1 +1,0 @@
-"""The audit log of an organization, for its owners."""

@@ -1,0 +1,277 @@
+"""The calendar of a project by month or week, and the address at which other programs subscribe to it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from datetime import date, timedelta
+
+import msgspec
+
+from workhook.core.clock import now_ms
+from workhook.core.errors import NotFound
+from workhook.core.zones import midnight_of, start_of
+from workhook.http.calls import Answer, Call
+from workhook.http.disposition import disposition
+from workhook.http.endpoints import Routes
+from workhook.http.operations import PAGES
+from workhook.identity import policy
+from workhook.identity.queries import key_of
+from workhook.identity.schemas import Actor
+from workhook.web.frame import formats, paging
+from workhook.web.frame.formats import day_name, month_names, reader_zone, shown_day, span_name, today, weekday_names
+from workhook.web.frame.names import called, logins_of
+from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.texts import gettext
+from workhook.web.listing import TaskRow, edit_task, task_row, undo_of
+from workhook.work.board.tasks import assignees, listing
+from workhook.work.board.tasks.inputs import TaskEdit
+from workhook.work.board.tasks.schemas import Task
+from workhook.work.history.feeds import feeds, ical, queries
+from workhook.work.kernel.access import Access, find_access
+from workhook.work.kernel.day_bounds import deadline_params
+
+TASKS_MAX = 500
+_FIRST, _LAST = date(1970, 2, 1), date(9998, 12, 1)
+
+
+class Span(msgspec.Struct, frozen=True):
+    """The days from `first` to `last`, whole weeks. `month`: the first day of the month that is shown; None: a week."""
+
+    first: date
+    last: date
+    month: date | None
+    before: str  # the query of the span before, after, and of the other kind
+    after: str
+    other: str
+    title: str
+
+    @property
+    def day_before(self) -> date:
+        return self.first - timedelta(days=1)
+
+    @property
+    def value(self) -> tuple[str, str]:
+        """The query parameter that leads here."""
+        return ("week", self.first.isoformat()) if self.month is None else ("month", f"{self.month:%Y-%m}")
+
+
+class Day(msgspec.Struct, frozen=True):
+    """A day. `is_other`: it is in another month than the one that is shown."""
+
+    day: date
+    name: str
+    is_today: bool
+    is_other: bool
+    rows: Sequence[TaskRow]
+
+
+class Calendar(msgspec.Struct, frozen=True):
+    """`more`: there is more due than is shown."""
+
+    weeks: Sequence[Sequence[Day]]
+    count: int
+    more: bool
+
+
+def span_of(visit: Visit) -> Span:
+    """What the address asks for; this month where it asks for nothing that is a month or a week."""
+    if week := _read(visit.query("week")):
+        return _week(week)
+    month = _read(f"{visit.query('month')}-01") or today()
+    return _month(month.replace(day=1))
+
+
+def _read(text: str) -> date | None:
+    try:
+        found = date.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if _FIRST <= found <= _LAST else None
+
+
+def _week(day: date) -> Span:
+    first = day - timedelta(days=day.weekday())
+    last = first + timedelta(days=6)
+    seven = timedelta(days=7)
+    return Span(
+        first,
+        last,
+        None,
+        f"week={first - seven}",
+        f"week={first + seven}",
+        f"month={day:%Y-%m}",
+        span_name(first, last),
+    )
+
+
+def _month(first: date) -> Span:
+    next_month = (first + timedelta(days=31)).replace(day=1)
+    last = next_month - timedelta(days=1)
+    now = today()
+    week = now if (now.year, now.month) == (first.year, first.month) else first
+    title = f"{month_names()[first.month - 1]} {first.year}"
+    return Span(
+        first - timedelta(days=first.weekday()),
+        last + timedelta(days=6 - last.weekday()),
+        first,
+        f"month={first - timedelta(days=1):%Y-%m}",
+        f"month={next_month:%Y-%m}",
+        f"week={week}",
+        title,
+    )
+
+
+async def read_calendar(visit: Visit, access: Access, span: Span) -> Calendar:
+    """The tasks that are due in these days."""
+    zone, after = reader_zone(), span.last + timedelta(days=1)
+    start = min(midnight_of(span.first), start_of(span.first, zone))
+    end = max(midnight_of(after), start_of(after, zone))
+    filters: dict[str, object] = dict(deadline_params(before=after, after=span.day_before, zone=zone))
+    if person := visit.query("assignee"):
+        filters["assignee"] = key_of(person)
+    found = await listing.list_tasks(
+        visit.database, access, filters, sort="deadline", after=(start - 1, ""), limit=TASKS_MAX + 1
+    )
+    unseen = found.last_seen is not None and isinstance(found.last_seen[0], int) and found.last_seen[0] < end
+    more = len(found.tasks) > TASKS_MAX or found.cut or unseen
+    shown = await assignees.as_seen(visit.database, access, [task for task, _ in found.tasks[:TASKS_MAX]])
+    now = now_ms()
+    by_day: dict[date, list[TaskRow]] = {}
+    for task in shown:
+        by_day.setdefault(_day_of(task), []).append(task_row(access, task, now))
+    days = [_day(each, span, by_day.get(each, [])) for each in _days(span)]
+    return Calendar([days[at : at + 7] for at in range(0, len(days), 7)], len(shown), more)
+
+
+def _days(span: Span) -> Iterator[date]:
+    day = span.first
+    while day <= span.last:
+        yield day
+        day += timedelta(days=1)
+
+
+def _day(day: date, span: Span, rows: Sequence[TaskRow]) -> Day:
+    is_other = span.month is not None and day.month != span.month.month
+    return Day(day, f"{weekday_names()[day.weekday()]}, {day_name(day)}", day == today(), is_other, rows)
+
+
+def _day_of(task: Task) -> date:
+    assert task.deadline is not None, "the list has only tasks with a deadline"
+    return shown_day(task.deadline)
+
+
+def day_at(at_ms: int | None) -> str | None:
+    """The name of the day of a deadline; None without one."""
+    return None if at_ms is None else day_name(shown_day(at_ms))
+
+
+# --- the page ---------------------------------------------------------------------------------------------------------
+
+places = Places("calendar")
+
+
+@places.get("/{owner}/{project}/calendar")
+async def calendar(visit: Visit) -> Answer:
+    """Show the deadlines of a project by month or week."""
+    access = await visit.follow()
+    span = span_of(visit)
+    people = await logins_of(visit.database, access)
+    return visit.page(
+        "calendar/calendar.html",
+        access=access,
+        span=span,
+        calendar=await read_calendar(visit, access, span),
+        today=formats.today(),
+        weekdays=formats.weekday_names(),
+        given=defaultdict(str, paging.given(visit)),
+        people={login: gettext("Tasks of %(person)s") % {"person": name} for login, name in people.items()},
+        back=paging.with_query(visit),
+    )
+
+
+@places.post("/{owner}/{project}/calendar/{task_id}")
+async def move_deadline(visit: Visit) -> Answer:
+    """Give a task another deadline: another day, at the same time of the day."""
+    access = await visit.access()
+    edit = visit.form(TaskEdit, "deadline", project_id=access.repository.project_id)
+    task_id, address = visit.path("task_id"), paging.project_address(visit, "calendar")
+    before, after = await edit_task(visit, task_id, edit)
+    day = day_at(after.deadline)
+    said = gettext("“%(title)s” has no deadline.") if day is None else gettext("“%(title)s” is due on %(day)s.")
+    undo = undo_of(f"{address}/{task_id}", before, visit.fields)
+    return visit.done(paging.back_to(visit, address), said % {"title": after.title, "day": day}, undo=undo)
+
+
+# --- calendars for other programs -------------------------------------------------------------------------------------
+
+routes = Routes(PAGES, "pages")
+feed_places = Places("calendar_feeds")
+
+PROJECT, ASSIGNED = "project", "assigned"
+_FEED = "/{owner}/{project}/calendar/feed"
+
+
+@routes.get("/calendar/{key}/calendar.ics")
+async def page_calendar_feed(call: Call) -> Answer:
+    """The deadlines of a project, or of what is assigned to somebody, for whoever has the address."""
+    found = await feeds.require_feed(call.database, call.path("key"))
+    # With what this person may do now. A calendar that goes on asking is no refusal for the audit log.
+    actor = Actor(found.user, 0, "session", frozenset(policy.SCOPES), address=call.address)
+    if found.project_id is not None:
+        access = await find_access(call.database, actor, found.project_id)
+        name, tasks = access.repository.title, await queries.list_project_due(call.database, access, now_ms())
+    else:
+        name = gettext("Deadlines of %(person)s") % {"person": called(found.user)}
+        tasks = await queries.list_own_due(call.database, found.user, now_ms())
+    body = ical.calendar_bytes(name, tasks, base=call.base_for_others)
+    headers = {"Cache-Control": "private, no-cache", **disposition("calendar.ics")}
+    return Answer(body, headers=headers, media_type=ical.MEDIA_TYPE)
+
+
+@feed_places.get(_FEED)
+async def show_feeds(visit: Visit) -> Answer:
+    """Show which calendars somebody has for other programs."""
+    return await _page(visit, await visit.access())
+
+
+@feed_places.post(f"{_FEED}/renew")
+async def renew_feed(visit: Visit) -> Answer:
+    """Make an address, in place of the one that there was. This page alone shows it."""
+    visit.require_recent(paging.project_address(visit, "calendar", "feed"))
+    access = await visit.access()
+    repository_id = _chosen(visit, access)
+    key = await visit.change(lambda write: feeds.renew_feed(write, repository_id))
+    address = f"{visit.call.base_for_others}/calendar/{key}/calendar.ics"
+    return await _page(visit, access, address=address, made=visit.fields["feed"])
+
+
+@feed_places.post(f"{_FEED}/end")
+async def end_feed(visit: Visit) -> Answer:
+    """Turn an address off."""
+    access = await visit.access()
+    repository_id = _chosen(visit, access)
+    was_there = await visit.change(lambda write: feeds.end_feed(write, repository_id))
+    text = gettext("The address is turned off: programs that have it get nothing any more.") if was_there else ""
+    return visit.done(paging.project_address(visit, "calendar", "feed"), text)
+
+
+async def _page(visit: Visit, access: Access, *, address: str = "", made: str = "") -> Answer:
+    """`address`: of the feed `made`, which was made just now."""
+    of_project, assigned = await feeds.find_feeds(visit.database, visit.actor.user, access.repository.id)
+    return visit.page(
+        "calendar/feed.html",
+        has_secret=bool(address),
+        access=access,
+        feeds=[(PROJECT, of_project), (ASSIGNED, assigned)],
+        address=address,
+        made=made,
+    )
+
+
+def _chosen(visit: Visit, access: Access) -> int | None:
+    """The project whose feed the form is about; None: it is about what is assigned. Raises `NotFound`."""
+    which = visit.fields.get("feed")
+    if which not in (PROJECT, ASSIGNED):
+        raise NotFound()
+    return access.repository.id if which == PROJECT else None

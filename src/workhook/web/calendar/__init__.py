@@ -1,1 +1,0 @@
-"""The deadlines of a project by month and week."""

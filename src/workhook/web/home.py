@@ -1,0 +1,203 @@
+"""`/` and `/{owner}`: what waits for the visitor, and the projects and people of an organization or a user."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NamedTuple
+
+from workhook.core.clock import now_ms
+from workhook.core.errors import Invalid, NotFound
+from workhook.http.calls import Answer, Call
+from workhook.identity import members
+from workhook.identity.context import Write
+from workhook.identity.members import InOrganization, list_people
+from workhook.identity.queries import find_account, find_member_role
+from workhook.identity.schemas import Account
+from workhook.storage.pages import Page
+from workhook.web.frame.formats import reader_zone
+from workhook.web.frame.places import Places, Visit, visit_of
+from workhook.web.frame.sessions import sign_in_redirect, signed_in
+from workhook.web.frame.texts import gettext, text
+from workhook.web.people.invited import find_invitations
+from workhook.work.board.columns.api import ColumnCreate, add_column
+from workhook.work.board.projects.api import ProjectCreate, add_project
+from workhook.work.board.projects.listing import list_newest
+from workhook.work.board.projects.schemas import Project
+from workhook.work.board.tasks.assigned import AssignedTask, list_assigned
+from workhook.work.board.tasks.deadlines import Urgency, urgency
+from workhook.work.discussion.mentions.queries import list_mentions
+from workhook.work.money.invoices.due import list_due
+from workhook.work.time.timesheets import queries as timesheets
+from workhook.work.time.timesheets.rules import elapsed_ms
+
+
+class ProjectTemplate(NamedTuple):
+    """`columns`: titles, each with whether its tasks are finished."""
+
+    name: str
+    label: str
+    columns: tuple[tuple[str, bool], ...] = ()
+
+    @property
+    def names(self) -> str:
+        return ", ".join(gettext(title) for title, _ in self.columns)
+
+
+PROJECT_TEMPLATES = (
+    ProjectTemplate(
+        "board", text("To do, Doing, Done"), ((text("To do"), False), (text("Doing"), False), (text("Done"), True))
+    ),
+    ProjectTemplate("", text("Empty")),
+)
+
+
+async def add_from_template(write: Write, create: ProjectCreate, name: str) -> Project:
+    """The new project with its columns, all in one transaction. Raises `NotFound` for no template of this name."""
+    template = next((each for each in PROJECT_TEMPLATES if each.name == name), None)
+    if template is None:
+        raise NotFound()
+    project = await add_project(write, create)
+    await add_columns(write, project.id, template)
+    return project
+
+
+async def add_columns(write: Write, project_id: str, template: ProjectTemplate) -> None:
+    """The columns of the template, at the end of the board."""
+    for title, finished in template.columns:
+        await add_column(write, project_id, ColumnCreate(title=gettext(title), finished=finished))
+
+
+# --- an organization or a user ----------------------------------------------------------------------------------------
+
+places = Places("owner")
+
+PROJECTS_MAX, PEOPLE_MAX = 500, 100
+
+
+class OwnerView(NamedTuple):
+    """An account as the visitor sees it. `role`: theirs there, `owner` in their own; None: they are not in it."""
+
+    account: Account
+    role: str | None
+    projects: list[Project]
+
+    @property
+    def may_create(self) -> bool:
+        return self.role is not None
+
+
+@places.get("/{owner}")
+async def show(visit: Visit) -> Answer:
+    """Show the projects and people of an account."""
+    return await _page(visit, await find_owner(visit))
+
+
+@places.post("/{owner}", makes=True)
+async def create_project(visit: Visit) -> Answer:
+    """Make a project, with the columns of its template."""
+    view = await find_owner(visit)
+    if not view.may_create:
+        raise NotFound()
+    template = visit.fields.get("template", "")
+    try:
+        create = visit.form(ProjectCreate, "title", organization=view.account.login, private="private" in visit.fields)
+        project = await visit.change(lambda write: add_from_template(write, create, template))
+    except Invalid as problem:
+        return await _page(visit, view, problem.reasons)
+    return visit.done(f"/{project.full_name}")
+
+
+async def find_owner(visit: Visit) -> OwnerView:
+    """The account of the path. Raises `NotFound` if it is none that the visitor is in, or sees a project of."""
+    reader, actor = visit.database, visit.actor
+    account = await find_account(reader, visit.path("owner"))
+    if account is None or account.kind == "bot":
+        raise NotFound()
+    role, projects = await asyncio.gather(
+        find_member_role(reader, account.id, actor.user.id),
+        list_newest(reader, actor, limit=PROJECTS_MAX + 1, account_id=account.id),
+    )
+    if account.id == actor.user.id:
+        role = "owner"
+    if role is None and not projects:
+        actor.request.touches(account.id, hidden=True, names=[account.login])
+        raise NotFound()
+    return OwnerView(account, role, projects)
+
+
+async def _page(visit: Visit, view: OwnerView, faults: list[str] | None = None) -> Answer:
+    shown = sorted(view.projects[:PROJECTS_MAX], key=lambda each: each.title.casefold())
+    return visit.page(
+        "home/owner.html",
+        status=422 if faults else 200,
+        owner=view.account,
+        view=view,
+        projects=[each for each in shown if not each.archive],
+        archived=[each for each in shown if each.archive],
+        more=len(view.projects) > PROJECTS_MAX,
+        people=await _people(visit, view),
+        templates=PROJECT_TEMPLATES,
+        faults=faults or [],
+        given={name: visit.fields.get(name, "") for name in ("title", "template", "private")},
+    )
+
+
+async def _people(visit: Visit, view: OwnerView) -> list[InOrganization]:
+    """Of an organization, for those who are in it: of the first, owners come before others."""
+    if view.role is None or view.account.kind != "organization":
+        return []
+    found, _ = await list_people(visit.database, view.account.id, Page(PEOPLE_MAX))
+    return sorted(found, key=lambda each: each.role != "owner")
+
+
+TASKS_MAX, OWN_PROJECTS_MAX, INVOICES_MAX, MENTIONS_MAX, ORGANIZATIONS_MAX = 100, 60, 20, 20, 5
+
+
+class Due(NamedTuple):
+    """An assigned task, and how urgent it is."""
+
+    task: AssignedTask
+    state: Urgency
+
+
+def _due(task: AssignedTask, now: int) -> Due:
+    return Due(task, urgency(task.deadline, is_completed=False, now=now, zone=reader_zone()))
+
+
+async def home(call: Call) -> Answer:
+    session = await signed_in(call)
+    return sign_in_redirect(call) if session is None else await my_work(visit_of(call, session))
+
+
+async def my_work(visit: Visit) -> Answer:
+    """Show what somebody has to do."""
+    reader, user, now = visit.database, visit.actor.user, now_ms()
+    (assigned, due, mentions, _), running, projects, invitations, (own, _) = await asyncio.gather(
+        asyncio.gather(
+            list_assigned(reader, user, TASKS_MAX + 1),
+            list_due(reader, user, INVOICES_MAX + 1),
+            list_mentions(reader, user, MENTIONS_MAX),
+            visit.load_frame(),
+        ),
+        timesheets.find_running(reader, user),
+        list_newest(reader, visit.actor, limit=OWN_PROJECTS_MAX + 1),
+        find_invitations(visit),
+        members.list_own(reader, visit.actor, Page(ORGANIZATIONS_MAX)),
+    )
+    return visit.page(
+        "home/my_work.html",
+        tasks=[_due(each, now) for each in assigned[:TASKS_MAX]],
+        more_tasks=len(assigned) > TASKS_MAX,
+        running=running,
+        elapsed=elapsed_ms(running.times, now) if running else 0,
+        projects=[each for each in projects[:OWN_PROJECTS_MAX] if not each.archive],
+        invitations=invitations,
+        invoices=due[:INVOICES_MAX],
+        more_invoices=len(due) > INVOICES_MAX,
+        mentions=mentions,
+        now=now,
+        may_make=bool(projects or own),
+        organizations=[each.account for each in own],
+        is_guest=bool(projects) and all(each.repository.role is None for each in projects),
+        more_projects=len(projects) > OWN_PROJECTS_MAX,
+    )

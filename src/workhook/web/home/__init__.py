@@ -1,1 +1,0 @@
-"""What somebody sees first: their work, and an account with its projects."""

@@ -1,1 +1,0 @@
-"""What the visitor was told of."""

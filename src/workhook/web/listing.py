@@ -1,0 +1,402 @@
+"""Lists of tasks as tables: of a project, and at `/tasks` of all projects, with changes of one field in place."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC
+from functools import partial
+from typing import NamedTuple
+
+import msgspec
+from msgspec import UnsetType
+
+from workhook.core import json
+from workhook.core.clock import now_ms, to_millis_text
+from workhook.core.zones import day_in, is_day, moved_to
+from workhook.http import lists, parameters
+from workhook.http.calls import Answer
+from workhook.http.endpoints import Retry
+from workhook.identity.context import Write
+from workhook.identity.queries import key_of
+from workhook.web.frame import formats, paging
+from workhook.web.frame.flash import Undo
+from workhook.web.frame.formats import day, reader_zone
+from workhook.web.frame.names import Names, logins_of
+from workhook.web.frame.paging import ProjectOption, fill_page, project_options
+from workhook.web.frame.places import Places, Visit
+from workhook.web.frame.texts import gettext
+from workhook.work.board.columns import api as columns
+from workhook.work.board.columns.schemas import CursorInteger
+from workhook.work.board.projects.listing import find_visible
+from workhook.work.board.projects.schemas import find_label_colors
+from workhook.work.board.tasks import actions, assignees, export, listing, queries
+from workhook.work.board.tasks.choices import PEOPLE_MAX
+from workhook.work.board.tasks.deadlines import urgency
+from workhook.work.board.tasks.inputs import TaskEdit, TasksQuery
+from workhook.work.board.tasks.schemas import Task
+from workhook.work.history.across import tasks
+from workhook.work.history.across.api import tasks_cursor
+from workhook.work.history.across.people import list_all_people
+from workhook.work.history.across.places import ME
+from workhook.work.history.across.schemas import AllTasksQuery
+from workhook.work.history.across.walks import AcrossPage
+from workhook.work.kernel import csv_tables
+from workhook.work.kernel.access import Access
+
+ROWS = 50
+SORTS = ("title", "deadline", "updated_at")
+_NAMES = frozenset(each.encode_name for each in msgspec.structs.fields(TasksQuery)) - {"per_page", "timezone"}
+
+
+class TaskRow(msgspec.Struct, frozen=True):
+    """A task as a line of the list. `day`: of its deadline. `may_edit`: whether the reader may change it."""
+
+    task: Task
+    labels: Sequence[str]
+    day: str
+    is_overdue: bool
+    may_edit: bool
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Rows under a heading; the only group of a list without groups has none."""
+
+    title: str | None
+    rows: Sequence[TaskRow]
+
+
+class TaskList(msgspec.Struct, frozen=True):
+    groups: Sequence[Group]
+    count: int
+    more: str | None  # the query of the next page
+
+
+def query_of(visit: Visit) -> TasksQuery:
+    """The filters of the address. Raises `Invalid`."""
+    found = {name: [value] for name, value in paging.given(visit).items() if name in _NAMES}
+    query = parameters.gather(TasksQuery, found, {"per_page": ROWS})
+    query.timezone = str(formats.reader_zone())
+    return query
+
+
+def is_filtered(visit: Visit) -> bool:
+    return bool(set(paging.given(visit)) & (_NAMES - {"sort", "cursor"}))
+
+
+def sort_of(query: TasksQuery) -> str:
+    return "id" if isinstance(query.sort, UnsetType) else query.sort
+
+
+async def read_list(visit: Visit, access: Access) -> TaskList:
+    """The page of the list that the address asks for. Raises `Invalid`."""
+    query = query_of(visit)
+    sort = sort_of(query)
+    after: listing.Key | None
+    if sort in ("id", "title", "-title"):
+        after = lists.after(query, tuple[str, str])
+    else:
+        after = lists.after(query, tuple[CursorInteger, str])
+    found = await listing.list_tasks(
+        visit.database, access, listing.params_of(query), sort=sort, after=after, limit=ROWS + 1
+    )
+    page, headers = lists.page(
+        visit.call, found.tasks, query, lambda pair: pair[1], cut=found.cut, last_seen=found.last_seen
+    )
+    seen = await assignees.as_seen(visit.database, access, [task for task, _ in page])
+    now = now_ms()
+    rows = [task_row(access, task, now) for task in seen]
+    return TaskList(_grouped(rows, visit.query("group"), now), len(rows), paging.next_page(headers))
+
+
+def task_row(access: Access, task: Task, now: int) -> TaskRow:
+    return row_of(task, now, may_edit=access.may_change(task.user_id))
+
+
+def row_of(task: Task, now: int, *, may_edit: bool) -> TaskRow:
+    """`now`: milliseconds since the epoch."""
+    is_completed, zone = task.completed_at is not None, formats.reader_zone()
+    is_overdue = urgency(task.deadline, is_completed=is_completed, now=now, zone=zone) == "bad"
+    return TaskRow(task, json.decode(task.labels), day(task.deadline), is_overdue, may_edit)
+
+
+def sort_links(visit: Visit, otherwise: str = "") -> Mapping[str, tuple[str, str]]:
+    """By what can be sorted by: the query that sorts by it, or turns the order around, and the `aria-sort` of now.
+    `otherwise`: the order where the address names none."""
+    now = visit.query("sort") or otherwise
+    links = {}
+    for name in SORTS:
+        turned = f"-{name}" if now == name else name
+        state = "ascending" if now == name else "descending" if now == f"-{name}" else "none"
+        links[name] = (paging.with_query(visit, sort=turned, cursor=None), state)
+    return links
+
+
+# --- groups -----------------------------------------------------------------------------------------------------------
+
+
+def _grouped(rows: Sequence[TaskRow], by: str, now: int) -> list[Group]:
+    """The rows by what they have in common. One with several people or labels stands in the group of each."""
+    keys = _KEYS.get(by)
+    if keys is None:
+        return [Group(None, rows)] if rows else []
+    names: dict[str, str] = {}
+    if by == "person":
+        names = Names(person for row in rows for person in row.task.assignees).by_login
+    found: dict[str, list[TaskRow]] = {}
+    for row in rows:
+        for key in keys(row, now):
+            found.setdefault(key, []).append(row)
+    if by == "deadline":
+        order = [key for key in _SPANS if key in found]
+    else:
+        order = sorted(found, key=lambda key: (key == "", (names.get(key) or key).casefold()))
+    return [Group(_heading(by, names.get(key, key)), found[key]) for key in order]
+
+
+_SPANS = ("overdue", "today", "week", "later", "none", "done")
+
+
+def _span(row: TaskRow, now: int) -> Iterable[str]:
+    if row.task.completed_at is not None:
+        return ["done"]
+    if row.task.deadline is None:
+        return ["none"]
+    if row.is_overdue:
+        return ["overdue"]
+    days = (formats.shown_day(row.task.deadline) - day_in(now, formats.reader_zone())).days
+    return ["today" if days <= 0 else "week" if days <= 7 else "later"]
+
+
+_KEYS: Mapping[str, Callable[[TaskRow, int], Iterable[str]]] = {
+    "column": lambda row, _: [row.task.column.title],
+    "person": lambda row, _: [person.login for person in row.task.assignees] or [""],
+    "label": lambda row, _: row.labels or [""],
+    "deadline": _span,
+}
+
+
+def _heading(by: str, key: str) -> str:
+    if by == "deadline":
+        return {
+            "overdue": gettext("Overdue"),
+            "today": gettext("Due today"),
+            "week": gettext("Due within seven days"),
+            "later": gettext("Due later"),
+            "none": gettext("Without a deadline"),
+            "done": gettext("Finished"),
+        }[key]
+    if key:
+        return key
+    return gettext("Nobody") if by == "person" else gettext("Without a label")
+
+
+# --- changes of one field, and the way back from each -----------------------------------------------------------------
+
+BUSY = Retry(queries.Busy, 20)
+FIELDS = ("priority", "deadline", "column_id", "position")
+PERSON = "person-"  # and a login: a box of the form that chooses people
+
+
+def edit_of(visit: Visit, access: Access) -> TaskEdit:
+    """The change that the form asks for. Raises `Invalid`."""
+    names = [name for name in FIELDS if name in visit.fields]
+    more: dict[str, object] = {"project_id": access.repository.project_id}
+    if "people" in visit.fields:
+        chosen = (name.removeprefix(PERSON) for name in visit.fields if name.startswith(PERSON))
+        more["assignees"] = list(chosen)
+    return visit.form(TaskEdit, *names, **more)
+
+
+async def edit_task(visit: Visit, task_id: str, edit: TaskEdit) -> tuple[Task, Task]:
+    """The task before and after the change. A day without a time keeps the time that the deadline had."""
+
+    async def change(write: Write) -> tuple[Task, Task]:
+        found = await actions.lock_task(write.tx, write.actor, task_id, edit)
+        before = found.task
+        keep_time(visit, edit, before)
+        seen = await actions.get_task(write.tx, write.actor, task_id)  # without the people whom a client does not see
+        return seen, await actions.edit_task(write, found, edit)
+
+    return await visit.change(change, retry=BUSY)
+
+
+def keep_time(visit: Visit, edit: TaskEdit, before: Task) -> None:
+    """Turn a typed day into the time of day that the deadline had, on that day of the reader."""
+    is_typed_day = len(visit.fields.get("deadline", "")) == len("2026-11-24")
+    if is_typed_day and isinstance(edit.deadline, int) and before.deadline is not None and is_day(edit.deadline):
+        edit.deadline = moved_to(day_in(edit.deadline, UTC), before.deadline, reader_zone())
+
+
+def undo_of(action: str, before: Task, edit_fields: dict[str, str]) -> Undo:
+    """The form that gives the changed fields their values of before."""
+    fields = {"back": edit_fields.get("back", "")}
+    if "priority" in edit_fields:
+        fields["priority"] = before.priority or ""
+    if "deadline" in edit_fields:
+        fields["deadline"] = "" if before.deadline is None else to_millis_text(before.deadline)
+    if "column_id" in edit_fields:
+        fields |= {"column_id": before.column.id, "position": str(before.position)}
+    if "people" in edit_fields:
+        fields |= {"people": "1", **{PERSON + person.login: "on" for person in before.assignees}}
+    return Undo(action, fields)
+
+
+# --- the list of a project --------------------------------------------------------------------------------------------
+
+places = Places("list")
+
+
+@places.get("/{owner}/{project}/list")
+async def task_list(visit: Visit) -> Answer:
+    """Show the tasks of a project as a table."""
+    access = await visit.follow()
+    found = await read_list(visit, access)
+    return visit.page(
+        "listing/list.html",
+        access=access,
+        found=found,
+        colors=await find_label_colors(visit.database, access.repository.id),
+        given=defaultdict(str, paging.given(visit)),
+        filtered=is_filtered(visit),
+        first=paging.with_query(visit, cursor=None),
+        columns=await columns.list_all(visit.database, access.repository.id),
+        people=await logins_of(visit.database, access),
+        sorts=sort_links(visit),
+        back=paging.with_query(visit),
+        unfiltered=paging.project_address(visit, "list"),
+        csv=paging.project_address(visit, "list.csv") + paging.with_query(visit, cursor=None, group=None),
+    )
+
+
+@places.get("/{owner}/{project}/list.csv")
+async def task_table(visit: Visit) -> Answer:
+    """Download all tasks that fit the filters, as a table."""
+    access = await visit.access()
+    query = query_of(visit)
+    filters, sort = listing.params_of(query), sort_of(query)
+    headers = csv_tables.headers(f"{access.repository.name.replace('.', '-')}-tasks")
+    body = export.whole_table(visit.database, access, filters, sort=sort)
+    return Answer(body, headers={**headers, "Cache-Control": "no-store"}, media_type=csv_tables.MEDIA_TYPE)
+
+
+@places.get("/{owner}/{project}/list/{task_id}/people")
+async def choose_people(visit: Visit) -> Answer:
+    """Choose who does a task: a part of the list, or a page of its own without JavaScript."""
+    access = await visit.access()
+    task = await actions.get_task(
+        visit.database, visit.actor, visit.path("task_id"), project_id=access.repository.project_id
+    )
+    assigned = [person.login for person in task.assignees]
+    return visit.page(
+        "listing/people.html",
+        access=access,
+        task=task,
+        assigned=assigned,
+        people={**Names(task.assignees).by_login, **await logins_of(visit.database, access)},
+        back=visit.query("back"),
+        group=visit.query("group"),
+    )
+
+
+@places.post("/{owner}/{project}/list/{task_id}")
+async def edit_row(visit: Visit) -> Answer:
+    """Change a field of a task where it stands in the list."""
+    access = await visit.access()
+    task_id = visit.path("task_id")
+    before, after = await edit_task(visit, task_id, edit_of(visit, access))
+    address = paging.project_address(visit, "list")
+    undo = undo_of(f"{address}/{task_id}", before, visit.fields)
+    return visit.done(
+        paging.back_to(visit, address), gettext("“%(title)s” was changed.") % {"title": after.title}, undo=undo
+    )
+
+
+# --- the tasks of all projects ----------------------------------------------------------------------------------------
+
+PATH = "/tasks"
+_ALL = "all"
+_ALL_NAMES = frozenset(each.encode_name for each in msgspec.structs.fields(AllTasksQuery)) - {"per_page", "timezone"}
+
+all_places = Places("all_tasks")
+
+
+class PlacedTask(NamedTuple):
+    """A line of the list, and the address and title of its project."""
+
+    row: TaskRow
+    base: str
+    project: str
+    colors: Mapping[str, str]
+    """The colours of labels, by their names."""
+
+
+def _query_of(visit: Visit) -> AllTasksQuery:
+    """The filters of the address; without any, what is open, by its deadline. Raises `Invalid`."""
+    given = {"finished": "false", "sort": "deadline", **paging.given(visit)}
+    if given["finished"] == _ALL:
+        del given["finished"]
+    query = parameters.gather(
+        AllTasksQuery, {name: [value] for name, value in given.items() if name in _ALL_NAMES}, {"per_page": ROWS}
+    )
+    query.timezone = str(reader_zone())
+    return query
+
+
+@all_places.get(PATH)
+async def all_tasks(visit: Visit) -> Answer:
+    """Show the tasks of all projects as a table."""
+    query, given = _query_of(visit), defaultdict(str, paging.given(visit))
+    # What is in the archive is in the way of what there is to do, unless somebody asks for it.
+    ask = partial(_find, visit, query, archived="project_id" in given)
+    found, options, people = await asyncio.gather(
+        fill_page(ask, tasks_cursor(query), ROWS + 1), project_options(visit), _people(visit, query)
+    )
+    page, headers = lists.page(
+        visit.call, found.rows, query, lambda pair: pair[1], cut=found.cut, last_seen=found.last_seen
+    )
+    return visit.page(
+        "listing/all.html",
+        rows=await _placed(visit, [task for task, _ in page]),
+        more=paging.next_page(headers),
+        given=given,
+        filtered=bool(set(given) & (_ALL_NAMES - {"sort", "cursor"})),
+        first=paging.with_query(visit, cursor=None),
+        sorts=sort_links(visit, otherwise="deadline"),
+        projects=options,
+        people=people,
+        person=ME if key_of(given["assignee"]) == key_of(visit.actor.user.login) else given["assignee"],
+        is_guest=_is_guest(options),
+    )
+
+
+async def _people(visit: Visit, query: AllTasksQuery) -> dict[str, str]:
+    """The names of those whom the filter offers, by their logins: the visitor, who is `me`, and then the others."""
+    archived = not isinstance(query.project_id, UnsetType)
+    found = await list_all_people(visit.database, visit.actor, query, archived=archived, limit=PEOPLE_MAX)
+    me = visit.actor.user
+    names = Names([me, *found]).by_login
+    return {ME: names.pop(me.login), **names}
+
+
+async def _find(
+    visit: Visit, query: AllTasksQuery, after: Sequence[object] | None, *, archived: bool
+) -> AcrossPage[Task]:
+    return await tasks.list_all_tasks(visit.database, visit.actor, query, after=after, archived=archived)
+
+
+def _is_guest(options: Sequence[ProjectOption]) -> bool:
+    return bool(options) and all(each.is_guest for each in options)
+
+
+async def _placed(visit: Visit, listed: Sequence[Task]) -> list[PlacedTask]:
+    projects = await find_visible(visit.database, visit.actor, {each.project.id for each in listed})
+    now = now_ms()
+    return [
+        PlacedTask(
+            row_of(task, now, may_edit=False), f"/{project.full_name}", project.title, json.decode(project.label_colors)
+        )
+        for task in listed
+        if (project := projects.get(task.project.id))  # else it was lost meanwhile
+    ]

@@ -1,1 +1,0 @@
-"""The tasks of a project as a table."""

@@ -1,1 +1,0 @@
-"""What was deleted in a project."""
