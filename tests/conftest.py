@@ -19,8 +19,11 @@ from tests.harness.beside import Beside, opened
 from tests.harness.databases import Databases, begin_run, close_databases, databases, end_run, new_folder
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server, SharedServer
+from tests.harness.waiting import until
 from tests.harness.world import World
+from tests.work.studio import Studio
 from workhook.bootstrap import open_services
+from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.config import load
 from workhook.http.calls import Services
 from workhook.storage.statements import Compiler
@@ -149,11 +152,19 @@ async def services(backend: Databases, tmp_path: Path) -> AsyncIterator[Services
 
 
 @pytest.fixture(scope="module")
-def server(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server_settings() -> dict[str, Any]:
+    """Of `server`, where they differ from those of any other: a module or a folder has its own."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def server(
+    backend: Databases, tmp_path_factory: pytest.TempPathFactory, server_settings: dict[str, Any]
+) -> Iterator[Server]:
     """A server process that the tests of a module share; each test makes a world of its own."""
     folder = tmp_path_factory.mktemp("server")
     database = backend.new(folder)
-    server = SharedServer(folder, database).start()
+    server = SharedServer(folder, {**database, **server_settings}).start()
     yield server
     server.close()
     backend.drop(database)
@@ -179,6 +190,20 @@ def new_server(backend: Databases, tmp_path: Path) -> Iterator[Callable[..., Ser
 @pytest.fixture
 def world(server: Server) -> World:
     return server.world()
+
+
+def _the_day_goes_on() -> bool:
+    """Links of files are others from midnight (UTC) on, and with them the records: no test begins just before it."""
+    return now_ms() % DAY_MS < DAY_MS - 20_000
+
+
+@pytest.fixture
+def studio(server: Server, world: World) -> Iterator[Studio]:
+    """A project of its own for each test, and the people around it."""
+    until(_the_day_goes_on)
+    studio = Studio(server, world)
+    yield studio
+    studio.close()
 
 
 @pytest.fixture

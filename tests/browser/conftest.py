@@ -20,6 +20,7 @@ from tests.browser.visits import Scheme, Visits
 from tests.harness.databases import Databases
 from tests.harness.server import Server, SharedServer
 from tests.harness.waiting import WAIT_S
+from tests.web.studio import Studio, open_studio
 
 HERE = Path(__file__).parent
 
@@ -77,6 +78,13 @@ def team(server: Server) -> Team:
     """A new organization with a project, its owner, a member and a client."""
     team: Team = server.run(make_team)
     return team
+
+
+@pytest.fixture
+def studio(server: Server) -> Iterator[Studio]:
+    """A project of its own for each test, and browsers of its people."""
+    with open_studio(server) as studio:
+        yield studio
 
 
 @pytest.fixture(params=[360, 1440])

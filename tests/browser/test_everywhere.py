@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import subprocess
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 from playwright.async_api import Page
@@ -19,7 +18,7 @@ from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.node_tools import NODE_FOLDER, ensure_node_modules, node
 from tests.web.browser import Browser
-from tests.web.studio import Studio, open_studio
+from tests.web.studio import Studio
 from tests.web.test_client_portal import plant, walk
 from workhook.asgi import described
 from workhook.http.operations import Operation
@@ -28,12 +27,6 @@ FIREFOX_S = 300
 OF_ONE_OPERATION_MAX = 3
 """Addresses: one may be a redirect or a file, and the links of one may be missing on another."""
 _SCHEMES: dict[str, Scheme] = {"owner": "light", "member": "dark", "client": "dark"}
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
 
 
 def fill(server: Server, studio: Studio, receiver: Receiver) -> None:

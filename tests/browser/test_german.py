@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gettext
 import re
-from collections.abc import Iterator
 from functools import cache
 
 import pytest
@@ -18,7 +17,7 @@ from tests.browser.test_first_start import _LINK, first_visit, fresh  # noqa: F4
 from tests.browser.visits import Visits
 from tests.harness.receiver import Receiver
 from tests.harness.server import Server
-from tests.web.studio import Studio, open_studio
+from tests.web.studio import Studio
 
 # Names of columns, of events and of a header, which are English words of the catalogue, too.
 NAMES = {"To do", "member", "organization", "Accept"}
@@ -36,12 +35,6 @@ _TEXTS = """() => {
   return [document.title.split(' · ')[0], ...texts].map(each => each.trim().replace(/\\s+/g, ' ')).filter(each => each);
 }"""
 _PLACEHOLDER = re.compile(r"%\(\w+\)[sd]")
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
 
 
 @cache

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
-import pytest_asyncio
-from playwright.async_api import Browser, expect
+from playwright.async_api import expect
 
 from tests.browser.checks import accessible, fits
-from tests.browser.people import Team, make_team
+from tests.browser.people import Team
 from tests.browser.visits import Visits
 from tests.harness.databases import Databases
 from tests.harness.server import Server, SharedServer
@@ -20,26 +19,13 @@ from workhook.identity.mail.unsubscribing import Subscription, unsubscribe_path
 
 
 @pytest.fixture(scope="module")
-def mailing(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     mail, folder = MailServer(), tmp_path_factory.mktemp("mailing")
     settings = {"smtp_url": mail.url(), "mail_from": "work@studio.example", **backend.new(folder)}
     server = SharedServer(folder, settings).start()
     yield server
     server.close()
     mail.close()
-
-
-@pytest_asyncio.fixture(loop_scope="session")
-async def visit(browser: Browser, mailing: Server) -> AsyncIterator[Visits]:
-    visits = Visits(browser, mailing)
-    yield visits
-    await visits.close()
-
-
-@pytest.fixture
-def team(mailing: Server) -> Team:
-    team: Team = mailing.run(make_team)
-    return team
 
 
 async def test_both_columns_are_chosen(visit: Visits, team: Team) -> None:
@@ -55,11 +41,11 @@ async def test_both_columns_are_chosen(visit: Visits, team: Team) -> None:
     await expect(page.get_by_label("Mentions: in your inbox")).to_be_checked()
 
 
-async def test_a_kind_is_ended_without_signing_in(visit: Visits, team: Team, mailing: Server) -> None:
+async def test_a_kind_is_ended_without_signing_in(visit: Visits, team: Team, server: Server) -> None:
     async def make(services: Services) -> str:
         return unsubscribe_path(services.vault, Subscription(team.member.id, "assignment"))
 
-    page = await visit(mailing.run(make), width=360)
+    page = await visit(server.run(make), width=360)
     await fits(page)
     await accessible(page)
     await page.get_by_role("button", name="Send me no more such e-mail").click()

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.harness.databases import Databases
-from tests.harness.server import Server, SharedServer
 from tests.mail.post import Post
 from tests.mail.server import MailServer
 from tests.web.browser import Browser
@@ -35,21 +35,9 @@ def post(backend: Databases, tmp_path: Path, mail: MailServer) -> Iterator[Post]
 
 
 @pytest.fixture(scope="module")
-def mailing(backend: Databases, tmp_path_factory: pytest.TempPathFactory, mail: MailServer) -> Iterator[Server]:
-    """A server that sends through `mail`."""
-    folder = tmp_path_factory.mktemp("mailing")
-    settings = {"smtp_url": mail.url(), "mail_from": FROM, **backend.new(folder)}
-    server = SharedServer(folder, settings).start()
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def studio(mailing: Server) -> Iterator[Studio]:
-    """A project of its own for each test."""
-    studio = Studio(mailing, mailing.world())
-    yield studio
-    studio.close()
+def server_settings(mail: MailServer) -> dict[str, Any]:
+    """It sends through `mail`."""
+    return {"smtp_url": mail.url(), "mail_from": FROM}
 
 
 @pytest.fixture

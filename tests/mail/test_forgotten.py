@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -23,8 +23,8 @@ NEW = "quite another string of words"
 
 
 @pytest.fixture
-def browser(mailing: Server) -> Iterator[Browser]:
-    with Browser(mailing) as browser:
+def browser(server: Server) -> Iterator[Browser]:
+    with Browser(server) as browser:
         yield browser
 
 
@@ -42,21 +42,21 @@ def ask(browser: Browser, login: str) -> str:
 
 
 @pytest.mark.parametrize("by", ["login", "email"])
-def test_the_link_sets_a_password(mailing: Server, mail: MailServer, browser: Browser, by: str) -> None:
-    person = add_person(mailing)
+def test_the_link_sets_a_password(server: Server, mail: MailServer, browser: Browser, by: str) -> None:
+    person = add_person(server)
     assert "/login/forgotten" in browser.get("/login").text
     ask(browser, getattr(person, by))
     [got] = mail.wait_for(person.email)
-    path = link_in(got, mailing)
+    path = link_in(got, server)
     assert browser.fill(path, path, password=NEW, again=NEW).status_code == 303
-    with Browser(mailing) as other:
+    with Browser(server) as other:
         assert other.sign_in(person).status_code == 422
         assert other.sign_in(person, NEW).status_code == 303
 
 
-def test_who_has_no_account_gets_the_same_answer(mailing: Server, mail: MailServer, browser: Browser) -> None:
-    person = add_person(mailing)
-    away = add_person(mailing)
+def test_who_has_no_account_gets_the_same_answer(server: Server, mail: MailServer, browser: Browser) -> None:
+    person = add_person(server)
+    away = add_person(server)
     nowhere = f"{uuid.uuid4().hex[:8]}@people.example"
 
     async def disable(services: Services) -> None:
@@ -65,17 +65,17 @@ def test_who_has_no_account_gets_the_same_answer(mailing: Server, mail: MailServ
             assert user is not None
             await actions.disable(tx, user, base=services.base)
 
-    mailing.run(disable)
+    server.run(disable)
     names = (person.email, person.login, nowhere, "nobody-at-all", away.login, away.email, "a" * 300)
     assert len({ask(browser, name) for name in names}) == 1
     mail.wait_for(person.email)
     assert [mail.to(each) for each in (nowhere, away.email)] == [[], []]
 
 
-def test_a_request_has_no_other_effects(mailing: Server, mail: MailServer, browser: Browser) -> None:
+def test_a_request_has_no_other_effects(server: Server, mail: MailServer, browser: Browser) -> None:
     """As `tests.walls.effects` declares those of writes that need no mail server."""
-    person = add_person(mailing)
-    reader = Reader(mailing)
+    person = add_person(server)
+    reader = Reader(server)
     try:
         ask(browser, f"nobody-{uuid.uuid4().hex[:8]}")  # so that this address has been counted before
         before = reader.dump()
@@ -90,17 +90,17 @@ def test_a_request_has_no_other_effects(mailing: Server, mail: MailServer, brows
         reader.close()
 
 
-def test_a_second_request_sends_no_second_link(mailing: Server, mail: MailServer, browser: Browser) -> None:
-    person = add_person(mailing)
+def test_a_second_request_sends_no_second_link(server: Server, mail: MailServer, browser: Browser) -> None:
+    person = add_person(server)
     ask(browser, person.email)
     ask(browser, person.login)
-    other = add_person(mailing)
+    other = add_person(server)
     ask(browser, other.email)
     mail.wait_for(other.email)  # messages are sent in the order in which they are due
     assert len(mail.wait_for(person.email)) == 1
 
 
-def test_after_a_few_requests_there_is_a_pause(mailing: Server, browser: Browser) -> None:
+def test_after_a_few_requests_there_is_a_pause(server: Server, browser: Browser) -> None:
     name = f"nobody-{uuid.uuid4().hex[:8]}"
     for _ in range(throttle.FREE_ASKED):
         ask(browser, name)
@@ -110,29 +110,29 @@ def test_after_a_few_requests_there_is_a_pause(mailing: Server, browser: Browser
 
 
 def test_where_an_identity_provider_lets_people_in_nobody_gets_a_first_password(
-    mailing: Server, mail: MailServer
+    server: Server, mail: MailServer
 ) -> None:
     """It may be the provider that keeps somebody out."""
-    addresses = [add_person(mailing, password=None).email, add_person(mailing).email]
+    addresses = [add_person(server, password=None).email, add_person(server).email]
 
     async def both(services: Services) -> None:
         for each in addresses:
             await forgotten.ask(services.database, services.vault, each, "192.0.2.1", without_password=False)
 
-    mailing.run(both)
+    server.run(both)
     mail.wait_for(addresses[1])
     assert mail.to(addresses[0]) == []
 
 
-def test_without_a_mail_server_nothing_is_offered(server: Server) -> None:
-    with Browser(server) as browser:
+def test_without_a_mail_server_nothing_is_offered(new_server: Callable[..., Server]) -> None:
+    with Browser(new_server()) as browser:
         assert "/login/forgotten" not in browser.get("/login").text
         assert browser.get("/login/forgotten").status_code == 404
 
 
-def test_an_administrator_adds_a_person_who_gets_the_link(mailing: Server, mail: MailServer, browser: Browser) -> None:
-    owner = add_person(mailing)
-    change(mailing, owner.login)
+def test_an_administrator_adds_a_person_who_gets_the_link(server: Server, mail: MailServer, browser: Browser) -> None:
+    owner = add_person(server)
+    change(server, owner.login)
     browser.sign_in(owner)
     login = f"new-{uuid.uuid4().hex[:8]}"
     address = f"{login}@people.example"
@@ -140,7 +140,7 @@ def test_an_administrator_adds_a_person_who_gets_the_link(mailing: Server, mail:
     made = browser.fill(page, f"{page}/users", login=login, email=address, name="New")
     assert f"It is sent to {address} by e-mail." in text_of(made.text)
     [got] = mail.wait_for(address)
-    path = link_in(got, mailing)
+    path = link_in(got, server)
     assert path in made.text
-    with Browser(mailing) as other:
+    with Browser(server) as other:
         assert other.fill(path, path, password=NEW, again=NEW).status_code == 303

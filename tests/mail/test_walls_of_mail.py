@@ -65,14 +65,14 @@ class Held:
 
 
 @pytest.fixture
-def held(mailing: Server, mail: MailServer) -> Iterator[Held]:
-    yield Held(mailing, mail)
+def held(server: Server, mail: MailServer) -> Iterator[Held]:
+    yield Held(server, mail)
     mail.rcpt = lambda asked, _: "250 OK"
 
 
 @pytest.fixture
-def other(mailing: Server) -> Iterator[Studio]:
-    other = Studio(mailing, mailing.world())
+def other(server: Server) -> Iterator[Studio]:
+    other = Studio(server, server.world())
     yield other
     other.close()
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.harness.databases import Databases
 from tests.harness.server import Server, SharedServer
+from tests.web.studio import Studio, open_studio
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +25,10 @@ def second_server(server: Server) -> Iterator[Server]:
     second = SharedServer(server.data, server.settings).start()
     yield second
     second.close()
+
+
+@pytest.fixture
+def studio(server: Server) -> Iterator[Studio]:
+    """A project of its own for each test, and browsers of its people."""
+    with open_studio(server) as studio:
+        yield studio

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
 
 import pytest
 
@@ -13,12 +12,6 @@ from tests.web.studio import HOSTILE, Studio, open_studio, page_of, text_of
 from workhook.events.catalog import CATALOG
 from workhook.events.outbox import ABOUT_HOOKS
 from workhook.web import activity
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
 
 
 def told(page: str) -> list[str]:

@@ -8,18 +8,17 @@ import pytest
 
 from tests.harness.server import Server
 from tests.web.places_kit import age_sign_in
-from tests.web.studio import HOSTILE, Studio, open_studio, page_of, send, text_of
+from tests.web.studio import HOSTILE, Studio, page_of, send, text_of
 from tests.work.test_administration import change
 
 HERE = "/settings/administration"
 
 
 @pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        change(server, studio.team.owner.login)
-        yield studio
-        change(server, studio.team.owner.login, remove=True)
+def studio(server: Server, studio: Studio) -> Iterator[Studio]:
+    change(server, studio.team.owner.login)
+    yield studio
+    change(server, studio.team.owner.login, remove=True)
 
 
 def login_of(studio: Studio, name: str) -> str:

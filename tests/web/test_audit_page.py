@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-
-import pytest
 
 from tests.harness.server import Server
 from tests.harness.waiting import until
@@ -18,12 +15,6 @@ from workhook.http.calls import Services
 from workhook.identity import audit, queries
 
 _ACTION = re.compile(r"<strong>([^<]*)</strong> <code>([^<]*)</code>")
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
 
 
 def path_of(studio: Studio) -> str:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import httpx
 import pytest
 
-from tests.harness.server import Server
 from tests.web.browser import forms
-from tests.web.studio import HOSTILE, Studio, csrf_of, open_studio, page_of, send, text_of
+from tests.web.studio import HOSTILE, Studio, csrf_of, page_of, send, text_of
 from tests.work.paper import png
 
 pytestmark = pytest.mark.one_database
@@ -28,12 +26,6 @@ PROJECT = {
     "buyer_country": "AT",
     "currency": "", "tax": "", "tax_category": "reverse_charge", "payment_days": "", "language": "",
 }  # fmt: skip
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
 
 
 @pytest.fixture

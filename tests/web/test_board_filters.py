@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
 import sqlalchemy as sa
@@ -16,12 +15,6 @@ from workhook.http.calls import Services
 from workhook.identity.tables import accounts, projects
 from workhook.identity.tokens.lookup import find_actor
 from workhook.work.board.board_filters.schemas import board_filters
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
 
 
 def titles(page: str) -> list[str]:

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
-
-import pytest
 
 from tests.harness.server import Server
 from tests.harness.waiting import WAIT_S
@@ -18,12 +15,6 @@ from tests.web.studio import HOSTILE, Studio, csrf_of, open_studio, page_of, sen
 from workhook.core.clock import DAY_MS, now_ms, to_seconds_text
 
 ROUNDS = 5
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
 
 
 def card(page: str, task_id: str) -> str:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
 from datetime import date, datetime
 
 import httpx
 import icalendar
-import pytest
 import sqlalchemy as sa
 
 from tests.harness.server import Server
@@ -26,12 +24,6 @@ from workhook.work.history.feeds.schemas import calendar_feeds
 _digests = sa.select(calendar_feeds.c.digest).where(calendar_feeds.c.user_id == big("user_id"))
 DAY = now_ms() // DAY_MS * DAY_MS
 SOON, LATER = to_millis_text(DAY + 3 * DAY_MS), to_millis_text(DAY + 4 * DAY_MS + 15 * 3_600_000)
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
 
 
 def feed_page(studio: Studio) -> str:

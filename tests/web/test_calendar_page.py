@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
-
-import pytest
 
 from tests.harness.server import Server
 from tests.web.studio import HOSTILE, Studio, open_studio, page_of, send, text_of, undo
 from workhook.web import calendar
 from workhook.web.frame.formats import today
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
 
 
 def due(page: str) -> dict[str, list[str]]:

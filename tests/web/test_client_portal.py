@@ -14,7 +14,7 @@ import pytest
 from tests.harness.server import Server
 from tests.harness.world import add_client
 from tests.web.browser import Browser
-from tests.web.studio import Studio, open_studio, text_of
+from tests.web.studio import Studio, text_of
 from workhook.core.clock import now_ms, to_seconds_text
 from workhook.http.calls import Services
 from workhook.identity.tokens.lookup import find_actor
@@ -22,12 +22,6 @@ from workhook.identity.tokens.lookup import find_actor
 _LINK = re.compile(r"""(?:href|src|data-\w+(?:-\w+)*-url-value)="([^"]*)\"""")
 _ELSEWHERE = ("/static/", "/docs", "/openapi", "/logout")
 OF_ONE_PATH_MAX = 6  # a calendar has no end
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
 
 
 def plant(server: Server, studio: Studio) -> tuple[str, dict[str, str]]:

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.harness.server import Server
 from tests.web.places_kit import add_in, signed_in
-from tests.web.studio import Studio, open_studio, page_of, send, text_of
+from tests.web.studio import Studio, page_of, send, text_of
 from tests.work.official_rules import complaints
 
 pytestmark = pytest.mark.one_database
 
 GERMAN = {"Accept-Language": "de"}
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
 
 
 def invoice_in(studio: Studio, currency: str, price: float, *, sent: bool = False) -> str:

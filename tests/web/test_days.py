@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -15,7 +14,7 @@ import pytest
 import workhook.web
 from tests.harness.server import Server
 from tests.web.browser import Browser
-from tests.web.studio import Studio, open_studio, page_of, send, text_of, undo
+from tests.web.studio import Studio, page_of, send, text_of, undo
 from workhook.core.clock import now_ms
 from workhook.core.zones import day_in, zone_of
 from workhook.web.frame.formats import COOKIE
@@ -23,12 +22,6 @@ from workhook.work.chores import CHORES, run_once
 
 ZONES = ("Pacific/Auckland", "America/New_York", "Europe/Berlin", "Pacific/Kiritimati", "Pacific/Pago_Pago", "UTC")
 TEMPLATES = Path(workhook.web.__file__).parent / "templates"
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
 
 
 def use_zone(browser: Browser, zone: str) -> None:

@@ -17,11 +17,6 @@ from tests.work.test_export import TOO_LARGE_TO_BE_ON_ITS_WAY
 
 
 @pytest.fixture
-def world(server: Server) -> World:
-    return server.world()
-
-
-@pytest.fixture
 def person(server: Server, world: World) -> Person:
     return owner_of(server, world)
 

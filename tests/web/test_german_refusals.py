@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import httpx
 import pytest
 
 from tests.harness.server import Server
 from tests.web.browser import PASSWORD, Browser, add_link, add_person
-from tests.web.studio import Studio, open_studio
+from tests.web.studio import Studio
 from workhook.identity.signin import sessions
 from workhook.web.frame import refusals, texts
 from workhook.web.frame.api_sentences import WORDING
@@ -19,11 +18,10 @@ pytestmark = pytest.mark.one_database
 
 
 @pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        for each in (studio.owner, studio.client):
-            each.client.headers["Accept-Language"] = "de-AT, de;q=0.9, en;q=0.5"
-        yield studio
+def studio(studio: Studio) -> Studio:
+    for each in (studio.owner, studio.client):
+        each.client.headers["Accept-Language"] = "de-AT, de;q=0.9, en;q=0.5"
+    return studio
 
 
 def text_of(answer: httpx.Response) -> str:

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
 
-import pytest
-
-from tests.harness.server import Server
 from tests.web.browser import Browser
-from tests.web.studio import HOSTILE, Studio, open_studio, page_of, text_of
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
+from tests.web.studio import HOSTILE, Studio, page_of, text_of
 
 
 def _items(page: str) -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.harness.server import Server
@@ -12,12 +10,6 @@ from tests.web.studio import HOSTILE, Studio, open_studio, page_of, send, text_o
 from tests.work.paper import as_shown
 
 pytestmark = pytest.mark.one_database
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
 
 
 @pytest.fixture

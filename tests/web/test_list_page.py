@@ -5,18 +5,9 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator
-
-import pytest
 
 from tests.harness.server import Server
 from tests.web.studio import HOSTILE, Studio, open_studio, page_of, send, text_of, undo
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
 
 
 def titles(page: str) -> list[str]:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
-
-import pytest
 
 from tests.harness.server import Server
 from tests.web.browser import Browser
@@ -14,12 +11,6 @@ from tests.web.places_kit import add_in, join, leave, signed_in
 from tests.web.studio import HOSTILE, Studio, open_studio, page_of, text_of
 
 _SUGGESTED = re.compile(r'role="option" id="[^"]*" aria-selected="false" data-login="([^"]*)"')
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
 
 
 def mentioned(browser: Browser) -> list[tuple[str, str]]:

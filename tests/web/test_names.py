@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-import pytest
-
-from tests.harness.server import Server
-from tests.web.studio import Studio, open_studio, page_of, send, text_of, undo
+from tests.web.studio import Studio, page_of, send, text_of, undo
 from workhook.web.frame.formats import initials
 from workhook.web.frame.names import Names, called, tint
 from workhook.work.kernel.people import person_of_values
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
 
 
 def call_member(studio: Studio, name: str) -> None:

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
 from tests.harness.server import Server
 from tests.web.browser import PASSWORD
 from tests.web.places_kit import age_sign_in
-from tests.web.studio import HOSTILE, Studio, open_studio, page_of, text_of
+from tests.web.studio import HOSTILE, Studio, page_of, text_of
 
 HERE = "/settings/account"
 DELETE = f"{HERE}/delete"
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
 
 
 def test_the_download_has_the_lists_of_the_api(studio: Studio) -> None:

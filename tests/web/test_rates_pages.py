@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from tests.harness.server import Server
-from tests.web.studio import Studio, open_studio, page_of, text_of
+from tests.web.studio import Studio, page_of, text_of
 
 pytestmark = pytest.mark.one_database
 
 HOUR = 3_600_000
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
 
 
 @pytest.fixture

@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
-from tests.harness.server import Server
-from tests.web.studio import Studio, open_studio, page_of, send
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
+from tests.web.studio import Studio, page_of, send
 
 
 def _rule(studio: Studio, task: str) -> str | None:

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from tests.harness.server import Server
-from tests.web.studio import Studio, open_studio, page_of, send, text_of
+from tests.web.studio import Studio, page_of, send, text_of
 from tests.web.test_time_report import SPAN, spend
 
 MINUTE_MS = 60_000
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
 
 
 def settle(studio: Studio, **billing: Any) -> None:

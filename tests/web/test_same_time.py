@@ -4,23 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from pypdf import PdfReader
 
-from tests.harness.server import Server
-from tests.web.studio import Studio, open_studio, page_of, text_of
+from tests.web.studio import Studio, page_of, text_of
 from tests.work.official_rules import complaints
 
 SPAN = {"from": "2026-01-01", "to": "2026-01-31"}
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
 
 
 class Entries:

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
-
-import pytest
 
 from tests.harness.server import Server
 from tests.web.browser import forms
 from tests.web.places_kit import add_in, signed_in
 from tests.web.studio import HOSTILE, Studio, open_studio, page_of, send, text_of, undo
 from workhook.core.clock import DAY_MS, now_ms, to_seconds_text
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
 
 
 def services_of(studio: Studio) -> str:

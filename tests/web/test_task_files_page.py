@@ -2,20 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
-from tests.harness.server import Server
 from tests.web.browser import Browser, forms
-from tests.web.studio import Studio, open_studio, page_of, send, undo
+from tests.web.studio import Studio, page_of, send, undo
 from tests.web.test_board_page import card
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
 
 
 def attach(studio: Studio, browser: Browser, task: str, name: str, **more: str) -> str:

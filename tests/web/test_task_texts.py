@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
-
-import pytest
 
 from tests.harness.server import Server
 from tests.web.browser import Browser, forms
@@ -18,12 +15,6 @@ from workhook.work.history.activity.task_history import read_task_history
 from workhook.work.kernel.access import find_access
 
 MARKDOWN = "**bold** [x](javascript:alert(1)) <b>raw</b>"
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
 
 
 def new_task(studio: Studio, **facts: str) -> str:

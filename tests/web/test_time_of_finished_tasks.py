@@ -3,18 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
-import pytest
-
-from tests.harness.server import Server
-from tests.web.studio import HOSTILE, Studio, open_studio, page_of, send
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
+from tests.web.studio import HOSTILE, Studio, page_of, send
 
 
 def options(page: str, field: str) -> str:

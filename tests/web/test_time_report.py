@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator
 
 import httpx
 import pytest
@@ -13,16 +12,10 @@ import pytest
 from tests.browser.people import Insider, Team, make_team
 from tests.harness.server import Server
 from tests.web.browser import Browser
-from tests.web.studio import Studio, open_studio, page_of, send, text_of
+from tests.web.studio import Studio, page_of, send, text_of
 
 HOSTILE = "<b id=\"evil\">=cmd|'/C calc'!A1"
 SPAN = {"from": "2026-01-05", "to": "2026-01-11"}
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
 
 
 def spend(studio: Studio, task: str, start: str, ms: int, by: Insider | None = None, **more: object) -> str:

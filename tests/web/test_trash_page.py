@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
 from tests.harness.server import Server
 from tests.web.studio import HOSTILE, Studio, open_studio, page_of, send, text_of
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
 
 
 def add_file(studio: Studio, title: str) -> str:

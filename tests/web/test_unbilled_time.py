@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -27,12 +26,6 @@ _set_rate = (
     .values(billable_rate_minor=sa.bindparam("rate", type_=sa.BigInteger))
 )
 OFFER = "Add unbilled time (3:20)"
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
 
 
 def spend(studio: Studio, task: str, day: int, minutes: int, **more: Any) -> str:

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 
-from tests.harness.server import Server
 from tests.harness.waiting import until
-from tests.web.studio import Studio, open_studio, page_of, send, text_of
+from tests.web.studio import Studio, page_of, send, text_of
 from workhook.work.money.invoices import render_process, unprintable
 from workhook.work.money.invoices.unprintable import FontKnowledge
 
 NO_CHARACTER = "\ufdd0"
 """It never will be one: no font has it, on whatever machine."""
 WORDS = "The PDF cannot print: U+FDD0 ."
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
 
 
 def draft_of(studio: Studio, description: str, **more: str) -> str:

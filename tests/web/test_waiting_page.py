@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import pytest
-
-from tests.harness.server import Server
-from tests.web.studio import HOSTILE, Studio, open_studio, page_of, send, undo
+from tests.web.studio import HOSTILE, Studio, page_of, send, undo
 from tests.web.test_board_page import card
-
-
-@pytest.fixture
-def studio(server: Server) -> Iterator[Studio]:
-    with open_studio(server) as studio:
-        yield studio
 
 
 def _blockers(studio: Studio, task: str) -> list[str]:

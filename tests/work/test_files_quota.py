@@ -5,14 +5,12 @@ The events that tell of files count too, so that a file which fills an organizat
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import httpx
 import pytest
 
-from tests.harness.databases import Databases
-from tests.harness.server import Server, SharedServer
 from tests.work.paper import metric
 from tests.work.studio import Studio
 
@@ -22,12 +20,9 @@ WHOLE = 3 * PART
 
 
 @pytest.fixture(scope="module")
-def server(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One where an organization has 3 MiB."""
-    folder = tmp_path_factory.mktemp("server")
-    server = SharedServer(folder, {**backend.new(folder), "organization_max_mb": 3, "upload_max_mb": 10}).start()
-    yield server
-    server.close()
+def server_settings() -> dict[str, Any]:
+    """An organization has 3 MiB."""
+    return {"organization_max_mb": 3, "upload_max_mb": 10}
 
 
 def send(studio: Studio, size: int, project: str | None = None, **more: str) -> httpx.Response:

@@ -16,8 +16,6 @@ import httpx
 import psutil
 import pytest
 
-from tests.harness.databases import Databases
-from tests.harness.server import Server, SharedServer
 from tests.harness.waiting import WAIT_S, until
 from tests.work.studio import Studio
 from workhook.http.calls import Services
@@ -38,12 +36,9 @@ FILE = 'form-data; name="file"; filename="a.txt"'
 
 
 @pytest.fixture(scope="module")
-def server(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One that takes files of 2 MiB."""
-    folder = tmp_path_factory.mktemp("server")
-    server = SharedServer(folder, {**backend.new(folder), "upload_max_mb": LIMIT_MIB}).start()
-    yield server
-    server.close()
+def server_settings() -> dict[str, Any]:
+    """It takes files of 2 MiB."""
+    return {"upload_max_mb": LIMIT_MIB}
 
 
 def part(disposition: str | bytes, data: bytes = b"", *headers: str) -> bytes:

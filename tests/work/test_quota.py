@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from tests.harness.databases import Databases
-from tests.harness.server import Server, SharedServer
 from tests.work.paper import metric
 from tests.work.requests_kit import TABLE
 from tests.work.scene import Scene
@@ -27,13 +24,9 @@ ROWS = 100
 
 
 @pytest.fixture(scope="module")
-def server(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """One where an organization has few records, and 100 MiB."""
-    folder = tmp_path_factory.mktemp("server")
-    limits = {"organization_max_rows": ROWS, "organization_max_mb": 100}
-    server = SharedServer(folder, {**backend.new(folder), **limits}).start()
-    yield server
-    server.close()
+def server_settings() -> dict[str, Any]:
+    """An organization has few records, and 100 MiB."""
+    return {"organization_max_rows": ROWS, "organization_max_mb": 100}
 
 
 def usage(studio: Studio) -> dict[str, Any]:

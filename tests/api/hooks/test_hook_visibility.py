@@ -12,9 +12,8 @@ import sqlalchemy as sa
 
 from tests.api.wire import Api, Place, custom, invalid, refused
 from tests.harness.apps import PERMISSIONS, Registered, make_app, user_token
-from tests.harness.databases import Databases
 from tests.harness.receiver import Receiver, Reply
-from tests.harness.server import Server, SharedServer
+from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.harness.world import World
 from workhook.hooks.tables import hooks
@@ -50,11 +49,8 @@ class Callers:
 
 
 @pytest.fixture(scope="module")
-def server(backend: Databases, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("server")
-    server = SharedServer(folder, {**backend.new(folder), "hooks_per_event": LIMIT}).start()
-    yield server
-    server.close()
+def server_settings() -> dict[str, Any]:
+    return {"hooks_per_event": LIMIT}
 
 
 @pytest.fixture

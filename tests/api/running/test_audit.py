@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,13 +75,6 @@ def refusals(api: Api, world: World, number: int) -> list[dict[str, Any]]:
         return found if sum(each["times"] for each in found) >= number else []
 
     return until(enough)
-
-
-@pytest.fixture
-def studio(server: Server, world: World) -> Iterator[Studio]:
-    studio = Studio(server, world)
-    yield studio
-    studio.close()
 
 
 @pytest.fixture
