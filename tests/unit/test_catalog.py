@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from scripts.event_schemas import rendered
 from workhook.core.json import encode
 from workhook.events.catalog import CATALOG, LISTING, HookTarget, known, valid_for
-from workhook.events.ping_quotes import PING_QUOTES, random_quote
+from workhook.events.samples import PING_QUOTES, random_quote
 from workhook.events.schemas import RESOURCES, RESOURCES_FILE
 
 Payload = dict[str, Any]

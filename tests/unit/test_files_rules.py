@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from workhook.http.disposition import disposition
+from workhook.http.messages import disposition
 from workhook.work.files.api import RangeNotSatisfiable, read_range
 from workhook.work.files.upload import UNKNOWN_TYPE, clean_media_type, clean_name, extended_name
 

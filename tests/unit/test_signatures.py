@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from workhook.delivery.sign import HeaderStyle, Profile, Signer
-from workhook.hooks.signatures import TOLERANCE_S, check_signatures
+from workhook.hooks.receivers import TOLERANCE_S, check_signatures
 
 SECRET = "whsec_" + "c2VjcmV0" * 5
 NOW_S = 1_790_000_000

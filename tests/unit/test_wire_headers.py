@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from workhook.http.disposition import disposition
-from workhook.http.messages import wire_headers
+from workhook.http.messages import disposition, wire_headers
 
 
 @given(st.text(st.characters()))

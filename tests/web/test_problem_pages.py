@@ -14,7 +14,7 @@ from tests.harness.server import Server
 from tests.harness.waiting import until
 from tests.web.browser import Browser, add_person
 from workhook.http.calls import Services
-from workhook.http.messages import prefers_page
+from workhook.http.negotiation import prefers_page
 
 pytestmark = pytest.mark.one_database
 

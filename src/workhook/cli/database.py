@@ -12,10 +12,11 @@ from workhook.cli import queries
 from workhook.cli.common import Context, command
 from workhook.cli.error_messages import FAILED, explain, no_folder
 from workhook.cli.schema import CONNECT_TIMEOUT_S, key_check, revision
-from workhook.core import errors, log, open_telemetry, space
+from workhook.core import errors, log, open_telemetry
 from workhook.core import vault as core_vault
 from workhook.core.clock import host_ahead_ms, now_ms
 from workhook.core.config import Settings
+from workhook.http import system
 from workhook.work.kernel.quota import counting
 
 CLOCK_OFF_MS = 2000
@@ -119,11 +120,11 @@ def _folder(settings: Settings) -> Check:
 
 def _space(settings: Settings) -> Check:
     """What `/readyz` asks of the disk."""
-    wrong = space.fault(settings.data, settings.sqlite_path)
+    wrong = system.space_fault(settings.data, settings.sqlite_path)
     if wrong is not None:
         advice = "Make room, or keep deliveries for fewer days (WORKHOOK_RETENTION_DAYS)."
         return Check("disk", False, wrong, advice)
-    free = min(map(space.free_bytes, space.folders(settings.data, settings.sqlite_path)))
+    free = min(map(system.free_bytes, system.written_folders(settings.data, settings.sqlite_path)))
     return Check("disk", True, f"{free // 1024**2:,} MiB free")
 
 

@@ -1,4 +1,4 @@
-"""A sample payload of each event of the catalogue, made from its schema.
+"""A sample payload of each event of the catalogue, made from its schema, and the sayings that pings carry.
 
 A sample shows the shape: its ids and names are nobody's. Where the catalogue has no schema, because others publish the
 event, the sample has the fields that every event has.
@@ -6,7 +6,8 @@ event, the sample has the fields that every event has.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import random
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -141,6 +142,24 @@ def _text(path: str, schema: Mapping[str, Any]) -> str:
     return "sample"
 
 
-def actions_of(name: str) -> Sequence[str]:
-    """The known actions of an event; none for an event without actions, or that the catalogue does not have."""
-    return CATALOG[name].actions if name in CATALOG else ()
+# --- pings -----------------------------------------------------------------------------------------------------------
+
+PING_QUOTES: tuple[str, ...] = (
+    "Say it once, and say it signed.",
+    "What was written down can be told again.",
+    "A slow reader holds up only its own post.",
+    "Promise little, deliver at least once.",
+    "Name things as those who use them do.",
+    "An error that speaks is half mended.",
+    "First make it durable, then make it known.",
+    "The best retry is the one nobody notices.",
+    "Every door has two sides: check both.",
+    "Small steps leave short logs.",
+    "Silence from a receiver is an answer too.",
+    "Leave the desk as you would like to find it.",
+)
+
+
+def random_quote() -> str:
+    """One saying, picked at random."""
+    return random.choice(PING_QUOTES)  # noqa: S311 - nothing is kept secret by it

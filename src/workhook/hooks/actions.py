@@ -19,7 +19,7 @@ from workhook.core.vault import Vault
 from workhook.events import outbox
 from workhook.events.catalog import ANY_EVENT
 from workhook.events.hook_config import ConfigChange, fault, mask_faults, require_standard_secret
-from workhook.events.ping_quotes import random_quote
+from workhook.events.samples import random_quote
 from workhook.hooks import queries
 from workhook.hooks.bodies import HookChange
 from workhook.hooks.changes import changes_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -16,7 +17,16 @@ import msgspec
 from workhook.core import json
 from workhook.core.config import Settings
 from workhook.core.disclosure import Secretive, Viewer
-from workhook.core.errors import Fault, Invalid, Malformed, NotFound, Problem, TooLarge, UnsupportedMediaType
+from workhook.core.errors import (
+    Fault,
+    Invalid,
+    Malformed,
+    NotFound,
+    PreconditionFailed,
+    Problem,
+    TooLarge,
+    UnsupportedMediaType,
+)
 from workhook.core.ids import is_request_id, new_request_id
 from workhook.core.urls import OwnAddress
 from workhook.core.vault import Vault
@@ -169,6 +179,20 @@ class Call(Secretive):
         """The first with this name, however it is spelled."""
         return self.request.headers.get(name.lower())
 
+    @property
+    def is_conditional(self) -> bool:
+        """Whether `If-Match` says more than "whatever it is"."""
+        condition = self.header("if-match")
+        return condition is not None and condition.strip() != "*"
+
+    def require_match(self, current: object) -> None:
+        """Raise `PreconditionFailed` unless `If-Match` (RFC 9110, 13.1.1) is absent, `*`, or lists the `current` tag.
+
+        `current`: the body that a GET would answer now, read in the transaction that makes the change.
+        """
+        if self.is_conditional and not names_tag(self.header("if-match"), tag_of(self.encode(current))):
+            raise PreconditionFailed("It was changed since you read it. Read it again, then decide.")
+
     def path(self, name: str) -> str:
         """A part of the path. Raises `NotFound` for NUL, which no stored name has and PostgreSQL cannot compare."""
         value = self.request.path_params[name]
@@ -307,6 +331,23 @@ def _too_large(limit: int) -> TooLarge:
 def repeated(name: str) -> Fault:
     """A parameter that is there more than once, and is no list."""
     return Fault(field=name, code="repeated", message=f"{name} must be given once")
+
+
+def tag_of(body: bytes) -> str:
+    """The `ETag` of a body (RFC 9110, 8.8.3)."""
+    return f'"{hashlib.sha256(body).hexdigest()}"'
+
+
+def names_tag(condition: str | None, tag: str) -> bool:
+    """Whether `If-Match` or `If-None-Match` is `*` or lists the tag.
+
+    The comparison is weak (8.8.3.2), also for `If-Match`, where the RFC would let no weak tag match: all of ours change
+    with every byte of the body.
+    """
+    if condition is None:
+        return False
+    named = [each.strip().removeprefix("W/") for each in condition.split(",")]
+    return condition.strip() == "*" or tag.removeprefix("W/") in named
 
 
 _current: ContextVar[Call | None] = ContextVar("call", default=None)

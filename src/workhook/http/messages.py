@@ -8,10 +8,13 @@ busy: `opened` says how many there are in this process, and `http.protocol` allo
 from __future__ import annotations
 
 import asyncio
+import re
 import resource
+import unicodedata
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from functools import cached_property, lru_cache
-from typing import Any
+from typing import Any, Literal
+from urllib.parse import quote
 
 from prometheus_client import Gauge
 
@@ -23,7 +26,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 _WITHOUT_CONTENT = (204, 304)
-_PAGES = frozenset({"text/html", "application/xhtml+xml"})
+NAMELESS = "file"
+_SPECIAL_IN_NAMES = re.compile(r'["\\%/]')
 
 ENDLESS_MAX = 500  # in one process
 
@@ -77,35 +81,6 @@ class Request:
             more = message.get("more_body", False)
 
 
-def prefers_page(accept: str | None, *, otherwise: bool) -> bool:
-    """Whether the `Accept` header names HTML before JSON: with a higher weight or, with the same, further to the left.
-
-    `otherwise`: for a header that names neither, as programs send it (`*/*`), and for none.
-    """
-    best: tuple[float, bool] | None = None
-    for each in (accept or "").split(","):
-        media_type, *parameters = (part.strip().lower() for part in each.split(";"))
-        is_page = media_type in _PAGES
-        if not is_page and media_type != "application/json" and not media_type.endswith("+json"):
-            continue
-        weight = _weight(parameters)
-        if weight > (best[0] if best else 0.0):
-            best = weight, is_page
-    return best[1] if best else otherwise
-
-
-def _weight(parameters: list[str]) -> float:
-    """`q` (RFC 9110, 12.4.2). 0 is not wanted at all; what cannot be read counts as that."""
-    for each in parameters:
-        name, _, value = each.partition("=")
-        if name.strip() == "q":
-            try:
-                return float(value)
-            except ValueError:
-                return 0.0
-    return 1.0
-
-
 class Response:
     """`media_type` is sent as it is, unless `headers` have a Content-Type."""
 
@@ -142,6 +117,20 @@ def _wire_value(value: str) -> bytes:
 @lru_cache(maxsize=256)
 def _wire_name(name: str) -> bytes:
     return name.lower().encode("latin-1")
+
+
+def disposition(name: str, kind: Literal["attachment", "inline"] = "attachment") -> dict[str, str]:
+    """Return the Content-Disposition (RFC 6266) of a file with this name, whatever characters it has.
+
+    Browsers read `filename*` (RFC 8187), other programs the plain name before it.
+    """
+    visible = one_line(name)
+    ascii_only = unicodedata.normalize("NFKD", visible).encode("ascii", "ignore").decode()
+    plain = one_line(_SPECIAL_IN_NAMES.sub("_", ascii_only)) or NAMELESS
+    header = f'{kind}; filename="{plain}"'
+    if plain != name:
+        header += f"; filename*=UTF-8''{quote(visible, safe='')}"
+    return {"Content-Disposition": header}
 
 
 def opened() -> int:

@@ -11,8 +11,8 @@ from workhook import __version__
 from workhook.core import json
 from workhook.http import openapi_parts, openapi_text
 from workhook.http.calls import Answer, Call, origin
-from workhook.http.compression import ENCODINGS, chosen, compressed
 from workhook.http.endpoints import Routes
+from workhook.http.negotiation import ENCODINGS, chosen_encoding, compressed
 from workhook.http.openapi_parts import Schema, Schemas
 from workhook.http.operations import OAUTH, SYSTEM, Area, Operation, is_for_programs
 from workhook.http.problems import WebhookProblem, WorkProblem, render
@@ -186,7 +186,7 @@ def operations(areas: Sequence[Operation], access_of: RequirementOf) -> Sequence
         if not rendered:
             rendered.append(json.encode(document([*areas, *routes], access_of)))
         here = origin(call.request, call.services.settings.trust_proxy)
-        encoding = chosen(call.header("accept-encoding"), ENCODINGS)
+        encoding = chosen_encoding(call.header("accept-encoding"), ENCODINGS)
         body, headers = kept(here, encoding) if encoding else compressed(of(here), None)
         return Answer(body, headers=headers)
 

@@ -28,11 +28,10 @@ from msgspec import Meta, UnsetType, inspect
 
 from workhook.core import json
 from workhook.core.errors import FAULTS_MAX, Fault, Invalid, Problem, shown
-from workhook.core.money import AMOUNT_MAX_MINOR, HUNDREDTHS_MAX, read_hundredths, read_money
+from workhook.core.money import AMOUNT_MAX_MINOR, CURRENCIES, HUNDREDTHS_MAX, read_hundredths, read_money
 from workhook.core.text import one_line
 from workhook.http.calls import Call, repeated
 from workhook.http.operations import Queries, Query
-from workhook.http.type_words import between, wanted_words
 from workhook.http.wire_types import (
     WIRE_TYPE,
     has_nul,
@@ -112,6 +111,22 @@ WebAddress = Annotated[
     Checked(_not_a_web_address),
 ]
 
+
+def _upper(text: str) -> str:
+    return text.strip().upper() if text.isascii() else text
+
+
+def _not_a_currency(text: str) -> str | None:
+    return None if text in CURRENCIES else "a currency of ISO 4217, such as EUR"
+
+
+Currency = Annotated[
+    str,
+    Meta(description="ISO 4217; lower case is accepted.", extra_json_schema={"enum": sorted(CURRENCIES)}),
+    Prepared(_upper),
+    Checked(_not_a_currency),
+]
+"""Three upper-case letters inside and in answers."""
 
 Moment = Annotated[
     int,
@@ -315,12 +330,12 @@ class _Field:
         if self.part is not None:
             return _part(self.part, raw, path)
         if self.whole:
-            raw = _integer(raw, wanted_words(inspect.type_info(self.kind)))
+            raw = _integer(raw, _wanted_words(inspect.type_info(self.kind)))
         try:
             # From a query msgspec would make nothing of the text "null".
             value = msgspec.convert(raw, self.kind if strict else self.kind_but_null, strict=strict)
         except msgspec.ValidationError:
-            raise ValueError(wanted_words(inspect.type_info(self.kind))) from None
+            raise ValueError(_wanted_words(inspect.type_info(self.kind))) from None
         if isinstance(value, str | dict):
             for rule in self.rules:
                 if complaint := rule(value):
@@ -358,7 +373,7 @@ def _items(item: type[msgspec.Struct], kind: Any, raw: object, path: str) -> lis
     limits = next((note for note in _notes(kind) if isinstance(note, Meta)), None)
     low, high = (limits.min_length, limits.max_length) if limits else (None, None)
     if len(raw) < (low or 0) or (high is not None and len(raw) > high):
-        raise ValueError(between("a list", low, high, " objects"))
+        raise ValueError(_between("a list", low, high, " objects"))
     found, faults = [], []
     for index, each in enumerate(raw):
         value, wrong = _gather(item, {}, each, f"{path}[{index}].")
@@ -442,3 +457,43 @@ def _options(kind: Any) -> tuple[Any, ...]:
 
 def _plain(option: Any) -> Any:
     return get_args(option)[0] if get_origin(option) is Annotated else option
+
+
+# --- types in the words of an error -----------------------------------------------------------------------------------
+
+
+def _wanted_words(kind: inspect.Type) -> str:
+    """A type in the words of an error."""
+    match kind:
+        case inspect.Metadata():
+            return _wanted_words(kind.type)
+        case inspect.UnionType():
+            return " or ".join(_wanted_words(each) for each in kind.types)
+        case inspect.StrType():
+            return _between("text", kind.min_length, kind.max_length, " characters")
+        case inspect.IntType():
+            return _between("a whole number", kind.ge, kind.le)
+        case inspect.FloatType():
+            return _between("a number", kind.ge, kind.le)
+        case inspect.LiteralType():
+            return "one of " + ", ".join(map(str, kind.values)) if len(kind.values) > 1 else f'"{kind.values[0]}"'
+        case inspect.ListType() | inspect.VarTupleType():
+            return f"a list of {_wanted_words(kind.item_type)}{', at least one,' if kind.min_length else ''}"
+        case inspect.BoolType():
+            return "true or false"
+        case inspect.NoneType():
+            return "null"
+        case inspect.DictType():
+            return _between(
+                f"an object whose values are each {_wanted_words(kind.value_type)}", None, kind.max_length, " keys"
+            )
+        case _:
+            return "an object"
+
+
+def _between(what: str, low: float | None, high: float | None, unit: str = "") -> str:
+    if low is not None and high is not None:
+        return f"{what} of {low} to {high}{unit}" if unit else f"{what} from {low} to {high}"
+    if high is not None:
+        return f"{what} of at most {high}{unit}"
+    return what if low is None else f"{what} of at least {low}{unit}"

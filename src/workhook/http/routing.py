@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -14,7 +13,19 @@ from workhook.core import json, tracing
 from workhook.core.config import Settings
 from workhook.core.errors import Fault, Invalid, Malformed, MethodNotAllowed, NotFound, Problem
 from workhook.http import parameters, request_log
-from workhook.http.calls import Answer, Call, Services, address_of, begin, is_host, origin, repeated, request_id_of
+from workhook.http.calls import (
+    Answer,
+    Call,
+    Services,
+    address_of,
+    begin,
+    is_host,
+    names_tag,
+    origin,
+    repeated,
+    request_id_of,
+    tag_of,
+)
 from workhook.http.messages import (
     ClientGone,
     Receive,
@@ -23,8 +34,8 @@ from workhook.http.messages import (
     Scope,
     Send,
     Streamed,
-    prefers_page,
 )
+from workhook.http.negotiation import prefers_page
 from workhook.http.operations import (
     PAGES,
     PLACES,
@@ -286,9 +297,9 @@ def _respond(call: Call, answer: Answer) -> Reply:
     body = call.encode(answer.body)
     if call.operation.etag and answer.status in (200, 201) and call.operation.method in ("GET", "POST"):
         if "ETag" not in answer.headers:  # an answer that changes by itself, a running timer, brings its own
-            tag = f'"{hashlib.sha256(body).hexdigest()}"'
+            tag = tag_of(body)
             headers["ETag"] = tag if answer.status == 201 else f"W/{tag}"
-        if call.operation.method == "GET" and _matches(call.header("if-none-match"), headers["ETag"]):
+        if call.operation.method == "GET" and names_tag(call.header("if-none-match"), headers["ETag"]):
             headers |= call.unchanged() if call.unchanged is not None else {}
             return Response(b"", status=304, headers=headers)
     return Response(body, status=answer.status, headers=headers, media_type=_media_type(answer))
@@ -304,14 +315,6 @@ def _media_type(answer: Answer) -> str:
     """Text is UTF-8 here, and says so."""
     text = answer.media_type.startswith("text/")
     return answer.media_type.removesuffix(_CHARSET) + _CHARSET if text else answer.media_type
-
-
-def _matches(condition: str | None, tag: str) -> bool:
-    """RFC 9110, 13.1.2: weak comparison."""
-    if condition is None:
-        return False
-    named = [each.strip().removeprefix("W/") for each in condition.split(",")]
-    return condition.strip() == "*" or tag.removeprefix("W/") in named
 
 
 def _refuse(call: Call, problem: Problem, problem_page: ProblemPage | None) -> Reply:

@@ -7,7 +7,9 @@ import hmac
 import ipaddress
 import platform
 import re
+import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 import sqlalchemy as sa
@@ -15,7 +17,6 @@ import structlog
 from prometheus_client import CONTENT_TYPE_LATEST, Info, generate_latest
 
 from workhook import __version__
-from workhook.core import space
 from workhook.core.clock import now_ms
 from workhook.core.config import Settings
 from workhook.core.errors import Forbidden, Problem, Unauthenticated
@@ -37,6 +38,8 @@ log = structlog.get_logger(__name__)
 
 _BUILD = Info("workhook_build", "The version that runs.")
 _BUILD.info({"version": __version__, "python": platform.python_version()})
+
+FREE_BYTES_MIN = 100 * 1024**2
 
 _write = (
     upsert(probe)
@@ -70,9 +73,34 @@ async def can_keep_files(services: Services) -> str:
     return "ok"
 
 
+def written_folders(data: Path, sqlite_path: Path | None) -> list[Path]:
+    """Return the folders that a process writes to: of uploads and files, and of the database if it is a file."""
+    found = {data.absolute(): None}
+    if sqlite_path is not None:
+        found[sqlite_path.absolute().parent] = None
+    return list(found)
+
+
+def free_bytes(folder: Path) -> int:
+    """Return what is free where the folder is, or where it will be created. Raises `OSError`."""
+    return shutil.disk_usage(next(each for each in (folder, *folder.parents) if each.is_dir())).free
+
+
+def space_fault(data: Path, sqlite_path: Path | None) -> str | None:
+    """Return which folder lacks room on the disk, or None if each has enough."""
+    for folder in written_folders(data, sqlite_path):
+        try:
+            free = free_bytes(folder)
+        except OSError as error:
+            return f"{folder}: {error.strerror}"
+        if free < FREE_BYTES_MIN:
+            return f"{folder}: {free // 1024**2:,} MiB free, less than {FREE_BYTES_MIN // 1024**2:,}"
+    return None
+
+
 async def has_room(services: Services) -> str:
     settings = services.settings
-    return await asyncio.to_thread(space.fault, settings.data, settings.sqlite_path) or "ok"
+    return await asyncio.to_thread(space_fault, settings.data, settings.sqlite_path) or "ok"
 
 
 class Probe:

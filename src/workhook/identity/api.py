@@ -15,7 +15,7 @@ from workhook import __version__
 from workhook.core.clock import to_seconds_text
 from workhook.core.errors import Malformed
 from workhook.events.catalog import LISTING
-from workhook.events.ping_quotes import random_quote
+from workhook.events.samples import random_quote
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import GRAPHQL, WEBHOOK_API

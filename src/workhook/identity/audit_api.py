@@ -13,6 +13,7 @@ from workhook.core.errors import Fault, Invalid, Malformed
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.lists import PER_PAGE, link, per_page_of
+from workhook.http.negotiation import weighted
 from workhook.http.operations import WEBHOOK_API, Query
 from workhook.identity import audit_queries
 from workhook.identity.audit_actions import operation_type
@@ -126,8 +127,7 @@ async def organization_audit_log_list(call: Call) -> Answer:
     newest_first, nothing = order == "desc", include == "git"
     # An OAuth app sees its own webhooks only (the specification, Authentication 3); of those no settings are kept here.
     hooks = actor_of(call).token_kind != OAUTH.name
-    accepted = (call.header("accept") or "").split(",")
-    if any(each.partition(";")[0].strip().lower() == LINES for each in accepted):
+    if any(name == LINES for name, _ in weighted(call.header("accept"))):
         body = export_lines(call.database, selection, newest_first=newest_first, nothing=nothing, hooks=hooks)
         return Answer(body, media_type=LINES, headers=_VARY)
     per_page = per_page_of(call)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Self
 
 from workhook.core.clock import now_ms
-from workhook.http import conditions
 from workhook.http.calls import Call
 from workhook.identity.authenticator import caller_of
 from workhook.identity.schemas import Actor
@@ -60,9 +59,9 @@ class Write:
     @property
     def is_conditional(self) -> bool:
         """Whether the request has `If-Match`: only then its record has to be made before the change."""
-        return self.request is not None and conditions.is_conditional(self.request)
+        return self.request is not None and self.request.is_conditional
 
     def require_match(self, body: object) -> None:
         """Raises `PreconditionFailed` unless `If-Match`, if it was sent, names `body`, which a GET would answer now."""
         if self.request is not None:
-            conditions.require_match(self.request, body)
+            self.request.require_match(body)

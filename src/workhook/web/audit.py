@@ -13,7 +13,7 @@ from msgspec import Meta
 from workhook.core.errors import Fault, Invalid
 from workhook.http import parameters
 from workhook.http.calls import Answer
-from workhook.http.disposition import disposition
+from workhook.http.messages import disposition
 from workhook.identity import audit_queries
 from workhook.identity.audit_actions import VIEW
 from workhook.identity.audit_api import LINES, AuditEntry, entry_of, export_lines

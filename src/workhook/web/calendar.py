@@ -12,8 +12,8 @@ from workhook.core.clock import now_ms
 from workhook.core.errors import NotFound
 from workhook.core.zones import midnight_of, start_of
 from workhook.http.calls import Answer, Call
-from workhook.http.disposition import disposition
 from workhook.http.endpoints import Routes
+from workhook.http.messages import disposition
 from workhook.http.operations import PAGES
 from workhook.identity import policy
 from workhook.identity.queries import key_of

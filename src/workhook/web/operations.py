@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from workhook.http.calls import Answer, Call
-from workhook.http.messages import prefers_page
+from workhook.http.negotiation import prefers_page
 from workhook.http.operations import Handler, Operation
 from workhook.web import activity, administration, audit, calendar, home, inbox, listing, project, search, trash
 from workhook.web.account import notifications, own_data, tokens

@@ -13,8 +13,8 @@ from workhook.core.clock import now_ms, to_millis_text
 from workhook.core.errors import Invalid
 from workhook.core.records import to_response
 from workhook.http.calls import Answer, Call
-from workhook.http.disposition import disposition
 from workhook.http.lists import PER_PAGE_MAX, ListQuery
+from workhook.http.messages import disposition
 from workhook.identity import audit
 from workhook.identity.context import Write
 from workhook.identity.oauth import grants

@@ -6,7 +6,7 @@ from typing import Any
 from urllib.parse import quote
 
 from workhook.http.calls import Answer
-from workhook.http.messages import prefers_page
+from workhook.http.negotiation import prefers_page
 from workhook.identity.context import Write
 from workhook.web.files import view
 from workhook.web.frame import paging

@@ -17,8 +17,8 @@ from importlib.resources.abc import Traversable
 
 from workhook.core.errors import NotFound
 from workhook.http.calls import Answer, Call
-from workhook.http.compression import ENCODINGS, chosen, compressed
 from workhook.http.endpoints import Routes
+from workhook.http.negotiation import ENCODINGS, chosen_encoding, compressed
 from workhook.http.operations import PAGES
 
 _TYPES = {
@@ -52,7 +52,7 @@ async def page_static(call: Call, name: str) -> Answer:
     kind = name.rpartition(".")[2]
     if kind == "webp":  # is compressed as it is
         return Answer(_content(name)[0], 200, {"Cache-Control": cached}, _TYPES[kind])
-    accepted = chosen(call.header("accept-encoding"), ENCODINGS)
+    accepted = chosen_encoding(call.header("accept-encoding"), ENCODINGS)
     is_large = len(_content(name)[0]) > _LARGE_BYTES  # compressed once, in a tenth of a second or more
     body, headers = await asyncio.to_thread(_compressed, name, accepted) if is_large else _compressed(name, accepted)
     return Answer(body, 200, {**headers, "Cache-Control": cached}, _TYPES[kind])

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from workhook.core.errors import Problem
 from workhook.http.calls import Answer, current
-from workhook.http.compression import compressed
+from workhook.http.negotiation import compressed
 from workhook.identity.mail import switch
 from workhook.web.frame import assets, cookies, formats, navigation, refusals, sessions, texts
 from workhook.web.frame.import_remarks import remark_in_words
@@ -37,7 +37,7 @@ def page(
     """The template `name` (in `web/templates`) as an answer; everything in `context` is escaped.
 
     `form_action`: addresses beside our own that a form of the page may lead to, by a redirect too. `has_secret`: the
-    page shows a secret, so it is not compressed (`http.compression`). The field `csrf` is another one each time.
+    page shows a secret, so it is not compressed (`http.negotiation`). The field `csrf` is another one each time.
     """
     nonce = secrets.token_urlsafe(16)
     body = html(name, nonce=nonce, **context).encode()

@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 
 from workhook.http.calls import Call, current
-from workhook.http.compression import weight_of
+from workhook.http.negotiation import weighted
 from workhook.web.frame import cookies
 
 LANGUAGES: Mapping[str, str] = {"en": "English", "de": "Deutsch"}
@@ -74,10 +74,8 @@ def theme() -> str:
 def negotiated(accepted: str | None) -> str:
     """The language of `LANGUAGES` that the header weighs most (RFC 9110, 12.5.4); without one, the first."""
     best, best_weight = next(iter(LANGUAGES)), 0.0
-    for each in (accepted or "").split(","):
-        tag, _, parameter = each.partition(";")
-        code = tag.strip().lower().partition("-")[0]
-        weight = weight_of(parameter)
+    for tag, weight in weighted(accepted):
+        code = tag.partition("-")[0]
         if code in LANGUAGES and weight > best_weight:
             best, best_weight = code, weight
     return best

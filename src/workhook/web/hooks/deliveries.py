@@ -17,7 +17,7 @@ from workhook.hooks.deliveries import find_delivery, list_deliveries, parse_curs
 from workhook.hooks.history import Filters
 from workhook.hooks.records import DeliveryDetail, DeliveryItem, Hook
 from workhook.http.calls import Answer
-from workhook.http.disposition import disposition
+from workhook.http.messages import disposition
 from workhook.storage.index_ranges import IdRange
 from workhook.web.frame.places import Visit
 from workhook.web.frame.sessions import redirect

@@ -11,11 +11,11 @@ from prometheus_client import Counter
 
 from workhook.core.errors import Forbidden, NotFound, PreconditionFailed, Problem, Unauthenticated
 from workhook.core.records import to_response
-from workhook.http import conditions, idempotency, lists, parameters
-from workhook.http.calls import Answer, Call
-from workhook.http.disposition import disposition
+from workhook.http import idempotency, lists, parameters
+from workhook.http.calls import Answer, Call, names_tag
 from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
+from workhook.http.messages import disposition
 from workhook.http.operations import WORK_API, Query
 from workhook.identity import policy
 from workhook.identity.authenticator import actor_of, caller_of
@@ -174,9 +174,9 @@ async def delete_file(write: Write, file_id: str) -> Done:
 def _require_match(call: Call, file: File, links: Links) -> None:
     """A file has not changed because its link is another one since midnight."""
     try:
-        conditions.require_match(call, _answer(file, links.earlier()))
+        call.require_match(_answer(file, links.earlier()))
     except PreconditionFailed:
-        conditions.require_match(call, _answer(file, links))
+        call.require_match(_answer(file, links))
 
 
 @routes.post("/files/{id}/restore")
@@ -206,7 +206,7 @@ async def get_file_content(call: Call) -> Answer:
     content = await _find_allowed(call)
     tag = f'"{content.sha256}"'
     headers = {**_HEADERS, "ETag": tag}
-    if _matches(call.header("if-none-match"), tag):
+    if names_tag(call.header("if-none-match"), tag):
         return Answer(None, status=304, headers=headers)
     start, stop, status = 0, content.size, 200
     if (found := _range(call, content, tag)) is not None:
@@ -247,13 +247,6 @@ def _range(call: Call, content: Content, tag: str) -> tuple[int, int] | None:
     if call.request.method == "HEAD" or (condition is not None and condition.strip() != tag):
         return None
     return read_range(call.header("range"), content.size)
-
-
-def _matches(condition: str | None, tag: str) -> bool:
-    """RFC 9110, 13.1.2: weak comparison."""
-    if condition is None:
-        return False
-    return condition.strip() == "*" or tag in [each.strip().removeprefix("W/") for each in condition.split(",")]
 
 
 async def _watched(call: Call, content: Content, pieces: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:

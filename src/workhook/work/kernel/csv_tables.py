@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
-from workhook.http.disposition import disposition
+from workhook.http.messages import disposition
+from workhook.http.negotiation import weighted
 
 MEDIA_TYPE = "text/csv"
 
@@ -29,19 +30,11 @@ _LINE_BREAK = re.compile("[\u0085\u2028\u2029]")
 
 def wants_csv(accept: str | None) -> bool:
     """Whether the `Accept` header names CSV, and JSON not before it (RFC 9110, 12.5.1)."""
-    ranges = [_range(each) for each in (accept or "").split(",")]
+    ranges = weighted(accept)
     wanted = max((weight for name, weight in ranges if name == MEDIA_TYPE), default=0.0)
     json = max((weight for name, weight in ranges if name == "application/json"), default=0.0)
     other = max((weight for name, weight in ranges if name in ("*/*", "application/*")), default=0.0)
     return wanted > json and wanted >= other
-
-
-def _range(text: str) -> tuple[str, float]:
-    """Its weight is 1 unless `q` says something else; 0 if that is no number."""
-    name, *parameters = (each.strip().lower() for each in text.split(";"))
-    weight = next((each.removeprefix("q=") for each in parameters if each.startswith("q=")), "1")
-    digits = weight.replace(".", "", 1)
-    return name, min(float(weight), 1.0) if digits.isascii() and digits.isdigit() else 0.0
 
 
 async def write_rows(cells: Iterable[Sequence[Cell]]) -> bytes:

@@ -12,8 +12,7 @@ from workhook.core.clock import HOUR_MS
 from workhook.core.money import DEFAULT_CURRENCY, read_hundredths, to_amount, to_hundredths
 from workhook.core.records import COMPUTED, HIDDEN, JsonForm, JsonName, Record, Wire
 from workhook.core.zones import NAME_MAX_CHARS, zone_fault
-from workhook.http.currencies import Currency
-from workhook.http.parameters import ON_ONE_LINE, Checked, Prepared, Read
+from workhook.http.parameters import ON_ONE_LINE, Checked, Currency, Prepared, Read
 from workhook.http.wire_types import wire_number
 from workhook.storage.metadata import in_project, metadata
 from workhook.storage.record_rows import table_columns

@@ -9,7 +9,7 @@ import structlog
 
 from workhook.core.errors import Invalid
 from workhook.http.calls import Answer, Call, Services
-from workhook.http.disposition import disposition
+from workhook.http.messages import disposition
 from workhook.identity.schemas import Repository
 from workhook.storage import Row
 from workhook.work.money.billing.logos import find_logo

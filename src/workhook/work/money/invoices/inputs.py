@@ -9,9 +9,8 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.http.currencies import Currency
 from workhook.http.lists import ListQuery
-from workhook.http.parameters import Checked, DayOrMoment, LongText, Money, Prepared, Read
+from workhook.http.parameters import Checked, Currency, DayOrMoment, LongText, Money, Prepared, Read
 from workhook.http.wire_types import WIRE_TYPE, wire_number
 from workhook.work.money.invoices import rules
 from workhook.work.money.invoices.arithmetic import Category

@@ -14,9 +14,8 @@ from workhook.core import json
 from workhook.core.ids import new_id
 from workhook.core.money import Hundredths, Minor, amount_of, minor_of
 from workhook.core.records import COMPUTED, CURRENCY, HIDDEN, EventSchema, JsonName, Record, Wire, resource_id
-from workhook.http.currencies import Currency
 from workhook.http.lists import ListQuery
-from workhook.http.parameters import CreditsAmount, LongText, Money, Title, WebAddress
+from workhook.http.parameters import CreditsAmount, Currency, LongText, Money, Title, WebAddress
 from workhook.http.wire_types import Timestamp, Url
 from workhook.identity.schemas import Account
 from workhook.storage.metadata import Millis, metadata, partial_index

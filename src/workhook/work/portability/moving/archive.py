@@ -19,7 +19,7 @@ import structlog
 
 from workhook.core.errors import Conflict, TooManyRequests
 from workhook.http.calls import Services
-from workhook.http.disposition import disposition
+from workhook.http.messages import disposition
 from workhook.identity import audit
 from workhook.identity.schemas import Account, Actor
 from workhook.storage import Transaction

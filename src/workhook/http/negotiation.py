@@ -1,4 +1,4 @@
-"""Which encoding an answer is sent in (RFC 9110, 12.5.3), and the bytes in it.
+"""What the client asks an answer to be: its media type, its language and its encoding (RFC 9110, 12).
 
 Compress nothing that mixes a secret with what a stranger can set: its length would tell of the secret (BREACH).
 """
@@ -11,15 +11,50 @@ import sys
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
+import brotli
+
 if sys.version_info >= (3, 14):
     from compression import zstd
 else:
     from backports import zstd
 
-import brotli
+
+_PAGES = frozenset({"text/html", "application/xhtml+xml"})
+_QVALUE = re.compile(r"q\s*=\s*(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)", re.ASCII)
+
+
+def weighted(header: str | None) -> list[tuple[str, float]]:
+    """What a header of the kind of `Accept` lists, in lower case and without its parameters, each with its weight.
+
+    The weight is `q` (RFC 9110, 12.4.2): 1 without one, and 0, not acceptable, if it cannot be read.
+    """
+    return [_weighted(each) for each in (header or "").lower().split(",")]
+
+
+def _weighted(text: str) -> tuple[str, float]:
+    name, *parameters = (each.strip() for each in text.split(";"))
+    given = next((each for each in parameters if each.partition("=")[0].strip() == "q"), "q=1")
+    found = _QVALUE.fullmatch(given)
+    return name, float(found[1]) if found else 0.0
+
+
+def prefers_page(accept: str | None, *, otherwise: bool) -> bool:
+    """Whether the `Accept` header names HTML before JSON: with a higher weight or, with the same, further to the left.
+
+    `otherwise`: for a header that names neither, as programs send it (`*/*`), and for none.
+    """
+    best, is_best_page = 0.0, otherwise
+    for media_type, weight in weighted(accept):
+        is_page = media_type in _PAGES
+        is_json = media_type == "application/json" or media_type.endswith("+json")
+        if (is_page or is_json) and weight > best:
+            best, is_best_page = weight, is_page
+    return is_best_page
+
+
+# --- encodings --------------------------------------------------------------------------------------------------------
 
 SIZE_MIN = 1024  # bytes; less is one packet either way
-_QVALUE = re.compile(r"q\s*=\s*(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)", re.ASCII)
 
 _FAST: Mapping[str, Callable[[bytes], bytes]] = {  # the cheapest for its size first
     "zstd": lambda body: zstd.compress(body, level=3),
@@ -42,31 +77,20 @@ def compressed(body: bytes, accepted: str | None, *, once: bool = False) -> tupl
     """
     headers = {"Vary": "Accept-Encoding"}
     encoders = _SMALL if once else _FAST
-    encoding = chosen(accepted, tuple(encoders)) if len(body) >= SIZE_MIN else None
+    encoding = chosen_encoding(accepted, tuple(encoders)) if len(body) >= SIZE_MIN else None
     if encoding is None:
         return body, headers
     return encoders[encoding](body), {**headers, "Content-Encoding": encoding}
 
 
 @lru_cache(maxsize=256)
-def chosen(accepted: str | None, known: tuple[str, ...]) -> str | None:
+def chosen_encoding(accepted: str | None, known: tuple[str, ...]) -> str | None:
     """The encoding with the highest weight, of several the first of `known`; None: as it is.
 
     Where the client accepts nothing at all, not even that, the answer is sent as it is: better than none.
     """
-    weights: dict[str, float] = {}
-    for each in (accepted or "").lower().split(","):
-        name, _, parameter = each.partition(";")
-        weights[name.strip()] = weight_of(parameter)
+    weights = dict(weighted(accepted))
     others = weights.get("*", 0.0)
     best = max(known, key=lambda name: weights.get(name, others))
     # As it is counts only where it is named: it is acceptable anyhow, but nobody asks for more bytes without saying so.
     return best if weights.get(best, others) > weights.get("identity", 0.0) else None
-
-
-def weight_of(parameter: str) -> float:
-    """The weight that follows a `;` (RFC 9110, 12.4.2): 1 without one, and 0, not acceptable, if it cannot be read."""
-    if not parameter.strip():
-        return 1.0
-    found = _QVALUE.fullmatch(parameter.strip())
-    return float(found[1]) if found else 0.0
