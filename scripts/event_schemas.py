@@ -33,6 +33,7 @@ from workhook.work.board.projects.schemas import Project
 from workhook.work.board.tasks.schemas import CommitShape, Task
 from workhook.work.discussion.comments.schemas import FileComment, Reply, TaskComment
 from workhook.work.files.schemas import File, Folder
+from workhook.work.kernel.clients import Client
 from workhook.work.kernel.people import PersonShape
 from workhook.work.money.checkouts.schemas import ServiceCheckoutShape
 from workhook.work.money.credit_notes.schemas import CreditNote
@@ -40,7 +41,6 @@ from workhook.work.money.credits.schemas import TaskCredit
 from workhook.work.money.invoices.schemas import Invoice
 from workhook.work.money.payments.schemas import Payment
 from workhook.work.money.services.schemas import Service
-from workhook.work.people.clients.schemas import Client
 from workhook.work.time.timesheets.budgets import BudgetReachedShape
 from workhook.work.time.timesheets.schemas import TimesheetShape
 

@@ -80,9 +80,9 @@ def area_of(module: str) -> str:
 # --- imports -----------------------------------------------------------------------------------------------------
 
 
-def parse_order(text: str) -> tuple[Level, ...]:
-    """The import order out of a document: the one code span that begins with `core <`. Raises `ValueError`."""
-    spans = re.findall(r"`(core\s*<[^`]+)`", text)
+def parse_order(text: str, first: str = "core") -> tuple[Level, ...]:
+    """Read an import order out of a document: the one code span that begins with `first <`. Raises `ValueError`."""
+    spans = re.findall(rf"`({first}\s*<[^`]+)`", text)
     if len(spans) != 1:
         raise ValueError(f"expected one import order, found {len(spans)}")
     levels = []
@@ -139,6 +139,31 @@ def import_violations(source: Source, order: tuple[Level, ...]) -> Iterator[str]
         if there not in ranks:
             yield f"{where}, whose area is not in the import order"
         elif not here or ranks[there] > ranks[here]:
+            yield f"{where}, which is to the right"
+        elif ranks[there] == ranks[here] and order[ranks[here]].siblings:
+            yield f"{where}, its sibling"
+
+
+def room_violations(source: Source, area: str, order: tuple[Level, ...]) -> Iterator[str]:
+    """An import between the rooms of an area that goes to the right, or from a room that the order does not know.
+
+    A module that lies in the area itself may import every room, and no room may import it.
+    """
+    ranks = {room: rank for rank, level in enumerate(order) for room in level.areas}
+    top = f"{PACKAGE}.{area}."
+    if not source.module.startswith(top):
+        return
+    here = source.module.removeprefix(top).split(".")[0]
+    if here not in ranks:
+        if source.is_package or "." in source.module.removeprefix(top):
+            yield f"{source.path}:1: the room {here!r} is not in the order of {area}"
+        return
+    for line, name in imported_modules(source):
+        there = name.removeprefix(top).split(".")[0]
+        if not name.startswith(top) or there == here:
+            continue
+        where = f"{source.path}:{line}: {here} imports {name}"
+        if there not in ranks or ranks[there] > ranks[here]:
             yield f"{where}, which is to the right"
         elif ranks[there] == ranks[here] and order[ranks[here]].siblings:
             yield f"{where}, its sibling"

@@ -25,9 +25,9 @@ from workhook.web import operations as web_operations
 from workhook.web.docs import pages
 from workhook.web.frame import render
 from workhook.work import operations as work_operations
-from workhook.work.people.administration import api as administration
+from workhook.work.administration.accounts import api as administration
+from workhook.work.administration.organizations import api as organizations
 from workhook.work.people.invitations import organization, repository
-from workhook.work.people.organizations import api as organizations
 
 
 def operations(services: Callable[[], Services], checks: Callable[[], dict[str, str]]) -> tuple[Operation, ...]:

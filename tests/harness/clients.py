@@ -14,8 +14,8 @@ from workhook.identity.queries import account_columns, find_repository_by_id
 from workhook.identity.schemas import Account, Actor, account_of
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Transaction
+from workhook.work.kernel.clients import Client
 from workhook.work.people.clients.adding import put_in
-from workhook.work.people.clients.schemas import Client
 
 _by_address = (
     sa.select(*account_columns())

@@ -11,7 +11,7 @@ from tests.harness.databases import Databases
 from tests.harness.world import with_services
 from tests.migrations.upgrade_kit import insert, migrate_to, on_database
 from workhook.http.calls import Services
-from workhook.work.discussion.notifications.settings import Choice, find_settings
+from workhook.work.history.notifications.settings import Choice, find_settings
 
 
 def _fill(connection: Any) -> None:

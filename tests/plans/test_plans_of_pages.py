@@ -24,19 +24,19 @@ from workhook.work.board.board_filters.filters import find_filters
 from workhook.work.board.projects.listing import list_newest
 from workhook.work.board.tasks import assigned
 from workhook.work.discussion.mentions import queries as mentions
-from workhook.work.discussion.notifications import queries as notifications
 from workhook.work.history.activity import editors
 from workhook.work.history.activity.editors import find_last_edits
 from workhook.work.history.feeds import feeds
 from workhook.work.history.feeds import queries as due
+from workhook.work.history.notifications import queries as notifications
 from workhook.work.kernel.access import Access
+from workhook.work.money import budgets
 from workhook.work.money.credits.ledger import list_newest_entries
 from workhook.work.money.invoices import due as due_invoices
 from workhook.work.money.invoices import presets
 from workhook.work.money.invoices.drafting import list_invoices
 from workhook.work.money.invoices.due import list_due
 from workhook.work.money.invoices.inputs import InvoiceList
-from workhook.work.time.budgets import api as budgets
 from workhook.work.time.timesheets import started
 from workhook.work.time.timesheets.queries import find_running
 

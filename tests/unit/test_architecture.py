@@ -25,11 +25,28 @@ ORDER = (
     Level(("cli", "bootstrap", "asgi", "process")),
 )
 
+WORK_ORDER = (
+    Level(("kernel",)),
+    Level(("people",)),
+    Level(("board",)),
+    Level(("files",)),
+    Level(("discussion",)),
+    Level(("time",)),
+    Level(("money",)),
+    Level(("history",)),
+    Level(("portability",)),
+    Level(("administration",)),
+)
+
 Rule = Callable[[Source], Iterator[str]]
 
 
 def follows_order(source: Source) -> Iterator[str]:
     yield from source_rules.import_violations(source, ORDER)
+
+
+def follows_order_of_rooms(source: Source) -> Iterator[str]:
+    yield from source_rules.room_violations(source, "work", WORK_ORDER)
 
 
 def has_small_functions(source: Source) -> Iterator[str]:
@@ -42,6 +59,7 @@ def is_short(source: Source) -> Iterator[str]:
 
 RULES: tuple[Rule, ...] = (
     follows_order,
+    follows_order_of_rooms,
     is_short,
     has_small_functions,
     source_rules.sleep_violations,
@@ -67,6 +85,7 @@ def test_the_code_obeys(rule: Rule, sources: list[Source]) -> None:
 def test_the_document_states_the_order_that_is_enforced() -> None:
     text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
     assert source_rules.parse_order(text) == ORDER
+    assert source_rules.parse_order(text, "kernel") == WORK_ORDER
 
 
 @pytest.mark.parametrize("text", ["no order", "`core < storage` and `core < http`", "`core < {a | }`"])
@@ -114,6 +133,35 @@ def make_source(tmp_path: Path) -> Callable[[str, str], Source]:
 )
 def test_an_import_against_the_order_is_found(name: str, text: str, make_source: Callable[[str, str], Source]) -> None:
     assert len(list(follows_order(make_source(name, text)))) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("work/board/tasks/api.py", "from workhook.work.money.invoices import issued"),
+        ("work/board/tasks/api.py", "from workhook.work import answers"),
+        ("work/kernel/access.py", "def later():\n    from ..people.clients import api"),
+        ("work/garage/cars.py", ""),
+    ],
+)
+def test_an_import_against_the_order_of_rooms_is_found(
+    name: str, text: str, make_source: Callable[[str, str], Source]
+) -> None:
+    assert len(list(follows_order_of_rooms(make_source(name, text)))) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("work/answers.py", "from workhook.work.money.invoices import issued"),
+        ("work/money/invoices/api.py", "from ...board.tasks import queries\nfrom workhook.identity import tables"),
+        ("web/board/pages.py", "from workhook.work.money.invoices import issued"),
+    ],
+)
+def test_an_import_along_the_order_of_rooms_is_fine(
+    name: str, text: str, make_source: Callable[[str, str], Source]
+) -> None:
+    assert not list(follows_order_of_rooms(make_source(name, text)))
 
 
 @pytest.mark.parametrize(

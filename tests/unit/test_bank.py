@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workhook.work.money.billing.bank import (
+from workhook.work.kernel.settings.bank import (
     bic_fault,
     grouped,
     iban_fault,
@@ -16,7 +16,7 @@ from workhook.work.money.billing.bank import (
     vat_id_fault,
     without_spaces,
 )
-from workhook.work.money.invoices.numbering import DEFAULT_FORMAT, NumberFormat, format_fault
+from workhook.work.kernel.settings.numbering import DEFAULT_FORMAT, NumberFormat, format_fault
 
 # From the examples of the registry of IBANs (SWIFT).
 IBANS = (

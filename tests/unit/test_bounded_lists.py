@@ -24,10 +24,10 @@ from workhook.work.board.projects.schemas import LABEL_COLORS_MAX
 from workhook.work.board.tasks.bulk import OPERATIONS_MAX
 from workhook.work.board.tasks.field_types import BLOCKERS_MAX, KEYS_MAX
 from workhook.work.discussion.comments.actions import REPLIES_MAX
+from workhook.work.history.time_reports import ROWS_MAX
 from workhook.work.money.invoices.inputs import ITEMS_MAX, TIMESHEETS_MAX
 from workhook.work.money.payments.booking import BOOKED_MAX
 from workhook.work.money.services.schemas import PRICES_MAX
-from workhook.work.time.timesheets.reports import ROWS_MAX
 
 _LABELS = _ASSIGNEES = 100  # `TaskContent`
 _RATES = 1000  # `ProjectBillingEdit`

@@ -10,9 +10,8 @@ from workhook.core.clock import HOUR_MS, MINUTE_MS
 from workhook.core.errors import Invalid
 from workhook.web.frame import texts
 from workhook.web.time.days import read_duration
-from workhook.work.time.timesheets.durations import AmbiguousNumber, duration_ms, typed_duration_ms
-from workhook.work.time.timesheets.rules import display, formatted
-from workhook.work.time.timesheets.schemas import read_duration_up_to
+from workhook.work.kernel.durations import AmbiguousNumber, display, duration_ms, formatted, typed_duration_ms
+from workhook.work.kernel.schemas import read_duration_up_to
 
 S = 1000
 READ = [

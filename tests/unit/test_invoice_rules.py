@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workhook.work.kernel.settings.arithmetic import Discount, TaxRate, read_percent, shared, sums_of
 from workhook.work.money.invoices import rules
-from workhook.work.money.invoices.arithmetic import Discount, TaxRate, shared, sums_of
 from workhook.work.money.invoices.printing import initials_of
 from workhook.work.money.invoices.rules import Item, items_of, items_text
 
@@ -86,13 +86,13 @@ def test_what_is_no_quantity(raw: object) -> None:
 
 @pytest.mark.parametrize(("raw", "millionths"), [(0, 0), (100, 10**6), (7.7, 77_000), (0.0001, 1), ("19", 190_000)])
 def test_percents(raw: object, millionths: int) -> None:
-    assert rules.read_percent(raw) == millionths
+    assert read_percent(raw) == millionths
 
 
 @pytest.mark.parametrize("raw", [-0.1, 100.0001, 0.00001, False, "ten", "1e-30", None])
 def test_what_is_no_percent(raw: object) -> None:
     with pytest.raises(ValueError, match="from 0 to 100"):
-        rules.read_percent(raw)
+        read_percent(raw)
 
 
 @pytest.mark.parametrize(

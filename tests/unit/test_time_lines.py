@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workhook.core.clock import parse_rfc3339
+from workhook.work.kernel.durations import amount_minor, display, whole_seconds
+from workhook.work.kernel.settings.schemas import RoundMode
 from workhook.work.money.invoices.rules import Item, days_of_items, items_of, items_text
 from workhook.work.money.invoices.time_lines import (
     GroupBy,
@@ -20,8 +22,7 @@ from workhook.work.money.invoices.time_lines import (
     with_entries,
     with_times,
 )
-from workhook.work.time.rates.rules import Rounding, RoundMode
-from workhook.work.time.timesheets import rules as timesheets
+from workhook.work.time.rates.rules import Rounding
 
 EXACT = Rounding()
 HOUR_MS = 3_600_000
@@ -58,7 +59,7 @@ def test_a_line_of_time_says_what_was_noted() -> None:
 @given(st.integers(0, 10**9), st.integers(0, 10**6))
 def test_time_on_an_invoice_is_worth_what_it_is_worth_in_reports(duration_ms: int, rate_minor: int) -> None:
     line = line_of(time(duration_ms=duration_ms, rate_minor=rate_minor))
-    assert line.amount_minor == timesheets.amount_minor(timesheets.whole_seconds(duration_ms), rate_minor)
+    assert line.amount_minor == amount_minor(whole_seconds(duration_ms), rate_minor)
 
 
 def test_a_tie_of_time_that_hours_of_six_decimals_would_miss() -> None:
@@ -86,7 +87,7 @@ def test_half_of_a_step_is_rounded_up_and_nothing_stays_nothing() -> None:
 
 def test_a_fraction_of_a_second_does_not_begin_another_step() -> None:
     line = line_of(time(duration_ms=900_350), Rounding(15, "up"))
-    assert (line.qty, timesheets.display(line.duration_ms or 0)) == (Decimal("0.25"), "0:15")
+    assert (line.qty, display(line.duration_ms or 0)) == (Decimal("0.25"), "0:15")
     assert [Rounding(6).of(each) for each in (999, 360_999, 361_000)] == [0, 360_000, 720_000]
 
 
@@ -182,7 +183,7 @@ def test_time_costs_the_same_however_it_is_grouped(
         for n, (task, user, duration_ms) in enumerate(entries)
     ]
     rounding = Rounding(minutes)
-    cost = sum(timesheets.amount_minor(rounding.of(each.duration_ms), rate_minor) for each in times)
+    cost = sum(amount_minor(rounding.of(each.duration_ms), rate_minor) for each in times)
     ways: list[GroupBy | None] = [None, "task", "person", "day"]
     for way in ways:
         lines = items_of(items_text(lines_of(times, way, rounding)))

@@ -13,8 +13,18 @@ from hypothesis import strategies as st
 
 from workhook.core.errors import Conflict, Invalid
 from workhook.work.kernel import csv_tables
+from workhook.work.kernel.durations import (
+    amount_minor,
+    decimal_hours,
+    display,
+    formatted,
+    hours_text,
+    two_decimals,
+    whole_seconds,
+)
+from workhook.work.kernel.schemas import RATE_MAX_MINOR
 from workhook.work.time.timesheets import rules
-from workhook.work.time.timesheets.rules import DURATION_MAX_MS, RATE_MAX_MINOR, Given, Times
+from workhook.work.time.timesheets.rules import DURATION_MAX_MS, Given, Times
 
 S, M, H = 1_000, 60_000, 3_600_000
 NOW = 1_800_000_000_000
@@ -29,7 +39,7 @@ steps = st.lists(st.tuples(st.sampled_from(["pause", "resume", "finish"]), st.in
 
 
 @pytest.mark.parametrize(
-    ("duration", "text", "display", "decimal"),
+    ("duration", "text", "clock", "decimal"),
     [
         (0, "0s", "0:00", 0),
         (999, "0s", "0:00", 0),
@@ -48,16 +58,16 @@ steps = st.lists(st.tuples(st.sampled_from(["pause", "resume", "finish"]), st.in
         (1000 * H + M, "1000h 1m", "1000:01", 1000.02),
     ],
 )
-def test_written(duration: int, text: str, display: str, decimal: float) -> None:
-    assert rules.formatted(duration) == text
-    assert rules.display(duration) == display
-    assert rules.decimal_hours(duration) == decimal
+def test_written(duration: int, text: str, clock: str, decimal: float) -> None:
+    assert formatted(duration) == text
+    assert display(duration) == clock
+    assert decimal_hours(duration) == decimal
 
 
 @given(durations)
 def test_the_text_says_the_whole_seconds(duration: int) -> None:
     unit = {"h": H, "m": M, "s": S}
-    parts = re.fullmatch(r"(?:(\d+h) ?)?(?:(\d+m) ?)?(?:(\d+s))?", rules.formatted(duration))
+    parts = re.fullmatch(r"(?:(\d+h) ?)?(?:(\d+m) ?)?(?:(\d+s))?", formatted(duration))
     assert parts is not None
     told = sum(int(part[:-1]) * unit[part[-1]] for part in parts.groups() if part)
     assert told == duration - duration % S
@@ -65,17 +75,17 @@ def test_the_text_says_the_whole_seconds(duration: int) -> None:
 
 @given(durations)
 def test_the_short_text_has_all_seconds_and_hours_are_rounded(duration: int) -> None:
-    hours, minutes, seconds = map(int, f"{rules.display(duration)}:0".split(":")[:3])
+    hours, minutes, seconds = map(int, f"{display(duration)}:0".split(":")[:3])
     assert minutes < 60 > seconds
-    assert hours * H + minutes * M + seconds * S == rules.whole_seconds(duration)
+    assert hours * H + minutes * M + seconds * S == whole_seconds(duration)
     exact = (Decimal(duration) / H).quantize(Decimal("0.01"), ROUND_HALF_UP)
-    assert Decimal(str(rules.decimal_hours(duration))) == exact
-    assert rules.hours_text(duration) == str(exact)
+    assert Decimal(str(decimal_hours(duration))) == exact
+    assert hours_text(duration) == str(exact)
 
 
 @given(st.integers(0, 10**15))
 def test_two_decimals(minor: int) -> None:
-    assert rules.two_decimals(minor) == str(Decimal(minor).scaleb(-2))
+    assert two_decimals(minor) == str(Decimal(minor).scaleb(-2))
 
 
 # --- what it is worth --------------------------------------------------------------------------------------------
@@ -86,15 +96,15 @@ def test_two_decimals(minor: int) -> None:
     [(H, 8000, 8000), (H + H // 2, 8000, 12000), (0, 8000, 0), (H, 0, 0), (H // 2, 1, 1), (H // 2 - 1, 1, 0)],
 )
 def test_amounts(duration: int, rate: int, amount: int) -> None:
-    assert rules.amount_minor(duration, rate) == amount
+    assert amount_minor(duration, rate) == amount
 
 
 @given(durations, st.integers(0, RATE_MAX_MINOR))
 def test_amounts_are_rounded_half_up_once(duration: int, rate: int) -> None:
     hours, rest = divmod(duration, H)  # as the database computes it, within 64 bits
-    assert rules.amount_minor(duration, rate) == hours * rate + (rest * rate + H // 2) // H
+    assert amount_minor(duration, rate) == hours * rate + (rest * rate + H // 2) // H
     exact = Decimal(duration * rate) / H
-    assert abs(rules.amount_minor(duration, rate) - exact) <= Decimal("0.5")
+    assert abs(amount_minor(duration, rate) - exact) <= Decimal("0.5")
     assert (hours + 1) * rate < 2**63
 
 
@@ -118,7 +128,7 @@ def test_what_ran_is_counted(taken: list[tuple[str, int]]) -> None:
     for step, later in taken:
         now += later
         stretch = now - times.running_since if times.running_since is not None else 0
-        ran = times.counted_ms + rules.whole_seconds(stretch)
+        ran = times.counted_ms + whole_seconds(stretch)
         assert rules.elapsed_ms(times, now) == ran
         before = times
         if step != "finish" and times.finished:
@@ -157,7 +167,7 @@ def test_made(start: int | None, end: int | None, duration: int | None) -> None:
     assert times.finished == (end is not None or duration is not None)
     assert start in (None, times.start)
     assert end in (None, times.end)
-    assert duration is None or rules.whole_seconds(duration) == times.counted_ms
+    assert duration is None or whole_seconds(duration) == times.counted_ms
 
 
 @given(
@@ -186,16 +196,16 @@ def test_edited(made: tuple[int, int, str], start: int | None, end: int | None, 
         return
     assert edited.start == (times.start if start is None else start)
     if duration is not None:
-        assert edited.counted_ms == rules.whole_seconds(duration)
+        assert edited.counted_ms == whole_seconds(duration)
         assert edited.end == (edited.start + duration if end is None else end)
     elif edited.finished:
         assert edited.end == (times.end if end is None else end)
         assert edited.end is not None
-        assert edited.counted_ms == rules.whole_seconds(edited.end - edited.start)
+        assert edited.counted_ms == whole_seconds(edited.end - edited.start)
     else:
         assert edited.is_active == times.is_active
         moved = rules.elapsed_ms(times, now) + times.start - edited.start
-        assert rules.elapsed_ms(edited, now) == rules.whole_seconds(max(0, moved))
+        assert rules.elapsed_ms(edited, now) == whole_seconds(max(0, moved))
 
 
 @given(moments, whole_durations)

@@ -19,7 +19,7 @@ from workhook.identity import administrators, queries
 from workhook.identity.schemas import Account
 from workhook.identity.tables import administrators as administrators_table
 from workhook.identity.tables import audit_log
-from workhook.work.board.projects import trash
+from workhook.work.history import trash
 
 
 def change(server: Server, login: str, *, remove: bool = False) -> None:
@@ -183,7 +183,7 @@ def test_nobody_is_removed_whom_something_depends_on(server: Server, studio: Stu
     assert "delete them, and wait until they have left the trash" in errors[0]["message"]
     studio.member.delete(f"/projects/{own['id']}")
     done(admin, "POST", f"{member}/disable", 200)
-    server.run(lambda services: trash.purge(services, now_ms() + trash.KEPT_MS + DAY_MS))
+    server.run(lambda services: trash.purge_projects(services, now_ms() + trash.KEPT_MS + DAY_MS))
     done(admin, "DELETE", member, 204)
     for method, path in (("POST", f"/admin/users/{admin.login}/disable"), ("DELETE", f"/admin/users/{admin.login}")):
         assert "last administrator" in done(admin, method, path, 422)["errors"][0]["message"]

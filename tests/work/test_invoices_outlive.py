@@ -15,20 +15,15 @@ from tests.work.studio import Caller, JsonObject, Studio
 from workhook import asgi
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
-from workhook.identity.tables import projects
-from workhook.storage import Transaction
 from workhook.storage.metadata import big
-from workhook.work.board.projects import trash
-from workhook.work.board.projects.emptying import empty
-from workhook.work.board.tasks import trash as tasks_trash
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.chores import CHORES
+from workhook.work.history import trash
 from workhook.work.money.invoices.schemas import invoices
 from workhook.work.operations import OPERATIONS
 
 assert asgi  # every area's tables are on the metadata once it is imported
 
-_bury_project = sa.update(projects).where(projects.c.id == sa.bindparam("gone_id")).values(deleted_at=big("at"))
 _bury_task = (
     sa.update(tasks)
     .where(tasks.c.id == sa.bindparam("gone_id"))
@@ -38,12 +33,12 @@ _row = sa.select(invoices).where(invoices.c.id == sa.bindparam("id"))
 _task = sa.select(tasks.c.id).where(tasks.c.id == sa.bindparam("id"))
 
 
-def _bury(studio: Studio, statement: sa.Update, gone_id: str, *, days: int = 31) -> None:
-    """As an earlier version did: what issued invoices refer to is in the trash."""
+def _bury(studio: Studio, task_id: str, *, days: int) -> None:
+    """Put the task into the trash so long ago."""
 
     async def bury(services: Services) -> None:
         async with services.database.transaction() as tx:
-            await tx.execute(statement, {"gone_id": gone_id, "at": now_ms() - days * DAY_MS})
+            await tx.execute(_bury_task, {"gone_id": task_id, "at": now_ms() - days * DAY_MS})
 
     studio.server.run(bury)
 
@@ -127,38 +122,6 @@ def test_invoices_of_another_organization_hold_nothing_here(studio: Studio) -> N
         away.close()
 
 
-def test_a_project_that_was_deleted_before_is_not_purged_and_can_be_restored(studio: Studio) -> None:
-    invoice = _issue(studio)
-    [before] = _stored(studio, _row, invoice["id"])
-    _bury(studio, _bury_project, studio.project_id)
-    _run_chores(studio)
-    _run_chores(studio, in_days=400)
-    assert _stored(studio, _row, invoice["id"]) == [before]
-    assert [each["id"] for each in studio.owner.get("/trash")["trash"]] == [studio.project_id]
-    assert studio.owner.post(f"{studio.project}/restore")["project"]["id"] == studio.project_id
-    assert studio.owner.get(f"/invoices/{invoice['id']}")["invoice"] == invoice
-
-
-def test_the_purge_itself_removes_no_issued_invoice(studio: Studio) -> None:
-    """Should it ever come to such a project."""
-    sent, draft = _issue(studio), _issue(studio, steps=())
-    [before] = _stored(studio, _row, sent["id"])
-
-    async def purge(services: Services) -> None:
-        async def admit(tx: Transaction) -> bool:
-            return True
-
-        async def remove(tx: Transaction) -> None:
-            await tx.execute(trash._remove, {"repository_id": before["repository_id"]})
-
-        tables, owner = trash.contents(), before["repository_id"]
-        assert await empty(services, tables, "repository_id", owner, admit=admit, last=remove, keep_issued=True)
-
-    studio.server.run(purge)
-    assert _stored(studio, _row, sent["id"]) == [before]
-    assert _stored(studio, _row, draft["id"]) == []
-
-
 # --- services and checkouts ------------------------------------------------------------------------------------------
 
 
@@ -232,10 +195,10 @@ def test_a_task_that_was_deleted_before_is_not_purged(studio: Studio, scene: Sce
     timesheet, task = _time(studio, scene)
     studio.owner.delete(f"/tasks/{task}")
     invoice = _issue(studio, timesheet)  # what is in the trash can still be billed
-    _bury(studio, _bury_task, task, days=60)
+    _bury(studio, task, days=60)
 
     async def purge(services: Services) -> int:
-        return await tasks_trash.purge(services, now_ms())
+        return await trash.purge_tasks(services, now_ms())
 
     studio.server.run(purge)
     assert _stored(studio, _task, task) == [{"id": task}]

@@ -21,7 +21,7 @@ from workhook.identity.queries import find_account, find_repository
 from workhook.identity.tokens.issue import FINE_GRAINED, issue
 from workhook.storage.metadata import big
 from workhook.work.chores import CHORES, run_once
-from workhook.work.discussion.notifications import pruning
+from workhook.work.history.notifications import pruning
 
 _date_back = sa.update(notifications).where(notifications.c.id == big("id")).values(created_at=big("at"))
 

@@ -23,8 +23,8 @@ from workhook.web.frame.api_fields import OF_A_FIELD
 from workhook.web.frame.api_sentences import WORDING
 from workhook.web.frame.import_sentences import OF_IMPORTS
 from workhook.web.frame.refusals import pattern_of
-from workhook.work.board.projects import trash
 from workhook.work.discussion.comments.actions import REPLIES_CHARS_MAX
+from workhook.work.history import trash
 from workhook.work.money.invoices.schemas import invoices
 from workhook.work.money.invoices.shapes import Booked, booked_of, booked_text
 from workhook.work.money.payments.booking import BOOKED_MAX
@@ -482,7 +482,7 @@ def own_projects(at: Ground) -> Iterator[Act]:
     own = someone.post("/projects", json={"title": "My own", "organization": someone.login})["project"]
     yield (act := administration(at, "DELETE", f"/users/{someone.login}"))
     someone.delete(f"/projects/{own['id']}")
-    at.studio.server.run(lambda services: trash.purge(services, now_ms() + trash.KEPT_MS + DAY_MS))
+    at.studio.server.run(lambda services: trash.purge_projects(services, now_ms() + trash.KEPT_MS + DAY_MS))
     yield act
 
 

@@ -28,9 +28,11 @@ from workhook.work.board.columns.api import ColumnCreate
 from workhook.work.board.tasks import actions as task_actions
 from workhook.work.board.tasks.inputs import TaskCreate
 from workhook.work.board.tasks.schemas import tasks
-from workhook.work.money.billing.schemas import account_billing
+from workhook.work.history import time_reports as reports
+from workhook.work.kernel.durations import amount_minor
+from workhook.work.kernel.settings.schemas import account_billing
 from workhook.work.money.invoices.schemas import invoices
-from workhook.work.time.timesheets import reports, rules, sums
+from workhook.work.time.timesheets import rules, sums
 from workhook.work.time.timesheets.report_groups import GroupBy, ReportGroup, Spent
 from workhook.work.time.timesheets.report_shapes import ReportQuery
 from workhook.work.time.timesheets.schemas import timesheets
@@ -141,7 +143,7 @@ def _spent(row: Row, now: int, currency: str) -> Spent:
         row["start_time"], running_since=row["running_since"], counted_ms=row["duration_ms"], is_active=row["is_active"]
     )
     duration, rate, billable = rules.elapsed_ms(times, now), row["billable_rate_minor"], bool(row["billable"])
-    amount = rules.amount_minor(duration, rate) if billable and rate is not None else 0
+    amount = amount_minor(duration, rate) if billable and rate is not None else 0
     return Spent(1, duration, duration if billable else 0, ((currency, amount),))
 
 

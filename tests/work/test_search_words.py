@@ -14,9 +14,8 @@ from tests.work.studio import Studio
 from workhook.http.calls import Services
 from workhook.storage.dialects import postgresql
 from workhook.storage.statements import Compiler
-from workhook.work.history.search import schemas
+from workhook.work.board.matching import PART_MIN, PREFIXED_MAX, QUERY_MAX_CHARS, TERM_MAX, _wanted, words_of
 from workhook.work.history.search.api import LIMITS
-from workhook.work.history.search.match import PART_MIN, PREFIXED_MAX, QUERY_MAX_CHARS, TERM_MAX, _wanted, words_of
 from workhook.work.history.search.scopes import SCOPES
 
 FINDS = [
@@ -140,7 +139,7 @@ def test_every_part_of_a_title_finds_it(studio: Studio, titles: list[str], data:
     titles = [f"q{title}" for title in titles]
     task_ids = {studio.task(title=title): title for title in titles}
     title = data.draw(st.sampled_from(titles))
-    words = words_of(schemas.folded(title)).split()
+    words = words_of(folded(title)).split()
     word = data.draw(st.sampled_from(words))
     start = data.draw(st.integers(0, max(0, len(word) - PART_MIN)))
     part = word[start : data.draw(st.integers(start + PART_MIN, max(start + PART_MIN, len(word))))]
@@ -148,7 +147,7 @@ def test_every_part_of_a_title_finds_it(studio: Studio, titles: list[str], data:
     *whole, last = query.split()
 
     def fits(title: str) -> bool:
-        said = words_of(schemas.folded(title)).split()
+        said = words_of(folded(title)).split()
         inner = [any(len(each) >= PART_MIN and each in one for one in said) for each in (*whole, last)]
         return all(each in said or found for each, found in zip(whole, inner, strict=False)) and (
             inner[-1] or any(one.startswith(last) for one in said)

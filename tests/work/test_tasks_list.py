@@ -10,7 +10,7 @@ import pytest
 
 from tests.work.studio import JsonObject, Studio
 from workhook.core.clock import DAY_MS, now_ms, parse_rfc3339
-from workhook.work.board.tasks import trash
+from workhook.work.history import trash
 
 
 def titles(studio: Studio, **query: Any) -> list[str]:
@@ -150,7 +150,7 @@ def in_the_trash(studio: Studio) -> list[JsonObject]:
 
 
 def purged(studio: Studio, days: int) -> int:
-    count: int = studio.server.run(lambda services: trash.purge(services, now_ms() + days * DAY_MS))
+    count: int = studio.server.run(lambda services: trash.purge_tasks(services, now_ms() + days * DAY_MS))
     return count
 
 

@@ -18,7 +18,8 @@ from workhook.http.calls import Services
 from workhook.identity.tables import audit_log, projects
 from workhook.storage import metadata
 from workhook.storage.metadata import big
-from workhook.work.board.projects import emptying, trash
+from workhook.work.board.projects import emptying
+from workhook.work.history import trash
 
 assert asgi  # every area's tables are on the metadata once it is imported
 
@@ -164,7 +165,7 @@ def _delete_long_ago(studio: Studio, project_id: str, *, days: float = 30) -> No
 
 def _purge(studio: Studio) -> int:
     async def purge(services: Services) -> int:
-        return await trash.purge(services, now_ms())
+        return await trash.purge_projects(services, now_ms())
 
     count: int = studio.server.run(purge)
     return count

@@ -19,10 +19,10 @@ from workhook.web.frame.forms import PageForm
 from workhook.web.frame.names import called
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
+from workhook.work.administration.accounts import actions
+from workhook.work.administration.accounts.api import require_administrator
+from workhook.work.administration.accounts.schemas import OrganizationCreate, UserCreate
 from workhook.work.kernel.schemas import if_set
-from workhook.work.people.administration import actions
-from workhook.work.people.administration.api import require_administrator
-from workhook.work.people.administration.schemas import OrganizationCreate, UserCreate
 
 places = Places("administration")
 

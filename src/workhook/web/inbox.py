@@ -10,9 +10,9 @@ from workhook.web.frame import formats
 from workhook.web.frame.names import called
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, text
-from workhook.work.discussion.notifications import queries
-from workhook.work.discussion.notifications.api import ID_MAX, path_of
-from workhook.work.discussion.notifications.reading import Notification
+from workhook.work.history.notifications import queries
+from workhook.work.history.notifications.api import ID_MAX, path_of
+from workhook.work.history.notifications.reading import Notification
 
 _SENTENCES: Mapping[str, str] = {
     "mention": text("%(who)s mentioned you in “%(what)s”."),

@@ -17,11 +17,11 @@ from workhook.identity.schemas import Repository
 from workhook.web.frame import paging
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
+from workhook.work.board.matching import MARK, PART_MIN, QUERY_MAX_CHARS, folded, words_of
 from workhook.work.board.projects import listing
 from workhook.work.board.projects.schemas import Project
 from workhook.work.history.search import api
-from workhook.work.history.search.match import MARK, PART_MIN, QUERY_MAX_CHARS, words_of
-from workhook.work.history.search.schemas import DRAFT, KINDS, SearchQuery, SearchResult, fold, folded
+from workhook.work.history.search.schemas import DRAFT, KINDS, SearchQuery, SearchResult, fold
 
 _EMPHASIS = re.compile(r"(\*\*|\*|`|~~)(?=\S)(.+?)(?<=\S)\1")
 _LINE_SIGNS = re.compile(r"(?<!\S)(?:#{1,6}|>|\||:?-{3,}:?|[-*] \[[ x]\])(?!\S)")

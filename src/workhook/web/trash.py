@@ -15,9 +15,9 @@ from workhook.web.frame import paging
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.listing import BUSY
-from workhook.work.board.projects import trash as api
 from workhook.work.board.tasks import actions
 from workhook.work.files import api as files
+from workhook.work.history import trash as api
 
 places = Places("trash")
 ROWS = 50

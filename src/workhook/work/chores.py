@@ -18,14 +18,13 @@ from workhook.http import idempotency
 from workhook.http.calls import Services
 from workhook.identity import audit_queries
 from workhook.identity.tokens import issue as tokens
-from workhook.work.board.projects import trash as projects_trash
-from workhook.work.board.tasks import trash as tasks_trash
-from workhook.work.discussion.notifications import deadlines
-from workhook.work.discussion.notifications import pruning as notifications
+from workhook.work.administration.organizations import emptying
 from workhook.work.files import trash as files_trash
+from workhook.work.history import trash
+from workhook.work.history.notifications import deadlines
+from workhook.work.history.notifications import pruning as notifications
 from workhook.work.money.checkouts import billing
 from workhook.work.money.credits import ledger
-from workhook.work.people.organizations import emptying
 from workhook.work.portability.imports import late as late_people
 from workhook.work.time.timesheets import sums
 
@@ -107,9 +106,9 @@ CHORES: tuple[Chore, ...] = (
     Chore("idempotency_keys", HOUR_S, lambda services, now: idempotency.prune(services.database, now)),
     Chore("tokens_and_sessions", HOUR_S, lambda services, now: tokens.prune(services.database, now)),
     Chore("audit_log", HOUR_S, _forget_audit_entries),
-    Chore("deleted_tasks", HOUR_S, tasks_trash.purge),
+    Chore("deleted_tasks", HOUR_S, trash.purge_tasks),
     Chore("deleted_files", HOUR_S, files_trash.purge),
-    Chore("deleted_projects", HOUR_S, projects_trash.purge),
+    Chore("deleted_projects", HOUR_S, trash.purge_projects),
     Chore("deleted_organizations", MINUTE_S, emptying.purge),
     Chore("expired_task_credits", MINUTE_S, ledger.expire_credits),
     Chore("timesheet_sums", sums.EVERY_S, sums.add_changes),

@@ -5,15 +5,18 @@ from __future__ import annotations
 from workhook.http.operations import Operation
 from workhook.work.board.columns import api as columns
 from workhook.work.board.projects import api as projects
-from workhook.work.board.projects import trash
 from workhook.work.board.tasks import api as tasks
 from workhook.work.discussion.comments import api as comments
-from workhook.work.discussion.notifications import api as notifications
 from workhook.work.files import api as files
+from workhook.work.history import time_reports as timesheet_reports
+from workhook.work.history import trash
 from workhook.work.history.across import api as across
 from workhook.work.history.activity import api as activity
+from workhook.work.history.notifications import api as notifications
 from workhook.work.history.search import api as search
+from workhook.work.kernel.import_links import import_links as _import_links  # noqa: F401  # a table, without routes
 from workhook.work.kernel.quota import api as quota
+from workhook.work.money import budgets
 from workhook.work.money.billing import api as billing
 from workhook.work.money.billing import logos
 from workhook.work.money.checkouts import api as service_checkouts
@@ -24,12 +27,9 @@ from workhook.work.money.payments import api as payments
 from workhook.work.money.services import api as services
 from workhook.work.people.clients import api as clients
 from workhook.work.people.members import api as members
-from workhook.work.portability.imports.tables import import_links as _import_links  # noqa: F401  # a table, without routes
 from workhook.work.portability.moving import api as moving
-from workhook.work.time.budgets import api as budgets
 from workhook.work.time.rates import api as rates
 from workhook.work.time.timesheets import api as timesheets
-from workhook.work.time.timesheets import reports as timesheet_reports
 
 _APIS = (
     across, projects, trash, members, notifications, quota, clients, columns, tasks, activity, files, comments, search,

@@ -23,8 +23,8 @@ from workhook.work.board.columns.schemas import columns
 from workhook.work.board.tasks.schemas import task_numbers
 from workhook.work.discussion.comments.schemas import file_comments
 from workhook.work.files.schemas import folders
+from workhook.work.kernel.clients import clients
 from workhook.work.money.services.schemas import services
-from workhook.work.people.clients.schemas import clients
 
 CHUNK = 10_000
 MORE_HOOKS = 200  # of the last repository; they wait for events that never come

@@ -21,7 +21,7 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.render import page
 from workhook.web.frame.texts import gettext, language, text
 from workhook.web.inbox import KINDS as WORDS
-from workhook.work.discussion.notifications.settings import Choice, choose, find_settings
+from workhook.work.history.notifications.settings import Choice, choose, find_settings
 
 places = Places("notification_settings")
 

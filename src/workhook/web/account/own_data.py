@@ -27,11 +27,11 @@ from workhook.web.frame import cookies, paging, render
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.project import names
-from workhook.work.discussion.notifications import api as notifications
+from workhook.work.administration.accounts.actions import find_obstacles, remove_user
 from workhook.work.history.across import api as across
 from workhook.work.history.across.schemas import AllCommentsQuery, AllFilesQuery, AllTasksQuery, AllTimesheetsQuery
+from workhook.work.history.notifications import api as notifications
 from workhook.work.money.billing.settings import find_account_billing
-from workhook.work.people.administration.actions import find_obstacles, remove_user
 
 places = Places("own_data")
 

@@ -36,7 +36,7 @@ from workhook.web.frame.sessions import (
     signed_in,
 )
 from workhook.web.frame.texts import gettext, text
-from workhook.work.people.clients.schemas import Email
+from workhook.work.kernel.people import Email
 
 # Each names itself, and most of those below it for old servers: so the first that is found counts.
 _BROWSERS = (

@@ -10,7 +10,7 @@ from workhook.identity.schemas import Account
 from workhook.storage import Reader
 from workhook.web.frame.formats import read_amount, typed_amount
 from workhook.web.frame.places import Visit
-from workhook.work.money.billing.schemas import AccountBillingEdit, ProjectBillingEdit
+from workhook.work.kernel.settings.schemas import AccountBillingEdit, ProjectBillingEdit
 from workhook.work.time.rates import people
 from workhook.work.time.rates.api import MemberRateEdit
 from workhook.work.time.rates.people import MemberTerms

@@ -46,12 +46,12 @@ from workhook.web.organization.settings import settings_address as organization_
 from workhook.web.project import administered
 from workhook.web.project import settings_address as project_address
 from workhook.work.kernel.access import Access
-from workhook.work.money.billing import api, logos, settings
-from workhook.work.money.billing.schemas import (
+from workhook.work.kernel.settings.numbering import DEFAULT_FORMAT
+from workhook.work.kernel.settings.schemas import (
     AccountBilling,
     ProjectBilling,
 )
-from workhook.work.money.invoices.numbering import DEFAULT_FORMAT
+from workhook.work.money.billing import api, logos, settings
 from workhook.work.time.rates import people
 from workhook.work.time.rates.api import change_member_rate
 from workhook.work.time.rates.people import MemberTerms

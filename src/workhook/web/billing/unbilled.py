@@ -13,11 +13,11 @@ from workhook.web.billing.view import BillingForm, invoice_address, invoice_at
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, ngettext
 from workhook.work.kernel.access import Access
+from workhook.work.kernel.durations import display
 from workhook.work.money.invoices import api, changing, drafting, planning
 from workhook.work.money.invoices.inputs import TIMESHEETS_MAX, InvoiceEdit
 from workhook.work.money.invoices.time_lines import InvoicedTime, complaint
 from workhook.work.time.timesheets import started
-from workhook.work.time.timesheets.rules import display
 
 places = Places("billing")
 

@@ -21,13 +21,13 @@ from workhook.web.frame.forms import PageForm
 from workhook.web.frame.places import Visit
 from workhook.web.frame.refusals import in_words
 from workhook.work.kernel.access import Access
-from workhook.work.money.billing.bank import grouped
+from workhook.work.kernel.settings.arithmetic import percent_of
+from workhook.work.kernel.settings.bank import grouped
 from workhook.work.money.invoices import changing, einvoice, printing, rules, unprintable
 from workhook.work.money.invoices.days import zone_of_invoice
 from workhook.work.money.invoices.mail_outcomes import find_mailed
 from workhook.work.money.invoices.rules import Item
 from workhook.work.money.invoices.schemas import Invoice
-from workhook.work.money.invoices.shapes import percent_of
 from workhook.work.time.timesheets import started
 
 UNDO_MAX_CHARS = 500

@@ -16,9 +16,9 @@ from workhook.core.zones import day_in, is_day, is_known, written_day, zone_of
 from workhook.http.calls import current
 from workhook.web.frame import cookies, names, texts
 from workhook.web.frame.texts import gettext
+from workhook.work.kernel.durations import display, hour_hundredths
 from workhook.work.money.invoices.days import days_of
 from workhook.work.money.invoices.schemas import is_overdue
-from workhook.work.time.timesheets import rules
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -176,7 +176,7 @@ def amount(minor: int, currency: str) -> str:
 
 def hours(ms: int) -> str:
     """Hours, rounded to a hundredth, as the reader's language writes them: `1.50`."""
-    return hundredths(rules.hour_hundredths(ms))
+    return hundredths(hour_hundredths(ms))
 
 
 def with_mark(number: str) -> str:
@@ -342,7 +342,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "iso_day": iso_day,
     "days_of": days_of,
     "is_overdue": is_overdue,
-    "duration": rules.display,
+    "duration": display,
     "clock": clock,
     "amount": amount,
     "money": money,

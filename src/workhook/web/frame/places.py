@@ -45,7 +45,7 @@ from workhook.web.frame.sessions import (
     sign_in_redirect,
     signed_in,
 )
-from workhook.work.discussion.notifications.queries import count_unread
+from workhook.work.history.notifications.queries import count_unread
 from workhook.work.kernel.access import Access, find_access
 from workhook.work.time.timesheets.queries import RunningTimer, find_timer
 

@@ -27,8 +27,8 @@ from workhook.web.mail.letters import (
     own_link_letter,
 )
 from workhook.web.mail.writing import Envelope, write_message
-from workhook.work.discussion.notifications.mailing import find_invitation, find_told
-from workhook.work.discussion.notifications.settings import find_settings
+from workhook.work.history.notifications.mailing import find_invitation, find_told
+from workhook.work.history.notifications.settings import find_settings
 from workhook.work.money.invoices.mailing import InvoiceFile, MailedInvoice, find_mailed_invoice, print_for
 
 log = structlog.get_logger(__name__)

@@ -19,8 +19,8 @@ from workhook.web.frame import paging
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.project import names
-from workhook.work.board.projects import trash as api
-from workhook.work.people.organizations.deletion import count_issued_invoices, delete_organization
+from workhook.work.administration.organizations.deletion import count_issued_invoices, delete_organization
+from workhook.work.history import trash as api
 from workhook.work.portability.moving.archive import MEDIA_TYPE, headers_of, make_archive
 
 

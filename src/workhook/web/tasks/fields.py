@@ -16,7 +16,7 @@ from workhook.web.frame.places import AmountField, Visit
 from workhook.web.time.days import read_duration
 from workhook.work.board.tasks.inputs import TaskEdit
 from workhook.work.board.tasks.schemas import TERMS, Task
-from workhook.work.time.timesheets.rules import display
+from workhook.work.kernel.durations import display
 
 
 def value_of(task: Task, name: str) -> object:

@@ -15,8 +15,7 @@ from workhook.web.frame import cookies
 from workhook.web.frame.formats import COOKIE, span_name
 from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import gettext
-from workhook.work.time.timesheets.durations import AmbiguousNumber, typed_duration_ms
-from workhook.work.time.timesheets.rules import display
+from workhook.work.kernel.durations import AmbiguousNumber, display, typed_duration_ms
 
 DAYS = 7
 _YEARS = range(1970, 9999)

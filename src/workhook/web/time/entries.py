@@ -23,8 +23,8 @@ from workhook.web.time.own import own_page
 from workhook.web.time.week import week_page
 from workhook.work.history.activity.editors import find_last_edits
 from workhook.work.kernel.access import Access
+from workhook.work.kernel.durations import display
 from workhook.work.time.timesheets import api, queries
-from workhook.work.time.timesheets.rules import display
 from workhook.work.time.timesheets.schemas import Timesheet, TimesheetCreate, TimesheetEdit
 
 places = Places("time")

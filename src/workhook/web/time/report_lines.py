@@ -23,13 +23,13 @@ from workhook.web.frame.texts import gettext
 from workhook.web.time import periods
 from workhook.web.time.days import zone_name
 from workhook.web.time.periods import Period
+from workhook.work.history.time_reports import ROWS_MAX, sum_up
 from workhook.work.kernel import csv_tables
 from workhook.work.kernel.access import Access
+from workhook.work.kernel.durations import display
 from workhook.work.time.timesheets import report_groups
 from workhook.work.time.timesheets.report_groups import GroupBy, ReportGroup, Spent
 from workhook.work.time.timesheets.report_shapes import ReportQuery
-from workhook.work.time.timesheets.reports import ROWS_MAX, sum_up
-from workhook.work.time.timesheets.rules import display
 
 By = Literal["day", "user", "task", "billable"]
 _ANSWERS = {"true": True, "false": False}

@@ -22,8 +22,9 @@ from workhook.web.time.forms import rate_hint
 from workhook.web.time.grid import By, days_of, entries_of, grid_of
 from workhook.work.history.activity.editors import find_last_edits
 from workhook.work.kernel.access import Access
-from workhook.work.time.budgets.api import BudgetStanding, find_standing
-from workhook.work.time.timesheets import rules, started
+from workhook.work.kernel.durations import display
+from workhook.work.money.budgets import BudgetStanding, find_standing
+from workhook.work.time.timesheets import started
 
 
 class BudgetBar(NamedTuple):
@@ -43,7 +44,7 @@ def bar_of(standing: BudgetStanding, currency: str) -> BudgetBar | None:
     if whole is None or percent is None:
         return None
     used = budget.used_by(standing.used)
-    write = rules.display if budget.minor is None else partial(money, currency=currency)
+    write = display if budget.minor is None else partial(money, currency=currency)
     message = (
         gettext("%(used)s of %(whole)s used")
         if budget.minor is not None

@@ -25,7 +25,6 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
-from workhook.work import others
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.files.links import Links
 from workhook.work.files.schemas import (
@@ -39,12 +38,12 @@ from workhook.work.files.schemas import (
     files,
     folders,
 )
+from workhook.work.kernel import questions
 from workhook.work.kernel.access import Access, access_of, find_access, with_access
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row, person_shape
 from workhook.work.kernel.quota.counting import UsageMemory, memory_of, takes_file, too_large
 from workhook.work.kernel.record_events import publish_event
 from workhook.work.kernel.schemas import if_set
-from workhook.work.money.invoices import issued
 
 _people = accounts.alias("people")
 _read_file = row_reader(File)
@@ -209,8 +208,8 @@ async def delete_file(write: Write, access: Access, file: File, *, links: Links)
     access.require_writable()
     access.require_own(file.user.id, "delete")
     if not file.private:
-        await issued.require_not_logo(write.tx, access.repository.id, file.id)
-    await others.require_none_on_file(write.tx, access, file.id)
+        await questions.require_not_logo(write.tx, access.repository.id, file.id, "deleted")
+    await questions.require_own_file(write.tx, access, file.id)
     now = max(write.now, file.updated_at + 1)
     await _publish(write, access, "deleted", _write_deleted(write.tx, file, now, now), links)
 

@@ -15,10 +15,10 @@ from workhook.storage.metadata import big
 from workhook.work.files.actions import find_place, find_task_of, lock_files
 from workhook.work.files.links import Links
 from workhook.work.files.schemas import File, FileEdit, Folder, FolderEdit, file_to_response, files, folders
+from workhook.work.kernel import questions
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.record_events import RecordEvent, differences, publish_event, publish_events
 from workhook.work.kernel.schemas import if_set
-from workhook.work.money.invoices import issued
 
 _update_file = (
     sa.update(files)
@@ -55,7 +55,7 @@ async def edit_file(write: Write, access: Access, file: File, edit: FileEdit, *,
     if private != file.private:
         access.require_member("make files private")
     if private and not file.private:
-        await issued.require_not_logo(write.tx, access.repository.id, file.id, verb="made private")
+        await questions.require_not_logo(write.tx, access.repository.id, file.id, "made private")
     title = if_set(edit.title, file.title)
     after = msgspec.structs.replace(file, title=title, folder=folder, private=private, task_id=task_id)
     [record] = await _write_files(write, access, [(file, after)], links)

@@ -7,12 +7,15 @@ organization that the record belongs to get the address itself, owners only of i
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import sqlalchemy as sa
+from msgspec import Meta
 
 from workhook.core.disclosure import PrivateText
+from workhook.core.mail_address import ADDRESS_MAX_CHARS, is_address
+from workhook.http.parameters import Checked, Prepared
 from workhook.identity.schemas import Account, stand_in_address
 from workhook.identity.tables import accounts, memberships, projects
 from workhook.storage import Row
@@ -90,3 +93,15 @@ def person_of_values(
     if name:
         person.__dict__["called"] = name
     return person
+
+
+def _not_an_address(text: str) -> str | None:
+    return None if is_address(text) else "an e-mail address"
+
+
+Email = Annotated[
+    str,
+    Meta(max_length=ADDRESS_MAX_CHARS, extra_json_schema={"format": "email"}),
+    Prepared(str.strip),
+    Checked(_not_an_address),
+]

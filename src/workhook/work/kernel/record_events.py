@@ -108,3 +108,14 @@ def differences(
     """`{field: {from, to}}` of two states of one record, as the API shows them."""
     pairs = ((name, getattr(before, name), getattr(after, name)) for name in before.__struct_fields__)
     return {name: {"from": old, "to": new} for name, old, new in pairs if old != new and name not in ignore}
+
+
+def told_in(write: Write, repository: Repository) -> dict[str, object]:
+    """Parameters of an `identity.notifications.telling.Telling` about something in a project."""
+    return {
+        "account_id": repository.owner.id,
+        "repository_id": repository.id,
+        "actor_id": write.caller.user.id if write.caller else None,
+        "detail": None,
+        "now": write.now,
+    }

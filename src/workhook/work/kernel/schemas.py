@@ -9,9 +9,11 @@ from typing import Annotated, TypeVar, overload
 import msgspec
 from msgspec import UnsetType
 
-from workhook.core.money import HUNDREDTHS_MAX, TOTAL_MAX_MINOR, read_hundredths, read_money
+from workhook.core.clock import DAY_MS
+from workhook.core.money import HUNDREDTHS_MAX, TOTAL_MAX_MINOR, minor_of, read_hundredths, read_money
 from workhook.http.parameters import Read
 from workhook.http.wire_types import wire_number
+from workhook.work.kernel.durations import duration_ms
 
 V = TypeVar("V")
 N = TypeVar("N", int, Decimal)
@@ -53,3 +55,63 @@ class Done(msgspec.Struct):
     """Done: something was deleted, paused or canceled, and there is no record to show."""
 
     success: bool = True
+
+
+RATE_MAX_MINOR = 10**8
+"""So that amounts and their sums stay within 64 bits."""
+
+
+RATE_MAX = RATE_MAX_MINOR // 100
+"""A million an hour, in whatever currency; a currency with three decimals has less."""
+
+
+RATE_PATTERN = r"^\d+(\.\d{2,3})?$"
+"""A rate as a text, with all decimals of its currency."""
+
+
+def read_rate(raw: object) -> Decimal:
+    if (rate := read_money(raw)) > RATE_MAX:
+        raise ValueError(f"a number of at most {RATE_MAX}")
+    return rate
+
+
+def rate_minor_of(rate: Decimal, currency: str, field: str) -> int:
+    """Minor units of the currency. Raises `Invalid`."""
+    return minor_of(rate, currency, field, most=RATE_MAX_MINOR)
+
+
+@overload
+def given_rate(rate: Decimal | None, currency: str, field: str) -> int | None: ...
+
+
+@overload
+def given_rate(rate: Decimal | UnsetType | None, currency: str, field: str) -> int | UnsetType | None: ...
+
+
+def given_rate(rate: Decimal | UnsetType | None, currency: str, field: str) -> int | UnsetType | None:
+    """`rate_minor_of` what a parameter says, if it says something."""
+    return rate_minor_of(rate, currency, field) if isinstance(rate, Decimal) else rate
+
+
+Rate = Annotated[
+    Decimal,
+    wire_number(
+        "What an hour costs: an amount with at most the decimals of the currency.", minimum=0, maximum=RATE_MAX
+    ),
+    Read(read_rate, (int, float)),
+]
+
+
+def read_duration_up_to(longest_ms: int) -> Callable[[object], int]:
+    """What reads a duration of at most so long, in all its forms."""
+
+    def read(raw: object) -> int:
+        wanted = "a whole number of milliseconds, such as 5400000, or a text such as 1h 30m or 1:30"
+        found = None if isinstance(raw, bool) or not isinstance(raw, str | int) else duration_ms(str(raw))
+        if found is None:
+            raise ValueError(wanted)
+        if found > longest_ms:
+            raise ValueError(f"{wanted}, and at most {longest_ms} ({longest_ms // DAY_MS} days)")
+        return found
+
+    return read

@@ -29,7 +29,7 @@ from workhook.identity.actions import set_collaborator
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.queries import find_repository_by_id, key_of
-from workhook.identity.schemas import Account, Actor, Repository
+from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import accounts, projects
 from workhook.identity.tokens.lookup import check_reach, check_whole_account
 from workhook.storage import Reader, Transaction
@@ -37,14 +37,11 @@ from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned
 from workhook.work.board.projects.listing import list_visible
 from workhook.work.board.projects.schemas import PROJECTS, LabelColors, Project, project_of
+from workhook.work.kernel import questions
 from workhook.work.kernel.access import choose_owner, rank_in, require_not_archived
 from workhook.work.kernel.record_events import Changes, differences, publish_audited
 from workhook.work.kernel.schemas import Done, if_set
-from workhook.work.money.billing.schemas import account_billing
-from workhook.work.money.checkouts import stopping
-from workhook.work.money.checkouts.schemas import Checkout
-from workhook.work.money.invoices import issued
-from workhook.work.time.timesheets import timers
+from workhook.work.kernel.settings.schemas import account_billing
 
 routes = Routes(WORK_API, "Projects", read="work.read", write="work.write")
 
@@ -220,7 +217,7 @@ async def edit_project(write: Write, project_id: str, edit: ProjectEdit) -> Proj
 
     Needs write access. Changing `private` or `name` needs the role admin.
     """
-    subscriptions = await stopping.lock_checkouts(write.tx, project_id) if edit.archive is True else []
+    end_work = await questions.lock_for_ending(write.tx, project_id) if edit.archive is True else None
     project = await lock_project(write, project_id)
     before = to_response(project)
     write.require_match(ProjectAnswer(before))
@@ -246,8 +243,8 @@ async def edit_project(write: Write, project_id: str, edit: ProjectEdit) -> Proj
         await removal.rights_lost(write.tx, old.owner.id, old.id, actor=write.actor, base=write.base)
     action = "edited"
     if "archive" in changed:
-        if edited.archive:
-            await _end_work(write, edited.repository, subscriptions)
+        if end_work is not None:
+            await end_work(write, edited.repository)
         action = "archived" if edited.archive else "unarchived"
     after = to_response(edited)
     await publish(write, edited, action, changes=differences(before, after))
@@ -261,24 +258,17 @@ async def delete_project(write: Write, project_id: str) -> Done:
     Its webhooks still get the event that it was deleted. The name is free again. A project with issued invoices cannot
     be deleted (409 `has_invoices`): archive it instead.
     """
-    subscriptions = await stopping.lock_checkouts(write.tx, project_id)
+    end_work = await questions.lock_for_ending(write.tx, project_id)
     project = await lock_project(write, project_id)
     write.require_match(ProjectAnswer(to_response(project)))
     require_role(project, "admin")
-    await issued.require_none_of_project(write.tx, project.repository_id)
+    await questions.require_project_unbilled(write.tx, project.repository_id)
     freed = f"{key_of(project.name)}#{project.repository_id}"  # no name has this character
     await write.tx.execute(_delete, {"id": project.repository_id, "now": write.now, "freed_key": freed})
-    await _end_work(write, project.repository, subscriptions)
+    await end_work(write, project.repository)
     removal.repository_goes(write.tx, project.repository)
     await publish(write, project, "deleted")  # its hooks get this event, and none after it
     return Done()
-
-
-async def _end_work(write: Write, repository: Repository, subscriptions: Sequence[Checkout]) -> None:
-    """End what would go on in a project that was just archived or deleted, where nobody can stop it. Call it before the
-    event of that: its webhooks get those of what ends, too."""
-    await stopping.stop(write, subscriptions)
-    await timers.project_ends(write, repository)
 
 
 def require_role(project: Project, role: str) -> None:

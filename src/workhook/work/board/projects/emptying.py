@@ -25,7 +25,6 @@ async def empty(
     *,
     admit: Admit,
     last: Callable[[Transaction], Awaitable[None]] | None = None,
-    keep_issued: bool = False,
 ) -> bool:
     """Delete the rows whose `column` is `owner`, table by table, and the content that files have in the store.
 
@@ -40,7 +39,7 @@ async def empty(
             blobs.clear()  # the database may have rolled back an earlier try
             if not await admit(tx):
                 return None
-            if not await _delete_some(tx, tables, column, owner, blobs, keep_issued):
+            if not await _delete_some(tx, tables, column, owner, blobs):
                 return False
             if last is not None:
                 await last(tx)
@@ -54,12 +53,10 @@ async def empty(
     return True
 
 
-async def _delete_some(
-    tx: Transaction, tables: Sequence[sa.Table], column: str, owner: int, blobs: list[str], keep_issued: bool
-) -> bool:
+async def _delete_some(tx: Transaction, tables: Sequence[sa.Table], column: str, owner: int, blobs: list[str]) -> bool:
     """Return True if nothing is left. `blobs` gets the names of the content of deleted rows."""
     for table in tables:
-        step, params = delete_batch(table, column, keep_issued), {"owner": owner}
+        step, params = delete_batch(table, column), {"owner": owner}
         if "blob" in table.c:
             blobs.extend(found := [row["blob"] for row in await tx.fetch_all(step, params)])
             count = len(found)
@@ -71,12 +68,10 @@ async def _delete_some(
 
 
 @cache
-def delete_batch(table: sa.Table, column: str, keep_issued: bool) -> Any:
+def delete_batch(table: sa.Table, column: str) -> Any:
     """Return a statement that deletes a batch of the rows of an owner, and returns the blobs that they name."""
     batch = table.alias("batch")  # by itself, whatever the statement around it looks at
     some = sa.select(*(batch.c[each.name] for each in table.primary_key)).where(batch.c[column] == big("owner"))
-    if keep_issued and table.name == "invoices":
-        some = some.where(batch.c.status == "draft")
     keys = [*table.primary_key]
     step = sa.delete(table).where((keys[0] if len(keys) == 1 else sa.tuple_(*keys)).in_(some.limit(BATCH)))
     return step.returning(table.c.blob) if "blob" in table.c else step

@@ -20,13 +20,11 @@ from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
+from workhook.work.board.matching import PART_MIN, folded, words_of
 from workhook.work.board.projects.schemas import PROJECTS, Project, project_of
-from workhook.work.history.search.match import PART_MIN, words_of
-from workhook.work.history.search.schemas import folded
 from workhook.work.kernel.access import role_in
+from workhook.work.kernel.clients import clients
 from workhook.work.kernel.pages import Columns, caller_accounts, first_of, first_of_each, per_dialect, with_flag
-from workhook.work.money.invoices.schemas import invoices
-from workhook.work.people.clients.schemas import clients
 
 _CALLER = big("user_id")
 _WHOLE, _CHOSEN = "reach_whole_accounts", "reach_repositories"
@@ -208,16 +206,7 @@ def _last_first(found: sa.FromClause) -> Columns:
 
 
 def _restorable(project: sa.FromClause, continues: bool) -> Columns:
-    """A project with issued invoices is never removed, however long ago it was deleted."""
-    bill = invoices.alias("bill")
-    issued = (
-        sa.select(bill.c.id)
-        .where(bill.c.repository_id == project.c.repository_id, bill.c.status != "draft")
-        .limit(1)
-        .correlate(project)
-        .scalar_subquery()
-    )
-    fits = [project.c.deleted_at.is_not(None), sa.or_(project.c.deleted_at >= big("since"), issued.is_not(None))]
+    fits = [project.c.deleted_at.is_not(None), project.c.deleted_at >= big("since")]
     if continues:
         behind = sa.tuple_(big("deleted_at"), sa.bindparam("after_id", type_=sa.Text))
         fits.append(sa.tuple_(project.c.deleted_at, project.c.id) < behind)

@@ -18,8 +18,8 @@ from workhook.core.records import to_response
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Transaction
-from workhook.work import others
 from workhook.work.board.tasks import assignees, queries, relations
+from workhook.work.board.tasks.assignees import tell_assigned
 from workhook.work.board.tasks.imported_fields import source_of
 from workhook.work.board.tasks.inputs import TaskContent, TaskCreate, TaskEdit
 from workhook.work.board.tasks.next_task import make_next, require_next, with_next, zone_for
@@ -28,13 +28,10 @@ from workhook.work.board.tasks.ordering.column_order import drop_if_empty, find_
 from workhook.work.board.tasks.queries import AccessedTask, LockedColumn, MovableTask
 from workhook.work.board.tasks.relations import RelationChange
 from workhook.work.board.tasks.schemas import CONTENT, NO_SUBTASKS, TERMS, Assignees, CommitShape, Task
-from workhook.work.discussion.notifications.telling import tell_assigned
+from workhook.work.kernel import questions
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.record_events import RecordEvent, differences, publish_event, publish_events
-from workhook.work.kernel.schemas import if_set
-from workhook.work.money.invoices import issued
-from workhook.work.time.timesheets import timers
-from workhook.work.time.timesheets.schemas import rate_minor_of
+from workhook.work.kernel.schemas import if_set, rate_minor_of
 
 
 async def get_task(reader: Reader, actor: Actor, task_id: str, *, project_id: str | UnsetType = UNSET) -> Task:
@@ -107,13 +104,13 @@ async def delete_task(write: Write, found: MovableTask) -> None:
     gave. Raises `Forbidden`, `Conflict`."""
     access, task = found.access, found.task
     require_changeable(access, task)
-    await issued.require_none_of_tasks(write.tx, {task.id: "The task"})
-    await others.require_none_on_tasks(write.tx, access, {task.id: "The task"})
+    await questions.require_tasks_unbilled(write.tx, {task.id: "The task"})
+    await questions.require_own_tasks(write.tx, access, {task.id: "The task"})
     queries.trash_task(write.tx, touched(task, write.now))
     bucket = found.source.buckets[found.bucket]
     bucket.size -= 1
     await drop_if_empty(write.tx, found.source.buckets, bucket)
-    await timers.tasks_end(write, [task.id])
+    await questions.tasks_deleted(write, [task.id])
     await publish_event(write, access.repository, "task", "deleted", to_response(task))
 
 
@@ -134,7 +131,7 @@ async def restore_task(write: Write, task_id: str, *, project_id: str | UnsetTyp
     await queries.move_task(write.tx, task, position)
     await publish_event(write, access.repository, "task", "created", to_response(task))
     if target.completes:
-        await timers.finish_running(write, access, [task.id])
+        await questions.tasks_completed(write, access, [task.id])
     return await assignees.one_as_seen(write.tx, access, task)
 
 
@@ -260,9 +257,9 @@ def _with_next(found: MovableTask, after: Task, now: int, zone: tzinfo) -> Task:
 async def _run_timers(write: Write, access: Access, target: LockedColumn, task_id: str) -> None:
     """What the column wants that the task came to."""
     if target.completes:
-        await timers.finish_running(write, access, [task_id])
+        await questions.tasks_completed(write, access, [task_id])
     elif target.start_timer:
-        await timers.start_for(write, access, task_id)
+        await questions.task_started(write, access, task_id)
 
 
 _PLAIN_FIELDS = frozenset(TaskContent.__struct_fields__).intersection(CONTENT) - {

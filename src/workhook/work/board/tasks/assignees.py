@@ -12,16 +12,20 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core.errors import Fault, Invalid, shown
+from workhook.identity.context import Write
+from workhook.identity.notifications.telling import telling
 from workhook.identity.queries import key_of
+from workhook.identity.schemas import Repository
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.storage import Reader
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.work.board.tasks.imported_fields import own_fields_text
-from workhook.work.board.tasks.schemas import Assignees, Task
+from workhook.work.board.tasks.schemas import Assignees, Task, task_assignees, tasks
 from workhook.work.kernel.access import Access
+from workhook.work.kernel.clients import clients
 from workhook.work.kernel.people import PersonShape, membership_of, person_columns, person_of_row
-from workhook.work.people.clients.schemas import clients
+from workhook.work.kernel.record_events import told_in
 
 
 def is_on_team(person: sa.FromClause) -> sa.ColumnElement[bool]:
@@ -166,3 +170,51 @@ async def _find_seen(
     places = {"repository_id": access.repository.id, "caller_id": access.user.id}
     rows = await reader.fetch_all(_seen_by_client, {**places, "keys": keys, "user_ids": user_ids})
     return [person_of_row(row) for row in rows]
+
+
+_assigned = telling(
+    "assignment",
+    sa.select(accounts).where(any_of(accounts.c.id, "user_ids")),
+    {"task_id": sa.bindparam("task_id", type_=sa.Text)},
+)
+
+
+_pair = task_assignees.c.task_id + ":" + sa.cast(task_assignees.c.user_id, sa.Text)
+
+
+_assigned_in_bulk = telling(
+    "assignment",
+    sa.select(accounts)
+    .select_from(
+        task_assignees.join(accounts, accounts.c.id == task_assignees.c.user_id)
+        .join(tasks, tasks.c.id == task_assignees.c.task_id)
+        .join(projects, projects.c.repository_id == tasks.c.repository_id)
+    )
+    .where(any_of(task_assignees.c.task_id, "task_ids"), any_of(_pair, "pairs")),
+    {
+        "task_id": task_assignees.c.task_id,
+        "repository_id": tasks.c.repository_id,
+        "account_id": projects.c.account_id,
+    },
+)
+
+
+def tell_assigned(write: Write, repository: Repository, before: Task | None, after: Task) -> None:
+    """Who was put on the task by somebody else. Its row, and those of its people, are written or deferred."""
+    if user_ids := _newly_assigned(write, before, after):
+        _assigned.defer(write.tx, {**told_in(write, repository), "user_ids": user_ids, "task_id": after.id})
+
+
+def tell_all_assigned(write: Write, changes: Sequence[tuple[Task | None, Task]]) -> None:
+    """`tell_assigned` for many tasks, which are written with their people, also of several projects."""
+    pairs = {
+        f"{after.id}:{each}": after.id for before, after in changes for each in _newly_assigned(write, before, after)
+    }
+    if pairs:
+        params = {"task_ids": sorted(set(pairs.values())), "pairs": sorted(pairs)}
+        _assigned_in_bulk.defer(write.tx, {"actor_id": write.actor.user.id, "detail": None, "now": write.now, **params})
+
+
+def _newly_assigned(write: Write, before: Task | None, after: Task) -> list[int]:
+    had = {person.id for person in before.assignees} if before else set()
+    return sorted({person.id for person in after.assignees} - had - {write.actor.user.id})

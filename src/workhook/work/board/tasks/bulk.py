@@ -15,9 +15,8 @@ from workhook.core.errors import Fault, Invalid, NotFound, TooLarge
 from workhook.core.records import Wire, to_response
 from workhook.http.parameters import Title
 from workhook.identity.context import Write
-from workhook.work import others
 from workhook.work.board.tasks import actions, assignees, bulk_queries, queries, relations
-from workhook.work.board.tasks.assignees import Assignable
+from workhook.work.board.tasks.assignees import Assignable, tell_all_assigned
 from workhook.work.board.tasks.bulk_queries import RankedTask, TaskChange
 from workhook.work.board.tasks.field_types import ColumnId
 from workhook.work.board.tasks.inputs import TaskContent, TaskCreate, TaskEdit
@@ -27,14 +26,12 @@ from workhook.work.board.tasks.ordering.column_order import ColumnOrder, ranks_i
 from workhook.work.board.tasks.queries import LockedColumn
 from workhook.work.board.tasks.relations import RelationChange
 from workhook.work.board.tasks.schemas import Assignees, Task
-from workhook.work.discussion.notifications.telling import tell_all_assigned
+from workhook.work.kernel import questions
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.pages import PAGE_CHARS
 from workhook.work.kernel.record_events import RecordEvent, publish_events
 from workhook.work.kernel.schemas import if_set
-from workhook.work.money.billing.zones import find_zones
-from workhook.work.money.invoices import issued
-from workhook.work.time.timesheets import timers
+from workhook.work.kernel.settings.zones import find_zones
 
 OPERATIONS_MAX = 1000
 
@@ -283,13 +280,13 @@ class _Run:
     async def require_deletable(self) -> None:
         """Raises `Conflict`."""
         if self.deleted:
-            await issued.require_none_of_tasks(self.change.tx, self.deleted)
+            await questions.require_tasks_unbilled(self.change.tx, self.deleted)
         by_project: dict[int, tuple[Access, dict[str, str]]] = {}
         for task_id, name in self.deleted.items():
             access = self._access_to(self.before[task_id].task)
             by_project.setdefault(access.repository.id, (access, {}))[1][task_id] = name
         for access, names in by_project.values():
-            await others.require_none_on_tasks(self.change.tx, access, names)
+            await questions.require_own_tasks(self.change.tx, access, names)
 
     async def settle_relations(self) -> None:
         """Raises `Invalid` that names the operation which came last to the task."""
@@ -390,7 +387,7 @@ class _Run:
         finished: dict[str, list[str]] = defaultdict(list)
         started: str | None = None
         if self.deleted:
-            await timers.tasks_end(self.change, list(self.deleted))
+            await questions.tasks_deleted(self.change, list(self.deleted))
         for task_id, column_id in self.entered.items():
             target = self.columns[column_id][1]
             if task_id in self.deleted or self.current[task_id].column.id != column_id:
@@ -400,7 +397,7 @@ class _Run:
             elif target.start_timer:
                 started = task_id
         for column_id, task_ids in finished.items():
-            await timers.finish_running(self.change, self.columns[column_id][0], task_ids)
+            await questions.tasks_completed(self.change, self.columns[column_id][0], task_ids)
         if started is not None:
             access = self.columns[self.entered[started]][0]
-            await timers.start_for(self.change, access, started)
+            await questions.task_started(self.change, access, started)

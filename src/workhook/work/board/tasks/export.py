@@ -15,7 +15,7 @@ from workhook.work.board.tasks.listing import Key
 from workhook.work.board.tasks.schemas import Task
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.csv_tables import Cell, rows, write_rows
-from workhook.work.time.timesheets.rules import hours_text
+from workhook.work.kernel.durations import hours_text
 
 COLUMNS = (
     "id",

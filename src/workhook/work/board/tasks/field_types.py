@@ -11,8 +11,7 @@ from workhook.core.clock import DAY_MS
 from workhook.http.parameters import ON_ONE_LINE, Checked, OfLimitedSize, Prepared, Read
 from workhook.http.wire_types import WIRE_TYPE
 from workhook.work.board.tasks import repeating
-from workhook.work.time.timesheets.rules import RATE_MAX
-from workhook.work.time.timesheets.schemas import read_duration_up_to, read_rate
+from workhook.work.kernel.schemas import RATE_MAX, read_duration_up_to, read_rate
 
 Level = Literal["low", "medium", "high"]
 Priority = Annotated[

@@ -23,6 +23,15 @@ from workhook.identity.tables import accounts
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
+from workhook.work.board.matching import (
+    FOUND_NUMBER,
+    SEARCHED,
+    are_found,
+    matches,
+    number_of,
+    task_matches,
+    words_of,
+)
 from workhook.work.board.tasks import assignees
 from workhook.work.board.tasks.inputs import TaskFilters
 from workhook.work.board.tasks.queries import project_of
@@ -38,15 +47,6 @@ from workhook.work.board.tasks.schemas import (
     waits_for_open,
     weight,
     with_column,
-)
-from workhook.work.history.search.match import (
-    FOUND_NUMBER,
-    SEARCHED,
-    are_found,
-    matches,
-    number_of,
-    task_matches,
-    words_of,
 )
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.day_bounds import deadline_params, zone_named

@@ -39,7 +39,7 @@ from workhook.storage.record_rows import row_reader, selected, stored_names, tab
 from workhook.work.board.columns.schemas import columns
 from workhook.work.board.tasks.field_types import Level
 from workhook.work.kernel.people import PersonShape, membership_of, person_columns, person_of_values
-from workhook.work.time.timesheets.rules import RATE_PATTERN
+from workhook.work.kernel.schemas import RATE_PATTERN
 
 Assignees = tuple[PersonShape, ...]
 

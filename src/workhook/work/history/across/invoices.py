@@ -13,6 +13,7 @@ from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row
 from workhook.storage.statements import PerDialect
+from workhook.work.board.matching import matches, words_of
 from workhook.work.history.across import walks
 from workhook.work.history.across.places import (
     ProjectChoice,
@@ -24,7 +25,6 @@ from workhook.work.history.across.places import (
 )
 from workhook.work.history.across.schemas import AllInvoicesQuery, PlacedInvoice, RecordPlace
 from workhook.work.history.across.walks import AcrossPage, Condition, Walk
-from workhook.work.history.search.match import matches, words_of
 from workhook.work.kernel.pages import per_dialect
 from workhook.work.kernel.schemas import if_set
 from workhook.work.money.invoices.drafting import invoice_of, invoices_with_people, weight

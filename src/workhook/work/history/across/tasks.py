@@ -15,6 +15,7 @@ from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row
 from workhook.storage.record_rows import selected
 from workhook.storage.statements import PerDialect
+from workhook.work.board.matching import task_matches
 from workhook.work.board.tasks import listing
 from workhook.work.board.tasks.assignees import is_on_team, without_terms
 from workhook.work.board.tasks.schemas import (
@@ -41,7 +42,6 @@ from workhook.work.history.across.places import (
 )
 from workhook.work.history.across.schemas import AllTasksQuery
 from workhook.work.history.across.walks import AcrossPage, Walk
-from workhook.work.history.search.match import task_matches
 from workhook.work.kernel.pages import per_dialect
 
 _KEY = ("sort_key", "id")

@@ -28,8 +28,7 @@ from workhook.identity.tokens.lookup import reach_params
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.statements import PerDialect
-from workhook.work.board.tasks.schemas import tasks
-from workhook.work.history.search.match import (
+from workhook.work.board.matching import (
     FOUND_NUMBER,
     are_found,
     has_words,
@@ -39,6 +38,7 @@ from workhook.work.history.search.match import (
     numbers,
     words_of,
 )
+from workhook.work.board.tasks.schemas import tasks
 from workhook.work.history.search.schemas import KINDS, Kind, SearchAnswer, SearchQuery, search_result
 from workhook.work.history.search.scopes import SCOPES, SearchScope, seen
 from workhook.work.kernel.access import find_access

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import Annotated, Literal, NamedTuple, get_args
 
 import msgspec
@@ -12,7 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 from workhook.core.clock import to_millis_text
 from workhook.http.lists import PER_PAGE_DEFAULT, ListQuery
 from workhook.storage import Row
-from workhook.work.history.search.match import QUERY_MAX_CHARS, SPELLED
+from workhook.work.board.matching import QUERY_MAX_CHARS, folded, folded_letter
 from workhook.work.money.invoices.schemas import name_of
 
 Kind = Literal["task", "task_comment", "file", "file_comment", "file_comment_reply", "invoice", "credit_note"]
@@ -153,21 +152,6 @@ class Folded(NamedTuple):
 
 def fold(text: str) -> Folded:
     """Return the text as words are compared."""
-    found = [_fold(character) for character in text]
+    found = [folded_letter(character) for character in text]
     places = [at for at, letters in enumerate(found) for _ in letters]
     return Folded("".join(found), [*places, len(text)])
-
-
-def folded(text: str) -> str:
-    """The text as words are compared, without the places of its letters."""
-    return "".join(map(_fold, text))
-
-
-def _fold(character: str) -> str:
-    """In lower case, a Latin letter without its accent, `ß` as `ss`."""
-    spelled = character.translate(SPELLED)
-    if len(spelled) > 1:
-        return spelled
-    lower = spelled.lower()
-    base = unicodedata.normalize("NFD", lower)[:1]
-    return base if base.isascii() else lower[:1]

@@ -16,15 +16,15 @@ from workhook.identity.tables import collaborators, memberships, projects
 from workhook.identity.tokens.lookup import within_reach
 from workhook.storage.dialects import json_member
 from workhook.storage.metadata import big
+from workhook.work.board.matching import matches
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.discussion.comments.schemas import file_comment_replies, file_comments, task_comments
 from workhook.work.files.schemas import files
-from workhook.work.history.search.match import matches
 from workhook.work.history.search.schemas import Kind
 from workhook.work.kernel.access import is_client, is_insider
+from workhook.work.kernel.clients import clients
 from workhook.work.money.credit_notes.schemas import credit_notes
 from workhook.work.money.invoices.schemas import invoices
-from workhook.work.people.clients.schemas import clients
 
 _caller = big("user_id")
 _owners = sa.select(_caller).union_all(sa.select(memberships.c.organization_id).where(memberships.c.user_id == _caller))

@@ -22,15 +22,11 @@ from workhook.identity.tokens.lookup import check_whole_account
 from workhook.storage import Reader, Transaction
 from workhook.work.kernel.access import Access, find_access, find_owned
 from workhook.work.kernel.record_events import differences, record_audit
-from workhook.work.kernel.schemas import if_set
-from workhook.work.money.billing import settings
-from workhook.work.money.billing.currencies import (
-    change_account_currency,
-    change_project_currency,
-    does_not_fit,
-    set_project_currency,
-)
-from workhook.work.money.billing.schemas import (
+from workhook.work.kernel.schemas import RATE_MAX_MINOR, given_rate, if_set
+from workhook.work.kernel.settings.arithmetic import rate_fault
+from workhook.work.kernel.settings.numbering import DEFAULT_FORMAT
+from workhook.work.kernel.settings.parties import DEFAULT_LANGUAGE, Party
+from workhook.work.kernel.settings.schemas import (
     AccountBilling,
     AccountBillingAnswer,
     AccountBillingEdit,
@@ -42,13 +38,15 @@ from workhook.work.money.billing.schemas import (
     ProjectBillingEdit,
     budget_shape,
 )
-from workhook.work.money.invoices.arithmetic import rate_fault
-from workhook.work.money.invoices.numbering import DEFAULT_FORMAT
-from workhook.work.money.invoices.parties import DEFAULT_LANGUAGE, Party
+from workhook.work.money.billing import settings
+from workhook.work.money.billing.currencies import (
+    change_account_currency,
+    change_project_currency,
+    does_not_fit,
+    set_project_currency,
+)
 from workhook.work.time.rates import people
 from workhook.work.time.timesheets.budgets import HoursOrMoney, find_used, mark_of
-from workhook.work.time.timesheets.rules import RATE_MAX_MINOR
-from workhook.work.time.timesheets.schemas import given_rate
 
 _DOING = "see and change its billing settings"
 _STORED_AS = {"tax": "tax_millionths"}

@@ -18,11 +18,11 @@ from workhook.storage import Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.work.board.tasks.schemas import tasks
-from workhook.work.money.billing.schemas import project_billing
+from workhook.work.kernel.schemas import RATE_MAX_MINOR
+from workhook.work.kernel.settings.schemas import project_billing
 from workhook.work.money.invoices.issued import is_issued
 from workhook.work.money.invoices.schemas import invoices
 from workhook.work.time.rates.schemas import member_rates, project_rates
-from workhook.work.time.timesheets.rules import RATE_MAX_MINOR
 from workhook.work.time.timesheets.schemas import timesheets
 
 

@@ -30,9 +30,9 @@ from workhook.work.files.upload import FILE_FIELD, FORM, Admit, admit_all, param
 from workhook.work.kernel.access import find_owned
 from workhook.work.kernel.record_events import record_audit
 from workhook.work.kernel.schemas import Done
+from workhook.work.kernel.settings.schemas import AccountBilling, AccountBillingAnswer, billing_logos
 from workhook.work.money.billing import settings
 from workhook.work.money.billing.api import account_answer
-from workhook.work.money.billing.schemas import AccountBilling, AccountBillingAnswer, billing_logos
 
 LOGO_MAX_BYTES = 2**20
 _MAGIC = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}

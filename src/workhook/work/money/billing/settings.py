@@ -17,7 +17,9 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
-from workhook.work.money.billing.schemas import (
+from workhook.work.kernel.settings.arithmetic import TaxRate
+from workhook.work.kernel.settings.parties import DEFAULT_LANGUAGE, Language, Party, Seller, party_text
+from workhook.work.kernel.settings.schemas import (
     AccountBilling,
     ProjectBilling,
     account_billing,
@@ -25,8 +27,6 @@ from workhook.work.money.billing.schemas import (
     budget_shape,
     project_billing,
 )
-from workhook.work.money.invoices.arithmetic import TaxRate
-from workhook.work.money.invoices.parties import DEFAULT_LANGUAGE, Language, Party, Seller, party_text
 from workhook.work.time.rates import people
 
 _read_account, _read_project = row_reader(AccountBilling), row_reader(ProjectBilling)

@@ -26,18 +26,18 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.storage.sweeping import concerns_all
-from workhook.work.discussion.notifications.telling import tell_of_invoice
 from workhook.work.kernel.access import with_access
 from workhook.work.kernel.pages import bounded, fetch, length
-from workhook.work.money.billing.schemas import account_billing, project_billing
+from workhook.work.kernel.settings.parties import DEFAULT_LANGUAGE
+from workhook.work.kernel.settings.schemas import account_billing, project_billing
 from workhook.work.money.checkouts import rules
 from workhook.work.money.checkouts.rules import State
 from workhook.work.money.checkouts.schemas import BoughtService, Checkout, service_checkout_periods, service_checkouts
 from workhook.work.money.credits import ledger
 from workhook.work.money.invoices import drafting, issued
 from workhook.work.money.invoices.paper import Paper
-from workhook.work.money.invoices.parties import DEFAULT_LANGUAGE
 from workhook.work.money.invoices.rules import Days, Item
+from workhook.work.money.invoices.telling import tell_of_invoice
 from workhook.work.money.services.schemas import ServicePrice, prices_of_text, service_prices, services
 
 EVERY_S = 20.0

@@ -17,8 +17,8 @@ from workhook.http.wire_types import Time
 from workhook.identity.schemas import Repository
 from workhook.storage.metadata import Millis, in_project, metadata
 from workhook.storage.record_rows import table_columns
+from workhook.work.kernel.settings.parties import DEFAULT_LANGUAGE, Language
 from workhook.work.money.checkouts.rules import State, Status, Terms, months_between
-from workhook.work.money.invoices.parties import DEFAULT_LANGUAGE, Language
 from workhook.work.money.services.schemas import ServicePrice
 
 QTY_MAX = 10_000

@@ -14,14 +14,13 @@ from workhook.core.errors import Conflict, Fault, Invalid
 from workhook.core.money import TOTAL_MAX_MINOR, amount_of, minor_of, to_amount
 from workhook.storage import Reader
 from workhook.work.kernel.schemas import if_set
+from workhook.work.kernel.settings.arithmetic import Sums, TaxRate, TaxRow, percent_to_response, rows_of, shared
 from workhook.work.money.credit_notes.rates import Ambiguous, Key, NotBilled, RateBooks, Rates, rates_of
 from workhook.work.money.credit_notes.schemas import CreditedItemInput, CreditNoteCreate, credit_notes
 from workhook.work.money.invoices import rules
-from workhook.work.money.invoices.arithmetic import Sums, TaxRate, TaxRow, rows_of, shared
 from workhook.work.money.invoices.planning import items_of_inputs
 from workhook.work.money.invoices.rules import Item
 from workhook.work.money.invoices.schemas import Invoice
-from workhook.work.money.invoices.shapes import percent_to_response
 
 _taxes = (
     sa.select(credit_notes.c.taxes)

@@ -12,6 +12,8 @@ from workhook.storage.metadata import insert_into
 from workhook.storage.record_rows import values_of
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.people import person_shape
+from workhook.work.kernel.settings.arithmetic import rows_text
+from workhook.work.kernel.settings.parties import DEFAULT_LANGUAGE
 from workhook.work.money.credit_notes.amounts import amounts_of, find_rates
 from workhook.work.money.credit_notes.schemas import (
     CreditNote,
@@ -20,11 +22,9 @@ from workhook.work.money.credit_notes.schemas import (
     credit_notes,
 )
 from workhook.work.money.invoices import drafting, rules
-from workhook.work.money.invoices.arithmetic import rows_text
 from workhook.work.money.invoices.books import Books
 from workhook.work.money.invoices.changing import change_invoice
 from workhook.work.money.invoices.counters import ONE, counted
-from workhook.work.money.invoices.parties import DEFAULT_LANGUAGE
 from workhook.work.money.invoices.schemas import Invoice, invoices, language_of
 from workhook.work.money.invoices.shapes import Booked, booked_of, booked_text
 from workhook.work.money.payments.booking import begin, require_room, settled

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from workhook.identity.schemas import Repository
+from workhook.work.kernel.settings.arithmetic import rows_of
+from workhook.work.kernel.settings.parties import Party
 from workhook.work.money.credit_notes.schemas import CreditNote
 from workhook.work.money.invoices import printing, rules
-from workhook.work.money.invoices.arithmetic import rows_of
 from workhook.work.money.invoices.einvoice import EInvoice, ecredit_of
-from workhook.work.money.invoices.parties import Party
 from workhook.work.money.invoices.printing import Printed
 from workhook.work.money.invoices.schemas import Invoice
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from workhook.work.money.invoices.arithmetic import Category, TaxRate, TaxRow, shared
+from workhook.work.kernel.settings.arithmetic import Category, TaxRate, TaxRow, shared
 
 Key = tuple[int, Category]
 

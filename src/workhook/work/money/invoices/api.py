@@ -20,6 +20,8 @@ from workhook.identity.context import Write
 from workhook.work.kernel.access import Access, find_access, find_with_access
 from workhook.work.kernel.record_events import publish_event
 from workhook.work.kernel.schemas import Done
+from workhook.work.kernel.settings.arithmetic import TaxRate
+from workhook.work.kernel.settings.parties import party_text
 from workhook.work.money.billing.settings import (
     InvoiceSettings,
     find_settings_to_issue,
@@ -28,13 +30,11 @@ from workhook.work.money.billing.settings import (
     settings_of_row,
 )
 from workhook.work.money.invoices import drafting, issued, planning, presets, printing, rules
-from workhook.work.money.invoices.arithmetic import TaxRate
 from workhook.work.money.invoices.books import Books
 from workhook.work.money.invoices.changing import change_invoice, find_invoice, lock_invoice, require_issued, visible
 from workhook.work.money.invoices.documents import PDF, attachment_of, parties_now, pdf_answer, xml_answer
 from workhook.work.money.invoices.einvoice import XML, einvoice_of
 from workhook.work.money.invoices.inputs import InvoiceCreate, InvoiceEdit, InvoiceList
-from workhook.work.money.invoices.parties import party_text
 from workhook.work.money.invoices.schemas import (
     Invoice,
     InvoiceAnswer,

@@ -12,13 +12,13 @@ from workhook.core.errors import Conflict
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Row
-from workhook.work.discussion.notifications.telling import TOLD_ACTIONS, tell_of_invoice
 from workhook.work.kernel.access import Access, find_with_access
 from workhook.work.kernel.record_events import Changes, differences, publish_event
 from workhook.work.money.invoices import drafting
 from workhook.work.money.invoices.books import ISSUED
 from workhook.work.money.invoices.days import overdue_at
 from workhook.work.money.invoices.schemas import Invoice, invoice_to_response
+from workhook.work.money.invoices.telling import TOLD_ACTIONS, tell_of_invoice
 
 _DOING = "change invoices"
 

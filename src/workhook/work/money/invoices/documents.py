@@ -12,13 +12,13 @@ from workhook.http.calls import Answer, Call, Services
 from workhook.http.messages import disposition
 from workhook.identity.schemas import Repository
 from workhook.storage import Row
+from workhook.work.kernel.settings.parties import Party
 from workhook.work.money.billing.logos import find_logo
 from workhook.work.money.billing.settings import buyer_of_row, seller_of_row
 from workhook.work.money.invoices import drafting, pdf
 from workhook.work.money.invoices.books import ISSUED
 from workhook.work.money.invoices.drafting import LogoFile
 from workhook.work.money.invoices.einvoice import XML, EInvoice, einvoice_of
-from workhook.work.money.invoices.parties import Party
 from workhook.work.money.invoices.pdf import Pdf
 from workhook.work.money.invoices.printing import Printed
 from workhook.work.money.invoices.schemas import Invoice

@@ -28,7 +28,9 @@ from workhook.work.kernel.pages import bounded, fetch, length
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row
 from workhook.work.kernel.record_events import publish_event
 from workhook.work.kernel.schemas import if_set
-from workhook.work.money.billing.schemas import account_billing
+from workhook.work.kernel.settings.arithmetic import Discount, rows_text
+from workhook.work.kernel.settings.parties import party_text
+from workhook.work.kernel.settings.schemas import account_billing
 from workhook.work.money.billing.settings import (
     buyer_of_row,
     find_settings_to_issue,
@@ -38,12 +40,10 @@ from workhook.work.money.billing.settings import (
     with_settings,
 )
 from workhook.work.money.invoices import rules
-from workhook.work.money.invoices.arithmetic import Discount, rows_text
 from workhook.work.money.invoices.books import Books
 from workhook.work.money.invoices.counters import count_one
 from workhook.work.money.invoices.days import days_of, overdue_at
 from workhook.work.money.invoices.inputs import InvoiceList
-from workhook.work.money.invoices.parties import party_text
 from workhook.work.money.invoices.rules import Item
 from workhook.work.money.invoices.schemas import (
     IS_OPEN,

@@ -12,10 +12,10 @@ from msgspec import UNSET, Meta, UnsetType
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import Checked, Currency, DayOrMoment, LongText, Money, Prepared, Read
 from workhook.http.wire_types import WIRE_TYPE, wire_number
+from workhook.work.kernel.settings.arithmetic import Category, Percent
+from workhook.work.kernel.settings.parties import Language
 from workhook.work.money.invoices import rules
-from workhook.work.money.invoices.arithmetic import Category
 from workhook.work.money.invoices.books import Status
-from workhook.work.money.invoices.parties import Language
 from workhook.work.money.invoices.time_lines import GroupBy
 
 ITEMS_MAX = 1000
@@ -26,12 +26,6 @@ Qty = Annotated[
     wire_number("More than 0, with at most six decimals.", exclusiveMinimum=0, maximum=rules.QTY_MAX),
     Read(rules.read_qty, (int, float)),
 ]
-Percent = Annotated[
-    int,
-    wire_number("Percent, with at most four decimals.", minimum=0, maximum=100),
-    Read(rules.read_percent, (int, float)),
-]
-"""Millionths."""
 InvoiceNumber = Annotated[
     str,
     Meta(

@@ -6,7 +6,7 @@ An invoice is issued from its sending on, whatever becomes of it: sent, paid or 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import sqlalchemy as sa
 
@@ -22,9 +22,6 @@ from workhook.work.time.timesheets.schemas import timesheets
 NAMED_MAX = 5
 
 is_issued = invoices.c.status != "draft"
-
-has_issued = sa.exists().where(invoices.c.repository_id == projects.c.repository_id, is_issued).correlate(projects)
-"""Of a statement that selects projects: those of which an invoice was issued."""
 
 
 def _numbers(condition: sa.ColumnElement[bool], *more: sa.ColumnElement[Any]) -> sa.Select[Any]:
@@ -62,6 +59,8 @@ _lock_project = (
     .with_for_update(read=True)
 )
 
+_named = sa.select(invoices.c.invoice_number, invoices.c.status).where(invoices.c.id == sa.bindparam("invoice_id"))
+
 
 async def require_none_of_project(tx: Transaction, repository_id: int) -> None:
     """Before the project is deleted. Its row is locked already: whoever issues an invoice waits. Raises `Conflict`."""
@@ -85,7 +84,7 @@ async def require_none_of_tasks(tx: Transaction, names: Mapping[str, str]) -> No
         _require_none(f"{names[first]} is on issued invoices", of_first, remedy)
 
 
-async def require_not_logo(tx: Transaction, repository_id: int, file_id: str, *, verb: str = "deleted") -> None:
+async def require_not_logo(tx: Transaction, repository_id: int, file_id: str, verb: str) -> None:
     """Before a file of the project is deleted or made private, which is on its invoices if it is its avatar. Raises
     `Conflict`."""
     rows = await tx.fetch_all(_of_logo, {"repository_id": repository_id, "file_id": file_id})
@@ -109,6 +108,12 @@ async def lock_project(tx: Transaction, repository_id: int) -> None:
         raise NotFound()
 
 
-async def has_any(reader: Reader, repository_id: int) -> bool:
-    """Whether an invoice of the project was issued."""
-    return await reader.fetch_one(_of_project, {"repository_id": repository_id}) is not None
+async def find_conflict(reader: Reader, invoice_id: str, verb: Literal["changed", "deleted"]) -> Conflict:
+    """Return the refusal to change a timesheet of this invoice, which states how to free the timesheet."""
+    row = await reader.fetch_one(_named, {"invoice_id": invoice_id})
+    name = (row and row["invoice_number"]) or invoice_id
+    if row and row["status"] == "draft":
+        message = f"The timesheet is on the draft invoice {name}; remove it there first, then it can be {verb}."
+    else:
+        message = f"The timesheet is on invoice {name}; void or credit that first, then it can be {verb}."
+    return Conflict(message, code="invoiced")

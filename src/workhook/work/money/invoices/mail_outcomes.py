@@ -21,9 +21,9 @@ from workhook.identity.tables import accounts, memberships
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.work.kernel.access import Access
+from workhook.work.kernel.clients import clients
 from workhook.work.money.invoices.books import ISSUED
 from workhook.work.money.invoices.schemas import Invoice
-from workhook.work.people.clients.schemas import clients
 
 KNOWN_MS = 6 * DAY_MS
 """How long after it was issued all of its messages are there: less than they are kept."""

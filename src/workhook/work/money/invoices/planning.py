@@ -23,7 +23,8 @@ from workhook.core.money import (
 from workhook.identity.schemas import Repository
 from workhook.storage import Transaction
 from workhook.work.kernel.schemas import if_set
-from workhook.work.money.invoices import arithmetic, counters, drafting, rules, time_lines
+from workhook.work.kernel.settings import arithmetic
+from workhook.work.money.invoices import counters, drafting, rules, time_lines
 from workhook.work.money.invoices.drafting import TEXTS
 from workhook.work.money.invoices.inputs import InvoiceCreate, InvoiceItemInput
 from workhook.work.money.invoices.rules import Item

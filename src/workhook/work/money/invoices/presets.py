@@ -14,11 +14,11 @@ from workhook.identity.tables import accounts
 from workhook.storage import Reader
 from workhook.storage.metadata import big
 from workhook.work.kernel.access import Access
+from workhook.work.kernel.clients import clients
+from workhook.work.kernel.settings.arithmetic import TaxRate
 from workhook.work.money.billing.settings import InvoiceSettings, find_settings
-from workhook.work.money.invoices.arithmetic import TaxRate
 from workhook.work.money.invoices.schemas import invoices
 from workhook.work.money.services.schemas import service_prices, services
-from workhook.work.people.clients.schemas import clients
 
 LOOKS_AT_MOST = 50
 """Invoices of a project, and services of an account, among which the last that says something is looked for."""

@@ -12,18 +12,17 @@ import msgspec
 
 from workhook.core.zones import day_in
 from workhook.identity.schemas import Repository
-from workhook.work.money.billing.bank import grouped
+from workhook.work.kernel.durations import display
+from workhook.work.kernel.settings.arithmetic import TaxRate, TaxRow, percent_of
+from workhook.work.kernel.settings.bank import grouped
+from workhook.work.kernel.settings.parties import Language, Party, Seller, party_of, seller_of
 from workhook.work.money.invoices import rules
-from workhook.work.money.invoices.arithmetic import TaxRate, TaxRow
 from workhook.work.money.invoices.books import ISSUED, OPEN
 from workhook.work.money.invoices.days import days_of, zone_of_invoice
 from workhook.work.money.invoices.paper import REVERSE_CHARGE, Paper
-from workhook.work.money.invoices.parties import Language, Party, Seller, party_of, seller_of
 from workhook.work.money.invoices.rules import Item
 from workhook.work.money.invoices.schemas import Invoice, language_of
 from workhook.work.money.invoices.sepa import code_of, transfer_text
-from workhook.work.money.invoices.shapes import percent_of
-from workhook.work.time.timesheets.rules import display
 
 _LABELS = {
     "from": "From", "bill_to": "Bill to", "description": "Description", "qty": "Quantity", "unit_price": "Unit price",

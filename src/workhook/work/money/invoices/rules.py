@@ -16,7 +16,8 @@ import msgspec
 from workhook.core import json
 from workhook.core.errors import Fault
 from workhook.core.money import read_decimal, rescaled
-from workhook.work.money.invoices.arithmetic import (
+from workhook.work.kernel.durations import amount_minor as worth_of
+from workhook.work.kernel.settings.arithmetic import (
     MILLION,
     Category,
     Discount,
@@ -27,7 +28,6 @@ from workhook.work.money.invoices.arithmetic import (
     rate_fault,
     sums_of,
 )
-from workhook.work.time.timesheets.rules import amount_minor as worth_of
 
 V = TypeVar("V", str, int)
 Days = tuple[str, str]
@@ -35,7 +35,6 @@ Days = tuple[str, str]
 
 QTY_DECIMALS = 6
 QTY_MAX = 999_999_999
-TAX_DECIMALS = 4
 NUMBER_MAX_CHARS = 64
 PRINTED_MAX_CHARS = 100_000
 """The longest that an invoice's texts may be, all together. The worst text of that length (each character of another
@@ -165,15 +164,6 @@ def read_qty(raw: object) -> Decimal:
     if not 0 < qty <= QTY_MAX or qty != round(qty, QTY_DECIMALS):
         raise ValueError(wanted)
     return qty.normalize()
-
-
-def read_percent(raw: object) -> int:
-    """Millionths of a parameter. Raises `ValueError` that says what it has to be."""
-    wanted = "a number from 0 to 100 with at most four decimals"
-    percent = read_decimal(raw, wanted)
-    if not 0 <= percent <= 100 or percent != round(percent, TAX_DECIMALS):
-        raise ValueError(wanted)
-    return int(percent * 10_000)
 
 
 def read_number(raw: object) -> str:

@@ -28,10 +28,18 @@ from workhook.identity.schemas import Account
 from workhook.storage.metadata import big, in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
 from workhook.work.kernel.people import PersonShape, person_shape
+from workhook.work.kernel.settings.arithmetic import (
+    Category,
+    Discount,
+    TaxRate,
+    TaxRow,
+    percent_to_response,
+    rows_of,
+    rows_text,
+)
+from workhook.work.kernel.settings.parties import DEFAULT_LANGUAGE, BuyerText, Language, SellerText
 from workhook.work.money.invoices import rules
-from workhook.work.money.invoices.arithmetic import Category, Discount, TaxRate, TaxRow, rows_of, rows_text
 from workhook.work.money.invoices.books import ISSUED, OPEN, Books, Status
-from workhook.work.money.invoices.parties import DEFAULT_LANGUAGE, BuyerText, Language, SellerText
 from workhook.work.money.invoices.rules import Days
 from workhook.work.money.invoices.shapes import (
     Booked,
@@ -41,7 +49,6 @@ from workhook.work.money.invoices.shapes import (
     TaxesText,
     booked_of,
     booked_text,
-    percent_to_response,
 )
 from workhook.work.money.invoices.time_lines import GroupBy
 

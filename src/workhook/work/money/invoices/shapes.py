@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from decimal import Decimal
 from typing import Annotated, Literal
 
 import msgspec
@@ -12,24 +11,11 @@ from msgspec import Meta
 from workhook.core.clock import to_millis_text
 from workhook.core.money import to_amount
 from workhook.core.records import MOMENT, EventSchema, JsonForm
+from workhook.work.kernel.settings.arithmetic import Category, percent_to_response, rows_of, to_number
 from workhook.work.money.invoices import rules
-from workhook.work.money.invoices.arithmetic import Category, rows_of
 from workhook.work.money.invoices.rules import Item
 
 _NUMBER = EventSchema({"type": "number"})
-
-
-def to_number(value: Decimal) -> int | float:
-    """As JSON shows it: exact up to 15 digits."""
-    return int(value) if value == value.to_integral_value() else float(value)
-
-
-def percent_of(millionths: int) -> Decimal:
-    return Decimal(millionths) / 10_000
-
-
-def percent_to_response(millionths: int) -> int | float:
-    return to_number(percent_of(millionths))
 
 
 _MAYBE_PERCENT = EventSchema({"type": "number", "description": "percent"}, optional=True)

@@ -12,8 +12,8 @@ from workhook.storage import Reader
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big
 from workhook.storage.record_rows import assigned, stored_names, values_of
+from workhook.work.kernel.clients import Client, clients, without_address
 from workhook.work.kernel.record_events import publish_audited
-from workhook.work.people.clients.schemas import Client, clients, without_address
 
 _own = sa.select(clients.c.id).where(
     clients.c.repository_id == big("repository_id"), clients.c.user_id == big("user_id")

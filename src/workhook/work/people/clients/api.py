@@ -29,10 +29,11 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big
 from workhook.storage.record_rows import row_reader, selected
 from workhook.work.kernel.access import Access, access_of, find_access, find_with_access, with_access
+from workhook.work.kernel.clients import Client, clients, without_address
+from workhook.work.kernel.people import Email
 from workhook.work.kernel.record_events import publish_audited, record_audit
 from workhook.work.kernel.schemas import Done
 from workhook.work.people.clients.adding import put_in
-from workhook.work.people.clients.schemas import Client, Email, clients, without_address
 from workhook.work.people.invitations.sending import send_link
 
 routes = Routes(WORK_API, "Clients", read="work.read", write="work.write")

@@ -12,8 +12,8 @@ from workhook.identity.schemas import Account
 from workhook.identity.tables import accounts, projects
 from workhook.storage.metadata import big
 from workhook.storage.record_rows import row_reader, selected
+from workhook.work.kernel.clients import Client, clients, without_address
 from workhook.work.kernel.record_events import publish_audited
-from workhook.work.people.clients.schemas import Client, clients, without_address
 
 _read = row_reader(Client)
 _person = accounts.alias("person")

@@ -17,9 +17,9 @@ from workhook.identity.queries import find_member_role
 from workhook.identity.schemas import Account, Repository
 from workhook.identity.signin import passwords
 from workhook.storage import Reader, Transaction
+from workhook.work.kernel.people import Email
 from workhook.work.kernel.record_events import record_audit
 from workhook.work.people.clients.adding import is_client, put_in
-from workhook.work.people.clients.schemas import Email
 from workhook.work.people.invitations.sending import add_link
 from workhook.work.people.members.admin_actions import is_collaborator, set_collaborator, set_member
 

@@ -30,8 +30,8 @@ from workhook.identity.tables import accounts
 from workhook.storage import Reader
 from workhook.storage.metadata import big
 from workhook.storage.pages import Page
+from workhook.work.kernel.people import Email
 from workhook.work.kernel.record_events import record_audit
-from workhook.work.people.clients.schemas import Email
 from workhook.work.people.invitations.sending import send_link
 from workhook.work.people.members.admin_actions import remove_member, set_member
 

@@ -12,7 +12,7 @@ from workhook.identity.tables import accounts, collaborators, memberships, proje
 from workhook.storage import Reader
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
-from workhook.work.people.clients.schemas import clients
+from workhook.work.kernel.clients import clients
 
 
 def _in_a_project(place: sa.Table) -> sa.ColumnElement[bool]:

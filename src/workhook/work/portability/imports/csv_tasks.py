@@ -14,6 +14,7 @@ from workhook.core.clock import HOUR_MS, MINUTE_MS
 from workhook.core.errors import shown
 from workhook.core.text import one_line
 from workhook.work.board.tasks.field_types import ESTIMATE_MAX_MS
+from workhook.work.kernel.durations import AmbiguousNumber, typed_duration_ms
 from workhook.work.portability.imports.board import ColumnNames
 from workhook.work.portability.imports.csv_file import Table, TableRow, read_table
 from workhook.work.portability.imports.dependencies import without_circles
@@ -46,7 +47,6 @@ from workhook.work.portability.imports.words import (
     level_of,
     says_more,
 )
-from workhook.work.time.timesheets.durations import AmbiguousNumber, typed_duration_ms
 
 SOURCE = "csv"
 NO_COLUMN = "Tasks"

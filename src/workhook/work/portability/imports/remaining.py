@@ -18,8 +18,8 @@ from workhook.storage.metadata import big, insert_into
 from workhook.work.board.columns.schemas import columns
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.discussion.comments.schemas import CommentedTask
+from workhook.work.kernel.import_links import import_links
 from workhook.work.portability.imports.plan import ImportPlan, PlannedColumn, PlannedComment, PlannedTask, fingerprint
-from workhook.work.portability.imports.tables import import_links
 
 _of_source = (import_links.c.account_id == big("account_id"), import_links.c.source == sa.bindparam("source"))
 _links = (

@@ -13,7 +13,7 @@ from workhook.work.board.projects.api import ProjectCreate
 from workhook.work.board.tasks.inputs import TaskCreate
 from workhook.work.discussion.comments.schemas import CommentCreate, ReplyCreate
 from workhook.work.files.schemas import FileCreate, FolderCreate
-from workhook.work.money.billing.schemas import AccountBillingEdit, BuyerEdit, ProjectBillingEdit
+from workhook.work.kernel.settings.schemas import AccountBillingEdit, BuyerEdit, ProjectBillingEdit
 from workhook.work.money.checkouts.schemas import ServiceCheckoutCancel, ServiceCheckoutCreate
 from workhook.work.money.credit_notes.schemas import CreditNoteCreate
 from workhook.work.money.credits.schemas import TaskCreditCreate

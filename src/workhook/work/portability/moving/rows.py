@@ -16,6 +16,7 @@ from workhook.storage import Transaction
 from workhook.storage.metadata import big, insert_into, metadata
 from workhook.work.board.columns.schemas import columns
 from workhook.work.board.tasks.schemas import task_buckets
+from workhook.work.kernel.durations import whole_seconds
 from workhook.work.portability.moving.kinds import KINDS, PEOPLE, PROJECTS, LineKind
 from workhook.work.portability.moving.lines import Field, fields_of_kind
 from workhook.work.portability.moving.new_ids import NewIds, reserve_numbers
@@ -155,7 +156,7 @@ class ImportRows:
     def _count_whole_seconds(self, line: Any, row: dict[str, object]) -> None:
         """Pause a running timer, too: its owner was not here while it ran."""
         if not line.is_active:
-            row["duration_ms"] = rules.whole_seconds(line.duration_ms)
+            row["duration_ms"] = whole_seconds(line.duration_ms)
             return
         times = rules.Times(
             start=line.start_time, running_since=line.running_since, counted_ms=line.duration_ms, is_active=True

@@ -7,8 +7,8 @@ from typing import Any
 
 from workhook.core import json
 from workhook.core.money import UNUSUAL_DIGITS
+from workhook.work.kernel.settings.arithmetic import Discount, TaxRate, TaxRow, discount_fault, rate_fault
 from workhook.work.money.invoices import rules
-from workhook.work.money.invoices.arithmetic import Discount, TaxRate, TaxRow, discount_fault, rate_fault
 
 
 class CreditedRates:

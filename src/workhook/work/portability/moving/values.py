@@ -35,16 +35,17 @@ from workhook.work.board.tasks.field_types import Labels, Sections, Texts
 from workhook.work.board.tasks.imported_fields import SOURCES
 from workhook.work.discussion.comments import markup
 from workhook.work.files.upload import clean_media_type, clean_name
-from workhook.work.money.billing.bank import Bic, Iban, TaxNumber, VatId
-from workhook.work.money.billing.schemas import BUDGET_MAX_HOURS, PAYMENT_DAYS_MAX
+from workhook.work.kernel.people import Email
+from workhook.work.kernel.schemas import RATE_MAX_MINOR
+from workhook.work.kernel.settings.arithmetic import MILLION, Category
+from workhook.work.kernel.settings.bank import Bic, Iban, TaxNumber, VatId
+from workhook.work.kernel.settings.parties import Party, Seller
+from workhook.work.kernel.settings.schemas import BUDGET_MAX_HOURS, PAYMENT_DAYS_MAX
 from workhook.work.money.invoices import rules
-from workhook.work.money.invoices.arithmetic import MILLION, Category
 from workhook.work.money.invoices.inputs import ServiceDay
-from workhook.work.money.invoices.parties import Party, Seller
-from workhook.work.people.clients.schemas import Email
 from workhook.work.portability.moving.declared import Check, declared_check, party_check
 from workhook.work.portability.moving.kinds import Id
-from workhook.work.time.timesheets.rules import DURATION_MAX_MS, RATE_MAX_MINOR
+from workhook.work.time.timesheets.rules import DURATION_MAX_MS
 
 MINOR_MAX = 10**15
 """No amount or sum that the API takes is more in any currency, and JavaScript's numbers hold it exactly."""

@@ -19,9 +19,9 @@ from workhook.identity.tokens.lookup import check_whole_account
 from workhook.storage import Reader
 from workhook.work.kernel.access import find_owned
 from workhook.work.kernel.record_events import record_audit
+from workhook.work.kernel.schemas import Rate, given_rate
 from workhook.work.time.rates import people
 from workhook.work.time.rates.people import MemberTerms
-from workhook.work.time.timesheets.schemas import Rate, given_rate
 
 _DOING = "see and change the rates of its members"
 

@@ -16,9 +16,9 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, json_rows, upsert
 from workhook.storage.metadata import big
 from workhook.work.board.tasks.assignees import on_team
-from workhook.work.money.billing.schemas import PersonRate, PersonRateShape, account_billing, project_billing
+from workhook.work.kernel.schemas import rate_minor_of
+from workhook.work.kernel.settings.schemas import PersonRate, PersonRateShape, account_billing, project_billing
 from workhook.work.time.rates.schemas import member_rates, project_rates
-from workhook.work.time.timesheets.schemas import rate_minor_of
 
 rates_of_project = (
     sa.select(json_rows(accounts.c.login_key, accounts.c.login, project_rates.c.hourly_rate_minor))

@@ -7,13 +7,11 @@ from typing import Literal
 import msgspec
 
 from workhook.core.clock import MINUTE_MS, SECOND_MS
+from workhook.work.kernel.settings.schemas import RoundMode
 
 RateSource = Literal["timesheet", "task", "project_member", "project", "member", "organization", "none"]
 """Where the rate of an hour is from: the nearest that says one."""
 
-RoundMode = Literal["up", "nearest"]
-RoundMinutes = Literal[0, 1, 5, 6, 10, 15, 30]
-"""What the time of an entry can be rounded to on an invoice; 0: not at all."""
 
 BudgetMark = Literal[0, 80, 100]
 """The percentage of a budget that was told last."""

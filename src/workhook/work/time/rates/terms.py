@@ -14,7 +14,7 @@ from workhook.core.money import DEFAULT_CURRENCY
 from workhook.identity.tables import projects
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
-from workhook.work.money.billing.schemas import account_billing, project_billing
+from workhook.work.kernel.settings.schemas import account_billing, project_billing
 from workhook.work.time.rates.rules import RateSource, Rounding, TimeTerms
 from workhook.work.time.rates.schemas import member_rates, project_rates
 

@@ -22,14 +22,14 @@ from workhook.http.endpoints import Routes
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.work.kernel import csv_tables
+from workhook.work.kernel import csv_tables, questions
 from workhook.work.kernel.access import Access, find_access
 from workhook.work.kernel.day_bounds import is_bare, zone_named
 from workhook.work.kernel.record_events import differences
-from workhook.work.kernel.schemas import Done, if_set
-from workhook.work.money.billing.zones import find_zone
+from workhook.work.kernel.schemas import Done, given_rate, if_set
+from workhook.work.kernel.settings.zones import find_zone
 from workhook.work.time.rates.rules import TimeTerms
-from workhook.work.time.timesheets import export, invoiced, queries, rules, timers
+from workhook.work.time.timesheets import export, queries, rules, timers
 from workhook.work.time.timesheets.rules import Times
 from workhook.work.time.timesheets.schemas import (
     Timesheet,
@@ -39,7 +39,6 @@ from workhook.work.time.timesheets.schemas import (
     TimesheetsAnswer,
     TimesheetsQuery,
     changed,
-    given_rate,
     given_times,
     timesheet_to_response,
 )
@@ -137,7 +136,7 @@ async def edit_timesheet(write: Write, timesheet_id: str, edit: TimesheetEdit) -
     if _says_nothing_new(before, edit):
         return _answer(before, write.now)
     if before.invoice_id is not None:
-        raise await invoiced.find_conflict(write.tx, before.invoice_id, "changed")
+        raise await questions.find_invoiced_conflict(write.tx, before.invoice_id, "changed")
     if edit.end_time is None and before.times.finished:
         raise Conflict("The timesheet is finished; a finished one is not opened again.", code="finished")
     task = before.task if task_id is None or task_id == _task_id(before) else wanted_task
@@ -177,7 +176,7 @@ async def delete_timesheet(write: Write, timesheet_id: str) -> Done:
     _require_writable(access)
     _require_match(write, timesheet)
     if timesheet.invoice_id is not None:
-        raise await invoiced.find_conflict(write.tx, timesheet.invoice_id, "deleted")
+        raise await questions.find_invoiced_conflict(write.tx, timesheet.invoice_id, "deleted")
     await queries.delete_timesheet(write.tx, timesheet_id)
     await timers.publish(write, timesheet, "deleted")
     return Done()

@@ -21,10 +21,10 @@ from workhook.identity.tables import projects
 from workhook.storage import Reader
 from workhook.storage.metadata import big
 from workhook.work.board.projects.schemas import Project, project_from
+from workhook.work.kernel.durations import decimal_hours
 from workhook.work.kernel.record_events import RecordEvent, publish_events
-from workhook.work.money.billing.schemas import project_billing
+from workhook.work.kernel.settings.schemas import project_billing
 from workhook.work.time.rates.rules import BudgetMark
-from workhook.work.time.timesheets import rules
 from workhook.work.time.timesheets.schemas import IS_PAUSED, timesheets
 from workhook.work.time.timesheets.sums import Grain, timesheet_changes, timesheet_sums, worth_of
 
@@ -148,7 +148,7 @@ def mark_of(percent: int | None) -> BudgetMark:
 def _event(project: Project, budget: HoursOrMoney, mark: BudgetMark) -> RecordEvent:
     told = BudgetReachedShape(
         mark,
-        hours=None if budget.time_ms is None else rules.decimal_hours(budget.time_ms),
+        hours=None if budget.time_ms is None else decimal_hours(budget.time_ms),
         amount=None if budget.minor is None else to_amount(budget.minor, project.repository.currency),
     )
     return RecordEvent(project.repository, "project", "budget_reached", to_response(project), beside={"budget": told})

@@ -14,7 +14,8 @@ from workhook.http.lists import WHOLE_LIST_MAX
 from workhook.storage import Reader
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.csv_tables import Cell, write_rows
-from workhook.work.money.billing.zones import find_zones
+from workhook.work.kernel.durations import amount_minor, hours_text
+from workhook.work.kernel.settings.zones import find_zones
 from workhook.work.time.timesheets import queries, rules
 from workhook.work.time.timesheets.queries import TimesheetPage
 from workhook.work.time.timesheets.schemas import Timesheet
@@ -27,7 +28,7 @@ def _cells(timesheet: Timesheet, now: int, zone: tzinfo) -> tuple[Cell, ...]:
     """`date` is the day in the zone on which it started; `amount` is empty for what is not billable or has no rate."""
     times, rate, currency = timesheet.times, timesheet.billable_rate_minor, timesheet.repository.currency
     duration = rules.elapsed_ms(times, now)
-    amount = rules.amount_minor(duration, rate) if timesheet.billable and rate is not None else None
+    amount = amount_minor(duration, rate) if timesheet.billable and rate is not None else None
     start = to_millis_text(times.start)
     return (
         timesheet.id,
@@ -37,7 +38,7 @@ def _cells(timesheet: Timesheet, now: int, zone: tzinfo) -> tuple[Cell, ...]:
         start,
         None if times.end is None else to_millis_text(times.end),
         duration,
-        Decimal(rules.hours_text(duration)),
+        Decimal(hours_text(duration)),
         timesheet.billable,
         _decimal(rate, currency),
         _decimal(amount, currency),

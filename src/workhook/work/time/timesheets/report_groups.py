@@ -12,8 +12,8 @@ import msgspec
 
 from workhook.core.money import DEFAULT_CURRENCY, amount_of, amount_text
 from workhook.work.kernel import csv_tables
+from workhook.work.kernel.durations import hours_text
 from workhook.work.kernel.people import PersonShape
-from workhook.work.time.timesheets import rules
 from workhook.work.time.timesheets.schemas import TimesheetProjectShape, TimesheetTaskShape
 
 GroupBy = Literal["user", "task", "project", "day"]
@@ -110,9 +110,9 @@ def sum_cells(spent: Spent) -> list[csv_tables.Cell]:
     return [
         spent.timesheets,
         spent.duration_ms,
-        Decimal(rules.hours_text(spent.duration_ms)),
+        Decimal(hours_text(spent.duration_ms)),
         spent.billable_ms,
-        Decimal(rules.hours_text(spent.billable_ms)),
+        Decimal(hours_text(spent.billable_ms)),
         _amount_cell(spent),
         spent.currency,
         "; ".join(f"{amount_text(minor, currency)} {currency}" for currency, minor in spent.amounts),

@@ -12,9 +12,10 @@ from typing import Annotated
 
 import msgspec
 
-from workhook.core.clock import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, parse_rfc3339, to_millis_text
+from workhook.core.clock import DAY_MS, MINUTE_MS, parse_rfc3339, to_millis_text
 from workhook.core.errors import Conflict, Fault, Invalid
 from workhook.core.records import Record, Stored
+from workhook.work.kernel.durations import whole_seconds
 
 DURATION_MAX_MS = 3660 * DAY_MS
 """Ten years, so that amounts and their sums stay within 64 bits."""
@@ -22,12 +23,6 @@ GIVEN_DURATION_MAX_MS = 31 * DAY_MS
 """The longest duration that a caller can give: a longer one is a slip, mostly of the unit."""
 AHEAD_MAX_MS = DAY_MS
 """How far ahead of the server's clock a time can be: clocks and time zones differ, work is not recorded in advance."""
-RATE_MAX_MINOR = 10**8
-"""So that amounts and their sums stay within 64 bits."""
-RATE_MAX = RATE_MAX_MINOR // 100
-"""A million an hour, in whatever currency; a currency with three decimals has less."""
-RATE_PATTERN = r"^\d+(\.\d{2,3})?$"
-"""A rate as a text, with all decimals of its currency."""
 
 _LATEST = parse_rfc3339("9999-01-01T00:00:00Z")  # later times are not parameters either
 
@@ -56,11 +51,6 @@ class Given(msgspec.Struct, frozen=True):
     def names(self) -> Sequence[str]:
         wanted = {"start_time": self.start, "end_time": self.end, "duration": self.duration_ms}
         return [name for name, value in wanted.items() if value is not None]
-
-
-def whole_seconds(duration_ms: int) -> int:
-    """Milliseconds of the seconds that have passed completely."""
-    return duration_ms // SECOND_MS * SECOND_MS
 
 
 def elapsed_ms(times: Times, now: int) -> int:
@@ -203,51 +193,3 @@ def _require_unfinished(times: Times) -> None:
 
 
 # How durations are written, and what they are worth.
-
-
-def formatted(duration_ms: int) -> str:
-    """`1h 30m 5s`: whole seconds that have passed, without the parts that are zero; `0s` for less than a second."""
-    minutes, seconds = divmod(duration_ms // SECOND_MS, 60)
-    hours, minutes = divmod(minutes, 60)
-    parts = [f"{count}{unit}" for count, unit in ((hours, "h"), (minutes, "m"), (seconds, "s")) if count]
-    return " ".join(parts) or "0s"
-
-
-def display(duration_ms: int) -> str:
-    """`1:30`, or `1:30:15` where there are seconds: the one text of a duration on pages, paper and in the API."""
-    minutes, seconds = divmod(duration_ms // SECOND_MS, 60)
-    return f"{minutes // 60}:{minutes % 60:02d}" + (f":{seconds:02d}" if seconds else "")
-
-
-def hour_hundredths(duration_ms: int) -> int:
-    """`150`: hundredths of hours, rounded half up."""
-    return _half_up(duration_ms * 100, HOUR_MS)
-
-
-def decimal_hours(duration_ms: int) -> float:
-    """`1.5`: hours, rounded half up to two decimals."""
-    return hour_hundredths(duration_ms) / 100
-
-
-def signed_hours(duration_ms: int) -> float:
-    """`decimal_hours` of a difference, which may be negative."""
-    return decimal_hours(duration_ms) if duration_ms >= 0 else -decimal_hours(-duration_ms)
-
-
-def two_decimals(minor: int) -> str:
-    """`80.00` of 8000."""
-    return f"{minor // 100}.{minor % 100:02d}"
-
-
-def hours_text(duration_ms: int) -> str:
-    """`decimal_hours` with both decimals."""
-    return two_decimals(hour_hundredths(duration_ms))
-
-
-def amount_minor(duration_ms: int, billable_rate_minor: int) -> int:
-    """Hours times rate in minor units, rounded half up once."""
-    return _half_up(duration_ms * billable_rate_minor, HOUR_MS)
-
-
-def _half_up(value: int, unit: int) -> int:
-    return (2 * value + unit) // (2 * unit)

@@ -2,82 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from decimal import Decimal
-from typing import Annotated, overload
+from typing import Annotated
 
 import msgspec
 import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.clock import DAY_MS, to_millis_text
-from workhook.core.money import amount_text, minor_of, read_money, to_amount
+from workhook.core.clock import to_millis_text
+from workhook.core.money import amount_text, to_amount
 from workhook.core.records import COMPUTED, EventSchema, Record, resource_id
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import LongText, Moment, Read
-from workhook.http.wire_types import WIRE_TYPE, Time, wire_number
+from workhook.http.wire_types import WIRE_TYPE, Time
 from workhook.identity.schemas import Repository
 from workhook.storage.metadata import in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
 from workhook.work.kernel.day_bounds import Bound, TimeZone
+from workhook.work.kernel.durations import decimal_hours, display, formatted
 from workhook.work.kernel.people import PersonShape
-from workhook.work.kernel.schemas import if_set
+from workhook.work.kernel.schemas import RATE_PATTERN, Rate, if_set, read_duration_up_to
 from workhook.work.time.rates.rules import RateSource, TimeTerms
 from workhook.work.time.timesheets import rules
-from workhook.work.time.timesheets.durations import duration_ms
-from workhook.work.time.timesheets.rules import (
-    GIVEN_DURATION_MAX_MS,
-    RATE_MAX,
-    RATE_MAX_MINOR,
-    RATE_PATTERN,
-    Given,
-    Times,
-)
-
-
-def read_rate(raw: object) -> Decimal:
-    if (rate := read_money(raw)) > RATE_MAX:
-        raise ValueError(f"a number of at most {RATE_MAX}")
-    return rate
-
-
-def rate_minor_of(rate: Decimal, currency: str, field: str) -> int:
-    """Minor units of the currency. Raises `Invalid`."""
-    return minor_of(rate, currency, field, most=RATE_MAX_MINOR)
-
-
-@overload
-def given_rate(rate: Decimal | None, currency: str, field: str) -> int | None: ...
-@overload
-def given_rate(rate: Decimal | UnsetType | None, currency: str, field: str) -> int | UnsetType | None: ...
-def given_rate(rate: Decimal | UnsetType | None, currency: str, field: str) -> int | UnsetType | None:
-    """`rate_minor_of` what a parameter says, if it says something."""
-    return rate_minor_of(rate, currency, field) if isinstance(rate, Decimal) else rate
-
-
-Rate = Annotated[
-    Decimal,
-    wire_number(
-        "What an hour costs: an amount with at most the decimals of the currency.", minimum=0, maximum=RATE_MAX
-    ),
-    Read(read_rate, (int, float)),
-]
-
-
-def read_duration_up_to(longest_ms: int) -> Callable[[object], int]:
-    """What reads a duration of at most so long, in all its forms."""
-
-    def read(raw: object) -> int:
-        wanted = "a whole number of milliseconds, such as 5400000, or a text such as 1h 30m or 1:30"
-        found = None if isinstance(raw, bool) or not isinstance(raw, str | int) else duration_ms(str(raw))
-        if found is None:
-            raise ValueError(wanted)
-        if found > longest_ms:
-            raise ValueError(f"{wanted}, and at most {longest_ms} ({longest_ms // DAY_MS} days)")
-        return found
-
-    return read
-
+from workhook.work.time.timesheets.rules import GIVEN_DURATION_MAX_MS, Given, Times
 
 Duration = Annotated[
     int,
@@ -296,7 +242,7 @@ def timesheet_to_response(timesheet: Timesheet, now: int) -> TimesheetShape:
         end_time=None if times.end is None else to_millis_text(times.end),
         duration=duration,
         elapsed_time=duration,
-        formatted_duration=rules.formatted(duration),
+        formatted_duration=formatted(duration),
         short_formatted_duration=short_duration(duration),
         notes=timesheet.notes,
         billable=timesheet.billable,
@@ -309,7 +255,7 @@ def timesheet_to_response(timesheet: Timesheet, now: int) -> TimesheetShape:
 
 
 def short_duration(duration_ms: int) -> ShortDurationShape:
-    return ShortDurationShape(rules.display(duration_ms), rules.decimal_hours(duration_ms))
+    return ShortDurationShape(display(duration_ms), decimal_hours(duration_ms))
 
 
 def changed(timesheet: Timesheet, times: Times, now: int) -> Timesheet:

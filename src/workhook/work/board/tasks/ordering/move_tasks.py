@@ -12,9 +12,9 @@ from workhook.work.board.columns.schemas import Column, columns, completes
 from workhook.work.board.tasks.ordering.column_order import STEP
 from workhook.work.board.tasks.queries import project_of
 from workhook.work.board.tasks.schemas import Task, TaskColumnShape, task_at, task_buckets, task_columns, tasks
+from workhook.work.kernel import questions
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.record_events import RecordEvent, differences, publish_events
-from workhook.work.time.timesheets import timers
 
 _leaving = (
     sa.select(*task_columns)
@@ -80,7 +80,7 @@ async def move_tasks(write: Write, access: Access, column: Column, fallback: Col
         events.append(_event(access, before, after))
     await publish_events(write, events)
     if done:
-        await timers.finish_running(write, access, [each["task_id"] for each in rows])
+        await questions.tasks_completed(write, access, [each["task_id"] for each in rows])
 
 
 def _shape(column: Column) -> TaskColumnShape:

@@ -11,8 +11,8 @@ from workhook.identity.tables import invitations
 from workhook.storage import Reader
 from workhook.storage.metadata import big
 from workhook.work.discussion.mentions.parsing import prepare_words
-from workhook.work.discussion.notifications.queries import params_of
-from workhook.work.discussion.notifications.reading import Notification, notification_of, what_is_told
+from workhook.work.history.notifications.queries import params_of
+from workhook.work.history.notifications.reading import Notification, notification_of, what_is_told
 
 _told = what_is_told(mail_messages, mail_messages).where(mail_messages.c.id == big("id"))
 _this = invitations.c.id == big("id")

@@ -216,3 +216,18 @@ def are_found(some: sa.CTE, table: sa.Table) -> sa.ColumnElement[bool]:
         has_words(table), words.c.rowid >= low, words.c.rowid <= high, each.in_(sa.select(these.c[FOUND_NUMBER]))
     )
     return some.c[FOUND_NUMBER].in_(found)
+
+
+def folded(text: str) -> str:
+    """The text as words are compared, without the places of its letters."""
+    return "".join(map(folded_letter, text))
+
+
+def folded_letter(character: str) -> str:
+    """In lower case, a Latin letter without its accent, `ß` as `ss`."""
+    spelled = character.translate(SPELLED)
+    if len(spelled) > 1:
+        return spelled
+    lower = spelled.lower()
+    base = unicodedata.normalize("NFD", lower)[:1]
+    return base if base.isascii() else lower[:1]

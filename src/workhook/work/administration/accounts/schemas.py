@@ -12,7 +12,7 @@ from workhook.http.parameters import Title
 from workhook.http.wire_types import Time
 from workhook.identity import profile_schemas
 from workhook.identity.schemas import Account
-from workhook.work.people.clients.schemas import Email
+from workhook.work.kernel.people import Email
 
 Login = Annotated[str, Meta(min_length=1, max_length=39, description="1 to 39 letters, digits and single hyphens.")]
 

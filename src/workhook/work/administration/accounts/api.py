@@ -17,14 +17,14 @@ from workhook.identity.schemas import Actor
 from workhook.storage import Reader
 from workhook.storage.database import UniqueViolation
 from workhook.storage.pages import Page
-from workhook.work.kernel.schemas import if_set
-from workhook.work.people.administration import actions
-from workhook.work.people.administration.schemas import (
+from workhook.work.administration.accounts import actions
+from workhook.work.administration.accounts.schemas import (
     AdministeredUser,
     OrganizationCreate,
     UserCreate,
     administered_user,
 )
+from workhook.work.kernel.schemas import if_set
 
 routes = Routes(WEBHOOK_API, "administration", read="site_admin", write="site_admin")
 _TAKEN = Retry(UniqueViolation)  # two want the same login at once: the second is told

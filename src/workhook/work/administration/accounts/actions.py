@@ -22,10 +22,10 @@ from workhook.identity.tokens.issue import forget_after_commit
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big
 from workhook.storage.pages import Page, listed, read_page
+from workhook.work.administration.accounts.schemas import UserOfServer
 from workhook.work.board.board_filters.schemas import board_filters
 from workhook.work.history.feeds.schemas import calendar_feeds
-from workhook.work.money.billing.schemas import account_billing, billing_logos
-from workhook.work.people.administration.schemas import UserOfServer
+from workhook.work.kernel.settings.schemas import account_billing, billing_logos
 from workhook.work.people.clients.ending import end_clients_of
 from workhook.work.people.members.admin_actions import remove_collaborator, remove_member
 

@@ -10,9 +10,14 @@ All amounts are minor units. Rounding is half up, once at each step, and nowhere
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal
+from decimal import Decimal
+from typing import Annotated, Literal
 
 import msgspec
+
+from workhook.core.money import read_decimal
+from workhook.http.parameters import Read
+from workhook.http.wire_types import wire_number
 
 MILLION = 10**6
 
@@ -140,3 +145,36 @@ def discount_fault(millionths: int | None, minor: int | None, of: Mapping[str, i
         return "a discount is a percentage or an amount; leave out one of both"
     [(words, most)] = of.items()
     return f"it is more than {words}" if minor is not None and minor > most else None
+
+
+TAX_DECIMALS = 4
+
+
+def read_percent(raw: object) -> int:
+    """Millionths of a parameter. Raises `ValueError` that says what it has to be."""
+    wanted = "a number from 0 to 100 with at most four decimals"
+    percent = read_decimal(raw, wanted)
+    if not 0 <= percent <= 100 or percent != round(percent, TAX_DECIMALS):
+        raise ValueError(wanted)
+    return int(percent * 10_000)
+
+
+Percent = Annotated[
+    int,
+    wire_number("Percent, with at most four decimals.", minimum=0, maximum=100),
+    Read(read_percent, (int, float)),
+]
+"""Millionths."""
+
+
+def to_number(value: Decimal) -> int | float:
+    """As JSON shows it: exact up to 15 digits."""
+    return int(value) if value == value.to_integral_value() else float(value)
+
+
+def percent_of(millionths: int) -> Decimal:
+    return Decimal(millionths) / 10_000
+
+
+def percent_to_response(millionths: int) -> int | float:
+    return to_number(percent_of(millionths))

@@ -18,9 +18,9 @@ from workhook.http.wire_types import Time
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.notifications.schemas import Kind
-from workhook.work.discussion.notifications import queries
-from workhook.work.discussion.notifications.reading import Notification
-from workhook.work.discussion.notifications.settings import Choice, choose, find_settings
+from workhook.work.history.notifications import queries
+from workhook.work.history.notifications.reading import Notification
+from workhook.work.history.notifications.settings import Choice, choose, find_settings
 from workhook.work.kernel.access import RANKS
 from workhook.work.kernel.people import PersonShape
 from workhook.work.kernel.schemas import Done, if_set

@@ -16,9 +16,10 @@ from workhook.identity.authenticator import actor_of
 from workhook.storage import Reader
 from workhook.storage.metadata import big
 from workhook.work.kernel.access import find_access
-from workhook.work.money.billing.schemas import BudgetShape, budget_shape, project_billing
+from workhook.work.kernel.durations import signed_hours
+from workhook.work.kernel.settings.schemas import BudgetShape, budget_shape, project_billing
 from workhook.work.money.invoices.schemas import invoices
-from workhook.work.time.timesheets import budgets, rules
+from workhook.work.time.timesheets import budgets
 from workhook.work.time.timesheets.budgets import HoursOrMoney, TimeAndMoney
 from workhook.work.time.timesheets.schemas import timesheets
 
@@ -72,7 +73,7 @@ def standing_to_response(standing: BudgetStanding, currency: str) -> BudgetAnswe
     used, billed = budget.used_by(standing.used), budget.used_by(standing.billed)
 
     def shown(value: int) -> float:
-        return rules.signed_hours(value) if budget.minor is None else to_amount(value, currency)
+        return signed_hours(value) if budget.minor is None else to_amount(value, currency)
 
     left = None if whole is None else shown(whole - used)
     return BudgetAnswer(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 import sqlalchemy as sa
@@ -16,19 +16,21 @@ from workhook.http.parameters import ON_ONE_LINE, Checked, Currency, Prepared, R
 from workhook.http.wire_types import wire_number
 from workhook.storage.metadata import in_project, metadata
 from workhook.storage.record_rows import table_columns
-from workhook.work.kernel.schemas import MoneyAboveZero
-from workhook.work.money.billing.bank import Bic, Iban, TaxNumber, VatId
-from workhook.work.money.billing.countries import Country
-from workhook.work.money.invoices.arithmetic import Category, TaxRate
-from workhook.work.money.invoices.inputs import Percent
-from workhook.work.money.invoices.numbering import NumberFormatText
-from workhook.work.money.invoices.parties import Language, Party
-from workhook.work.money.invoices.shapes import percent_to_response
-from workhook.work.people.clients.schemas import Email
-from workhook.work.time.rates.rules import RoundMinutes, RoundMode
-from workhook.work.time.timesheets.schemas import Rate
+from workhook.work.kernel.people import Email
+from workhook.work.kernel.schemas import MoneyAboveZero, Rate
+from workhook.work.kernel.settings.arithmetic import Category, Percent, TaxRate, percent_to_response
+from workhook.work.kernel.settings.bank import Bic, Iban, TaxNumber, VatId
+from workhook.work.kernel.settings.countries import Country
+from workhook.work.kernel.settings.numbering import NumberFormatText
+from workhook.work.kernel.settings.parties import Language, Party
 
 PAYMENT_DAYS_MAX = 365
+
+RoundMode = Literal["up", "nearest"]
+
+
+RoundMinutes = Literal[0, 1, 5, 6, 10, 15, 30]
+"""What the time of an entry can be rounded to on an invoice; 0: not at all."""
 
 PartyName = Annotated[str, Meta(min_length=1, max_length=255), ON_ONE_LINE]
 PartyAddress = Annotated[

@@ -11,7 +11,6 @@ import re
 from fractions import Fraction
 
 from workhook.core.clock import HOUR_MS, MINUTE_MS, SECOND_MS
-from workhook.work.time.timesheets.rules import whole_seconds
 
 TEXT_MAX_CHARS = 40
 BARE_HOURS_MAX = 24
@@ -82,3 +81,56 @@ def _read(typed: str) -> int | None:
 
 def _fraction(number: str) -> Fraction:
     return Fraction("0" + number.replace(",", "."))
+
+
+def whole_seconds(duration_ms: int) -> int:
+    """Milliseconds of the seconds that have passed completely."""
+    return duration_ms // SECOND_MS * SECOND_MS
+
+
+def formatted(duration_ms: int) -> str:
+    """`1h 30m 5s`: whole seconds that have passed, without the parts that are zero; `0s` for less than a second."""
+    minutes, seconds = divmod(duration_ms // SECOND_MS, 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = [f"{count}{unit}" for count, unit in ((hours, "h"), (minutes, "m"), (seconds, "s")) if count]
+    return " ".join(parts) or "0s"
+
+
+def display(duration_ms: int) -> str:
+    """`1:30`, or `1:30:15` where there are seconds: the one text of a duration on pages, paper and in the API."""
+    minutes, seconds = divmod(duration_ms // SECOND_MS, 60)
+    return f"{minutes // 60}:{minutes % 60:02d}" + (f":{seconds:02d}" if seconds else "")
+
+
+def hour_hundredths(duration_ms: int) -> int:
+    """`150`: hundredths of hours, rounded half up."""
+    return _half_up(duration_ms * 100, HOUR_MS)
+
+
+def decimal_hours(duration_ms: int) -> float:
+    """`1.5`: hours, rounded half up to two decimals."""
+    return hour_hundredths(duration_ms) / 100
+
+
+def signed_hours(duration_ms: int) -> float:
+    """`decimal_hours` of a difference, which may be negative."""
+    return decimal_hours(duration_ms) if duration_ms >= 0 else -decimal_hours(-duration_ms)
+
+
+def two_decimals(minor: int) -> str:
+    """`80.00` of 8000."""
+    return f"{minor // 100}.{minor % 100:02d}"
+
+
+def hours_text(duration_ms: int) -> str:
+    """`decimal_hours` with both decimals."""
+    return two_decimals(hour_hundredths(duration_ms))
+
+
+def amount_minor(duration_ms: int, billable_rate_minor: int) -> int:
+    """Hours times rate in minor units, rounded half up once."""
+    return _half_up(duration_ms * billable_rate_minor, HOUR_MS)
+
+
+def _half_up(value: int, unit: int) -> int:
+    return (2 * value + unit) // (2 * unit)

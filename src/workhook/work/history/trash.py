@@ -27,20 +27,22 @@ from workhook.identity.queries import key_of, repository_columns, repository_of,
 from workhook.identity.tables import accounts, projects
 from workhook.identity.tokens.lookup import check_reach
 from workhook.storage import Row, Transaction
+from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, metadata
-from workhook.storage.sweeping import for_each_isolated
+from workhook.storage.sweeping import for_each_isolated, in_order
 from workhook.work.board.projects import api
 from workhook.work.board.projects.emptying import empty
 from workhook.work.board.projects.listing import list_deleted
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.files.schemas import files
 from workhook.work.kernel.access import find_access
-from workhook.work.money.invoices import issued
+from workhook.work.time.timesheets.schemas import timesheets
 
 routes = Routes(WORK_API, "Trash", read="work.read", write="work.write")
 log = structlog.get_logger(__name__)
 
 KEPT_MS = 30 * DAY_MS
+TASKS_BATCH = 100  # deleted tasks that one transaction removes
 
 
 def _deleted_of(table: sa.Table, kind: str, *, further: bool) -> sa.Select[Any]:
@@ -153,8 +155,7 @@ async def restore_project(write: Write, project_id: str) -> api.ProjectAnswer:
         check_reach(write.actor, old.owner.id, old.id)
     if old.role != "admin":
         raise NotFound()
-    # What has issued invoices is never purged, and can be restored at any time.
-    if row["deleted_at"] < write.now - KEPT_MS and not await issued.has_any(write.tx, old.id):
+    if row["deleted_at"] < write.now - KEPT_MS:
         raise NotFound()
     await api.lock_name_of(write.tx, old.id)
     name = await api.free_name(write.tx, old.owner.id, old.name)
@@ -167,19 +168,14 @@ async def restore_project(write: Write, project_id: str) -> api.ProjectAnswer:
 
 # --- for good --------------------------------------------------------------------------------------------------------
 
-# Projects with issued invoices cannot be deleted now. One that was deleted by an earlier version is not purged.
-_old = (
-    sa.select(projects.c.repository_id)
-    .where(projects.c.deleted_at < big("before"), ~issued.has_issued)
-    .order_by(projects.c.deleted_at)
-)
+_old = sa.select(projects.c.repository_id).where(projects.c.deleted_at < big("before")).order_by(projects.c.deleted_at)
 # No row if the project was restored, is gone, or another process is at it.
 _lock_expired = (
     sa.select(projects.c.account_id, projects.c.name)
-    .where(projects.c.repository_id == big("repository_id"), projects.c.deleted_at < big("before"), ~issued.has_issued)
+    .where(projects.c.repository_id == big("repository_id"), projects.c.deleted_at < big("before"))
     .with_for_update(skip_locked=True)
 )
-_remove = sa.delete(projects).where(projects.c.repository_id == big("repository_id"), ~issued.has_issued)
+_remove = sa.delete(projects).where(projects.c.repository_id == big("repository_id"))
 
 
 @cache
@@ -195,7 +191,7 @@ def contents() -> list[sa.Table]:
     ]
 
 
-async def purge(services: Services, now: int) -> int:
+async def purge_projects(services: Services, now: int) -> int:
     """Remove for good the projects that were deleted over 30 days ago. Answers how many.
 
     In small transactions, so that nobody waits for a large project: one that is half gone when the process dies is
@@ -223,9 +219,45 @@ async def _purge_one(services: Services, repository_id: int, before: int) -> boo
         [project] = called
         await audit.record(tx, None, "project.purge", project["name"], account_id=project["account_id"])
 
-    gone = await empty(
-        services, contents(), "repository_id", repository_id, admit=is_expired, last=remove, keep_issued=True
-    )
+    gone = await empty(services, contents(), "repository_id", repository_id, admit=is_expired, last=remove)
     if gone:
         log.info("project_purged", repository_id=repository_id)
     return gone
+
+
+_old_task = tasks.alias("deleted")
+_is_due = (
+    _old_task.c.deleted_at < big("before"),
+    # Somebody's time was recorded on it, and is to be billed by its name.
+    ~sa.exists().where(timesheets.c.task_id == _old_task.c.id),
+)
+_following_tasks = (
+    sa.select(_old_task.c.id, _old_task.c.deleted_at)
+    .where(
+        *_is_due,
+        _old_task.c.deleted_at >= big("last_at"),
+        sa.or_(_old_task.c.deleted_at > big("last_at"), _old_task.c.id > sa.bindparam("last_id", type_=sa.Text())),
+    )
+    .order_by(_old_task.c.deleted_at, _old_task.c.id)
+    .limit(big("limit"))
+)
+# Somebody may have restored it since. Another process that does the same takes the next ones.
+_these_tasks = sa.select(_old_task.c.id).where(any_of(_old_task.c.id, "ids"), *_is_due)
+_purge_tasks = sa.delete(tasks).where(tasks.c.id.in_(_these_tasks.with_for_update(of=_old_task, skip_locked=True)))
+
+
+async def purge_tasks(services: Services, now: int) -> int:
+    """Remove the tasks that were deleted over 30 days ago; one that time was recorded on stays where it is. Answers
+    how many. In small transactions, and several processes may do this at once. Raises `Unavailable`.
+    """
+    database, due = services.database, {"before": now - KEPT_MS}
+
+    async def following(last: Row | None, limit: int) -> Sequence[Row]:
+        behind = {"last_at": last["deleted_at"], "last_id": last["id"]} if last else {"last_at": -1, "last_id": ""}
+        return await database.fetch_all(_following_tasks, {**due, **behind, "limit": limit})
+
+    async def remove(last: Row | None, rows: Sequence[Row]) -> int:
+        these = {**due, "ids": [row["id"] for row in rows]}
+        return await database.in_transaction(lambda tx: tx.execute(_purge_tasks, these))
+
+    return await in_order("deleted_tasks", TASKS_BATCH, following, remove)

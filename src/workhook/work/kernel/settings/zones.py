@@ -11,7 +11,7 @@ from workhook.core.zones import stored_zone
 from workhook.identity.tables import projects
 from workhook.storage import Reader
 from workhook.storage.dialects import any_of
-from workhook.work.money.billing.schemas import account_billing
+from workhook.work.kernel.settings.schemas import account_billing
 
 _zones = (
     sa.select(projects.c.repository_id, account_billing.c.timezone)

@@ -15,10 +15,10 @@ from workhook.identity.tables import accounts, collaborators, invitations, membe
 from workhook.identity.tokens.issue import forget_after_commit
 from workhook.storage import Reader
 from workhook.storage.metadata import big
+from workhook.work.administration.organizations.emptying import DELETING
+from workhook.work.kernel.clients import clients
 from workhook.work.kernel.record_events import publish_event
 from workhook.work.money.invoices.schemas import invoices
-from workhook.work.people.clients.schemas import clients
-from workhook.work.people.organizations.emptying import DELETING
 
 _NO_ACCOUNT = 0  # its audit log goes with it, so the entry about the deletion belongs to the server
 

@@ -10,8 +10,8 @@ from workhook.http.operations import WEBHOOK_API
 from workhook.identity.authenticator import named_organization
 from workhook.identity.context import Write
 from workhook.identity.queries import find_account
-from workhook.work.people.administration.api import require_administrator
-from workhook.work.people.organizations.deletion import delete_organization
+from workhook.work.administration.accounts.api import require_administrator
+from workhook.work.administration.organizations.deletion import delete_organization
 
 routes = Routes(WEBHOOK_API, "support")
 

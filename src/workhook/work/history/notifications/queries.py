@@ -17,7 +17,7 @@ from workhook.identity.schemas import Account, Actor
 from workhook.storage import Reader, Transaction
 from workhook.storage.metadata import big
 from workhook.work.discussion.mentions.parsing import prepare_words
-from workhook.work.discussion.notifications.reading import (
+from workhook.work.history.notifications.reading import (
     Notification,
     is_seen,
     notification_of,

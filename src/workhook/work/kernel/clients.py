@@ -6,27 +6,11 @@ from typing import Annotated
 
 import msgspec
 import sqlalchemy as sa
-from msgspec import Meta
 
-from workhook.core import mail_address
-from workhook.core.mail_address import is_address
 from workhook.core.records import COMPUTED, HIDDEN, EventSchema, Millis, Record, resource_id
-from workhook.http.parameters import Checked, Prepared
 from workhook.identity.schemas import stand_in_address
 from workhook.storage.metadata import in_project, metadata
 from workhook.storage.record_rows import table_columns
-
-
-def _not_an_address(text: str) -> str | None:
-    return None if is_address(text) else "an e-mail address"
-
-
-Email = Annotated[
-    str,
-    Meta(max_length=mail_address.ADDRESS_MAX_CHARS, extra_json_schema={"format": "email"}),
-    Prepared(str.strip),
-    Checked(_not_an_address),
-]
 
 
 class Client(Record, frozen=True):

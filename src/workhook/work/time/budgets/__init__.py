@@ -1,1 +1,0 @@
-"""The budget of a project, and what is used of it."""
