@@ -28,10 +28,9 @@ from workhook.events.schemas import (
     one_of,
     record,
 )
-from workhook.work.board.columns.schemas import Column
 from workhook.work.board.projects.schemas import Project
-from workhook.work.board.tasks.schemas import CommitShape, Task
-from workhook.work.discussion.comments.schemas import FileComment, Reply, TaskComment
+from workhook.work.board.tasks.schemas import Column, CommitShape, Task
+from workhook.work.discussion.schemas import FileComment, Reply, TaskComment
 from workhook.work.files.schemas import File, Folder
 from workhook.work.kernel.clients import Client
 from workhook.work.kernel.people import PersonShape

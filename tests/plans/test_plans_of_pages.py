@@ -23,7 +23,8 @@ from workhook.storage.statements import Params
 from workhook.work.board.board_filters.filters import find_filters
 from workhook.work.board.projects.listing import list_newest
 from workhook.work.board.tasks import assigned
-from workhook.work.discussion.mentions import queries as mentions
+from workhook.work.discussion import mentions
+from workhook.work.discussion.mentions import list_mentions
 from workhook.work.history.activity import editors
 from workhook.work.history.activity.editors import find_last_edits
 from workhook.work.history.feeds import feeds
@@ -81,7 +82,7 @@ ASKS: dict[str, Ask] = {
     "assigned": lambda reader: assigned.list_assigned(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
     "assigned and finished": lambda reader: assigned.list_assigned_finished(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
     "to pay": lambda reader: list_due(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
-    "mentions": lambda reader: mentions.list_mentions(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
+    "mentions": lambda reader: list_mentions(reader, OFTEN, PER_PAGE),  # type: ignore[arg-type]
     **{f"inbox, unread {unread}": _inbox(unread) for unread in (None, True, False)},
     "running": lambda reader: find_running(reader, OFTEN),  # type: ignore[arg-type]
     "own time": lambda reader: started.list_own_started(

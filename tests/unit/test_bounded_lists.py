@@ -23,7 +23,7 @@ from workhook.identity.tokens.schemas import REPOSITORIES_MAX as TOKEN_REPOSITOR
 from workhook.work.board.projects.schemas import LABEL_COLORS_MAX
 from workhook.work.board.tasks.bulk import OPERATIONS_MAX
 from workhook.work.board.tasks.field_types import BLOCKERS_MAX, KEYS_MAX
-from workhook.work.discussion.comments.actions import REPLIES_MAX
+from workhook.work.discussion.actions import REPLIES_MAX
 from workhook.work.history.time_reports import ROWS_MAX
 from workhook.work.money.invoices.inputs import ITEMS_MAX, TIMESHEETS_MAX
 from workhook.work.money.payments.booking import BOOKED_MAX

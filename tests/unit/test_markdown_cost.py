@@ -14,8 +14,8 @@ from hypothesis import example, given, target
 from hypothesis import strategies as st
 
 from workhook.web.frame.markdown import PAGE_STEPS_MAX, Prose, _show
-from workhook.work.discussion.mentions.markdown import STEPS_MAX, steps_for
-from workhook.work.discussion.mentions.parsing import QUOTE_STEPS_MAX, names_in_markdown, plain_words
+from workhook.work.discussion.markdown import STEPS_MAX, steps_for
+from workhook.work.discussion.names import QUOTE_STEPS_MAX, names_in_markdown, plain_words
 
 TEXT_CHARS_MAX = 65_536
 LINES_PER_STEP = 80

@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from workhook.http.parameters import TEXT_MAX_BYTES
-from workhook.work.discussion.comments.markup import BLOCKS, INLINE, TAGS_MAX, clean, plain, read_markup
+from workhook.work.discussion.markup import BLOCKS, INLINE, TAGS_MAX, clean, plain, read_markup
 
 REL = 'rel="noopener noreferrer nofollow"'
 

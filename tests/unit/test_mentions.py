@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workhook.web.frame.markdown import PAGE_CHARS_MAX, Prose
-from workhook.work.discussion.comments.markup import clean
-from workhook.work.discussion.mentions.markdown import STEPS_MAX
-from workhook.work.discussion.mentions.parsing import (
+from workhook.work.discussion.markdown import STEPS_MAX
+from workhook.work.discussion.markup import clean
+from workhook.work.discussion.names import (
     NAMED_MAX,
     names_in_markdown,
     names_in_markup,

@@ -12,7 +12,7 @@ from tests.work.studio import JsonObject, Studio
 from workhook.http.calls import Services
 from workhook.work.board.tasks import column_tasks
 from workhook.work.board.tasks.schemas import tasks
-from workhook.work.discussion.comments.schemas import file_comment_replies, file_comments, task_comments
+from workhook.work.discussion.schemas import file_comment_replies, file_comments, task_comments
 from workhook.work.kernel.pages import PAGE_CHARS
 from workhook.work.money.checkouts.schemas import service_checkouts
 from workhook.work.money.credits.schemas import task_credits

@@ -14,8 +14,8 @@ from workhook.http.calls import Services
 from workhook.identity.queries import find_account
 from workhook.identity.tables import accounts
 from workhook.storage.metadata import big
-from workhook.work.discussion.mentions.queries import Mention, list_mentions
-from workhook.work.discussion.mentions.schemas import mentions
+from workhook.work.discussion.mentions import Mention, list_mentions
+from workhook.work.discussion.schemas import mentions
 
 _stored = (
     sa.select(accounts.c.login)

@@ -27,8 +27,8 @@ from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
-from workhook.work.board.columns import api as columns
-from workhook.work.board.columns.api import ColumnCreate
+from workhook.work.board import columns
+from workhook.work.board.columns import ColumnCreate
 from workhook.work.board.tasks import actions, bulk, column_tasks, queries
 from workhook.work.board.tasks.bulk import TaskOperation
 from workhook.work.board.tasks.inputs import TaskCreate, TaskEdit

@@ -23,7 +23,7 @@ from workhook.web.frame.api_fields import OF_A_FIELD
 from workhook.web.frame.api_sentences import WORDING
 from workhook.web.frame.import_sentences import OF_IMPORTS
 from workhook.web.frame.refusals import pattern_of
-from workhook.work.discussion.comments.actions import REPLIES_CHARS_MAX
+from workhook.work.discussion.actions import REPLIES_CHARS_MAX
 from workhook.work.history import trash
 from workhook.work.money.invoices.schemas import invoices
 from workhook.work.money.invoices.shapes import Booked, booked_of, booked_text

@@ -23,8 +23,8 @@ from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import memberships
 from workhook.storage import Row, Transaction
 from workhook.storage.metadata import insert_into
-from workhook.work.board.columns import api as columns
-from workhook.work.board.columns.api import ColumnCreate
+from workhook.work.board import columns
+from workhook.work.board.columns import ColumnCreate
 from workhook.work.board.tasks import actions as task_actions
 from workhook.work.board.tasks.inputs import TaskCreate
 from workhook.work.board.tasks.schemas import tasks

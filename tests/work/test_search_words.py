@@ -14,7 +14,7 @@ from tests.work.studio import Studio
 from workhook.http.calls import Services
 from workhook.storage.dialects import postgresql
 from workhook.storage.statements import Compiler
-from workhook.work.board.matching import PART_MIN, PREFIXED_MAX, QUERY_MAX_CHARS, TERM_MAX, _wanted, words_of
+from workhook.work.board.tasks.matching import PART_MIN, PREFIXED_MAX, QUERY_MAX_CHARS, TERM_MAX, _wanted, words_of
 from workhook.work.history.search.api import LIMITS
 from workhook.work.history.search.scopes import SCOPES
 

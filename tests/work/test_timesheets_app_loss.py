@@ -23,8 +23,8 @@ from workhook.identity.context import Write
 from workhook.identity.queries import find_account
 from workhook.identity.schemas import Actor, Grant
 from workhook.storage import Transaction
-from workhook.work.board.columns import api as columns
-from workhook.work.board.columns.api import ColumnCreate
+from workhook.work.board import columns
+from workhook.work.board.columns import ColumnCreate
 from workhook.work.board.tasks import actions as tasks
 from workhook.work.board.tasks.inputs import TaskCreate
 from workhook.work.time.timesheets import api as timesheets

@@ -29,8 +29,8 @@ from workhook.identity.context import Write
 from workhook.identity.queries import find_account, find_repository
 from workhook.identity.schemas import Account, Actor
 from workhook.storage import Transaction
-from workhook.work.board.columns import api as columns
-from workhook.work.board.columns.api import ColumnCreate
+from workhook.work.board import columns
+from workhook.work.board.columns import ColumnCreate
 from workhook.work.board.projects import api as projects
 from workhook.work.board.projects.api import ProjectEdit
 from workhook.work.board.tasks import actions as tasks

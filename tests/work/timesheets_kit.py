@@ -13,8 +13,7 @@ from workhook.core.ids import new_id
 from workhook.http.calls import Services
 from workhook.identity.tables import memberships, projects
 from workhook.storage.metadata import insert_into
-from workhook.work.board.columns.schemas import columns
-from workhook.work.board.tasks.schemas import tasks
+from workhook.work.board.tasks.schemas import columns, tasks
 from workhook.work.money.invoices.schemas import invoices
 from workhook.work.time.timesheets.schemas import timesheets
 

@@ -24,7 +24,7 @@ from workhook.http.calls import Answer
 from workhook.web.frame import paging
 from workhook.web.frame.names import Names, logins_of
 from workhook.web.frame.places import Places, Visit
-from workhook.work.board.columns import api as columns
+from workhook.work.board import columns
 from workhook.work.history.activity import api, frames, queries
 from workhook.work.history.activity.api import ActivityQuery, ActivityShape
 from workhook.work.history.activity.live import Stream, follow, listener_of_session

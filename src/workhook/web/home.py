@@ -19,13 +19,13 @@ from workhook.web.frame.places import Places, Visit, visit_of
 from workhook.web.frame.sessions import sign_in_redirect, signed_in
 from workhook.web.frame.texts import gettext, text
 from workhook.web.people.invited import find_invitations
-from workhook.work.board.columns.api import ColumnCreate, add_column
+from workhook.work.board.columns import ColumnCreate, add_column
 from workhook.work.board.projects.api import ProjectCreate, add_project
 from workhook.work.board.projects.listing import list_newest
 from workhook.work.board.projects.schemas import Project
 from workhook.work.board.tasks.assigned import AssignedTask, list_assigned
 from workhook.work.board.tasks.deadlines import Urgency, urgency
-from workhook.work.discussion.mentions.queries import list_mentions
+from workhook.work.discussion.mentions import list_mentions
 from workhook.work.money.invoices.due import list_due
 from workhook.work.time.timesheets import queries as timesheets
 from workhook.work.time.timesheets.rules import elapsed_ms

@@ -27,15 +27,14 @@ from workhook.web.frame.names import Names, logins_of
 from workhook.web.frame.paging import ProjectOption, fill_page, project_options
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.work.board.columns import api as columns
-from workhook.work.board.columns.schemas import CursorInteger
+from workhook.work.board import columns
 from workhook.work.board.projects.listing import find_visible
 from workhook.work.board.projects.schemas import find_label_colors
 from workhook.work.board.tasks import actions, assignees, export, listing, queries
 from workhook.work.board.tasks.choices import PEOPLE_MAX
 from workhook.work.board.tasks.deadlines import urgency
 from workhook.work.board.tasks.inputs import TaskEdit, TasksQuery
-from workhook.work.board.tasks.schemas import Task
+from workhook.work.board.tasks.schemas import CursorInteger, Task
 from workhook.work.history.across import tasks
 from workhook.work.history.across.api import tasks_cursor
 from workhook.work.history.across.people import list_all_people

@@ -32,13 +32,13 @@ def register() -> None:
 
 
 async def _require_project_unbilled(tx: Transaction, repository_id: int) -> None:
-    from workhook.work.money.invoices import issued
+    from workhook.work.money import issued
 
     await issued.require_none_of_project(tx, repository_id)
 
 
 async def _require_tasks_unbilled(tx: Transaction, names: Mapping[str, str]) -> None:
-    from workhook.work.money.invoices import issued
+    from workhook.work.money import issued
 
     await issued.require_none_of_tasks(tx, names)
 
@@ -58,13 +58,13 @@ async def _require_own_file(tx: Transaction, access: Access, file_id: str) -> No
 async def _require_not_logo(
     tx: Transaction, repository_id: int, file_id: str, verb: Literal["deleted", "made private"]
 ) -> None:
-    from workhook.work.money.invoices import issued
+    from workhook.work.money import issued
 
     await issued.require_not_logo(tx, repository_id, file_id, verb)
 
 
 async def _find_invoiced_conflict(reader: Reader, invoice_id: str, verb: Literal["changed", "deleted"]) -> Conflict:
-    from workhook.work.money.invoices import issued
+    from workhook.work.money import issued
 
     return await issued.find_conflict(reader, invoice_id, verb)
 

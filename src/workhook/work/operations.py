@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from workhook.http.operations import Operation
-from workhook.work.board.columns import api as columns
+from workhook.work.board import columns
 from workhook.work.board.projects import api as projects
 from workhook.work.board.tasks import api as tasks
-from workhook.work.discussion.comments import api as comments
+from workhook.work.discussion import api as comments
 from workhook.work.files import api as files
 from workhook.work.history import time_reports as timesheet_reports
 from workhook.work.history import trash

@@ -19,9 +19,8 @@ from workhook.identity.tables import accounts, administrators, collaborators, in
 from workhook.identity.tokens.issue import CLASSIC, digest_of
 from workhook.storage import Database
 from workhook.storage.metadata import big, insert_into
-from workhook.work.board.columns.schemas import columns
-from workhook.work.board.tasks.schemas import task_numbers
-from workhook.work.discussion.comments.schemas import file_comments
+from workhook.work.board.tasks.schemas import columns, task_numbers
+from workhook.work.discussion.schemas import file_comments
 from workhook.work.files.schemas import folders
 from workhook.work.kernel.clients import clients
 from workhook.work.money.services.schemas import services

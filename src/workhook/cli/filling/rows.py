@@ -21,7 +21,7 @@ from workhook.identity.tables import audit_log
 from workhook.storage.metadata import big
 from workhook.work.board.tasks.ordering.column_order import STEP
 from workhook.work.board.tasks.schemas import task_assignees, task_buckets, tasks
-from workhook.work.discussion.comments.schemas import file_comment_replies, file_comments, task_comments
+from workhook.work.discussion.schemas import file_comment_replies, file_comments, task_comments
 from workhook.work.files.schemas import files
 from workhook.work.money.checkouts.schemas import service_checkouts
 from workhook.work.money.credits.schemas import task_credits

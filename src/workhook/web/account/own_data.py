@@ -31,7 +31,7 @@ from workhook.work.administration.accounts.actions import find_obstacles, remove
 from workhook.work.history.across import api as across
 from workhook.work.history.across.schemas import AllCommentsQuery, AllFilesQuery, AllTasksQuery, AllTimesheetsQuery
 from workhook.work.history.notifications import api as notifications
-from workhook.work.money.billing.settings import find_account_billing
+from workhook.work.money.invoices.settings import find_account_billing
 
 places = Places("own_data")
 

@@ -29,11 +29,11 @@ from workhook.web.frame import paging
 from workhook.web.frame.places import PercentField, Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.kernel.access import Access
-from workhook.work.money.billing.settings import find_settings
 from workhook.work.money.invoices import api, changing, presets
 from workhook.work.money.invoices.days import days_of
 from workhook.work.money.invoices.inputs import InvoiceCreate, InvoiceEdit
 from workhook.work.money.invoices.schemas import Invoice, language_of
+from workhook.work.money.invoices.settings import find_settings
 from workhook.work.money.invoices.time_lines import InvoicedTime
 from workhook.work.time.timesheets import started
 

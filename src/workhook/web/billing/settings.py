@@ -51,7 +51,9 @@ from workhook.work.kernel.settings.schemas import (
     AccountBilling,
     ProjectBilling,
 )
-from workhook.work.money.billing import api, logos, settings
+from workhook.work.money.billing import api, logos
+from workhook.work.money.invoices import settings
+from workhook.work.money.invoices.settings import find_logo
 from workhook.work.time.rates import people
 from workhook.work.time.rates.api import change_member_rate
 from workhook.work.time.rates.people import MemberTerms
@@ -205,7 +207,7 @@ async def _show(
 
 async def _picture(visit: Visit, account: Account, logo_id: str | None) -> str | None:
     """The logo as an address that holds it. None without one, and where its content is gone."""
-    logo = await logos.find_logo(visit.database, account.id, logo_id) if logo_id else None
+    logo = await find_logo(visit.database, account.id, logo_id) if logo_id else None
     if logo is None:
         return None
     try:

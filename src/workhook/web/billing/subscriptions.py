@@ -17,10 +17,10 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.settings.arithmetic import Discount
-from workhook.work.money.billing.settings import InvoiceSettings, find_settings
 from workhook.work.money.checkouts import api, billing
 from workhook.work.money.checkouts.schemas import Checkout, ServiceCheckoutCancel, ServiceCheckoutCreate
 from workhook.work.money.invoices.rules import Item, sums_of_items
+from workhook.work.money.invoices.settings import InvoiceSettings, find_settings
 from workhook.work.money.services.api import find_services
 from workhook.work.money.services.schemas import Service, ServicePrice, ServiceQuery
 

@@ -14,10 +14,10 @@ from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, ngettext
 from workhook.web.home import PROJECT_TEMPLATES, add_columns
-from workhook.work.board.columns import api as columns
-from workhook.work.board.columns.schemas import Column
+from workhook.work.board import columns
 from workhook.work.board.tasks import bulk, column_tasks
 from workhook.work.board.tasks.bulk import OPERATIONS_MAX
+from workhook.work.board.tasks.schemas import Column
 from workhook.work.kernel.access import Access
 
 places = Places("columns")

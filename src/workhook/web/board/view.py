@@ -12,13 +12,12 @@ from workhook.core.clock import DAY_MS, now_ms, parse_rfc3339
 from workhook.core.zones import end_of
 from workhook.storage import Reader
 from workhook.web.frame.formats import hue, reader_zone
-from workhook.work.board.columns import api as columns
-from workhook.work.board.columns.schemas import Column
+from workhook.work.board import columns
 from workhook.work.board.projects.schemas import find_label_colors
 from workhook.work.board.tasks import column_tasks
 from workhook.work.board.tasks.deadlines import Urgency, urgency
-from workhook.work.board.tasks.schemas import SubtaskCounts
-from workhook.work.discussion.comments.counts import count_on_tasks
+from workhook.work.board.tasks.schemas import Column, SubtaskCounts
+from workhook.work.discussion.schemas import count_on_tasks
 from workhook.work.files.queries import count_files
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.people import PersonShape

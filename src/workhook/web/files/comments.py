@@ -10,8 +10,8 @@ from workhook.identity.context import Write
 from workhook.web.files import view
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
-from workhook.work.discussion.comments import actions, api
-from workhook.work.discussion.comments.schemas import CommentCreate, CommentEdit, ReplyCreate, ReplyEdit
+from workhook.work.discussion import actions, api
+from workhook.work.discussion.schemas import CommentCreate, CommentEdit, ReplyCreate, ReplyEdit
 from workhook.work.files.links import links_of
 from workhook.work.kernel.access import Access
 

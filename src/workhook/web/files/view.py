@@ -19,9 +19,9 @@ from workhook.web.frame.paging import that_fit
 from workhook.web.frame.places import Visit
 from workhook.work.board.tasks.queries import find_task
 from workhook.work.board.tasks.schemas import Task
-from workhook.work.discussion.comments import actions as comments
-from workhook.work.discussion.comments.markup import clean
-from workhook.work.discussion.comments.schemas import FileComment, Reply
+from workhook.work.discussion import actions as comments
+from workhook.work.discussion.markup import clean
+from workhook.work.discussion.schemas import FileComment, Reply
 from workhook.work.files import actions, queries
 from workhook.work.files.links import links_of
 from workhook.work.files.schemas import File, Folder

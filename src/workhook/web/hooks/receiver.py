@@ -23,7 +23,7 @@ from workhook.web.frame.texts import gettext, text
 from workhook.web.hooks.forms import new_secret
 from workhook.web.hooks.payloads import Shown, body_text, visible
 from workhook.web.hooks.site import HookSite
-from workhook.work.board.columns.api import ColumnCreate, add_column, list_all
+from workhook.work.board.columns import ColumnCreate, add_column, list_all
 from workhook.work.board.tasks.actions import create_task
 from workhook.work.board.tasks.inputs import TaskCreate
 from workhook.work.kernel.access import Access

@@ -12,8 +12,8 @@ from workhook.web.frame.texts import gettext, text
 from workhook.web.tasks.task import address
 from workhook.work.board.tasks import choices
 from workhook.work.board.tasks.actions import get_task
-from workhook.work.discussion.comments import actions
-from workhook.work.discussion.comments.schemas import CommentCreate, CommentEdit, TaskComment
+from workhook.work.discussion import actions
+from workhook.work.discussion.schemas import CommentCreate, CommentEdit, TaskComment
 from workhook.work.kernel.access import Access
 
 places = Places("task_comments")

@@ -11,7 +11,7 @@ from workhook.web.activity import ActivityEntry, ProjectNames, found_in, mention
 from workhook.web.frame.names import called, logins_of
 from workhook.web.frame.places import Places, Visit
 from workhook.web.tasks.task import address
-from workhook.work.board.columns import api as columns
+from workhook.work.board import columns
 from workhook.work.board.tasks.actions import get_task
 from workhook.work.board.tasks.schemas import Task
 from workhook.work.history.activity.task_history import mentions_task, prepare_mentions, read_task_history

@@ -12,12 +12,11 @@ from workhook.web.frame.flash import Undo
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.tasks.task import address
-from workhook.work.board.columns import api as columns
-from workhook.work.board.columns.schemas import Column, completes
-from workhook.work.board.matching import QUERY_MAX_CHARS, words_of
+from workhook.work.board import columns
 from workhook.work.board.tasks import actions, listing, queries
 from workhook.work.board.tasks.inputs import TaskCreate, TaskEdit
-from workhook.work.board.tasks.schemas import Task
+from workhook.work.board.tasks.matching import QUERY_MAX_CHARS, words_of
+from workhook.work.board.tasks.schemas import Column, Task, completes
 from workhook.work.kernel.access import Access
 
 # --- subtasks ---------------------------------------------------------------------------------------------------------

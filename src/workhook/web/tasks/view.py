@@ -17,8 +17,7 @@ from workhook.web.frame.formats import reader_zone
 from workhook.web.frame.names import Names
 from workhook.web.frame.paging import that_fit
 from workhook.web.tasks.fields import digest
-from workhook.work.board.columns import api as columns
-from workhook.work.board.columns.schemas import Column, completes
+from workhook.work.board import columns
 from workhook.work.board.projects.schemas import find_label_colors
 from workhook.work.board.tasks import actions, choices
 from workhook.work.board.tasks.deadlines import urgency
@@ -26,9 +25,9 @@ from workhook.work.board.tasks.imported_fields import Imported, imported_of, own
 from workhook.work.board.tasks.listing import list_tasks
 from workhook.work.board.tasks.next_task import occurrence_after, zone_for
 from workhook.work.board.tasks.related import RelatedTask, find_related
-from workhook.work.board.tasks.schemas import Task
-from workhook.work.discussion.comments.actions import find_imported, list_task_comments
-from workhook.work.discussion.comments.schemas import TaskComment
+from workhook.work.board.tasks.schemas import Column, Task, completes
+from workhook.work.discussion.actions import find_imported, list_task_comments
+from workhook.work.discussion.schemas import TaskComment
 from workhook.work.files.actions import list_files
 from workhook.work.files.schemas import File
 from workhook.work.history.activity.editors import LastEdit, find_last_edits

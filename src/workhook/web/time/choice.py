@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from workhook.core.errors import NotFound
 from workhook.web.frame.places import Visit
-from workhook.work.board.matching import QUERY_MAX_CHARS, words_of
 from workhook.work.board.tasks import actions, listing
+from workhook.work.board.tasks.matching import QUERY_MAX_CHARS, words_of
 from workhook.work.board.tasks.schemas import Task
 from workhook.work.kernel.access import Access
 

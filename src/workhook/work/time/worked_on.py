@@ -14,7 +14,7 @@ from workhook.core.errors import Conflict
 from workhook.storage import Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
-from workhook.work.discussion.comments.schemas import file_comment_replies, file_comments, task_comments
+from workhook.work.discussion.schemas import file_comment_replies, file_comments, task_comments
 from workhook.work.kernel.access import Access
 from workhook.work.time.timesheets.schemas import timesheets
 

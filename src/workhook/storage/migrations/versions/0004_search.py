@@ -1,7 +1,7 @@
 """Full-text search over tasks, files, comments and replies.
 
 All that belongs to it is named `search_…`, and the tables' metadata does not know it: SQLite has full-text tables that
-triggers keep in step, PostgreSQL has indexes over an expression. `work/board/matching.py` asks them.
+triggers keep in step, PostgreSQL has indexes over an expression. `work/board/tasks/matching.py` asks them.
 """
 
 # ruff: noqa: S608  # the statements are made of names that stand here

@@ -3,7 +3,7 @@
 The indexes of migrations 0004 and 0019 are made anew, with more in them. On SQLite `parts` has what each word of a
 title or a name ends with, and `number` the number of a task after a mark that no word begins with. PostgreSQL has the
 same in one vector, where a part begins with `~`. Letters that are not taken apart by Unicode, such as `ß`, are spelled
-with others. `work/board/matching.py` asks the indexes.
+with others. `work/board/tasks/matching.py` asks the indexes.
 """
 
 # ruff: noqa: S608  # the statements are made of names that stand here

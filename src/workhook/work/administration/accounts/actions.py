@@ -26,7 +26,7 @@ from workhook.work.administration.accounts.schemas import UserOfServer
 from workhook.work.board.board_filters.schemas import board_filters
 from workhook.work.history.feeds.schemas import calendar_feeds
 from workhook.work.kernel.settings.schemas import account_billing, billing_logos
-from workhook.work.people.clients.ending import end_clients_of
+from workhook.work.people.clients.membership import end_clients_of
 from workhook.work.people.members.admin_actions import remove_collaborator, remove_member
 
 FORMER = "Former member"

@@ -20,8 +20,8 @@ from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
-from workhook.work.board.matching import PART_MIN, folded, words_of
 from workhook.work.board.projects.schemas import PROJECTS, Project, project_of
+from workhook.work.board.tasks.matching import PART_MIN, folded, words_of
 from workhook.work.kernel.access import role_in
 from workhook.work.kernel.clients import clients
 from workhook.work.kernel.pages import Columns, caller_accounts, first_of, first_of_each, per_dialect, with_flag

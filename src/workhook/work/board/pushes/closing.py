@@ -20,13 +20,12 @@ from workhook.identity.policy import RULES, admit
 from workhook.identity.schemas import Actor, Repository
 from workhook.storage import Reader, Transaction
 from workhook.storage.dialects import upsert
-from workhook.work.board.columns import api as columns
-from workhook.work.board.columns.schemas import completes
+from workhook.work.board import columns
 from workhook.work.board.pushes.messages import PushedCommit, closed_by_push
 from workhook.work.board.tasks import actions
 from workhook.work.board.tasks.inputs import TaskEdit
 from workhook.work.board.tasks.numbers import find_numbered
-from workhook.work.board.tasks.schemas import CommitShape, closing_commits
+from workhook.work.board.tasks.schemas import CommitShape, closing_commits, completes
 
 _insert = upsert(closing_commits).values(task_id=sa.bindparam("task_id"), commit_id=sa.bindparam("commit_id"))
 _add = _insert.on_conflict_do_nothing().returning(closing_commits.c.task_id)

@@ -13,11 +13,10 @@ from workhook.http.endpoints import Listed, Retry, Routes
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.work.board.columns.schemas import CursorInteger
 from workhook.work.board.tasks import actions, assignees, bulk, column_filters, column_tasks, listing, queries
 from workhook.work.board.tasks.bulk import TasksBulk, TasksBulkAnswer
 from workhook.work.board.tasks.inputs import ColumnTasksQuery, OfProjectQuery, TaskCreate, TaskEdit, TasksQuery
-from workhook.work.board.tasks.schemas import Task, TaskAnswer, TasksAnswer
+from workhook.work.board.tasks.schemas import CursorInteger, Task, TaskAnswer, TasksAnswer
 from workhook.work.kernel.access import find_access
 from workhook.work.kernel.schemas import Done
 

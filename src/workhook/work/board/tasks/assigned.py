@@ -15,9 +15,8 @@ from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import projects
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
-from workhook.work.board.columns.schemas import columns
 from workhook.work.board.tasks.field_types import Level
-from workhook.work.board.tasks.schemas import LATER_THAN_ALL, task_assignees, tasks
+from workhook.work.board.tasks.schemas import LATER_THAN_ALL, columns, task_assignees, tasks
 from workhook.work.kernel.access import is_client, is_insider, with_access
 
 LOOKS_AT_MOST = 4_000

@@ -16,11 +16,19 @@ from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
-from workhook.work.board.columns.schemas import columns
-from workhook.work.board.matching import task_matches
 from workhook.work.board.tasks import listing
+from workhook.work.board.tasks.matching import task_matches
 from workhook.work.board.tasks.queries import project_of
-from workhook.work.board.tasks.schemas import Task, every_column, task_buckets, task_of, tasks, weight, with_column
+from workhook.work.board.tasks.schemas import (
+    Task,
+    columns,
+    every_column,
+    task_buckets,
+    task_of,
+    tasks,
+    weight,
+    with_column,
+)
 from workhook.work.kernel.access import Access, find_with_access, with_access
 from workhook.work.kernel.pages import LOOKS_AT_MOST, per_dialect
 

@@ -25,7 +25,6 @@ from workhook.storage.dialects import any_of, json_rows
 from workhook.storage.metadata import big
 from workhook.storage.record_rows import form_reader, shown_names
 from workhook.storage.statements import PerDialect, hot
-from workhook.work.board.columns.schemas import columns
 from workhook.work.board.tasks.assignees import seen_people
 from workhook.work.board.tasks.imported_fields import own_fields
 from workhook.work.board.tasks.listing import no_more_than_a_page, on_page
@@ -38,6 +37,7 @@ from workhook.work.board.tasks.schemas import (
     assignees,
     blockers,
     blockers_of,
+    columns,
     people_of,
     subtasks,
     subtasks_of,

@@ -23,7 +23,9 @@ from workhook.identity.tables import accounts
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
-from workhook.work.board.matching import (
+from workhook.work.board.tasks import assignees
+from workhook.work.board.tasks.inputs import TaskFilters
+from workhook.work.board.tasks.matching import (
     FOUND_NUMBER,
     SEARCHED,
     are_found,
@@ -32,8 +34,6 @@ from workhook.work.board.matching import (
     task_matches,
     words_of,
 )
-from workhook.work.board.tasks import assignees
-from workhook.work.board.tasks.inputs import TaskFilters
 from workhook.work.board.tasks.queries import project_of
 from workhook.work.board.tasks.schemas import (
     EARLIER_THAN_ALL,

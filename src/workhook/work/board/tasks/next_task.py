@@ -16,14 +16,13 @@ from workhook.core.records import to_response
 from workhook.identity.context import Write
 from workhook.storage import Reader, Transaction
 from workhook.storage.metadata import big
-from workhook.work.board.columns.schemas import columns
 from workhook.work.board.tasks import queries, relations, repeating
 from workhook.work.board.tasks.assignees import still_there, tell_assigned
 from workhook.work.board.tasks.numbers import take_numbers
 from workhook.work.board.tasks.ordering.column_order import find_insert_position
 from workhook.work.board.tasks.queries import Busy, LockedColumn
 from workhook.work.board.tasks.relations import RelationChange
-from workhook.work.board.tasks.schemas import Task
+from workhook.work.board.tasks.schemas import Task, columns
 from workhook.work.kernel.access import Access, with_access
 from workhook.work.kernel.record_events import publish_event
 from workhook.work.kernel.settings.zones import find_zone

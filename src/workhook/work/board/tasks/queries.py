@@ -24,7 +24,6 @@ from workhook.storage.dialects import any_of, json_rows
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned, values_of
 from workhook.storage.statements import Params, hot
-from workhook.work.board.columns.schemas import columns, completes
 from workhook.work.board.tasks.ordering.column_order import Bucket, InsertPosition, is_crowded, new_rank, spread_ranks
 from workhook.work.board.tasks.schemas import (
     CONTENT,
@@ -32,6 +31,8 @@ from workhook.work.board.tasks.schemas import (
     TaskColumnShape,
     TaskProjectShape,
     bucket_index,
+    columns,
+    completes,
     every_column,
     task_assignees,
     task_at,

@@ -11,7 +11,7 @@ Triggers (migration 0006) keep `task_buckets.size` true and let `columns.revisio
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import sqlalchemy as sa
@@ -28,6 +28,7 @@ from workhook.core.records import (
     JsonName,
     Millis,
     Record,
+    Stored,
     Wire,
     resource_id,
 )
@@ -36,7 +37,6 @@ from workhook.storage import Row
 from workhook.storage.dialects import json_rows
 from workhook.storage.metadata import in_project, metadata, partial_index
 from workhook.storage.record_rows import row_reader, selected, stored_names, table_columns
-from workhook.work.board.columns.schemas import columns
 from workhook.work.board.tasks.field_types import Level
 from workhook.work.kernel.people import PersonShape, membership_of, person_columns, person_of_values
 from workhook.work.kernel.schemas import RATE_PATTERN
@@ -152,7 +152,51 @@ class TasksAnswer(msgspec.Struct):
     success: bool = True
 
 
+# --- columns ----------------------------------------------------------------------------------------------------------
+
+Stage = Literal["in_queue", "in_progress", "done"]
+
+COLUMNS_MAX = 200
+"""The most columns of a board: more than anybody can look at, and few enough to be read at once."""
+
+CursorInteger = Annotated[int, Meta(ge=-(2**62), le=2**62)]
+"""A rank in a cursor: an integer that both databases can compare with."""
+
+
+class Column(Record, frozen=True):
+    """A column of a board. `stage` done or `finished`: tasks that enter it are completed. `start_timer`: a timer
+    starts for whoever moves a task there."""
+
+    id: Annotated[str, resource_id("col")]
+    title: str
+    position: Annotated[int, COMPUTED]
+    stage: Stage | None
+    finished: bool
+    start_timer: bool
+    created_at: Millis
+    updated_at: Millis
+    rank: Annotated[int, HIDDEN, Stored("position")]
+
+
+columns = sa.Table(
+    "columns",
+    metadata,
+    in_project(),
+    *table_columns(Column),
+    # It grows with every change of the order of the column's tasks. Whoever waited for the lock of the row learns by it
+    # that what it read meanwhile is out of date.
+    sa.Column("revision", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+    sa.Index("ix_columns_repository_id", "repository_id", "position"),
+)
+
+
+def completes(stage: str | None, finished: bool) -> bool:
+    """Whether a task that enters such a column is completed."""
+    return finished or stage == "done"
+
+
 # --- tables -----------------------------------------------------------------------------------------------------------
+
 
 task_buckets = sa.Table(
     "task_buckets",

@@ -17,8 +17,7 @@ from workhook.http.endpoints import Listed, Routes
 from workhook.http.lists import ListQuery
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
-from workhook.work.board.columns.schemas import CursorInteger
-from workhook.work.board.tasks.schemas import TasksAnswer
+from workhook.work.board.tasks.schemas import CursorInteger, TasksAnswer
 from workhook.work.files.links import Links, links_of
 from workhook.work.files.schemas import FilesAnswer, file_to_response
 from workhook.work.history.across import comments, files, invoices, tasks, timesheets

@@ -18,7 +18,7 @@ from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row
 from workhook.storage.statements import PerDialect
 from workhook.work.board.tasks.schemas import tasks
-from workhook.work.discussion.comments.schemas import (
+from workhook.work.discussion.schemas import (
     CommentedFile,
     CommentedTask,
     file_comment_replies,

@@ -13,7 +13,7 @@ from workhook.identity.schemas import Actor
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row
 from workhook.storage.statements import PerDialect
-from workhook.work.board.matching import matches, words_of
+from workhook.work.board.tasks.matching import matches, words_of
 from workhook.work.history.across import walks
 from workhook.work.history.across.places import (
     ProjectChoice,

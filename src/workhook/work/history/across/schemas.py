@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 from workhook.core.records import EventSchema, Millis, Record, Wire, resource_id
 from workhook.http.lists import ListQuery
 from workhook.work.board.tasks.inputs import TasksQuery
-from workhook.work.discussion.comments.schemas import CommentedFile, CommentedTask
+from workhook.work.discussion.schemas import CommentedFile, CommentedTask
 from workhook.work.files.schemas import FileQuery
 from workhook.work.history.across.places import OrganizationLogin, ProjectIds
 from workhook.work.kernel.day_bounds import TimeZone

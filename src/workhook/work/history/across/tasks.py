@@ -15,9 +15,9 @@ from workhook.identity.tables import accounts, projects
 from workhook.storage import Reader, Row
 from workhook.storage.record_rows import selected
 from workhook.storage.statements import PerDialect
-from workhook.work.board.matching import task_matches
 from workhook.work.board.tasks import listing
 from workhook.work.board.tasks.assignees import is_on_team, without_terms
+from workhook.work.board.tasks.matching import task_matches
 from workhook.work.board.tasks.schemas import (
     Task,
     TaskProjectShape,

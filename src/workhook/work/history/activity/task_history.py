@@ -19,7 +19,7 @@ from workhook.storage import Reader, Row
 from workhook.storage.index_ranges import HIGHEST, Alike, index_range
 from workhook.storage.metadata import big
 from workhook.work.board.tasks.schemas import Task
-from workhook.work.discussion.mentions.parsing import Names, names_in_markdown, names_in_markup, prepare_names
+from workhook.work.discussion.names import Names, names_in_markdown, names_in_markup, prepare_names
 from workhook.work.history.activity.queries import PAGE_BYTES, moments
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.pages import per_dialect

@@ -14,9 +14,8 @@ from workhook.core.clock import DAY_MS
 from workhook.identity.schemas import Account, Repository
 from workhook.storage import Reader
 from workhook.storage.metadata import big
-from workhook.work.board.columns.schemas import columns
 from workhook.work.board.tasks.assigned import list_assigned_due
-from workhook.work.board.tasks.schemas import LATER_THAN_ALL, tasks
+from workhook.work.board.tasks.schemas import LATER_THAN_ALL, columns, tasks
 from workhook.work.kernel.access import Access
 
 TASKS_MAX = 1_000

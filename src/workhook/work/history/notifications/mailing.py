@@ -10,7 +10,7 @@ from workhook.identity.schemas import Account
 from workhook.identity.tables import invitations
 from workhook.storage import Reader
 from workhook.storage.metadata import big
-from workhook.work.discussion.mentions.parsing import prepare_words
+from workhook.work.discussion.names import prepare_words
 from workhook.work.history.notifications.queries import params_of
 from workhook.work.history.notifications.reading import Notification, notification_of, what_is_told
 

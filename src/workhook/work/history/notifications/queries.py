@@ -16,7 +16,7 @@ from workhook.identity.notifications.schemas import notifications
 from workhook.identity.schemas import Account, Actor
 from workhook.storage import Reader, Transaction
 from workhook.storage.metadata import big
-from workhook.work.discussion.mentions.parsing import prepare_words
+from workhook.work.discussion.names import prepare_words
 from workhook.work.history.notifications.reading import (
     Notification,
     is_seen,

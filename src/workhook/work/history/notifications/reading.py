@@ -17,8 +17,8 @@ from workhook.identity.tables import accounts, invitations, projects
 from workhook.storage import Row
 from workhook.storage.metadata import big
 from workhook.work.board.tasks.schemas import tasks
-from workhook.work.discussion.comments.schemas import file_comment_replies, file_comments, task_comments
-from workhook.work.discussion.mentions.parsing import plain_words
+from workhook.work.discussion.names import plain_words
+from workhook.work.discussion.schemas import file_comment_replies, file_comments, task_comments
 from workhook.work.files.schemas import files
 from workhook.work.kernel.access import is_client, is_insider
 from workhook.work.kernel.people import NOBODY_ELSE, PersonShape, person_columns, person_of_row

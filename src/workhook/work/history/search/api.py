@@ -28,7 +28,7 @@ from workhook.identity.tokens.lookup import reach_params
 from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.statements import PerDialect
-from workhook.work.board.matching import (
+from workhook.work.board.tasks.matching import (
     FOUND_NUMBER,
     are_found,
     has_words,

@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 from workhook.core.clock import to_millis_text
 from workhook.http.lists import PER_PAGE_DEFAULT, ListQuery
 from workhook.storage import Row
-from workhook.work.board.matching import QUERY_MAX_CHARS, folded, folded_letter
+from workhook.work.board.tasks.matching import QUERY_MAX_CHARS, folded, folded_letter
 from workhook.work.money.invoices.schemas import name_of
 
 Kind = Literal["task", "task_comment", "file", "file_comment", "file_comment_reply", "invoice", "credit_note"]

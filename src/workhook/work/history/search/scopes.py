@@ -16,9 +16,9 @@ from workhook.identity.tables import collaborators, memberships, projects
 from workhook.identity.tokens.lookup import within_reach
 from workhook.storage.dialects import json_member
 from workhook.storage.metadata import big
-from workhook.work.board.matching import matches
+from workhook.work.board.tasks.matching import matches
 from workhook.work.board.tasks.schemas import tasks
-from workhook.work.discussion.comments.schemas import file_comment_replies, file_comments, task_comments
+from workhook.work.discussion.schemas import file_comment_replies, file_comments, task_comments
 from workhook.work.files.schemas import files
 from workhook.work.history.search.schemas import Kind
 from workhook.work.kernel.access import is_client, is_insider

@@ -38,13 +38,13 @@ from workhook.work.kernel.settings.schemas import (
     ProjectBillingEdit,
     budget_shape,
 )
-from workhook.work.money.billing import settings
 from workhook.work.money.billing.currencies import (
     change_account_currency,
     change_project_currency,
     does_not_fit,
     set_project_currency,
 )
+from workhook.work.money.invoices import settings
 from workhook.work.time.rates import people
 from workhook.work.time.timesheets.budgets import HoursOrMoney, find_used, mark_of
 

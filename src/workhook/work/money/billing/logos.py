@@ -23,16 +23,16 @@ from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account
 from workhook.identity.tokens.lookup import check_whole_account
-from workhook.storage import Reader, Transaction
+from workhook.storage import Transaction
 from workhook.storage.blobs import Incoming
-from workhook.storage.metadata import big, insert_into
+from workhook.storage.metadata import insert_into
 from workhook.work.files.upload import FILE_FIELD, FORM, Admit, admit_all, parameters_of, read_form
 from workhook.work.kernel.access import find_owned
 from workhook.work.kernel.record_events import record_audit
 from workhook.work.kernel.schemas import Done
 from workhook.work.kernel.settings.schemas import AccountBilling, AccountBillingAnswer, billing_logos
-from workhook.work.money.billing import settings
 from workhook.work.money.billing.api import account_answer
+from workhook.work.money.invoices import settings
 
 LOGO_MAX_BYTES = 2**20
 _MAGIC = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg"}
@@ -51,19 +51,8 @@ _insert = insert_into(
 _delete = sa.delete(billing_logos).where(
     billing_logos.c.id == sa.bindparam("logo_id"), billing_logos.c.is_issued.is_(sa.false())
 )
-_find = sa.select(billing_logos.c.content_type, billing_logos.c.size, billing_logos.c.blob).where(
-    billing_logos.c.id == sa.bindparam("logo_id"), billing_logos.c.account_id == big("account_id")
-)
 
 routes = Routes(WORK_API, "Billing", read="work.read", write="work.write")
-
-
-class LogoContent(msgspec.Struct, frozen=True):
-    """Where the content of a logo is."""
-
-    content_type: str
-    size: int
-    blob: str
 
 
 class _Sniffed:
@@ -182,9 +171,3 @@ async def _change(write: Write, account: Account, before: AccountBilling, logo_i
     changes = {"logo": {"from": before.logo_id, "to": logo_id}}
     await record_audit(write, account, "organization_billing.edit", account.login, detail=changes)
     return after
-
-
-async def find_logo(reader: Reader, account_id: int, logo_id: str) -> LogoContent | None:
-    """None if it is gone, or another account's."""
-    row = await reader.fetch_one(_find, {"account_id": account_id, "logo_id": logo_id})
-    return LogoContent(row["content_type"], row["size"], row["blob"]) if row else None

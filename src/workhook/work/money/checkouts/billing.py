@@ -34,7 +34,8 @@ from workhook.work.money.checkouts import rules
 from workhook.work.money.checkouts.rules import State
 from workhook.work.money.checkouts.schemas import BoughtService, Checkout, service_checkout_periods, service_checkouts
 from workhook.work.money.credits import ledger
-from workhook.work.money.invoices import drafting, issued
+from workhook.work.money.invoices import drafting
+from workhook.work.money.invoices.changing import lock_project
 from workhook.work.money.invoices.paper import Paper
 from workhook.work.money.invoices.rules import Days, Item
 from workhook.work.money.invoices.telling import tell_of_invoice
@@ -213,7 +214,7 @@ async def begin_period(write: Write, checkout: Checkout, state: State) -> Checko
     credits_minor = (price.credits_minor or 0) * checkout.qty if price else 0
     writer = await ledger.lock_ledger(write, checkout.repository) if credits_minor else None
     if writer is None and price and price.amount_minor:
-        await issued.lock_project(write.tx, checkout.repository.id)
+        await lock_project(write.tx, checkout.repository.id)
     await update_checkout(write.tx, begun)
     if price and price.amount_minor:  # what costs nothing has no invoice
         items = [Item(description, Decimal(checkout.qty), price.amount_minor, days=days)]

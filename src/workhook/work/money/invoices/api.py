@@ -22,16 +22,16 @@ from workhook.work.kernel.record_events import publish_event
 from workhook.work.kernel.schemas import Done
 from workhook.work.kernel.settings.arithmetic import TaxRate
 from workhook.work.kernel.settings.parties import party_text
-from workhook.work.money.billing.settings import (
-    InvoiceSettings,
-    find_settings_to_issue,
-    issued_values,
-    lacking_vat_id,
-    settings_of_row,
-)
-from workhook.work.money.invoices import drafting, issued, planning, presets, printing, rules
+from workhook.work.money.invoices import drafting, planning, presets, printing, rules
 from workhook.work.money.invoices.books import Books
-from workhook.work.money.invoices.changing import change_invoice, find_invoice, lock_invoice, require_issued, visible
+from workhook.work.money.invoices.changing import (
+    change_invoice,
+    find_invoice,
+    lock_invoice,
+    lock_project,
+    require_issued,
+    visible,
+)
 from workhook.work.money.invoices.documents import PDF, attachment_of, parties_now, pdf_answer, xml_answer
 from workhook.work.money.invoices.einvoice import XML, einvoice_of
 from workhook.work.money.invoices.inputs import InvoiceCreate, InvoiceEdit, InvoiceList
@@ -42,8 +42,13 @@ from workhook.work.money.invoices.schemas import (
     blank_invoice,
     invoice_to_response,
 )
-from workhook.work.money.payments import booking
-from workhook.work.money.payments.schemas import PaymentDetails
+from workhook.work.money.invoices.settings import (
+    InvoiceSettings,
+    find_settings_to_issue,
+    issued_values,
+    lacking_vat_id,
+    settings_of_row,
+)
 
 # What no amount follows from, and what names neither the invoice nor its parties.
 _AFTER_SENDING = frozenset({"payment_terms", "payment_method", "due", "credit_type"})
@@ -180,7 +185,7 @@ async def send_invoice(write: Write, invoice_id: str) -> InvoiceAnswer:
     if not rules.items_of(invoice.items) and not rules.items_of(invoice.recurring_items):
         message = "invoice_items: the invoice has no lines; add some before it is sent"
         raise Invalid(faults=[Fault(field="invoice_items", code="empty", message=message)])
-    await issued.lock_project(write.tx, access.repository.id)
+    await lock_project(write.tx, access.repository.id)
     settings = await find_settings_to_issue(write.tx, access.repository.id)
     _require_vat_ids(invoice, settings, access)
     _require_zone(settings, access)
@@ -215,18 +220,6 @@ def _require_zone(settings: InvoiceSettings, access: Access) -> None:
     where = f"/organizations/{access.repository.owner.login}/billing"
     message = f"seller.timezone: this server does not know {zone}; set timezone in {where} to one that it knows first"
     raise Invalid(faults=[Fault(field="seller.timezone", message=message)])
-
-
-@routes.post("/invoices/{invoice_id}/pay")
-async def pay_invoice(write: Write, invoice_id: str, wanted: PaymentDetails) -> InvoiceAnswer:
-    """Book a payment of all that is due.
-
-    A paid invoice stays as it is.
-    """
-    access, invoice = await lock_invoice(write, invoice_id)
-    if invoice.status != "paid":
-        invoice, _ = await booking.pay(write, access, invoice, wanted)
-    return _answer(invoice, write.now)
 
 
 @routes.post("/invoices/{invoice_id}/void")

@@ -6,12 +6,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
+import sqlalchemy as sa
 from msgspec.structs import replace
 
-from workhook.core.errors import Conflict
+from workhook.core.errors import Conflict, NotFound
 from workhook.identity.context import Write
 from workhook.identity.schemas import Actor
-from workhook.storage import Reader, Row
+from workhook.identity.tables import projects
+from workhook.storage import Reader, Row, Transaction
+from workhook.storage.metadata import big
 from workhook.work.kernel.access import Access, find_with_access
 from workhook.work.kernel.record_events import Changes, differences, publish_event
 from workhook.work.money.invoices import drafting
@@ -79,3 +82,19 @@ async def change_invoice(
     if action in TOLD_ACTIONS:
         tell_of_invoice(write, access.repository, after.id, action)
     return after
+
+
+_lock_project = (
+    sa.select(projects.c.repository_id)
+    .where(projects.c.repository_id == big("repository_id"), projects.c.deleted_at.is_(None))
+    .with_for_update(read=True)
+)
+
+
+async def lock_project(tx: Transaction, repository_id: int) -> None:
+    """Before an invoice of the project is issued: nobody deletes the project until the transaction ends.
+
+    Raises `NotFound` for a project that was deleted.
+    """
+    if await tx.fetch_one(_lock_project, {"repository_id": repository_id}) is None:
+        raise NotFound()

@@ -13,8 +13,6 @@ from workhook.http.messages import disposition
 from workhook.identity.schemas import Repository
 from workhook.storage import Row
 from workhook.work.kernel.settings.parties import Party
-from workhook.work.money.billing.logos import find_logo
-from workhook.work.money.billing.settings import buyer_of_row, seller_of_row
 from workhook.work.money.invoices import drafting, pdf
 from workhook.work.money.invoices.books import ISSUED
 from workhook.work.money.invoices.drafting import LogoFile
@@ -22,6 +20,7 @@ from workhook.work.money.invoices.einvoice import XML, EInvoice, einvoice_of
 from workhook.work.money.invoices.pdf import Pdf
 from workhook.work.money.invoices.printing import Printed
 from workhook.work.money.invoices.schemas import Invoice
+from workhook.work.money.invoices.settings import buyer_of_row, find_logo, seller_of_row
 
 PDF = "application/pdf"
 

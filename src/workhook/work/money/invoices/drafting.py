@@ -31,14 +31,6 @@ from workhook.work.kernel.schemas import if_set
 from workhook.work.kernel.settings.arithmetic import Discount, rows_text
 from workhook.work.kernel.settings.parties import party_text
 from workhook.work.kernel.settings.schemas import account_billing
-from workhook.work.money.billing.settings import (
-    buyer_of_row,
-    find_settings_to_issue,
-    issued_values,
-    seller_of_row,
-    with_parties,
-    with_settings,
-)
 from workhook.work.money.invoices import rules
 from workhook.work.money.invoices.books import Books
 from workhook.work.money.invoices.counters import count_one
@@ -53,6 +45,14 @@ from workhook.work.money.invoices.schemas import (
     invoice_to_response,
     invoices,
     is_late,
+)
+from workhook.work.money.invoices.settings import (
+    buyer_of_row,
+    find_settings_to_issue,
+    issued_values,
+    seller_of_row,
+    with_parties,
+    with_settings,
 )
 from workhook.work.money.invoices.time_lines import NOTES_MAX_CHARS, InvoicedTime
 from workhook.work.time.timesheets.schemas import timesheets

@@ -16,8 +16,8 @@ from workhook.storage.metadata import big
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.clients import clients
 from workhook.work.kernel.settings.arithmetic import TaxRate
-from workhook.work.money.billing.settings import InvoiceSettings, find_settings
 from workhook.work.money.invoices.schemas import invoices
+from workhook.work.money.invoices.settings import InvoiceSettings, find_settings
 from workhook.work.money.services.schemas import service_prices, services
 
 LOOKS_AT_MOST = 50

@@ -368,3 +368,6 @@ def blank_invoice(currency: str, user: Account | None, now: int) -> Invoice:
         service_from=None,
         service_to=None,
     )
+
+
+is_issued = invoices.c.status != "draft"

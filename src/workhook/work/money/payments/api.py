@@ -15,8 +15,15 @@ from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.work.money.invoices.changing import find_invoice, lock_invoice
+from workhook.work.money.invoices.schemas import InvoiceAnswer, invoice_to_response
 from workhook.work.money.payments import booking
-from workhook.work.money.payments.schemas import PaymentAnswer, PaymentCreate, PaymentsAnswer, RefundCreate
+from workhook.work.money.payments.schemas import (
+    PaymentAnswer,
+    PaymentCreate,
+    PaymentDetails,
+    PaymentsAnswer,
+    RefundCreate,
+)
 
 routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
 
@@ -67,3 +74,15 @@ async def refund_of(write: Write, invoice_id: str | None, payment_id: str, wante
     access, invoice = await lock_invoice(write, payment.invoice.id)
     _, given = await booking.refund(write, access, invoice, payment, wanted)
     return PaymentAnswer(to_response(given))
+
+
+@routes.post("/invoices/{invoice_id}/pay")
+async def pay_invoice(write: Write, invoice_id: str, wanted: PaymentDetails) -> InvoiceAnswer:
+    """Book a payment of all that is due.
+
+    A paid invoice stays as it is.
+    """
+    access, invoice = await lock_invoice(write, invoice_id)
+    if invoice.status != "paid":
+        invoice, _ = await booking.pay(write, access, invoice, wanted)
+    return InvoiceAnswer(invoice_to_response(invoice, write.now))

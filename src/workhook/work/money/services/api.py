@@ -46,7 +46,7 @@ from workhook.work.kernel.pages import (
 )
 from workhook.work.kernel.record_events import differences, publish_event
 from workhook.work.kernel.schemas import Done
-from workhook.work.money.invoices import issued
+from workhook.work.money import issued
 from workhook.work.money.services.schemas import (
     Service,
     ServiceAnswer,

@@ -33,8 +33,8 @@ from workhook.work.kernel.clients import Client, clients, without_address
 from workhook.work.kernel.people import Email
 from workhook.work.kernel.record_events import publish_audited, record_audit
 from workhook.work.kernel.schemas import Done
-from workhook.work.people.clients.adding import put_in
-from workhook.work.people.invitations.sending import send_link
+from workhook.work.people.clients.membership import put_in
+from workhook.work.people.sending import send_link
 
 routes = Routes(WORK_API, "Clients", read="work.read", write="work.write")
 

@@ -19,9 +19,9 @@ from workhook.identity.signin import passwords
 from workhook.storage import Reader, Transaction
 from workhook.work.kernel.people import Email
 from workhook.work.kernel.record_events import record_audit
-from workhook.work.people.clients.adding import is_client, put_in
-from workhook.work.people.invitations.sending import add_link
+from workhook.work.people.clients.membership import is_client, put_in
 from workhook.work.people.members.admin_actions import is_collaborator, set_collaborator, set_member
+from workhook.work.people.sending import add_link
 
 GONE = (
     "This link is not good: it is wrong, was used or taken back, or its time is over. Ask whoever sent it for another."

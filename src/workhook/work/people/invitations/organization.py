@@ -32,8 +32,8 @@ from workhook.storage.metadata import big
 from workhook.storage.pages import Page
 from workhook.work.kernel.people import Email
 from workhook.work.kernel.record_events import record_audit
-from workhook.work.people.invitations.sending import send_link
 from workhook.work.people.members.admin_actions import remove_member, set_member
+from workhook.work.people.sending import send_link
 
 ROLES = {"admin": "owner", "member": "member", "direct_member": "member"}
 INVITED = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from workhook.work.board.columns.schemas import COLUMNS_MAX
+from workhook.work.board.tasks.schemas import COLUMNS_MAX
 from workhook.work.portability.imports.plan import PlannedColumn
 from workhook.work.portability.imports.texts import title_of
 from workhook.work.portability.imports.words import StageNames

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 import msgspec
 
 from workhook.core import json
-from workhook.work.board.columns.schemas import Stage, completes
 from workhook.work.board.projects.schemas import LabelColor
 from workhook.work.board.tasks.field_types import Level
+from workhook.work.board.tasks.schemas import Stage, completes
 
 
 class Person(msgspec.Struct, frozen=True):

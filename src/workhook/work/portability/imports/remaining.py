@@ -15,9 +15,8 @@ from workhook.identity.tables import projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
-from workhook.work.board.columns.schemas import columns
-from workhook.work.board.tasks.schemas import tasks
-from workhook.work.discussion.comments.schemas import CommentedTask
+from workhook.work.board.tasks.schemas import columns, tasks
+from workhook.work.discussion.schemas import CommentedTask
 from workhook.work.kernel.import_links import import_links
 from workhook.work.portability.imports.plan import ImportPlan, PlannedColumn, PlannedComment, PlannedTask, fingerprint
 

@@ -14,7 +14,7 @@ from workhook.core.records import to_response
 from workhook.identity.context import Write
 from workhook.identity.schemas import Account, Actor
 from workhook.storage import Transaction
-from workhook.work.board.columns.api import ColumnCreate, add_column
+from workhook.work.board.columns import ColumnCreate, add_column
 from workhook.work.board.tasks import bulk_queries, relations
 from workhook.work.board.tasks.actions import blank_task
 from workhook.work.board.tasks.assignees import find_people
@@ -24,8 +24,8 @@ from workhook.work.board.tasks.ordering.column_order import ColumnOrder, Rank, r
 from workhook.work.board.tasks.queries import LockedColumn, lock_column
 from workhook.work.board.tasks.relations import RelationChange
 from workhook.work.board.tasks.schemas import Task
-from workhook.work.discussion.comments import actions as comments
-from workhook.work.discussion.comments.schemas import CommentedTask, TaskComment
+from workhook.work.discussion import actions as comments
+from workhook.work.discussion.schemas import CommentedTask, TaskComment
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.people import person_shape
 from workhook.work.kernel.record_events import RecordEvent, publish_events

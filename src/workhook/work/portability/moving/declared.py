@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from workhook.http import parameters
-from workhook.work.board.columns.api import ColumnCreate
+from workhook.work.board.columns import ColumnCreate
 from workhook.work.board.projects.api import ProjectCreate
 from workhook.work.board.tasks.inputs import TaskCreate
-from workhook.work.discussion.comments.schemas import CommentCreate, ReplyCreate
+from workhook.work.discussion.schemas import CommentCreate, ReplyCreate
 from workhook.work.files.schemas import FileCreate, FolderCreate
 from workhook.work.kernel.settings.schemas import AccountBillingEdit, BuyerEdit, ProjectBillingEdit
 from workhook.work.money.checkouts.schemas import ServiceCheckoutCancel, ServiceCheckoutCreate

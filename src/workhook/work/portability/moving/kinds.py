@@ -15,9 +15,8 @@ import sqlalchemy as sa
 from workhook.core.records import Record
 from workhook.core.urls import without_receiver_key
 from workhook.storage.metadata import metadata
-from workhook.work.board.columns.schemas import Column
 from workhook.work.board.projects.schemas import LabelColors
-from workhook.work.board.tasks.schemas import Task
+from workhook.work.board.tasks.schemas import Column, Task
 from workhook.work.kernel.settings.arithmetic import TaxRow
 from workhook.work.kernel.settings.parties import Party, Seller
 from workhook.work.kernel.settings.schemas import AccountBilling, ProjectBilling

@@ -14,8 +14,7 @@ from workhook.identity.queries import key_of
 from workhook.identity.tables import projects
 from workhook.storage import Transaction
 from workhook.storage.metadata import big, insert_into, metadata
-from workhook.work.board.columns.schemas import columns
-from workhook.work.board.tasks.schemas import task_buckets
+from workhook.work.board.tasks.schemas import columns, task_buckets
 from workhook.work.kernel.durations import whole_seconds
 from workhook.work.portability.moving.kinds import KINDS, PEOPLE, PROJECTS, LineKind
 from workhook.work.portability.moving.lines import Field, fields_of_kind

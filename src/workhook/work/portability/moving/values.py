@@ -33,7 +33,7 @@ from workhook.work.board.projects.schemas import LabelColors
 from workhook.work.board.pushes.messages import ID_CHARS
 from workhook.work.board.tasks.field_types import Labels, Sections, Texts
 from workhook.work.board.tasks.imported_fields import SOURCES
-from workhook.work.discussion.comments import markup
+from workhook.work.discussion import markup
 from workhook.work.files.upload import clean_media_type, clean_name
 from workhook.work.kernel.people import Email
 from workhook.work.kernel.schemas import RATE_MAX_MINOR

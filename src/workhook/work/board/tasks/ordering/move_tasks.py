@@ -8,10 +8,19 @@ import sqlalchemy as sa
 from workhook.core.records import to_response
 from workhook.identity.context import Write
 from workhook.storage.metadata import big
-from workhook.work.board.columns.schemas import Column, columns, completes
 from workhook.work.board.tasks.ordering.column_order import STEP
 from workhook.work.board.tasks.queries import project_of
-from workhook.work.board.tasks.schemas import Task, TaskColumnShape, task_at, task_buckets, task_columns, tasks
+from workhook.work.board.tasks.schemas import (
+    Column,
+    Task,
+    TaskColumnShape,
+    columns,
+    completes,
+    task_at,
+    task_buckets,
+    task_columns,
+    tasks,
+)
 from workhook.work.kernel import questions
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.record_events import RecordEvent, differences, publish_events

@@ -1,19 +1,46 @@
-"""Somebody is no client any more, anywhere: their account goes."""
+"""How somebody becomes a client, by accepting an invitation or by being put back, and how that ends."""
 
 from __future__ import annotations
 
 import sqlalchemy as sa
 
+from workhook.core.ids import new_id
 from workhook.core.records import to_response
 from workhook.identity import removal
 from workhook.identity.context import Write
 from workhook.identity.queries import find_repository_by_id
-from workhook.identity.schemas import Account
+from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import accounts, projects
+from workhook.storage import Reader
+from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big
-from workhook.storage.record_rows import row_reader, selected
+from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.work.kernel.clients import Client, clients, without_address
 from workhook.work.kernel.record_events import publish_audited
+
+_own = sa.select(clients.c.id).where(
+    clients.c.repository_id == big("repository_id"), clients.c.user_id == big("user_id")
+)
+_insert = (
+    upsert(clients)
+    .values(assigned(("repository_id", *stored_names(Client))))
+    .on_conflict_do_nothing(index_elements=["repository_id", "user_id"])
+)
+
+
+async def put_in(write: Write, repository: Repository, account: Account, email: str) -> Client | None:
+    """Make a user a client, and tell of it. None: the user is one already. The caller has decided."""
+    client = Client(new_id("cli"), account.login, email, write.now, write.now, account.id)
+    if not await write.tx.execute(_insert, {"repository_id": repository.id, **values_of(client)}):
+        return None
+    await publish_audited(write, repository, "client", "added", to_response(without_address(client)), client.id)
+    return client
+
+
+async def is_client(reader: Reader, repository: Repository, user: Account) -> bool:
+    """Whether the user is a client of the project."""
+    return await reader.fetch_one(_own, {"repository_id": repository.id, "user_id": user.id}) is not None
+
 
 _read = row_reader(Client)
 _person = accounts.alias("person")

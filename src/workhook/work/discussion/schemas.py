@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -11,11 +12,14 @@ from msgspec import UNSET, Meta, UnsetType
 from workhook.core.records import LINK, EventSchema, Millis, Record, Wire, resource_id, to_response
 from workhook.http.parameters import LongText, Prepared, Read
 from workhook.http.wire_types import WIRE_TYPE
-from workhook.storage.metadata import OPEN, in_project, metadata
+from workhook.storage import Reader
+from workhook.storage.dialects import any_of
+from workhook.storage.metadata import OPEN, BigId, in_project, metadata
 from workhook.storage.record_rows import table_columns
-from workhook.work.discussion.comments.markup import read_markup
-from workhook.work.discussion.mentions.parsing import prepare_names
+from workhook.work.discussion.markup import read_markup
+from workhook.work.discussion.names import prepare_names
 from workhook.work.files.links import Links
+from workhook.work.kernel.access import Access
 from workhook.work.kernel.people import PersonShape
 
 
@@ -190,4 +194,50 @@ file_comment_replies = _table(
     *table_columns(Reply, file_comment_id=sa.ForeignKey("file_comments.id", ondelete="CASCADE")),
     sa.Column("plain_body", sa.Text, nullable=False),  # without markup: what is searched
     sa.Index("ix_file_comment_replies_file_comment_id", "file_comment_id", "id"),
+)
+
+
+_counted = (
+    sa.select(task_comments.c.task_id, sa.func.count().label("comments"))
+    .where(any_of(task_comments.c.task_id, "task_ids"))
+    .group_by(task_comments.c.task_id)
+)
+_counted_open = _counted.where(task_comments.c.private.is_(sa.false()))
+
+
+async def count_on_tasks(reader: Reader, access: Access, task_ids: Sequence[str]) -> dict[str, int]:
+    """The number of comments by the task's id, of tasks that have any; a client's without the private ones. The tasks
+    are of the project of `access`."""
+    statement = _counted_open if access.is_client else _counted
+    rows = await reader.fetch_all(statement, {"task_ids": task_ids})
+    return {row["task_id"]: row["comments"] for row in rows}
+
+
+PLACES = {
+    "task_comment_id": "task_comments.id",
+    "file_comment_id": "file_comments.id",
+    "file_comment_reply_id": "file_comment_replies.id",
+}
+"""The columns of which each row has one: the comment or reply that names somebody. It says of which task or file it is,
+and takes the row with it."""
+
+
+def _place(name: str) -> sa.Column[int | None]:
+    return sa.Column(name, sa.BigInteger, sa.ForeignKey(PLACES[name], ondelete="CASCADE"))
+
+
+# Ids grow: the newest mention has the highest. `user_id` is whom the text names, `author_id` who wrote that.
+mentions = sa.Table(
+    "mentions",
+    metadata,
+    sa.Column("id", BigId, primary_key=True),
+    in_project(),
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("author_id", sa.BigInteger, sa.ForeignKey("accounts.id"), nullable=False),
+    *map(_place, PLACES),
+    sa.Column("created_at", sa.BigInteger, nullable=False),
+    *(sa.UniqueConstraint(name, "user_id") for name in PLACES),
+    sa.Index("ix_mentions_user_id", "user_id", "id"),
+    sa.Index("ix_mentions_repository_id", "repository_id"),
+    sqlite_autoincrement=True,
 )

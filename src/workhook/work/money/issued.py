@@ -10,18 +10,16 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
-from workhook.core.errors import Conflict, NotFound
+from workhook.core.errors import Conflict
 from workhook.identity.tables import projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.work.money.checkouts.schemas import service_checkouts
-from workhook.work.money.invoices.schemas import invoices
+from workhook.work.money.invoices.schemas import invoices, is_issued
 from workhook.work.time.timesheets.schemas import timesheets
 
 NAMED_MAX = 5
-
-is_issued = invoices.c.status != "draft"
 
 
 def _numbers(condition: sa.ColumnElement[bool], *more: sa.ColumnElement[Any]) -> sa.Select[Any]:
@@ -52,11 +50,6 @@ _of_logo = (
     .join_from(invoices, projects, projects.c.repository_id == invoices.c.repository_id)
     .where(projects.c.avatar.like("%/files/" + sa.bindparam("file_id", type_=sa.Text) + "/%"))
     .order_by(invoices.c.id)
-)
-_lock_project = (
-    sa.select(projects.c.repository_id)
-    .where(projects.c.repository_id == big("repository_id"), projects.c.deleted_at.is_(None))
-    .with_for_update(read=True)
 )
 
 _named = sa.select(invoices.c.invoice_number, invoices.c.status).where(invoices.c.id == sa.bindparam("invoice_id"))
@@ -97,15 +90,6 @@ def _require_none(why: str, rows: Sequence[Row], remedy: str, verb: str = "delet
         more = " and more" if len(rows) > NAMED_MAX else ""
         message = f"{why} ({named}{more}), so it cannot be {verb}; {remedy}."
         raise Conflict(message, code="has_invoices")
-
-
-async def lock_project(tx: Transaction, repository_id: int) -> None:
-    """Before an invoice of the project is issued: nobody deletes the project until the transaction ends.
-
-    Raises `NotFound` for a project that was deleted.
-    """
-    if await tx.fetch_one(_lock_project, {"repository_id": repository_id}) is None:
-        raise NotFound()
 
 
 async def find_conflict(reader: Reader, invoice_id: str, verb: Literal["changed", "deleted"]) -> Conflict:

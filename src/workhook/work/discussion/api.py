@@ -15,8 +15,8 @@ from workhook.http.lists import ListQuery
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.work.discussion.comments import actions
-from workhook.work.discussion.comments.schemas import (
+from workhook.work.discussion import actions
+from workhook.work.discussion.schemas import (
     After,
     CommentCreate,
     CommentEdit,

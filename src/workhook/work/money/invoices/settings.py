@@ -260,3 +260,22 @@ def buyer_of_row(row: Row) -> Party | None:
     names = ("name", "address", "vat_id", "email", "country")
     buyer = Party(*(row[f"buyer_{name}"] for name in names))
     return None if buyer == Party() else buyer
+
+
+_find_logo = sa.select(billing_logos.c.content_type, billing_logos.c.size, billing_logos.c.blob).where(
+    billing_logos.c.id == sa.bindparam("logo_id"), billing_logos.c.account_id == big("account_id")
+)
+
+
+class LogoContent(msgspec.Struct, frozen=True):
+    """Where the content of a logo is."""
+
+    content_type: str
+    size: int
+    blob: str
+
+
+async def find_logo(reader: Reader, account_id: int, logo_id: str) -> LogoContent | None:
+    """None if it is gone, or another account's."""
+    row = await reader.fetch_one(_find_logo, {"account_id": account_id, "logo_id": logo_id})
+    return LogoContent(row["content_type"], row["size"], row["blob"]) if row else None

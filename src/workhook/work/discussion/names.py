@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from workhook.core.kept import Kept
-from workhook.work.discussion.mentions.markdown import Meter, TooCostly, parse, steps_for
+from workhook.work.discussion.markdown import Meter, TooCostly, parse, steps_for
 
 if TYPE_CHECKING:
     from markdown_it.token import Token

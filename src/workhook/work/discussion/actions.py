@@ -28,8 +28,10 @@ from workhook.storage.dialects import any_of, json_rows
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import row_reader, selected, stored_names, values_of
 from workhook.work.board.tasks.schemas import tasks
-from workhook.work.discussion.comments.markup import plain
-from workhook.work.discussion.comments.schemas import (
+from workhook.work.discussion.markup import plain
+from workhook.work.discussion.mentions import Naming, store_mentions
+from workhook.work.discussion.names import names_in_markdown, names_in_markup
+from workhook.work.discussion.schemas import (
     CommentCreate,
     CommentedFile,
     CommentEdit,
@@ -44,8 +46,6 @@ from workhook.work.discussion.comments.schemas import (
     file_comments,
     task_comments,
 )
-from workhook.work.discussion.mentions.parsing import names_in_markdown, names_in_markup
-from workhook.work.discussion.mentions.writing import Naming, store_mentions
 from workhook.work.files.links import Links
 from workhook.work.files.schemas import files
 from workhook.work.kernel.access import Access, access_of, with_access

@@ -1,1 +1,0 @@
-"""Columns of a project's board."""

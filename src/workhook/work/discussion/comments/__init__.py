@@ -1,1 +1,0 @@
-"""Comments on tasks and files."""

@@ -1,1 +1,0 @@
-"""Mentions: whom a comment or a reply names, as in `@ada`."""
