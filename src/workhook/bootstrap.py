@@ -134,10 +134,10 @@ async def _open_database(settings: Settings, *, serving: bool) -> Database:
 
 
 async def _end_work(tx: Transaction, loss: Loss) -> None:
-    from workhook.work.money.checkouts import stopping
+    from workhook.work.money.checkouts import billing
     from workhook.work.time.timesheets import timers
 
-    await stopping.rights_lost(tx, loss)
+    await billing.rights_lost(tx, loss)
     await timers.rights_lost(tx, loss)
 
 

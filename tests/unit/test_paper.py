@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from workhook.work.money.invoices import paper as paper_module
-from workhook.work.money.invoices import printing, sepa
+from workhook.work.money.invoices import printing
 from workhook.work.money.invoices.paper import Paper
 
 IBAN = "DE89370400440532013000"
@@ -41,24 +41,24 @@ def test_every_word_has_its_german() -> None:
 
 
 def test_what_a_transfer_holds() -> None:
-    text = sepa.transfer_text("Acme  Studio\nGmbH", IBAN, "COBADEFFXXX", 12_305, "INV-00001")
+    text = printing.transfer_text("Acme  Studio\nGmbH", IBAN, "COBADEFFXXX", 12_305, "INV-00001")
     assert text == f"BCD\n002\n1\nSCT\nCOBADEFFXXX\nAcme Studio GmbH\n{IBAN}\nEUR123.05\n\n\nINV-00001"
 
 
 def test_without_a_bic_and_with_long_texts() -> None:
-    text = sepa.transfer_text("ü" * 100, IBAN, None, 1, "x" * 200)
+    text = printing.transfer_text("ü" * 100, IBAN, None, 1, "x" * 200)
     assert text is not None
     lines = text.split("\n")
     assert (lines[4], len(lines[5]), lines[7], len(lines[10])) == ("", 70, "EUR0.01", 140)
     assert len(text.encode()) <= 331, "what the guideline allows"
-    assert sepa.code_of(text) is not None
+    assert printing.code_of(text) is not None
 
 
 @pytest.mark.parametrize("amount_minor", [0, -1, 100_000_000_000])
 def test_no_code_for_an_amount_that_cannot_be_transferred(amount_minor: int) -> None:
-    assert sepa.transfer_text("Acme", IBAN, None, amount_minor, "1") is None
+    assert printing.transfer_text("Acme", IBAN, None, amount_minor, "1") is None
 
 
 def test_what_is_too_long_has_no_code() -> None:
-    assert sepa.code_of("x" * 500) is None
-    assert sepa.code_of("x" * 5000) is None
+    assert printing.code_of("x" * 500) is None
+    assert printing.code_of("x" * 5000) is None

@@ -18,8 +18,7 @@ from workhook.core.clock import DAY_MS, now_ms, to_millis_text
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
 from workhook.storage.metadata import big
-from workhook.work.history.feeds.feeds import REQUESTS_MAX
-from workhook.work.history.feeds.schemas import calendar_feeds
+from workhook.work.history.feeds.feeds import REQUESTS_MAX, calendar_feeds
 
 _digests = sa.select(calendar_feeds.c.digest).where(calendar_feeds.c.user_id == big("user_id"))
 DAY = now_ms() // DAY_MS * DAY_MS

@@ -28,7 +28,7 @@ from workhook.work.board.tasks import actions as tasks
 from workhook.work.board.tasks.inputs import TaskCreate
 from workhook.work.kernel.access import find_access
 from workhook.work.money.checkouts import api as checkouts
-from workhook.work.money.checkouts import stopping
+from workhook.work.money.checkouts import billing
 from workhook.work.money.checkouts.schemas import ServiceCheckoutCreate
 from workhook.work.money.invoices import api as invoices
 from workhook.work.money.invoices.drafting import lock_times
@@ -84,7 +84,7 @@ async def test_a_period_begins_while_its_project_is(
 
     async with services.database.transaction() as tx:
         if deletes:  # as whoever deletes a project does, since its subscriptions stop
-            await stopping.lock_checkouts(tx, world.project_id)
+            await billing.lock_checkouts(tx, world.project_id)
         await projects.lock_project(Write(tx, actor, BASE), world.project_id)
         completing = await beside.begin(complete)
         if deletes:

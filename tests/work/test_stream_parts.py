@@ -17,7 +17,8 @@ from workhook.http import messages
 from workhook.http.calls import Services
 from workhook.http.protocol import BoundedProtocol
 from workhook.identity.queries import find_project
-from workhook.work.history.activity import frames, live, queries
+from workhook.work.history.activity import live, queries
+from workhook.work.history.activity.live import HEARTBEAT
 
 ONE = live.Listener(queries.Proof("token", 1), counted_as="user:1", account_id=1)
 
@@ -44,7 +45,7 @@ async def _next(stream: AsyncIterator[bytes]) -> bytes:
 
 async def _told(stream: AsyncIterator[bytes]) -> bytes:
     """What comes next and is no comment, of which a machine that stands still for a while sees one more."""
-    while (part := await _next(stream)) == frames.HEARTBEAT:
+    while (part := await _next(stream)) == HEARTBEAT:
         pass
     return part
 
@@ -56,7 +57,7 @@ async def test_a_comment_keeps_the_connection_alive(
     stream = await live.follow(services, repository_id, ONE, None)
     try:
         assert await _next(stream) == b"retry: 2000\nid: 0\n\n"
-        assert [await _next(stream) for _ in range(2)] == [frames.HEARTBEAT] * 2
+        assert [await _next(stream) for _ in range(2)] == [HEARTBEAT] * 2
         event_id = await _append(services, repository_id, text="line\nbreak")
         assert (await _told(stream)).startswith(b"id: %d\nevent: push\ndata: {" % event_id)
     finally:

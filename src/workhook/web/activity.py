@@ -25,9 +25,9 @@ from workhook.web.frame import paging
 from workhook.web.frame.names import Names, logins_of
 from workhook.web.frame.places import Places, Visit
 from workhook.work.board import columns
-from workhook.work.history.activity import api, frames, queries
+from workhook.work.history.activity import api, queries
 from workhook.work.history.activity.api import ActivityQuery, ActivityShape
-from workhook.work.history.activity.live import Stream, follow, listener_of_session
+from workhook.work.history.activity.live import HEARTBEAT, Stream, follow, listener_of_session
 from workhook.work.kernel.people import PersonShape
 
 _SENTENCES: Mapping[str, Mapping[str, str]] = {
@@ -438,7 +438,7 @@ class Changes(AsyncIterator[bytes]):
         if self._is_opening:
             self._is_opening = False
             return part + _CHANGED_FRAME if self._is_late else part
-        return part if part == frames.HEARTBEAT else _CHANGED_FRAME
+        return part if part == HEARTBEAT else _CHANGED_FRAME
 
     async def aclose(self) -> None:
         await self._stream.aclose()

@@ -20,8 +20,8 @@ from workhook.web.frame.names import called
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.administration.accounts import actions
+from workhook.work.administration.accounts.actions import OrganizationCreate, UserCreate
 from workhook.work.administration.accounts.api import require_administrator
-from workhook.work.administration.accounts.schemas import OrganizationCreate, UserCreate
 from workhook.work.kernel.schemas import if_set
 
 places = Places("administration")

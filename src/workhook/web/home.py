@@ -24,7 +24,7 @@ from workhook.work.board.projects.api import ProjectCreate, add_project
 from workhook.work.board.projects.listing import list_newest
 from workhook.work.board.projects.schemas import Project
 from workhook.work.board.tasks.assigned import AssignedTask, list_assigned
-from workhook.work.board.tasks.deadlines import Urgency, urgency
+from workhook.work.board.tasks.related import Urgency, urgency
 from workhook.work.discussion.mentions import list_mentions
 from workhook.work.money.invoices.due import list_due
 from workhook.work.time.timesheets import queries as timesheets

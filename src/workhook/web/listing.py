@@ -32,8 +32,8 @@ from workhook.work.board.projects.listing import find_visible
 from workhook.work.board.projects.schemas import find_label_colors
 from workhook.work.board.tasks import actions, assignees, export, listing, queries
 from workhook.work.board.tasks.choices import PEOPLE_MAX
-from workhook.work.board.tasks.deadlines import urgency
 from workhook.work.board.tasks.inputs import TaskEdit, TasksQuery
+from workhook.work.board.tasks.related import urgency
 from workhook.work.board.tasks.schemas import CursorInteger, Task
 from workhook.work.history.across import tasks
 from workhook.work.history.across.api import tasks_cursor

@@ -70,13 +70,13 @@ async def _find_invoiced_conflict(reader: Reader, invoice_id: str, verb: Literal
 
 
 async def _lock_for_ending(tx: Transaction, project_id: str) -> Ending:
-    from workhook.work.money.checkouts import stopping
+    from workhook.work.money.checkouts.billing import lock_checkouts, stop
     from workhook.work.time.timesheets import timers
 
-    subscriptions = await stopping.lock_checkouts(tx, project_id)
+    subscriptions = await lock_checkouts(tx, project_id)
 
     async def end(write: Write, repository: Repository) -> None:
-        await stopping.stop(write, subscriptions)
+        await stop(write, subscriptions)
         await timers.project_ends(write, repository)
 
     return end

@@ -22,7 +22,7 @@ from workhook.work.board.projects.listing import find_visible
 from workhook.work.history.across import invoices
 from workhook.work.history.across.schemas import AllInvoicesQuery, PlacedInvoice
 from workhook.work.history.across.walks import AcrossPage
-from workhook.work.money.invoices.books import Status
+from workhook.work.money.invoices.rules import Status
 
 PATH = "/invoices"
 _NAMES = frozenset(each.encode_name for each in msgspec.structs.fields(AllInvoicesQuery)) - {"per_page"}

@@ -20,7 +20,7 @@ from workhook.web.frame.texts import gettext
 from workhook.web.time.choice import offer_tasks
 from workhook.web.time.days import read_day
 from workhook.work.kernel.access import Access, find_with_access
-from workhook.work.kernel.settings.zones import find_zone
+from workhook.work.kernel.day_bounds import find_zone
 from workhook.work.money.credits import api, ledger
 from workhook.work.money.credits.schemas import TaskCreditCreate
 

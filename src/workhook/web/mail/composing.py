@@ -27,7 +27,7 @@ from workhook.web.mail.letters import (
     own_link_letter,
 )
 from workhook.web.mail.writing import Envelope, write_message
-from workhook.work.history.notifications.mailing import find_invitation, find_told
+from workhook.work.history.notifications.queries import find_invitation, find_told
 from workhook.work.history.notifications.settings import find_settings
 from workhook.work.money.invoices.mailing import InvoiceFile, MailedInvoice, find_mailed_invoice, print_for
 

@@ -20,11 +20,10 @@ from workhook.web.tasks.fields import digest
 from workhook.work.board import columns
 from workhook.work.board.projects.schemas import find_label_colors
 from workhook.work.board.tasks import actions, choices
-from workhook.work.board.tasks.deadlines import urgency
 from workhook.work.board.tasks.imported_fields import Imported, imported_of, own_fields
 from workhook.work.board.tasks.listing import list_tasks
 from workhook.work.board.tasks.next_task import occurrence_after, zone_for
-from workhook.work.board.tasks.related import RelatedTask, find_related
+from workhook.work.board.tasks.related import RelatedTask, find_related, urgency
 from workhook.work.board.tasks.schemas import Column, Task, completes
 from workhook.work.discussion.actions import find_imported, list_task_comments
 from workhook.work.discussion.schemas import TaskComment

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, timedelta, tzinfo
 from typing import Annotated
 
+import sqlalchemy as sa
 from msgspec import Meta
 
-from workhook.core.zones import NAME_MAX_CHARS, midnight_of, start_of, zone_fault, zone_of
+from workhook.core.zones import NAME_MAX_CHARS, midnight_of, start_of, stored_zone, zone_fault, zone_of
 from workhook.http.parameters import DAY_OR_MOMENT, Checked, Read
 from workhook.http.wire_types import read_day_or_moment, with_plus
+from workhook.identity.tables import projects
+from workhook.storage import Reader
+from workhook.storage.dialects import any_of
 from workhook.work.kernel.schemas import if_set
+from workhook.work.kernel.settings.schemas import account_billing
 
 
 def _read_bound(raw: object) -> int | date:
@@ -57,3 +63,22 @@ def deadline_params(*, before: object, after: object, zone: tzinfo) -> dict[str,
         else start_ms(after, zone),
     }
     return {name: value for name, value in found.items() if value is not None}
+
+
+_zones = (
+    sa.select(projects.c.repository_id, account_billing.c.timezone)
+    .select_from(projects)
+    .outerjoin(account_billing, account_billing.c.account_id == projects.c.account_id)
+    .where(any_of(projects.c.repository_id, "ids"))
+)
+
+
+async def find_zone(reader: Reader, repository_id: int) -> tzinfo:
+    """The zone in which the project's days begin and end; UTC until its account chooses one."""
+    return (await find_zones(reader, [repository_id]))[repository_id]
+
+
+async def find_zones(reader: Reader, repository_ids: Iterable[int]) -> Mapping[int, tzinfo]:
+    """The zones of several projects that exist."""
+    rows = await reader.fetch_all(_zones, {"ids": sorted(set(repository_ids))})
+    return {row["repository_id"]: stored_zone(row["timezone"]) for row in rows}

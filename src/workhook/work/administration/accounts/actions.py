@@ -6,11 +6,17 @@ be in another organization. The audit log does.
 
 from __future__ import annotations
 
-import sqlalchemy as sa
+from typing import Annotated
 
-from workhook.core.clock import now_ms
+import msgspec
+import sqlalchemy as sa
+from msgspec import UNSET, Meta, UnsetType
+
+from workhook.core.clock import now_ms, to_seconds_text
 from workhook.core.errors import Conflict, Fault, Invalid, NotFound
-from workhook.identity import actions, administrators, audit, tables
+from workhook.http.parameters import Title
+from workhook.http.wire_types import Time
+from workhook.identity import actions, administrators, audit, profile_schemas, tables
 from workhook.identity.context import Write
 from workhook.identity.invitations import invited
 from workhook.identity.mail.schemas import mail_messages, mail_recipients
@@ -22,12 +28,56 @@ from workhook.identity.tokens.issue import forget_after_commit
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big
 from workhook.storage.pages import Page, listed, read_page
-from workhook.work.administration.accounts.schemas import UserOfServer
-from workhook.work.board.board_filters.schemas import board_filters
-from workhook.work.history.feeds.schemas import calendar_feeds
+from workhook.work.board.board_filters.filters import board_filters
+from workhook.work.history.feeds.feeds import calendar_feeds
+from workhook.work.kernel.people import Email
 from workhook.work.kernel.settings.schemas import account_billing, billing_logos
 from workhook.work.people.clients.membership import end_clients_of
 from workhook.work.people.members.admin_actions import remove_collaborator, remove_member
+
+Login = Annotated[str, Meta(min_length=1, max_length=39, description="1 to 39 letters, digits and single hyphens.")]
+
+
+class UserCreate(msgspec.Struct):
+    """A person who gets an account."""
+
+    login: Login
+    email: Email
+    name: Title | UnsetType | None = UNSET
+
+
+class OrganizationCreate(msgspec.Struct):
+    """An organization, and who owns it."""
+
+    login: Login
+    admin: Annotated[str, Meta(description="Login of the user who becomes its owner.")]
+    profile_name: Annotated[Title, Meta(description="What it is called. Default: its login.")] | UnsetType | None = (
+        UNSET
+    )
+
+
+class AdministeredUser(profile_schemas.ProfileShape, kw_only=True):
+    """A person, as administrators see them."""
+
+    site_admin: Annotated[bool, Meta(description="Whether they administer the server.")]
+    email: Annotated[str | None, Meta(description="Administrators see it.")]
+    disabled_at: Annotated[Time | None, Meta(description="Since when they are locked out; null: they are not.")]
+
+
+class UserOfServer(msgspec.Struct, frozen=True):
+    """`disabled_at`: since when, in milliseconds since the epoch."""
+
+    account: Account
+    is_administrator: bool = False
+    disabled_at: int | None = None
+
+
+def administered_user(user: UserOfServer, base: str) -> AdministeredUser:
+    """`base`: what links in the body start with."""
+    values = msgspec.structs.asdict(profile_schemas.profile_shape(user.account, base, whole=True))
+    at = None if user.disabled_at is None else to_seconds_text(user.disabled_at)
+    return AdministeredUser(**{**values, "site_admin": user.is_administrator, "disabled_at": at})
+
 
 FORMER = "Former member"
 """What somebody is called whose account was removed; their work stays, and is theirs."""

@@ -18,7 +18,7 @@ from workhook.storage import Reader
 from workhook.storage.database import UniqueViolation
 from workhook.storage.pages import Page
 from workhook.work.administration.accounts import actions
-from workhook.work.administration.accounts.schemas import (
+from workhook.work.administration.accounts.actions import (
     AdministeredUser,
     OrganizationCreate,
     UserCreate,

@@ -10,10 +10,23 @@ from workhook.core import json
 from workhook.identity.context import Write
 from workhook.storage import Reader
 from workhook.storage.dialects import upsert
-from workhook.storage.metadata import big
+from workhook.storage.metadata import Millis, big, metadata
 from workhook.storage.record_rows import assigned
-from workhook.work.board.board_filters.schemas import board_filters
 from workhook.work.kernel.access import Access
+
+# A person has one row for each project whose board they have filtered. Without a filter there is none.
+board_filters = sa.Table(
+    "board_filters",
+    metadata,
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column(
+        "repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE"), primary_key=True
+    ),
+    sa.Column("filters", sa.Text, nullable=False),  # JSON: an object of names and values
+    sa.Column("updated_at", Millis, nullable=False),
+    sa.Index("ix_board_filters_repository_id", "repository_id"),
+)
+
 
 _mine = (board_filters.c.user_id == big("user_id"), board_filters.c.repository_id == big("repository_id"))
 _find = sa.select(board_filters.c.filters).where(*_mine)

@@ -28,10 +28,10 @@ from workhook.work.board.tasks.relations import RelationChange
 from workhook.work.board.tasks.schemas import Assignees, Task
 from workhook.work.kernel import questions
 from workhook.work.kernel.access import Access
+from workhook.work.kernel.day_bounds import find_zones
 from workhook.work.kernel.pages import PAGE_CHARS
 from workhook.work.kernel.record_events import RecordEvent, publish_events
 from workhook.work.kernel.schemas import if_set
-from workhook.work.kernel.settings.zones import find_zones
 
 OPERATIONS_MAX = 1000
 

@@ -24,8 +24,8 @@ from workhook.work.board.tasks.queries import Busy, LockedColumn
 from workhook.work.board.tasks.relations import RelationChange
 from workhook.work.board.tasks.schemas import Task, columns
 from workhook.work.kernel.access import Access, with_access
+from workhook.work.kernel.day_bounds import find_zone
 from workhook.work.kernel.record_events import publish_event
-from workhook.work.kernel.settings.zones import find_zone
 
 TICKED, OPEN = "complete", "incomplete"  # what stands behind an item of a checklist
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from datetime import tzinfo
+from typing import Literal
 
 import msgspec
 import sqlalchemy as sa
 
+from workhook.core.clock import DAY_MS
+from workhook.core.zones import end_of
 from workhook.storage import Reader
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
@@ -29,3 +33,23 @@ async def find_related(reader: Reader, repository_id: int, ids: Collection[str])
         return {}
     rows = await reader.fetch_all(_named, {"ids": sorted(ids), "repository_id": repository_id})
     return {row["id"]: RelatedTask(row["id"], row["title"], row["completed_at"] is not None) for row in rows}
+
+
+Urgency = Literal["", "warn", "bad"]
+"""`bad`: it is over. `warn`: it will be within a day. Empty for later, for none, and for a task that is completed."""
+
+
+def urgency(deadline: int | None, *, is_completed: bool, now: int, zone: tzinfo) -> Urgency:
+    """`deadline` and `now` in milliseconds. `zone`: where a deadline that is a day ends with the day."""
+    if deadline is None or is_completed:
+        return ""
+    left = end_of(deadline, zone) - now
+    return "bad" if left <= 0 else "warn" if left <= DAY_MS else ""
+
+
+_any = sa.select(tasks.c.id).limit(1)
+
+
+async def has_any_task(reader: Reader) -> bool:
+    """Of any project, those in the trash too."""
+    return await reader.fetch_one(_any) is not None

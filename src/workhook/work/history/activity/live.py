@@ -21,14 +21,41 @@ from typing import NamedTuple
 import structlog
 from prometheus_client import Counter
 
+from workhook.core import json
+from workhook.core.clock import to_millis_text
 from workhook.core.errors import TooManyRequests, Unavailable
 from workhook.events import order
 from workhook.http import messages
 from workhook.http.calls import Services
 from workhook.identity.schemas import Actor
-from workhook.storage import Database
+from workhook.storage import Database, Row
 from workhook.storage.signals import EVENTS
-from workhook.work.history.activity import frames, queries
+from workhook.work.history.activity import queries
+
+RETRY_MS = 2000
+HEARTBEAT = b":\n\n"
+
+
+def opening(position: int) -> bytes:
+    """How soon to come back after an interruption, and from where, should nothing have come until then."""
+    return f"retry: {RETRY_MS}\nid: {position}\n\n".encode()
+
+
+def frame(row: Row) -> bytes:
+    """One event. The payload goes out as it is stored, compact JSON, on one line for every reader."""
+    head = {
+        "event": row["name"],
+        "action": row["action"],
+        "created_at": to_millis_text(row["created_at"]),
+        "published": bool(row["published"]),
+    }
+    return b'id: %d\nevent: %s\ndata: %s,"payload":%s}\n\n' % (
+        row["id"],
+        row["name"].encode(),
+        json.encode(head)[:-1],
+        json.on_one_line(row["payload"]),
+    )
+
 
 POLL_S = 2.0  # how late an event comes whose signal was lost
 HELD_POLL_S = 0.25  # the same while an earlier event may still come: one that is rolled back sends no signal
@@ -161,7 +188,7 @@ class Stream(messages.Endless):
                 async with asyncio.timeout(HEARTBEAT_S):
                     await self._woken.wait()
             except TimeoutError:
-                return frames.HEARTBEAT
+                return HEARTBEAT
         if part := self._take():
             return part
         raise StopAsyncIteration
@@ -170,7 +197,7 @@ class Stream(messages.Endless):
         """About as much of what was handed over as the connection takes at once."""
         if self._opening:
             self._opening = False
-            return frames.opening(self.position)
+            return opening(self.position)
         parts, size = [], 0
         while self._waiting and size < PART_BYTES:
             self.position, data = self._waiting.popleft()
@@ -191,7 +218,7 @@ class Stream(messages.Endless):
             rows, complete = await order.between(self._hub.database, repository_ids, self.position, complete_until)
             self.position = complete_until if complete else rows[-1]["id"]
             if rows:
-                return b"".join(map(frames.frame, rows))
+                return b"".join(map(frame, rows))
         return b""
 
 
@@ -308,7 +335,7 @@ class Hub:
                 assert project.watermark is not None
                 assert project.complete_until is not None
                 if project.complete_until < row["id"] <= project.watermark.upto and project.streams:
-                    data = frames.frame(row)
+                    data = frame(row)
                     for stream in project.streams:
                         stream.offer(row["id"], data)
             for project in projects.values():

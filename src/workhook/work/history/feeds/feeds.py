@@ -21,9 +21,33 @@ from workhook.identity.schemas import Account, account_of
 from workhook.identity.tables import accounts, projects
 from workhook.identity.tokens.issue import digest_of
 from workhook.storage import Reader, Row
-from workhook.storage.metadata import big, insert_into
-from workhook.work.history.feeds.schemas import Feed, calendar_feeds
+from workhook.storage.metadata import BigId, Millis, big, insert_into, metadata
 from workhook.work.kernel.record_events import record_audit
+
+
+class Feed(msgspec.Struct, frozen=True):
+    """A feed of a person. `repository_id`: of the project whose tasks it has; None: it has the tasks that are assigned
+    to the person, in whatever project. `created_at`: milliseconds since the epoch."""
+
+    id: int
+    repository_id: int | None
+    created_at: int
+
+
+# A feed belongs to a person, and to a project unless it has what is assigned to the person.
+calendar_feeds = sa.Table(
+    "calendar_feeds",
+    metadata,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE")),
+    sa.Column("digest", sa.LargeBinary, nullable=False, unique=True),  # SHA-256 of the key in its address
+    sa.Column("created_at", Millis, nullable=False),
+    sa.Index("ix_calendar_feeds_user_id", "user_id", "repository_id"),
+    sa.Index("ix_calendar_feeds_repository_id", "repository_id"),
+    sqlite_autoincrement=True,
+)
+
 
 REQUESTS_MAX = 120
 """How often a feed can be read in an hour, in each process. Calendars ask a few times an hour."""

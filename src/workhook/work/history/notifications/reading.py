@@ -11,7 +11,11 @@ from typing import Any, Literal
 import msgspec
 import sqlalchemy as sa
 
-from workhook.identity.invitations import for_invited, holds, may_invite
+from workhook.identity.invitations import (
+    for_invited,
+    holds,
+    may_invite,
+)
 from workhook.identity.notifications.schemas import Kind
 from workhook.identity.tables import accounts, invitations, projects
 from workhook.storage import Row

@@ -8,23 +8,28 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from weakref import WeakKeyDictionary
 
 import msgspec
 import sqlalchemy as sa
 import structlog
+from msgspec import Meta
 from prometheus_client import Counter, Gauge
 
+from workhook.core.clock import now_ms, to_millis_text
 from workhook.core.config import Settings
 from workhook.core.errors import Conflict, Forbidden, Problem, TooLarge, Unavailable
 from workhook.events.outbox import Draft
 from workhook.http.calls import Call, Services, current
-from workhook.http.operations import WEBHOOK_API, Operation
-from workhook.identity.authenticator import Caller
+from workhook.http.endpoints import Routes
+from workhook.http.operations import WEBHOOK_API, WORK_API, Operation
+from workhook.http.wire_types import Time
+from workhook.identity.authenticator import Caller, actor_of
 from workhook.identity.queries import find_member_role
 from workhook.storage import Database, Reader, Transaction
 from workhook.storage.metadata import big
+from workhook.work.kernel.access import find_owned
 
 MIB = 2**20
 AGAIN_S = 60.0
@@ -379,3 +384,35 @@ async def _may_know(reader: Reader, call: Call, account_id: int) -> bool:
     if actor is None:
         return False
     return actor.user.id == account_id or await find_member_role(reader, account_id, actor.user.id) is not None
+
+
+class UsageShape(msgspec.Struct):
+    """What an organization has stored, the trash included."""
+
+    bytes: Annotated[int, Meta(description="Bytes of its files and of the payloads of its events.")]
+    bytes_limit: Annotated[int | None, Meta(description="`organization_max_mb` in bytes; null: no limit.")]
+    rows: Annotated[int, Meta(description="Number of its records: tasks, comments, files, events and the like.")]
+    rows_limit: Annotated[int | None, Meta(description="`organization_max_rows`; null: no limit.")]
+    counted_at: Time
+
+
+class UsageAnswer(msgspec.Struct):
+    usage: UsageShape
+    success: bool = True
+
+
+routes = Routes(WORK_API, "Users", read="work.read", write="work.write")
+
+
+@routes.get("/organizations/{login}/usage", etag=False)
+async def get_organization_usage(call: Call, login: str) -> UsageAnswer:
+    """Get how much an organization has stored.
+
+    For owners of the organization. With your own login: what your own projects hold. It is counted anew each time.
+    What was deleted counts until it leaves the trash after 30 days. 503 if counting takes too long.
+    """
+    account = await find_owned(call.database, actor_of(call), login, "see what it uses")
+    limits = Limits.of(call.services.settings)
+    usage = await count(call.database, account.id)
+    shape = UsageShape(usage.bytes, limits.bytes or None, usage.rows, limits.rows or None, to_millis_text(now_ms()))
+    return UsageAnswer(shape)

@@ -11,7 +11,26 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from workhook.core.country_codes import COUNTRIES
 from workhook.http.parameters import Checked, Prepared
+
+
+def _upper(text: str) -> str:
+    return text.strip().upper() if text.isascii() else text
+
+
+def _not_a_country(text: str) -> str | None:
+    return None if text in COUNTRIES else "a country by its two letters (ISO 3166-1), such as DE"
+
+
+Country = Annotated[
+    str,
+    Meta(description="Two letters of ISO 3166-1; an e-invoice needs it.", extra_json_schema={"pattern": "^[A-Z]{2}$"}),
+    Prepared(_upper),
+    Checked(_not_a_country),
+]
+"""Upper case inside and in answers."""
+
 
 _IBAN = re.compile(r"[A-Z]{2}[0-9]{2}[A-Z0-9]{11,30}")
 _BIC = re.compile(r"[A-Z]{4}[A-Z]{2}[A-Z0-9]{2}(?:[A-Z0-9]{3})?")

@@ -19,8 +19,7 @@ from workhook.storage.record_rows import table_columns
 from workhook.work.kernel.people import Email
 from workhook.work.kernel.schemas import MoneyAboveZero, Rate
 from workhook.work.kernel.settings.arithmetic import Category, Percent, TaxRate, percent_to_response
-from workhook.work.kernel.settings.bank import Bic, Iban, TaxNumber, VatId
-from workhook.work.kernel.settings.countries import Country
+from workhook.work.kernel.settings.bank import Bic, Country, Iban, TaxNumber, VatId
 from workhook.work.kernel.settings.numbering import NumberFormatText
 from workhook.work.kernel.settings.parties import Language, Party
 

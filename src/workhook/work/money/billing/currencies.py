@@ -21,7 +21,7 @@ from workhook.work.board.tasks.schemas import tasks
 from workhook.work.kernel.schemas import RATE_MAX_MINOR
 from workhook.work.kernel.settings.schemas import project_billing
 from workhook.work.money.invoices.schemas import invoices, is_issued
-from workhook.work.time.rates.schemas import member_rates, project_rates
+from workhook.work.time.rates.people import member_rates, project_rates
 from workhook.work.time.timesheets.schemas import timesheets
 
 

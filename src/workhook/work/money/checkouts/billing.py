@@ -7,6 +7,7 @@ confined to a project, but for those of the chore.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -21,6 +22,7 @@ from workhook.http.calls import Services
 from workhook.http.lists import Found
 from workhook.identity.context import Write
 from workhook.identity.queries import repository_of
+from workhook.identity.removal import Loss
 from workhook.identity.tables import projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big, insert_into
@@ -28,17 +30,23 @@ from workhook.storage.record_rows import assigned, row_reader, selected, stored_
 from workhook.storage.sweeping import concerns_all
 from workhook.work.kernel.access import with_access
 from workhook.work.kernel.pages import bounded, fetch, length
+from workhook.work.kernel.record_events import publish_event
 from workhook.work.kernel.settings.parties import DEFAULT_LANGUAGE
 from workhook.work.kernel.settings.schemas import account_billing, project_billing
-from workhook.work.money.checkouts import rules
+from workhook.work.money.checkouts import billing, rules
 from workhook.work.money.checkouts.rules import State
-from workhook.work.money.checkouts.schemas import BoughtService, Checkout, service_checkout_periods, service_checkouts
+from workhook.work.money.checkouts.schemas import (
+    BoughtService,
+    Checkout,
+    checkout_to_response,
+    service_checkout_periods,
+    service_checkouts,
+)
 from workhook.work.money.credits import ledger
 from workhook.work.money.invoices import drafting
-from workhook.work.money.invoices.changing import lock_project
+from workhook.work.money.invoices.changing import lock_project, tell_of_invoice
 from workhook.work.money.invoices.paper import Paper
 from workhook.work.money.invoices.rules import Days, Item
-from workhook.work.money.invoices.telling import tell_of_invoice
 from workhook.work.money.services.schemas import ServicePrice, prices_of_text, service_prices, services
 
 EVERY_S = 20.0
@@ -286,3 +294,36 @@ async def _begin_all(services: Services, checkout_id: str, now: int) -> int:
         TROUBLE.inc()
         log.exception("period_failed", service_checkout_id=checkout_id)
     return begun
+
+
+def _locked(*where: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    return billing.with_project.where(*where).order_by(service_checkouts.c.id).with_for_update(of=service_checkouts)
+
+
+_of_project = _locked(projects.c.id == sa.bindparam("project_id", type_=sa.Text))
+_of_owner = _locked(projects.c.account_id == big("account_id"))
+
+
+async def lock_checkouts(tx: Transaction, project_id: str) -> list[Checkout]:
+    """Return the project's checkouts, pending ones too. Call it before the project is locked (decision 13)."""
+    rows = await tx.fetch_all(_of_project, {"project_id": project_id, "user_id": 0})
+    return [billing.checkout_of(row) for row in rows]
+
+
+async def stop(write: Write, checkouts: Sequence[Checkout]) -> None:
+    """Pause those whose next period would begin, with an event `paused` for each. They are locked."""
+    for each in checkouts:
+        state = rules.stop(each.state, write.now)
+        if state != each.state:
+            stopped = billing.changed(each, state, write.now)
+            await billing.update_checkout(write.tx, stopped)
+            record = checkout_to_response(stopped, write.now)
+            await publish_event(write, stopped.repository, "service_checkout", "paused", record)
+
+
+async def rights_lost(tx: Transaction, loss: Loss) -> None:
+    """Stop the subscriptions in the projects of a disabled user; an `identity.removal.OnLoss`."""
+    if loss.app_id is not None or loss.account_id is not None:
+        return
+    rows = await tx.fetch_all(_of_owner, {"account_id": loss.user_id, "user_id": 0})
+    await stop(Write(tx, loss.actor, loss.base), [billing.checkout_of(row) for row in rows])

@@ -22,14 +22,13 @@ from workhook.work.money.credit_notes.schemas import (
     credit_notes,
 )
 from workhook.work.money.invoices import drafting, rules
-from workhook.work.money.invoices.books import Books
 from workhook.work.money.invoices.changing import change_invoice
 from workhook.work.money.invoices.counters import ONE, counted
+from workhook.work.money.invoices.rules import Books
 from workhook.work.money.invoices.schemas import Invoice, invoices, language_of
 from workhook.work.money.invoices.shapes import Booked, booked_of, booked_text
 from workhook.work.money.payments.booking import begin, require_room, settled
-from workhook.work.money.payments.of_invoices import OfInvoices
-from workhook.work.money.payments.schemas import BookedOn
+from workhook.work.money.payments.schemas import BookedOn, OfInvoices
 
 rows = OfInvoices(
     CreditNote,

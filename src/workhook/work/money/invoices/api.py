@@ -23,7 +23,6 @@ from workhook.work.kernel.schemas import Done
 from workhook.work.kernel.settings.arithmetic import TaxRate
 from workhook.work.kernel.settings.parties import party_text
 from workhook.work.money.invoices import drafting, planning, presets, printing, rules
-from workhook.work.money.invoices.books import Books
 from workhook.work.money.invoices.changing import (
     change_invoice,
     find_invoice,
@@ -35,6 +34,7 @@ from workhook.work.money.invoices.changing import (
 from workhook.work.money.invoices.documents import PDF, attachment_of, parties_now, pdf_answer, xml_answer
 from workhook.work.money.invoices.einvoice import XML, einvoice_of
 from workhook.work.money.invoices.inputs import InvoiceCreate, InvoiceEdit, InvoiceList
+from workhook.work.money.invoices.rules import Books
 from workhook.work.money.invoices.schemas import (
     Invoice,
     InvoiceAnswer,

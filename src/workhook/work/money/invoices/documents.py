@@ -14,11 +14,11 @@ from workhook.identity.schemas import Repository
 from workhook.storage import Row
 from workhook.work.kernel.settings.parties import Party
 from workhook.work.money.invoices import drafting, pdf
-from workhook.work.money.invoices.books import ISSUED
 from workhook.work.money.invoices.drafting import LogoFile
 from workhook.work.money.invoices.einvoice import XML, EInvoice, einvoice_of
 from workhook.work.money.invoices.pdf import Pdf
 from workhook.work.money.invoices.printing import Printed
+from workhook.work.money.invoices.rules import ISSUED
 from workhook.work.money.invoices.schemas import Invoice
 from workhook.work.money.invoices.settings import buyer_of_row, find_logo, seller_of_row
 

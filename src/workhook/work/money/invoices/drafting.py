@@ -32,11 +32,10 @@ from workhook.work.kernel.settings.arithmetic import Discount, rows_text
 from workhook.work.kernel.settings.parties import party_text
 from workhook.work.kernel.settings.schemas import account_billing
 from workhook.work.money.invoices import rules
-from workhook.work.money.invoices.books import Books
 from workhook.work.money.invoices.counters import count_one
 from workhook.work.money.invoices.days import days_of, overdue_at
 from workhook.work.money.invoices.inputs import InvoiceList
-from workhook.work.money.invoices.rules import Item
+from workhook.work.money.invoices.rules import Books, Item
 from workhook.work.money.invoices.schemas import (
     IS_OPEN,
     NOT_COMPUTED,

@@ -15,7 +15,7 @@ from workhook.http.wire_types import WIRE_TYPE, wire_number
 from workhook.work.kernel.settings.arithmetic import Category, Percent
 from workhook.work.kernel.settings.parties import Language
 from workhook.work.money.invoices import rules
-from workhook.work.money.invoices.books import Status
+from workhook.work.money.invoices.rules import Status
 from workhook.work.money.invoices.time_lines import GroupBy
 
 ITEMS_MAX = 1000

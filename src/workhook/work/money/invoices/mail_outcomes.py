@@ -22,7 +22,7 @@ from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.clients import clients
-from workhook.work.money.invoices.books import ISSUED
+from workhook.work.money.invoices.rules import ISSUED
 from workhook.work.money.invoices.schemas import Invoice
 
 KNOWN_MS = 6 * DAY_MS

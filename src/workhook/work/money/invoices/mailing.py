@@ -12,10 +12,10 @@ from workhook.storage import Row
 from workhook.work.kernel.access import Access, find_with_access
 from workhook.work.kernel.settings.parties import Language
 from workhook.work.money.invoices import drafting, printing
-from workhook.work.money.invoices.books import OPEN
 from workhook.work.money.invoices.changing import visible
 from workhook.work.money.invoices.days import days_of
 from workhook.work.money.invoices.documents import attachment_of, make_pdf
+from workhook.work.money.invoices.rules import OPEN
 from workhook.work.money.invoices.schemas import Invoice, language_of
 
 

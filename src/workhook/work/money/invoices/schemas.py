@@ -39,8 +39,7 @@ from workhook.work.kernel.settings.arithmetic import (
 )
 from workhook.work.kernel.settings.parties import DEFAULT_LANGUAGE, BuyerText, Language, SellerText
 from workhook.work.money.invoices import rules
-from workhook.work.money.invoices.books import ISSUED, OPEN, Books, Status
-from workhook.work.money.invoices.rules import Days
+from workhook.work.money.invoices.rules import ISSUED, OPEN, Books, Days, Status
 from workhook.work.money.invoices.shapes import (
     Booked,
     BookedText,

@@ -19,14 +19,13 @@ from workhook.storage.record_rows import values_of
 from workhook.work.kernel.access import Access, find_with_access
 from workhook.work.kernel.people import person_shape
 from workhook.work.kernel.schemas import if_set
-from workhook.work.money.invoices.books import Books
-from workhook.work.money.invoices.changing import change_invoice, find_invoice, require_issued
+from workhook.work.money.invoices.changing import change_invoice, find_invoice, require_issued, tell_of_payment
+from workhook.work.money.invoices.rules import Books
 from workhook.work.money.invoices.schemas import Invoice, payments_of
 from workhook.work.money.invoices.shapes import Booked, booked_of, booked_text
-from workhook.work.money.invoices.telling import tell_of_payment
-from workhook.work.money.payments.of_invoices import OfInvoices
 from workhook.work.money.payments.schemas import (
     BookedOn,
+    OfInvoices,
     Payment,
     PaymentCreate,
     PaymentDetails,

@@ -7,7 +7,7 @@ that are not private.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -24,12 +24,12 @@ from workhook.identity import invitations
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.invitations import shares_organization
-from workhook.identity.queries import key_of
+from workhook.identity.queries import account_columns, key_of
 from workhook.identity.schemas import Account, account_of, stand_in_address
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.identity.tokens.lookup import check_reach
-from workhook.storage import Row
-from workhook.storage.dialects import upsert
+from workhook.storage import Reader, Row
+from workhook.storage.dialects import any_of, upsert
 from workhook.storage.metadata import big
 from workhook.storage.record_rows import assigned
 from workhook.work.kernel.access import Access, find_access, find_with_access, role_in, with_access
@@ -327,3 +327,31 @@ def _after(query: lists.ListQuery) -> int:
 def _page(call: Call, found: Sequence[Row], query: lists.ListQuery) -> Listed[MembersAnswer]:
     rows, headers = lists.page(call, found, query, lambda row: (row["user_id"],))
     return Listed(MembersAnswer([person_of_row(row) for row in rows]), headers)
+
+
+def _in_a_project(place: sa.Table) -> sa.ColumnElement[bool]:
+    return (
+        sa.select(projects.c.repository_id)
+        .join_from(place, projects, projects.c.repository_id == place.c.repository_id)
+        .where(place.c.user_id == accounts.c.id, projects.c.account_id == big("account_id"))
+        .correlate(accounts)
+        .exists()
+    )
+
+
+_is_member = (
+    sa.select(memberships.c.role)
+    .where(memberships.c.user_id == accounts.c.id, memberships.c.organization_id == big("account_id"))
+    .correlate(accounts)
+    .exists()
+)
+_belonging = sa.select(*account_columns()).where(
+    any_of(accounts.c.id, "ids"),
+    sa.or_(accounts.c.id == big("account_id"), _is_member, _in_a_project(collaborators), _in_a_project(clients)),
+)
+
+
+async def belonging_to(reader: Reader, account_id: int, ids: Collection[int]) -> Mapping[int, Account]:
+    """Those of these accounts that belong to the account, by their ids. Strangers are none of them."""
+    rows = await reader.fetch_all(_belonging, {"account_id": account_id, "ids": sorted(ids)}) if ids else []
+    return {row["id"]: account_of(row) for row in rows}

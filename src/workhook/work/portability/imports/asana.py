@@ -11,9 +11,8 @@ from collections.abc import Collection, Iterator
 import msgspec
 
 from workhook.core.errors import shown
-from workhook.work.portability.imports.board import ColumnNames
+from workhook.work.portability.imports.board import ColumnNames, in_families
 from workhook.work.portability.imports.dependencies import without_circles
-from workhook.work.portability.imports.families import in_families
 from workhook.work.portability.imports.json_file import Node, NotUsable, name_of, parse_json
 from workhook.work.portability.imports.losses import Losses
 from workhook.work.portability.imports.plan import ImportPlan, Person, PlannedColumn, PlannedTask

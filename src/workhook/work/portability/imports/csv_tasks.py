@@ -15,10 +15,9 @@ from workhook.core.errors import shown
 from workhook.core.text import one_line
 from workhook.work.board.tasks.field_types import ESTIMATE_MAX_MS
 from workhook.work.kernel.durations import AmbiguousNumber, typed_duration_ms
-from workhook.work.portability.imports.board import ColumnNames
+from workhook.work.portability.imports.board import ColumnNames, in_families
 from workhook.work.portability.imports.csv_file import Table, TableRow, read_table
 from workhook.work.portability.imports.dependencies import without_circles
-from workhook.work.portability.imports.families import in_families
 from workhook.work.portability.imports.json_file import FAULTS_MAX, NotUsable
 from workhook.work.portability.imports.losses import NAMES_SHOWN, Losses, name_some
 from workhook.work.portability.imports.own_table import NOTHING_OWN, READ_HERE, OwnValues, listed, own_values

@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from workhook.core.errors import shown
 from workhook.work.board.projects.schemas import LABEL_COLORS_MAX, LabelColor
-from workhook.work.portability.imports.board import ColumnNames
-from workhook.work.portability.imports.colors import nearest_color
+from workhook.work.portability.imports.board import ColumnNames, nearest_color
 from workhook.work.portability.imports.github import GitHubFile, Issue, IssuePerson, ProjectItem
 from workhook.work.portability.imports.json_file import NotUsable
 from workhook.work.portability.imports.losses import Losses

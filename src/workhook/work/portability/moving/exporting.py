@@ -25,9 +25,9 @@ from workhook.work.portability.moving.manifest import (
     VERSION,
     ExportManifest,
     LinesFile,
+    MovedPerson,
     StoredBytes,
 )
-from workhook.work.portability.moving.people_lines import MovedPerson
 from workhook.work.portability.moving.statements import PAGE_ROWS, pages_of, people_rows, project_numbers
 
 Progress = Callable[[str, int, int], None]

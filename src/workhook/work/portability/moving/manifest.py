@@ -1,14 +1,20 @@
-"""`manifest.json`: what an export is, and by what one sees that it is whole."""
+"""`manifest.json`, which says what an export is and whether it is whole, and the lines of `people.jsonl`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 import msgspec
 
 from workhook.core.clock import DAY_MS
-from workhook.work.portability.moving.values import check_login, check_moment, check_name
+from workhook.work.portability.moving.values import (
+    check_account_name,
+    check_email,
+    check_login,
+    check_moment,
+    check_name,
+)
 
 FORMAT: Literal["workhook-organization"] = "workhook-organization"
 VERSION = 1
@@ -64,3 +70,20 @@ def fault_of_manifest(manifest: ExportManifest, now: int) -> str | None:
     if min([*counts, manifest.files.count, manifest.files.bytes]) < 0 or sum(counts) > LINES_MAX:
         return f"lines: there have to be from 0 to {LINES_MAX:,}"
     return None
+
+
+class MovedPerson(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A line of `people.jsonl`. `email`: of members, which owners see. `kind`: user, bot (of an app), or former."""
+
+    login: str
+    name: str | None
+    kind: Literal["user", "bot", "former"]
+    email: str | None
+
+
+def faults_of(person: MovedPerson) -> Iterator[tuple[str, str]]:
+    """The fields that are wrong, and what is wrong with each. Only users sign in: bots have other logins."""
+    login = check_login(person.login) if person.kind == "user" else check_name(person.login)
+    name = None if person.name is None else check_account_name(person.name)
+    email = None if person.email is None else check_email(person.email)
+    yield from ((field, wrong) for field, wrong in (("login", login), ("name", name), ("email", email)) if wrong)

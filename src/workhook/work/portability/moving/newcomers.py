@@ -21,7 +21,7 @@ from workhook.identity.schemas import Account
 from workhook.identity.tables import accounts
 from workhook.storage import Reader, Transaction
 from workhook.storage.metadata import insert_into
-from workhook.work.portability.moving.people_lines import MovedPerson
+from workhook.work.portability.moving.manifest import MovedPerson
 
 _LOGIN_MAX_CHARS = 39
 _LOGINS_TRIED_MAX = 1_000

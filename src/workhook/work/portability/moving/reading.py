@@ -14,7 +14,7 @@ from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.json import values_in
 from workhook.identity.queries import key_of
 from workhook.work.board.tasks.ordering.column_order import new_bucket_id
-from workhook.work.portability.moving import people_lines, sums
+from workhook.work.portability.moving import sums
 from workhook.work.portability.moving.keys import Keys
 from workhook.work.portability.moving.kinds import KINDS, PEOPLE, PROJECTS, WITH_BYTES, LineKind
 from workhook.work.portability.moving.lines import BadLine, Field, fields_of_kind, line_type, reader_of
@@ -26,10 +26,11 @@ from workhook.work.portability.moving.manifest import (
     PEOPLE_FILE,
     VERSION,
     ExportManifest,
+    MovedPerson,
     fault_of_manifest,
+    faults_of,
 )
 from workhook.work.portability.moving.new_ids import NewIds
-from workhook.work.portability.moving.people_lines import MovedPerson
 
 Progress = Callable[[str, int, int], None]
 CheckUrl = Callable[[str], str | None]
@@ -179,7 +180,7 @@ class _Checker:
         for number, person in lines_of(self.checked.folder, PEOPLE_FILE, MovedPerson):
             if key_of(person.login) in seen:
                 self._fault(f"{PEOPLE_FILE}, line {number}, login: {person.login} was there before")
-            for field, wrong in people_lines.faults_of(person):
+            for field, wrong in faults_of(person):
                 self._fault(f"{PEOPLE_FILE}, line {number}, {field}: {wrong}")
             seen.add(key_of(person.login))
             self.checked.people[person.login] = person

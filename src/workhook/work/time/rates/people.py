@@ -14,11 +14,34 @@ from workhook.identity.queries import key_of
 from workhook.identity.tables import accounts, memberships, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, json_rows, upsert
-from workhook.storage.metadata import big
+from workhook.storage.metadata import big, metadata
 from workhook.work.board.tasks.assignees import on_team
 from workhook.work.kernel.schemas import rate_minor_of
 from workhook.work.kernel.settings.schemas import PersonRate, PersonRateShape, account_billing, project_billing
-from workhook.work.time.rates.schemas import member_rates, project_rates
+
+project_rates = sa.Table(
+    "project_rates",
+    metadata,
+    sa.Column(
+        "repository_id",
+        sa.BigInteger,
+        sa.ForeignKey("projects.repository_id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("hourly_rate_minor", sa.BigInteger, nullable=False),
+    sa.Index("ix_project_rates_user", "user_id"),
+)
+
+member_rates = sa.Table(
+    "member_rates",
+    metadata,
+    sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("hourly_rate_minor", sa.BigInteger, nullable=False),
+    sa.Index("ix_member_rates_user", "user_id"),
+)
+
 
 rates_of_project = (
     sa.select(json_rows(accounts.c.login_key, accounts.c.login, project_rates.c.hourly_rate_minor))

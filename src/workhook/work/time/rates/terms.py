@@ -15,8 +15,8 @@ from workhook.identity.tables import projects
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.work.kernel.settings.schemas import account_billing, project_billing
+from workhook.work.time.rates.people import member_rates, project_rates
 from workhook.work.time.rates.rules import RateSource, Rounding, TimeTerms
-from workhook.work.time.rates.schemas import member_rates, project_rates
 
 NO_RATE: RateSource = "none"
 _OF_TASK: RateSource = "task"

@@ -24,10 +24,9 @@ from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.work.kernel import csv_tables, questions
 from workhook.work.kernel.access import Access, find_access
-from workhook.work.kernel.day_bounds import is_bare, zone_named
+from workhook.work.kernel.day_bounds import find_zone, is_bare, zone_named
 from workhook.work.kernel.record_events import differences
 from workhook.work.kernel.schemas import Done, given_rate, if_set
-from workhook.work.kernel.settings.zones import find_zone
 from workhook.work.time.rates.rules import TimeTerms
 from workhook.work.time.timesheets import export, queries, rules, timers
 from workhook.work.time.timesheets.rules import Times

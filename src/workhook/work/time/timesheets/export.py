@@ -14,8 +14,8 @@ from workhook.http.lists import WHOLE_LIST_MAX
 from workhook.storage import Reader
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.csv_tables import Cell, write_rows
+from workhook.work.kernel.day_bounds import find_zones
 from workhook.work.kernel.durations import amount_minor, hours_text
-from workhook.work.kernel.settings.zones import find_zones
 from workhook.work.time.timesheets import queries, rules
 from workhook.work.time.timesheets.queries import TimesheetPage
 from workhook.work.time.timesheets.schemas import Timesheet

@@ -19,7 +19,7 @@ from workhook.http.parameters import TEXT_MAX_BYTES, TITLE_MAX_CHARS, WebAddress
 from workhook.work.board.projects.schemas import LABEL_COLORS_MAX, LabelColor
 from workhook.work.board.tasks.field_types import KEYS_MAX, Level
 from workhook.work.board.tasks.schemas import COLUMNS_MAX, Stage
-from workhook.work.portability.imports.colors import COLORS
+from workhook.work.portability.imports.board import COLORS
 from workhook.work.portability.imports.losses import Losses
 from workhook.work.portability.imports.plan import ImportPlan, Person, PlannedColumn, PlannedComment, PlannedTask
 from workhook.work.portability.imports.texts import (
