@@ -42,7 +42,7 @@ async def turns_of_others(data: bytes) -> int:
     ],
 )
 def test_others_have_their_turn_while_a_body_is_parsed(body: bytes) -> None:
-    assert asyncio.run(turns_of_others(body)) > 5
+    assert asyncio.run(turns_of_others(body)) > 1  # parsed by the event loop itself, it would be one
 
 
 def test_a_large_body_is_refused_as_a_small_one_is() -> None:

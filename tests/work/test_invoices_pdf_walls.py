@@ -152,7 +152,10 @@ def test_a_render_that_ends_before_it_was_given_anything_is_no_fault_of_the_serv
 def descriptors(process: psutil.Process) -> set[str]:
     """What the process has open besides its three pipes, but for files of the system (fonts, libraries)."""
     folder = f"/proc/{process.pid}/fd"
-    names = {each: os.readlink(f"{folder}/{each}") for each in os.listdir(folder)}
+    names = {}
+    for each in os.listdir(folder):
+        with suppress(FileNotFoundError):  # it was closed meanwhile
+            names[each] = os.readlink(f"{folder}/{each}")
     pipes = {names.get(each) for each in ("0", "1", "2")}
     return {
         each for each in names.values() if each not in pipes and not each.startswith(("/usr/", str(Path(sys.prefix))))
