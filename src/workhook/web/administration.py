@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-import msgspec
-
-from workhook.core.errors import Invalid, NotFound
+from workhook.core.errors import NotFound
 from workhook.http.calls import Answer
 from workhook.identity import audit
 from workhook.identity.context import Write
@@ -15,7 +13,7 @@ from workhook.identity.mail.links import queue_own_link
 from workhook.identity.schemas import Account
 from workhook.identity.signin import sessions
 from workhook.storage.pages import Page
-from workhook.web.frame.forms import PageForm
+from workhook.web.frame.forms import PageForm, form_page
 from workhook.web.frame.names import called
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
@@ -33,39 +31,32 @@ _USER_FIELDS = ("login", "email", "name")
 _PLACE_FIELDS = ("login", "admin", "profile_name")
 
 
-class Forms(msgspec.Struct):
-    """The forms of the page, as they were sent."""
-
-    user: PageForm = msgspec.field(default_factory=PageForm)
-    organization: PageForm = msgspec.field(default_factory=PageForm)
-    faults: list[str] = []
-
-
 @places.get("/settings/administration")
 async def show_administration(visit: Visit) -> Answer:
     """Show who has an account, and forms for more people and organizations."""
-    return await _page(visit, Forms())
+    return await _page(visit, PageForm())
 
 
-async def _page(visit: Visit, forms: Forms, status: int = 200) -> Answer:
+async def _page(visit: Visit, form: PageForm) -> Answer:
     await require_administrator(visit.database, visit.actor)
     visit.require_recent(HERE)
-    if status != 200:  # the answer to a form: the header was not read yet
+    if form.is_refused:  # the answer to a form: the header was not read yet
         await visit.load_frame()
     number = visit.call.query_integer("page", 1, low=1, high=10_000)
     found, total = await actions.list_users(visit.database, Page(PER_PAGE, (number - 1) * PER_PAGE))
     return visit.page(
         "account/administration.html",
-        status=status,
+        status=form.status,
         users=found,
         total=total,
         number=number,
         more=number * PER_PAGE < total,
-        forms=forms,
+        form=form,
     )
 
 
 @places.post("/settings/administration/users", makes=True)
+@form_page(_page, _USER_FIELDS, section="user")
 async def add_user(visit: Visit) -> Answer:
     """Add a person, and make a link with which they choose a password. A mail server sends it to them."""
     visit.require_recent(HERE)
@@ -83,11 +74,7 @@ async def add_user(visit: Visit) -> Answer:
             )
         return made, link.path
 
-    try:
-        made, path = await visit.change(add)
-    except Invalid as problem:
-        forms = Forms(user=_refused(visit, problem, _USER_FIELDS))
-        return await _page(visit, forms, problem.status)
+    made, path = await visit.change(add)
     url = f"{visit.call.base_for_others.removesuffix(visit.call.prefix)}{path}"
     return visit.page(
         "account/administration_link.html", has_secret=True, login=made.login, url=url, back=HERE,
@@ -95,13 +82,8 @@ async def add_user(visit: Visit) -> Answer:
     )  # fmt: skip
 
 
-def _refused(visit: Visit, problem: Invalid, names: tuple[str, ...]) -> PageForm:
-    form = PageForm(visit.fields)
-    form.refuse(problem, names)
-    return form
-
-
 @places.post("/settings/administration/organizations", makes=True)
+@form_page(_page, _PLACE_FIELDS, section="organization")
 async def add_organization(visit: Visit) -> Answer:
     """Add an organization."""
     visit.require_recent(HERE)
@@ -112,27 +94,26 @@ async def add_organization(visit: Visit) -> Answer:
         name = if_set(wanted.profile_name)
         return called(await actions.add_organization(write, wanted.login, wanted.admin, name))
 
-    try:
-        name = await visit.change(add)
-    except Invalid as problem:
-        forms = Forms(organization=_refused(visit, problem, _PLACE_FIELDS))
-        return await _page(visit, forms, problem.status)
+    name = await visit.change(add)
     return visit.done(HERE, gettext("The organization %(name)s was added.") % {"name": name})
 
 
 @places.post("/settings/administration/users/{login}/disable")
+@form_page(_page)
 async def disable_user(visit: Visit) -> Answer:
     """Lock a person out."""
     return await _change(visit, actions.disable, gettext("%(login)s is locked out."))
 
 
 @places.post("/settings/administration/users/{login}/enable")
+@form_page(_page)
 async def enable_user(visit: Visit) -> Answer:
     """Let a person in again."""
     return await _change(visit, actions.enable, gettext("%(login)s can sign in again."))
 
 
 @places.post("/settings/administration/users/{login}/delete")
+@form_page(_page)
 async def delete_user(visit: Visit) -> Answer:
     """Remove a person's account."""
     return await _change(visit, actions.remove_user, gettext("The account of %(login)s was removed."))
@@ -148,8 +129,5 @@ async def _change(visit: Visit, act: Callable[[Write, str], Awaitable[object]], 
 
     if login == visit.actor.user.login:  # who locked themself out could not undo it
         raise NotFound()
-    try:
-        await visit.change(change)
-    except Invalid as problem:
-        return await _page(visit, Forms(faults=problem.reasons), problem.status)
+    await visit.change(change)
     return visit.done(HERE, said % {"login": login})

@@ -6,7 +6,7 @@ import asyncio
 from typing import NamedTuple
 
 from workhook.core.clock import now_ms
-from workhook.core.errors import Invalid, NotFound
+from workhook.core.errors import NotFound
 from workhook.http.calls import Answer, Call
 from workhook.identity import members
 from workhook.identity.context import Write
@@ -15,6 +15,7 @@ from workhook.identity.queries import find_account, find_member_role
 from workhook.identity.schemas import Account
 from workhook.storage.pages import Page
 from workhook.web.frame.formats import reader_zone
+from workhook.web.frame.forms import PageForm, form_page
 from workhook.web.frame.places import Places, Visit, visit_of
 from workhook.web.frame.sessions import sign_in_redirect, signed_in
 from workhook.web.frame.texts import gettext, text
@@ -89,21 +90,36 @@ class OwnerView(NamedTuple):
 @places.get("/{owner}")
 async def show(visit: Visit) -> Answer:
     """Show the projects and people of an account."""
-    return await _page(visit, await find_owner(visit))
+    return await _page(visit, PageForm())
+
+
+async def _page(visit: Visit, form: PageForm) -> Answer:
+    view = await find_owner(visit)
+    shown = sorted(view.projects[:PROJECTS_MAX], key=lambda each: each.title.casefold())
+    return visit.page(
+        "home/owner.html",
+        status=form.status,
+        owner=view.account,
+        view=view,
+        projects=[each for each in shown if not each.archive],
+        archived=[each for each in shown if each.archive],
+        more=len(view.projects) > PROJECTS_MAX,
+        people=await _people(visit, view),
+        templates=PROJECT_TEMPLATES,
+        form=form,
+    )
 
 
 @places.post("/{owner}", makes=True)
+@form_page(_page)
 async def create_project(visit: Visit) -> Answer:
     """Make a project, with the columns of its template."""
     view = await find_owner(visit)
     if not view.may_create:
         raise NotFound()
     template = visit.fields.get("template", "")
-    try:
-        create = visit.form(ProjectCreate, "title", organization=view.account.login, private="private" in visit.fields)
-        project = await visit.change(lambda write: add_from_template(write, create, template))
-    except Invalid as problem:
-        return await _page(visit, view, problem.reasons)
+    create = visit.form(ProjectCreate, "title", organization=view.account.login, private="private" in visit.fields)
+    project = await visit.change(lambda write: add_from_template(write, create, template))
     return visit.done(f"/{project.full_name}")
 
 
@@ -123,23 +139,6 @@ async def find_owner(visit: Visit) -> OwnerView:
         actor.request.touches(account.id, hidden=True, names=[account.login])
         raise NotFound()
     return OwnerView(account, role, projects)
-
-
-async def _page(visit: Visit, view: OwnerView, faults: list[str] | None = None) -> Answer:
-    shown = sorted(view.projects[:PROJECTS_MAX], key=lambda each: each.title.casefold())
-    return visit.page(
-        "home/owner.html",
-        status=422 if faults else 200,
-        owner=view.account,
-        view=view,
-        projects=[each for each in shown if not each.archive],
-        archived=[each for each in shown if each.archive],
-        more=len(view.projects) > PROJECTS_MAX,
-        people=await _people(visit, view),
-        templates=PROJECT_TEMPLATES,
-        faults=faults or [],
-        given={name: visit.fields.get(name, "") for name in ("title", "template", "private")},
-    )
 
 
 async def _people(visit: Visit, view: OwnerView) -> list[InOrganization]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from workhook.core.clock import DAY_MS
-from workhook.core.errors import Conflict, Invalid, Problem
+from workhook.core.errors import Conflict, Invalid
 from workhook.http.calls import Answer
 from workhook.http.lists import ListQuery
 from workhook.identity import invitations, members
@@ -22,6 +20,7 @@ from workhook.storage import Reader
 from workhook.storage.pages import Page
 from workhook.web.frame import paging
 from workhook.web.frame.flash import Undo
+from workhook.web.frame.forms import PageForm, form_page
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, text
 from workhook.work.board.projects.api import ProjectEdit, delete_project, edit_project, lock_project
@@ -46,23 +45,6 @@ COLOR_NAMES: Mapping[LabelColor, str] = {
 }
 
 
-class RefusedForm(msgspec.Struct):
-    """`section`: where on the page the form stands. `values`: what was typed."""
-
-    section: str = ""
-    values: dict[str, str] = {}
-    faults: list[str] = []
-
-    def value(self, section: str, name: str, otherwise: str = "") -> str:
-        """Of a field: as it was typed, or else as it is."""
-        return self.values.get(name, "") if section == self.section else otherwise
-
-
-def refused(visit: Visit, section: str, problem: Problem) -> RefusedForm:
-    """The form that was sent, with what is wrong."""
-    return RefusedForm(section, visit.fields, problem.reasons)
-
-
 async def administered(visit: Visit) -> Access:
     """The project of the path, if the visitor is an admin of it. Raises `NotFound`, `Forbidden`."""
     await visit.repository("repository.people")
@@ -74,8 +56,9 @@ def settings_address(visit: Visit, section: str = "") -> str:
     return paging.project_address(visit, "settings") + (f"#{section}" if section else "")
 
 
-async def settings_page(visit: Visit, access: Access, form: RefusedForm | None = None) -> Answer:
+async def settings_page(visit: Visit, form: PageForm | None = None) -> Answer:
     """The page, or with `form` the page that a form has not changed."""
+    access = await administered(visit)
     reader, repository, page = visit.database, access.repository, Page(SHOWN_MAX)
     added, total = await members.list_collaborators(reader, repository, "direct", "none", page)
     waiting, _ = await invitations.list_of_repository(reader, repository, visit.actor.user, page)
@@ -97,8 +80,7 @@ async def settings_page(visit: Visit, access: Access, form: RefusedForm | None =
         label_colors=await find_label_colors(reader, repository.id),
         known_labels=await list_labels(reader, access),
         color_names=COLOR_NAMES,
-        form=form or RefusedForm(),
-        faults=form.faults if form else [],
+        form=form or PageForm(),
     )
 
 
@@ -123,26 +105,25 @@ places = Places("project")
 @places.get("/{owner}/{project}/settings")
 async def show_settings(visit: Visit) -> Answer:
     """Show the settings of a project."""
-    return await settings_page(visit, await administered(visit))
+    return await settings_page(visit)
 
 
 @places.post("/{owner}/{project}/settings")
+@form_page(settings_page, section="general", on=(Invalid, Conflict))
 async def save_settings(visit: Visit) -> Answer:
     """Change the title of a project, its address, and who sees it."""
     access = await administered(visit)
     values: dict[str, object] = {name: visit.fields.get(name, "") for name in ("title", "name")}
     if access.repository.organization is not None:
         values["private"] = "private" in visit.fields
-    try:
-        edit = visit.form(ProjectEdit, **values)
-        saved = await visit.change(lambda write: edit_project(write, access.repository.project_id, edit))
-    except (Invalid, Conflict) as problem:
-        return await settings_page(visit, access, refused(visit, "general", problem))
+    edit = visit.form(ProjectEdit, **values)
+    saved = await visit.change(lambda write: edit_project(write, access.repository.project_id, edit))
     full_name = str(saved.project.full_name)  # type: ignore[attr-defined]
     return visit.done(paging.address_of(*full_name.split("/"), "settings"), gettext("The project was saved."))
 
 
 @places.post("/{owner}/{project}/settings/labels")
+@form_page(settings_page, section="labels")
 async def color_label(visit: Visit) -> Answer:
     """Choose the colour of a label; without one, it follows from the label's name again."""
     access = await administered(visit)
@@ -155,10 +136,7 @@ async def color_label(visit: Visit) -> Answer:
         edit = visit.form(ProjectEdit, label_colors={**colors, label: color} if color else colors)
         await edit_project(write, access.repository.project_id, edit)
 
-    try:
-        await visit.change(change)
-    except Invalid as problem:
-        return await settings_page(visit, access, refused(visit, "labels", problem))
+    await visit.change(change)
     return visit.done(settings_address(visit, "labels"), gettext("The label colours were saved."))
 
 
@@ -178,23 +156,31 @@ async def archive(visit: Visit) -> Answer:
 @places.get("/{owner}/{project}/settings/delete")
 async def ask_to_delete(visit: Visit) -> Answer:
     """Ask for the title of a project before it is deleted."""
+    return await _delete_page(visit, PageForm())
+
+
+async def _delete_page(visit: Visit, form: PageForm) -> Answer:
     access = await administered(visit)
     visit.require_recent()
-    return _delete_page(visit, access)
+    return visit.page(
+        "project/delete.html",
+        status=422 if form.is_refused else 200,
+        access=access,
+        days=trash.KEPT_MS // DAY_MS,
+        faults=form.reasons,
+    )
 
 
 @places.post("/{owner}/{project}/settings/delete")
+@form_page(_delete_page, on=(Invalid, Conflict))
 async def delete(visit: Visit) -> Answer:
     """Delete a project, if its title or its address was typed."""
     access = await administered(visit)
     visit.require_recent()
     here = access.repository
     if not names(visit.fields.get("name", ""), here.title, here.name):
-        return _delete_page(visit, access, gettext("That is not what is to be typed. Nothing was deleted."))
-    try:
-        await visit.change(lambda write: delete_project(write, here.project_id))
-    except Conflict as problem:
-        return _delete_page(visit, access, problem.message)
+        raise Invalid(gettext("That is not what is to be typed. Nothing was deleted."))
+    await visit.change(lambda write: delete_project(write, here.project_id))
     undo = Undo(f"/{here.owner.login}/-/projects/{here.project_id}/restore")
     location = f"/{here.owner.login}" if access.role == "owner" else "/"
     return visit.done(location, gettext("“%(title)s” was deleted.") % {"title": here.title}, undo=undo)
@@ -203,16 +189,6 @@ async def delete(visit: Visit) -> Answer:
 def names(typed: str, *names: str) -> bool:
     """Whether it is one of the names. Phones begin a text with a capital, and some people type no second space."""
     return " ".join(typed.split()).casefold() in {" ".join(each.split()).casefold() for each in names}
-
-
-def _delete_page(visit: Visit, access: Access, fault: str = "") -> Answer:
-    return visit.page(
-        "project/delete.html",
-        status=422 if fault else 200,
-        access=access,
-        days=trash.KEPT_MS // DAY_MS,
-        faults=[fault] if fault else [],
-    )
 
 
 @places.post("/{owner}/-/projects/{project_id}/restore")

@@ -24,6 +24,7 @@ from workhook.identity.tokens.personal import tokens_list
 from workhook.storage import Row
 from workhook.storage.pages import Page
 from workhook.web.frame import cookies, paging, render
+from workhook.web.frame.forms import PageForm, form_page
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.project import names
@@ -124,33 +125,31 @@ async def _cursor_pages(
 @places.get(DELETE_PATH)
 async def ask_to_delete(visit: Visit) -> Answer:
     """Ask for the login before the account is deleted, or say what has to be done first."""
-    return await _delete_page(visit)
+    return await _delete_page(visit, PageForm())
+
+
+async def _delete_page(visit: Visit, form: PageForm) -> Answer:
+    obstacles = await find_obstacles(visit.database, visit.actor.user)
+    return visit.page(
+        "account/delete.html",
+        status=form.status,
+        faults=form.reasons,
+        obstacles=[each.message for each in obstacles],
+    )
 
 
 @places.post(DELETE_PATH)
+@form_page(_delete_page)
 async def delete_account(visit: Visit) -> Answer:
     """Delete the visitor's account, if the login was typed."""
     visit.require_recent(DELETE_PATH)
     login = visit.actor.user.login
     if not names(visit.fields.get("login", ""), login):
-        return await _delete_page(visit, [gettext("That is not your login. Nothing was deleted.")])
+        raise Invalid(gettext("That is not your login. Nothing was deleted."))
 
     async def remove(write: Write) -> None:
         await remove_user(write, login)
 
-    try:
-        await visit.change(remove)
-    except Invalid as problem:
-        return await _delete_page(visit, problem.reasons)
+    await visit.change(remove)
     signed_out = cookies.write(visit.call, cookies.SESSION, "", max_age_s=0)
     return render.page("account/deleted.html", headers=signed_out, login=login)
-
-
-async def _delete_page(visit: Visit, faults: Sequence[str] = ()) -> Answer:
-    obstacles = await find_obstacles(visit.database, visit.actor.user)
-    return visit.page(
-        "account/delete.html",
-        status=422 if faults else 200,
-        faults=faults,
-        obstacles=[each.message for each in obstacles],
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from workhook.core.errors import Invalid, NotFound
+from workhook.core.errors import NotFound
 from workhook.http.calls import Answer
 from workhook.http.parameters import Title
 from workhook.identity.context import Write
@@ -12,6 +12,7 @@ from workhook.identity.policy import SCOPES
 from workhook.identity.tokens import personal
 from workhook.identity.tokens.schemas import TokenCreate
 from workhook.storage.pages import Page
+from workhook.web.frame.forms import PageForm, form_page
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, text
 
@@ -40,14 +41,6 @@ _SCOPE_WORDS = {
 }
 
 
-class TokenForm(msgspec.Struct):
-    """What the form holds."""
-
-    note: str | None = None
-    days: str = DEFAULT_DAYS
-    scopes: tuple[str, ...] = ()
-
-
 class NoteField(msgspec.Struct):
     note: Title
 
@@ -63,21 +56,32 @@ async def list_tokens(visit: Visit) -> Answer:
 async def ask_for_token(visit: Visit) -> Answer:
     """Ask what a new token is for and what it may do."""
     visit.require_recent()
-    return _form(visit, TokenForm(), [])
+    return await _form(visit, PageForm({"days": DEFAULT_DAYS}))
+
+
+async def _form(visit: Visit, form: PageForm) -> Answer:
+    return visit.page(
+        "account/token_new.html",
+        status=form.status,
+        form=form,
+        lifetimes=[(days, gettext(label)) for days, label in _LIFETIMES.items()],
+        scopes=[
+            (scope, gettext(words))
+            for scope, words in _SCOPE_WORDS.items()
+            if scope != "site_admin" or visit.session.is_administrator
+        ],
+    )
 
 
 @places.post("/settings/tokens/new", makes=True)
+@form_page(_form)
 async def create_token(visit: Visit) -> Answer:
     """Make a token. This page alone shows it."""
     visit.require_recent("/settings/tokens/new")
-    scopes = tuple(scope for scope in SCOPES if SCOPE + scope in visit.fields)
-    given = TokenForm(visit.fields.get("note"), visit.fields.get("days", ""), scopes)
-    try:
-        note = visit.form(NoteField, "note").note
-        wanted = TokenCreate(note=note, scopes=list(scopes), expires_in_days=_days(given.days))
-        issued, _ = await visit.change(lambda write: personal.create(write.tx, write.actor.user, wanted, write.actor))
-    except Invalid as problem:
-        return _form(visit, given, problem.reasons)
+    note = visit.form(NoteField, "note").note
+    scopes = [scope for scope in SCOPES if SCOPE + scope in visit.fields]
+    wanted = TokenCreate(note=note, scopes=scopes, expires_in_days=_days(visit.fields.get("days", "")))
+    issued, _ = await visit.change(lambda write: personal.create(write.tx, write.actor.user, wanted, write.actor))
     return visit.page("account/token_made.html", has_secret=True, called=note, token=issued.token)
 
 
@@ -101,18 +105,3 @@ def _days(text: str) -> float | None:
     if text not in _LIFETIMES:
         raise NotFound()
     return float(text) if text else None
-
-
-def _form(visit: Visit, given: TokenForm, faults: list[str]) -> Answer:
-    return visit.page(
-        "account/token_new.html",
-        status=422 if faults else 200,
-        given=given,
-        faults=faults,
-        lifetimes=[(days, gettext(label)) for days, label in _LIFETIMES.items()],
-        scopes=[
-            (scope, gettext(words))
-            for scope, words in _SCOPE_WORDS.items()
-            if scope != "site_admin" or visit.session.is_administrator
-        ],
-    )

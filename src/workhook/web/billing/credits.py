@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta, tzinfo
 
-import msgspec
-
 from workhook.core.clock import now_ms, to_millis_text
 from workhook.core.errors import Conflict, Invalid
 from workhook.core.zones import start_of
@@ -13,8 +11,9 @@ from workhook.http import lists
 from workhook.http.calls import Answer
 from workhook.http.lists import ListQuery
 from workhook.identity.context import Write
-from workhook.web.billing.view import BillingForm, billing_page, form_again
+from workhook.web.billing.view import billing_page
 from workhook.web.frame import paging
+from workhook.web.frame.forms import PageForm, refused_form
 from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.time.choice import offer_tasks
@@ -31,16 +30,6 @@ GRANT, SPEND = "grant", "spend"
 _FIELDS = {GRANT: ("amount", "notes", "expires_at"), SPEND: ("amount", "notes", "task_id")}
 
 
-class RefusedEntry(msgspec.Struct):
-    """A form that was refused; `kind`: which of the two."""
-
-    kind: str = ""
-    form: BillingForm = msgspec.field(default_factory=BillingForm)
-
-    def of(self, kind: str) -> BillingForm:
-        return self.form if kind == self.kind else BillingForm()
-
-
 async def _access(visit: Visit) -> Access:
     """Credits do not exist for clients. Raises `NotFound`."""
     access = await visit.access()
@@ -53,10 +42,10 @@ async def show_credits(visit: Visit) -> Answer:
     """Show the balance of a project's credits, and the ledger."""
     access = await visit.follow()
     access.hide_from_clients()
-    return await _page(visit, access, RefusedEntry())
+    return await _page(visit, access, PageForm())
 
 
-async def _page(visit: Visit, access: Access, refused: RefusedEntry, *, status: int = 200) -> Answer:
+async def _page(visit: Visit, access: Access, refused: PageForm) -> Answer:
     cursor, reader = visit.query("cursor"), visit.database
     query = ListQuery(per_page=ROWS, cursor=cursor) if cursor else ListQuery(per_page=ROWS)
     key = lists.after(query, tuple[str])
@@ -69,7 +58,7 @@ async def _page(visit: Visit, access: Access, refused: RefusedEntry, *, status: 
         access,
         "billing/credits.html",
         "credits",
-        status=status,
+        status=refused.status,
         balance=await ledger.find_balance(reader, access.repository.id, now_ms()),
         entries=entries,
         choice=await offer_tasks(visit, access, refused.of(SPEND).value("task_id"), finished=False),
@@ -110,8 +99,7 @@ async def _append(visit: Visit, kind: str, text: str, **values: object) -> Answe
         create = visit.form(TaskCreditCreate, AmountField("amount"), "notes", kind=kind, **values)
         await visit.change(lambda write: api.create_task_credit(write, access.repository.project_id, create))
     except (Invalid, Conflict) as problem:
-        refused = RefusedEntry(kind, form_again(visit, problem, _FIELDS[kind]))
-        return await _page(visit, access, refused, status=problem.status)
+        return await _page(visit, access, refused_form(visit.fields, problem, _FIELDS[kind], section=kind))
     return visit.done(paging.project_address(visit, "billing", "credits"), text)
 
 

@@ -13,19 +13,9 @@ from workhook.core.money import CURRENCIES
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
 from workhook.web.billing import unbilled
-from workhook.web.billing.view import (
-    BillingForm,
-    ChangedMeanwhile,
-    billing_page,
-    changed_form,
-    digest,
-    form_again,
-    invoice_address,
-    invoice_at,
-    is_late,
-    percent_text,
-)
+from workhook.web.billing.view import billing_page, invoice_address, invoice_at, percent_text
 from workhook.web.frame import paging
+from workhook.web.frame.forms import ChangedMeanwhile, PageForm, digest, form_page, is_late, refused_form
 from workhook.web.frame.places import PercentField, Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.kernel.access import Access
@@ -91,7 +81,7 @@ async def new_invoice(visit: Visit) -> Answer:
     begun = await presets.find_presets(visit.database, access)
     values = {**begun.texts, "currency": begun.currency, "tax": percent_text(begun.rate.millionths)}
     values |= {"tax_category": begun.rate.category or "", "language": begun.settings.language}
-    return await _form_page(visit, access, BillingForm(values))
+    return await _form_page(visit, access, PageForm(values))
 
 
 @places.post("/{owner}/{project}/billing/new", makes=True)
@@ -122,10 +112,10 @@ async def create_invoice(visit: Visit) -> Answer:
         create = _read(visit, InvoiceCreate)
         made, count = await visit.change(lambda write: make(write, create))
     except Invalid as problem:
-        form = form_again(visit, problem, FIELDS)
+        form = refused_form(visit.fields, problem, FIELDS)
         if any(each.code == "no_rate" for each in problem.faults):
             form.problems = unbilled.refused(visit, problem, free).problems
-        return await _form_page(visit, access, form, status=problem.status)
+        return await _form_page(visit, access, form)
     words = gettext("The draft was made. Now add its lines.")
     if visit.fields.get("unbilled"):
         words = await unbilled.words_of(visit, access, count, ids)
@@ -141,23 +131,23 @@ async def show_details(visit: Visit) -> Answer:
     if invoice.status == "void":
         return visit.done(invoice_address(visit), gettext("The invoice is void. It stays as it is."))
     values = values_of(invoice)
-    return await _form_page(visit, access, BillingForm(values, was=digest(values)), invoice=invoice)
+    return await _form_page(visit, access, PageForm(values, was=digest(values)), invoice=invoice)
+
+
+async def _details_again(visit: Visit, form: PageForm) -> Answer:
+    access, invoice = await invoice_at(visit)
+    if form.is_late:
+        form.compare(values_of(invoice))
+    return await _form_page(visit, access, form, invoice=invoice)
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/edit")
+@form_page(_details_again, FIELDS, on=(Invalid, Conflict))
 async def save_details(visit: Visit) -> Answer:
     """Change what an invoice says beside its lines."""
-    access, invoice = await invoice_at(visit)
-    try:
-        edit = _read(visit, InvoiceEdit)
-        await visit.change(lambda write: _save(visit, write, invoice.id, edit))
-    except ChangedMeanwhile as problem:
-        _, invoice = await invoice_at(visit)
-        form = changed_form(visit.fields, values_of(invoice))
-        return await _form_page(visit, access, form, invoice=invoice, status=problem.status)
-    except (Invalid, Conflict) as problem:
-        form = form_again(visit, problem, FIELDS)
-        return await _form_page(visit, access, form, invoice=invoice, status=problem.status)
+    _, invoice = await invoice_at(visit)
+    edit = _read(visit, InvoiceEdit)
+    await visit.change(lambda write: _save(visit, write, invoice.id, edit))
     return visit.done(invoice_address(visit), gettext("The invoice was saved."))
 
 
@@ -176,9 +166,7 @@ async def _save(visit: Visit, write: Write, invoice_id: str, edit: InvoiceEdit) 
         raise ChangedMeanwhile
 
 
-async def _form_page(
-    visit: Visit, access: Access, form: BillingForm, *, invoice: Invoice | None = None, status: int = 200
-) -> Answer:
+async def _form_page(visit: Visit, access: Access, form: PageForm, *, invoice: Invoice | None = None) -> Answer:
     """`invoice` None: of a new one. What a form was sent with is shown, too, where it could not be changed now."""
     here = paging.project_address(visit, "billing")
     known = await find_settings(visit.database, access.repository.id)
@@ -187,7 +175,7 @@ async def _form_page(
         access,
         "billing/edit.html",
         "invoices",
-        status=status,
+        status=form.status,
         invoice=invoice,
         form=form,
         action=f"{here}/new" if invoice is None else invoice_address(visit, "edit"),

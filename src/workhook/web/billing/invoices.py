@@ -65,7 +65,7 @@ async def invoice_xml(visit: Visit) -> Answer:
     try:
         return await api.get_invoice_xml(visit.call, invoice.id)
     except Invalid as problem:
-        return await show_invoice(visit, access, invoice, missing=problem, status=problem.status)
+        return await show_invoice(visit, access, invoice, missing=problem)
 
 
 async def _set_status(visit: Visit, step: Callable[[Write, str], Awaitable[object]], text: str) -> Answer:

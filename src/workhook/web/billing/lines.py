@@ -11,14 +11,11 @@ from collections.abc import Sequence
 from workhook.core.errors import Conflict, Invalid, NotFound
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
-from workhook.web.billing.money import show_invoice
+from workhook.web.billing.money import show_refused
 from workhook.web.billing.view import (
-    BillingForm,
-    ChangedMeanwhile,
+    LINE,
     billing_page,
     can_be_undone,
-    changed_form,
-    form_again,
     invoice_address,
     invoice_at,
     line_digest,
@@ -26,6 +23,7 @@ from workhook.web.billing.view import (
 )
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.formats import number, typed_amount
+from workhook.web.frame.forms import ChangedMeanwhile, PageForm, form_page
 from workhook.web.frame.places import AmountField, PercentField, Places, QuantityField, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.kernel.access import Access
@@ -119,9 +117,10 @@ async def _write_times(
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/lines", makes=True)
+@form_page(show_refused, FIELDS, section=LINE, on=(Invalid, Conflict))
 async def add_line(visit: Visit) -> Answer:
     """Add a line to a draft, behind the others or where it was before it was removed."""
-    access, invoice = await invoice_at(visit)
+    _, invoice = await invoice_at(visit)
     position = visit.fields.get("position", "")
 
     async def add(write: Write, line: InvoiceItemInput) -> None:
@@ -131,12 +130,8 @@ async def add_line(visit: Visit) -> Answer:
         items.insert(place, line)
         await _write_lines(write, current, items)
 
-    try:
-        line = _read(visit, invoice.currency)
-        await visit.change(lambda write: add(write, line))
-    except (Invalid, Conflict) as problem:
-        form = form_again(visit, problem, FIELDS)
-        return await show_invoice(visit, access, invoice, line=form, status=problem.status)
+    line = _read(visit, invoice.currency)
+    await visit.change(lambda write: add(write, line))
     return visit.done(f"{invoice_address(visit)}#lines", gettext("The line was added."))
 
 
@@ -172,15 +167,37 @@ async def show_line(visit: Visit) -> Answer:
     if invoice.status != "draft" or index >= len(items) or items[index].kind == "time":
         raise NotFound()
     item = items[index]
-    return await _line_page(
-        visit, access, invoice, BillingForm(_values_of(item, invoice.currency), was=line_digest(item))
+    return await _line_page(visit, access, invoice, PageForm(_values_of(item, invoice.currency), was=line_digest(item)))
+
+
+async def _line_page(visit: Visit, access: Access, invoice: Invoice, form: PageForm) -> Answer:
+    return await billing_page(
+        visit,
+        access,
+        "billing/line.html",
+        "invoices",
+        status=form.status,
+        invoice=invoice,
+        form=form,
+        action=invoice_address(visit, "lines", visit.path("number")),
+        back=invoice_address(visit),
     )
 
 
+async def _line_again(visit: Visit, form: PageForm) -> Answer:
+    access, invoice = await invoice_at(visit)
+    if form.is_late:
+        items, index = rules.items_of(invoice.items), _number_of(visit)
+        form.compare(_values_of(items[index], invoice.currency) if index < len(items) else None)
+        form.was = line_digest(items[index]) if index < len(items) else ""
+    return await _line_page(visit, access, invoice, form)
+
+
 @places.post("/{owner}/{project}/billing/{invoice_id}/lines/{number}")
+@form_page(_line_again, FIELDS, on=(Invalid, Conflict))
 async def save_line(visit: Visit) -> Answer:
     """Change a line of a draft. Without `was` it is added: it was removed while somebody changed it."""
-    access, invoice = await invoice_at(visit)
+    _, invoice = await invoice_at(visit)
     index, was = _number_of(visit), visit.fields.get("was", "")
 
     async def save(write: Write, line: InvoiceItemInput) -> None:
@@ -196,33 +213,9 @@ async def save_line(visit: Visit) -> Answer:
             items[index : index + 1] = [line]
         await _write_lines(write, current, items)
 
-    try:
-        line = _read(visit, invoice.currency)
-        await visit.change(lambda write: save(write, line))
-    except ChangedMeanwhile as problem:
-        access, invoice = await invoice_at(visit)
-        items = rules.items_of(invoice.items)
-        form = changed_form(visit.fields, _values_of(items[index], invoice.currency) if index < len(items) else None)
-        form.was = line_digest(items[index]) if index < len(items) else ""
-        return await _line_page(visit, access, invoice, form, status=problem.status)
-    except (Invalid, Conflict) as problem:
-        form = form_again(visit, problem, FIELDS)
-        return await _line_page(visit, access, invoice, form, status=problem.status)
+    line = _read(visit, invoice.currency)
+    await visit.change(lambda write: save(write, line))
     return visit.done(f"{invoice_address(visit)}#lines", gettext("The line was saved."))
-
-
-async def _line_page(visit: Visit, access: Access, invoice: Invoice, form: BillingForm, *, status: int = 200) -> Answer:
-    return await billing_page(
-        visit,
-        access,
-        "billing/line.html",
-        "invoices",
-        status=status,
-        invoice=invoice,
-        form=form,
-        action=invoice_address(visit, "lines", visit.path("number")),
-        back=invoice_address(visit),
-    )
 
 
 @places.post("/{owner}/{project}/billing/{invoice_id}/lines/{number}/remove")

@@ -15,9 +15,10 @@ from workhook.core.zones import day_in, written_day
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
 from workhook.storage import Reader
-from workhook.web.billing.view import BillingForm, ChangedMeanwhile, form_again, invoice_address, invoice_at
+from workhook.web.billing.view import LINE, UNBILLED, invoice_address, invoice_at
 from workhook.web.billing.view import show_invoice as show_page
 from workhook.web.frame.formats import number
+from workhook.web.frame.forms import ChangedMeanwhile, PageForm, form_page
 from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.kernel.access import Access
@@ -47,16 +48,15 @@ class Money(msgspec.Struct):
     """What the page shows of the money of an invoice. `left`: of each payment what was not given back, by its id.
 
     `rates`, `lines`: what was billed, and how much of it can still be credited. `was`: what its forms say that the page
-    has shown. `kind`: of the form that was refused, one of the constants or the id of the payment that was to be given
-    back. `rounded`: the time of a draft, where it is rounded.
+    has shown. `form`: the one that was refused; its section is one of the constants, or the id of the payment that was
+    to be given back. `rounded`: the time of a draft, where it is rounded.
     """
 
     payments: Sequence[Payment] = ()
     credit_notes: Sequence[CreditNote] = ()
     left: dict[str, int] = {}
     was: str = ""
-    kind: str = ""
-    form: BillingForm = msgspec.field(default_factory=BillingForm)
+    form: PageForm = msgspec.field(default_factory=PageForm)
     currency: str = DEFAULT_CURRENCY
     zone: tzinfo = UTC
     rounded: TimeOnInvoice | None = None
@@ -69,11 +69,11 @@ class Money(msgspec.Struct):
             return written_day(booked.paid_at, self.zone)
         return day_in(booked.issued, self.zone)
 
-    def of(self, kind: str, **values: str) -> BillingForm:
+    def of(self, kind: str, **values: str) -> PageForm:
         """The form of this kind, as it was sent or with these values."""
-        return self.form if kind == self.kind else BillingForm(values)
+        return self.form.of(kind, **values)
 
-    def amount_of(self, kind: str, name: str, minor: int) -> BillingForm:
+    def amount_of(self, kind: str, name: str, minor: int) -> PageForm:
         """The form of this kind, with an amount in its field."""
         return self.of(kind, **{name: number(amount_of(minor, self.currency))})
 
@@ -103,26 +103,23 @@ def _lines_of_notes(notes: Iterable[CreditNote]) -> list[Item]:
 
 
 async def show_invoice(
-    visit: Visit,
-    access: Access,
-    invoice: Invoice,
-    *,
-    line: BillingForm | None = None,
-    kind: str = "",
-    form: BillingForm | None = None,
-    unbilled: BillingForm | None = None,
-    missing: Invalid | None = None,
-    status: int = 200,
+    visit: Visit, access: Access, invoice: Invoice, form: PageForm | None = None, *, missing: Invalid | None = None
 ) -> Answer:
-    """The page of an invoice with its money. `form`: that of this `kind`, as it was sent; the others as `show_page` has
-    them."""
+    """The page of an invoice with its money. `form`: that of one of its sections, as it was sent."""
+    form = form or PageForm()
     money = await money_of(visit.database, invoice)
-    money.kind, money.form = kind, form or BillingForm()
+    money.form = form
     if invoice.status == "draft":
         money.rounded = await find_rounded(visit.database, access.repository.id, invoice)
-    return await show_page(
-        visit, access, invoice, money=money, line=line, unbilled=unbilled, missing=missing, status=status
-    )
+    return await show_page(visit, access, invoice, money=money, form=form, missing=missing)
+
+
+async def show_refused(visit: Visit, form: PageForm) -> Answer:
+    """The page of the invoice that the path names, with the form that was refused."""
+    access, invoice = await invoice_at(visit)
+    if form.section not in (LINE, UNBILLED):
+        form.was = balance_of(invoice)
+    return await show_invoice(visit, access, invoice, form)
 
 
 async def _book(
@@ -134,23 +131,23 @@ async def _book(
 ) -> Answer:
     """Run a form; `read` takes the invoice. A form that was made when something else was due is requested again: it may
     have been sent twice."""
-    access, invoice = await invoice_at(visit)
+    called = {"invoice_items": "unit_price"}
 
-    async def step(write: Write, wanted: T) -> None:
-        _, current = await changing.lock_invoice(write, invoice.id)
-        if visit.fields.get("was") != balance_of(current):
-            raise ChangedMeanwhile
-        await book(write, wanted)
-
-    try:
+    @form_page(show_refused, FIELDS, section=kind, called=called, on=(Invalid, Conflict))
+    async def run(visit: Visit) -> Answer:
+        _, invoice = await invoice_at(visit)
         wanted = await read(invoice)
-        await visit.change(lambda write: step(write, wanted))
-    except (Invalid, Conflict) as problem:
-        access, invoice = await invoice_at(visit)
-        form = form_again(visit, problem, FIELDS, called={"invoice_items": "unit_price"})
-        form.was = balance_of(invoice)
-        return await show_invoice(visit, access, invoice, kind=kind, form=form, status=problem.status)
-    return visit.done(f"{invoice_address(visit)}#money", text)
+
+        async def step(write: Write) -> None:
+            _, current = await changing.lock_invoice(write, invoice.id)
+            if visit.fields.get("was") != balance_of(current):
+                raise ChangedMeanwhile
+            await book(write, wanted)
+
+        await visit.change(step)
+        return visit.done(f"{invoice_address(visit)}#money", text)
+
+    return await run(visit)
 
 
 def balance_of(invoice: Invoice) -> str:
@@ -235,7 +232,7 @@ async def credit_note_xml(visit: Visit) -> Answer:
     try:
         return await credit_notes.get_credit_note_xml(visit.call, visit.path("credit_note_id"))
     except Invalid as problem:
-        return await show_invoice(visit, access, invoice, missing=problem, status=problem.status)
+        return await show_invoice(visit, access, invoice, missing=problem)
 
 
 @places.get("/{owner}/{project}/billing/{invoice_id}/credit_notes/{credit_note_id}/pdf", head=False)

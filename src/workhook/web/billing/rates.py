@@ -9,6 +9,7 @@ from workhook.http import parameters
 from workhook.identity.schemas import Account
 from workhook.storage import Reader
 from workhook.web.frame.formats import read_amount, typed_amount
+from workhook.web.frame.forms import Faults
 from workhook.web.frame.places import Visit
 from workhook.work.kernel.settings.schemas import AccountBillingEdit, ProjectBillingEdit
 from workhook.work.time.rates import people
@@ -40,7 +41,7 @@ def account_edit(
     visit: Visit, members: Sequence[MemberTerms], names: Sequence[str], currency: str
 ) -> tuple[AccountBillingEdit, dict[str, MemberRateEdit]]:
     """The settings, and the rates of members by their logins. Raises `Invalid` with all that is wrong."""
-    faults, rates = list[Fault](), dict[str, MemberRateEdit]()
+    faults, rates = Faults(), dict[str, MemberRateEdit]()
     for login in (each.login for each in members if rate_field(each.login) in visit.fields):
         field = rate_field(login)
         try:
@@ -50,18 +51,15 @@ def account_edit(
             faults.append(Fault(field=field, message=str(error)))
         except Invalid as problem:
             faults += [Fault(field=field, message=each.message) for each in problem.faults]
-    try:
+    with faults:
         edit = visit.form(AccountBillingEdit, *names)
-    except Invalid as problem:
-        raise Invalid(faults=[*faults, *problem.faults]) from None
-    if faults:
-        raise Invalid(faults=faults)
+    faults.check()
     return edit, rates
 
 
 def project_edit(visit: Visit, names: Sequence[str], called: dict[str, str], currency: str) -> ProjectBillingEdit:
     """`called`: gets the names of the fields of rates, by those of the API. Raises `Invalid`."""
-    fields, faults = visit.fields, list[Fault]()
+    fields, faults = visit.fields, Faults()
 
     def amount(name: str, currency: str | None) -> float | None:
         try:
@@ -79,10 +77,7 @@ def project_edit(visit: Visit, names: Sequence[str], called: dict[str, str], cur
         more["rates"] = [{"username": login, "hourly_rate": typed} for login, typed in rates]
         for index, (login, _) in enumerate(rates):
             called |= {f"rates[{index}].{name}": rate_field(login) for name in ("username", "hourly_rate")}
-    try:
+    with faults:
         edit = visit.form(ProjectBillingEdit, *names, **more)
-    except Invalid as problem:
-        raise Invalid(faults=[*faults, *problem.faults]) from None
-    if faults:
-        raise Invalid(faults=faults)
+    faults.check()
     return edit

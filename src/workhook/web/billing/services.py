@@ -6,15 +6,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from workhook.core.errors import Conflict, Fault, Invalid, NotFound
+from workhook.core.errors import Conflict, Invalid, NotFound
 from workhook.core.money import CURRENCIES, DEFAULT_CURRENCY
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
 from workhook.identity.queries import find_account, find_member_role
-from workhook.web.billing.view import BillingForm, ChangedMeanwhile, changed_form, digest, form_again, is_late
 from workhook.web.frame import paging
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.formats import typed_amount, typed_hundredths
+from workhook.web.frame.forms import ChangedMeanwhile, Faults, PageForm, digest, form_page, is_late
 from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.kernel.access import Owner
@@ -38,6 +38,7 @@ places = Places("services")
 FLAGS = ("active", "addon", "disable_pause", "disable_quantity", "cancel_at_period_end")
 TEXTS = ("title", "description", "limit_pausing", "minimum_months")
 PRICE = ("amount", "currency", "interval", "credits")
+SERVICE, PRICES, END = "service", "prices", "end"  # the forms on the page of a service
 _DOING = "change its services"
 _CURRENCY = "EUR"
 """Of the first price of an account that has issued no invoice, either."""
@@ -129,64 +130,48 @@ async def new_service(visit: Visit) -> Answer:
     """Show the form of a new service."""
     owner = await _owned(visit)
     currency = await find_price_currency(visit.database, owner.account.id) or _CURRENCY
-    return await _new_page(visit, owner, BillingForm({"active": "1", "currency": currency, "interval": "month"}))
+    return await _new_page(visit, PageForm({"active": "1", "currency": currency, "interval": "month"}))
 
 
-async def _new_page(visit: Visit, owner: Owner, form: BillingForm, *, status: int = 200) -> Answer:
-    return await _page(visit, owner, "billing/service_new.html", status=status, form=form)
+async def _new_page(visit: Visit, form: PageForm) -> Answer:
+    return await _page(visit, await _owned(visit), "billing/service_new.html", status=form.status, form=form)
 
 
 @places.post("/{owner}/-/services/new", makes=True)
+@form_page(_new_page, (*TEXTS, *PRICE), on=(Invalid, Conflict))
 async def create_service(visit: Visit) -> Answer:
     """Make a service with its first price, if the form has one."""
-    owner = await _owned(visit)
-    try:
-        create = _both(visit, owner)
-        made = await visit.change(lambda write: api.create_service(write, create))
-    except (Invalid, Conflict) as problem:
-        form = form_again(visit, problem, (*TEXTS, *PRICE))
-        return await _new_page(visit, owner, form, status=problem.status)
+    create = _both(visit, await _owned(visit))
+    made = await visit.change(lambda write: api.create_service(write, create))
     service_id = str(made.service.id)  # type: ignore[attr-defined]
     return visit.done(_address(visit, service_id), gettext("The service was made."))
 
 
 def _both(visit: Visit, owner: Owner) -> ServiceCreate:
     """The service and its price, with the faults of both. Raises `Invalid`."""
-    faults: list[Fault] = []
-    price, create = None, None
-    try:
+    faults, prices = Faults(), list[ServicePriceParameters]()
+    with faults:
         create = _read(visit, ServiceCreate, organization=owner.account.login)
-    except Invalid as problem:
-        faults += problem.faults
-    if any(visit.fields.get(name) for name in ("amount", "credits")):
-        try:
-            price = _read_price(visit)
-        except Invalid as problem:
-            faults += problem.faults
-    if faults or create is None:
-        raise Invalid(faults=faults)
-    return msgspec.structs.replace(create, service_prices=[] if price is None else [price])
+    with faults:
+        if any(visit.fields.get(name) for name in ("amount", "credits")):
+            prices.append(_read_price(visit))
+    faults.check()
+    return msgspec.structs.replace(create, service_prices=prices)
 
 
 @places.get("/{owner}/-/services/{service_id}")
 async def show_service(visit: Visit) -> Answer:
     """Show a service, its prices and its terms."""
+    return await _service_page(visit, PageForm())
+
+
+async def _service_page(visit: Visit, form: PageForm) -> Answer:
+    """`form`: that of the service, of another price or of its end, as it was sent."""
     owner, service = await _find(visit)
-    return await _service_page(visit, owner, service)
-
-
-async def _service_page(
-    visit: Visit,
-    owner: Owner,
-    service: Service,
-    *,
-    form: BillingForm | None = None,
-    price: BillingForm | None = None,
-    refusal: str = "",
-    status: int = 200,
-) -> Answer:
-    """`form`, `price`: the form of the service and of another price, as one was sent; `refusal`: why it stays."""
     values = values_of(service)
+    if form.is_late and form.section == SERVICE:
+        form.values = _ticked(visit)
+        form.compare(values)
     last = service.service_prices[-1] if service.service_prices else None
     currency = last.currency if last else await find_price_currency(visit.database, owner.account.id) or _CURRENCY
     blank = {"currency": currency, "interval": last.interval if last else "month"}
@@ -194,20 +179,21 @@ async def _service_page(
         visit,
         owner,
         "billing/service.html",
-        status=status,
+        status=form.status,
         service=service,
-        form=form or BillingForm(values, was=digest(values)),
-        price=price or BillingForm(blank),
-        refusal=refusal,
+        form=form if form.section == SERVICE else PageForm(values, was=digest(values)),
+        price=form.of(PRICES, **blank),
+        refusal=form.reasons[0] if form.section == END else "",
         address=_address(visit, service.id),
         prices_max=PRICES_MAX,
     )
 
 
 @places.post("/{owner}/-/services/{service_id}")
+@form_page(_service_page, TEXTS, section=SERVICE, on=(Invalid, ChangedMeanwhile))
 async def save_service(visit: Visit) -> Answer:
     """Change a service. What runs already keeps its price."""
-    owner, service = await _find(visit)
+    _, service = await _find(visit)
 
     async def save(write: Write, edit: ServiceEdit) -> None:
         current = await api.lock_service(write, service.id)
@@ -215,27 +201,17 @@ async def save_service(visit: Visit) -> Answer:
             raise ChangedMeanwhile
         await api.edit_service(write, service.id, edit)
 
-    try:
-        edit = _read(visit, ServiceEdit)
-        await visit.change(lambda write: save(write, edit))
-    except ChangedMeanwhile as problem:
-        owner, service = await _find(visit)
-        form = changed_form(_ticked(visit), values_of(service))
-        return await _service_page(visit, owner, service, form=form, status=problem.status)
-    except Invalid as problem:
-        form = form_again(visit, problem, TEXTS)
-        return await _service_page(visit, owner, service, form=form, status=problem.status)
+    edit = _read(visit, ServiceEdit)
+    await visit.change(lambda write: save(write, edit))
     return visit.done(_address(visit, service.id), gettext("The service was saved."))
 
 
 @places.post("/{owner}/-/services/{service_id}/delete")
+@form_page(_service_page, section=END, on=Conflict)
 async def delete_service(visit: Visit) -> Answer:
     """Delete a service. What runs of it goes on."""
-    owner, service = await _find(visit)
-    try:
-        await visit.change(lambda write: api.delete_service(write, service.id))
-    except Conflict as problem:
-        return await _service_page(visit, owner, service, refusal=problem.message, status=problem.status)
+    _, service = await _find(visit)
+    await visit.change(lambda write: api.delete_service(write, service.id))
     return visit.done(_address(visit), gettext("“%(title)s” was deleted.") % {"title": service.title})
 
 
@@ -270,21 +246,18 @@ def _others(prices: tuple[ServicePrice, ...], price_id: str) -> tuple[ServicePri
 
 
 @places.post("/{owner}/-/services/{service_id}/prices", makes=True)
+@form_page(_service_page, PRICE, section=PRICES, on=(Invalid, Conflict))
 async def add_price(visit: Visit) -> Answer:
     """Add a price, behind the others."""
-    owner, service = await _find(visit)
+    _, service = await _find(visit)
 
     def added(prices: tuple[ServicePrice, ...]) -> list[ServicePriceParameters]:
         if len(prices) >= PRICES_MAX:
             raise Conflict(f"A service has at most {PRICES_MAX} prices. Remove one first.", code="too_many_prices")
         return [*map(parameters_of, prices), price]
 
-    try:
-        price = _read_price(visit)
-        await _change_prices(visit, service.id, added)
-    except (Invalid, Conflict) as problem:
-        form = form_again(visit, problem, PRICE)
-        return await _service_page(visit, owner, service, price=form, status=problem.status)
+    price = _read_price(visit)
+    await _change_prices(visit, service.id, added)
     return visit.done(f"{_address(visit, service.id)}#prices", gettext("The price was added."))
 
 

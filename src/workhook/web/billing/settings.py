@@ -27,16 +27,9 @@ from workhook.web.billing.rates import (
     rate_field,
     rates_of,
 )
-from workhook.web.billing.view import (
-    BillingForm,
-    ChangedMeanwhile,
-    changed_form,
-    digest,
-    form_again,
-    is_late,
-    percent_text,
-)
+from workhook.web.billing.view import percent_text
 from workhook.web.frame.formats import typed_amount, typed_hundredths
+from workhook.web.frame.forms import ChangedMeanwhile, PageForm, digest, is_late, refused_form
 from workhook.web.frame.places import AmountField, PercentField, Places, Visit
 from workhook.web.frame.refusals import in_words
 from workhook.web.frame.sessions import check_alive
@@ -72,6 +65,7 @@ _CALLED = {f"buyer.{name}": f"buyer_{name}" for name in BUYER} | {
     "budget.amount": "budget_amount",
 }
 _HERE = "/settings/billing"
+LOGO = "logo"
 
 places = Places("billing_settings")
 
@@ -99,11 +93,6 @@ def _typed_rate(rate: float, currency: str) -> str:
 def money_of(billing: AccountBilling | ProjectBilling) -> str:
     """The currency of rates and budgets."""
     return billing.money if isinstance(billing, ProjectBilling) else billing.currency or DEFAULT_CURRENCY
-
-
-def _form(billing: AccountBilling | ProjectBilling, members: Sequence[MemberTerms] = ()) -> BillingForm:
-    values = {**values_of(billing), **rates_of(members, money_of(billing))}
-    return BillingForm(values, was=digest(values))
 
 
 def _names(names: tuple[str, ...], currency: str) -> list[str]:
@@ -189,18 +178,24 @@ def _of_person(visit: Visit) -> AccountPage:
     return AccountPage(visit.actor.user, "account/billing.html", _HERE)
 
 
-async def _show(
-    visit: Visit, page: AccountPage, form: BillingForm | None = None, *, status: int = 200, logo_fault: str = ""
-) -> Answer:
-    """With `form` as it was sent, or else with what is stored. `logo_fault`: what is wrong with a logo."""
+async def _show(visit: Visit, page: AccountPage, form: PageForm | None = None) -> Answer:
+    """With `form` as it was sent, which may be that of the logo, or else with what is stored."""
     billing = await settings.find_account_billing(visit.database, page.account.id)
+    stored = {**values_of(billing), **rates_of(page.members, money_of(billing))}
+    logo_form = (form or PageForm()).of(LOGO)
+    if form is None or form is logo_form:
+        shown = PageForm(stored, was=digest(stored))
+    else:
+        shown = form
+        if form.is_late:
+            form.compare(stored)
     return visit.page(
         page.template,
-        status=status,
+        status=form.status if form else 200,
         logo=await _picture(visit, page.account, billing.logo_id),
-        logo_fault=logo_fault,
+        logo_fault=in_words(logo_form.reasons[0]) if logo_form.reasons else "",
         zones=zone_names(),
-        **_context(form or _form(billing, page.members), page.address),
+        **_context(shown, page.address),
         **page.more,
     )
 
@@ -231,16 +226,9 @@ async def _save(visit: Visit, page: AccountPage) -> Answer:
         currency = visit.fields.get("currency") or DEFAULT_CURRENCY
         edit, rates = account_edit(visit, members, _names(ACCOUNT_FIELDS, currency), currency)
         await visit.change(save)
-    except ChangedMeanwhile as problem:
-        now = await settings.find_account_billing(visit.database, account.id)
-        values = {
-            **values_of(now),
-            **rates_of(await find_members(visit.database, account) if members else (), money_of(now)),
-        }
-        return await _show(visit, page, changed_form(visit.fields, values), status=problem.status)
-    except Invalid as problem:
+    except (Invalid, ChangedMeanwhile) as problem:
         names = [*ACCOUNT_FIELDS, *(rate_field(each.login) for each in members)]
-        return await _show(visit, page, form_again(visit, problem, names), status=problem.status)
+        return await _show(visit, page, refused_form(visit.fields, problem, names))
     return visit.done(page.address, gettext("The billing settings were saved."))
 
 
@@ -248,7 +236,7 @@ async def _put_logo(visit: Visit, page: AccountPage) -> Answer:
     try:
         logo = await logos.receive_logo(visit.call, admit=visit.admit)
     except (Invalid, TooLarge) as problem:
-        return await _show(visit, page, status=problem.status, logo_fault=in_words(problem.reasons[0]))
+        return await _show(visit, page, refused_form(visit.fields, problem, section=LOGO))
     async with logo:
         await check_alive(visit.call, visit.session)
         await visit.change(lambda write: logo.put(write, page.account))
@@ -266,7 +254,7 @@ def _require_fresh(visit: Visit, billing: AccountBilling | ProjectBilling, membe
         raise ChangedMeanwhile
 
 
-def _context(form: BillingForm, address: str) -> Mapping[str, Any]:
+def _context(form: PageForm, address: str) -> Mapping[str, Any]:
     return {"form": form, "address": address, "currencies": sorted(CURRENCIES), "default_format": DEFAULT_FORMAT}
 
 
@@ -278,7 +266,7 @@ async def show_project(visit: Visit) -> Answer:
     """Show the billing settings of a project."""
     access = await administered(visit)
     billing = await settings.find_project_billing(visit.database, access.repository.id)
-    return await _project_page(visit, access, _form(billing), 200)
+    return await _project_page(visit, access, PageForm(values := values_of(billing), was=digest(values)))
 
 
 @places.post("/{owner}/{project}/settings/billing")
@@ -296,23 +284,22 @@ async def save_project(visit: Visit) -> Answer:
     try:
         edit = project_edit(visit, _names(DEFAULTS, currency), called, currency)
         await visit.change(save)
-    except ChangedMeanwhile as problem:
-        now = await settings.find_project_billing(visit.database, access.repository.id)
-        return await _project_page(visit, access, changed_form(visit.fields, values_of(now)), problem.status)
     except (Invalid, Conflict) as problem:
         rates = (name for name in visit.fields if name.startswith(RATE_PREFIX))
-        form = form_again(visit, problem, (*PROJECT_FIELDS, *rates), called=called)
-        return await _project_page(visit, access, form, problem.status)
+        form = refused_form(visit.fields, problem, (*PROJECT_FIELDS, *rates), called=called)
+        if form.is_late:
+            form.compare(values_of(await settings.find_project_billing(visit.database, access.repository.id)))
+        return await _project_page(visit, access, form)
     return visit.done(f"{project_address(visit)}/billing", gettext("The billing settings were saved."))
 
 
-async def _project_page(visit: Visit, access: Access, form: BillingForm, status: int) -> Answer:
+async def _project_page(visit: Visit, access: Access, form: PageForm) -> Answer:
     """With what the account says, as the hints of empty fields."""
     billing = await settings.find_account_billing(visit.database, access.repository.owner.id)
     team = await people.find_team(visit.database, access.repository.id, limit=TEAM_MAX + 1)
     return visit.page(
         "project/billing.html",
-        status=status,
+        status=form.status,
         access=access,
         team=team if len(team) <= TEAM_MAX else [],
         rate_field=rate_field,

@@ -11,8 +11,9 @@ from workhook.http import lists
 from workhook.http.calls import Answer
 from workhook.http.lists import ListQuery
 from workhook.identity.context import Write
-from workhook.web.billing.view import BillingForm, billing_page, form_again, is_in_account, percent_text
+from workhook.web.billing.view import billing_page, is_in_account, percent_text
 from workhook.web.frame import paging
+from workhook.web.frame.forms import PageForm, form_page, refused_form
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.kernel.access import Access
@@ -60,37 +61,11 @@ async def new_subscription(visit: Visit) -> Answer:
     access = await visit.access()
     access.require_member(_DOING)
     access.require_writable()
-    return await _new_page(visit, access, BillingForm({"qty": "1", "service": visit.query("service"), "start": "1"}))
+    return await _new_page(visit, PageForm({"qty": "1", "service": visit.query("service"), "start": "1"}))
 
 
-@places.post("/{owner}/{project}/billing/subscriptions/new", makes=True)
-async def subscribe(visit: Visit) -> Answer:
-    """Choose a service for the project and, if the form says so, start at once."""
+async def _new_page(visit: Visit, form: PageForm) -> Answer:
     access = await visit.access()
-    access.require_member(_DOING)
-    # Of one field: which of a service's prices, or the service alone where it has none.
-    service_id, _, price_id = visit.fields.get("service", "").partition(" ")
-    try:
-        if not service_id:
-            message = gettext("Choose a service.")
-            raise Invalid(faults=[Fault(field="service", code="missing", message=message)])
-        create = visit.form(
-            ServiceCheckoutCreate, "qty", service_id=service_id, **({"service_price_id": price_id} if price_id else {})
-        )
-        made = await visit.change(
-            lambda write: api.create_service_checkout(write, access.repository.project_id, create)
-        )
-    except (Invalid, Conflict) as problem:
-        return await _new_page(visit, access, form_again(visit, problem, _NEW), status=problem.status)
-    checkout_id = made.service_checkout.id
-    text = gettext("The subscription is ready. It costs nothing until it is started.")
-    if "start" in visit.fields:
-        await visit.change(lambda write: api.complete_service_checkout(write, checkout_id))
-        text = gettext("The subscription has started.")
-    return visit.done(paging.project_address(visit, "billing", "subscriptions", checkout_id), text)
-
-
-async def _new_page(visit: Visit, access: Access, form: BillingForm, *, status: int = 200) -> Answer:
     owner, offered = access.repository.owner, list[Service]()
     settings = await find_settings(visit.database, access.repository.id)
     sees_services = await is_in_account(visit, owner)
@@ -104,7 +79,7 @@ async def _new_page(visit: Visit, access: Access, form: BillingForm, *, status: 
         access,
         "billing/subscribe.html",
         "subscriptions",
-        status=status,
+        status=form.status,
         form=form,
         offered=offered,
         sees_services=sees_services,
@@ -112,6 +87,32 @@ async def _new_page(visit: Visit, access: Access, form: BillingForm, *, status: 
         total_of=partial(_total_of, settings),
         percent_text=percent_text,
     )
+
+
+@places.post("/{owner}/{project}/billing/subscriptions/new", makes=True)
+async def subscribe(visit: Visit) -> Answer:
+    """Choose a service for the project and, if the form says so, start at once."""
+    access = await visit.access()
+    access.require_member(_DOING)
+    # Of one field: which of a service's prices, or the service alone where it has none.
+    service_id, _, price_id = visit.fields.get("service", "").partition(" ")
+    try:
+        if not service_id:
+            raise Invalid(faults=[Fault(field="service", code="missing", message=gettext("Choose a service."))])
+        create = visit.form(
+            ServiceCheckoutCreate, "qty", service_id=service_id, **({"service_price_id": price_id} if price_id else {})
+        )
+        made = await visit.change(
+            lambda write: api.create_service_checkout(write, access.repository.project_id, create)
+        )
+    except (Invalid, Conflict) as problem:  # not those of the start, for then the subscription is made
+        return await _new_page(visit, refused_form(visit.fields, problem, _NEW))
+    checkout_id = made.service_checkout.id
+    text = gettext("The subscription is ready. It costs nothing until it is started.")
+    if "start" in visit.fields:
+        await visit.change(lambda write: api.complete_service_checkout(write, checkout_id))
+        text = gettext("The subscription has started.")
+    return visit.done(paging.project_address(visit, "billing", "subscriptions", checkout_id), text)
 
 
 def _total_of(settings: InvoiceSettings, price: ServicePrice) -> int:
@@ -135,16 +136,17 @@ def _address(visit: Visit, *more: str) -> str:
 @places.get("/{owner}/{project}/billing/subscriptions/{checkout_id}")
 async def show_subscription(visit: Visit) -> Answer:
     """Show a subscription: its price, its dates, and what can be done with it."""
-    return await _page(visit, *await _find(visit), BillingForm())
+    return await _page(visit, PageForm())
 
 
-async def _page(visit: Visit, access: Access, checkout: Checkout, form: BillingForm, *, status: int = 200) -> Answer:
+async def _page(visit: Visit, form: PageForm) -> Answer:
+    access, checkout = await _find(visit)
     return await billing_page(
         visit,
         access,
         "billing/subscription.html",
         "subscriptions",
-        status=status,
+        status=form.status,
         checkout=checkout,
         address=_address(visit, checkout.id),
         form=form,
@@ -153,28 +155,27 @@ async def _page(visit: Visit, access: Access, checkout: Checkout, form: BillingF
 
 async def _step(visit: Visit, action: Callable[[Write, str], Awaitable[object]], text: str) -> Answer:
     """A step that the service does not allow is refused on the page, with the rule's message."""
-    access, checkout = await _find(visit)
-    try:
-        await visit.change(lambda write: action(write, checkout.id))
-    except (Invalid, Conflict) as problem:
-        form = form_again(visit, problem, ())
-        return await _page(visit, access, checkout, form, status=problem.status)
+    _, checkout = await _find(visit)
+    await visit.change(lambda write: action(write, checkout.id))
     return visit.done(_address(visit, checkout.id), text)
 
 
 @places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/start", makes=True)
+@form_page(_page, on=(Invalid, Conflict))
 async def start(visit: Visit) -> Answer:
     """Start a subscription: its first period begins, and is billed."""
     return await _step(visit, api.complete_service_checkout, gettext("The subscription has started."))
 
 
 @places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/pause")
+@form_page(_page, on=(Invalid, Conflict))
 async def pause(visit: Visit) -> Answer:
     """Pause a subscription."""
     return await _step(visit, api.pause_service_checkout, gettext("The subscription is paused. Nothing is billed."))
 
 
 @places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/resume")
+@form_page(_page, on=(Invalid, Conflict))
 async def resume(visit: Visit) -> Answer:
     """Resume a subscription that is paused."""
     text = gettext("The subscription goes on. Its period is longer by the time of the pause.")
@@ -182,15 +183,12 @@ async def resume(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/cancel")
+@form_page(_page, _CANCEL, on=(Invalid, Conflict))
 async def cancel(visit: Visit) -> Answer:
     """Cancel a subscription, with the reason if somebody gives one."""
-    access, checkout = await _find(visit)
-    try:
-        why = visit.form(ServiceCheckoutCancel, *_CANCEL)
-        await visit.change(lambda write: api.cancel_service_checkout(write, checkout.id, why))
-    except (Invalid, Conflict) as problem:
-        form = form_again(visit, problem, _CANCEL)
-        return await _page(visit, access, checkout, form, status=problem.status)
+    _, checkout = await _find(visit)
+    why = visit.form(ServiceCheckoutCancel, *_CANCEL)
+    await visit.change(lambda write: api.cancel_service_checkout(write, checkout.id, why))
     return visit.done(_address(visit, checkout.id), gettext("The subscription is canceled."))
 
 

@@ -8,8 +8,9 @@ from workhook.core.errors import Conflict, Invalid
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
 from workhook.storage import Transaction
-from workhook.web.billing.money import show_invoice
-from workhook.web.billing.view import BillingForm, invoice_address, invoice_at
+from workhook.web.billing.money import show_refused
+from workhook.web.billing.view import UNBILLED, invoice_address, invoice_at
+from workhook.web.frame.forms import PageForm, refused_form
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, ngettext
 from workhook.work.kernel.access import Access
@@ -106,18 +107,15 @@ async def add_unbilled(visit: Visit) -> Answer:
     try:
         count = await visit.change(add)
     except (Invalid, Conflict) as problem:
-        access, invoice = await invoice_at(visit)
-        form = refused(visit, problem, offered)
-        return await show_invoice(visit, access, invoice, unbilled=form, status=problem.status)
+        return await show_refused(visit, refused(visit, problem, offered))
     return visit.done(f"{invoice_address(visit)}#lines", await words_of(visit, access, count, ids))
 
 
-def refused(visit: Visit, problem: Invalid | Conflict, offered: Sequence[InvoicedTime]) -> BillingForm:
+def refused(visit: Visit, problem: Invalid | Conflict, offered: Sequence[InvoicedTime]) -> PageForm:
     """What is wrong. Entries without a rate are one sentence together, and the value `entry` of the form is the first
     of them. `offered`: the time that would have come onto the draft."""
-    form = BillingForm(visit.fields)
+    form = refused_form(visit.fields, problem, section=UNBILLED)
     if not any(each.code == "no_rate" for each in problem.faults):
-        form.refuse(problem, ())
         return form
     lacking = [each.id for each in offered if each.rate_minor is None]  # a problem keeps only the first faults
     words = ngettext(

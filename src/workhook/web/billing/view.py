@@ -1,23 +1,20 @@
-"""What the pages of billing share: their parts, a form as it was sent, and what somebody else changed meanwhile."""
+"""What the pages of billing share: their parts, and the page of an invoice."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
 
-from workhook.core import json
 from workhook.core.clock import now_ms
-from workhook.core.errors import Conflict, Invalid, Problem
+from workhook.core.errors import Invalid
 from workhook.core.zones import has_passed
 from workhook.http.calls import Answer
 from workhook.identity.queries import find_member_role
 from workhook.identity.schemas import Account, Repository
 from workhook.web.frame import navigation, paging
 from workhook.web.frame.formats import number
-from workhook.web.frame.forms import PageForm
+from workhook.web.frame.forms import PageForm, digest
 from workhook.web.frame.places import Visit
 from workhook.web.frame.refusals import in_words
 from workhook.work.kernel.access import Access
@@ -30,69 +27,14 @@ from workhook.work.money.invoices.rules import Item
 from workhook.work.money.invoices.schemas import Invoice
 from workhook.work.time.timesheets import started
 
+LINE, UNBILLED = "line", "unbilled"  # sections of the page of an invoice that have a form
 UNDO_MAX_CHARS = 500
 """The longest texts of a line whose removal can be undone: what undoes it travels in a cookie."""
-
-
-class ChangedMeanwhile(Conflict):
-    """Somebody else has changed what the form shows since its page was made."""
-
-    def __init__(self) -> None:
-        super().__init__("Somebody else has changed this meanwhile.", code="changed")
-
-
-class BillingForm(PageForm):
-    """A form, and what others made of its values meanwhile.
-
-    `was`: the digest of what the page shows as it is. `now`: by field, what stands there now where that is another
-    value than the one that was typed; `is_gone`: what the form changes is not there any more.
-    """
-
-    was: str = ""
-    now: Mapping[str, str] = {}
-    is_gone: bool = False
-
-    @property
-    def is_refused(self) -> bool:
-        return bool(self.faults or self.problems or self.now or self.is_gone)
-
-
-def form_again(
-    visit: Visit, problem: Problem, names: Collection[str], *, called: Mapping[str, str] | None = None
-) -> BillingForm:
-    """The form as it was sent, with what is wrong. `names` and `called`: as `PageForm.refuse` has them."""
-    form = BillingForm(visit.fields, was=visit.fields.get("was", ""))
-    form.refuse(problem, names, called)
-    return form
-
-
-def changed_form(fields: Mapping[str, str], current: Mapping[str, str] | None) -> BillingForm:
-    """The form as it was sent beside what is there now; None: nothing is. To send it again is to decide for it."""
-    if current is None:
-        return BillingForm(fields, is_gone=True)
-    now = {name: value for name, value in current.items() if name in fields and not _same(fields[name], value)}
-    return BillingForm(fields, was=digest(current), now=now)
 
 
 def recipient(invoice: Invoice) -> str:
     """The first line of whom it names: what is written on it, or else the party of the settings."""
     return next(iter(printing.buyer_text(invoice).strip().splitlines()), "")
-
-
-def is_late(fields: Mapping[str, str], current: Mapping[str, str]) -> bool:
-    """Whether the form was made of other values than the current ones, and says others than these."""
-    if fields.get("was") == digest(current):
-        return False
-    return any(name in fields and not _same(fields[name], value) for name, value in current.items())
-
-
-def _same(typed: str, value: str) -> bool:
-    return typed.replace("\r\n", "\n").strip() == value.replace("\r\n", "\n").strip()
-
-
-def digest(values: Mapping[str, str]) -> str:
-    """Of the values of a form: by it the form says what its page has shown."""
-    return hashlib.sha256(json.encode(sorted(values.items()))).hexdigest()[:32]
 
 
 async def _owns(visit: Visit, repository: Repository) -> bool:
@@ -149,13 +91,11 @@ async def show_invoice(
     invoice: Invoice,
     *,
     money: msgspec.Struct,
-    line: BillingForm | None = None,
-    unbilled: BillingForm | None = None,
+    form: PageForm,
     missing: Invalid | None = None,
-    status: int = 200,
 ) -> Answer:
-    """The page of an invoice. `money`: what its template shows of that; `line`, `unbilled`: the forms for another line
-    and for time that is on no invoice, as they were sent; `missing`: what an e-invoice needs and does not have."""
+    """The page of an invoice. `money`: what its template shows of that; `form`: that of one of its sections, as it was
+    sent; `missing`: what an e-invoice needs and does not have."""
     every = [*rules.items_of(invoice.items), *rules.items_of(invoice.recurring_items)]
     buyer, seller = printing.parties_of(invoice)
     missing_shapes = await _unprintable(access, invoice)
@@ -164,7 +104,7 @@ async def show_invoice(
         access,
         "billing/invoice.html",
         "invoices",
-        status=status,
+        status=missing.status if missing else form.status,
         invoice=invoice,
         address=f"/{access.repository.full_name}/billing/{invoice.id}",
         items=[(each, line_digest(each), can_be_undone(each)) for each in rules.items_of(invoice.items)],
@@ -179,9 +119,9 @@ async def show_invoice(
         lacking=einvoice.lacking_of_draft(invoice, access.repository) if invoice.status == "draft" else [],
         owns_account=await _owns(visit, access.repository),
         books=invoice.books,
-        line=line or BillingForm({"qty": "1"}),
+        line=form.of(LINE, qty="1"),
         mailed=await find_mailed(visit.database, access, invoice, now_ms()),
-        unbilled=unbilled or BillingForm(),
+        unbilled=form.of(UNBILLED),
         unbilled_ms=await started.find_unbilled_ms(visit.database, access) if invoice.status == "draft" else 0,
         pictures=printing.pictures_in(invoice, access.repository) if invoice.status == "draft" else "",
         unprintable=unprintable.in_sight(missing_shapes),

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import UNSET
 
 from workhook.core.disclosure import Secretive
-from workhook.core.errors import Invalid, Problem
+from workhook.core.errors import Invalid
 from workhook.http.calls import Answer
 from workhook.http.endpoints import Retry
 from workhook.identity.apps import actions, manage_api, queries
@@ -16,16 +16,18 @@ from workhook.identity.apps.schemas import App, AppSecret
 from workhook.identity.context import Write
 from workhook.storage.database import UniqueViolation
 from workhook.storage.pages import Page
+from workhook.web.frame.forms import PageForm, form_page
 from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.organization import forms
-from workhook.web.organization.settings import RefusedSection, entries, owned
+from workhook.web.organization.settings import entries, owned
 from workhook.web.organization.sites import AppPlaces, AppSite
 
 places = AppPlaces("apps")
 
 PER_PAGE = 50
 INSTALLATIONS_MAX = 100
+APP = "app"  # the form of the app itself on its page
 NAME_TAKEN = Retry(UniqueViolation)
 
 
@@ -57,16 +59,28 @@ async def show_list(visit: Visit, site: AppSite) -> Answer:
 @places.shown(new=True)
 async def show_new(visit: Visit, site: AppSite) -> Answer:
     """Show the form of a new app."""
-    return _new_page(visit, site, forms.AppForm())
+    return await _new_page(visit, PageForm(), site)
+
+
+async def _new_page(visit: Visit, sent: PageForm, site: AppSite) -> Answer:
+    form = forms.form_again(sent) if sent.is_refused else forms.AppForm()
+    return visit.page(
+        "organization/app_new.html",
+        status=form.status,
+        site=site,
+        place=site.organization,
+        entries=entries(),
+        form=form,
+        permissions=forms.permissions(),
+        faults=form.problems,
+    )
 
 
 @places.sent(new=True, makes=True)
+@form_page(_new_page, forms.FIELDS)
 async def create(visit: Visit, site: AppSite) -> Answer:
     """Make an app. This page alone shows its secret and its private key."""
-    try:
-        shape = await _create(visit, forms.create_of(visit, site.kind))
-    except Invalid as problem:
-        return _new_page(visit, site, forms.form_again(visit.fields, problem))
+    shape = await _create(visit, forms.create_of(visit, site.kind))
     pem = shape.pem if isinstance(shape, s.AppShape) and shape.pem is not UNSET else ""
     app = await queries.find_client(visit.database, shape.client_id)
     assert app is not None, "it was made just now"
@@ -80,19 +94,6 @@ async def _create(visit: Visit, wanted: s.OauthAppCreate) -> s.OauthAppShape:
         return await visit.change(lambda write: register(write.tx), retry=NAME_TAKEN)
     made = await visit.change(lambda write: manage_api.oauth_apps_create(write, wanted), retry=NAME_TAKEN)
     return made.body
-
-
-def _new_page(visit: Visit, site: AppSite, form: forms.AppForm) -> Answer:
-    return visit.page(
-        "organization/app_new.html",
-        status=422 if form.is_refused else 200,
-        site=site,
-        place=site.organization,
-        entries=entries(),
-        form=form,
-        permissions=forms.permissions(),
-        faults=form.problems,
-    )
 
 
 def _made_page(visit: Visit, site: AppSite, app: App, secrets: MadeSecrets, *, created: bool = False) -> Answer:
@@ -112,18 +113,17 @@ def _made_page(visit: Visit, site: AppSite, app: App, secrets: MadeSecrets, *, c
 @places.shown("/*")
 async def show(visit: Visit, site: AppSite) -> Answer:
     """Show an app: what it says of itself, its secrets and keys, and where it is installed."""
+    return await _app_page(visit, PageForm(), site)
+
+
+async def _app_page(visit: Visit, sent: PageForm, site: AppSite) -> Answer:
     app = await find_named_app(visit.call, visit.database)
-    return await _app_page(visit, site, app, forms.form_of(app))
-
-
-async def _app_page(
-    visit: Visit, site: AppSite, app: App, form: forms.AppForm, refused: RefusedSection | None = None
-) -> Answer:
+    form = forms.form_again(sent) if sent.section == APP else forms.form_of(app)
     page = Page(INSTALLATIONS_MAX)
     installed, total = ([], 0) if app.is_oauth else await queries.list_installations_of(visit.database, app.id, page)
     return visit.page(
         "organization/app.html",
-        status=422 if form.is_refused or refused else 200,
+        status=sent.status,
         site=site,
         place=site.organization,
         entries=entries(),
@@ -131,8 +131,9 @@ async def _app_page(
         address=site.address(app),
         form=form,
         permissions=forms.permissions(),
-        refused=refused or RefusedSection(),
-        faults=[*form.problems, *(refused.faults if refused else ())],
+        sent=sent,
+        own_key=forms.shown_key(sent.value("public_key")),
+        faults=form.problems if sent.section == APP else sent.reasons,
         secrets=await queries.list_secrets(visit.database, app.id),
         secrets_max=actions.SECRETS_MAX,
         keys=await queries.list_keys(visit.database, app.id),
@@ -144,22 +145,20 @@ async def _app_page(
 
 
 @places.sent("/*")
+@form_page(_app_page, forms.FIELDS, section=APP)
 async def update(visit: Visit, site: AppSite) -> Answer:
     """Change what an app says of itself, and what it may do."""
-    app = await find_named_app(visit.call, visit.database)
 
     async def change(write: Write) -> App:
         return await actions.edit_app(write.tx, write.actor, await find_named_app(write.call, write.tx), edit)
 
-    try:
-        edit = forms.edit_of(visit, site.kind)
-        changed = await visit.change(change, retry=NAME_TAKEN)
-    except Invalid as problem:
-        return await _app_page(visit, site, app, forms.form_again(visit.fields, problem))
+    edit = forms.edit_of(visit, site.kind)
+    changed = await visit.change(change, retry=NAME_TAKEN)
     return visit.done(site.address(changed), gettext("The app was saved."))
 
 
 @places.sent("/*/secrets", makes=True)
+@form_page(_app_page, section="secrets")
 async def add_secret(visit: Visit, site: AppSite) -> Answer:
     """Make another client secret. This page alone shows it."""
 
@@ -167,17 +166,8 @@ async def add_secret(visit: Visit, site: AppSite) -> Answer:
         return await actions.add_secret(write.tx, write.actor, await find_named_app(write.call, write.tx))
 
     app = await find_named_app(visit.call, visit.database)
-    try:
-        _, secret = await visit.change(add)
-    except Invalid as problem:
-        return await _refuse(visit, site, app, "secrets", problem)
+    _, secret = await visit.change(add)
     return _made_page(visit, site, app, MadeSecrets(secret))
-
-
-async def _refuse(visit: Visit, site: AppSite, app: App, section: str, problem: Problem) -> Answer:
-    typed = visit.fields.get("public_key", "")
-    refused = RefusedSection(section, tuple(problem.reasons), "" if "PRIVATE KEY" in typed else typed)
-    return await _app_page(visit, site, app, forms.form_of(app), refused)
 
 
 @places.sent("/*/secrets/{secret_id}/delete")
@@ -200,42 +190,52 @@ async def revoke_tokens(visit: Visit, site: AppSite) -> Answer:
 @places.shown("/*/delete")
 async def ask_to_delete(visit: Visit, site: AppSite) -> Answer:
     """Ask for the name of an app before it is deleted."""
-    return _delete_page(visit, site, await find_named_app(visit.call, visit.database))
+    return await _delete_page(visit, PageForm(), site)
 
 
-@places.sent("/*/delete")
-async def delete(visit: Visit, site: AppSite) -> Answer:
-    """Delete an app, if its name was typed."""
+async def _delete_page(visit: Visit, form: PageForm, site: AppSite) -> Answer:
     app = await find_named_app(visit.call, visit.database)
-    if visit.fields.get("name", "").strip() != app.name:
-        return _delete_page(visit, site, app, gettext("That is not the name of the app. Nothing was deleted."))
-    await visit.change(manage_api.apps_delete)
-    return visit.done(site.base, gettext("“%(name)s” was deleted.") % {"name": app.name})
-
-
-def _delete_page(visit: Visit, site: AppSite, app: App, fault: str = "") -> Answer:
     return visit.page(
         "organization/app_delete.html",
-        status=422 if fault else 200,
+        status=form.status,
         site=site,
         place=site.organization,
         entries=entries(),
         app=app,
         address=site.address(app),
-        faults=[fault] if fault else [],
+        faults=form.reasons,
     )
 
 
+@places.sent("/*/delete")
+@form_page(_delete_page)
+async def delete(visit: Visit, site: AppSite) -> Answer:
+    """Delete an app, if its name was typed."""
+    app = await find_named_app(visit.call, visit.database)
+    if visit.fields.get("name", "").strip() != app.name:
+        raise Invalid(gettext("That is not the name of the app. Nothing was deleted."))
+    await visit.change(manage_api.apps_delete)
+    return visit.done(site.base, gettext("“%(name)s” was deleted.") % {"name": app.name})
+
+
+async def _app_of_key(visit: Visit) -> tuple[AppSite, App]:
+    organization = await owned(visit, "apps", visit.path("slug"))
+    return AppSite("app", organization), await find_named_app(visit.call, visit.database)
+
+
+async def _keys_again(visit: Visit, form: PageForm) -> Answer:
+    site, _ = await _app_of_key(visit)
+    return await _app_page(visit, form, site)
+
+
 @places.post("/{owner}/settings/apps/{slug}/keys", makes=True)
+@form_page(_keys_again, section="keys")
 async def add_key(visit: Visit) -> Answer:
     """Add a key to an app. If it is made here, this page alone shows its private half."""
     site, app = await _app_of_key(visit)
-    try:
-        wanted = visit.form(s.KeyCreate, "public_key")
-        add = await manage_api.key_creation(visit.call, app, wanted)
-        shape = await visit.change(lambda write: add(write.tx))
-    except Invalid as problem:
-        return await _refuse(visit, site, app, "keys", problem)
+    wanted = visit.form(s.KeyCreate, "public_key")
+    add = await manage_api.key_creation(visit.call, app, wanted)
+    shape = await visit.change(lambda write: add(write.tx))
     if shape.pem is UNSET:
         return visit.done(f"{site.address(app)}#keys", gettext("The key was added."))
     file_name = f"{app.slug}-{shape.id}.pem"
@@ -243,17 +243,10 @@ async def add_key(visit: Visit) -> Answer:
 
 
 @places.post("/{owner}/settings/apps/{slug}/keys/{key_id}/delete")
+@form_page(_keys_again, section="keys")
 async def delete_key(visit: Visit) -> Answer:
     """Delete a key of an app."""
     site, app = await _app_of_key(visit)
     key_id = visit.call.path_integer("key_id")
-    try:
-        await visit.change(lambda write: manage_api.apps_delete_key(write, key_id))
-    except Invalid as problem:
-        return await _refuse(visit, site, app, "keys", problem)
+    await visit.change(lambda write: manage_api.apps_delete_key(write, key_id))
     return visit.done(f"{site.address(app)}#keys", gettext("The key was deleted."))
-
-
-async def _app_of_key(visit: Visit) -> tuple[AppSite, App]:
-    organization = await owned(visit, "apps", visit.path("slug"))
-    return AppSite("app", organization), await find_named_app(visit.call, visit.database)

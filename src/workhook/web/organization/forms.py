@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from workhook.core.errors import Problem
 from workhook.identity.apps import manage_schemas as s
 from workhook.identity.apps.schemas import LEVELS, App
 from workhook.identity.policy import PERMISSIONS
@@ -16,7 +15,7 @@ from workhook.web.frame.texts import gettext, text
 PERMISSION = "permission."
 """Before the permission, in the name of its field."""
 _TEXTS = ("name", "description", "homepage_url", "callback_urls", "public_key")
-_FIELDS = frozenset({*_TEXTS, "permissions", "public"})
+FIELDS = frozenset({*_TEXTS, "permissions", "public"})
 _LABELS = {
     "repository_hooks": (text("Webhooks of projects"), text("and what they delivered")),
     "organization_hooks": (text("Webhooks of the organization"), text("with all its events, and its audit log")),
@@ -49,15 +48,25 @@ def form_of(app: App) -> AppForm:
     return AppForm(values, device_flow=app.device_flow, public=app.public, permissions=app.permissions)
 
 
-def form_again(fields: Mapping[str, str], problem: Problem) -> AppForm:
-    """The form as it was sent, with what is wrong. What was typed is kept, but a private key is not shown again."""
+def form_again(sent: PageForm) -> AppForm:
+    """The form as it was sent, with what is wrong."""
+    fields = sent.values
     values = {name: fields.get(name, "") for name in _TEXTS}
-    if "PRIVATE KEY" in values["public_key"]:
-        values["public_key"] = ""
-    chosen = _permissions(fields)
-    form = AppForm(values, device_flow="device_flow" in fields, public="public" in fields, permissions=chosen)
-    form.refuse(problem, _FIELDS)
-    return form
+    values["public_key"] = shown_key(values["public_key"])
+    return AppForm(
+        values,
+        sent.faults,
+        sent.problems,
+        status=sent.status,
+        device_flow="device_flow" in fields,
+        public="public" in fields,
+        permissions=_permissions(fields),
+    )
+
+
+def shown_key(typed: str) -> str:
+    """What was typed is kept, but a private key is not shown again."""
+    return "" if "PRIVATE KEY" in typed else typed
 
 
 def create_of(visit: Visit, kind: str) -> s.OauthAppCreate:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 from urllib.parse import quote
 
 from workhook.core.errors import Invalid
@@ -17,10 +17,11 @@ from workhook.identity.queries import find_account_by_id
 from workhook.identity.schemas import Organization, Repository
 from workhook.storage.pages import Page
 from workhook.web.frame.flash import Undo
+from workhook.web.frame.forms import PageForm, form_page
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext, ngettext
 from workhook.web.organization import forms
-from workhook.web.organization.settings import RefusedSection, entries, owned, settings_address
+from workhook.web.organization.settings import entries, owned, settings_address
 from workhook.web.signin.installing import (
     LISTED_MAX,
     PATH,
@@ -35,28 +36,23 @@ places = Places("installations")
 
 PER_PAGE = 50
 PART = "installations"
-
-
-class InstallForm(NamedTuple):
-    """Which app to install, as it was typed, and what is wrong with that."""
-
-    app: str = ""
-    faults: tuple[str, ...] = ()
+REPOSITORIES, PERMISSIONS = "repositories", "permissions"  # the forms on the page of an installation
 
 
 @places.get("/{owner}/settings/installations")
 async def show_list(visit: Visit) -> Answer:
     """List the apps that are installed on an organization."""
-    return await _list_page(visit, await owned(visit), InstallForm())
+    return await _list_page(visit, PageForm())
 
 
-async def _list_page(visit: Visit, place: Organization, form: InstallForm) -> Answer:
+async def _list_page(visit: Visit, form: PageForm) -> Answer:
+    place = await owned(visit)
     number = visit.call.query_integer("page", 1, low=1, high=10_000)
     page = Page(PER_PAGE, (number - 1) * PER_PAGE)
     found, total = await queries.list_installations_on(visit.database, place.account.id, page)
     return visit.page(
         "organization/installations.html",
-        status=422 if form.faults else 200,
+        status=form.status,
         place=place,
         entries=entries(),
         installations=found,
@@ -65,11 +61,12 @@ async def _list_page(visit: Visit, place: Organization, form: InstallForm) -> An
         number=number,
         more=number * PER_PAGE < total,
         form=form,
-        faults=list(form.faults),
+        faults=form.reasons,
     )
 
 
 @places.post("/{owner}/settings/installations")
+@form_page(_list_page)
 async def begin(visit: Visit) -> Answer:
     """Lead to the page on which the app that was named is installed."""
     place = await owned(visit)
@@ -81,15 +78,13 @@ async def begin(visit: Visit) -> Answer:
             if each.account.id == place.account.id:
                 path = PATH.format(slug=quote(app.slug, safe=""))
                 return visit.done(f"{path}?target_id={each.account.id}")
-    fault = gettext("There is no app with this name that can be installed here.")
-    return await _list_page(visit, place, InstallForm(typed, (fault,)))
+    raise Invalid(gettext("There is no app with this name that can be installed here."))
 
 
 @places.get("/{owner}/settings/installations/{installation_id}")
 async def show(visit: Visit) -> Answer:
     """Show what an installed app may do, and where."""
-    place, found = await _found(visit)
-    return await _page(visit, place, found, _choice_of(found))
+    return await _page(visit, PageForm())
 
 
 async def _found(visit: Visit, *return_to: str) -> tuple[Organization, Installation]:
@@ -115,20 +110,16 @@ def _choice_of(installation: Installation) -> RepositoryChoice:
     return RepositoryChoice("all") if chosen is None else RepositoryChoice("selected", chosen)
 
 
-async def _page(
-    visit: Visit,
-    place: Organization,
-    found: Installation,
-    choice: RepositoryChoice,
-    refused: RefusedSection | None = None,
-) -> Answer:
+async def _page(visit: Visit, form: PageForm) -> Answer:
+    place, found = await _found(visit)
+    choice = read_choice(visit.fields) if form.section == REPOSITORIES else _choice_of(found)
     reader = visit.database
     listed, total = await queries.list_repositories(reader, place.account, None, visit.actor.user.id, Page(LISTED_MAX))
-    if refused is None:
+    if not form.is_refused:
         choice = choice._replace(others=" ".join(each.name for each in await _beyond(visit, found, listed)))
     return visit.page(
         "organization/installation.html",
-        status=422 if refused else 200,
+        status=form.status,
         place=place,
         entries=entries(),
         installation=found,
@@ -140,8 +131,7 @@ async def _page(
         repositories=listed,
         more=total > len(listed),
         choice=choice,
-        refused=refused or RefusedSection(),
-        faults=list(refused.faults) if refused else [],
+        form=form,
     )
 
 
@@ -161,6 +151,7 @@ def _address(place: Organization, found: Installation, *more: str) -> str:
 
 
 @places.post("/{owner}/settings/installations/{installation_id}/repositories")
+@form_page(_page, section=REPOSITORIES)
 async def choose_repositories(visit: Visit) -> Answer:
     """Choose on which projects an installed app acts."""
     place, found = await _sent_to(visit)
@@ -170,11 +161,7 @@ async def choose_repositories(visit: Visit) -> Answer:
         ids = await chosen_repositories(write.tx, place.account, choice)
         await installing.edit_installation(write.tx, write.actor, locked, repository_ids=ids)
 
-    try:
-        await _change(visit, change)
-    except Invalid as problem:
-        refused = RefusedSection("repositories", tuple(problem.reasons))
-        return await _page(visit, place, found, choice, refused)
+    await _change(visit, change)
     return visit.done(_address(place, found), gettext("The app acts on what you chose."))
 
 
@@ -189,6 +176,7 @@ async def _change(visit: Visit, step: Callable[[Write, Installation], Awaitable[
 
 
 @places.post("/{owner}/settings/installations/{installation_id}/permissions")
+@form_page(_page, section=PERMISSIONS)
 async def allow(visit: Visit) -> Answer:
     """Allow an installed app what it asks for by now."""
     place, found = await _sent_to(visit)
@@ -198,12 +186,7 @@ async def allow(visit: Visit) -> Answer:
             raise Invalid(gettext("The app asks for something else by now. Read it once more."))
         await installing.edit_installation(write.tx, write.actor, locked, permissions=locked.app.permissions)
 
-    try:
-        await _change(visit, change)
-    except Invalid as problem:
-        _, now = await _sent_to(visit)
-        refused = RefusedSection("permissions", tuple(problem.reasons))
-        return await _page(visit, place, now, _choice_of(now), refused)
+    await _change(visit, change)
     return visit.done(_address(place, found), gettext("The app may do what it asks for."))
 
 

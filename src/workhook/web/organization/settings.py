@@ -16,6 +16,7 @@ from workhook.identity import actions
 from workhook.identity.queries import find_account, find_member_role
 from workhook.identity.schemas import Account, Organization
 from workhook.web.frame import paging
+from workhook.web.frame.forms import PageForm, form_page
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.project import names
@@ -31,14 +32,6 @@ class Entry(NamedTuple):
     path: str
     icon: str
     label: str
-
-
-class RefusedSection(NamedTuple):
-    """A form of one part of a page that was refused. `section`: the id of the part; `public_key`: what was typed."""
-
-    section: str = ""
-    faults: tuple[str, ...] = ()
-    public_key: str = ""
 
 
 def entries() -> list[Entry]:
@@ -82,60 +75,59 @@ class OrganizationEdit(msgspec.Struct):
 @places.get("/{owner}/settings")
 async def show_settings(visit: Visit) -> Answer:
     """Show the settings of an organization."""
+    return await _general_page(visit, PageForm())
+
+
+async def _general_page(visit: Visit, form: PageForm) -> Answer:
     organization = await owned(visit)
-    return _general_page(visit, organization, organization.account.name or "", [])
+    typed = form.value("name") if form.is_refused else organization.account.name or ""
+    return visit.page(
+        "organization/general.html",
+        status=form.status,
+        place=organization,
+        entries=entries(),
+        typed=typed,
+        faults=form.reasons,
+    )
 
 
 @places.post("/{owner}/settings")
+@form_page(_general_page)
 async def save_settings(visit: Visit) -> Answer:
     """Change the name of an organization."""
-    organization = await owned(visit)
-    account = organization.account
-    try:
-        edit = visit.form(OrganizationEdit, "name")
-    except Invalid as problem:
-        return _general_page(visit, organization, visit.fields.get("name", ""), problem.reasons)
+    account = (await owned(visit)).account
+    edit = visit.form(OrganizationEdit, "name")
     await visit.change(lambda write: actions.rename(write.tx, account, edit.name, actor=write.actor))
     return visit.done(settings_address(account), gettext("The organization was saved."))
-
-
-def _general_page(visit: Visit, organization: Organization, name: str, faults: list[str]) -> Answer:
-    return visit.page(
-        "organization/general.html",
-        status=422 if faults else 200,
-        place=organization,
-        entries=entries(),
-        typed=name,
-        faults=faults,
-    )
 
 
 @places.get("/{owner}/settings/delete")
 async def ask_to_delete(visit: Visit) -> Answer:
     """Ask for the name of an organization before it is deleted."""
-    return await _delete_page(visit, await owned(visit))
+    return await _delete_page(visit, PageForm())
 
 
-@places.post("/{owner}/settings/delete")
-async def delete_organization_of_form(visit: Visit) -> Answer:
-    """Delete an organization, if its name or its login was typed."""
-    organization = await owned(visit, "delete")
-    account = organization.account
-    if not names(visit.fields.get("name", ""), account.login, account.name or account.login):
-        return await _delete_page(visit, organization, gettext("That is not what is to be typed. Nothing was deleted."))
-    await visit.change(lambda write: delete_organization(write, account))
-    return visit.done("/", gettext("%(name)s was deleted.") % {"name": account.name or account.login})
-
-
-async def _delete_page(visit: Visit, organization: Organization, fault: str = "") -> Answer:
+async def _delete_page(visit: Visit, form: PageForm) -> Answer:
+    organization = await owned(visit)
     return visit.page(
         "organization/delete.html",
-        status=422 if fault else 200,
+        status=form.status,
         place=organization,
         entries=entries(),
         issued=await count_issued_invoices(visit.database, organization.account),
-        faults=[fault] if fault else [],
+        faults=form.reasons,
     )
+
+
+@places.post("/{owner}/settings/delete")
+@form_page(_delete_page)
+async def delete_organization_of_form(visit: Visit) -> Answer:
+    """Delete an organization, if its name or its login was typed."""
+    account = (await owned(visit, "delete")).account
+    if not names(visit.fields.get("name", ""), account.login, account.name or account.login):
+        raise Invalid(gettext("That is not what is to be typed. Nothing was deleted."))
+    await visit.change(lambda write: delete_organization(write, account))
+    return visit.done("/", gettext("%(name)s was deleted.") % {"name": account.name or account.login})
 
 
 # --- export -----------------------------------------------------------------------------------------------------------
@@ -146,29 +138,26 @@ export_places = Places("export")
 @export_places.get("/{owner}/settings/export")
 async def show_export(visit: Visit) -> Answer:
     """Show what an export holds."""
-    return _export_page(visit, await owned(visit))
+    return await _export_page(visit, PageForm())
+
+
+async def _export_page(visit: Visit, form: PageForm) -> Answer:
+    return visit.page(
+        "organization/export.html",
+        status=form.status,
+        place=await owned(visit),
+        entries=entries(),
+        faults=form.reasons,
+    )
 
 
 @export_places.post("/{owner}/settings/export")
+@form_page(_export_page, on=(Conflict, TooManyRequests))
 async def download(visit: Visit) -> Answer:
     """Download everything of the organization."""
-    organization = await owned(visit, "export")
-    account, call = organization.account, visit.call
-    try:
-        archive = await make_archive(call.services, visit.actor, account, call.base_for_others, call.request_id)
-    except (Conflict, TooManyRequests) as problem:
-        return _export_page(visit, organization, problem)
+    account, call = (await owned(visit, "export")).account, visit.call
+    archive = await make_archive(call.services, visit.actor, account, call.base_for_others, call.request_id)
     return Answer(archive, headers=headers_of(account, now_ms()), media_type=MEDIA_TYPE)
-
-
-def _export_page(visit: Visit, organization: Organization, problem: Conflict | TooManyRequests | None = None) -> Answer:
-    return visit.page(
-        "organization/export.html",
-        status=problem.status if problem else 200,
-        place=organization,
-        entries=entries(),
-        faults=[] if problem is None else problem.reasons,
-    )
 
 
 # --- deleted projects -------------------------------------------------------------------------------------------------

@@ -9,10 +9,11 @@ from workhook.identity.context import Write
 from workhook.identity.invitations import CLIENT
 from workhook.web.frame import cookies
 from workhook.web.frame.flash import Undo
+from workhook.web.frame.forms import form_page
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.people.links import MadeLink, link_of, link_page
-from workhook.web.project import administered, refused, settings_address, settings_page
+from workhook.web.project import administered, settings_address, settings_page
 from workhook.work.kernel.access import Access, require_not_archived
 from workhook.work.kernel.clients import Client
 from workhook.work.people.clients.api import end_client, lock_client, put_back
@@ -57,16 +58,14 @@ def _signed(visit: Visit, *values: str) -> str:
 
 
 @places.post("/{owner}/{project}/settings/clients/invite", makes=True)
+@form_page(settings_page, section=SECTION, on=(Invalid, Conflict))
 async def invite_client_by_link(visit: Visit) -> Answer:
     """Invite a client to a project: they are one once they accept."""
     access = await administered(visit)
     visit.require_recent(settings_address(visit))
-    try:
-        require_not_archived(access.repository)
-        address = visit.form(links.InvitedByAddress, email=visit.fields.get("email", ""))
-        made = await visit.change(lambda write: _invite(visit, write, access, address))
-    except (Invalid, Conflict) as problem:
-        return await settings_page(visit, access, refused(visit, SECTION, problem))
+    require_not_archived(access.repository)
+    address = visit.form(links.InvitedByAddress, email=visit.fields.get("email", ""))
+    made = await visit.change(lambda write: _invite(visit, write, access, address))
     back = settings_address(visit, SECTION)
     if made is None:
         return visit.done(back, gettext("%(who)s is invited.") % {"who": address.email})

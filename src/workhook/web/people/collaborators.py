@@ -12,10 +12,11 @@ from workhook.identity.invitation_links import find_any_of_repository
 from workhook.identity.invitations import CLIENT, Invitation
 from workhook.identity.queries import find_account, key_of
 from workhook.web.frame.flash import Undo
+from workhook.web.frame.forms import form_page
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.people.links import MadeLink, link_of, link_page, renewed_link
-from workhook.web.project import administered, refused, settings_address, settings_page
+from workhook.web.project import administered, settings_address, settings_page
 from workhook.work.kernel.access import Access
 from workhook.work.people.invitations import links
 from workhook.work.people.invitations import repository as api
@@ -30,15 +31,13 @@ _PERMISSIONS = {"read": "pull", "write": "push", "admin": "admin"}
 
 
 @places.post("/{owner}/{project}/settings/people", makes=True)
+@form_page(settings_page, section=SECTION)
 async def add(visit: Visit) -> Answer:
     """Add somebody to a project, or invite them."""
     access = await administered(visit)
     visit.require_recent(settings_address(visit))
     body = _body(visit)
-    try:
-        text, link = await visit.change(lambda write: _add_with_link(visit, write, access, body))
-    except Invalid as problem:
-        return await settings_page(visit, access, refused(visit, SECTION, problem))
+    text, link = await visit.change(lambda write: _add_with_link(visit, write, access, body))
     back = settings_address(visit, SECTION)
     return visit.done(back, text) if link is None else link_page(visit, access.repository, link, back)
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-import msgspec
-
 from workhook.core.errors import Fault, Invalid, NotFound
 from workhook.http.calls import Answer
 from workhook.identity import invitations
@@ -19,6 +17,7 @@ from workhook.identity.queries import key_of
 from workhook.identity.schemas import Organization
 from workhook.storage.pages import Page
 from workhook.web.frame.flash import Undo
+from workhook.web.frame.forms import PageForm, form_page
 from workhook.web.frame.names import called
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
@@ -36,21 +35,14 @@ PROJECTS_MAX = 50
 _API_ROLES = {"owner": "admin", "member": "member"}
 
 
-class InviteForm(msgspec.Struct):
-    """What was typed, and what is wrong with it."""
-
-    who: str = ""
-    role: str = "member"
-    faults: list[str] = []
-
-
 @places.get("/{owner}/people")
 async def people(visit: Visit) -> Answer:
     """Show who is in an organization, and to its owners who is invited."""
-    return await _page(visit, await visit.organization("organization.read"))
+    return await _page(visit, PageForm())
 
 
-async def _page(visit: Visit, place: Organization, form: InviteForm | None = None) -> Answer:
+async def _page(visit: Visit, form: PageForm) -> Answer:
+    place = await visit.organization("organization.read")
     number = visit.call.query_integer("page", 1, low=1, high=10_000)
     page = Page(PER_PAGE, (number - 1) * PER_PAGE)
     found, total = await list_people(visit.database, place.account.id, page)
@@ -67,7 +59,7 @@ async def _page(visit: Visit, place: Organization, form: InviteForm | None = Non
         unsent = await find_unsent(visit.database, [each.id for each in waiting])
     return visit.page(
         "people/people.html",
-        status=422 if form else 200,
+        status=form.status,
         place=place,
         people=found,
         total=total,
@@ -78,21 +70,17 @@ async def _page(visit: Visit, place: Organization, form: InviteForm | None = Non
         unsent=unsent,
         projects=[each for each in projects[:PROJECTS_MAX] if not each.archive],
         more_projects=len(projects) > PROJECTS_MAX,
-        form=form or InviteForm(),
-        faults=form.faults if form else [],
+        form=form,
     )
 
 
 @places.post("/{owner}/people", makes=True)
+@form_page(_page)
 async def invite(visit: Visit) -> Answer:
     """Invite somebody to an organization, by login or by e-mail address."""
     place = await visit.organization("organization.people")
     visit.require_recent(_address(visit))
-    try:
-        said, link = await visit.change(lambda write: _invite_with_link(visit, write, place))
-    except Invalid as problem:
-        form = InviteForm(visit.fields.get("who", ""), visit.fields.get("role", "member"), problem.reasons)
-        return await _page(visit, place, form)
+    said, link = await visit.change(lambda write: _invite_with_link(visit, write, place))
     return visit.done(_address(visit), said) if link is None else link_page(visit, place.account, link, _address(visit))
 
 
@@ -136,6 +124,7 @@ async def _invite(visit: Visit, write: Write, place: Organization) -> tuple[str,
 
 
 @places.post("/{owner}/people/{login}/role")
+@form_page(_page, section="role")
 async def change_role(visit: Visit) -> Answer:
     """Make a member an owner, or the other way round."""
     place = await visit.organization("organization.people")
@@ -150,10 +139,7 @@ async def change_role(visit: Visit) -> Answer:
         await api.organization_memberships_set(write, member.account.login, body)
         return member
 
-    try:
-        before = await visit.change(change)
-    except Invalid as problem:
-        return await _page(visit, place, InviteForm(faults=problem.reasons))
+    before = await visit.change(change)
     text = gettext("%(login)s is an owner now.") if role == "owner" else gettext("%(login)s is no owner any more.")
     undo = None
     if before.account.id != visit.actor.user.id:  # who gave up the role cannot take it back
@@ -164,15 +150,20 @@ async def change_role(visit: Visit) -> Answer:
 @places.get("/{owner}/people/{login}/remove")
 async def ask_to_remove(visit: Visit) -> Answer:
     """Ask whether to remove somebody from an organization, or to leave it."""
+    return await _remove_page(visit, PageForm())
+
+
+async def _remove_page(visit: Visit, form: PageForm) -> Answer:
     place = await visit.organization("organization.leave")
     member = await find_member(visit.database, place.account.id, visit.path("login"))
     if member is None or (place.role != "owner" and member.account.id != visit.actor.user.id):
         raise NotFound()
     visit.require_recent()
-    return visit.page("people/remove.html", place=place, member=member, faults=[])
+    return visit.page("people/remove.html", status=form.status, place=place, member=member, faults=form.reasons)
 
 
 @places.post("/{owner}/people/{login}/remove")
+@form_page(_remove_page)
 async def remove(visit: Visit) -> Answer:
     """Remove somebody from an organization, or leave it."""
     place = await visit.organization("organization.leave")
@@ -181,10 +172,7 @@ async def remove(visit: Visit) -> Answer:
     if member is None:
         raise NotFound()
     visit.require_recent(f"{_address(visit)}/{member.account.login}/remove")
-    try:
-        await visit.change(lambda write: api.organization_members_remove(write, login))
-    except Invalid as problem:
-        return visit.page("people/remove.html", status=422, place=place, member=member, faults=problem.reasons)
+    await visit.change(lambda write: api.organization_members_remove(write, login))
     if key_of(login) == key_of(visit.actor.user.login):
         return visit.done("/", gettext("You left %(place)s.") % {"place": called(place.account)})
     return visit.done(_address(visit), gettext("%(login)s was removed.") % {"login": called(member.account)})

@@ -6,19 +6,18 @@ from collections.abc import Awaitable, Callable
 from datetime import tzinfo
 
 from workhook.core.clock import to_millis_text
-from workhook.core.errors import Invalid
 from workhook.core.zones import zone_of
 from workhook.http.calls import Answer
 from workhook.identity.context import Write
 from workhook.web.frame.flash import Undo
 from workhook.web.frame.formats import plain_amount
-from workhook.web.frame.forms import PageForm
+from workhook.web.frame.forms import PageForm, form_page
 from workhook.web.frame.places import AmountField, Places, Visit
 from workhook.web.frame.sessions import safe_return_to
 from workhook.web.frame.texts import gettext, text
 from workhook.web.time.choice import offer_tasks
 from workhook.web.time.days import field_text, moment_text, read_duration, span_ms, zone_name
-from workhook.web.time.forms import form_again, query_of, rate_hint, spent
+from workhook.web.time.forms import CALLED, NAMES, query_of, rate_hint, spent
 from workhook.web.time.own import own_page
 from workhook.web.time.week import week_page
 from workhook.work.history.activity.editors import find_last_edits
@@ -42,17 +41,19 @@ async def start_timer(visit: Visit) -> Answer:
     return await _create(visit, create, gettext("The timer runs."))
 
 
+async def _week_again(visit: Visit, form: PageForm) -> Answer:
+    access = await visit.access()
+    access.hide_from_clients()
+    await visit.load_frame()
+    return await week_page(visit, access, query_of(_back(visit)), form)
+
+
 @places.post("/{owner}/{project}/time/entries", makes=True)
+@form_page(_week_again, NAMES, called=CALLED)
 async def add_entry(visit: Visit) -> Answer:
     """Add time that was spent."""
     access = await visit.access()
-    try:
-        return await _create(visit, spent(visit, access.repository.currency), gettext("The time was added."))
-    except Invalid as problem:
-        access.hide_from_clients()
-        await visit.load_frame()
-        form = form_again(visit, problem)
-        return await week_page(visit, access, query_of(_back(visit)), form, status=problem.status)
+    return await _create(visit, spent(visit, access.repository.currency), gettext("The time was added."))
 
 
 @places.post("/{owner}/{project}/time/restore", makes=True)
@@ -70,18 +71,18 @@ async def _create(visit: Visit, create: TimesheetCreate, done: str) -> Answer:
 @places.get("/{owner}/{project}/time/{timesheet_id}")
 async def show_entry(visit: Visit) -> Answer:
     """Show the form of an entry."""
+    return await _entry_page(visit, PageForm())
+
+
+async def _entry_page(visit: Visit, form: PageForm) -> Answer:
     timesheet, access = await _find(visit)
-    return await _entry_page(visit, timesheet, access, PageForm(), visit.query("return_to"))
-
-
-async def _entry_page(
-    visit: Visit, timesheet: Timesheet, access: Access, form: PageForm, return_to: str, *, status: int = 200
-) -> Answer:
+    if form.is_refused:
+        await visit.load_frame()
     name = zone_name(visit)
     zone = zone_of(name)
     return visit.page(
         "time/entry.html",
-        status=status,
+        status=form.status,
         form=form,
         access=access,
         entry=timesheet,
@@ -92,7 +93,7 @@ async def _entry_page(
         end=field_text(timesheet.times.end, zone),
         spent=display(timesheet.times.counted_ms) if timesheet.times.finished else "",
         can_undo=_undo(visit, timesheet) is not None,
-        return_to=_back(visit, return_to),
+        return_to=_back(visit, visit.fields.get("return_to", "") if form.is_refused else visit.query("return_to")),
         edits=await find_last_edits(visit.database, access.repository.id, "timesheet"),
     )
 
@@ -103,25 +104,19 @@ def _rate_hint(timesheet: Timesheet) -> str:
 
 
 @places.post("/{owner}/{project}/time/{timesheet_id}/edit")
+@form_page(_entry_page, NAMES, called=CALLED)
 async def edit_entry(visit: Visit) -> Answer:
     """Correct an entry."""
-    timesheet, access = await _find(visit)
-    try:
-        edit = visit.form(
-            TimesheetEdit,
-            "task_id",
-            "notes",
-            AmountField("billable_rate", timesheet.repository.currency),
-            billable="billable" in visit.fields,
-            **_changed_times(visit, zone_of(zone_name(visit))),
-        )
-        await visit.change(lambda write: api.edit_timesheet(write, timesheet.id, edit))
-    except Invalid as problem:
-        await visit.load_frame()
-        form = form_again(visit, problem)
-        return await _entry_page(
-            visit, timesheet, access, form, visit.fields.get("return_to", ""), status=problem.status
-        )
+    timesheet, _ = await _find(visit)
+    edit = visit.form(
+        TimesheetEdit,
+        "task_id",
+        "notes",
+        AmountField("billable_rate", timesheet.repository.currency),
+        billable="billable" in visit.fields,
+        **_changed_times(visit, zone_of(zone_name(visit))),
+    )
+    await visit.change(lambda write: api.edit_timesheet(write, timesheet.id, edit))
     return visit.done(_back(visit), gettext("The entry was saved."))
 
 

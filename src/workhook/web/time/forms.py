@@ -4,26 +4,17 @@ from __future__ import annotations
 
 from urllib.parse import parse_qsl
 
-from workhook.core.errors import Fault, Invalid, Problem
 from workhook.core.zones import zone_of
 from workhook.web.frame.formats import money
-from workhook.web.frame.forms import PageForm
+from workhook.web.frame.forms import Faults
 from workhook.web.frame.places import AmountField, Visit
 from workhook.web.frame.texts import gettext, text
 from workhook.web.time.days import moment_text, read_duration, zone_name
 from workhook.work.time.timesheets.schemas import TimesheetCreate
 
-_FIELDS = {"start_time": "start", "end_time": "end"}
+NAMES = ("task_id", "start", "end", "duration", "billable_rate", "notes")
+CALLED = {"start_time": "start", "end_time": "end"}
 """By the API's names, those that the forms have for the same."""
-_NAMES = ("task_id", "start", "end", "duration", "billable_rate", "notes")
-
-
-def form_again(visit: Visit, problem: Problem) -> PageForm:
-    """The form as it was sent, with what is wrong."""
-    form = PageForm(visit.fields)
-    form.refuse(problem, _NAMES, called=_FIELDS)
-    return form
-
 
 RATES_OF = {
     "task": text("the rate of the task"),
@@ -61,15 +52,10 @@ def spent(visit: Visit, currency: str) -> TimesheetCreate:
         "start_time": moment_text(visit.fields.get("start", ""), zone_of(zone_name(visit))),
         **_billable(visit),
     }
-    faults: list[Fault] = []
-    try:
+    faults = Faults()
+    with faults:
         values["duration"] = read_duration(visit.fields.get("duration", ""))
-    except Invalid as problem:
-        faults += problem.faults
-    try:
+    with faults:
         found = visit.form(TimesheetCreate, "task_id", "notes", AmountField("billable_rate", currency), **values)
-    except Invalid as problem:
-        raise Invalid(faults=[*faults, *problem.faults]) from None
-    if faults:
-        raise Invalid(faults=faults)
+    faults.check()
     return found

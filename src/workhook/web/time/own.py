@@ -12,19 +12,19 @@ from typing import NamedTuple
 from urllib.parse import urlencode
 
 from workhook.core.clock import HOUR_MS, now_ms
-from workhook.core.errors import Invalid, NotFound
+from workhook.core.errors import NotFound
 from workhook.core.money import DEFAULT_CURRENCY
 from workhook.core.zones import day_in, zone_of
 from workhook.http.calls import Answer
 from workhook.identity.schemas import Repository
-from workhook.web.frame.forms import PageForm
+from workhook.web.frame.forms import PageForm, form_page
 from workhook.web.frame.paging import OPTIONS_MAX
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.sessions import safe_return_to
 from workhook.web.frame.texts import gettext
 from workhook.web.time.choice import words_asked
 from workhook.web.time.days import field_text, read_day, week_of, zone_name
-from workhook.web.time.forms import form_again, query_of, spent
+from workhook.web.time.forms import CALLED, NAMES, query_of, spent
 from workhook.web.time.grid import days_of, entries_of, grid_of
 from workhook.web.time.week import ENTRIES_MAX
 from workhook.work.board.projects.listing import find_visible, list_newest
@@ -88,7 +88,7 @@ async def own_table(visit: Visit) -> Answer:
     return Answer(body, headers={**headers, "Cache-Control": "no-store"}, media_type=csv_tables.MEDIA_TYPE)
 
 
-async def _page(visit: Visit, week: str, form: PageForm, *, status: int = 200) -> Answer:
+async def _page(visit: Visit, week: str, form: PageForm) -> Answer:
     """`form`: that for time that was spent."""
     name, now = zone_name(visit), now_ms()
     zone = zone_of(name)
@@ -107,7 +107,7 @@ async def _page(visit: Visit, week: str, form: PageForm, *, status: int = 200) -
 
     return visit.page(
         "time/own.html",
-        status=status,
+        status=form.status,
         form=form,
         week=shown,
         zone=zone,
@@ -200,15 +200,16 @@ async def start_own_timer(visit: Visit) -> Answer:
     return await _create(visit, visit.form(TimesheetCreate, "task_id", "notes"), gettext("The timer runs."))
 
 
+async def _page_again(visit: Visit, form: PageForm) -> Answer:
+    await visit.load_frame()
+    return await _page(visit, query_of(own_page(visit.fields.get("return_to"))).get("week", ""), form)
+
+
 @places.post(f"{PATH}/entries", makes=True)
+@form_page(_page_again, NAMES, called=CALLED)
 async def add_own_entry(visit: Visit) -> Answer:
     """Add time that was spent on a task of whatever project."""
-    try:
-        return await _create(visit, spent(visit, await _currency_of(visit)), gettext("The time was added."))
-    except Invalid as problem:
-        await visit.load_frame()
-        wanted = query_of(own_page(visit.fields.get("return_to")))
-        return await _page(visit, wanted.get("week", ""), form_again(visit, problem), status=problem.status)
+    return await _create(visit, spent(visit, await _currency_of(visit)), gettext("The time was added."))
 
 
 async def _currency_of(visit: Visit) -> str:

@@ -68,9 +68,7 @@ async def week(visit: Visit) -> Answer:
     return await week_page(visit, access, wanted, PageForm())
 
 
-async def week_page(
-    visit: Visit, access: Access, wanted: Mapping[str, str], form: PageForm, *, status: int = 200
-) -> Answer:
+async def week_page(visit: Visit, access: Access, wanted: Mapping[str, str], form: PageForm) -> Answer:
     """`wanted`: the filters of the page. `form`: that for time that was spent."""
     name, now = zone_name(visit), now_ms()
     zone = zone_of(name)
@@ -97,7 +95,7 @@ async def week_page(
 
     return visit.page(
         "time/week.html",
-        status=status,
+        status=form.status,
         form=form,
         rate_hint=rate_hint(terms.rate_minor, terms.source, access.repository.currency),
         budget=bar_of(budget, access.repository.currency),

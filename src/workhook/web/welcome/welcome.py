@@ -20,6 +20,7 @@ from workhook.identity.signin import passwords
 from workhook.identity.signin.sessions import is_first_user
 from workhook.storage import Reader
 from workhook.storage.pages import Page
+from workhook.web.frame.forms import PageForm, form_page
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.refusals import in_words
 from workhook.web.frame.sessions import record, redirect, renew_session
@@ -97,16 +98,18 @@ async def project(visit: Visit) -> Answer:
     return _project_page(visit, await _organization(visit))
 
 
+async def _project_again(visit: Visit, form: PageForm) -> Answer:
+    return _project_page(visit, await _organization(visit), {"title": " ".join(map(in_words, form.reasons))})
+
+
 @places.post("/welcome/project", makes=True)
+@form_page(_project_again)
 async def create_project(visit: Visit) -> Answer:
     """Make the first project."""
     organization = await _organization(visit)
     template = visit.fields.get("template", "")
-    try:
-        create = visit.form(ProjectCreate, "title", organization=organization.login)
-        made = await visit.change(lambda write: add_from_template(write, create, template))
-    except Invalid as problem:
-        return _project_page(visit, organization, {"title": " ".join(map(in_words, problem.reasons))})
+    create = visit.form(ProjectCreate, "title", organization=organization.login)
+    made = await visit.change(lambda write: add_from_template(write, create, template))
     return redirect(f"{WELCOME}?project={made.name}")
 
 
