@@ -49,7 +49,7 @@ NOT_RUN = {
     ("docs/how-to/install.md", "sh", "docker build"): "likewise",
     ("docs/how-to/import.md", "sh", "gh issue list"): "needs an account of GitHub; test_import_github.py has its form",
     ("docs/how-to/mail.md", "sh", "export WORKHOOK_SMTP_URL"): "names a mail server; tests/mail has its own",
-    ("docs/how-to/mail.md", "sh", "workhook mail test"): "tests/mail/test_mail_command.py tries it",
+    ("docs/how-to/mail.md", "sh", "workhook mail test"): "tests/mail/test_mailer.py tries it",
     ("docs/how-to/e-invoices.md", "sh", ""): "tests/work/test_einvoices.py does the same, and looks at what comes",
     ("docs/decisions/0049-mail.md", "", ""): "a picture",
     ("docs/decisions/0052-imports-of-one-form.md", "", ""): "a picture",

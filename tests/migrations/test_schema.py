@@ -30,7 +30,7 @@ def _differences(connection: Any) -> list[Any]:
 
 
 def _is_a_table_s(name: str | None, kind: str, parents: Any) -> bool:
-    """Full-text tables and indexes are made by hand; `tests/work/test_search_words.py` is about them."""
+    """Full-text tables and indexes are made by hand; `tests/work/test_search.py` is about them."""
     return not (kind in ("table", "index") and name is not None and name.startswith("search_"))
 
 

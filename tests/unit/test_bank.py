@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from babel import Locale
 from hypothesis import given
 from hypothesis import strategies as st
 
+from workhook.core.country_codes import COUNTRIES
+from workhook.identity.rate import subscriber
 from workhook.work.kernel.settings.bank import (
     bic_fault,
     grouped,
@@ -147,3 +150,41 @@ def test_whatever_passes_can_be_filled_in(text: str, number: int) -> None:
         made = NumberFormat(text).number_text(number, 2026)
         assert str(number) in made
         assert len(made) <= 64
+
+
+# --- addresses -------------------------------------------------------------------------------------------------------
+# Whom calls and attempts are counted for, however the address is written.
+
+
+@pytest.mark.parametrize(
+    ("address", "counted_as"),
+    [
+        ("192.0.2.1", "192.0.2.1"),
+        ("::ffff:192.0.2.1", "192.0.2.1"),
+        ("::FFFF:c000:201", "192.0.2.1"),
+        ("2001:db8:1:2::1", "2001:db8:1:2::/64"),
+        ("2001:DB8:1:2:ffff:ffff:ffff:ffff", "2001:db8:1:2::/64"),
+        ("2001:db8:1:3::1", "2001:db8:1:3::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("somebody", "unknown"),
+        ("192.0.2.1, 192.0.2.2", "unknown"),
+        ("", "unknown"),
+        (None, "unknown"),
+    ],
+)
+def test_one_subscriber_is_counted_as_one(address: str | None, counted_as: str) -> None:
+    assert subscriber(address) == counted_as
+
+
+# --- countries -------------------------------------------------------------------------------------------------------
+# The countries are those of ISO 3166-1.
+
+
+_NO_COUNTRIES = {*["AC", "CP", "CQ", "DG", "EA", "EU", "EZ", "IC", "QO", "TA", "UN", "XA", "XB", "XK", "ZZ"]}
+"""What Babel knows besides: islands, unions and codes that are only reserved."""
+
+
+def test_the_countries_are_those_that_babel_knows() -> None:
+    known = {code for code in map(str, Locale("en").territories) if len(code) == 2 and code.isalpha()}
+    assert known - COUNTRIES == _NO_COUNTRIES
+    assert known >= COUNTRIES

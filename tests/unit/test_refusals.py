@@ -8,21 +8,26 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hatch_build import LOCALES
+from workhook.core import json
 from workhook.core.errors import Invalid
 from workhook.http import parameters
 from workhook.http.parameters import LongText, Money, Title, WebAddress
+from workhook.identity.refusals import LATE_MS, _Alike, _row, _Seen
 from workhook.identity.schemas import Account
 from workhook.identity.signin import passwords
 from workhook.web.frame import refusals, texts
 from workhook.web.frame.api_fields import OF_A_FIELD
 from workhook.web.frame.api_sentences import PHRASES, WORDING
 from workhook.web.frame.import_remarks import OF_A_CARD, OF_REMARKS
+from workhook.work.board.pushes.messages import CLOSED_MAX, closed_by_push, closed_in
 
 SOURCE = Path(refusals.__file__).parents[2]
 HOLE = "70"  # a number can stand wherever a text can
@@ -43,7 +48,7 @@ IN_PIECES = {
         if each.startswith(("The invoice is ", "callback_urls: %(address)s must ", "You need the role admin in the"))
     ),
     *(each for each in OF_A_FIELD if " must be " in each),
-    *(each for each in OF_REMARKS if " changed there since" in each),  # tests/unit/test_import_remarks.py
+    *(each for each in OF_REMARKS if " changed there since" in each),  # tests/unit/test_imports.py
     "its name is cut to 255 characters",
     *(each for each in WORDING if " decimals" in each and "%(currency)s" in each),
 }
@@ -191,3 +196,90 @@ def test_every_sentence_has_all_that_differs_or_leaves_it_out_on_purpose() -> No
         assert all(f"%({name})s" in german.gettext(sentence) for name in names), sentence
     for api, page in (*WORDING.items(), *OF_REMARKS.items(), *OF_A_CARD.items()):
         assert set(refusals.pattern_of(page).groupindex) <= set(refusals.pattern_of(api).groupindex), api
+
+
+# --- refusals late ---------------------------------------------------------------------------------------------------
+# What was refused while the database was away has the time when it was written.
+
+
+AT = 1_700_000_000_000
+KEY = _Alike(1, None, 2, 3, None, "127.0.0.1", "hook.list", 403, "hooks", "forbidden")
+
+
+def test_in_time() -> None:
+    row = _row(KEY, _Seen(AT, "r", 1), AT + LATE_MS)
+    assert (row["at"], json.decode(str(row["detail"]))) == (AT, {"reason": "forbidden"})
+
+
+def test_late() -> None:
+    row = _row(KEY, _Seen(AT, "r", 1), now := AT + LATE_MS + 1)
+    told = {"reason": "forbidden", "refused_at": "2023-11-14T22:13:20.000Z"}
+    assert (row["at"], json.decode(str(row["detail"]))) == (now, told)
+
+
+# --- closing messages ------------------------------------------------------------------------------------------------
+# Which tasks the messages of commits close.
+
+
+NAME = "acme/website"
+
+
+@pytest.mark.parametrize(
+    ("message", "numbers"),
+    [
+        *((f"{word} #12", [12]) for word in ("close", "closes", "closed", "fix", "fixes", "fixed")),
+        *((f"{word} #12", [12]) for word in ("resolve", "resolves", "resolved", "CLOSES", "Fixes")),
+        ("Closes: #12", [12]),
+        ("closes :#12", [12]),
+        ("Closes #12, #3 and #4 & #5, and #6 #7", [12, 3, 4, 5, 6, 7]),
+        ("Closes #12, fixes #3\n\nResolves #12.", [12, 3]),
+        ("(fixes #12)", [12]),
+        ("closes acme/website#12 and ACME/Website#3", [12, 3]),
+        ("closes other/website#12, #3", [3]),
+        ("closes\n#12", [12]),
+        ("See #12", []),
+        ("closes #12a, closes #0, closes #012, closes ##12, closes 12", []),
+        ("encloses #12, un-fixes #12, closes#12, prefix #12, fixing #12", []),
+        ("closes the door of #12", []),
+        ("closes #1234567890", []),
+        ("", []),
+    ],
+)
+def test_a_message_closes(message: str, numbers: list[int]) -> None:
+    assert closed_in(message, NAME) == numbers
+
+
+def commit(number: str, message: str, **more: Any) -> dict[str, Any]:
+    return {"id": number, "message": message, "committer": {"email": "ada@example.com"}, **more}
+
+
+def numbers(**payload: Any) -> list[tuple[int, str]]:
+    return [(number, each.id) for number, each in closed_by_push({"ref": "refs/heads/main", **payload}, NAME)]
+
+
+def test_a_push_closes_what_its_commits_say() -> None:
+    commits = [commit("a", "closes #1, #2"), commit("b", "fixes #1"), commit("a", "closes #9")]
+    assert numbers(commits=commits) == [(1, "a"), (2, "a"), (1, "b")]
+    assert numbers(commits=commits, head_commit=commit("c", "fixes #3"))[-1] == (3, "c")
+    many = " ".join(f"closes #{number}" for number in range(1, CLOSED_MAX + 9))
+    assert len(numbers(commits=[commit("a", many)])) == CLOSED_MAX
+
+
+def test_only_the_default_branch_counts() -> None:
+    commits = [commit("a", "closes #1")]
+    for ref in ("refs/heads/topic", "refs/tags/main", "main", None, 7):
+        assert numbers(ref=ref, commits=commits) == []
+    named = {"commits": commits, "repository": {"default_branch": "trunk"}}
+    assert numbers(**named) == []
+    assert numbers(ref="refs/heads/trunk", **named) == [(1, "a")]
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from(["closes #1", "a", "", "refs/heads/main"]),
+    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["id", "message", "committer", "email"]), inner),
+)
+
+
+@given(st.dictionaries(st.sampled_from(["ref", "commits", "head_commit", "repository"]), _VALUES))
+def test_whatever_is_published_is_read(payload: dict[str, Any]) -> None:
+    closed_by_push(payload, NAME)

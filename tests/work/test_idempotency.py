@@ -2,9 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
 
-from tests.work.studio import Studio
+import httpx
+import pytest
+import sqlalchemy as sa
+
+from tests.harness.apps import make_app
+from tests.harness.waiting import until
+from tests.work.requests_kit import TABLE
+from tests.work.rights_kit import (
+    BASE,
+    change_by_hand,
+    make_member,
+    make_reader,
+    remove_client,
+    remove_collaborator,
+    remove_member,
+)
+from tests.work.scene import Scene
+from tests.work.studio import Caller, Studio
+from workhook.core.clock import now_ms
+from workhook.core.ids import new_id
+from workhook.http.calls import Services
+from workhook.identity.context import Write
+from workhook.identity.schemas import Account, Repository
+from workhook.identity.tables import projects
+from workhook.storage import Transaction
+from workhook.storage.metadata import insert_into
+from workhook.work.kernel.clients import clients
+from workhook.work.money.invoices.schemas import invoices
+from workhook.work.people.members import admin_actions
 
 KEY = {"Idempotency-Key": "8e03978e-40d5-43dd-bc93-6894a57f9324"}
 NEW = {"title": "Shop"}
@@ -59,3 +90,179 @@ def test_a_key_that_is_none(studio: Studio) -> None:
     for key in (b"", b"x" * 256, "ü".encode("latin-1"), b"a\tb"):
         headers = {b"Idempotency-Key": key}
         assert studio.owner.faults("POST", "/projects", json=NEW, headers=headers) == {"Idempotency-Key": "invalid"}
+
+
+# --- idempotency rights ----------------------------------------------------------------------------------------------
+# A stored answer is given again only to a caller who still has the rights that the request rested on.
+#
+# Every POST of the work API is made with a key; then its caller loses a right, and repeats it.
+
+
+_forget_invoices = sa.delete(invoices).where(
+    invoices.c.repository_id.in_(sa.select(projects.c.repository_id).where(projects.c.id == sa.bindparam("id")))
+)
+_insert_client = insert_into(clients, "id", "repository_id", "user_id", "email", "created_at", "updated_at")
+POSTS = [key for key in TABLE if key.startswith("POST ")]
+
+
+def _make_client(studio: Studio, caller: Caller) -> None:
+    """A member who goes, and is let look on."""
+
+    async def look_on(tx: Transaction, organization: Account, repository: Repository, person: Account) -> None:
+        await admin_actions.remove_member(Write(tx, None, BASE), organization, person)
+        values = {"id": new_id("cli"), "repository_id": repository.id, "user_id": person.id, "email": person.email}
+        await tx.execute(_insert_client, {**values, "created_at": now_ms(), "updated_at": now_ms()})
+
+    change_by_hand(studio, caller, look_on)
+
+
+def _make_private(studio: Studio, caller: Caller) -> None:
+    studio.owner.patch(studio.project, json={"private": True})
+
+
+def _delete_project(studio: Studio, caller: Caller) -> None:
+    """As if no invoice had been issued: with one, a project stays."""
+
+    async def forget_invoices(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            await tx.execute(_forget_invoices, {"id": studio.project_id})
+
+    studio.server.run(forget_invoices)
+    studio.owner.delete(studio.project)
+
+
+LOSSES: dict[str, tuple[Callable[[Studio], Caller], Callable[[Studio, Caller], None]]] = {
+    "member removed": (lambda studio: studio.add(member="member"), remove_member),
+    "owner removed": (lambda studio: studio.add(member="owner"), remove_member),
+    "owner lowered": (lambda studio: studio.add(member="owner"), make_member),
+    "collaborator removed": (lambda studio: studio.add(role="write"), remove_collaborator),
+    "collaborator lowered": (lambda studio: studio.add(role="write"), make_reader),
+    "member becomes client": (lambda studio: studio.add(member="member"), _make_client),
+    "client removed": (lambda studio: studio.client, remove_client),
+    "project private": (lambda studio: studio.add(member="member"), _make_private),
+    "project deleted": (lambda studio: studio.add(member="member"), _delete_project),
+}
+
+
+class Request:
+    """One POST that can be sent again."""
+
+    def __init__(self, scene: Scene, name: str, number: int) -> None:
+        _, made, body = TABLE[name]
+        given = body(scene) if callable(body) else body
+        ids = made(scene)
+        self.name = name
+        self.path = name.split()[1].format(*(ids if isinstance(ids, tuple) else (ids,)))
+        self.more: dict[str, Any] = given if {"params", "files"} & set(given) else {"json": given}
+        self.key = {"Idempotency-Key": f"key-{number}"}
+
+    def send(self, caller: Caller, *, keyed: bool = True) -> httpx.Response:
+        return caller.call("POST", self.path, headers=self.key if keyed else {}, **self.more)
+
+
+def _requests(studio: Studio) -> list[Request]:
+    login = studio.add(member="member").login
+    scene = Scene(studio.owner, studio.project_id, studio.world.organization, login)
+    return [Request(scene, name, number) for number, name in enumerate(POSTS)]
+
+
+def _is_refused(request: Request, caller: Caller) -> bool:
+    return request.send(caller, keyed=False).status_code != 200
+
+
+def _is_replayed(response: httpx.Response) -> bool:
+    return "idempotent-replayed" in response.headers
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_what_was_answered_is_not_answered_again(studio: Studio, loss: str) -> None:
+    make, lose = LOSSES[loss]
+    caller = make(studio)
+    done = [(each, answer) for each in _requests(studio) if (answer := each.send(caller)).status_code == 200]
+    assert len(done) >= 5
+    repeated = [each.send(caller) for each, _ in done]
+    assert [(each.name, again.text) for (each, _), again in zip(done, repeated, strict=True)] == [
+        (each.name, answer.text) for each, answer in done
+    ]
+    assert all(map(_is_replayed, repeated))
+    lose(studio, caller)
+    wrong, refused = [], 0
+    for each, answer in done:
+        again, now = each.send(caller), each.send(caller, keyed=False)
+        told = f"{each.name}: {again.status_code} {again.text[:100]}; without the key {now.status_code}"
+        if now.status_code in (403, 404):
+            refused += 1
+            if again.status_code != now.status_code or _is_replayed(again):
+                wrong.append(told)
+        elif again.status_code == 200:
+            if again.content != answer.content or not _is_replayed(again) or _names(studio, loss, each, again):
+                wrong.append(told)
+        elif again.status_code not in (now.status_code, 409):
+            wrong.append(told)
+    assert wrong == [], "\n".join(wrong)
+    assert refused >= 1
+
+
+def _names(studio: Studio, loss: str, request: Request, answer: httpx.Response) -> bool:
+    """Whether the answer tells of the organization that the caller is no longer in."""
+    gone = loss in ("member removed", "owner removed", "member becomes client")
+    return gone and (studio.world.organization in answer.text or request.name in ("POST /projects", "POST /tasks/bulk"))
+
+
+def test_a_project_made_in_the_organization_is_not_told_of_to_who_left_it(studio: Studio) -> None:
+    """The same request, made now, would make one of the caller's own."""
+    caller, body, key = studio.add(member="member"), {"title": "Secret"}, {"Idempotency-Key": "secret"}
+    caller.post("/projects", json=body, headers=key)
+    change_by_hand(
+        studio, caller, lambda tx, _, place, who: admin_actions.remove_collaborator(Write(tx, None, BASE), place, who)
+    )
+    remove_member(studio, caller)
+    refused = caller.refused(409, "POST", "/projects", json=body, headers=key)
+    assert refused["code"] == "rights_changed"
+    assert caller.get("/projects")["projects"] == []
+
+
+def test_many_tasks_in_two_projects_of_which_one_is_lost(studio: Studio) -> None:
+    caller = studio.add(role="write")
+    scene = Scene(studio.owner, studio.project_id, studio.world.organization)
+    own = caller.post("/projects", json={"title": "Own"})["project"]["id"]
+    column = caller.post(f"/projects/{own}/columns", json={"title": "To do"})["column"]["id"]
+    body = {
+        "operations": [{"action": "create", "column_id": each, "title": "Hush"} for each in (column, scene.column())]
+    }
+    key = {"Idempotency-Key": "both"}
+    caller.post("/tasks/bulk", json=body, headers=key)
+    remove_collaborator(studio, caller)
+    assert caller.faults("POST", "/tasks/bulk", json=body, headers=key) == {"operations[1].column_id": "not_found"}
+
+
+def test_what_was_done_away_with_since_is_answered_again(studio: Studio) -> None:
+    """The caller's rights are the same; that the tasks are gone is what the request did."""
+    scene = Scene(studio.owner, studio.project_id, studio.world.organization)
+    body = {"operations": [{"action": "delete", "id": scene.task()}]}
+    key = {"Idempotency-Key": "gone"}
+    first = studio.member.call("POST", "/tasks/bulk", json=body, headers=key)
+    again = studio.member.call("POST", "/tasks/bulk", json=body, headers=key)
+    assert (first.status_code, again.content, _is_replayed(again)) == (200, first.content, True)
+
+
+@pytest.mark.parametrize("less", ["a repository", "the permission"])
+def test_an_app_that_was_cut(studio: Studio, less: str) -> None:
+    studio.owner.post("/projects", json={"title": "Other", "name": "other", "organization": studio.world.organization})
+    app = make_app(studio.server, studio.world)
+    bot = Caller(studio.server, app.token(studio.server))
+    done = [each for each in _requests(studio) if each.send(bot).status_code == 200]
+    assert len(done) >= 10
+    body = {"repositories": ["other"]} if less == "a repository" else {"permissions": {"work": "read"}}
+    more = {"repository_selection": "selected"} if less == "a repository" else {}
+    path = f"{studio.world.org_path}/installations/{app.installation_id}"
+    answer = studio.owner.http.patch(path, json={**body, **more})
+    assert answer.status_code == 200, answer.text
+    wrong = []
+    for each in done:
+        until(partial(_is_refused, each, bot))
+        again, now = each.send(bot), each.send(bot, keyed=False)
+        if again.status_code != now.status_code or again.json()["code"] != now.json()["code"]:
+            wrong.append(f"{each.name}: {again.status_code} {again.text[:100]}; without the key {now.status_code}")
+    bot.http.close()
+    assert wrong == [], "\n".join(wrong)

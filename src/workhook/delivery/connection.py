@@ -147,7 +147,7 @@ class Connector(aiohttp.TCPConnector):
         # aiohttp has no public way to choose the protocol; the tests of heads and stray bytes fail if this one goes.
         self._factory = functools.partial(_protocol, pool, loop=self._loop)
 
-    # Nor has it a public way to see which connections are idle; `test_send_kept.py` fails if one of these goes.
+    # Nor has it a public way to see which connections are idle; `test_send.py` fails if one of these goes.
 
     async def _create_connection(
         self,

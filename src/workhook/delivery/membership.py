@@ -6,7 +6,7 @@ generation, with the lanes of which attempts are still in flight. A process star
 acknowledged the generation and none still has the lane in flight. So a process may work on a lane only if the lane is
 its own in every view since the last one that all had acknowledged.
 
-`View` and `LaneAssignment` do no I/O; `tests/delivery/test_membership.py` tries interleavings. The SQL of leases and of
+`View` and `LaneAssignment` do no I/O; `tests/delivery/test_leases.py` tries interleavings. The SQL of leases and of
 their generation follows. Its times are the database's own: one clock decides whether a lease has ended.
 """
 

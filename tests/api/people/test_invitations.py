@@ -5,19 +5,25 @@ Two organizations: `cast` has an owner and people of the first, `other` owns the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import httpx
 import pytest
+import sqlalchemy as sa
 
 from tests.harness.server import Server
+from tests.harness.waiting import until
 from tests.harness.world import World, add_user, make_world
+from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
-from workhook.identity import actions
+from workhook.identity import actions, queries
 from workhook.identity.policy import SCOPES
+from workhook.identity.tables import accounts, invitations
+from workhook.storage.metadata import insert_into
 
 
 @dataclass
@@ -210,3 +216,409 @@ def test_an_address_is_that_of_another_case_and_not_of_another_letter(
     assert made.status_code == 201
     path = f"/user/memberships{org}"
     assert people.ask("kate", "PATCH", path, json={"state": "active"}).status_code == status
+
+
+# --- invitations end -------------------------------------------------------------------------------------------------
+# How invitations end: with the right of who made them, with the place of who holds them, by being declined, and by
+# the clock. What has ended does not come back.
+#
+# Two organizations whose people overlap in `member`, who can invite in both.
+
+
+__all__ = ["people"]
+
+OWN = "/user/memberships/orgs"
+
+
+@pytest.fixture
+def overlapping(people: People) -> People:
+    """`member` is an owner of both organizations, and `stranger` in none."""
+    theirs = f"{people.second.org_path}/memberships/{people.login('member')}"
+    assert people.ask("other", "PUT", theirs, json={"role": "admin"}).json()["state"] == "pending"
+    accepted = people.ask("member", "PATCH", f"{OWN}/{people.second.organization}", json={"state": "active"})
+    assert accepted.json()["role"] == "admin"
+    set_member(people, "admin")
+    people.tokens["stranger"] = people.server.run(partial(add_user, world=people.world))
+    people.profiles["stranger"] = people.read("stranger", "/user")
+    return people
+
+
+def run(people: People, statement: Any, **params: object) -> None:
+    async def work(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            await tx.execute(statement, params)
+
+    people.server.run(work)
+
+
+def set_member(people: People, role: str) -> None:
+    path = f"{people.world.org_path}/memberships/{people.login('member')}"
+    people.ask("owner", "PUT", path, json={"role": role}).raise_for_status()
+
+
+def set_admin(people: People, permission: str) -> None:
+    path = f"{people.world.repo_path}/collaborators/{people.login('member')}"
+    people.ask("owner", "PUT", path, json={"permission": permission}).raise_for_status()
+
+
+def invite(people: People, by: str = "member", *, second: bool = False, who: str = "stranger") -> None:
+    """To an organization and to its project."""
+    world = people.second if second else people.world
+    login = people.login(who)
+    assert people.ask(by, "PUT", f"{world.org_path}/memberships/{login}", json={}).json()["state"] == "pending"
+    assert people.ask(by, "PUT", f"{world.repo_path}/collaborators/{login}").status_code == 201
+
+
+def waiting(people: People, who: str = "stranger") -> list[str]:
+    """The places that the person may come to."""
+    organizations = [each["organization"]["login"] for each in people.read(who, f"{OWN}?state=pending")]
+    return organizations + [
+        each["repository"]["full_name"] for each in people.read(who, "/user/repository_invitations")
+    ]
+
+
+def listed(people: People, by: str = "owner") -> int:
+    places = (people.world.org_path, people.world.repo_path)
+    return sum(len(people.read(by, f"{place}/invitations")) for place in places)
+
+
+def audited(people: People, action: str) -> list[dict[str, Any]]:
+    found = people.read("owner", f"{people.world.org_path}/audit-log?phrase=action:{action}&order=asc")
+    assert isinstance(found, list)
+    return found
+
+
+# --- the right of who made it ----------------------------------------------------------------------------------------
+
+
+def _member_path(people: People, kind: str = "memberships") -> str:
+    return f"{people.world.org_path}/{kind}/{people.login('member')}"
+
+
+def _collaborator_path(people: People) -> str:
+    return f"{people.world.repo_path}/collaborators/{people.login('member')}"
+
+
+OWNER_LOSES: dict[str, Callable[[People], object]] = {
+    "lowered": lambda people: set_member(people, "member"),
+    "removed": lambda people: people.ask("owner", "DELETE", _member_path(people)).raise_for_status(),
+    "removed as member": lambda people: people.ask("owner", "DELETE", _member_path(people, "members")),
+    "leaves": lambda people: people.ask("member", "DELETE", _member_path(people)).raise_for_status(),
+}
+
+
+@pytest.mark.parametrize("how", OWNER_LOSES)
+def test_an_owners_invitations_do_not_come_back_with_the_role(overlapping: People, how: str) -> None:
+    people = overlapping
+    invite(people)
+    invite(people, second=True)
+    invite(people, "owner", who="third")
+    elsewhere = [people.second.organization, people.second.full_name]
+    OWNER_LOSES[how](people)
+    assert waiting(people) == elsewhere
+    set_member(people, "admin")
+    people.ask("member", "PATCH", f"{OWN}/{people.world.organization}", json={"state": "active"})
+    assert people.read("member", f"{people.world.org_path}/memberships/{people.login('member')}")["role"] == "admin"
+    assert waiting(people) == elsewhere
+    assert waiting(people, "third") == [people.world.organization, people.world.full_name], "another owner's stay"
+    assert listed(people) == 2
+    accepting = f"{OWN}/{people.world.organization}"
+    assert people.ask("stranger", "PATCH", accepting, json={"state": "active"}).status_code == 404
+    ended = [each for each in audited(people, "invitation.delete") if each["data"].get("reason") == "right_lost"]
+    assert len(ended) == 2
+
+
+def _leave_project(people: People) -> object:
+    return people.ask("member", "DELETE", _collaborator_path(people)).raise_for_status()
+
+
+ADMIN_LOSES: dict[str, Callable[[People], object]] = {
+    "lowered": lambda people: set_admin(people, "push"),
+    "removed": lambda people: people.ask("owner", "DELETE", _collaborator_path(people)).raise_for_status(),
+    "leaves": _leave_project,
+}
+
+
+@pytest.mark.parametrize("how", ADMIN_LOSES)
+def test_an_admins_invitations_do_not_come_back_with_the_role(overlapping: People, how: str) -> None:
+    people = overlapping
+    set_member(people, "member")
+    set_admin(people, "admin")
+    set_member(people, "admin")  # owners invite strangers; the invitation stays with the role of an admin
+    path = f"{people.world.repo_path}/collaborators/{people.login('stranger')}"
+    assert people.ask("member", "PUT", path).status_code == 201
+    set_member(people, "member")
+    invite(people, second=True)
+    ADMIN_LOSES[how](people)
+    set_admin(people, "admin")
+    assert waiting(people) == [people.second.organization, people.second.full_name]
+    assert listed(people) == 0
+
+
+def test_an_invitation_stays_with_a_right_that_is_left(overlapping: People) -> None:
+    """An owner who is an admin, too: each of the two is enough for the project."""
+    people = overlapping
+    set_member(people, "member")
+    set_admin(people, "admin")
+    set_member(people, "admin")
+    invite(people)
+    set_member(people, "member")
+    assert waiting(people) == [people.world.full_name]
+    set_member(people, "admin")
+    assert waiting(people) == [people.world.full_name]
+    assert people.ask("owner", "DELETE", _collaborator_path(people)).status_code == 204
+    assert waiting(people) == [people.world.full_name], "an owner may invite to it as well"
+    set_member(people, "member")
+    assert waiting(people) == []
+    set_member(people, "admin")
+    assert waiting(people) == []
+
+
+def test_invitations_to_a_deleted_project_do_not_come_back_with_it(overlapping: People) -> None:
+    people = overlapping
+    invite(people)
+    invite(people, second=True)
+    project = f"/api/v1/projects/{people.world.project_id}"
+    assert people.ask("owner", "DELETE", project).status_code == 200
+    assert people.ask("owner", "POST", f"{project}/restore").status_code == 200
+    elsewhere = [people.second.organization, people.second.full_name]
+    assert sorted(waiting(people)) == sorted([people.world.organization, *elsewhere])
+
+
+# --- the place of who holds it ---------------------------------------------------------------------------------------
+
+
+def test_who_is_removed_has_no_invitation_left_to_come_back_with(overlapping: People) -> None:
+    """`stranger` comes in by login, while an invitation by e-mail and one to the project wait as well."""
+    people = overlapping
+    invite(people)
+    invite(people, second=True)
+    email = {"email": people.profiles["stranger"]["email"]}
+    for org in (people.world.org_path, people.second.org_path):
+        assert people.ask("member", "POST", f"{org}/invitations", json=email).status_code == 201
+    accepting = f"{OWN}/{people.world.organization}"
+    assert people.ask("stranger", "PATCH", accepting, json={"state": "active"}).json()["state"] == "active"
+    beyond = [people.second.organization] * 2 + [people.second.full_name]
+    assert sorted(waiting(people)) == sorted([people.world.full_name, *beyond]), "nobody is invited to where they are"
+    path = f"{people.world.org_path}/members/{people.login('stranger')}"
+    assert people.ask("owner", "DELETE", path).status_code == 204
+    assert sorted(waiting(people)) == sorted(beyond)
+    assert listed(people) == 0
+    assert people.ask("stranger", "PATCH", accepting, json={"state": "active"}).status_code == 404
+
+
+def test_a_removed_members_invitation_that_came_beside_ends_too(overlapping: People) -> None:
+    """It was made by e-mail before the person had that address."""
+    people = overlapping
+    email = f"new-{people.login('third')}@example.com"
+    assert people.ask("owner", "POST", f"{people.world.org_path}/invitations", json={"email": email}).status_code == 201
+    login = people.login("third")
+    assert people.ask("member", "PUT", f"{people.world.org_path}/memberships/{login}").json()["state"] == "active"
+    change = sa.update(accounts).where(accounts.c.login == sa.bindparam("of")).values(email=sa.bindparam("address"))
+    run(people, change, of=login, address=email)
+    assert people.ask("owner", "DELETE", f"{people.world.org_path}/memberships/{login}").status_code == 204
+    assert listed(people) == 0
+
+
+# --- declining -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prefix", ["", "/api/v3"], ids=["root", "prefix"])
+@pytest.mark.parametrize("by", ["login", "e-mail", "both"])
+def test_an_invitation_to_an_organization_is_declined(overlapping: People, by: str, prefix: str) -> None:
+    people = overlapping
+    org, login = f"{prefix}{people.world.org_path}", people.login("stranger")
+    mine = f"{org}/memberships/{login.upper()}"
+    assert people.ask("stranger", "DELETE", mine).status_code == 404
+    for path in (people.world.org_path, people.second.org_path):
+        if by != "e-mail":
+            people.ask("owner" if path == people.world.org_path else "other", "PUT", f"{path}/memberships/{login}")
+        if by != "login":
+            body = {"email": people.profiles["stranger"]["email"]}
+            people.ask("member", "POST", f"{path}/invitations", json=body).raise_for_status()
+    number = 2 if by == "both" else 1
+    assert people.ask("stranger", "DELETE", f"{org}/members/{login}").status_code == 404, "who is no member yet"
+    assert people.ask("third", "DELETE", mine).status_code == 404
+    assert people.ask("stranger", "DELETE", f"{org}/memberships/{people.world.owner}").status_code == 404
+    assert people.ask("stranger", "DELETE", f"{org}/memberships/no-such").status_code == 404
+    declined = people.ask("stranger", "DELETE", mine)
+    assert (declined.status_code, declined.content) == (204, b"")
+    assert waiting(people) == [people.second.organization] * number
+    assert listed(people) == 0
+    assert people.ask("stranger", "DELETE", mine).status_code == 404
+    accepting = f"{OWN}/{people.world.organization}"
+    assert people.ask("stranger", "PATCH", accepting, json={"state": "active"}).status_code == 404
+    entries = audited(people, "invitation.delete")
+    assert [each["actor"] for each in entries] == [login] * number
+    told = {"login": {login}, "e-mail": {"(by e-mail)"}, "both": {login, "(by e-mail)"}}[by]
+    assert {each["target"] for each in entries} == told
+
+
+def test_who_was_only_invited_by_address_is_not_told_to_the_owner(overlapping: People) -> None:
+    """By asking to take back what a login was never given, an owner would learn whose address it is."""
+    people = overlapping
+    body = {"email": people.profiles["stranger"]["email"]}
+    people.ask("owner", "POST", f"{people.world.org_path}/invitations", json=body).raise_for_status()
+    path = f"{people.world.org_path}/memberships/{people.login('stranger')}"
+    assert people.ask("owner", "DELETE", path).status_code == 404
+    assert listed(people) == 1
+
+
+def test_a_token_without_the_scope_declines_nothing(overlapping: People) -> None:
+    people = overlapping
+    invite(people)
+    made = people.ask("stranger", "POST", "/user/tokens", json={"scopes": ["repo", "work"]}).json()
+    people.tokens["narrow"] = made["token"]
+    path = f"{people.world.org_path}/memberships/{people.login('stranger')}"
+    refused = people.ask("narrow", "DELETE", path)
+    assert (refused.status_code, "admin:org" in refused.json()["message"]) == (403, True)
+    assert listed(people) == 2
+
+
+# --- the clock -------------------------------------------------------------------------------------------------------
+
+_expire = sa.update(invitations).values(expires_at=sa.bindparam("at", type_=sa.BigInteger))
+
+
+def _expired(people: People) -> int:
+    """All of them; answers the id of the one to the project."""
+    number: int = people.read("owner", f"{people.world.repo_path}/invitations")[0]["id"]
+    run(people, _expire, at=now_ms() - 1)
+    return number
+
+
+def test_an_expired_invitation_is_nowhere(overlapping: People) -> None:
+    people = overlapping
+    invite(people)
+    org, repo, login = people.world.org_path, people.world.repo_path, people.login("stranger")
+    number_there = people.read("owner", f"{org}/invitations")[0]["id"]
+    number = _expired(people)
+    assert (waiting(people), listed(people)) == ([], 0)
+    assert people.ask("owner", "GET", f"{org}/memberships/{login}").status_code == 404
+    refused = [
+        people.ask("stranger", "PATCH", f"{OWN}/{people.world.organization}", json={"state": "active"}),
+        people.ask("stranger", "DELETE", f"{org}/memberships/{login}"),
+        people.ask("stranger", "PATCH", f"/user/repository_invitations/{number}"),
+        people.ask("stranger", "DELETE", f"/user/repository_invitations/{number}"),
+        people.ask("owner", "PATCH", f"{repo}/invitations/{number}", json={"permissions": "admin"}),
+        people.ask("owner", "DELETE", f"{repo}/invitations/{number}"),
+        people.ask("owner", "DELETE", f"{org}/invitations/{number_there}"),
+    ]
+    assert [each.status_code for each in refused] == [404] * len(refused)
+    assert people.ask("stranger", "GET", org).status_code == 404
+
+
+def test_an_expired_invitation_is_renewed_by_inviting_again(overlapping: People) -> None:
+    people = overlapping
+    invite(people)
+    number = _expired(people)
+    invite(people, "owner")
+    assert waiting(people) == [people.world.organization, people.world.full_name]
+    assert people.ask("stranger", "PATCH", f"/user/repository_invitations/{number}").status_code == 204
+    # They are the other owner's now: those of `member` end with their right, and these do not.
+    set_member(people, "member")
+    assert waiting(people) == [people.world.organization]
+
+
+def test_an_invitation_by_address_is_for_who_has_it_when_it_is_accepted(overlapping: People) -> None:
+    people = overlapping
+    email = str(people.profiles["stranger"]["email"])
+    people.ask("owner", "POST", f"{people.world.org_path}/invitations", json={"email": email}).raise_for_status()
+    assert waiting(people) == [people.world.organization]
+    change = sa.update(accounts).where(accounts.c.login == sa.bindparam("of")).values(email=sa.bindparam("address"))
+    run(people, change, of=people.login("stranger"), address=f"other-{email}")
+    until(lambda: waiting(people) == [])  # who a token stands for is remembered for a moment
+    accepting = f"{OWN}/{people.world.organization}"
+    assert people.ask("stranger", "PATCH", accepting, json={"state": "active"}).status_code == 404
+    run(people, change, of=people.login("third"), address=email)
+    until(lambda: waiting(people, "third") == [people.world.organization])
+    assert people.ask("third", "PATCH", accepting, json={"state": "active"}).status_code == 200
+
+
+# --- two at once -----------------------------------------------------------------------------------------------------
+
+
+def test_of_two_who_accept_at_once_one_does(overlapping: People) -> None:
+    """By way of two processes. Of an organization the second finds that the person is in it."""
+    people = overlapping
+    invite(people)
+    number = people.read("owner", f"{people.world.repo_path}/invitations")[0]["id"]
+    asked: list[tuple[str, dict[str, Any]]] = [
+        (f"/user/repository_invitations/{number}", {}),
+        (f"{OWN}/{people.world.organization}", {"json": {"state": "active"}}),
+    ]
+    second = Server(people.server.data, people.server.settings).start()
+    try:
+        token = people.tokens["stranger"]
+        with people.server.client(token) as one, second.client(token) as two, ThreadPoolExecutor(2) as threads:
+            answers = [sorted(_at_once(threads, (one, two), path, more)) for path, more in asked]
+    finally:
+        second.close()
+    assert answers == [[204, 404], [200, 200]]
+    assert [each["actor"] for each in audited(people, "member.add")][-2:] == [people.login("stranger")] * 2
+    assert waiting(people) == []
+
+
+def _at_once(
+    threads: ThreadPoolExecutor, clients: tuple[httpx.Client, ...], path: str, more: dict[str, Any]
+) -> list[int]:
+    asking = [threads.submit(each.patch, path, **more) for each in clients]
+    return [each.result().status_code for each in asking]
+
+
+# --- how many --------------------------------------------------------------------------------------------------------
+
+
+def test_a_place_has_so_many_invitations_at_most(overlapping: People) -> None:
+    people = overlapping
+    run_fill(people, 999)
+    org, repo, login = people.world.org_path, people.world.repo_path, people.login("stranger")
+    invite(people)
+    for path, body, field in (
+        (f"{org}/invitations", {"email": "one-more@example.com"}, "email"),
+        (f"{org}/memberships/{people.login('third')}", {}, "username"),
+        (f"{repo}/collaborators/{people.login('third')}", {}, "username"),
+    ):
+        refused = people.ask("owner", "POST" if field == "email" else "PUT", path, json=body)
+        assert refused.status_code == 422, refused.text
+        [fault] = refused.json()["errors"]
+        assert fault["field"] == field
+        assert "1,000 invitations" in fault["message"]
+        assert "take" in fault["message"]
+    members = f"/api/v1/projects/{people.world.project_id}/members"
+    refused = people.ask("owner", "POST", members, json={"username": people.login("third")})
+    assert (refused.status_code, refused.json()["errors"][0]["field"]) == (422, "username")
+    invite(people)  # again: renewed
+    invite(people, second=True)  # elsewhere there is room
+    # One is taken back, one is expired: there is room again.
+    assert people.ask("owner", "DELETE", f"{org}/memberships/{login}").status_code == 204
+    made = people.ask("owner", "POST", f"{org}/invitations", json={"email": "one-more@example.com"})
+    assert made.status_code == 201
+    assert people.ask("owner", "POST", f"{org}/invitations", json={"email": "more@example.com"}).status_code == 422
+    run(people, _expire.where(invitations.c.email == "w1@example.com"), at=now_ms() - 1)
+    assert people.ask("owner", "POST", f"{org}/invitations", json={"email": "more@example.com"}).status_code == 201
+
+
+def run_fill(people: People, number: int) -> None:
+    """So many by e-mail, to the organization and (which nobody can ask for) its project."""
+
+    async def work(services: Services) -> None:
+        async with services.database.transaction() as tx:
+            repository = await queries.find_repository(tx, people.world.organization, people.world.repository)
+            inviter = await queries.find_account(tx, people.world.owner)
+            assert repository is not None
+            assert inviter is not None
+            now = now_ms()
+            common = {
+                "account_id": repository.owner.id, "inviter_id": inviter.id, "role": "member", "created_at": now,
+                "expires_at": now + DAY_MS,
+            }  # fmt: skip
+            rows = [
+                {**common, "repository_id": repository_id, "place": place, "email": f"w{each}@example.com",
+                 "invitee": f"ew{each}@example.com"}
+                for repository_id, place in ((None, f"o{repository.owner.id}"), (repository.id, f"r{repository.id}"))
+                for each in range(number)
+            ]  # fmt: skip
+            await tx.execute_many(insert_into(invitations, *rows[0]), rows)
+
+    people.server.run(work)

@@ -5,7 +5,7 @@ a process that dies is followed by the next run. Webhooks stay until they have s
 `LAST_DELIVERIES_MS` at most.
 
 Tables are found by their columns, so a new table with a `repository_id` or an `account_id` is emptied without being
-named here. `ELSEWHERE` lists the tables without such a column; `test_organization_deletion.py` checks that every table
+named here. `ELSEWHERE` lists the tables without such a column; `test_administration.py` checks that every table
 is covered.
 """
 
