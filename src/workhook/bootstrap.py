@@ -17,11 +17,11 @@ from workhook.core.urls import OwnAddress
 from workhook.core.vault import Vault, open_vault
 from workhook.events import outbox
 from workhook.hooks.fan_out import fan_out
-from workhook.hooks.push_followers import PushFollower, push_followers
+from workhook.hooks.publishing import PushFollower, push_followers
 from workhook.hooks.removal import forget_app, forget_repository, rights_lost, uninstalled
 from workhook.http.calls import Call, Place, Services, Standing
 from workhook.identity import audit, removal
-from workhook.identity.mail import switch as mail_switch
+from workhook.identity.mail import recipients
 from workhook.identity.removal import Loss
 from workhook.identity.schemas import Actor, Repository
 from workhook.storage import Database, Transaction
@@ -46,7 +46,7 @@ async def open_services(settings: Settings, *, serving: bool = False) -> AsyncIt
     outbox.subscribe(audit.of_events)  # first: its entry goes along with what the next one asks
     outbox.subscribe(fan_out)
     unwatch = _watch_quotas(settings)
-    stop_mail = mail_switch.turn_on() if settings.smtp_url is not None else lambda: None
+    stop_mail = recipients.start_sending() if settings.smtp_url is not None else lambda: None
     removal.repositories.subscribe(forget_repository)
     removal.apps.subscribe(forget_app)
     # Invitations first: who accepts one has it before anything that follows.

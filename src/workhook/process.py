@@ -23,9 +23,9 @@ from workhook.core.clock import now_ms
 from workhook.core.config import Settings, split_address
 from workhook.core.errors import CannotStart
 from workhook.core.mail_address import sender_of, smtp_server
+from workhook.delivery import metrics as _metrics  # noqa: F401  # alerts watch them everywhere
 from workhook.delivery import retention
 from workhook.delivery.address_policy import AddressPolicy
-from workhook.delivery.mail import metrics as _mail_metrics  # noqa: F401  # alerts watch them everywhere
 from workhook.delivery.mail.queue import forget_old
 from workhook.delivery.send import Sender, SendSettings
 from workhook.delivery.worker import Worker

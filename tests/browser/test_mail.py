@@ -15,7 +15,7 @@ from tests.harness.databases import Databases
 from tests.harness.server import Server, SharedServer
 from tests.mail.server import MailServer
 from workhook.http.calls import Services
-from workhook.identity.mail.unsubscribing import Subscription, unsubscribe_path
+from workhook.identity.mail.links import Subscription, unsubscribe_path
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ from workhook.delivery.mail.mailer import Mailer
 from workhook.http.calls import Services
 from workhook.identity import actions
 from workhook.identity.mail.links import queue_own_link
-from workhook.identity.mail.schemas import mail_messages
 from workhook.identity.schemas import Account
+from workhook.identity.tables import mail_messages
 from workhook.storage import Row
 from workhook.storage.metadata import big, insert_into
 from workhook.web.mail.composing import Composer

@@ -16,12 +16,10 @@ from tests.web.browser import PASSWORD, Browser
 from tests.work.studio import Studio
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
-from workhook.identity.mail.confirming import ADDRESS_MAX, ASKED_MAX, queue_confirmation
-from workhook.identity.mail.mailboxes import mailbox_of
-from workhook.identity.mail.schemas import mail_messages
+from workhook.identity.mail.links import ADDRESS_MAX, ASKED_MAX, mailbox_of, queue_confirmation
 from workhook.identity.queries import find_account
 from workhook.identity.schemas import Account
-from workhook.identity.tables import sign_in_failures
+from workhook.identity.tables import mail_messages, sign_in_failures
 from workhook.storage import Row
 from workhook.storage.metadata import big
 

@@ -17,7 +17,7 @@ from tests.web.studio import text_of
 from tests.work.test_administration import change
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
-from workhook.identity.signin import forgotten, throttle
+from workhook.identity.signin import passwords, throttle
 
 NEW = "quite another string of words"
 
@@ -117,7 +117,9 @@ def test_where_an_identity_provider_lets_people_in_nobody_gets_a_first_password(
 
     async def both(services: Services) -> None:
         for each in addresses:
-            await forgotten.ask(services.database, services.vault, each, "192.0.2.1", without_password=False)
+            await passwords.mail_password_link(
+                services.database, services.vault, each, "192.0.2.1", without_password=False
+            )
 
     server.run(both)
     mail.wait_for(addresses[1])

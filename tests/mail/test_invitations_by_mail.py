@@ -16,8 +16,7 @@ from tests.web.places_kit import add_in, signed_in
 from tests.web.studio import text_of
 from tests.work.studio import Studio
 from workhook.http.calls import Services
-from workhook.identity.mail.links import PER_MAILBOX, PER_PLACE
-from workhook.identity.mail.mailboxes import mailbox_of
+from workhook.identity.mail.links import PER_MAILBOX, PER_PLACE, mailbox_of
 from workhook.identity.tables import sign_in_failures
 
 _counted = sa.select(sign_in_failures.c.failures).where(sign_in_failures.c.key == sa.bindparam("key"))

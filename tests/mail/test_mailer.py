@@ -22,8 +22,8 @@ from workhook.delivery.mail import queue
 from workhook.http.calls import Services
 from workhook.identity import actions
 from workhook.identity.mail.recipients import find_recipient, forget_bounce, note_language
-from workhook.identity.mail.schemas import ATTEMPTS_MAX
 from workhook.identity.schemas import Account
+from workhook.identity.tables import ATTEMPTS_MAX
 from workhook.storage import Row
 from workhook.storage.metadata import big
 

@@ -13,7 +13,7 @@ from tests.mail.server import MailServer
 from tests.work.studio import Caller, Studio
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
-from workhook.identity.mail.schemas import mail_messages
+from workhook.identity.tables import mail_messages
 from workhook.storage.metadata import big
 
 _c = mail_messages.c

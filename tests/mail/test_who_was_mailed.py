@@ -19,7 +19,7 @@ from tests.web.studio import text_of
 from tests.work.studio import Studio
 from workhook.core.clock import DAY_MS
 from workhook.http.calls import Services
-from workhook.identity.mail.schemas import ATTEMPTS_MAX, mail_messages
+from workhook.identity.tables import ATTEMPTS_MAX, mail_messages
 from workhook.storage.metadata import big
 from workhook.work.money.invoices.schemas import invoices
 

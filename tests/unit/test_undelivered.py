@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from workhook.identity.mail.undelivered import ASCII_ONLY, Cause, Undelivered, explain
+from workhook.identity.mail.recipients import ASCII_ONLY, Cause, Undelivered, explain
 
 
 @pytest.mark.parametrize(

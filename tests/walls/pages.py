@@ -15,7 +15,7 @@ from tests.walls.world import Walls
 from tests.web.browser import PASSWORD, Browser, add_link, add_person, forms
 from workhook.http.calls import Services
 from workhook.identity import actions, queries
-from workhook.identity.mail.unsubscribing import Subscription, unsubscribe_path
+from workhook.identity.mail.links import Subscription, unsubscribe_path
 
 Send = Callable[[], httpx.Response]
 BY = Credential("ada, an owner of A and a member of B, in a browser", "session", "ada")

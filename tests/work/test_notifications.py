@@ -18,9 +18,8 @@ from workhook.hooks.actions import deactivate_failing
 from workhook.hooks.queries import find_hook
 from workhook.hooks.records import HookOwner
 from workhook.http.calls import Services
-from workhook.identity.notifications.schemas import notifications
 from workhook.identity.queries import find_account, find_repository
-from workhook.identity.tables import accounts
+from workhook.identity.tables import accounts, notifications
 from workhook.identity.tokens.issue import FINE_GRAINED, issue
 from workhook.storage.metadata import big
 from workhook.work.chores import CHORES, run_once

@@ -12,7 +12,7 @@ from workhook.cli.progress import Progress
 from workhook.core.clock import SECOND_MS, now_ms
 from workhook.core.vault import Vault, VaultError
 from workhook.hooks.tables import hooks
-from workhook.identity.mail.schemas import mail_messages
+from workhook.identity.tables import mail_messages
 from workhook.storage import Database, Row
 from workhook.storage.metadata import big, key_check
 from workhook.storage.statements import PerDialect

@@ -28,7 +28,7 @@ from workhook.identity.mail import recipients
 from workhook.identity.signin import identities, passwords, sessions
 
 if TYPE_CHECKING:
-    from workhook.identity.mail.schemas import LinkKind
+    from workhook.identity.tables import LinkKind
     from workhook.storage import Transaction
 
 app = new_app("People who can sign in, have tokens and be in organizations.")

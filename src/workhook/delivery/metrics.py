@@ -1,4 +1,4 @@
-"""Prometheus metrics of deliveries."""
+"""Prometheus metrics of deliveries and of mail."""
 
 from __future__ import annotations
 
@@ -39,3 +39,21 @@ for _step in ("attempt", "deactivate", "hung", "lease", "own", "record", "record
     TROUBLE.labels(_step)
 for _reason in ("failing", "gone"):
     TURNED_OFF.labels(_reason)
+
+
+MAIL_SENT = Counter("workhook_mail_sent_total", "Messages that the mail server took.")
+MAIL_FAILED = Counter(
+    "workhook_mail_failed_total",
+    "Messages that were given up: the address was refused (bounced), the message was (refused), or no attempt "
+    "succeeded for two days (tried).",
+    ["reason"],
+)
+MAIL_RETRIES = Counter("workhook_mail_retries_total", "Failed attempts that will be repeated.")
+MAIL_WAITING = Gauge("workhook_mail_waiting", "Messages that wait to be sent, in the whole database.")
+MAIL_OLDEST = Gauge("workhook_mail_oldest_seconds", "Age of the oldest message that is due now, or 0.")
+MAIL_TROUBLE = Counter("workhook_mail_trouble_total", "Times that the mail server could not be used.")
+MAIL_ERRORS = Counter("workhook_mail_errors_total", "Errors of its own while it sent mail, which the log tells of.")
+
+# A counter that appears with its first event hides that event from `increase()`.
+for _reason in ("bounced", "refused", "tried"):
+    MAIL_FAILED.labels(_reason)

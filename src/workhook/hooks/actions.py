@@ -22,14 +22,13 @@ from workhook.events.hook_config import ConfigChange, fault, mask_faults, requir
 from workhook.events.samples import random_quote
 from workhook.hooks import queries
 from workhook.hooks.bodies import HookChange
-from workhook.hooks.changes import changes_of
 from workhook.hooks.fan_out import drop_waiting, fan_out_about, insert_dispatches
 from workhook.hooks.records import HOOK_COLUMNS, Hook, HookOwner, config_shape, hook_shape, plain_config, viewer_of
 from workhook.hooks.tables import hooks, lanes
 from workhook.http.calls import Services
 from workhook.identity import audit
 from workhook.identity import queries as identity_queries
-from workhook.identity.notifications.telling import owners_and_admins, telling
+from workhook.identity.notifications import owners_and_admins, telling
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.tables import accounts, collaborators, memberships, projects
 from workhook.identity.tokens.personal import lock_living
@@ -372,3 +371,35 @@ async def write_audit(
 ) -> None:
     account_id, repository_id = owner.account.id, owner.repository_id
     await audit.record(tx, actor, action, target, account_id=account_id, repository_id=repository_id, detail=detail)
+
+
+Changes = dict[str, object]
+
+
+def changes_of(old: Hook, new: Hook, vault: Vault) -> Changes:
+    """`changed`: the fields, such as `active`, `config.url` and `config.secret`. `before`: the values of those that are
+    no secrets, without those of a hook that only an OAuth app sees. `secrets`: what became of `config.secret` and
+    `config.password`, each `set`, `changed` or `removed`."""
+    plain = {name: getattr(old, name) for name in ("active", "events") if getattr(old, name) != getattr(new, name)}
+    config = {f"config.{name}": old.config.get(name) for name in _differing(old.config, new.config)}
+    secrets = {
+        f"config.{name}": done
+        for name, before, after in (("secret", old.secret, new.secret), ("password", old.password, new.password))
+        if (done := _became(vault.open(before), vault.open(after)))
+    }
+    changed = [*plain, *config, *secrets]
+    if "config.secret" not in secrets and vault.open(old.previous_secret) != vault.open(new.previous_secret):
+        changed.append("config.previous_secret")  # the same secret was set again, and the one before signs no more
+    before = plain if old.only_app is not None else plain | config
+    return {"changed": changed, **({"before": before} if before else {}), **({"secrets": secrets} if secrets else {})}
+
+
+def _differing(old: dict[str, str], new: dict[str, str]) -> list[str]:
+    return sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
+
+
+def _became(before: str | None, after: str | None) -> str | None:
+    """None: it is what it was."""
+    if before == after:
+        return None
+    return "set" if before is None else "removed" if after is None else "changed"

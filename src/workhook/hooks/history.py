@@ -1,4 +1,6 @@
-"""Finds the deliveries of a hook that fit filters, ordered by id, without reading many rows that do not fit.
+"""Finds deliveries of a hook: those that fit filters, those that were only a try, those whose payload has a text.
+
+Those that fit filters are ordered by id, and found without reading many rows that do not fit.
 
 A filter is not checked row by row. It selects ranges of an index in which every row fits: one for each event that the
 hook has had (and action, if one is given), each outcome and each kind of attempt. The first rows of each range are
@@ -17,6 +19,7 @@ from typing import Any
 import msgspec
 import sqlalchemy as sa
 
+from workhook.events.tables import events
 from workhook.hooks import dispatch_states
 from workhook.hooks.tables import deliveries, succeeded
 from workhook.storage import Reader, Row
@@ -259,3 +262,70 @@ def _events(shape: Shape) -> sa.Select[Any]:
     later = sa.select(next_event("later_event", walk.c.event).correlate(walk)).where(walk.c.event.is_not(None))
     walk = walk.union_all(later)
     return sa.select(walk.c.event).where(walk.c.event.is_not(None))
+
+
+# --- deliveries that somebody made to try a webhook: samples, and pushes that were sent once more ---------------------
+
+# Such an event is listed nowhere, as are those about hooks, which happened all the same.
+_trials = (
+    sa.select(deliveries.c.id)
+    .join_from(deliveries, events, events.c.id == deliveries.c.event_id)
+    .where(
+        deliveries.c.hook_id == big("hook_id"),
+        any_of(deliveries.c.id, "ids"),
+        sa.not_(events.c.listed),
+        sa.not_(events.c.published),
+        # What Workhook says about hooks by itself is nobody's.
+        sa.or_(events.c.name != sa.literal_column("'hook'", sa.Text()), events.c.actor_id.is_not(None)),
+        events.c.name != sa.literal_column("'ping'", sa.Text()),
+    )
+)
+
+
+async def trials_among(reader: Reader, hook_id: int, ids: Sequence[int]) -> frozenset[int]:
+    """Those of these deliveries of the hook that were only a try. Pings are not among them: their name says it."""
+    if not ids:
+        return frozenset()
+    rows = await reader.fetch_all(_trials, {"hook_id": hook_id, "ids": list(ids)})
+    return frozenset(row["id"] for row in rows)
+
+
+# --- a text in the payloads of a few deliveries -----------------------------------------------------------------------
+
+SEARCHED_MAX = 200
+SIZE_MAX = 64 * 1024  # bytes; larger payloads are not loaded to be searched
+
+_payloads = (
+    sa.select(
+        deliveries.c.id,
+        events.c.size,
+        sa.case((events.c.size <= big("size_max"), events.c.payload), else_=None).label("payload"),
+    )
+    .join_from(deliveries, events, events.c.id == deliveries.c.event_id)
+    .where(deliveries.c.hook_id == big("hook_id"), any_of(deliveries.c.id, "ids"))
+)
+
+
+class Matches(msgspec.Struct, frozen=True):
+    """`ids`: the deliveries whose payload has the text. `too_large`: how many were not searched."""
+
+    ids: frozenset[int]
+    too_large: int
+
+
+async def find_text(reader: Reader, hook_id: int, ids: Sequence[int], *texts: str) -> Matches:
+    """Of these deliveries of the hook, at most `SEARCHED_MAX`, those whose payload has one of the texts.
+
+    They are looked for in the JSON as it was sent; upper and lower case are the same. There is no index for it.
+    """
+    assert len(ids) <= SEARCHED_MAX, "what is searched has an end"
+    wanted, found, too_large = {text.casefold() for text in texts}, set(), 0
+    rows = await reader.fetch_all(_payloads, {"hook_id": hook_id, "ids": list(ids), "size_max": SIZE_MAX})
+    for row in rows:
+        if row["payload"] is None:
+            too_large += 1
+            continue
+        payload = bytes(row["payload"]).decode("utf-8", "replace").casefold()
+        if any(each in payload for each in wanted):
+            found.add(row["id"])
+    return Matches(frozenset(found), too_large)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import sqlalchemy as sa
@@ -19,15 +19,29 @@ from workhook.events.tables import event_keys
 from workhook.hooks.bodies import check_types
 from workhook.hooks.commit import NewEvent, committer_of
 from workhook.hooks.fan_out import insert_dispatches, reached
-from workhook.hooks.push_followers import PUSH, PushFollower, push_followers
 from workhook.hooks.records import Hook, HookOwner, HookViewer, Published
 from workhook.hooks.tables import dispatches, hooks
 from workhook.identity import audit
 from workhook.identity.apps.app_schemas import app_repository_shape
-from workhook.identity.schemas import Account, Actor
+from workhook.identity.removal import Subscribers
+from workhook.identity.schemas import Account, Actor, Repository
 from workhook.storage import Database, Transaction
 from workhook.storage.database import UniqueViolation
 from workhook.storage.metadata import big, insert_into
+
+PUSH = "push"
+
+
+class PushFollower(NamedTuple):
+    """`concerns`: whether anything follows from a payload. `follow`: do it, before the event is appended. It gets who
+    pushes (None: a command), and what links in events start with."""
+
+    concerns: Callable[[Mapping[str, Any], Repository], bool]
+    follow: Callable[[Transaction, Repository, Mapping[str, Any], Actor | None, str], Awaitable[None]]
+
+
+push_followers = Subscribers[PushFollower]()
+
 
 BODY_MAX = 25 * 1024 * 1024
 VALUES_MAX = 1_000_000

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.errors import Fault, Forbidden, Invalid, NotFound
-from workhook.identity.notifications.of_invitations import tell_invited
+from workhook.identity.notifications import tell_invited
 from workhook.identity.queries import account_columns, repository_columns, repository_of, role_columns
 from workhook.identity.schemas import Account, Repository, account_of
 from workhook.identity.tables import accounts, collaborators, invitations, memberships, projects

@@ -2,10 +2,12 @@
 
 Accounts own repositories. A repository is a project: the webhook API knows it by owner and name, the work API by its
 text id. An app is an OAuth app (scopes) or an app (permissions, installations); both belong to an organization.
-Secrets are stored as digests only.
+Secrets are stored as digests only. Notifications tell people of something; mail does so by messages that wait.
 """
 
 from __future__ import annotations
+
+from typing import Literal, get_args
 
 import sqlalchemy as sa
 
@@ -403,4 +405,154 @@ identities = sa.Table(
     sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
     sa.Column("created_at", Millis, nullable=False),
     sa.Index("ix_identities_user_id", "user_id"),
+)
+
+
+# --- notifications, and what people want to be told of ----------------------------------------------------------------
+
+NotificationKind = Literal["mention", "assignment", "deadline", "invoice", "payment", "invitation", "hook_disabled"]
+NOTIFICATION_KINDS: tuple[NotificationKind, ...] = get_args(NotificationKind)
+
+_ABOUT = {
+    "task_id": ("tasks.id", sa.Text),
+    "task_comment_id": ("task_comments.id", sa.BigInteger),
+    "file_comment_id": ("file_comments.id", sa.BigInteger),
+    "file_comment_reply_id": ("file_comment_replies.id", sa.BigInteger),
+    "invoice_id": ("invoices.id", sa.Text),
+    "hook_id": ("hooks.id", sa.Integer),
+}
+
+
+def _about(name: str) -> sa.Column[object]:
+    target, kind = _ABOUT[name]
+    return sa.Column(name, kind, sa.ForeignKey(target, ondelete="CASCADE"))
+
+
+def told_columns() -> list[sa.Column[object]]:
+    """What happened, where, and who did it: references, no copies. A row goes with what it is about."""
+    return [
+        sa.Column("actor_id", sa.BigInteger, sa.ForeignKey("accounts.id")),  # null: Workhook itself
+        # The organization or person that the project belongs to, or that it is about itself.
+        sa.Column("account_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+        sa.Column("repository_id", sa.BigInteger, sa.ForeignKey("projects.repository_id", ondelete="CASCADE")),
+        *map(_about, _ABOUT),
+        sa.Column("payment_id", sa.Text),  # goes with its invoice
+        sa.Column("invitation_id", sa.BigInteger, sa.ForeignKey("invitations.id", ondelete="CASCADE")),
+        # Of an invoice: what was done with it; of a deadline: when it is, in milliseconds; of a webhook: why it is off.
+        sa.Column("detail", sa.Text),
+    ]
+
+
+def index_references(table: sa.Table) -> None:
+    """By which the rows go with what they are about."""
+    for name in ("repository_id", *_ABOUT):
+        partial_index(f"ix_{table.name}_{name}", table.c[name], where=table.c[name].is_not(None))
+
+
+# Ids grow: the newest notification of a person has the highest.
+notifications = sa.Table(
+    "notifications",
+    metadata,
+    sa.Column("id", BigId, primary_key=True),
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),  # of `NOTIFICATION_KINDS`
+    *told_columns(),
+    sa.Column("created_at", Millis, nullable=False),
+    sa.Column("read_at", Millis),
+    sa.Index("ix_notifications_user_id", "user_id", "id"),
+    sa.Index("ix_notifications_account_id", "account_id"),
+    sa.Index("ix_notifications_created_at", "created_at"),
+    sqlite_autoincrement=True,
+)
+_told = notifications.c
+partial_index("ix_notifications_unread", _told.user_id, _told.id, where=_told.read_at.is_(None))
+partial_index("ix_notifications_read", _told.user_id, _told.id, where=_told.read_at.is_not(None))
+index_references(notifications)
+# An invitation that is renewed is told of once.
+partial_index(
+    "ix_notifications_invitation_id",
+    _told.invitation_id,
+    _told.user_id,
+    where=_told.invitation_id.is_not(None),
+    unique=True,
+)
+
+# Only what somebody has chosen has a row: without one, they want to be told.
+notification_settings = sa.Table(
+    "notification_settings",
+    metadata,
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("kind", sa.Text, primary_key=True),
+    sa.Column("inbox", sa.Boolean, nullable=False),
+    sa.Column("email", sa.Boolean),  # null: chosen before there was mail, and so as in the inbox
+)
+
+
+# --- mail: messages to send, and what is known of people as recipients ------------------------------------------------
+
+LinkKind = Literal["invitation_link", "sign_in_link", "password_link"]
+"""Messages that hold a link which works once."""
+MailKind = NotificationKind | LinkKind | Literal["address_link"]
+
+ATTEMPTS_MAX = 20
+"""Then a message is given up that the mail server did not take; before that only one that it refused."""
+
+# A message waits as long as it has a next attempt. Afterwards it was sent, or was given up and is kept for a while.
+mail_messages = sa.Table(
+    "mail_messages",
+    metadata,
+    sa.Column("id", BigId, primary_key=True),
+    # Null: whoever has the address of the invitation.
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE")),
+    sa.Column("kind", sa.Text, nullable=False),  # of `MailKind`
+    *told_columns(),
+    sa.Column("created_at", Millis, nullable=False),
+    # Whose messages are counted together: "u" and the user's id, or "i" and the invitation's.
+    sa.Column("recipient", sa.Text, nullable=False),
+    sa.Column("language", sa.Text),  # null: the recipient's own
+    sa.Column("sealed", sa.LargeBinary),  # the path of a link, encrypted; removed once the message is sent or given up
+    sa.Column("next_attempt_at", Millis),
+    # Attempts that were begun. Who records an outcome has to have begun the last of them.
+    sa.Column("attempts", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("sent_at", Millis),
+    sa.Column("failed_at", Millis),  # given up
+    sa.Column("failure", sa.Text),  # what the server said last
+    sa.Index("ix_mail_messages_account_id", "account_id"),
+    sqlite_autoincrement=True,
+)
+_mail = mail_messages.c
+partial_index("ix_mail_messages_user_id", _mail.user_id, where=_mail.user_id.is_not(None))
+partial_index("ix_mail_messages_due", _mail.next_attempt_at, _mail.id, where=_mail.next_attempt_at.is_not(None))
+partial_index("ix_mail_messages_sent", _mail.recipient, _mail.sent_at, where=_mail.sent_at.is_not(None))
+partial_index("ix_mail_messages_sent_at", _mail.sent_at, where=_mail.sent_at.is_not(None))
+partial_index("ix_mail_messages_failed_at", _mail.failed_at, where=_mail.failed_at.is_not(None))
+partial_index("ix_mail_messages_invitation_id", _mail.invitation_id, where=_mail.invitation_id.is_not(None))
+# A person's own links are a queue of their own, which comes first.
+OWN_LINKS = ("sign_in_link", "password_link", "address_link")
+is_own_link = _mail.kind.in_([sa.literal_column(f"'{each}'") for each in OWN_LINKS])
+partial_index(
+    "ix_mail_messages_own_due",
+    _mail.next_attempt_at,
+    _mail.id,
+    where=sa.and_(_mail.next_attempt_at.is_not(None), is_own_link),
+)
+index_references(mail_messages)
+
+# Only people of whom something is known have a row.
+mail_recipients = sa.Table(
+    "mail_recipients",
+    metadata,
+    sa.Column("user_id", sa.BigInteger, sa.ForeignKey("accounts.id", ondelete="CASCADE"), primary_key=True),
+    sa.Column("language", sa.Text),  # that the pages had for them last
+    # The address that the person has given themself, once they have shown that it is theirs.
+    sa.Column("confirmed", sa.Text),
+    # The address that a server refused, when, and what it said. It counts as long as it is the person's address.
+    sa.Column("bounced", sa.Text),
+    sa.Column("bounced_at", Millis),
+    sa.Column("bounce", sa.Text),
+)
+partial_index(
+    "ix_mail_recipients_confirmed",
+    sa.func.lower(mail_recipients.c.confirmed),
+    where=mail_recipients.c.confirmed.is_not(None),
 )

@@ -8,7 +8,7 @@ from workhook.core.errors import NotFound
 from workhook.http.calls import Answer
 from workhook.identity import audit
 from workhook.identity.context import Write
-from workhook.identity.mail import switch
+from workhook.identity.mail import recipients
 from workhook.identity.mail.links import queue_own_link
 from workhook.identity.schemas import Account
 from workhook.identity.signin import sessions
@@ -68,7 +68,7 @@ async def add_user(visit: Visit) -> Answer:
         made = (await actions.add_user(write, wanted.login, wanted.email, if_set(wanted.name))).account
         link = await sessions.create_link(write.tx, made.id, sessions.SET_PASSWORD, minutes=LINK_MINUTES)
         await audit.record(write.tx, write.actor, "user.link_create", made.login, account_id=made.id)
-        if switch.is_on():
+        if recipients.sends_mail():
             await queue_own_link(
                 write.tx, vault, made.id, "password_link", link.path, expires_at=link.expires_at, now=write.now
             )
@@ -78,7 +78,7 @@ async def add_user(visit: Visit) -> Answer:
     url = f"{visit.call.base_for_others.removesuffix(visit.call.prefix)}{path}"
     return visit.page(
         "account/administration_link.html", has_secret=True, login=made.login, url=url, back=HERE,
-        sent_to=made.email if switch.is_on() else None,
+        sent_to=made.email if recipients.sends_mail() else None,
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from workhook.identity.context import Write
 from workhook.identity.invitation_links import list_clients as list_invited_clients
 from workhook.identity.invitations import Invitation
 from workhook.identity.mail.links import find_unsent
-from workhook.identity.mail.undelivered import Undelivered
+from workhook.identity.mail.recipients import Undelivered
 from workhook.identity.queries import find_member_role
 from workhook.storage import Reader
 from workhook.storage.pages import Page

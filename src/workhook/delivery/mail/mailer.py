@@ -15,10 +15,11 @@ import structlog
 
 from workhook.core.errors import Problem
 from workhook.core.mail_address import SmtpServer
-from workhook.delivery.mail import metrics, queue
+from workhook.delivery import metrics
+from workhook.delivery.mail import queue
 from workhook.delivery.mail.queue import MailMessage
 from workhook.delivery.mail.smtp import TIMEOUT_S, MailOutcome, Outgoing, SmtpConnection
-from workhook.identity.mail.undelivered import explain
+from workhook.identity.mail.recipients import explain
 from workhook.storage import Database, Transaction
 
 CONNECTIONS = 4
@@ -119,7 +120,7 @@ class Mailer:
             return
         outcome = await connection.send(outgoing)
         if outcome.is_trouble:
-            metrics.TROUBLE.inc()
+            metrics.MAIL_TROUBLE.inc()
             self._trouble += 1
         elif self._trouble:
             self._trouble = 0
@@ -131,17 +132,17 @@ class Mailer:
         code = explain(outcome.said).code  # what the server said beside it names addresses
         if outcome.result == "sent":
             await self._record(partial(queue.note_sent, message=message))
-            metrics.SENT.inc()
+            metrics.MAIL_SENT.inc()
             log.info("mail_sent", **entry)
         elif outcome.result == "retry" and pause_ms is not None:
             await self._record(partial(queue.try_again, message=message, pause_ms=pause_ms, said=outcome.said))
-            metrics.RETRIES.inc()
+            metrics.MAIL_RETRIES.inc()
             log.warning("mail_put_off", **entry, pause_s=pause_ms // 1000, server=outcome.is_trouble, code=code)
         else:
             reason = "tried" if outcome.result == "retry" else outcome.result
             bounced = address if reason == "bounced" else None
             await self._record(partial(queue.give_up, message=message, said=outcome.said, bounced=bounced))
-            metrics.FAILED.labels(reason).inc()
+            metrics.MAIL_FAILED.labels(reason).inc()
             log.warning("mail_given_up", **entry, reason=reason, code=code)
 
     async def _record(self, step: Callable[[Transaction], Awaitable[None]]) -> None:
@@ -151,8 +152,8 @@ class Mailer:
         while True:
             try:
                 backlog = await queue.find_backlog(self._database)
-                metrics.WAITING.set(backlog.waiting)
-                metrics.OLDEST.set(backlog.oldest_ms / 1000)
+                metrics.MAIL_WAITING.set(backlog.waiting)
+                metrics.MAIL_OLDEST.set(backlog.oldest_ms / 1000)
             except Exception as error:  # noqa: BLE001  # handed to the log
                 self._log_failure("mail_backlog_unread", error)
             await asyncio.sleep(LOOK_S)
@@ -171,4 +172,4 @@ class Mailer:
             known = {"error": type(error).__name__, "at": ", ".join(f"{each.name}:{each.lineno}" for each in frames)}
         where = {"id": message.id, "kind": message.kind} if message is not None else {}
         log.error(event, **where, **known)
-        metrics.ERRORS.inc()
+        metrics.MAIL_ERRORS.inc()

@@ -15,7 +15,7 @@ from workhook.core.clock import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS
 from workhook.core.disclosure import Secretive
 from workhook.http.calls import Services
 from workhook.identity.mail.recipients import note_bounce
-from workhook.identity.mail.schemas import ATTEMPTS_MAX, OWN_LINKS, MailKind, is_own_link, mail_messages
+from workhook.identity.tables import ATTEMPTS_MAX, OWN_LINKS, MailKind, is_own_link, mail_messages
 from workhook.storage import Database, Reader, Row, Transaction
 from workhook.storage.dialects import server_now
 from workhook.storage.metadata import big

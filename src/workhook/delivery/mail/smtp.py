@@ -16,7 +16,7 @@ from aiosmtplib import errors
 from workhook.core.disclosure import Secretive
 from workhook.core.mail_address import SmtpServer
 from workhook.core.text import one_line
-from workhook.identity.mail.undelivered import ASCII_ONLY
+from workhook.identity.mail.recipients import ASCII_ONLY
 
 TIMEOUT_S = 30.0  # for each answer of the server; RFC 5321 (4.5.3.2) waits longer, and would hold a slot for long
 SAID_MAX_CHARS = 500

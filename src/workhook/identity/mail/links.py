@@ -1,20 +1,48 @@
-"""Messages that hold a link which works once. The link is stored encrypted, and only until the message was sent."""
+"""Links in mail, and which addresses lead to the same mailbox, for counting what is sent there.
+
+Some links work once: they are stored encrypted, and only until the message was sent. Others are signed and stored
+nowhere: the key of the data folder says that they are its own.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
+import unicodedata
 from collections.abc import Mapping
 
+import msgspec
 import sqlalchemy as sa
 
+from workhook.core.clock import DAY_MS
 from workhook.core.errors import TooManyRequests
 from workhook.core.vault import Vault
-from workhook.identity.mail.mailboxes import mailbox_of
-from workhook.identity.mail.schemas import ATTEMPTS_MAX, LinkKind, mail_messages
-from workhook.identity.mail.undelivered import Undelivered, explain
-from workhook.identity.signin.throttle import count_daily
+from workhook.identity.mail.recipients import Undelivered, explain
+from workhook.identity.signin import throttle
+from workhook.identity.tables import ATTEMPTS_MAX, NOTIFICATION_KINDS, LinkKind, NotificationKind, mail_messages
 from workhook.storage import Reader, Transaction
 from workhook.storage.dialects import any_of, server_now
-from workhook.storage.metadata import big
+from workhook.storage.metadata import big, insert_into
+
+
+def mailbox_of(address: str) -> str:
+    """A digest that tells mailboxes apart. Many providers deliver `a.da+news@` and `Ada@` to the same one. A name in
+    quotes or with backslashes, and a domain in other characters, are other spellings of the same address."""
+    name, _, domain = unicodedata.normalize("NFKC", address.strip()).casefold().rpartition("@")
+    unquoted = name.replace('"', "").replace("\\", "")
+    plain = unquoted.partition("+")[0].replace(".", "")
+    return hashlib.sha256(f"{plain or unquoted}@{_host_of(domain)}".encode()).hexdigest()
+
+
+def _host_of(domain: str) -> str:
+    try:
+        return domain.rstrip(".").encode("idna").decode()  # without what cannot be seen, too
+    except UnicodeError:
+        return domain.rstrip(".")
+
+
+# --- links that work once ---------------------------------------------------------------------------------------------
 
 PER_INVITER = 100
 """Invitations that one person sends by e-mail in a day."""
@@ -82,13 +110,13 @@ async def queue_invitation_link(
 
 async def _may_send(tx: Transaction, invitation: Mapping[str, int | None], mailbox: str) -> bool:
     """Count a link to the mailbox. Deleting the invitation and inviting again changes nothing about the counts."""
-    if not await count_daily(tx, f"inviter:{invitation['actor_id']}", most=PER_INVITER):
+    if not await throttle.count_daily(tx, f"inviter:{invitation['actor_id']}", most=PER_INVITER):
         raise TooManyRequests(f"You have sent {PER_INVITER} invitations by e-mail today. Try again tomorrow.")
-    if not await count_daily(tx, f"invited:{invitation['account_id']}:{mailbox}", most=PER_PLACE):
+    if not await throttle.count_daily(tx, f"invited:{invitation['account_id']}:{mailbox}", most=PER_PLACE):
         raise TooManyRequests(
             f"This address was sent {PER_PLACE} invitations today. Try again tomorrow, or send a link yourself."
         )
-    return await count_daily(tx, f"invited:{mailbox}", most=PER_MAILBOX)
+    return await throttle.count_daily(tx, f"invited:{mailbox}", most=PER_MAILBOX)
 
 
 async def queue_own_link(
@@ -98,3 +126,122 @@ async def queue_own_link(
     texts = {"kind": kind, "recipient": f"u{user_id}", "language": None, "detail": str(expires_at)}
     numbers = {"user_id": user_id, "account_id": user_id, "actor_id": None, "repository_id": None}
     await tx.execute(_queue, {**texts, **numbers, "invitation_id": None, "sealed": vault.seal(path), "created_at": now})
+
+
+# --- signed links -----------------------------------------------------------------------------------------------------
+
+_SIGNATURE_BYTES = 18
+
+
+def sign(vault: Vault, purpose: str, what: str) -> str:
+    """24 letters, digits, hyphens and underscores."""
+    return _signature(vault.derive(purpose)[0], what)
+
+
+def is_signed(vault: Vault, purpose: str, what: str, signature: str) -> bool:
+    """In a time that tells nothing of the signature. Every key of the vault may have made it."""
+    found = [hmac.compare_digest(_signature(key, what).encode(), signature.encode()) for key in vault.derive(purpose)]
+    return any(found)
+
+
+def _signature(key: bytes, what: str) -> str:
+    signed = hmac.digest(key, what.encode(), "sha256")[:_SIGNATURE_BYTES]
+    return base64.urlsafe_b64encode(signed).decode()
+
+
+# --- a link confirms an address ---------------------------------------------------------------------------------------
+# Somebody has given it themself, and shows that it is theirs. The link is for one person and one address, good for a
+# day. Links are counted for each person, who is told of the limit, and for each address over all accounts. Where an
+# address has had its number, the request is answered and written as any other, and nothing is sent: what others have
+# asked for is nobody's business.
+
+CONFIRM_PATH = "/settings/notifications/confirm/"
+CONFIRM_GOOD_MS = DAY_MS
+ASKED_MAX = 5
+"""Links for one person in a day: nobody can have strangers written to for long."""
+ADDRESS_MAX = 10
+"""Links to one address in a day that begins with the first, whoever asks: nobody can fill a mailbox with many accounts.
+"""
+
+_CONFIRM = "mail-address"
+_mail = mail_messages.c
+_asked = sa.select(sa.func.count().label("number")).where(
+    _mail.user_id == big("user_id"), _mail.kind == "address_link", _mail.created_at > big("since")
+)
+_is_sent = big("is_sent") == 1
+_queue_confirmation = insert_into(
+    mail_messages, "user_id", "kind", "account_id", "recipient", "language", "detail", "created_at"
+).values(
+    next_attempt_at=sa.case((_is_sent, server_now())),
+    failed_at=sa.case((_is_sent, sa.null()), else_=server_now()),
+    failure=sa.case((_is_sent, sa.null()), else_=sa.literal("Too many links were sent to this address today.")),
+)
+
+
+async def queue_confirmation(tx: Transaction, user_id: int, address: str, *, language: str, now: int) -> None:
+    """Send a link to the address that the user has given themself, unless it got too many. Raises `TooManyRequests` for
+    what the user has asked for alone."""
+    row = await tx.fetch_one(_asked, {"user_id": user_id, "since": now - DAY_MS})
+    if row is not None and row["number"] >= ASKED_MAX:
+        message = "A link was sent to you several times today. Look among spam, or try again tomorrow."
+        raise TooManyRequests(message, retry_after_s=DAY_MS // 1000)
+    mailbox = mailbox_of(address)
+    is_sent = await throttle.count_mailed(tx, mailbox, most=ADDRESS_MAX)
+    about = {"user_id": user_id, "account_id": user_id, "recipient": f"u{user_id}", "language": language}
+    more = {"kind": "address_link", "detail": mailbox, "created_at": now, "is_sent": int(is_sent)}
+    await tx.execute(_queue_confirmation, {**about, **more})
+
+
+def is_queued_for(detail: str | None, address: str) -> bool:
+    """Whether a message was counted for this address: the person may have given themself another one since. `detail`:
+    of the message, which is None of one that was queued before addresses were counted."""
+    return detail is None or detail == mailbox_of(address)
+
+
+def confirm_path(vault: Vault, user_id: int, address: str, now: int) -> str:
+    """Where the link leads."""
+    until = str(now + CONFIRM_GOOD_MS)
+    return f"{CONFIRM_PATH}{until}.{sign(vault, _CONFIRM, _confirmed(user_id, address, until))}"
+
+
+def is_confirmed_by(vault: Vault, user_id: int, address: str, token: str, now: int) -> bool:
+    """Whether the token, what follows `CONFIRM_PATH`, was sent to this address of the user, and is still good."""
+    until, _, signature = token.partition(".")
+    if not (until.isascii() and until.isdigit() and len(until) <= 15 and int(until) > now):
+        return False
+    return is_signed(vault, _CONFIRM, _confirmed(user_id, address, until), signature)
+
+
+def _confirmed(user_id: int, address: str, until: str) -> str:
+    return f"{user_id}\0{address}\0{until}"
+
+
+# --- a link ends a kind of mail ---------------------------------------------------------------------------------------
+# For one person, without signing in (RFC 8058). It holds whose mail it ends and of which kind. It can do no more than
+# that, and works as long as the key does.
+
+UNSUBSCRIBE_PATH = "/mail/unsubscribe/"
+_UNSUBSCRIBE = "mail-unsubscribe"
+_UNSUBSCRIBE_MAX_CHARS = 100
+
+
+class Subscription(msgspec.Struct, frozen=True):
+    """A kind of mail that a person gets."""
+
+    user_id: int
+    kind: NotificationKind
+
+
+def unsubscribe_path(vault: Vault, subscription: Subscription) -> str:
+    """The path of the address that ends it."""
+    what = f"{subscription.user_id}.{subscription.kind}"
+    return f"{UNSUBSCRIBE_PATH}{what}.{sign(vault, _UNSUBSCRIBE, what)}"
+
+
+def read_subscription(vault: Vault, token: str) -> Subscription | None:
+    """What follows `UNSUBSCRIBE_PATH`. None: it was not signed here."""
+    what, _, signature = token[:_UNSUBSCRIBE_MAX_CHARS].rpartition(".")
+    if not is_signed(vault, _UNSUBSCRIBE, what, signature):
+        return None
+    user_id, _, kind = what.partition(".")
+    return next((Subscription(int(user_id), each) for each in NOTIFICATION_KINDS if each == kind), None)

@@ -8,14 +8,19 @@ from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
 from workhook.identity.context import Write
-from workhook.identity.mail import switch
-from workhook.identity.mail.confirming import PATH, is_confirmed_by, queue_confirmation
+from workhook.identity.mail import recipients
+from workhook.identity.mail.links import (
+    CONFIRM_PATH,
+    Subscription,
+    is_confirmed_by,
+    queue_confirmation,
+    read_subscription,
+)
+from workhook.identity.mail.links import UNSUBSCRIBE_PATH as UNSUBSCRIBE_PATH
 from workhook.identity.mail.recipients import confirm_address, find_recipient, forget_bounce, note_language
-from workhook.identity.mail.unsubscribing import PATH as UNSUBSCRIBE_PATH
-from workhook.identity.mail.unsubscribing import Subscription, read_token
-from workhook.identity.notifications.schemas import KINDS
 from workhook.identity.queries import find_account_by_id
 from workhook.identity.signin import passwords
+from workhook.identity.tables import NOTIFICATION_KINDS
 from workhook.storage import Reader, Transaction
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.render import page
@@ -35,7 +40,7 @@ async def notification_settings(visit: Visit) -> Answer:
     chosen = await find_settings(visit.database, visit.actor.user.id)
     kinds = [(kind, *map(gettext, WORDS[kind]), choice) for kind, choice in chosen.items()]
     recipient = await find_recipient(visit.database, visit.actor.user.id)
-    return visit.page("account/notifications.html", kinds=kinds, has_mail=switch.is_on(), recipient=recipient)
+    return visit.page("account/notifications.html", kinds=kinds, has_mail=recipients.sends_mail(), recipient=recipient)
 
 
 @places.post("/settings/notifications")
@@ -52,7 +57,7 @@ async def edit_notification_settings(visit: Visit) -> Answer:
                 inbox=visit.fields.get(INBOX + kind) == "on",
                 email=visit.fields.get(EMAIL + kind) == "on" if has_email else before[kind].email,
             )
-            for kind in KINDS
+            for kind in NOTIFICATION_KINDS
         }
         if has_email:
             note_language(write.tx, user_id, language())
@@ -79,7 +84,7 @@ async def ask_to_confirm(visit: Visit) -> Answer:
 
     async def ask(write: Write) -> None:
         recipient = await find_recipient(write.tx, write.actor.user.id)
-        if recipient is None or recipient.own is None or not switch.is_on():
+        if recipient is None or recipient.own is None or not recipients.sends_mail():
             raise NotFound()
         await queue_confirmation(write.tx, write.actor.user.id, recipient.own, language=language(), now=write.now)
 
@@ -94,7 +99,7 @@ async def ask_to_confirm(visit: Visit) -> Answer:
 async def show_confirmation(visit: Visit) -> Answer:
     """Ask once more whether the address is to be confirmed."""
     address = await _confirmed_by(visit, visit.database)
-    return visit.page("account/confirm_address.html", address=address, action=f"{PATH}{visit.path('token')}")
+    return visit.page("account/confirm_address.html", address=address, action=f"{CONFIRM_PATH}{visit.path('token')}")
 
 
 @places.post("/settings/notifications/confirm/{token}")
@@ -144,7 +149,7 @@ async def _end(tx: Transaction, subscription: Subscription) -> None:
 
 def _subscription(call: Call) -> Subscription:
     """Raises `NotFound`."""
-    found = read_token(call.services.vault, call.path("token"))
+    found = read_subscription(call.services.vault, call.path("token"))
     if found is None:
         raise NotFound(text("This address is not good. Choose in your settings what you are told of."))
     return found

@@ -16,7 +16,7 @@ from workhook.http.operations import PAGES
 from workhook.http.parameters import Title
 from workhook.identity import actions
 from workhook.identity.context import Write
-from workhook.identity.mail import switch
+from workhook.identity.mail import recipients
 from workhook.identity.mail.recipients import note_language
 from workhook.identity.oauth import grants
 from workhook.identity.signin import passwords, sessions
@@ -131,7 +131,7 @@ async def choose_appearance(visit: Visit) -> Answer:
     language, theme = visit.fields.get("language", ""), visit.fields.get("theme", "")
     if language not in ("", *texts.LANGUAGES) or theme not in ("", *texts.THEMES):
         raise NotFound()
-    if switch.is_on():
+    if recipients.sends_mail():
         shown = language or texts.negotiated(visit.call.header("accept-language"))
         await visit.change(partial(_note_language, language=shown))
     kept = {**_kept(visit.call, texts.COOKIE, language), **_kept(visit.call, texts.THEME_COOKIE, theme)}

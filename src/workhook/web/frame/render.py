@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from workhook.core.errors import Problem
 from workhook.http.calls import Answer, current
 from workhook.http.negotiation import compressed
-from workhook.identity.mail import switch
+from workhook.identity.mail import recipients
 from workhook.web.frame import assets, cookies, formats, navigation, refusals, sessions, texts
 from workhook.web.frame.import_remarks import remark_in_words
 from workhook.web.frame.texts import gettext, text
@@ -148,7 +148,7 @@ def _environment() -> Environment:
         places_of=navigation.places_of,
         places_of_organization=navigation.places_of_organization,
         languages=texts.LANGUAGES,
-        sends_mail=switch.is_on,
+        sends_mail=recipients.sends_mail,
     )
     environment.filters.update(
         formats.FILTERS,

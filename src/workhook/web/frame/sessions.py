@@ -13,7 +13,7 @@ from workhook.core.clock import HOUR_MS, now_ms
 from workhook.core.errors import Forbidden, Malformed, Problem, UnsupportedMediaType
 from workhook.http.calls import Answer, Call
 from workhook.identity import audit
-from workhook.identity.mail import switch
+from workhook.identity.mail import recipients
 from workhook.identity.mail.recipients import note_language
 from workhook.identity.schemas import Account, Actor
 from workhook.identity.signin import passwords, sessions
@@ -95,7 +95,7 @@ async def start_session(tx: Transaction, call: Call, user: Account, *, how: str 
 async def start_with_key(tx: Transaction, call: Call, user: Account, *, how: str) -> FormKey:
     """As `start_session`, with the `csrf` field of the forms of the new session."""
     key = await renew_with_key(tx, call, user)
-    if switch.is_on():
+    if recipients.sends_mail():
         note_language(tx, user.id, language())
     await record(tx, call, user, "user.sign_in", {"how": how})
     return key

@@ -11,7 +11,7 @@ from workhook.core import json
 from workhook.core.clock import now_ms, to_seconds_text
 from workhook.core.errors import Fault, Invalid
 from workhook.events.catalog import CATALOG
-from workhook.hooks import api, dispatch_states, health, history, trials
+from workhook.hooks import api, dispatch_states, health, history
 from workhook.hooks import redelivery as redelivery_jobs
 from workhook.hooks.deliveries import find_delivery, list_deliveries, parse_cursor
 from workhook.hooks.history import Filters
@@ -56,7 +56,7 @@ async def deliveries(visit: Visit, site: HookSite) -> Answer:
     ids = [each.id for each in rows.items]
     own, common = catalogue(site.owner.target)
     tests, old, waiting, running = await asyncio.gather(
-        trials.among(visit.database, hook.id, ids),
+        history.trials_among(visit.database, hook.id, ids),
         dispatch_states.repeated(visit.database, hook.id, ids),
         health.waiting(visit.database, hook),
         redelivery_jobs.find_running(visit.database, hook.id),
@@ -122,7 +122,7 @@ async def _delivery_page(visit: Visit, site: HookSite, hook: Hook, *, waits_sinc
         payload=_payload(found), body=body_text(found.response.payload), curl=snippets.command(found), states=states(),
         charts=charts, outcomes=outcomes, now=now_ms(), visible=visible, waits=bool(waits_since), mark=mark,
         file=snippets.FILE, place=snippets.PASSWORD_PLACE, newer=newer, older=older,
-        is_test=bool(await trials.among(visit.database, hook.id, [found.id])),
+        is_test=bool(await history.trials_among(visit.database, hook.id, [found.id])),
         is_old=bool(attempts) and attempts[-1].id > found.id, limit_s=_limit_s(visit),
     )  # fmt: skip
 

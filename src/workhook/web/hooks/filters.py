@@ -12,7 +12,7 @@ import msgspec
 
 from workhook.core.errors import Fault, Invalid
 from workhook.events.catalog import CATALOG
-from workhook.hooks import payload_search
+from workhook.hooks import history
 from workhook.hooks.deliveries import list_deliveries, parse_filters
 from workhook.hooks.history import Filters
 from workhook.hooks.records import DeliveryItem
@@ -21,7 +21,7 @@ from workhook.web.frame.places import Visit
 from workhook.web.frame.texts import gettext
 
 PER_PAGE = 30
-LOOKED_AT = payload_search.IDS_MAX  # deliveries of a page that are tried for a code or a text
+LOOKED_AT = history.SEARCHED_MAX  # deliveries of a page that are tried for a code or a text
 TEXT_MAX = 255
 
 _NAMES = ("status", "event", "action", "guid", "since", "until", "redelivery", "code", "q")
@@ -145,7 +145,7 @@ async def read_rows(
     items = [each for each in page.items if not chosen.codes or each.status_code in chosen.codes]
     too_large = 0
     if chosen.text:
-        matches = await payload_search.find_text(
+        matches = await history.find_text(
             reader, hook_id, [each.id for each in items], chosen.text, _compact(chosen.text)
         )
         items, too_large = [each for each in items if each.id in matches.ids], matches.too_large

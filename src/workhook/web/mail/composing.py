@@ -13,11 +13,10 @@ from workhook.core.vault import VaultError
 from workhook.delivery.mail.queue import MailMessage
 from workhook.delivery.mail.smtp import Outgoing
 from workhook.http.calls import Services
-from workhook.identity.mail.confirming import confirm_path, is_queued_for
+from workhook.identity.mail.links import Subscription, confirm_path, is_queued_for, unsubscribe_path
 from workhook.identity.mail.recipients import Recipient, find_recipient
-from workhook.identity.mail.unsubscribing import Subscription, unsubscribe_path
-from workhook.identity.notifications.schemas import KINDS, Kind
 from workhook.identity.queries import find_account_by_id
+from workhook.identity.tables import NOTIFICATION_KINDS, NotificationKind
 from workhook.web.frame.texts import in_language
 from workhook.web.mail.letters import (
     Letter,
@@ -51,14 +50,14 @@ class Composer:
                 return self._ask_to_confirm(message, message.user_id, recipient)
             if recipient is None or not recipient.can_be_mailed:
                 return None
-        kind = next((each for each in KINDS if each == message.kind), None)
+        kind = next((each for each in NOTIFICATION_KINDS if each == message.kind), None)
         if kind is not None:
             return await self._tell(message, kind, recipient)
         if message.kind == "invitation_link":
             return await self._invite(message, recipient)
         return self._own_link(message, recipient)
 
-    async def _tell(self, message: MailMessage, kind: Kind, recipient: Recipient | None) -> Outgoing | None:
+    async def _tell(self, message: MailMessage, kind: NotificationKind, recipient: Recipient | None) -> Outgoing | None:
         database = self._services.database
         user = None if message.user_id is None else await find_account_by_id(database, message.user_id)
         if user is None or recipient is None or not (await find_settings(database, user.id))[kind].email:

@@ -23,8 +23,8 @@ from workhook.identity.authenticator import Caller
 from workhook.identity.context import Write
 from workhook.identity.invitation_links import PATH, InvitationLink
 from workhook.identity.invitations import Invitation
-from workhook.identity.mail import switch
-from workhook.identity.mail.confirming import queue_confirmation
+from workhook.identity.mail import recipients
+from workhook.identity.mail.links import queue_confirmation
 from workhook.identity.schemas import Account, Repository
 from workhook.identity.signin import passwords, throttle
 from workhook.storage import Transaction
@@ -130,7 +130,7 @@ def _for_strangers(call: Call, invitation: Invitation, form: AccountForm) -> Ans
         faults=list(form.faults),
         may_be_new=_may_be_new(call, invitation),
         oidc=call.services.settings.oidc_issuer is not None,
-        has_mail=switch.is_on(),
+        has_mail=recipients.sends_mail(),
     )
 
 
@@ -213,7 +213,7 @@ async def _come_in(call: Call, wanted: NewAccount, hashed: str) -> dict[str, str
         await record(tx, call, user, "user.create", {"how": "invitation"})
         await links.accept(Write.for_call(call, tx), call.path("token"))
         key = await start_with_key(tx, call, user, how="invitation")
-        if wanted.email is None or not switch.is_on():
+        if wanted.email is None or not recipients.sends_mail():
             return key.headers
         await queue_confirmation(tx, user.id, wanted.email, language=language(), now=now_ms())
         said = gettext(

@@ -10,8 +10,7 @@ from workhook.identity import invitations
 from workhook.identity.context import Write
 from workhook.identity.invitations import Invitation
 from workhook.identity.mail.links import find_unsent
-from workhook.identity.mail.recipients import find_bounces
-from workhook.identity.mail.undelivered import Undelivered
+from workhook.identity.mail.recipients import Undelivered, find_bounces
 from workhook.identity.members import InOrganization, find_member, list_people
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Organization

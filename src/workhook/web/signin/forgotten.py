@@ -7,7 +7,7 @@ from workhook.core.errors import NotFound, TooManyRequests
 from workhook.http.calls import Answer, Call
 from workhook.http.endpoints import Routes
 from workhook.http.operations import PAGES
-from workhook.identity.signin import forgotten
+from workhook.identity.signin import passwords
 from workhook.identity.signin.passwords import LOGIN_MAX_CHARS
 from workhook.web.frame.render import page
 from workhook.web.frame.sessions import form_key, read_form
@@ -36,13 +36,13 @@ async def page_forgotten_post(call: Call) -> Answer:
     if not login:
         return _form(call, status=422)
     try:
-        await forgotten.ask(
+        await passwords.mail_password_link(
             call.database, call.services.vault, login, call.address, without_password=settings.oidc_issuer is None
         )
     except TooManyRequests as problem:
         call.refused = problem
         return _form(call, login, problem.message, status=429, headers=problem.headers)
-    return page("signin/forgotten_sent.html", login=login[:LOGIN_MAX_CHARS], minutes=forgotten.LINK_MINUTES)
+    return page("signin/forgotten_sent.html", login=login[:LOGIN_MAX_CHARS], minutes=passwords.LINK_MINUTES)
 
 
 def _require_mail(call: Call) -> None:

@@ -19,10 +19,8 @@ from workhook.core.errors import Conflict, Forbidden
 from workhook.core.records import Record, to_response
 from workhook.http.lists import Found
 from workhook.identity.context import Write
-from workhook.identity.mail.schemas import mail_messages
-from workhook.identity.notifications.schemas import notifications
 from workhook.identity.schemas import Actor
-from workhook.identity.tables import accounts
+from workhook.identity.tables import accounts, mail_messages, notifications
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, json_rows
 from workhook.storage.metadata import big, insert_into

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql.expression import Executable
 
 from workhook.identity.context import Write
-from workhook.identity.notifications.telling import Telling, telling
+from workhook.identity.notifications import Telling, telling
 from workhook.identity.queries import repository_of
 from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import accounts, projects

@@ -111,7 +111,7 @@ def differences(
 
 
 def told_in(write: Write, repository: Repository) -> dict[str, object]:
-    """Parameters of an `identity.notifications.telling.Telling` about something in a project."""
+    """Parameters of an `identity.notifications.Telling` about something in a project."""
     return {
         "account_id": repository.owner.id,
         "repository_id": repository.id,

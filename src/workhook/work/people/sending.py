@@ -5,14 +5,14 @@ from __future__ import annotations
 from workhook.identity.context import Write
 from workhook.identity.invitation_links import InvitationLink, make_link
 from workhook.identity.invitations import BY_EMAIL, Invitation
-from workhook.identity.mail import switch
+from workhook.identity.mail import recipients
 from workhook.identity.mail.links import queue_invitation_link
 from workhook.work.kernel.record_events import record_audit
 
 
 def is_mailed(invitation: Invitation) -> bool:
     """Whether a link to it is sent: to an address. Who is invited by login has an account that is told of it."""
-    return switch.is_on() and invitation.email is not None
+    return recipients.sends_mail() and invitation.email is not None
 
 
 async def add_link(write: Write, invitation: Invitation, language: str | None = None) -> InvitationLink:
@@ -21,7 +21,7 @@ async def add_link(write: Write, invitation: Invitation, language: str | None = 
     place = invitation.repository or invitation.account
     await record_audit(write, place, "invitation.link", invitee, detail={"role": invitation.role})
     link = await make_link(write.tx, invitation)
-    if switch.is_on() and invitation.email is not None:
+    if recipients.sends_mail() and invitation.email is not None:
         about = {
             "invitation_id": invitation.id,
             "account_id": invitation.account.id,

@@ -19,11 +19,18 @@ from workhook.http.wire_types import Time
 from workhook.identity import actions, administrators, audit, profile_schemas, tables
 from workhook.identity.context import Write
 from workhook.identity.invitations import invited
-from workhook.identity.mail.schemas import mail_messages, mail_recipients
-from workhook.identity.notifications.schemas import notification_settings, notifications
 from workhook.identity.queries import account_columns, find_account, find_account_by_id, find_repository_by_id, key_of
 from workhook.identity.schemas import Account, account_of
-from workhook.identity.tables import accounts, collaborators, memberships, projects
+from workhook.identity.tables import (
+    accounts,
+    collaborators,
+    mail_messages,
+    mail_recipients,
+    memberships,
+    notification_settings,
+    notifications,
+    projects,
+)
 from workhook.identity.tokens.issue import forget_after_commit
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from workhook.core.errors import Fault, Invalid, shown
 from workhook.identity.context import Write
-from workhook.identity.notifications.telling import telling
+from workhook.identity.notifications import telling
 from workhook.identity.queries import key_of
 from workhook.identity.schemas import Repository
 from workhook.identity.tables import accounts, collaborators, memberships, projects

@@ -17,7 +17,7 @@ from workhook.http.operations import WORK_API
 from workhook.http.wire_types import Time
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
-from workhook.identity.notifications.schemas import Kind
+from workhook.identity.tables import NotificationKind
 from workhook.work.history.notifications import queries
 from workhook.work.history.notifications.reading import Notification
 from workhook.work.history.notifications.settings import Choice, choose, find_settings
@@ -57,7 +57,7 @@ class NotificationShape(msgspec.Struct):
     """Something that the caller was told of. `actor` is null where Workhook acted by itself."""
 
     id: int
-    kind: Kind
+    kind: NotificationKind
     unread: bool
     created_at: Time
     read_at: Time | None
@@ -205,7 +205,7 @@ def _rests_on_oneself(write: Write) -> None:
     write.actor.request.rests_on(write.actor.user.id, None, RANKS["owner"])
 
 
-def _answer(chosen: dict[Kind, Choice]) -> NotificationSettingsAnswer:
+def _answer(chosen: dict[NotificationKind, Choice]) -> NotificationSettingsAnswer:
     return NotificationSettingsAnswer(
         NotificationSettings(**{kind: KindSetting(each.inbox, each.email) for kind, each in chosen.items()})
     )

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS
 from workhook.http.calls import Services
-from workhook.identity.notifications.telling import telling
+from workhook.identity.notifications import telling
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Transaction
 from workhook.storage.dialects import any_of

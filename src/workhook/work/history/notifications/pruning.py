@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS, HOUR_MS
 from workhook.http.calls import Services
-from workhook.identity.notifications.schemas import notifications
+from workhook.identity.tables import notifications
 from workhook.storage import Row, Transaction
 from workhook.storage.metadata import big
 from workhook.storage.sweeping import in_batches, in_order

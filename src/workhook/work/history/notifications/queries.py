@@ -13,10 +13,8 @@ import sqlalchemy as sa
 from workhook.core.clock import now_ms
 from workhook.identity.invitation_links import NOBODY
 from workhook.identity.invitations import Invitation, invitation_of, invited, to_organizations, to_repositories
-from workhook.identity.mail.schemas import mail_messages
-from workhook.identity.notifications.schemas import notifications
 from workhook.identity.schemas import Account, Actor
-from workhook.identity.tables import invitations
+from workhook.identity.tables import invitations, mail_messages, notifications
 from workhook.storage import Reader, Transaction
 from workhook.storage.metadata import big
 from workhook.work.discussion.names import prepare_words

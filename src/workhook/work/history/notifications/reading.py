@@ -16,8 +16,7 @@ from workhook.identity.invitations import (
     holds,
     may_invite,
 )
-from workhook.identity.notifications.schemas import Kind
-from workhook.identity.tables import accounts, invitations, projects
+from workhook.identity.tables import NotificationKind, accounts, invitations, projects
 from workhook.storage import Row
 from workhook.storage.metadata import big
 from workhook.work.board.tasks.schemas import tasks
@@ -44,7 +43,7 @@ class Notification(msgspec.Struct, frozen=True):
     milliseconds since the epoch, amounts minor units."""
 
     id: int
-    kind: Kind
+    kind: NotificationKind
     created_at: int
     read_at: int | None
     actor: PersonShape | None
@@ -150,7 +149,7 @@ def what_is_told(rows: sa.FromClause, table: sa.Table, *further: sa.ColumnElemen
 
 def notification_of(row: Row, read_at: int | None) -> Notification:
     """From a row of `what_is_told`."""
-    kind: Kind = row["kind"]
+    kind: NotificationKind = row["kind"]
     return Notification(
         id=row["id"],
         kind=kind,
@@ -165,7 +164,7 @@ def notification_of(row: Row, read_at: int | None) -> Notification:
     )
 
 
-def _about(kind: Kind, row: Row) -> Mapping[str, Any]:
+def _about(kind: NotificationKind, row: Row) -> Mapping[str, Any]:
     if kind == "invoice":
         what = {"subject": "invoice", "subject_id": row["invoice_id"], "title": row["invoice_number"]}
         return {**what, "action": row["detail"]}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 import sqlalchemy as sa
 
-from workhook.identity.notifications.schemas import KINDS, Kind, notification_settings
+from workhook.identity.tables import NOTIFICATION_KINDS, NotificationKind, notification_settings
 from workhook.storage import Reader, Transaction
 from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big
@@ -32,14 +32,14 @@ _choose = (
 )
 
 
-async def find_settings(reader: Reader, user_id: int) -> dict[Kind, Choice]:
+async def find_settings(reader: Reader, user_id: int) -> dict[NotificationKind, Choice]:
     """What the user has chosen of each kind."""
     rows = await reader.fetch_all(_chosen, {"user_id": user_id})
     chosen = {row["kind"]: Choice(bool(row["inbox"]), bool(row["email"])) for row in rows}
-    return {kind: chosen.get(kind, Choice()) for kind in KINDS}
+    return {kind: chosen.get(kind, Choice()) for kind in NOTIFICATION_KINDS}
 
 
-async def choose(tx: Transaction, user_id: int, wanted: Mapping[Kind, Choice]) -> None:
+async def choose(tx: Transaction, user_id: int, wanted: Mapping[NotificationKind, Choice]) -> None:
     """What is not in `wanted` stays as it is."""
     rows = [
         {"user_id": user_id, "kind": each, "inbox": wanted[each].inbox, "email": wanted[each].email}

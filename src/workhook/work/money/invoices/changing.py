@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from workhook.core.errors import Conflict, NotFound
 from workhook.identity.context import Write
-from workhook.identity.notifications.telling import telling
+from workhook.identity.notifications import telling
 from workhook.identity.schemas import Actor, Repository
 from workhook.identity.tables import accounts, memberships, projects
 from workhook.storage import Reader, Row, Transaction

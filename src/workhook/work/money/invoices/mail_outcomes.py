@@ -13,11 +13,9 @@ import msgspec
 import sqlalchemy as sa
 
 from workhook.core.clock import DAY_MS
-from workhook.identity.mail import switch
-from workhook.identity.mail.recipients import can_be_mailed, mail_address
-from workhook.identity.mail.schemas import ATTEMPTS_MAX, mail_messages
-from workhook.identity.mail.undelivered import Undelivered, explain
-from workhook.identity.tables import accounts, memberships
+from workhook.identity.mail import recipients
+from workhook.identity.mail.recipients import Undelivered, can_be_mailed, explain, mail_address
+from workhook.identity.tables import ATTEMPTS_MAX, accounts, mail_messages, memberships
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.work.kernel.access import Access
@@ -106,7 +104,7 @@ async def find_mailed(reader: Reader, access: Access, invoice: Invoice, now: int
 
 
 async def _reason(reader: Reader, access: Access) -> Reason:
-    if not switch.is_on():
+    if not recipients.sends_mail():
         return "no_server"
     row = await reader.fetch_one(_clients, {"repository_id": access.repository.id})
     if row is None or not row["has_some"]:

@@ -1,6 +1,6 @@
-"""How a change tells people of itself: by one statement in its transaction, which the next one takes along, and by a
-second one where there is a mail server.
+"""Notifications: how a change tells people of itself, by a row in the commit of what it tells.
 
+That is one statement in its transaction, which the next one takes along, and a second one where there is a mail server.
 The statement chooses whom it tells. Nobody is told of their own act, or of a kind that they do not want there.
 """
 
@@ -13,11 +13,17 @@ import msgspec
 import sqlalchemy as sa
 from sqlalchemy.sql.expression import Executable
 
-from workhook.identity.mail import switch
+from workhook.identity.mail import recipients
 from workhook.identity.mail.recipients import can_be_mailed
-from workhook.identity.mail.schemas import mail_messages
-from workhook.identity.notifications.schemas import Kind, notification_settings, notifications
-from workhook.identity.tables import accounts, collaborators, memberships
+from workhook.identity.tables import (
+    NotificationKind,
+    accounts,
+    collaborators,
+    mail_messages,
+    memberships,
+    notification_settings,
+    notifications,
+)
 from workhook.storage import Transaction
 from workhook.storage.dialects import server_now, upsert
 from workhook.storage.metadata import big
@@ -53,17 +59,17 @@ class Telling(msgspec.Struct, frozen=True):
     def defer(self, tx: Transaction, params: Mapping[str, Any]) -> None:
         """Tell with the next statement, or at the commit."""
         tx.defer(self.inbox, [params])
-        if switch.is_on():
+        if recipients.sends_mail():
             tx.defer(self.email, [params])
 
     async def execute(self, tx: Transaction, params: Mapping[str, Any]) -> None:
         """Tell now."""
         await tx.execute(self.inbox, params)
-        if switch.is_on():
+        if recipients.sends_mail():
             await tx.execute(self.email, params)
 
 
-def wants(kind: Kind, user_id: sa.ColumnElement[int], channel: Channel) -> sa.ColumnElement[bool]:
+def wants(kind: NotificationKind, user_id: sa.ColumnElement[int], channel: Channel) -> sa.ColumnElement[bool]:
     """Whether the person is told of this kind in that way."""
     chosen = notification_settings.alias("chosen")
     choice = chosen.c.inbox if channel == "inbox" else sa.func.coalesce(chosen.c.email, chosen.c.inbox)
@@ -71,7 +77,7 @@ def wants(kind: Kind, user_id: sa.ColumnElement[int], channel: Channel) -> sa.Co
     return sa.not_(declined)
 
 
-def telling(kind: Kind, people: sa.Select[Any], about: Columns) -> Telling:
+def telling(kind: NotificationKind, people: sa.Select[Any], about: Columns) -> Telling:
     """How to tell `people`, a SELECT from `accounts`. `about`: columns that say of what.
 
     Parameters: `account_id` and `repository_id` (or null) of where it happened, `actor_id` (null: Workhook itself),
@@ -100,3 +106,24 @@ def telling(kind: Kind, people: sa.Select[Any], about: Columns) -> Telling:
         upsert(notifications).from_select(list(columns), in_inbox, include_defaults=False).on_conflict_do_nothing(),
         sa.insert(mail_messages).from_select(list(queued), by_mail, include_defaults=False),
     )
+
+
+_about = {"invitation_id": big("invitation_id")}
+_invited = sa.select(accounts).where(accounts.c.id == big("invitee_id"))
+# Some have an address that is only alike. They do not see the invitation, nor what tells of it.
+_addressed = sa.select(accounts).where(
+    sa.func.lower(accounts.c.email) == sa.func.lower(sa.bindparam("address", type_=sa.Text))
+)
+_tell_invited = telling("invitation", _invited, _about)
+_tell_addressed = telling("invitation", _addressed, _about)
+
+
+def tell_invited(tx: Transaction, invitation: Mapping[str, object], invitation_id: int, now: int) -> None:
+    """`invitation`: the columns of its row. One that is renewed was told of already."""
+    place = {name: invitation[name] for name in ("account_id", "repository_id")}
+    told = {**place, "actor_id": invitation["inviter_id"], "invitation_id": invitation_id, "detail": None, "now": now}
+    if invitation["user_id"] is not None:
+        _tell_invited.defer(tx, {**told, "invitee_id": invitation["user_id"]})
+    else:
+        # Whoever has the address gets a link by mail, with or without an account.
+        tx.defer(_tell_addressed.inbox, [{**told, "address": invitation["email"]}])
