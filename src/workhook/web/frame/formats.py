@@ -201,10 +201,8 @@ def number(value: Decimal) -> str:
 
 def task_credits(minor: int, *, signed: bool = False) -> str:
     """Credits in hundredths: `1,250` or `12.50`; with `signed` also `+12.50`."""
-    thousands, decimal = _DECIMAL[texts.language()]
-    whole, part = divmod(abs(minor), 100)
-    sign = "\u2212" if minor < 0 else "+" if signed and minor else ""
-    return f"{sign}{whole:,}".replace(",", thousands) + (f"{decimal}{part:02}" if part else "")
+    found = hundredths(minor) if minor % 100 else _in_style(minor // 100, 0)
+    return f"+{found}" if signed and minor > 0 else found
 
 
 def read_number(typed: str) -> str:

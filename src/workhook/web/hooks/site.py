@@ -29,10 +29,16 @@ from workhook.identity import policy
 from workhook.identity.queries import find_organization
 from workhook.storage.pages import Page
 from workhook.web.frame.places import Places, Visit
-from workhook.web.frame.texts import gettext
+from workhook.web.frame.texts import gettext, text
 from workhook.work.kernel.access import Access
 
 SitePage = Callable[[Visit, "HookSite"], Awaitable[Answer]]
+
+
+_REFUSED = {
+    "project": text("Only admins of the project see its webhooks and change them. Ask one of them."),
+    "organization": text("Only owners of the organization see its webhooks and change them. Ask one of them."),
+}
 
 
 class HookSite(msgspec.Struct, frozen=True):
@@ -59,44 +65,29 @@ class HookPlaces(Places):
         asked = right or ("read" if method == "GET" else "write")
 
         def declare(function: SitePage) -> SitePage:
-            super(HookPlaces, self).route(method, f"/{{owner}}/{{project}}/webhooks{path}", **facts)(
-                _of_project(function, asked)
-            )
-            super(HookPlaces, self).route(method, f"/{{owner}}/-/webhooks{path}", **facts)(
-                _of_organization(function, "write" if asked == "delete" else asked)
-            )
+            route = super(HookPlaces, self).route
+            route(method, f"/{{owner}}/{{project}}/webhooks{path}", **facts)(_of(function, "project", asked))
+            asked_there = "write" if asked == "delete" else asked
+            route(method, f"/{{owner}}/-/webhooks{path}", **facts)(_of(function, "organization", asked_there))
             return function
 
         return declare
 
 
-def _of_project(function: SitePage, right: str) -> Callable[[Visit], Awaitable[Answer]]:
+def _of(function: SitePage, kind: str, right: str) -> Callable[[Visit], Awaitable[Answer]]:
+    """`kind`: project or organization."""
+
     async def place(visit: Visit) -> Answer:
         try:
-            await visit.repository(f"repository_hooks.{right}")
+            if kind == "project":
+                await visit.repository(f"repository_hooks.{right}")
+            else:
+                await visit.organization(f"organization_hooks.{right}")
         except Forbidden as problem:
-            message = gettext("Only admins of the project see its webhooks and change them. Ask one of them.")
-            raise Forbidden(message, code=problem.code) from problem
-        return await function(visit, HookSite(owner_of(visit.call), await visit.access()))
+            raise Forbidden(gettext(_REFUSED[kind]), code=problem.code) from problem
+        access = await visit.access() if kind == "project" else None
+        return await function(visit, HookSite(owner_of(visit.call), access))
 
-    return _named(place, function, "project")
-
-
-def _of_organization(function: SitePage, right: str) -> Callable[[Visit], Awaitable[Answer]]:
-    async def place(visit: Visit) -> Answer:
-        try:
-            await visit.organization(f"organization_hooks.{right}")
-        except Forbidden as problem:
-            message = gettext("Only owners of the organization see its webhooks and change them. Ask one of them.")
-            raise Forbidden(message, code=problem.code) from problem
-        return await function(visit, HookSite(owner_of(visit.call), None))
-
-    return _named(place, function, "organization")
-
-
-def _named(
-    place: Callable[[Visit], Awaitable[Answer]], function: SitePage, kind: str
-) -> Callable[[Visit], Awaitable[Answer]]:
     place.__name__ = f"{kind}_{getattr(function, '__name__', '')}"
     place.__doc__ = inspect.getdoc(function)
     return place
