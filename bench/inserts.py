@@ -28,7 +28,7 @@ from workhook.storage import dialects
 from workhook.storage.metadata import insert_into
 from workhook.storage.sqlite_threads import connect
 from workhook.storage.statements import Compiler, Statement
-from workhook.work.board.tasks.ordering.column_order import STEP
+from workhook.work.board.tasks.column_order import STEP
 from workhook.work.board.tasks.schemas import columns, task_buckets, tasks
 
 CONNECTIONS = 10  # as many as the server has

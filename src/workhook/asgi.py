@@ -25,8 +25,8 @@ from workhook.web import operations as web_operations
 from workhook.web.docs import pages
 from workhook.web.frame import render
 from workhook.work import operations as work_operations
-from workhook.work.administration.accounts import api as administration
-from workhook.work.administration.organizations import api as organizations
+from workhook.work.administration import accounts_api as administration
+from workhook.work.administration.deletion import routes
 from workhook.work.people.invitations import organization, repository
 
 
@@ -45,7 +45,7 @@ def operations(services: Callable[[], Services], checks: Callable[[], dict[str, 
         *organization.routes,
         *repository.routes,
         *administration.routes,
-        *organizations.routes,
+        *routes,
         *web_operations.OPERATIONS,
         *oauth_api.routes,
         *applications.routes,

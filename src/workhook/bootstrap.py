@@ -95,7 +95,7 @@ def _watch_quotas(settings: Settings) -> Callable[[], None]:
     """If there are quotas; answers what ends it."""
     if not (settings.organization_max_mb or settings.organization_max_rows):
         return lambda: None
-    from workhook.work.kernel.quota.counting import watch
+    from workhook.work.kernel.quota import watch
 
     outbox.watch(watch)
     return lambda: outbox.unwatch(watch)
@@ -142,7 +142,7 @@ async def _end_work(tx: Transaction, loss: Loss) -> None:
 
 
 def _closes_something(payload: Mapping[str, Any], repository: Repository) -> bool:
-    from workhook.work.board.pushes.closing import closes_something
+    from workhook.work.board.pushes import closes_something
 
     return closes_something(payload, repository)
 
@@ -150,7 +150,7 @@ def _closes_something(payload: Mapping[str, Any], repository: Repository) -> boo
 async def _close_tasks(
     tx: Transaction, repository: Repository, payload: Mapping[str, Any], pusher: Actor | None, base: str
 ) -> None:
-    from workhook.work.board.pushes.closing import close_tasks
+    from workhook.work.board.pushes import close_tasks
 
     await close_tasks(tx, repository, payload, pusher, base)
 

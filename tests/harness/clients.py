@@ -15,7 +15,7 @@ from workhook.identity.schemas import Account, Actor, account_of
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Transaction
 from workhook.work.kernel.clients import Client
-from workhook.work.people.clients.membership import put_in
+from workhook.work.people.clients import put_in
 
 _by_address = (
     sa.select(*account_columns())

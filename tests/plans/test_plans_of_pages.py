@@ -20,7 +20,7 @@ from workhook.identity.policy import SCOPES
 from workhook.identity.schemas import Account, Actor, Repository
 from workhook.storage import Row
 from workhook.storage.statements import Params
-from workhook.work.board.board_filters.filters import find_filters
+from workhook.work.board.filters import find_filters
 from workhook.work.board.projects.listing import list_newest
 from workhook.work.board.tasks import assigned
 from workhook.work.discussion import mentions

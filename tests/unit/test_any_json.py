@@ -18,7 +18,7 @@ from workhook.hooks.publishing import parse_publication
 from workhook.http.lists import ListQuery
 from workhook.web.activity import ProjectNames, mention_sentence, sentence
 from workhook.web.hooks.payloads import SHOWN_MAX, body_text, difference, pretty
-from workhook.work.board.pushes.messages import closed_by_push
+from workhook.work.board.pushes import closed_by_push
 from workhook.work.discussion.schemas import After
 from workhook.work.history.activity.task_history import mentions_task
 from workhook.work.portability.imports.json_file import NotUsable, parse_json

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from workhook.work.board.tasks.ordering import column_order
-from workhook.work.board.tasks.ordering.column_order import (
+from workhook.work.board.tasks import column_order
+from workhook.work.board.tasks.column_order import (
     BUCKET_FILL,
     BUCKET_MAX,
     STEP,

@@ -6,7 +6,7 @@ import workhook.web.operations  # noqa: F401  # its tables
 from workhook.hooks.api import OPERATIONS as OF_HOOKS
 from workhook.http.operations import WEBHOOK_API, WORK_API
 from workhook.storage.metadata import metadata
-from workhook.work.kernel.quota.counting import COUNTED, MAKING, NOT_COUNTED, TELLING
+from workhook.work.kernel.quota import COUNTED, MAKING, NOT_COUNTED, TELLING
 from workhook.work.operations import OPERATIONS as OF_WORK
 from workhook.work.people.invitations import organization, repository
 

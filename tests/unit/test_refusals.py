@@ -27,7 +27,7 @@ from workhook.web.frame import refusals, texts
 from workhook.web.frame.api_fields import OF_A_FIELD
 from workhook.web.frame.api_sentences import PHRASES, WORDING
 from workhook.web.frame.import_remarks import OF_A_CARD, OF_REMARKS
-from workhook.work.board.pushes.messages import CLOSED_MAX, closed_by_push, closed_in
+from workhook.work.board.pushes import CLOSED_MAX, closed_by_push, closed_in
 
 SOURCE = Path(refusals.__file__).parents[2]
 HOLE = "70"  # a number can stand wherever a text can

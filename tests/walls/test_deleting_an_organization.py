@@ -12,7 +12,7 @@ from tests.walls.dump import TABLES, Dump
 from tests.walls.owners import OWNERS, Find
 from tests.walls.world import Walls
 from workhook.core.clock import now_ms
-from workhook.work.administration.organizations import emptying
+from workhook.work.administration import emptying
 
 STAYS = {"accounts", "grants", "tokens"}
 """Tables in which rows about an organization may stay: its number, and what its people have as people."""

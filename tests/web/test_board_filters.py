@@ -14,7 +14,7 @@ from tests.web.studio import HOSTILE, Studio, open_studio, page_of, send
 from workhook.http.calls import Services
 from workhook.identity.tables import accounts, projects
 from workhook.identity.tokens.lookup import find_actor
-from workhook.work.board.board_filters.filters import board_filters
+from workhook.work.board.filters import board_filters
 
 
 def titles(page: str) -> list[str]:

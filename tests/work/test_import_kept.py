@@ -11,7 +11,7 @@ from workhook.core import json
 from workhook.http.calls import Services
 from workhook.work.board.tasks.imported_fields import SOURCES, imported_of, own_fields_text, source_of
 from workhook.work.portability.imports import asana, github_tasks
-from workhook.work.portability.imports.trello import mapping
+from workhook.work.portability.imports import trello_mapping as mapping
 
 
 def test_every_field_of_an_importer_is_known_as_one() -> None:

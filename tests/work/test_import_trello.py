@@ -454,8 +454,8 @@ from workhook.bootstrap import open_services
 from workhook.cli.imports import Wanted, import_boards
 from workhook.core.config import load
 from workhook.work.portability.imports import apply
-from workhook.work.portability.imports.trello.mapping import plan_of
-from workhook.work.portability.imports.trello.export import read_export
+from workhook.work.portability.imports.trello_mapping import plan_of
+from workhook.work.portability.imports.trello_export import read_export
 
 def progress(what, number, total):
     if (what, number, total) == ("tasks", 25, 60):

@@ -16,8 +16,8 @@ from workhook.work.board.tasks.field_types import KEYS_MAX
 from workhook.work.portability.imports.json_file import NotUsable
 from workhook.work.portability.imports.plan import ImportPlan, PlannedTask, fingerprint
 from workhook.work.portability.imports.texts import PROPERTIES_MAX_BYTES, Distinct, within
-from workhook.work.portability.imports.trello.export import read_export
-from workhook.work.portability.imports.trello.mapping import plan_of
+from workhook.work.portability.imports.trello_export import read_export
+from workhook.work.portability.imports.trello_mapping import plan_of
 
 Object = dict[str, Any]
 

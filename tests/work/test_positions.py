@@ -29,10 +29,9 @@ from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
 from workhook.work.board import columns
 from workhook.work.board.columns import ColumnCreate
-from workhook.work.board.tasks import actions, bulk, column_tasks, queries
+from workhook.work.board.tasks import actions, bulk, column_order, column_tasks, queries
 from workhook.work.board.tasks.bulk import TaskOperation
 from workhook.work.board.tasks.inputs import TaskCreate, TaskEdit
-from workhook.work.board.tasks.ordering import column_order
 from workhook.work.board.tasks.schemas import task_buckets, tasks
 
 AT_ONCE = 50

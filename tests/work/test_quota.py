@@ -17,7 +17,7 @@ from workhook.events.tables import events
 from workhook.http.calls import Services
 from workhook.identity.queries import find_account
 from workhook.storage.metadata import metadata
-from workhook.work.kernel.quota.counting import COUNTED, MAKING
+from workhook.work.kernel.quota import COUNTED, MAKING
 from workhook.work.operations import OPERATIONS
 
 ROWS = 100

@@ -15,8 +15,8 @@ from workhook.cli.imports import Wanted, import_boards
 from workhook.http.calls import Services
 from workhook.work.portability.imports.apply import Imported
 from workhook.work.portability.imports.plan import ImportPlan
-from workhook.work.portability.imports.trello.export import read_export
-from workhook.work.portability.imports.trello.mapping import plan_of
+from workhook.work.portability.imports.trello_export import read_export
+from workhook.work.portability.imports.trello_mapping import plan_of
 
 Object = dict[str, Any]
 

@@ -17,7 +17,7 @@ from workhook.core import vault as core_vault
 from workhook.core.clock import host_ahead_ms, now_ms
 from workhook.core.config import Settings
 from workhook.http import system
-from workhook.work.kernel.quota import counting
+from workhook.work.kernel import quota as counting
 
 CLOCK_OFF_MS = 2000
 LATE_MS = 60_000

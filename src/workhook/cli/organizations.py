@@ -100,7 +100,7 @@ async def delete(
     from workhook import asgi
     from workhook.core.clock import now_ms
     from workhook.identity.context import Write
-    from workhook.work.administration.organizations import deletion, emptying
+    from workhook.work.administration import deletion, emptying
 
     assert asgi, "it knows every table"
     async with context.services() as services:

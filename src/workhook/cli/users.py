@@ -131,7 +131,7 @@ async def delete(
     """
     from workhook import asgi
     from workhook.identity.context import Write
-    from workhook.work.administration.accounts.actions import remove_user
+    from workhook.work.administration.accounts import remove_user
 
     assert asgi, "it knows every table"
     async with context.services() as services:

@@ -28,7 +28,7 @@ from workhook.work.board.projects.schemas import LabelColor, find_label_colors
 from workhook.work.board.tasks.choices import list_labels
 from workhook.work.history import trash
 from workhook.work.kernel.access import Access
-from workhook.work.people.clients.api import list_client_names, list_clients
+from workhook.work.people.clients import list_client_names, list_clients
 
 SHOWN_MAX = 100
 COLOR_NAMES: Mapping[LabelColor, str] = {

@@ -18,7 +18,7 @@ from workhook.http import idempotency
 from workhook.http.calls import Services
 from workhook.identity import audit_queries
 from workhook.identity.tokens import issue as tokens
-from workhook.work.administration.organizations import emptying
+from workhook.work.administration import emptying
 from workhook.work.files import trash as files_trash
 from workhook.work.history import trash
 from workhook.work.history.notifications import deadlines

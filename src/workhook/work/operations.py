@@ -14,8 +14,8 @@ from workhook.work.history.across import api as across
 from workhook.work.history.activity import api as activity
 from workhook.work.history.notifications import api as notifications
 from workhook.work.history.search import api as search
+from workhook.work.kernel import quota
 from workhook.work.kernel.import_links import import_links as _import_links  # noqa: F401  # a table, without routes
-from workhook.work.kernel.quota import counting as quota
 from workhook.work.money import budgets
 from workhook.work.money.billing import api as billing
 from workhook.work.money.billing import logos
@@ -25,7 +25,7 @@ from workhook.work.money.credits import api as task_credits
 from workhook.work.money.invoices import api as invoices
 from workhook.work.money.payments import api as payments
 from workhook.work.money.services import api as services
-from workhook.work.people.clients import api as clients
+from workhook.work.people import clients
 from workhook.work.people.members import api as members
 from workhook.work.portability.moving import api as moving
 from workhook.work.time.rates import api as rates

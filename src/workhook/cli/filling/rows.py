@@ -19,7 +19,7 @@ from workhook.events.tables import events
 from workhook.hooks.tables import deliveries, dispatches
 from workhook.identity.tables import audit_log
 from workhook.storage.metadata import big
-from workhook.work.board.tasks.ordering.column_order import STEP
+from workhook.work.board.tasks.column_order import STEP
 from workhook.work.board.tasks.schemas import task_assignees, task_buckets, tasks
 from workhook.work.discussion.schemas import file_comment_replies, file_comments, task_comments
 from workhook.work.files.schemas import files

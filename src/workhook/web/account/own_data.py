@@ -28,7 +28,7 @@ from workhook.web.frame.forms import PageForm, form_page
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.project import names
-from workhook.work.administration.accounts.actions import find_obstacles, remove_user
+from workhook.work.administration.accounts import find_obstacles, remove_user
 from workhook.work.history.across import api as across
 from workhook.work.history.across.schemas import AllCommentsQuery, AllFilesQuery, AllTasksQuery, AllTimesheetsQuery
 from workhook.work.history.notifications import api as notifications

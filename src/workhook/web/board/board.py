@@ -15,7 +15,7 @@ from workhook.web.frame.names import logins_of
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.home import PROJECT_TEMPLATES
-from workhook.work.board.board_filters.filters import find_filters, save_filters
+from workhook.work.board.filters import find_filters, save_filters
 from workhook.work.board.tasks import actions, choices, queries
 from workhook.work.board.tasks.inputs import TaskCreate, TaskEdit
 from workhook.work.board.tasks.schemas import Task

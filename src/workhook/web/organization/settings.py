@@ -20,7 +20,7 @@ from workhook.web.frame.forms import PageForm, form_page
 from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.web.project import names
-from workhook.work.administration.organizations.deletion import count_issued_invoices, delete_organization
+from workhook.work.administration.deletion import count_issued_invoices, delete_organization
 from workhook.work.history import trash as api
 from workhook.work.portability.moving.archive import MEDIA_TYPE, headers_of, make_archive
 

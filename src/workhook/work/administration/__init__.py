@@ -1,4 +1,4 @@
 """What the administrator of a server does with accounts, and how an organization is deleted.
 
-Begin with `accounts/actions`. In `organizations`, `deletion` hides an organization and `emptying` removes what it had.
+Begin with `accounts`. `deletion` hides an organization, `emptying` removes what it had.
 """

@@ -30,8 +30,8 @@ from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import json_rows
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
-from workhook.work.board.tasks.ordering.column_order import is_crowded, rank_between, spread
-from workhook.work.board.tasks.ordering.move_tasks import move_tasks
+from workhook.work.board.tasks.column_order import is_crowded, rank_between, spread
+from workhook.work.board.tasks.move_tasks import move_tasks
 from workhook.work.board.tasks.schemas import COLUMNS_MAX, Column, CursorInteger, Stage, columns, completes, tasks
 from workhook.work.kernel.access import Access, access_of, find_access, find_with_access, with_access
 from workhook.work.kernel.record_events import differences, publish_event

@@ -41,7 +41,7 @@ from workhook.work.files.schemas import (
 from workhook.work.kernel import questions
 from workhook.work.kernel.access import Access, access_of, find_access, with_access
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row, person_shape
-from workhook.work.kernel.quota.counting import UsageMemory, memory_of, takes_file, too_large
+from workhook.work.kernel.quota import UsageMemory, memory_of, takes_file, too_large
 from workhook.work.kernel.record_events import publish_event
 from workhook.work.kernel.schemas import if_set
 

@@ -20,11 +20,11 @@ from workhook.identity.schemas import Actor
 from workhook.storage import Reader, Transaction
 from workhook.work.board.tasks import assignees, queries, relations
 from workhook.work.board.tasks.assignees import tell_assigned
+from workhook.work.board.tasks.column_order import drop_if_empty, find_insert_position
 from workhook.work.board.tasks.imported_fields import source_of
 from workhook.work.board.tasks.inputs import TaskContent, TaskCreate, TaskEdit
 from workhook.work.board.tasks.next_task import make_next, require_next, with_next, zone_for
 from workhook.work.board.tasks.numbers import take_numbers
-from workhook.work.board.tasks.ordering.column_order import drop_if_empty, find_insert_position
 from workhook.work.board.tasks.queries import AccessedTask, LockedColumn, MovableTask
 from workhook.work.board.tasks.relations import RelationChange
 from workhook.work.board.tasks.schemas import CONTENT, NO_SUBTASKS, TERMS, Assignees, CommitShape, Task

@@ -18,11 +18,11 @@ from workhook.identity.context import Write
 from workhook.work.board.tasks import actions, assignees, bulk_queries, queries, relations
 from workhook.work.board.tasks.assignees import Assignable, tell_all_assigned
 from workhook.work.board.tasks.bulk_queries import RankedTask, TaskChange
+from workhook.work.board.tasks.column_order import ColumnOrder, ranks_in
 from workhook.work.board.tasks.field_types import ColumnId
 from workhook.work.board.tasks.inputs import TaskContent, TaskCreate, TaskEdit
 from workhook.work.board.tasks.next_task import make_next, with_next
 from workhook.work.board.tasks.numbers import take_numbers
-from workhook.work.board.tasks.ordering.column_order import ColumnOrder, ranks_in
 from workhook.work.board.tasks.queries import LockedColumn
 from workhook.work.board.tasks.relations import RelationChange
 from workhook.work.board.tasks.schemas import Assignees, Task

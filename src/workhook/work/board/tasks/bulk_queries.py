@@ -15,7 +15,7 @@ from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.storage.record_rows import assigned, stored_names, values_of
 from workhook.work.board.tasks import assignees, queries
-from workhook.work.board.tasks.ordering.column_order import ColumnOrder, Rank, insert_buckets, set_ranks, update_buckets
+from workhook.work.board.tasks.column_order import ColumnOrder, Rank, insert_buckets, set_ranks, update_buckets
 from workhook.work.board.tasks.queries import LockedColumn
 from workhook.work.board.tasks.schemas import (
     CONTENT,

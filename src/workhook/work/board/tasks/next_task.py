@@ -18,8 +18,8 @@ from workhook.storage import Reader, Transaction
 from workhook.storage.metadata import big
 from workhook.work.board.tasks import queries, relations, repeating
 from workhook.work.board.tasks.assignees import still_there, tell_assigned
+from workhook.work.board.tasks.column_order import find_insert_position
 from workhook.work.board.tasks.numbers import take_numbers
-from workhook.work.board.tasks.ordering.column_order import find_insert_position
 from workhook.work.board.tasks.queries import Busy, LockedColumn
 from workhook.work.board.tasks.relations import RelationChange
 from workhook.work.board.tasks.schemas import Task, columns

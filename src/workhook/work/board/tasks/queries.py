@@ -24,7 +24,7 @@ from workhook.storage.dialects import any_of, json_rows
 from workhook.storage.metadata import big, insert_into
 from workhook.storage.record_rows import assigned, values_of
 from workhook.storage.statements import Params, hot
-from workhook.work.board.tasks.ordering.column_order import Bucket, InsertPosition, is_crowded, new_rank, spread_ranks
+from workhook.work.board.tasks.column_order import Bucket, InsertPosition, is_crowded, new_rank, spread_ranks
 from workhook.work.board.tasks.schemas import (
     CONTENT,
     Task,

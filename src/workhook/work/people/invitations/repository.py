@@ -19,7 +19,7 @@ from workhook.identity.profile_schemas import RepositoryInvitation, repository_i
 from workhook.identity.queries import find_member_role, key_of
 from workhook.storage.pages import Page
 from workhook.work.kernel.record_events import record_audit
-from workhook.work.people.clients.membership import put_in
+from workhook.work.people.clients import put_in
 from workhook.work.people.invitations.links import is_in
 from workhook.work.people.invitations.organization import INVITED, end_invitation, find_user
 from workhook.work.people.members.admin_actions import (

@@ -37,7 +37,7 @@ from workhook.work.kernel.clients import clients
 from workhook.work.kernel.people import PersonShape, membership_of, person_columns, person_of_row, person_shape
 from workhook.work.kernel.record_events import record_audit
 from workhook.work.kernel.schemas import Done
-from workhook.work.people.clients.api import end_client, lock_own
+from workhook.work.people.clients import end_client, lock_own
 from workhook.work.people.members.admin_actions import invite_collaborator, note_added, remove_collaborator
 
 routes = Routes(WORK_API, "Members", read="work.read", write="work.write")

@@ -10,11 +10,10 @@ from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from workhook.work.portability.imports import asana, csv_tasks, github, github_tasks
+from workhook.work.portability.imports import asana, csv_tasks, github, github_tasks, trello_mapping
 from workhook.work.portability.imports.json_file import NotUsable, parse_json
 from workhook.work.portability.imports.plan import ImportPlan
-from workhook.work.portability.imports.trello import mapping as trello_mapping
-from workhook.work.portability.imports.trello.export import read_export
+from workhook.work.portability.imports.trello_export import read_export
 
 _OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # of Excel before 2007
 _ZIP = b"PK\x03\x04"

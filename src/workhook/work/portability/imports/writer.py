@@ -19,8 +19,8 @@ from workhook.work.board.tasks import bulk_queries, relations
 from workhook.work.board.tasks.actions import blank_task
 from workhook.work.board.tasks.assignees import find_people
 from workhook.work.board.tasks.bulk_queries import TaskChange
+from workhook.work.board.tasks.column_order import ColumnOrder, Rank, ranks_in
 from workhook.work.board.tasks.numbers import take_numbers
-from workhook.work.board.tasks.ordering.column_order import ColumnOrder, Rank, ranks_in
 from workhook.work.board.tasks.queries import LockedColumn, lock_column
 from workhook.work.board.tasks.relations import RelationChange
 from workhook.work.board.tasks.schemas import Task

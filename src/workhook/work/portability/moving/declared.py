@@ -20,7 +20,7 @@ from workhook.work.money.credits.schemas import TaskCreditCreate
 from workhook.work.money.invoices.inputs import InvoiceCreate
 from workhook.work.money.payments.schemas import PaymentCreate
 from workhook.work.money.services.schemas import ServiceCreate, ServicePriceParameters
-from workhook.work.people.clients.api import ClientCreate
+from workhook.work.people.clients import ClientCreate
 from workhook.work.time.timesheets.schemas import TimesheetCreate
 
 Check = Callable[[Any], str | None]

@@ -13,7 +13,7 @@ import msgspec
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.json import values_in
 from workhook.identity.queries import key_of
-from workhook.work.board.tasks.ordering.column_order import new_bucket_id
+from workhook.work.board.tasks.column_order import new_bucket_id
 from workhook.work.portability.moving import sums
 from workhook.work.portability.moving.keys import Keys
 from workhook.work.portability.moving.kinds import KINDS, PEOPLE, PROJECTS, WITH_BYTES, LineKind

@@ -30,7 +30,7 @@ from workhook.identity import reserved
 from workhook.identity.actions import is_login
 from workhook.work.board.projects.api import ProjectName
 from workhook.work.board.projects.schemas import LabelColors
-from workhook.work.board.pushes.messages import ID_CHARS
+from workhook.work.board.pushes import ID_CHARS
 from workhook.work.board.tasks.field_types import Labels, Sections, Texts
 from workhook.work.board.tasks.imported_fields import SOURCES
 from workhook.work.discussion import markup

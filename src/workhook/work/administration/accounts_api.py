@@ -17,8 +17,8 @@ from workhook.identity.schemas import Actor
 from workhook.storage import Reader
 from workhook.storage.database import UniqueViolation
 from workhook.storage.pages import Page
-from workhook.work.administration.accounts import actions
-from workhook.work.administration.accounts.actions import (
+from workhook.work.administration import accounts as actions
+from workhook.work.administration.accounts import (
     AdministeredUser,
     OrganizationCreate,
     UserCreate,

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from workhook.core.records import to_response
 from workhook.identity.context import Write
 from workhook.storage.metadata import big
-from workhook.work.board.tasks.ordering.column_order import STEP
+from workhook.work.board.tasks.column_order import STEP
 from workhook.work.board.tasks.queries import project_of
 from workhook.work.board.tasks.schemas import (
     Column,

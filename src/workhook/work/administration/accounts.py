@@ -35,11 +35,11 @@ from workhook.identity.tokens.issue import forget_after_commit
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big
 from workhook.storage.pages import Page, listed, read_page
-from workhook.work.board.board_filters.filters import board_filters
+from workhook.work.board.filters import board_filters
 from workhook.work.history.feeds.feeds import calendar_feeds
 from workhook.work.kernel.people import Email
 from workhook.work.kernel.settings.schemas import account_billing, billing_logos
-from workhook.work.people.clients.membership import end_clients_of
+from workhook.work.people.clients import end_clients_of
 from workhook.work.people.members.admin_actions import remove_collaborator, remove_member
 
 Login = Annotated[str, Meta(min_length=1, max_length=39, description="1 to 39 letters, digits and single hyphens.")]

@@ -19,6 +19,7 @@ from workhook.http.parameters import TEXT_MAX_BYTES, TITLE_MAX_CHARS, WebAddress
 from workhook.work.board.projects.schemas import LABEL_COLORS_MAX, LabelColor
 from workhook.work.board.tasks.field_types import KEYS_MAX, Level
 from workhook.work.board.tasks.schemas import COLUMNS_MAX, Stage
+from workhook.work.portability.imports import trello_export as trello
 from workhook.work.portability.imports.board import COLORS
 from workhook.work.portability.imports.losses import Losses
 from workhook.work.portability.imports.plan import ImportPlan, Person, PlannedColumn, PlannedComment, PlannedTask
@@ -40,7 +41,6 @@ from workhook.work.portability.imports.texts import (
     unknown_names,
     within,
 )
-from workhook.work.portability.imports.trello import export as trello
 from workhook.work.portability.imports.words import StageNames, level_of, means, says_more
 
 SOURCE = "trello"

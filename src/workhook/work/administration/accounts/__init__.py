@@ -1,1 +1,0 @@
-"""What administrators of the server do: people and organizations, whoever is in them."""

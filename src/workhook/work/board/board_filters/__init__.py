@@ -1,1 +1,0 @@
-"""The filters of a board that a person has used last."""

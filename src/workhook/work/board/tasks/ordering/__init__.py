@@ -1,1 +1,0 @@
-"""The order of tasks in their columns: ranks, buckets, and moves."""

@@ -1,1 +1,0 @@
-"""People from outside who look into a project."""
