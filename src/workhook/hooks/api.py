@@ -203,7 +203,9 @@ async def hooks_ping(write: Write, hook_id: int) -> None:
 _TESTS = "/repos/{owner}/{repo}/hooks/{hook_id}/tests"
 
 
-@repository.post(_TESTS.removesuffix("s"), name="repository_hooks_test_old", problems=(422,), deprecated=True)
+@repository.post(
+    _TESTS.removesuffix("s"), name="repository_hooks_test_old", action="hook.test", problems=(422,), deprecated=True
+)
 @repository.post(_TESTS, problems=(422,))
 async def repository_hooks_test(write: Write, hook_id: int) -> None:
     """Send the latest push to a webhook."""
@@ -304,7 +306,11 @@ async def events_publish(call: Call) -> Published:
 
 
 @repository.post(
-    "/repos/{owner}/{repo}/dispatches", access="repository.publish", body=bodies.DISPATCH, body_required=True
+    "/repos/{owner}/{repo}/dispatches",
+    access="repository.publish",
+    body=bodies.DISPATCH,
+    body_required=True,
+    action="event.dispatch",
 )
 async def repository_dispatch(call: Call) -> None:
     """Publish a repository_dispatch event."""
@@ -340,7 +346,9 @@ async def list_app_hooks(call: Call, page: Page) -> Paged[list[AppHookShape]]:
     return Paged(shapes, total)
 
 
-@organization.delete("/orgs/{org}/oauth-hooks/{hook_id}", name="oauth_hooks_delete", access="oauth_hooks.delete")
+@organization.delete(
+    "/orgs/{org}/oauth-hooks/{hook_id}", name="oauth_hooks_delete", access="oauth_hooks.delete", action="hook.delete"
+)
 async def delete_app_hook(write: Write, hook_id: int) -> None:
     """Delete a webhook that an OAuth app made.
 

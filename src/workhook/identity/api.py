@@ -105,7 +105,7 @@ async def root(call: Call) -> Root:
     )
 
 
-@routes.get("/rate_limit", etag=False)
+@routes.get("/rate_limit", etag=False, action="rate_limit.get")
 async def rate_limit(call: Call) -> RateLimit:
     """Get how many requests the token has left."""
     usage = caller_of(call).usage

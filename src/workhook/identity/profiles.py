@@ -196,6 +196,7 @@ async def account_repositories(call: Call, username: str, page: Page) -> Paged[l
     summary="Get an organization by its id",
     access="organization.read",
     path_types={"organization_id": "integer"},
+    action="organization.get",
 )
 @routes.get("/orgs/{org}", access="organization.read")
 async def organization_get(call: Call) -> s.OrganizationProfileShape:
@@ -218,6 +219,7 @@ async def organization_repositories(call: Call, page: Page) -> Paged[list[s.Repo
     summary="Get a repository by its id",
     access="repository.read",
     path_types={"repository_id": "integer"},
+    action="repository.get",
 )
 @routes.get("/repos/{owner}/{repo}", access="repository.read")
 async def repository_get(call: Call) -> s.RepositoryProfileShape:
@@ -225,7 +227,7 @@ async def repository_get(call: Call) -> s.RepositoryProfileShape:
     return s.repository_profile_shape(named_repository(call), call.base)
 
 
-@routes.get("/user/{account_id}", access="account.read")
+@routes.get("/user/{account_id}", access="account.read", action="account.get")
 async def account_get_by_number(call: Call, account_id: int) -> s.ProfileShape:
     """Get a user or an organization by its id."""
     return _profile(call, await find_visible(call.database, actor_of(call), visible_by_id, id=account_id))

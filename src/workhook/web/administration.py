@@ -55,7 +55,7 @@ async def _page(visit: Visit, form: PageForm) -> Answer:
     )
 
 
-@places.post("/settings/administration/users", makes=True)
+@places.post("/settings/administration/users", makes=True, action="user.create")
 @form_page(_page, _USER_FIELDS, section="user")
 async def add_user(visit: Visit) -> Answer:
     """Add a person, and make a link with which they choose a password. A mail server sends it to them."""
@@ -82,7 +82,7 @@ async def add_user(visit: Visit) -> Answer:
     )  # fmt: skip
 
 
-@places.post("/settings/administration/organizations", makes=True)
+@places.post("/settings/administration/organizations", makes=True, action="organization.create")
 @form_page(_page, _PLACE_FIELDS, section="organization")
 async def add_organization(visit: Visit) -> Answer:
     """Add an organization."""
@@ -98,21 +98,21 @@ async def add_organization(visit: Visit) -> Answer:
     return visit.done(HERE, gettext("The organization %(name)s was added.") % {"name": name})
 
 
-@places.post("/settings/administration/users/{login}/disable")
+@places.post("/settings/administration/users/{login}/disable", action="user.disable")
 @form_page(_page)
 async def disable_user(visit: Visit) -> Answer:
     """Lock a person out."""
     return await _change(visit, actions.disable, gettext("%(login)s is locked out."))
 
 
-@places.post("/settings/administration/users/{login}/enable")
+@places.post("/settings/administration/users/{login}/enable", action="user.enable")
 @form_page(_page)
 async def enable_user(visit: Visit) -> Answer:
     """Let a person in again."""
     return await _change(visit, actions.enable, gettext("%(login)s can sign in again."))
 
 
-@places.post("/settings/administration/users/{login}/delete")
+@places.post("/settings/administration/users/{login}/delete", action="user.delete")
 @form_page(_page)
 async def delete_user(visit: Visit) -> Answer:
     """Remove a person's account."""

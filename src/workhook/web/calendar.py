@@ -190,7 +190,7 @@ async def calendar(visit: Visit) -> Answer:
     )
 
 
-@places.post("/{owner}/{project}/calendar/{task_id}")
+@places.post("/{owner}/{project}/calendar/{task_id}", action="task.edit")
 async def move_deadline(visit: Visit) -> Answer:
     """Give a task another deadline: another day, at the same time of the day."""
     access = await visit.access()
@@ -235,7 +235,7 @@ async def show_feeds(visit: Visit) -> Answer:
     return await _page(visit, await visit.access())
 
 
-@feed_places.post(f"{_FEED}/renew")
+@feed_places.post(f"{_FEED}/renew", action="calendar_feed.create")
 async def renew_feed(visit: Visit) -> Answer:
     """Make an address, in place of the one that there was. This page alone shows it."""
     visit.require_recent(paging.project_address(visit, "calendar", "feed"))
@@ -246,7 +246,7 @@ async def renew_feed(visit: Visit) -> Answer:
     return await _page(visit, access, address=address, made=visit.fields["feed"])
 
 
-@feed_places.post(f"{_FEED}/end")
+@feed_places.post(f"{_FEED}/end", action="calendar_feed.destroy")
 async def end_feed(visit: Visit) -> Answer:
     """Turn an address off."""
     access = await visit.access()

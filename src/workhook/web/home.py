@@ -110,7 +110,7 @@ async def _page(visit: Visit, form: PageForm) -> Answer:
     )
 
 
-@places.post("/{owner}", makes=True)
+@places.post("/{owner}", makes=True, action="project.create")
 @form_page(_page)
 async def create_project(visit: Visit) -> Answer:
     """Make a project, with the columns of its template."""

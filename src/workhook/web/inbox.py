@@ -93,7 +93,7 @@ def _query(given: dict[str, str]) -> str:
     return "?" + "&".join(f"{name}={value}" for name, value in given.items()) if given else ""
 
 
-@places.post("/inbox/{notification_id}/read")
+@places.post("/inbox/{notification_id}/read", action="notification.mark_read")
 async def read_one(visit: Visit) -> Answer:
     """Mark a notification as read."""
     number = visit.call.path_integer("notification_id")
@@ -102,7 +102,7 @@ async def read_one(visit: Visit) -> Answer:
     return visit.done(_back(visit))
 
 
-@places.post("/inbox/read")
+@places.post("/inbox/read", action="notification.mark_read")
 async def read_all(visit: Visit) -> Answer:
     """Mark what the visitor has seen, and what is older, as read."""
     upto = visit.fields.get("upto", "")

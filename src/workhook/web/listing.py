@@ -299,7 +299,7 @@ async def choose_people(visit: Visit) -> Answer:
     )
 
 
-@places.post("/{owner}/{project}/list/{task_id}")
+@places.post("/{owner}/{project}/list/{task_id}", action="task.edit")
 async def edit_row(visit: Visit) -> Answer:
     """Change a field of a task where it stands in the list."""
     access = await visit.access()

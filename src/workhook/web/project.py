@@ -108,7 +108,7 @@ async def show_settings(visit: Visit) -> Answer:
     return await settings_page(visit)
 
 
-@places.post("/{owner}/{project}/settings")
+@places.post("/{owner}/{project}/settings", action="project.edit")
 @form_page(settings_page, section="general", on=(Invalid, Conflict))
 async def save_settings(visit: Visit) -> Answer:
     """Change the title of a project, its address, and who sees it."""
@@ -122,7 +122,7 @@ async def save_settings(visit: Visit) -> Answer:
     return visit.done(paging.address_of(*full_name.split("/"), "settings"), gettext("The project was saved."))
 
 
-@places.post("/{owner}/{project}/settings/labels")
+@places.post("/{owner}/{project}/settings/labels", action="project.edit")
 @form_page(settings_page, section="labels")
 async def color_label(visit: Visit) -> Answer:
     """Choose the colour of a label; without one, it follows from the label's name again."""
@@ -140,7 +140,7 @@ async def color_label(visit: Visit) -> Answer:
     return visit.done(settings_address(visit, "labels"), gettext("The label colours were saved."))
 
 
-@places.post("/{owner}/{project}/settings/archive")
+@places.post("/{owner}/{project}/settings/archive", action="project.edit")
 async def archive(visit: Visit) -> Answer:
     """Archive a project, or take it out of the archive."""
     access = await administered(visit)
@@ -171,7 +171,7 @@ async def _delete_page(visit: Visit, form: PageForm) -> Answer:
     )
 
 
-@places.post("/{owner}/{project}/settings/delete")
+@places.post("/{owner}/{project}/settings/delete", action="project.delete")
 @form_page(_delete_page, on=(Invalid, Conflict))
 async def delete(visit: Visit) -> Answer:
     """Delete a project, if its title or its address was typed."""
@@ -191,7 +191,7 @@ def names(typed: str, *names: str) -> bool:
     return " ".join(typed.split()).casefold() in {" ".join(each.split()).casefold() for each in names}
 
 
-@places.post("/{owner}/-/projects/{project_id}/restore")
+@places.post("/{owner}/-/projects/{project_id}/restore", action="project.restore")
 async def restore_project(visit: Visit) -> Answer:
     """Restore a project that was deleted."""
     restored = await visit.change(lambda write: trash.restore_project(write, visit.path("project_id")))

@@ -56,7 +56,7 @@ def _deleted(each: api.TrashShape) -> Deleted:
     return Deleted(each.type, each.id, each.title, at, at + api.KEPT_MS)
 
 
-@places.post("/{owner}/{project}/trash/{kind}/{deleted_id}")
+@places.post("/{owner}/{project}/trash/{kind}/{deleted_id}", action="trash.restore")
 async def restore(visit: Visit) -> Answer:
     """Take a task or a file out of the trash."""
     access = await visit.access()

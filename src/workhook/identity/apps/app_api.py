@@ -181,7 +181,7 @@ async def app_installations_delete(write: Write, installation_id: int) -> None:
     await installing.uninstall(write.tx, None, await _own(write.call, write.tx, installation_id))
 
 
-@routes.post(f"{_ONE}/access_tokens", body=s.AccessTokenBody | None, etag=False)
+@routes.post(f"{_ONE}/access_tokens", body=s.AccessTokenBody | None, etag=False, action="installation.create_token")
 async def app_access_tokens_create(call: Call, installation_id: int) -> Created[s.InstallationTokenShape]:
     """Create an installation access token."""
     wanted = parse_narrowing(await call.json_object(null=True), s.AccessTokenBody)
@@ -215,7 +215,7 @@ async def app_installations_unsuspend(write: Write, installation_id: int) -> Non
     await installing.unsuspend(write.tx, None, await _own(write.call, write.tx, installation_id), by="app")
 
 
-@routes.get("/orgs/{org}/installation")
+@routes.get("/orgs/{org}/installation", action="installation.get")
 async def app_installation_of_organization(call: Call, org: str) -> s.InstallationShape:
     """Get the app's installation on an organization."""
     found = _existing(await queries.find_on(call.database, app_of(call), org))
@@ -224,34 +224,34 @@ async def app_installation_of_organization(call: Call, org: str) -> s.Installati
     return s.installation_shape(found, call.base)
 
 
-@routes.get("/repos/{owner}/{repo}/installation")
+@routes.get("/repos/{owner}/{repo}/installation", action="installation.get")
 async def app_installation_of_repository(call: Call, owner: str, repo: str) -> s.InstallationShape:
     """Get the app's installation that covers a repository."""
     found = await queries.find_reaching(call.database, app_of(call), owner, repo)
     return s.installation_shape(_existing(found), call.base)
 
 
-@routes.get("/repositories/{repository_id}/installation")
+@routes.get("/repositories/{repository_id}/installation", action="installation.get")
 async def app_installation_of_repository_by_number(call: Call, repository_id: int) -> s.InstallationShape:
     """Get the app's installation that covers a repository, by the repository's id."""
     found = await queries.find_reaching_by_id(call.database, app_of(call), repository_id)
     return s.installation_shape(_existing(found), call.base)
 
 
-@routes.get("/app/installation-requests")
+@routes.get("/app/installation-requests", action="installation.list_requests")
 async def app_installation_requests(call: Call) -> list[s.InstallationRequest]:
     """List requests to install the app: always empty, because owners install it themselves."""
     return []
 
 
-@routes.get("/users/{username}/installation")
+@routes.get("/users/{username}/installation", action="installation.get")
 async def app_installation_of_user(call: Call, username: str) -> s.InstallationShape:
     """Get the app's installation on an account."""
     found = await queries.find_on(call.database, app_of(call), username)
     return s.installation_shape(_existing(found), call.base)
 
 
-@routes.get("/installation/repositories", access="installation")
+@routes.get("/installation/repositories", access="installation", action="installation.list_repositories")
 async def installation_repositories_list(call: Call, page: Page) -> Paged[s.InstallationRepositories]:
     """List the repositories that an installation access token covers."""
     actor = actor_of(call)
@@ -264,7 +264,7 @@ async def installation_repositories_list(call: Call, page: Page) -> Paged[s.Inst
     return await _repositories(call, installation.account, reach.repository_ids, page)
 
 
-@routes.delete("/installation/token", access="installation")
+@routes.delete("/installation/token", access="installation", action="installation.revoke_token")
 async def installation_token_revoke(write: Write) -> None:
     """Revoke the token that is used for this call."""
     actor = write.actor
@@ -285,7 +285,11 @@ async def user_installations_list(call: Call, page: Page) -> Paged[s.UserInstall
     return Paged(s.UserInstallations(total, [s.installation_shape(each, call.base) for each in found]), total)
 
 
-@routes.get("/user/installations/{installation_id}/repositories", access="user.installations")
+@routes.get(
+    "/user/installations/{installation_id}/repositories",
+    access="user.installations",
+    action="installation.list_repositories",
+)
 async def user_installation_repositories_list(
     call: Call, installation_id: int, page: Page
 ) -> Paged[s.InstallationRepositories]:

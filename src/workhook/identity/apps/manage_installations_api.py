@@ -145,7 +145,7 @@ async def installations_unsuspend(write: Write, installation_id: int) -> None:
     )
 
 
-@routes.put(_REPOSITORY, access="installations.write", problems=(422,))
+@routes.put(_REPOSITORY, access="installations.write", problems=(422,), action="installation.update")
 async def user_installation_repositories_add(write: Write, installation_id: int, repository_id: int) -> None:
     """Add a repository to an installation.
 
@@ -157,7 +157,7 @@ async def user_installation_repositories_add(write: Write, installation_id: int,
         await installing.edit_installation(write.tx, write.actor, installation, repository_ids=ids)
 
 
-@routes.delete(_REPOSITORY, access="installations.write", problems=(422,))
+@routes.delete(_REPOSITORY, access="installations.write", problems=(422,), action="installation.update")
 async def user_installation_repositories_remove(write: Write, installation_id: int, repository_id: int) -> None:
     """Remove a repository from an installation.
 

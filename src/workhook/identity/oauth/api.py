@@ -231,6 +231,7 @@ def _refuse(call: Call, why: Refusal, shape: type[msgspec.Struct], client: Oauth
     + "Any other refusal has status 200: look for `error`. Using a code or refresh token twice revokes "
     "the tokens that came of it.",
     **_FORMS,
+    action="oauth_token.issue",
 )
 async def oauth_access_token(call: Call) -> Answer:
     """Get a token."""
@@ -275,6 +276,7 @@ async def _grant(tx: Transaction, client: OauthClient, fields: Fields) -> TokenA
     description=_BOTH + "Show `user_code` and `verification_uri` to a person, then poll for the token. The error "
     f"`slow_down` says that {codes.WAITING_MAX} codes of the app wait already.",
     **_FORMS,
+    action="device_code.create",
 )
 async def oauth_device_code(call: Call) -> Answer:
     """Begin the device flow."""

@@ -159,7 +159,7 @@ async def _issue_again(tx: Transaction, app: App, row: Row) -> IssuedToken:
     )
 
 
-@routes.delete("/applications/{client_id}/token", **_ASKED)
+@routes.delete("/applications/{client_id}/token", **_ASKED, action="oauth_token.revoke")
 async def oauth_token_delete(call: Call) -> None:
     """Revoke a token of the app."""
     app, token = await _asked(call)
@@ -173,7 +173,7 @@ async def oauth_token_delete(call: Call) -> None:
     await call.database.in_transaction(step)
 
 
-@routes.delete("/applications/{client_id}/grant", **_ASKED)
+@routes.delete("/applications/{client_id}/grant", **_ASKED, action="grant.revoke")
 async def oauth_grant_delete(call: Call) -> None:
     """Revoke what a user has granted."""
     app, token = await _asked(call)

@@ -378,7 +378,7 @@ async def tokens_get(call: Call, token_id: int) -> TokenShape:
     return _shape(call, actor, await find_own(call.database, actor, token_id))
 
 
-@routes.delete("/user/tokens/{token_id}")
+@routes.delete("/user/tokens/{token_id}", action="token.revoke")
 async def tokens_delete(write: Write, token_id: int) -> None:
     """Revoke a token that acts for you.
 

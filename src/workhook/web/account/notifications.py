@@ -43,7 +43,7 @@ async def notification_settings(visit: Visit) -> Answer:
     return visit.page("account/notifications.html", kinds=kinds, has_mail=recipients.sends_mail(), recipient=recipient)
 
 
-@places.post("/settings/notifications")
+@places.post("/settings/notifications", action="notification_setting.edit")
 async def edit_notification_settings(visit: Visit) -> Answer:
     """Choose what the visitor is told of."""
     # The page offers a choice of mail only where some can be sent. Otherwise what was chosen before stays.
@@ -67,7 +67,7 @@ async def edit_notification_settings(visit: Visit) -> Answer:
     return visit.done(ADDRESS, gettext("Your choice was saved."))
 
 
-@places.post("/settings/notifications/address")
+@places.post("/settings/notifications/address", action="notification_setting.edit")
 async def trust_address(visit: Visit) -> Answer:
     """Send to the visitor's address again, which a mail server had refused."""
 
@@ -78,7 +78,7 @@ async def trust_address(visit: Visit) -> Answer:
     return visit.done(ADDRESS, gettext("E-mail is sent to your address again."))
 
 
-@places.post("/settings/notifications/confirm")
+@places.post("/settings/notifications/confirm", action="notification_setting.edit")
 async def ask_to_confirm(visit: Visit) -> Answer:
     """Send a link to the address that the visitor has given themself, by which they confirm it."""
 
@@ -95,14 +95,14 @@ async def ask_to_confirm(visit: Visit) -> Answer:
     )
 
 
-@places.get("/settings/notifications/confirm/{token}")
+@places.get("/settings/notifications/confirm/{token}", action="notification_setting.edit")
 async def show_confirmation(visit: Visit) -> Answer:
     """Ask once more whether the address is to be confirmed."""
     address = await _confirmed_by(visit, visit.database)
     return visit.page("account/confirm_address.html", address=address, action=f"{CONFIRM_PATH}{visit.path('token')}")
 
 
-@places.post("/settings/notifications/confirm/{token}")
+@places.post("/settings/notifications/confirm/{token}", action="notification_setting.edit")
 async def confirm(visit: Visit) -> Answer:
     """Confirm the address to which the link was sent."""
 
@@ -126,13 +126,13 @@ async def _confirmed_by(visit: Visit, reader: Reader) -> str:
 routes = Routes(PAGES, "pages", etag=False)
 
 
-@routes.get("/mail/unsubscribe/{token}")
+@routes.get("/mail/unsubscribe/{token}", action="notification_setting.edit")
 async def page_unsubscribe(call: Call) -> Answer:
     """Ask whether to end a kind of e-mail."""
     return _page(call, _subscription(call), done=False)
 
 
-@routes.post("/mail/unsubscribe/{token}")
+@routes.post("/mail/unsubscribe/{token}", action="notification_setting.edit")
 async def page_unsubscribe_post(call: Call) -> Answer:
     """End a kind of e-mail."""
     subscription = _subscription(call)

@@ -59,7 +59,7 @@ async def show_own_data(visit: Visit) -> Answer:
     return visit.page("account/data.html")
 
 
-@places.post(f"{PATH}/export")
+@places.post(f"{PATH}/export", action="user.export")
 async def download_own_data(visit: Visit) -> Answer:
     """Download what the server has about the visitor, as JSON."""
     visit.require_recent(PATH)
@@ -138,7 +138,7 @@ async def _delete_page(visit: Visit, form: PageForm) -> Answer:
     )
 
 
-@places.post(DELETE_PATH)
+@places.post(DELETE_PATH, action="user.delete")
 @form_page(_delete_page)
 async def delete_account(visit: Visit) -> Answer:
     """Delete the visitor's account, if the login was typed."""

@@ -104,7 +104,7 @@ async def settings(visit: Visit) -> Answer:
     )
 
 
-@places.post("/settings/profile")
+@places.post("/settings/profile", action="user.edit")
 async def edit_profile(visit: Visit) -> Answer:
     """Change the user's name."""
     edit, user = visit.form(ProfileEdit, "name", "email"), visit.actor.user
@@ -125,7 +125,7 @@ async def _own_email(visit: Visit) -> str | None:
     return await passwords.find_email(visit.database, visit.actor.user.id)
 
 
-@places.post("/settings/appearance")
+@places.post("/settings/appearance", action="user.edit")
 async def choose_appearance(visit: Visit) -> Answer:
     """Keep the language and the theme for this browser; what is empty is as the system has it."""
     language, theme = visit.fields.get("language", ""), visit.fields.get("theme", "")
@@ -147,7 +147,7 @@ def _kept(call: Call, name: str, value: str) -> dict[str, str]:
     return cookies.write(call, name, value, max_age_s=CHOICE_LASTS_S if value else 0)
 
 
-@routes.post("/settings/sessions/{session_id}/end")
+@routes.post("/settings/sessions/{session_id}/end", action="user.session_end")
 async def page_session_end(call: Call) -> Answer:
     """End a session."""
 
@@ -160,7 +160,7 @@ async def page_session_end(call: Call) -> Answer:
     return await _change(call, step)
 
 
-@routes.post("/settings/sessions/end-others")
+@routes.post("/settings/sessions/end-others", action="user.session_end")
 async def page_sessions_end(call: Call) -> Answer:
     """End all other sessions."""
 
@@ -171,7 +171,7 @@ async def page_sessions_end(call: Call) -> Answer:
     return await _change(call, step)
 
 
-@routes.post("/settings/grants/{grant_id}/revoke")
+@routes.post("/settings/grants/{grant_id}/revoke", action="grant.revoke")
 async def page_grant(call: Call) -> Answer:
     """Revoke what an app was allowed."""
 
@@ -205,7 +205,7 @@ async def page_password(call: Call) -> Answer:
     return await _password_form(call, session, [])
 
 
-@routes.post("/settings/password")
+@routes.post("/settings/password", action="user.password_change")
 async def page_password_post(call: Call) -> Answer:
     """Change the password. Every other session ends, and this one gets a new cookie."""
     session = await signed_in(call)

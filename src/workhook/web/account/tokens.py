@@ -73,7 +73,7 @@ async def _form(visit: Visit, form: PageForm) -> Answer:
     )
 
 
-@places.post("/settings/tokens/new", makes=True)
+@places.post("/settings/tokens/new", makes=True, action="token.create")
 @form_page(_form)
 async def create_token(visit: Visit) -> Answer:
     """Make a token. This page alone shows it."""
@@ -85,7 +85,7 @@ async def create_token(visit: Visit) -> Answer:
     return visit.page("account/token_made.html", has_secret=True, called=note, token=issued.token)
 
 
-@places.post("/settings/tokens/{token_id}/revoke")
+@places.post("/settings/tokens/{token_id}/revoke", action="token.revoke")
 async def revoke_token(visit: Visit) -> Answer:
     """Revoke a token, with those that were made with it."""
     visit.require_recent("/settings/tokens")

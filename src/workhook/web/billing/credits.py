@@ -69,7 +69,7 @@ async def _page(visit: Visit, access: Access, refused: PageForm) -> Answer:
     )
 
 
-@places.post("/{owner}/{project}/billing/credits/grant", makes=True)
+@places.post("/{owner}/{project}/billing/credits/grant", makes=True, action="task_credit.create")
 async def grant(visit: Visit) -> Answer:
     """Grant credits to a project."""
     expires = {}
@@ -79,7 +79,7 @@ async def grant(visit: Visit) -> Answer:
     return await _append(visit, GRANT, gettext("The credits were granted."), **expires)
 
 
-@places.post("/{owner}/{project}/billing/credits/spend", makes=True)
+@places.post("/{owner}/{project}/billing/credits/spend", makes=True, action="task_credit.create")
 async def spend(visit: Visit) -> Answer:
     """Spend credits on a task."""
     return await _append(visit, SPEND, gettext("The credits were spent."), task_id=visit.fields.get("task_id", ""))
@@ -103,7 +103,7 @@ async def _append(visit: Visit, kind: str, text: str, **values: object) -> Answe
     return visit.done(paging.project_address(visit, "billing", "credits"), text)
 
 
-@places.post("/{owner}/{project}/billing/credits/{entry_id}/reverse", makes=True)
+@places.post("/{owner}/{project}/billing/credits/{entry_id}/reverse", makes=True, action="task_credit.delete")
 async def reverse(visit: Visit) -> Answer:
     """Undo a spend, or a grant that was not used, by another entry."""
     access = await _access(visit)

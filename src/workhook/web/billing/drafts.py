@@ -84,7 +84,7 @@ async def new_invoice(visit: Visit) -> Answer:
     return await _form_page(visit, access, PageForm(values))
 
 
-@places.post("/{owner}/{project}/billing/new", makes=True)
+@places.post("/{owner}/{project}/billing/new", makes=True, action="invoice.create")
 async def create_invoice(visit: Visit) -> Answer:
     """Make a draft."""
     access = await _writable(visit)
@@ -141,7 +141,7 @@ async def _details_again(visit: Visit, form: PageForm) -> Answer:
     return await _form_page(visit, access, form, invoice=invoice)
 
 
-@places.post("/{owner}/{project}/billing/{invoice_id}/edit")
+@places.post("/{owner}/{project}/billing/{invoice_id}/edit", action="invoice.edit")
 @form_page(_details_again, FIELDS, on=(Invalid, Conflict))
 async def save_details(visit: Visit) -> Answer:
     """Change what an invoice says beside its lines."""
@@ -187,7 +187,7 @@ async def _form_page(visit: Visit, access: Access, form: PageForm, *, invoice: I
     )
 
 
-@places.post("/{owner}/{project}/billing/{invoice_id}/delete")
+@places.post("/{owner}/{project}/billing/{invoice_id}/delete", action="invoice.delete")
 async def delete_draft(visit: Visit) -> Answer:
     """Delete a draft."""
     _, invoice = await invoice_at(visit)

@@ -74,13 +74,13 @@ async def _set_status(visit: Visit, step: Callable[[Write, str], Awaitable[objec
     return visit.done(invoice_address(visit), text)
 
 
-@places.post("/{owner}/{project}/billing/{invoice_id}/send", makes=True)
+@places.post("/{owner}/{project}/billing/{invoice_id}/send", makes=True, action="invoice.send")
 async def issue(visit: Visit) -> Answer:
     """Issue a draft, which gets its number."""
     return await _set_status(visit, api.send_invoice, gettext("The invoice was issued. Its amounts are fixed."))
 
 
-@places.post("/{owner}/{project}/billing/{invoice_id}/void")
+@places.post("/{owner}/{project}/billing/{invoice_id}/void", action="invoice.void")
 async def make_void(visit: Visit) -> Answer:
     """Void an invoice that was issued."""
     return await _set_status(visit, api.void_invoice, gettext("The invoice is void. It keeps its number."))

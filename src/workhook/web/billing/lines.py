@@ -116,7 +116,7 @@ async def _write_times(
     await api.edit_invoice(write, invoice.id, InvoiceEdit(timesheet_ids=[*kept, *added]))
 
 
-@places.post("/{owner}/{project}/billing/{invoice_id}/lines", makes=True)
+@places.post("/{owner}/{project}/billing/{invoice_id}/lines", makes=True, action="invoice.edit")
 @form_page(show_refused, FIELDS, section=LINE, on=(Invalid, Conflict))
 async def add_line(visit: Visit) -> Answer:
     """Add a line to a draft, behind the others or where it was before it was removed."""
@@ -135,7 +135,7 @@ async def add_line(visit: Visit) -> Answer:
     return visit.done(f"{invoice_address(visit)}#lines", gettext("The line was added."))
 
 
-@places.post("/{owner}/{project}/billing/{invoice_id}/grouping")
+@places.post("/{owner}/{project}/billing/{invoice_id}/grouping", action="invoice.edit")
 async def group_time(visit: Visit) -> Answer:
     """Say what has one line of the time on a draft: each entry, or a task, a person or a day."""
     _, invoice = await invoice_at(visit)
@@ -144,7 +144,7 @@ async def group_time(visit: Visit) -> Answer:
     return visit.done(f"{invoice_address(visit)}#lines", gettext("The lines of time were made anew."))
 
 
-@places.post("/{owner}/{project}/billing/{invoice_id}/times", makes=True)
+@places.post("/{owner}/{project}/billing/{invoice_id}/times", makes=True, action="invoice.edit")
 async def add_time(visit: Visit) -> Answer:
     """Put time onto a draft again whose line was removed."""
     access, invoice = await invoice_at(visit)
@@ -193,7 +193,7 @@ async def _line_again(visit: Visit, form: PageForm) -> Answer:
     return await _line_page(visit, access, invoice, form)
 
 
-@places.post("/{owner}/{project}/billing/{invoice_id}/lines/{number}")
+@places.post("/{owner}/{project}/billing/{invoice_id}/lines/{number}", action="invoice.edit")
 @form_page(_line_again, FIELDS, on=(Invalid, Conflict))
 async def save_line(visit: Visit) -> Answer:
     """Change a line of a draft. Without `was` it is added: it was removed while somebody changed it."""
@@ -218,7 +218,7 @@ async def save_line(visit: Visit) -> Answer:
     return visit.done(f"{invoice_address(visit)}#lines", gettext("The line was saved."))
 
 
-@places.post("/{owner}/{project}/billing/{invoice_id}/lines/{number}/remove")
+@places.post("/{owner}/{project}/billing/{invoice_id}/lines/{number}/remove", action="invoice.edit")
 async def remove_line(visit: Visit) -> Answer:
     """Remove a line of a draft. If it was made from time, that can be invoiced again."""
     access, invoice = await invoice_at(visit)

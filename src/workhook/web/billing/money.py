@@ -155,7 +155,7 @@ def balance_of(invoice: Invoice) -> str:
     return f"{invoice.paid_minor or 0}/{invoice.credited_minor or 0}"
 
 
-@places.post("/{owner}/{project}/billing/{invoice_id}/payments", makes=True)
+@places.post("/{owner}/{project}/billing/{invoice_id}/payments", makes=True, action="invoice.pay")
 async def book_payment(visit: Visit) -> Answer:
     """Book a payment of an invoice."""
 
@@ -168,7 +168,9 @@ async def book_payment(visit: Visit) -> Answer:
     return await _book(visit, PAYMENT, read, book, gettext("The payment was booked."))
 
 
-@places.post("/{owner}/{project}/billing/{invoice_id}/payments/{payment_id}/refund", makes=True)
+@places.post(
+    "/{owner}/{project}/billing/{invoice_id}/payments/{payment_id}/refund", makes=True, action="invoice.refund"
+)
 async def give_back(visit: Visit) -> Answer:
     """Book that a payment, or a part of it, was given back."""
     payment_id = visit.path("payment_id")
@@ -182,7 +184,7 @@ async def give_back(visit: Visit) -> Answer:
     return await _book(visit, payment_id, read, book, gettext("The refund was booked."))
 
 
-@places.post("/{owner}/{project}/billing/{invoice_id}/credit_notes", makes=True)
+@places.post("/{owner}/{project}/billing/{invoice_id}/credit_notes", makes=True, action="invoice.credit")
 async def make_credit_note(visit: Visit) -> Answer:
     """Credit an invoice, a part of it, or one of its lines."""
     is_line = "line" in visit.fields

@@ -137,7 +137,7 @@ async def _new_page(visit: Visit, form: PageForm) -> Answer:
     return await _page(visit, await _owned(visit), "billing/service_new.html", status=form.status, form=form)
 
 
-@places.post("/{owner}/-/services/new", makes=True)
+@places.post("/{owner}/-/services/new", makes=True, action="service.create")
 @form_page(_new_page, (*TEXTS, *PRICE), on=(Invalid, Conflict))
 async def create_service(visit: Visit) -> Answer:
     """Make a service with its first price, if the form has one."""
@@ -189,7 +189,7 @@ async def _service_page(visit: Visit, form: PageForm) -> Answer:
     )
 
 
-@places.post("/{owner}/-/services/{service_id}")
+@places.post("/{owner}/-/services/{service_id}", action="service.edit")
 @form_page(_service_page, TEXTS, section=SERVICE, on=(Invalid, ChangedMeanwhile))
 async def save_service(visit: Visit) -> Answer:
     """Change a service. What runs already keeps its price."""
@@ -206,7 +206,7 @@ async def save_service(visit: Visit) -> Answer:
     return visit.done(_address(visit, service.id), gettext("The service was saved."))
 
 
-@places.post("/{owner}/-/services/{service_id}/delete")
+@places.post("/{owner}/-/services/{service_id}/delete", action="service.delete")
 @form_page(_service_page, section=END, on=Conflict)
 async def delete_service(visit: Visit) -> Answer:
     """Delete a service. What runs of it goes on."""
@@ -245,7 +245,7 @@ def _others(prices: tuple[ServicePrice, ...], price_id: str) -> tuple[ServicePri
     return found, [parameters_of(each) for each in prices if each.id != price_id]
 
 
-@places.post("/{owner}/-/services/{service_id}/prices", makes=True)
+@places.post("/{owner}/-/services/{service_id}/prices", makes=True, action="service.edit")
 @form_page(_service_page, PRICE, section=PRICES, on=(Invalid, Conflict))
 async def add_price(visit: Visit) -> Answer:
     """Add a price, behind the others."""
@@ -261,7 +261,7 @@ async def add_price(visit: Visit) -> Answer:
     return visit.done(f"{_address(visit, service.id)}#prices", gettext("The price was added."))
 
 
-@places.post("/{owner}/-/services/{service_id}/prices/{price_id}/first")
+@places.post("/{owner}/-/services/{service_id}/prices/{price_id}/first", action="service.edit")
 async def set_default_price(visit: Visit) -> Answer:
     """Make a price the first, which is the default."""
     _, service = await _find(visit)
@@ -274,7 +274,7 @@ async def set_default_price(visit: Visit) -> Answer:
     return visit.done(f"{_address(visit, service.id)}#prices", gettext("This is the default price now."))
 
 
-@places.post("/{owner}/-/services/{service_id}/prices/{price_id}/remove")
+@places.post("/{owner}/-/services/{service_id}/prices/{price_id}/remove", action="service.edit")
 async def remove_price(visit: Visit) -> Answer:
     """Remove a price. What runs with it keeps it."""
     _, service = await _find(visit)

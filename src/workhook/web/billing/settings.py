@@ -110,19 +110,19 @@ async def show_organization(visit: Visit) -> Answer:
     return await _show(visit, await _of_organization(visit))
 
 
-@places.post("/{owner}/settings/billing")
+@places.post("/{owner}/settings/billing", action="organization_billing.edit")
 async def save_organization(visit: Visit) -> Answer:
     """Change the billing settings of an organization."""
     return await _save(visit, await _of_organization(visit))
 
 
-@places.upload("/{owner}/settings/billing/logo")
+@places.upload("/{owner}/settings/billing/logo", action="organization_billing.edit")
 async def put_logo(visit: Visit) -> Answer:
     """Set the logo of an organization's invoices."""
     return await _put_logo(visit, await _of_organization(visit))
 
 
-@places.post("/{owner}/settings/billing/logo/remove")
+@places.post("/{owner}/settings/billing/logo/remove", action="organization_billing.edit")
 async def remove_logo(visit: Visit) -> Answer:
     """Remove the logo of an organization's invoices."""
     return await _remove_logo(visit, await _of_organization(visit))
@@ -134,19 +134,19 @@ async def show_own(visit: Visit) -> Answer:
     return await _show(visit, _of_person(visit))
 
 
-@places.post("/settings/billing")
+@places.post("/settings/billing", action="organization_billing.edit")
 async def save_own(visit: Visit) -> Answer:
     """Change the billing settings of the user's own account."""
     return await _save(visit, _of_person(visit))
 
 
-@places.upload("/settings/billing/logo")
+@places.upload("/settings/billing/logo", action="organization_billing.edit")
 async def put_own_logo(visit: Visit) -> Answer:
     """Set the logo of the user's own invoices."""
     return await _put_logo(visit, _of_person(visit))
 
 
-@places.post("/settings/billing/logo/remove")
+@places.post("/settings/billing/logo/remove", action="organization_billing.edit")
 async def remove_own_logo(visit: Visit) -> Answer:
     """Remove the logo of the user's own invoices."""
     return await _remove_logo(visit, _of_person(visit))
@@ -269,7 +269,7 @@ async def show_project(visit: Visit) -> Answer:
     return await _project_page(visit, access, PageForm(values := values_of(billing), was=digest(values)))
 
 
-@places.post("/{owner}/{project}/settings/billing")
+@places.post("/{owner}/{project}/settings/billing", action="project_billing.edit")
 async def save_project(visit: Visit) -> Answer:
     """Change the billing settings of a project."""
     access = await administered(visit)

@@ -89,7 +89,7 @@ async def _new_page(visit: Visit, form: PageForm) -> Answer:
     )
 
 
-@places.post("/{owner}/{project}/billing/subscriptions/new", makes=True)
+@places.post("/{owner}/{project}/billing/subscriptions/new", makes=True, action="service_checkout.create")
 async def subscribe(visit: Visit) -> Answer:
     """Choose a service for the project and, if the form says so, start at once."""
     access = await visit.access()
@@ -160,21 +160,23 @@ async def _step(visit: Visit, action: Callable[[Write, str], Awaitable[object]],
     return visit.done(_address(visit, checkout.id), text)
 
 
-@places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/start", makes=True)
+@places.post(
+    "/{owner}/{project}/billing/subscriptions/{checkout_id}/start", makes=True, action="service_checkout.complete"
+)
 @form_page(_page, on=(Invalid, Conflict))
 async def start(visit: Visit) -> Answer:
     """Start a subscription: its first period begins, and is billed."""
     return await _step(visit, api.complete_service_checkout, gettext("The subscription has started."))
 
 
-@places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/pause")
+@places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/pause", action="service_checkout.pause")
 @form_page(_page, on=(Invalid, Conflict))
 async def pause(visit: Visit) -> Answer:
     """Pause a subscription."""
     return await _step(visit, api.pause_service_checkout, gettext("The subscription is paused. Nothing is billed."))
 
 
-@places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/resume")
+@places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/resume", action="service_checkout.unpause")
 @form_page(_page, on=(Invalid, Conflict))
 async def resume(visit: Visit) -> Answer:
     """Resume a subscription that is paused."""
@@ -182,7 +184,7 @@ async def resume(visit: Visit) -> Answer:
     return await _step(visit, api.unpause_service_checkout, text)
 
 
-@places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/cancel")
+@places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/cancel", action="service_checkout.cancel")
 @form_page(_page, _CANCEL, on=(Invalid, Conflict))
 async def cancel(visit: Visit) -> Answer:
     """Cancel a subscription, with the reason if somebody gives one."""
@@ -192,7 +194,7 @@ async def cancel(visit: Visit) -> Answer:
     return visit.done(_address(visit, checkout.id), gettext("The subscription is canceled."))
 
 
-@places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/delete")
+@places.post("/{owner}/{project}/billing/subscriptions/{checkout_id}/delete", action="service_checkout.delete")
 async def delete(visit: Visit) -> Answer:
     """Take a subscription off the list. It ends; its invoices stay."""
     _, checkout = await _find(visit)

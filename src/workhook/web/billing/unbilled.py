@@ -73,7 +73,7 @@ async def _fitting(
     return times[:fits]
 
 
-@places.post("/{owner}/{project}/billing/{invoice_id}/unbilled", makes=True)
+@places.post("/{owner}/{project}/billing/{invoice_id}/unbilled", makes=True, action="invoice.edit")
 async def add_unbilled(visit: Visit) -> Answer:
     """Put finished billable time of the project that is on no invoice onto a draft: all, or as much as it has room for,
     the oldest first."""

@@ -53,7 +53,7 @@ async def board(visit: Visit) -> Answer:
     )
 
 
-@places.post("/{owner}/{project}/board/filters")
+@places.post("/{owner}/{project}/board/filters", action="page.view")
 async def filter_cards(visit: Visit) -> Answer:
     """Show the cards that fit, now and whenever the visitor comes back to the board. `all`: show all cards again."""
     access = await visit.access()
@@ -64,7 +64,7 @@ async def filter_cards(visit: Visit) -> Answer:
     return visit.done(f"{address}?{urlencode(filters)}" if filters else address)
 
 
-@places.post("/{owner}/{project}/columns/{column_id}/tasks", makes=True)
+@places.post("/{owner}/{project}/columns/{column_id}/tasks", makes=True, action="task.create")
 async def add_task(visit: Visit) -> Answer:
     """Add a card to a column."""
     access = await visit.access()
@@ -73,7 +73,7 @@ async def add_task(visit: Visit) -> Answer:
     return visit.done(f"{board_address(visit)}#{task.column.id}")
 
 
-@places.post("/{owner}/{project}/tasks/{task_id}/move")
+@places.post("/{owner}/{project}/tasks/{task_id}/move", action="task.edit")
 async def move_task(visit: Visit) -> Answer:
     """Move a card: to `column_id`, at `position`."""
     access = await visit.access()

@@ -23,7 +23,7 @@ from workhook.work.kernel.access import Access
 places = Places("columns")
 
 
-@places.post("/{owner}/{project}/columns", makes=True)
+@places.post("/{owner}/{project}/columns", makes=True, action="column.create")
 async def add_column(visit: Visit) -> Answer:
     """Add a column at the end, or the columns of a template to a board without any."""
     access = await visit.access()
@@ -35,7 +35,7 @@ async def add_column(visit: Visit) -> Answer:
     return visit.done(f"{board_address(visit)}#{made.id}")
 
 
-@places.post("/{owner}/{project}/columns/{column_id}/edit")
+@places.post("/{owner}/{project}/columns/{column_id}/edit", action="column.edit")
 async def edit_column(visit: Visit) -> Answer:
     """Rename a column, and say what happens to cards that come into it."""
     _, before, _ = await _column(visit)
@@ -48,7 +48,7 @@ async def edit_column(visit: Visit) -> Answer:
     return visit.done(board_address(visit), gettext("The column was changed."), undo=undo)
 
 
-@places.post("/{owner}/{project}/columns/{column_id}/place")
+@places.post("/{owner}/{project}/columns/{column_id}/place", action="column.edit")
 async def place_column(visit: Visit) -> Answer:
     """Put a column at `position`."""
     _, before, _ = await _column(visit)
@@ -59,7 +59,7 @@ async def place_column(visit: Visit) -> Answer:
     return visit.done(board_address(visit), said, undo=undo)
 
 
-@places.post("/{owner}/{project}/columns/{column_id}/empty")
+@places.post("/{owner}/{project}/columns/{column_id}/empty", action="task.bulk")
 async def move_all(visit: Visit) -> Answer:
     """Move all cards of a column to the end of the column `to`."""
     access, column, found = await _column(visit)
@@ -80,7 +80,7 @@ async def move_all(visit: Visit) -> Answer:
     return visit.done(board_address(visit), said, undo=undo)
 
 
-@places.post("/{owner}/{project}/columns/{column_id}/delete")
+@places.post("/{owner}/{project}/columns/{column_id}/delete", action="column.delete")
 async def delete_column(visit: Visit) -> Answer:
     """Delete a column. Its cards move to the first other column."""
     access, column, _ = await _column(visit)
@@ -98,7 +98,7 @@ async def delete_column(visit: Visit) -> Answer:
     return visit.done(board_address(visit), said, undo=undo)
 
 
-@places.post("/{owner}/{project}/board/column", makes=True)
+@places.post("/{owner}/{project}/board/column", makes=True, action="column.restore")
 async def bring_back(visit: Visit) -> Answer:
     """Make a column again that was deleted, with its cards."""
     access = await visit.access()

@@ -26,7 +26,7 @@ CARDS_MAX = 200
 CHOSEN = "card-"  # and an id: a card's box
 
 
-@places.post("/{owner}/{project}/board/cards")
+@places.post("/{owner}/{project}/board/cards", action="task.bulk")
 async def change_cards(visit: Visit) -> Answer:
     """Change the chosen cards: `step` says what of them."""
     access = await visit.access()
@@ -52,7 +52,7 @@ async def change_cards(visit: Visit) -> Answer:
     return visit.done(board_address(visit), said, undo=undo)
 
 
-@places.post("/{owner}/{project}/board/places")
+@places.post("/{owner}/{project}/board/places", action="task.bulk")
 async def put_back(visit: Visit) -> Answer:
     """Put cards where they were. Those that were deleted come out of the trash first."""
     access = await visit.access()

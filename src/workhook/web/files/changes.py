@@ -25,7 +25,7 @@ UNDONE_MAX = 60
 _ID = "fil_"
 
 
-@places.post("/{owner}/{project}/files/{file_id}/rename")
+@places.post("/{owner}/{project}/files/{file_id}/rename", action="file.edit")
 async def rename_file(visit: Visit) -> Answer:
     """Give a file another title."""
     _, found = await view.find_file(visit)
@@ -42,7 +42,7 @@ async def rename_file(visit: Visit) -> Answer:
     return visit.done(_back(visit, found.id), text, undo=undo)
 
 
-@places.post("/{owner}/{project}/files/{file_id}/sight")
+@places.post("/{owner}/{project}/files/{file_id}/sight", action="file.edit")
 async def change_sight(visit: Visit) -> Answer:
     """Hide a file from clients (`private` is 1), or let them see it (0)."""
     _, found = await view.find_file(visit)
@@ -62,7 +62,7 @@ async def change_sight(visit: Visit) -> Answer:
     return visit.done(_back(visit, found.id), text % {"title": before.title}, undo=undo)
 
 
-@places.post("/{owner}/{project}/files/{file_id}/task")
+@places.post("/{owner}/{project}/files/{file_id}/task", action="file.edit")
 async def attach_file(visit: Visit) -> Answer:
     """Attach a file to the task `task_id`, or take it off its task where that is empty."""
     _, found = await view.find_file(visit)
@@ -81,7 +81,7 @@ async def attach_file(visit: Visit) -> Answer:
     return visit.done(address or _back(visit, found.id), text % {"title": before.title}, undo=undo)
 
 
-@places.post("/{owner}/{project}/folders/{folder_id}/rename")
+@places.post("/{owner}/{project}/folders/{folder_id}/rename", action="folder.edit")
 async def rename_folder(visit: Visit) -> Answer:
     """Give a folder another title."""
     await visit.access()
@@ -100,7 +100,7 @@ async def rename_folder(visit: Visit) -> Answer:
     return visit.done(_back(visit), text, undo=undo)
 
 
-@places.post("/{owner}/{project}/files/move")
+@places.post("/{owner}/{project}/files/move", action="file.edit")
 async def move_files(visit: Visit) -> Answer:
     """Move the chosen files to the folder `folder`, or out of their folder where it is empty."""
     access = await visit.access()

@@ -21,7 +21,7 @@ _COMMENT = f"{_FILE}/comments/{{comment_id}}"
 _REPLY = f"{_COMMENT}/replies/{{reply_id}}"
 
 
-@places.post(f"{_FILE}/comments", makes=True)
+@places.post(f"{_FILE}/comments", makes=True, action="file_comment.create")
 async def comment(visit: Visit) -> Answer:
     """Comment on a file."""
     access, file = await view.find_file(visit)
@@ -31,7 +31,7 @@ async def comment(visit: Visit) -> Answer:
     return visit.done(f"{_address(visit)}#comment-{made.id}")
 
 
-@places.post(f"{_COMMENT}/edit")
+@places.post(f"{_COMMENT}/edit", action="file_comment.edit")
 async def edit_comment(visit: Visit) -> Answer:
     """Change a comment."""
     access, _ = await view.find_file(visit)
@@ -41,7 +41,7 @@ async def edit_comment(visit: Visit) -> Answer:
     return visit.done(f"{_address(visit)}#comment-{visit.call.path_integer('comment_id')}")
 
 
-@places.post(f"{_COMMENT}/delete")
+@places.post(f"{_COMMENT}/delete", action="file_comment.delete")
 async def delete_comment(visit: Visit) -> Answer:
     """Delete a comment with the replies to it."""
     await view.find_file(visit)
@@ -49,7 +49,7 @@ async def delete_comment(visit: Visit) -> Answer:
     return visit.done(_address(visit), gettext("The comment was deleted."))
 
 
-@places.post(f"{_COMMENT}/replies", makes=True)
+@places.post(f"{_COMMENT}/replies", makes=True, action="file_comment_reply.create")
 async def reply(visit: Visit) -> Answer:
     """Reply to a comment."""
     access, _ = await view.find_file(visit)
@@ -58,7 +58,7 @@ async def reply(visit: Visit) -> Answer:
     return visit.done(f"{_address(visit)}#comment-{visit.call.path_integer('comment_id')}")
 
 
-@places.post(f"{_REPLY}/edit")
+@places.post(f"{_REPLY}/edit", action="file_comment_reply.edit")
 async def edit_reply(visit: Visit) -> Answer:
     """Change a reply."""
     access, _ = await view.find_file(visit)
@@ -68,7 +68,7 @@ async def edit_reply(visit: Visit) -> Answer:
     return visit.done(f"{_address(visit)}#reply-{reply_id}")
 
 
-@places.post(f"{_REPLY}/delete")
+@places.post(f"{_REPLY}/delete", action="file_comment_reply.delete")
 async def delete_reply(visit: Visit) -> Answer:
     """Delete a reply."""
     await view.find_file(visit)

@@ -40,7 +40,7 @@ async def folder(visit: Visit) -> Answer:
     )
 
 
-@places.upload("/{owner}/{project}/files", makes=True)
+@places.upload("/{owner}/{project}/files", makes=True, action="file.create")
 async def upload(visit: Visit) -> Answer:
     """Upload a file: led to its folder, or told of the file as the API tells of it, if that is what is asked for."""
     access = await visit.access()
@@ -90,7 +90,7 @@ async def file(visit: Visit) -> Answer:
     )
 
 
-@places.post("/{owner}/{project}/files/{file_id}/delete")
+@places.post("/{owner}/{project}/files/{file_id}/delete", action="file.delete")
 async def delete_file(visit: Visit) -> Answer:
     """Delete a file, which can be restored."""
     _, found = await view.find_file(visit)
@@ -106,7 +106,7 @@ async def delete_file(visit: Visit) -> Answer:
     return visit.done(files_address(visit, gone.folder.id if gone.folder else None), text, undo=undo)
 
 
-@places.post("/{owner}/{project}/files/{file_id}/restore")
+@places.post("/{owner}/{project}/files/{file_id}/restore", action="file.restore")
 async def restore_file(visit: Visit) -> Answer:
     """Restore a file that was deleted."""
     await visit.access()
@@ -116,7 +116,7 @@ async def restore_file(visit: Visit) -> Answer:
     return visit.done(files_address(visit, made.folder.id if made.folder else None), text)
 
 
-@places.post("/{owner}/{project}/folders", makes=True)
+@places.post("/{owner}/{project}/folders", makes=True, action="folder.create")
 async def create_folder(visit: Visit) -> Answer:
     """Create a folder."""
     access = await visit.access()
@@ -129,7 +129,7 @@ async def create_folder(visit: Visit) -> Answer:
     )
 
 
-@places.post("/{owner}/{project}/folders/{folder_id}/delete")
+@places.post("/{owner}/{project}/folders/{folder_id}/delete", action="folder.delete")
 async def delete_folder(visit: Visit) -> Answer:
     """Delete a folder that is empty. One of the same title takes it back: there was nothing else to it."""
     await visit.access()

@@ -199,7 +199,7 @@ def _file(body: bytes, name: str) -> Answer:
     return Answer(body, headers=headers, media_type="application/octet-stream")
 
 
-@places.post("/{hook_id}/deliveries/{delivery_id}/redeliver")
+@places.post("/{hook_id}/deliveries/{delivery_id}/redeliver", action="delivery.redeliver")
 async def redeliver(visit: Visit, site: HookSite) -> Answer:
     """Send a delivery again, and lead to the new one."""
     hook = await hook_at(visit)
@@ -255,7 +255,7 @@ def _failures(chosen: DeliveryFilter) -> Filters:
     )  # fmt: skip
 
 
-@places.post("/{hook_id}/redeliveries")
+@places.post("/{hook_id}/redeliveries", action="delivery.redeliver_many")
 async def redeliver_many(visit: Visit, site: HookSite) -> Answer:
     """Send all deliveries again that failed in a time."""
     hook = await hook_at(visit)

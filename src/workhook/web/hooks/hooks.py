@@ -60,7 +60,7 @@ async def new(visit: Visit, site: HookSite) -> Answer:
     return _new_page(visit, site, forms.blank())
 
 
-@places.post("", makes=True)
+@places.post("", makes=True, action="hook.create")
 async def create(visit: Visit, site: HookSite) -> Answer:
     """Create a webhook, and show its secret if it was made here."""
     visit.require_recent(f"{site.base}/new")
@@ -115,7 +115,7 @@ async def _hook_page(
     )  # fmt: skip
 
 
-@places.post("/{hook_id}")
+@places.post("/{hook_id}", action="hook.update")
 async def update(visit: Visit, site: HookSite) -> Answer:
     """Change a webhook."""
     found = await hook_at(visit)
@@ -152,7 +152,7 @@ async def _update(visit: Visit, change: HookChange, seen: str = "") -> Hook:
     return await visit.database.in_transaction(step)
 
 
-@places.post("/{hook_id}/active")
+@places.post("/{hook_id}/active", action="hook.update")
 async def switch(visit: Visit, site: HookSite) -> Answer:
     """Turn a webhook on or off."""
     active = visit.fields.get("active") == "1"
@@ -178,7 +178,7 @@ async def ask_for_secret(visit: Visit, site: HookSite) -> Answer:
     return visit.done(f"{site.address(found.id)}#secret")
 
 
-@places.post("/{hook_id}/secret")
+@places.post("/{hook_id}/secret", action="hook.update")
 async def change_secret(visit: Visit, site: HookSite) -> Answer:
     """Change the secret, and show the new one if it was made here."""
     found = await hook_at(visit)
@@ -218,7 +218,7 @@ async def _update_config(visit: Visit, change: ConfigChange) -> Hook:
     return await visit.database.in_transaction(step)
 
 
-@places.post("/{hook_id}/delete", right="delete")
+@places.post("/{hook_id}/delete", right="delete", action="hook.delete")
 async def delete(visit: Visit, site: HookSite) -> Answer:
     """Delete a webhook."""
     await visit.change(lambda write: api.hooks_delete(write, hook_id_of(visit)))

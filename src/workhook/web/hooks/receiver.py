@@ -55,7 +55,7 @@ class ReceiverView(NamedTuple):
     mark: str
 
 
-@routes.post("/receive/{key}")
+@routes.post("/receive/{key}", action="event.receive")
 async def page_receive(call: Call) -> Answer:
     """Take what a webhook sends to a receiver inside the server."""
     hook = await receivers.require_receiver(call.database, call.path("key"))
@@ -84,7 +84,7 @@ async def newest_arrival(visit: Visit) -> Answer:
     return Answer(mark.encode(), headers={"Cache-Control": "no-store"}, media_type="text/plain; charset=utf-8")
 
 
-@places.post("/{owner}/{project}/webhooks/receiver")
+@places.post("/{owner}/{project}/webhooks/receiver", action="hook.create")
 async def create_receiver(visit: Visit) -> Answer:
     """Make a receiver, and a webhook that sends everything to it. Where there is one already, it stays."""
     site = await _site(visit, "write")
@@ -101,7 +101,7 @@ async def create_receiver(visit: Visit) -> Answer:
     return visit.done(_back(visit, site))
 
 
-@places.post("/{owner}/{project}/webhooks/receiver/card", makes=True)
+@places.post("/{owner}/{project}/webhooks/receiver/card", makes=True, action="task.create")
 async def add_card(visit: Visit) -> Answer:
     """Add a card to the project, so that there is something to send."""
     site = await _site(visit, "read")

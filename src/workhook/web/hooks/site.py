@@ -143,7 +143,7 @@ async def list_app_hooks(visit: Visit, site: HookSite) -> tuple[list[AppHook], i
     return await queries.list_app_hooks(visit.database, visit.actor, organization.account, page)
 
 
-@app_hook_places.post("/by-apps/{hook_id}/delete", right="read")
+@app_hook_places.post("/by-apps/{hook_id}/delete", right="read", action="hook.delete")
 async def delete(visit: Visit, site: HookSite) -> Answer:
     """Delete a webhook that an OAuth app made."""
     organization = await visit.organization("oauth_hooks.delete")

@@ -19,7 +19,7 @@ from workhook.web.hooks.site import HookPlaces, HookSite, hook_at, hook_id_of, h
 places = HookPlaces("trial")
 
 
-@places.post("/{hook_id}/ping")
+@places.post("/{hook_id}/ping", action="hook.ping")
 async def ping(visit: Visit, site: HookSite) -> Answer:
     """Send a ping to a webhook."""
     with limit_in_words():
@@ -27,7 +27,7 @@ async def ping(visit: Visit, site: HookSite) -> Answer:
     return visit.done(f"{site.address(hook_id_of(visit))}/deliveries", gettext("A ping is on its way."))
 
 
-@places.post("/{hook_id}/test")
+@places.post("/{hook_id}/test", action="hook.test")
 async def test_event(visit: Visit, site: HookSite) -> Answer:
     """Send the sample of an event to a webhook: `event`, or `event.action`."""
     name, _, action = visit.fields.get("event", "").partition(".")

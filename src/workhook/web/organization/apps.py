@@ -76,7 +76,7 @@ async def _new_page(visit: Visit, sent: PageForm, site: AppSite) -> Answer:
     )
 
 
-@places.sent(new=True, makes=True)
+@places.sent(new=True, makes=True, action="create")
 @form_page(_new_page, forms.FIELDS)
 async def create(visit: Visit, site: AppSite) -> Answer:
     """Make an app. This page alone shows its secret and its private key."""
@@ -144,7 +144,7 @@ async def _app_page(visit: Visit, sent: PageForm, site: AppSite) -> Answer:
     )
 
 
-@places.sent("/*")
+@places.sent("/*", action="update")
 @form_page(_app_page, forms.FIELDS, section=APP)
 async def update(visit: Visit, site: AppSite) -> Answer:
     """Change what an app says of itself, and what it may do."""
@@ -157,7 +157,7 @@ async def update(visit: Visit, site: AppSite) -> Answer:
     return visit.done(site.address(changed), gettext("The app was saved."))
 
 
-@places.sent("/*/secrets", makes=True)
+@places.sent("/*/secrets", makes=True, action="create_secret")
 @form_page(_app_page, section="secrets")
 async def add_secret(visit: Visit, site: AppSite) -> Answer:
     """Make another client secret. This page alone shows it."""
@@ -170,7 +170,7 @@ async def add_secret(visit: Visit, site: AppSite) -> Answer:
     return _made_page(visit, site, app, MadeSecrets(secret))
 
 
-@places.sent("/*/secrets/{secret_id}/delete")
+@places.sent("/*/secrets/{secret_id}/delete", action="delete_secret")
 async def delete_secret(visit: Visit, site: AppSite) -> Answer:
     """Delete a client secret."""
     app = await find_named_app(visit.call, visit.database)
@@ -179,7 +179,7 @@ async def delete_secret(visit: Visit, site: AppSite) -> Answer:
     return visit.done(f"{site.address(app)}#secrets", gettext("The client secret was deleted."))
 
 
-@places.sent("/*/revoke-tokens")
+@places.sent("/*/revoke-tokens", action="revoke_tokens")
 async def revoke_tokens(visit: Visit, site: AppSite) -> Answer:
     """Revoke every token of an app."""
     app = await find_named_app(visit.call, visit.database)
@@ -207,7 +207,7 @@ async def _delete_page(visit: Visit, form: PageForm, site: AppSite) -> Answer:
     )
 
 
-@places.sent("/*/delete")
+@places.sent("/*/delete", action="delete")
 @form_page(_delete_page)
 async def delete(visit: Visit, site: AppSite) -> Answer:
     """Delete an app, if its name was typed."""
@@ -228,7 +228,7 @@ async def _keys_again(visit: Visit, form: PageForm) -> Answer:
     return await _app_page(visit, form, site)
 
 
-@places.post("/{owner}/settings/apps/{slug}/keys", makes=True)
+@places.post("/{owner}/settings/apps/{slug}/keys", makes=True, action="app.create_key")
 @form_page(_keys_again, section="keys")
 async def add_key(visit: Visit) -> Answer:
     """Add a key to an app. If it is made here, this page alone shows its private half."""
@@ -242,7 +242,7 @@ async def add_key(visit: Visit) -> Answer:
     return _made_page(visit, site, app, MadeSecrets(pem=shape.pem, file_name=file_name))
 
 
-@places.post("/{owner}/settings/apps/{slug}/keys/{key_id}/delete")
+@places.post("/{owner}/settings/apps/{slug}/keys/{key_id}/delete", action="app.delete_key")
 @form_page(_keys_again, section="keys")
 async def delete_key(visit: Visit) -> Answer:
     """Delete a key of an app."""

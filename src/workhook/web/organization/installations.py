@@ -65,7 +65,7 @@ async def _list_page(visit: Visit, form: PageForm) -> Answer:
     )
 
 
-@places.post("/{owner}/settings/installations")
+@places.post("/{owner}/settings/installations", action="installation.create")
 @form_page(_list_page)
 async def begin(visit: Visit) -> Answer:
     """Lead to the page on which the app that was named is installed."""
@@ -150,7 +150,7 @@ def _address(place: Organization, found: Installation, *more: str) -> str:
     return settings_address(place.account, PART, str(found.id), *more)
 
 
-@places.post("/{owner}/settings/installations/{installation_id}/repositories")
+@places.post("/{owner}/settings/installations/{installation_id}/repositories", action="installation.update")
 @form_page(_page, section=REPOSITORIES)
 async def choose_repositories(visit: Visit) -> Answer:
     """Choose on which projects an installed app acts."""
@@ -175,7 +175,7 @@ async def _change(visit: Visit, step: Callable[[Write, Installation], Awaitable[
     return await visit.change(once)
 
 
-@places.post("/{owner}/settings/installations/{installation_id}/permissions")
+@places.post("/{owner}/settings/installations/{installation_id}/permissions", action="installation.update")
 @form_page(_page, section=PERMISSIONS)
 async def allow(visit: Visit) -> Answer:
     """Allow an installed app what it asks for by now."""
@@ -190,7 +190,7 @@ async def allow(visit: Visit) -> Answer:
     return visit.done(_address(place, found), gettext("The app may do what it asks for."))
 
 
-@places.post("/{owner}/settings/installations/{installation_id}/suspended")
+@places.post("/{owner}/settings/installations/{installation_id}/suspended", action="installation.suspend")
 async def suspend(visit: Visit) -> Answer:
     """Suspend an installed app, or let it act again."""
     place, found = await _sent_to(visit)
@@ -219,7 +219,7 @@ async def ask_to_uninstall(visit: Visit) -> Answer:
     )
 
 
-@places.post("/{owner}/settings/installations/{installation_id}/uninstall")
+@places.post("/{owner}/settings/installations/{installation_id}/uninstall", action="installation.delete")
 async def uninstall(visit: Visit) -> Answer:
     """Uninstall an app, with the webhooks that it made if the box was ticked."""
     place, found = await _found(visit)

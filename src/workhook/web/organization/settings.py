@@ -91,7 +91,7 @@ async def _general_page(visit: Visit, form: PageForm) -> Answer:
     )
 
 
-@places.post("/{owner}/settings")
+@places.post("/{owner}/settings", action="organization.edit")
 @form_page(_general_page)
 async def save_settings(visit: Visit) -> Answer:
     """Change the name of an organization."""
@@ -119,7 +119,7 @@ async def _delete_page(visit: Visit, form: PageForm) -> Answer:
     )
 
 
-@places.post("/{owner}/settings/delete")
+@places.post("/{owner}/settings/delete", action="organization.delete")
 @form_page(_delete_page)
 async def delete_organization_of_form(visit: Visit) -> Answer:
     """Delete an organization, if its name or its login was typed."""
@@ -151,7 +151,7 @@ async def _export_page(visit: Visit, form: PageForm) -> Answer:
     )
 
 
-@export_places.post("/{owner}/settings/export")
+@export_places.post("/{owner}/settings/export", action="organization.export")
 @form_page(_export_page, on=(Conflict, TooManyRequests))
 async def download(visit: Visit) -> Answer:
     """Download everything of the organization."""

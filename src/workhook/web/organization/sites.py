@@ -57,15 +57,19 @@ class AppPlaces(Places):
         """A page. Its path goes behind the list's address, `/*` standing for an app. `new`: behind `NEW` instead."""
         return self._both("GET", path, new)
 
-    def sent(self, path: str = "", *, new: bool = False, makes: bool = False) -> Callable[[Page], Page]:
-        """A form, with a path as a page has it. `makes`: as in `Places.route`."""
-        return self._both("POST", path, new, makes=makes)
+    def sent(self, path: str = "", *, action: str, new: bool = False, makes: bool = False) -> Callable[[Page], Page]:
+        """A form, with a path as a page has it. `makes`: as in `Places.route`. `action`: what the audit log calls it,
+        without the thing that it is done to."""
+        return self._both("POST", path, new, action, makes=makes)
 
-    def _both(self, method: str, path: str, new: bool, *, makes: bool = False) -> Callable[[Page], Page]:
+    def _both(
+        self, method: str, path: str, new: bool, action: str = "", *, makes: bool = False
+    ) -> Callable[[Page], Page]:
         def declare(function: Page) -> Page:
             for kind, (part, parameter) in _PARTS.items():
                 below = NEW[kind] if new else part + path.replace("*", f"{{{parameter}}}")
-                self.route(method, f"/{{owner}}/settings/{below}", makes=makes)(_of(function, kind))
+                called = f"{'oauth_app' if kind == 'oauth' else 'app'}.{action}" if action else ""
+                self.route(method, f"/{{owner}}/settings/{below}", makes=makes, action=called)(_of(function, kind))
             return function
 
         return declare

@@ -27,7 +27,7 @@ _REMOVED = "workhook removed client"
 _DIGITS_MAX = 15
 
 
-@places.post("/{owner}/{project}/settings/clients")
+@places.post("/{owner}/{project}/settings/clients", action="client.add")
 async def put_client_back(visit: Visit) -> Answer:
     """Undo that a client was removed, for some minutes. Others are invited."""
     access = await administered(visit)
@@ -57,7 +57,7 @@ def _signed(visit: Visit, *values: str) -> str:
     return "\0".join((str(visit.session.id), *values))
 
 
-@places.post("/{owner}/{project}/settings/clients/invite", makes=True)
+@places.post("/{owner}/{project}/settings/clients/invite", makes=True, action="invitation.create")
 @form_page(settings_page, section=SECTION, on=(Invalid, Conflict))
 async def invite_client_by_link(visit: Visit) -> Answer:
     """Invite a client to a project: they are one once they accept."""
@@ -78,7 +78,7 @@ async def _invite(visit: Visit, write: Write, access: Access, address: links.Inv
     return await link_of(visit, write, made)
 
 
-@places.post("/{owner}/{project}/settings/clients/{client_id}/remove")
+@places.post("/{owner}/{project}/settings/clients/{client_id}/remove", action="client.remove")
 async def remove_client(visit: Visit) -> Answer:
     """Remove a client from a project."""
     access = await administered(visit)

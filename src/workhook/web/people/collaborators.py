@@ -30,7 +30,7 @@ SECTION = "people"
 _PERMISSIONS = {"read": "pull", "write": "push", "admin": "admin"}
 
 
-@places.post("/{owner}/{project}/settings/people", makes=True)
+@places.post("/{owner}/{project}/settings/people", makes=True, action="member.add")
 @form_page(settings_page, section=SECTION)
 async def add(visit: Visit) -> Answer:
     """Add somebody to a project, or invite them."""
@@ -88,7 +88,7 @@ async def _said(write: Write, access: Access, login: str, text: str) -> str:
     return text % {"login": login}
 
 
-@places.post("/{owner}/{project}/settings/people/{login}/role")
+@places.post("/{owner}/{project}/settings/people/{login}/role", action="member.update")
 async def change_role(visit: Visit) -> Answer:
     """Change what somebody may do who was added to a project."""
     access = await administered(visit)
@@ -119,7 +119,7 @@ async def ask_to_remove(visit: Visit) -> Answer:
     return visit.page("project/remove.html", access=access, person=found.account)
 
 
-@places.post("/{owner}/{project}/settings/people/{login}/remove")
+@places.post("/{owner}/{project}/settings/people/{login}/remove", action="member.remove")
 async def remove(visit: Visit) -> Answer:
     """Remove somebody from a project."""
     await administered(visit)
@@ -137,7 +137,7 @@ async def remove(visit: Visit) -> Answer:
     return visit.done("/" if _is_own(visit) else settings_address(visit, SECTION), text)
 
 
-@places.post("/{owner}/{project}/settings/invitations/{invitation_id}/cancel")
+@places.post("/{owner}/{project}/settings/invitations/{invitation_id}/cancel", action="invitation.delete")
 async def cancel(visit: Visit) -> Answer:
     """Take back an invitation to a project."""
     access = await administered(visit)
@@ -160,7 +160,7 @@ async def cancel(visit: Visit) -> Answer:
     return visit.done(settings_address(visit, section), text, undo=undo)
 
 
-@places.post("/{owner}/{project}/settings/invitations/{invitation_id}/link")
+@places.post("/{owner}/{project}/settings/invitations/{invitation_id}/link", action="invitation.link")
 async def renew_link(visit: Visit) -> Answer:
     """Make a new link to an invitation to a project, in place of the old one."""
     access = await administered(visit)

@@ -28,7 +28,7 @@ async def find_invitations(visit: Visit) -> list[Invitation]:
     return [each for some, _ in found for each in some]
 
 
-@places.post("/invitations/organizations/{org}/accept")
+@places.post("/invitations/organizations/{org}/accept", action="member.add")
 async def accept_organization(visit: Visit) -> Answer:
     """Become a member of an organization."""
     body = organization.AcceptBody(state="active")
@@ -37,14 +37,14 @@ async def accept_organization(visit: Visit) -> Answer:
     return visit.done(f"/{login}", gettext("You are in %(organization)s now.") % {"organization": login})
 
 
-@places.post("/invitations/organizations/{org}/decline")
+@places.post("/invitations/organizations/{org}/decline", action="invitation.delete")
 async def decline_organization(visit: Visit) -> Answer:
     """Decline the invitations to an organization."""
     await visit.change(lambda write: organization.decline(write, visit.path("org")))
     return visit.done("/", gettext("You declined the invitation."))
 
 
-@places.post("/invitations/projects/{invitation_id}/accept")
+@places.post("/invitations/projects/{invitation_id}/accept", action="member.add")
 async def accept_project(visit: Visit) -> Answer:
     """Join a project."""
     invitation_id = visit.call.path_integer("invitation_id")
@@ -61,7 +61,7 @@ async def accept_project(visit: Visit) -> Answer:
     return visit.done(f"/{joined.full_name}", gettext("You are in the project now."))
 
 
-@places.post("/invitations/projects/{invitation_id}/decline")
+@places.post("/invitations/projects/{invitation_id}/decline", action="invitation.delete")
 async def decline_project(visit: Visit) -> Answer:
     """Decline an invitation to a project."""
     invitation_id = visit.call.path_integer("invitation_id")

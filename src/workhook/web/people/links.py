@@ -94,7 +94,7 @@ class AccountForm(msgspec.Struct):
     faults: dict[str, str] = {}
 
 
-@routes.get("/invitations/links/{token}")
+@routes.get("/invitations/links/{token}", action="member.add")
 async def page_invitation(call: Call) -> Answer:
     """Show what a link invites to."""
     session = await signed_in(call)
@@ -167,7 +167,7 @@ def _leads_to(invitation: Invitation) -> str:
 # --- an account ------------------------------------------------------------------------------------------------------
 
 
-@routes.post("/invitations/links/{token}")
+@routes.post("/invitations/links/{token}", action="member.add")
 async def page_invitation_post(call: Call) -> Answer:
     """Make an account, and come in with it."""
     fields = await read_form(call, None)
@@ -233,7 +233,7 @@ async def _come_in(call: Call, wanted: NewAccount, hashed: str) -> dict[str, str
 # --- whoever has signed in -------------------------------------------------------------------------------------------
 
 
-@places.post("/invitations/links/{token}/accept")
+@places.post("/invitations/links/{token}/accept", action="member.add")
 async def accept(visit: Visit) -> Answer:
     """Accept the invitation that a link leads to."""
     token = visit.path("token")
@@ -246,7 +246,7 @@ async def accept(visit: Visit) -> Answer:
     return visit.done(_leads_to(invitation), gettext("You are in %(place)s now.") % {"place": place})
 
 
-@places.post("/invitations/links/{token}/decline")
+@places.post("/invitations/links/{token}/decline", action="invitation.delete")
 async def decline(visit: Visit) -> Answer:
     """Decline the invitation that a link leads to."""
     await _find(visit.call, visit.actor.user)

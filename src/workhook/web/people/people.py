@@ -73,7 +73,7 @@ async def _page(visit: Visit, form: PageForm) -> Answer:
     )
 
 
-@places.post("/{owner}/people", makes=True)
+@places.post("/{owner}/people", makes=True, action="member.add")
 @form_page(_page)
 async def invite(visit: Visit) -> Answer:
     """Invite somebody to an organization, by login or by e-mail address."""
@@ -122,7 +122,7 @@ async def _invite(visit: Visit, write: Write, place: Organization) -> tuple[str,
     return gettext("%(login)s is invited.") % {"login": login}, pending
 
 
-@places.post("/{owner}/people/{login}/role")
+@places.post("/{owner}/people/{login}/role", action="member.update")
 @form_page(_page, section="role")
 async def change_role(visit: Visit) -> Answer:
     """Make a member an owner, or the other way round."""
@@ -161,7 +161,7 @@ async def _remove_page(visit: Visit, form: PageForm) -> Answer:
     return visit.page("people/remove.html", status=form.status, place=place, member=member, faults=form.reasons)
 
 
-@places.post("/{owner}/people/{login}/remove")
+@places.post("/{owner}/people/{login}/remove", action="member.remove")
 @form_page(_remove_page)
 async def remove(visit: Visit) -> Answer:
     """Remove somebody from an organization, or leave it."""
@@ -177,7 +177,7 @@ async def remove(visit: Visit) -> Answer:
     return visit.done(_address(visit), gettext("%(login)s was removed.") % {"login": called(member.account)})
 
 
-@places.post("/{owner}/people/invitations/{invitation_id}/link")
+@places.post("/{owner}/people/invitations/{invitation_id}/link", action="invitation.link")
 async def renew_link(visit: Visit) -> Answer:
     """Make a new link to an invitation, in place of the old one."""
     place = await visit.organization("organization.people")
@@ -193,7 +193,7 @@ async def renew_link(visit: Visit) -> Answer:
     return link_page(visit, place.account, await visit.change(renew), _address(visit))
 
 
-@places.post("/{owner}/people/invitations/{invitation_id}/cancel")
+@places.post("/{owner}/people/invitations/{invitation_id}/cancel", action="invitation.delete")
 async def cancel(visit: Visit) -> Answer:
     """Take back an invitation to an organization."""
     place = await visit.organization("organization.people")

@@ -31,7 +31,7 @@ async def ask(visit: Visit) -> Answer:
     return onwards(return_to, {}) if visit.session.is_recent else await _form(visit, return_to)
 
 
-@places.post("/login/confirm")
+@places.post("/login/confirm", action="user.sign_in")
 async def confirm(visit: Visit) -> Answer:
     """Begin another session in place of this one, if the password is right."""
     call, user = visit.call, visit.actor.user
@@ -55,7 +55,7 @@ async def confirm(visit: Visit) -> Answer:
     return await _form(visit, return_to, gettext(_WRONG), status=422)
 
 
-@places.post("/login/again")
+@places.post("/login/again", action="user.sign_out")
 async def again(visit: Visit) -> Answer:
     """Sign out, and lead to the sign-in page: for somebody without a password."""
     call, user = visit.call, visit.actor.user

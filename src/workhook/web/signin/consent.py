@@ -89,7 +89,7 @@ AUTHORIZE = "/login/oauth/authorize"
 routes = Routes(PAGES, "pages", etag=False)
 
 
-@routes.get(AUTHORIZE, head=False)
+@routes.get(AUTHORIZE, head=False, action="grant.authorize")
 async def page_authorize(call: Call) -> Answer:
     """Ask a person what an app may do.
 
@@ -111,7 +111,7 @@ async def page_authorize(call: Call) -> Answer:
     return onwards(request.answer(call.base_for_others, ("code", code)))
 
 
-@routes.post(AUTHORIZE)
+@routes.post(AUTHORIZE, action="grant.authorize")
 async def page_authorize_decide(call: Call) -> Answer:
     """Take the person's answer.
 
@@ -231,7 +231,7 @@ async def page_device(call: Call) -> Answer:
     return _code_form(session, (call.query_text("user_code") or "")[:_TYPED_MAX_CHARS])
 
 
-@routes.post(DEVICE)
+@routes.post(DEVICE, action="grant.authorize")
 async def page_device_enter(call: Call) -> Answer:
     """Look the code up, and ask the person whether its device may act."""
     session, fields = await read_session_form(call, _AGAIN)
@@ -240,7 +240,7 @@ async def page_device_enter(call: Call) -> Answer:
     return found if isinstance(found, Answer) else await _ask_device(call, session, found)
 
 
-@routes.post(f"{DEVICE}/decide")
+@routes.post(f"{DEVICE}/decide", action="grant.authorize")
 async def page_device_decide(call: Call) -> Answer:
     """Take the person's answer."""
     session, fields = await read_session_form(call, _AGAIN)

@@ -27,7 +27,7 @@ async def page_forgotten(call: Call) -> Answer:
     return _form(call)
 
 
-@routes.post("/login/forgotten")
+@routes.post("/login/forgotten", action="user.link_create")
 async def page_forgotten_post(call: Call) -> Answer:
     """Send the link, and answer the same for whoever has no account."""
     _require_mail(call)

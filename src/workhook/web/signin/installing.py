@@ -54,8 +54,10 @@ class RepositoryChoice(NamedTuple):
     state: str = ""
 
 
-@routes.get(PATH)
-@routes.get(f"{PATH}/permissions", name="page_install_permissions")  # where clients of GitHub link to
+@routes.get(PATH, action="installation.create")
+@routes.get(
+    f"{PATH}/permissions", name="page_install_permissions", action="installation.create"
+)  # where clients of GitHub link to
 async def page_install(call: Call) -> Answer:
     """Ask an owner where an app is to be installed.
 
@@ -88,7 +90,7 @@ async def page_install(call: Call) -> Answer:
     )
 
 
-@routes.post(PATH)
+@routes.post(PATH, action="installation.create")
 async def page_install_decide(call: Call) -> Answer:
     """Install the app."""
     session, fields = await read_session_form(call, "Sign in and open the page again.")

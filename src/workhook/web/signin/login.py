@@ -52,7 +52,7 @@ async def page_login(call: Call) -> Answer:
     return _login_form(call, return_to)
 
 
-@routes.post("/login")
+@routes.post("/login", action="user.sign_in")
 async def page_login_post(call: Call) -> Answer:
     """Sign in."""
     fields = await read_form(call, None)
@@ -114,7 +114,7 @@ async def page_login_continue(call: Call) -> Answer:
     return page("signin/continue.html", to=safe_return_to(call.query_text("to")))
 
 
-@routes.post("/logout")
+@routes.post("/logout", action="user.sign_out")
 async def page_logout(call: Call) -> Answer:
     """Sign out."""
     session = await signed_in(call)
@@ -138,13 +138,13 @@ _GONE = text(
 )
 
 
-@routes.get("/login/link/{token}")
+@routes.get("/login/link/{token}", action="user.sign_in")
 async def page_link(call: Call) -> Answer:
     """Show a link that signs in."""
     return _link_form(call, await _find_link(call), [])
 
 
-@routes.post("/login/link/{token}")
+@routes.post("/login/link/{token}", action="user.sign_in")
 async def page_link_post(call: Call) -> Answer:
     """Use the link."""
     fields = await read_form(call, None)

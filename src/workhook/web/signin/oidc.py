@@ -54,7 +54,7 @@ class _Begun(msgspec.Struct, frozen=True):
         return f"_Begun(return_to={self.return_to!r})"
 
 
-@routes.get("/login/oidc", head=False)
+@routes.get("/login/oidc", head=False, action="user.sign_in")
 async def page_oidc(call: Call) -> Answer:
     """Send the browser to the identity provider.
 
@@ -69,7 +69,7 @@ async def page_oidc(call: Call) -> Answer:
     return redirect(address, {**cookie, "Referrer-Policy": "no-referrer"})
 
 
-@routes.get("/login/oidc/callback", head=False)
+@routes.get("/login/oidc/callback", head=False, action="user.sign_in")
 async def page_oidc_callback(call: Call) -> Answer:
     """Sign in the person whom the identity provider has sent back.
 

@@ -19,7 +19,7 @@ from workhook.work.kernel.access import Access
 places = Places("task_comments")
 
 
-@places.post("/{owner}/{project}/tasks/{task_id}/comments", makes=True)
+@places.post("/{owner}/{project}/tasks/{task_id}/comments", makes=True, action="task_comment.create")
 async def add_comment(visit: Visit) -> Answer:
     """Comment on a task."""
     await _require_task(visit)
@@ -30,7 +30,7 @@ async def add_comment(visit: Visit) -> Answer:
     return visit.done(f"{address(visit)}#comment-{made.id}")
 
 
-@places.post("/{owner}/{project}/tasks/{task_id}/comments/{comment_id}/edit")
+@places.post("/{owner}/{project}/tasks/{task_id}/comments/{comment_id}/edit", action="task_comment.edit")
 async def edit_comment(visit: Visit) -> Answer:
     """Change a comment."""
     access = await _require_task(visit)
@@ -46,7 +46,7 @@ async def edit_comment(visit: Visit) -> Answer:
     return visit.done(f"{address(visit)}#comment-{visit.path('comment_id')}")
 
 
-@places.post("/{owner}/{project}/tasks/{task_id}/comments/{comment_id}/delete")
+@places.post("/{owner}/{project}/tasks/{task_id}/comments/{comment_id}/delete", action="task_comment.delete")
 async def delete_comment(visit: Visit) -> Answer:
     """Delete a comment."""
     await _require_task(visit)
@@ -80,7 +80,7 @@ preview_places = Places("task_preview")
 DESCRIPTION, NEW = "description", "new"
 
 
-@preview_places.post("/{owner}/{project}/tasks/{task_id}/preview")
+@preview_places.post("/{owner}/{project}/tasks/{task_id}/preview", action="page.view")
 async def preview(visit: Visit) -> Answer:
     """Show what was written, and the form to save it. Nothing is changed."""
     access = await visit.access()

@@ -25,7 +25,7 @@ subtask_places = Places("subtasks")
 BUSY = Retry(queries.Busy, 20)
 
 
-@subtask_places.post("/{owner}/{project}/tasks/{task_id}/subtasks", makes=True)
+@subtask_places.post("/{owner}/{project}/tasks/{task_id}/subtasks", makes=True, action="task.create")
 async def add_subtask(visit: Visit) -> Answer:
     """Add a subtask: in the column of its task, or in the first one where nothing is completed."""
     access, task = await _read(visit)
@@ -41,7 +41,7 @@ async def add_subtask(visit: Visit) -> Answer:
     return visit.done(f"{address(visit)}#subtasks")
 
 
-@subtask_places.post("/{owner}/{project}/tasks/{task_id}/subtasks/{subtask_id}/tick")
+@subtask_places.post("/{owner}/{project}/tasks/{task_id}/subtasks/{subtask_id}/tick", action="task.edit")
 async def tick_subtask(visit: Visit) -> Answer:
     """Finish a subtask, or open it again (`done` is 1 or 0): it moves to the first column that does that."""
     access, task = await _read(visit)
@@ -98,7 +98,7 @@ async def find_blockers(visit: Visit) -> Answer:
     return visit.page("tasks/waits.html", access=access, task=task, here=address(visit), q=asked, found=found)
 
 
-@blocker_places.post("/{owner}/{project}/tasks/{task_id}/waits")
+@blocker_places.post("/{owner}/{project}/tasks/{task_id}/waits", action="task.edit")
 async def change_blockers(visit: Visit) -> Answer:
     """Let a task wait for another one (`add`), or not any more (`remove`)."""
     access = await visit.access()

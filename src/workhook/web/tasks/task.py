@@ -90,7 +90,7 @@ async def _show(visit: Visit, *, status: int = 200, conflict: str = "") -> Answe
     )
 
 
-@places.post("/{owner}/{project}/tasks/{task_id}/edit")
+@places.post("/{owner}/{project}/tasks/{task_id}/edit", action="task.edit")
 async def edit_task(visit: Visit) -> Answer:
     """Change one field of a task. `was` tells what the page showed in it."""
     name = visit.fields.get("field", "")
@@ -124,7 +124,7 @@ async def edit_task(visit: Visit) -> Answer:
     return visit.done(address(visit), said, undo=undo)
 
 
-@places.post("/{owner}/{project}/tasks/{task_id}/labels")
+@places.post("/{owner}/{project}/tasks/{task_id}/labels", action="task.edit")
 async def change_labels(visit: Visit) -> Answer:
     """Add a label to a task, or take one away."""
 
@@ -134,7 +134,7 @@ async def change_labels(visit: Visit) -> Answer:
     return await _change_list(visit, "labels", changed)
 
 
-@places.post("/{owner}/{project}/tasks/{task_id}/assignees")
+@places.post("/{owner}/{project}/tasks/{task_id}/assignees", action="task.edit")
 async def change_assignees(visit: Visit) -> Answer:
     """Assign somebody to a task, or take somebody off it."""
 
@@ -144,7 +144,7 @@ async def change_assignees(visit: Visit) -> Answer:
     return await _change_list(visit, "assignees", changed)
 
 
-@places.post("/{owner}/{project}/tasks/{task_id}/checklist")
+@places.post("/{owner}/{project}/tasks/{task_id}/checklist", action="task.edit")
 async def change_checklist(visit: Visit) -> Answer:
     """Add an item to a checklist, tick it, or take it away."""
 
@@ -189,7 +189,7 @@ def _changed(visit: Visit, before: list[str]) -> list[str]:
     return [each for each in dict.fromkeys([*before, *([added] if added else [])]) if each != gone]
 
 
-@places.post("/{owner}/{project}/tasks/{task_id}/duplicate", makes=True)
+@places.post("/{owner}/{project}/tasks/{task_id}/duplicate", makes=True, action="task.create")
 async def duplicate_task(visit: Visit) -> Answer:
     """Make another task that says the same, behind this one."""
     access = await visit.access()
@@ -222,7 +222,7 @@ async def duplicate_task(visit: Visit) -> Answer:
     return visit.done(location, gettext("This is the copy."), undo=Undo(f"{location}/delete"))
 
 
-@places.post("/{owner}/{project}/tasks/{task_id}/delete")
+@places.post("/{owner}/{project}/tasks/{task_id}/delete", action="task.delete")
 async def delete_task(visit: Visit) -> Answer:
     """Delete a task. It can be restored."""
     access = await visit.access()
@@ -238,7 +238,7 @@ async def delete_task(visit: Visit) -> Answer:
     return visit.done(f"/{access.repository.full_name}", said, undo=Undo(f"{address(visit)}/restore"))
 
 
-@places.post("/{owner}/{project}/tasks/{task_id}/restore")
+@places.post("/{owner}/{project}/tasks/{task_id}/restore", action="task.restore")
 async def restore_task(visit: Visit) -> Answer:
     """Restore a task that was deleted."""
     project_id = (await visit.access()).repository.project_id
@@ -263,7 +263,7 @@ _STEPS = {
 }
 
 
-@timer_places.post("/{owner}/{project}/tasks/{task_id}/timer", makes=True)
+@timer_places.post("/{owner}/{project}/tasks/{task_id}/timer", makes=True, action="timesheet.create")
 async def start_timer(visit: Visit) -> Answer:
     """Start a timer on a task; another one of the visitor is paused. Whoever did it on the board stays there."""
     access = await visit.access()
@@ -273,7 +273,7 @@ async def start_timer(visit: Visit) -> Answer:
     return visit.done(back_to(visit, project_address(visit)) if "back" in visit.fields else address(visit))
 
 
-@timer_places.post("/{owner}/{project}/timesheets/{timesheet_id}/{step}")
+@timer_places.post("/{owner}/{project}/timesheets/{timesheet_id}/{step}", action="timesheet.edit")
 async def change_timer(visit: Visit) -> Answer:
     """Pause, resume or finish a timer, and go back to the page that the form stood on."""
     access = await visit.access()

@@ -34,7 +34,7 @@ _UNDO_NOTES_MAX = 500  # characters: what undoes a deletion travels in a cookie
 Step = Callable[[Write, str], Awaitable[Answer]]
 
 
-@places.post("/{owner}/{project}/time/start", makes=True)
+@places.post("/{owner}/{project}/time/start", makes=True, action="timesheet.create")
 async def start_timer(visit: Visit) -> Answer:
     """Start a timer for a task; the visitor's other one is paused."""
     create = visit.form(TimesheetCreate, "task_id", "notes")
@@ -48,7 +48,7 @@ async def _week_again(visit: Visit, form: PageForm) -> Answer:
     return await week_page(visit, access, query_of(_back(visit)), form)
 
 
-@places.post("/{owner}/{project}/time/entries", makes=True)
+@places.post("/{owner}/{project}/time/entries", makes=True, action="timesheet.create")
 @form_page(_week_again, NAMES, called=CALLED)
 async def add_entry(visit: Visit) -> Answer:
     """Add time that was spent."""
@@ -56,7 +56,7 @@ async def add_entry(visit: Visit) -> Answer:
     return await _create(visit, spent(visit, access.repository.currency), gettext("The time was added."))
 
 
-@places.post("/{owner}/{project}/time/restore", makes=True)
+@places.post("/{owner}/{project}/time/restore", makes=True, action="timesheet.restore")
 async def restore_entry(visit: Visit) -> Answer:
     """Bring an entry back that was deleted, as a new one."""
     return await _create(visit, visit.form(TimesheetCreate, *_FIELDS), gettext("The time is there again."))
@@ -103,7 +103,7 @@ def _rate_hint(timesheet: Timesheet) -> str:
     return rate_hint(inherited, timesheet.rate_source or "none", timesheet.repository.currency)
 
 
-@places.post("/{owner}/{project}/time/{timesheet_id}/edit")
+@places.post("/{owner}/{project}/time/{timesheet_id}/edit", action="timesheet.edit")
 @form_page(_entry_page, NAMES, called=CALLED)
 async def edit_entry(visit: Visit) -> Answer:
     """Correct an entry."""
@@ -149,7 +149,7 @@ def _step(name: str, action: Step) -> Callable[[Visit], Awaitable[Answer]]:
         return visit.done(_back(visit), gettext(_SAID[name]))
 
     step.__name__, step.__doc__ = f"{name}_timer", f"{name.capitalize()} a timer."
-    return places.post(f"/{{owner}}/{{project}}/time/{{timesheet_id}}/{name}")(step)
+    return places.post(f"/{{owner}}/{{project}}/time/{{timesheet_id}}/{name}", action=f"timesheet.{name}")(step)
 
 
 pause_timer = _step("pause", api.pause_timesheet)
@@ -157,7 +157,7 @@ resume_timer = _step("resume", api.resume_timesheet)
 finish_timer = _step("finish", api.finish_timesheet)
 
 
-@places.post("/{owner}/{project}/time/{timesheet_id}/delete")
+@places.post("/{owner}/{project}/time/{timesheet_id}/delete", action="timesheet.delete")
 async def delete_entry(visit: Visit) -> Answer:
     """Delete an entry."""
     timesheet, _ = await _find(visit)

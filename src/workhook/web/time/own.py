@@ -194,7 +194,7 @@ def _groups(offered: Iterable[Offered]) -> list[TaskGroup]:
     return sorted(groups.values(), key=lambda each: each.project.casefold())
 
 
-@places.post(f"{PATH}/start", makes=True)
+@places.post(f"{PATH}/start", makes=True, action="timesheet.create")
 async def start_own_timer(visit: Visit) -> Answer:
     """Start a timer for a task of whatever project; the visitor's other one is paused."""
     return await _create(visit, visit.form(TimesheetCreate, "task_id", "notes"), gettext("The timer runs."))
@@ -205,7 +205,7 @@ async def _page_again(visit: Visit, form: PageForm) -> Answer:
     return await _page(visit, query_of(own_page(visit.fields.get("return_to"))).get("week", ""), form)
 
 
-@places.post(f"{PATH}/entries", makes=True)
+@places.post(f"{PATH}/entries", makes=True, action="timesheet.create")
 @form_page(_page_again, NAMES, called=CALLED)
 async def add_own_entry(visit: Visit) -> Answer:
     """Add time that was spent on a task of whatever project."""

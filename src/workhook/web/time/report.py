@@ -158,7 +158,7 @@ async def report_table(visit: Visit) -> Answer:
     )
 
 
-@places.post("/{owner}/{project}/time/report/invoice", makes=True)
+@places.post("/{owner}/{project}/time/report/invoice", makes=True, action="invoice.create")
 async def make_invoice(visit: Visit) -> Answer:
     """Make a draft of an invoice of what is billable in a period and on no invoice yet."""
     access = await visit.access()

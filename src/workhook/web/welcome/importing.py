@@ -53,7 +53,7 @@ async def ask_for_export(visit: Visit) -> Answer:
     return _form_page(visit, (await _owner(visit)).account, ImportResult())
 
 
-@places.upload("/{owner}/-/import")
+@places.upload("/{owner}/-/import", action="project.create")
 async def import_board(visit: Visit) -> Answer:
     """Show what a file of another program makes, or make a project of it."""
     account = (await _owner(visit)).account

@@ -64,7 +64,7 @@ async def names(visit: Visit) -> Answer:
     return await _names_page(visit, await _organization(visit), {})
 
 
-@places.post("/welcome")
+@places.post("/welcome", action="user.edit")
 async def save_names(visit: Visit) -> Answer:
     """Keep the names and, where the visitor has none, a password."""
     organization, user = await _organization(visit), visit.actor.user
@@ -102,7 +102,7 @@ async def _project_again(visit: Visit, form: PageForm) -> Answer:
     return _project_page(visit, await _organization(visit), {"title": " ".join(map(in_words, form.reasons))})
 
 
-@places.post("/welcome/project", makes=True)
+@places.post("/welcome/project", makes=True, action="project.create")
 @form_page(_project_again)
 async def create_project(visit: Visit) -> Answer:
     """Make the first project."""
@@ -113,7 +113,7 @@ async def create_project(visit: Visit) -> Answer:
     return redirect(f"{WELCOME}?project={made.name}")
 
 
-@places.upload("/welcome/import")
+@places.upload("/welcome/import", action="project.create")
 async def import_first(visit: Visit) -> Answer:
     """Show what a file of another program makes, or make the first project of it."""
     organization = await _organization(visit)

@@ -36,7 +36,7 @@ async def require_administrator(reader: Reader, actor: Actor) -> None:
         raise NotFound()
 
 
-@routes.get("/admin/users", problems=(404,))
+@routes.get("/admin/users", problems=(404,), action="user.list")
 async def admin_users_list(call: Call, page: Page) -> Paged[list[AdministeredUser]]:
     """List the people who have an account.
 
@@ -47,7 +47,7 @@ async def admin_users_list(call: Call, page: Page) -> Paged[list[AdministeredUse
     return Paged([administered_user(each, call.base) for each in found], total)
 
 
-@routes.post("/admin/users", retry=_TAKEN, resource="User", problems=(404,))
+@routes.post("/admin/users", retry=_TAKEN, resource="User", problems=(404,), action="user.create")
 async def admin_users_create(write: Write, wanted: UserCreate) -> Created[AdministeredUser]:
     """Add a person.
 
@@ -60,7 +60,7 @@ async def admin_users_create(write: Write, wanted: UserCreate) -> Created[Admini
     return Created(shape, shape.url)
 
 
-@routes.post("/admin/users/{username}/disable")
+@routes.post("/admin/users/{username}/disable", action="user.disable")
 async def admin_users_disable(write: Write, username: str) -> AdministeredUser:
     """Lock a person out.
 
@@ -72,7 +72,7 @@ async def admin_users_disable(write: Write, username: str) -> AdministeredUser:
     return administered_user(await actions.disable(write, username), write.call.base)
 
 
-@routes.post("/admin/users/{username}/enable")
+@routes.post("/admin/users/{username}/enable", action="user.enable")
 async def admin_users_enable(write: Write, username: str) -> AdministeredUser:
     """Let a person in again.
 
@@ -82,7 +82,7 @@ async def admin_users_enable(write: Write, username: str) -> AdministeredUser:
     return administered_user(await actions.enable(write, username), write.call.base)
 
 
-@routes.delete("/admin/users/{username}")
+@routes.delete("/admin/users/{username}", action="user.delete")
 async def admin_users_delete(write: Write, username: str) -> None:
     """Remove a person's account.
 
@@ -94,7 +94,9 @@ async def admin_users_delete(write: Write, username: str) -> None:
     await actions.remove_user(write, username)
 
 
-@routes.post("/admin/organizations", retry=_TAKEN, resource="Organization", problems=(404,))
+@routes.post(
+    "/admin/organizations", retry=_TAKEN, resource="Organization", problems=(404,), action="organization.create"
+)
 async def admin_organizations_create(write: Write, wanted: OrganizationCreate) -> Created[OrganizationProfileShape]:
     """Add an organization.
 

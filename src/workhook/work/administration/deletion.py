@@ -124,7 +124,13 @@ async def organization_delete(write: Write) -> Accepted:
     return Accepted()
 
 
-@routes.delete("/admin/organizations/{org}", status=202, access="site_admin", tag="administration")
+@routes.delete(
+    "/admin/organizations/{org}",
+    status=202,
+    access="site_admin",
+    tag="administration",
+    action="organization.delete",
+)
 async def admin_organizations_delete(write: Write, org: str) -> Accepted:
     """Delete an organization with everything in it.
 

@@ -79,7 +79,7 @@ async def list_project_tasks(call: Call, project_id: str, query: TasksQuery) -> 
     return Listed(TasksAnswer([to_response(task) for task in seen]), headers)
 
 
-@routes.post("/tasks/bulk", query=(), body_required=True)
+@routes.post("/tasks/bulk", query=(), body_required=True, action="task.bulk")
 async def change_tasks(write: Write, wanted: TasksBulk) -> TasksBulkAnswer:
     """Create, change, move and delete many tasks at once.
 

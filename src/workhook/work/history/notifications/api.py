@@ -156,7 +156,7 @@ async def list_notifications(call: Call, query: NotificationsQuery) -> Listed[No
     return Listed(NotificationsAnswer([_shape(each, base) for each in shown]), headers)
 
 
-@routes.post("/me/notifications/{notification_id}/read")
+@routes.post("/me/notifications/{notification_id}/read", action="notification.mark_read")
 async def read_notification(write: Write, notification_id: int) -> Done:
     """Mark a notification as read."""
     _rests_on_oneself(write)
@@ -165,7 +165,7 @@ async def read_notification(write: Write, notification_id: int) -> Done:
     return Done()
 
 
-@routes.post("/me/notifications/read")
+@routes.post("/me/notifications/read", action="notification.mark_read")
 async def read_notifications(write: Write, wanted: ReadAll) -> Done:
     """Mark all notifications as read."""
     _rests_on_oneself(write)
@@ -180,7 +180,7 @@ async def get_notification_settings(call: Call) -> NotificationSettingsAnswer:
     return _answer(await find_settings(call.database, actor_of(call).user.id))
 
 
-@routes.patch("/me/notification_settings")
+@routes.patch("/me/notification_settings", action="notification_setting.edit")
 async def edit_notification_settings(write: Write, edit: NotificationSettingsEdit) -> NotificationSettingsAnswer:
     """Choose what the caller is told of.
 

@@ -123,6 +123,7 @@ async def receive_logo(call: Call, *, admit: Admit = admit_all) -> NewLogo:
     body=_BODY,
     body_media_type=FORM,
     body_required=True,
+    action="organization_billing.edit",
 )
 async def put_organization_logo(call: Call, login: str) -> Answer:
     """Set the logo of an organization's invoices.
@@ -142,7 +143,7 @@ async def put_organization_logo(call: Call, login: str) -> Answer:
         return Answer(account_answer(await call.database.in_transaction(change)))
 
 
-@routes.delete("/organizations/{login}/billing/logo")
+@routes.delete("/organizations/{login}/billing/logo", action="organization_billing.edit")
 async def delete_organization_logo(write: Write, login: str) -> Done:
     """Remove the logo of an organization's invoices.
 

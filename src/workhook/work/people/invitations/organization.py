@@ -152,7 +152,7 @@ async def _refuse_members(reader: Reader, organization: Account, login: str | No
             raise _invalid(field, "The invited person is in the organization already")
 
 
-@routes.delete("/orgs/{org}/invitations/{invitation_id}")
+@routes.delete("/orgs/{org}/invitations/{invitation_id}", action="invitation.delete")
 async def organization_invitations_cancel(write: Write, invitation_id: int) -> None:
     """Take back an invitation to an organization."""
     organization = named_organization(write.call).account
@@ -175,6 +175,7 @@ async def end_invitation(write: Write, invitation: Invitation) -> bool:
     resource="OrganizationMembership",
     description="Somebody in another organization that the caller owns becomes a member at once. Others are invited: "
     f"`state` is `pending`. {INVITED}, or the last owner would lose the role.",
+    action="member.add",
 )
 async def organization_memberships_set(write: Write, username: str, body: MembershipBody) -> Membership:
     """Invite somebody to an organization, or change the role of a member."""
@@ -193,7 +194,9 @@ async def organization_memberships_set(write: Write, username: str, body: Member
     return membership_shape(organization, person, role, base)
 
 
-@routes.delete("/orgs/{org}/memberships/{username}", access="organization.decline", problems=(422,))
+@routes.delete(
+    "/orgs/{org}/memberships/{username}", access="organization.decline", problems=(422,), action="member.remove"
+)
 async def organization_memberships_remove(write: Write, username: str) -> None:
     """Remove somebody from an organization, leave it, or decline an invitation to it.
 
@@ -210,7 +213,7 @@ async def organization_memberships_remove(write: Write, username: str) -> None:
         await record_audit(write, place.account, "invitation.delete", user.login)
 
 
-@routes.delete("/orgs/{org}/members/{username}", access="organization.leave", problems=(422,))
+@routes.delete("/orgs/{org}/members/{username}", access="organization.leave", problems=(422,), action="member.remove")
 async def organization_members_remove(write: Write, username: str) -> None:
     """Remove a member of an organization, or leave it.
 
@@ -250,7 +253,9 @@ async def decline(write: Write, login: str) -> None:
 # --- the caller's own ------------------------------------------------------------------------------------------------
 
 
-@routes.patch("/user/memberships/orgs/{org}", access="user.memberships", resource="OrganizationMembership")
+@routes.patch(
+    "/user/memberships/orgs/{org}", access="user.memberships", resource="OrganizationMembership", action="member.add"
+)
 async def user_memberships_accept(write: Write, org: str, body: AcceptBody) -> Membership:
     """Accept an invitation to an organization."""
     await join(write, org)

@@ -54,6 +54,7 @@ class RepositoryInvitationBody(msgspec.Struct):
     answers={201: RepositoryInvitation, 204: None},
     description="204: the person has the role now. They are in the organization, in another one together with the "
     f"caller, or in the repository already. 201: anybody else is invited. {INVITED}.",
+    action="member.add",
 )
 async def repository_collaborators_set(write: Write, username: str, body: CollaboratorBody) -> Answer:
     """Add somebody to a repository, or invite them."""
@@ -71,7 +72,7 @@ async def repository_collaborators_set(write: Write, username: str, body: Collab
     return Answer(shape, 201, {"Location": f"{shape.repository.url}/invitations"})
 
 
-@routes.delete("/repos/{owner}/{repo}/collaborators/{username}", access="repository.leave")
+@routes.delete("/repos/{owner}/{repo}/collaborators/{username}", access="repository.leave", action="member.remove")
 async def repository_collaborators_remove(write: Write, username: str) -> None:
     """Remove somebody who was added to a repository, or leave it.
 
@@ -120,7 +121,7 @@ async def repository_invitations_update(
     return repository_invitation(changed, write.call.base)
 
 
-@routes.delete("/repos/{owner}/{repo}/invitations/{invitation_id}")
+@routes.delete("/repos/{owner}/{repo}/invitations/{invitation_id}", action="invitation.delete")
 async def repository_invitations_cancel(write: Write, invitation_id: int) -> None:
     """Take back an invitation to a repository, also one of a client."""
     found = await find_any_of_repository(write.tx, named_repository(write.call), invitation_id, write.actor.user)
@@ -137,7 +138,7 @@ async def _delete(write: Write, invitation: Invitation) -> None:
 # --- the caller's own ------------------------------------------------------------------------------------------------
 
 
-@routes.get("/user/repository_invitations", access="user.invitations")
+@routes.get("/user/repository_invitations", access="user.invitations", action="invitation.list")
 async def user_repository_invitations_list(call: Call, page: Page) -> Paged[list[RepositoryInvitation]]:
     """List the repositories that the caller is invited to."""
     found, total = await invitations.list_to_repositories(call.database, actor_of(call).user, page)
@@ -151,7 +152,7 @@ async def _own(write: Write, number: int) -> Invitation:
     return found
 
 
-@routes.patch("/user/repository_invitations/{invitation_id}", access="user.invitations")
+@routes.patch("/user/repository_invitations/{invitation_id}", access="user.invitations", action="member.add")
 async def user_repository_invitations_accept(write: Write, invitation_id: int) -> None:
     """Accept an invitation to a repository."""
     await join(write, await _own(write, invitation_id))
@@ -171,7 +172,7 @@ async def join(write: Write, invitation: Invitation) -> None:
         await set_collaborator(write, taken.repository, write.actor.user, taken.role)
 
 
-@routes.delete("/user/repository_invitations/{invitation_id}", access="user.invitations")
+@routes.delete("/user/repository_invitations/{invitation_id}", access="user.invitations", action="invitation.delete")
 async def user_repository_invitations_decline(write: Write, invitation_id: int) -> None:
     """Decline an invitation to a repository."""
     await _delete(write, await _own(write, invitation_id))
