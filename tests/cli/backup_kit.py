@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,13 @@ class Small:
         self.settings, self.data = settings, data
         self.token, self.project = str(made["token"]), f"/api/v1/projects/{made['project_id']}"
         self.files: dict[str, bytes] = {}
+
+    def copied(self, data: Path) -> Small:
+        """The same studio in another folder."""
+        other = copy(self)
+        other.data = shutil.copytree(self.data, data)
+        other.cli, other.files = Cli(data, self.settings), dict(self.files)
+        return other
 
     def fill(self, server: Server, *, files: int = 3) -> None:
         with server.client(self.token) as client:

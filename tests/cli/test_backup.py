@@ -38,23 +38,29 @@ def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3]:
         yield started
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def shared_folder(_shared_folder: Path) -> Path:
     """Where all databases of the run are."""
     return _shared_folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def sqlite(shared_folder: Path) -> Databases:
     return databases("sqlite", shared_folder)
 
 
-@pytest.fixture
-def small(sqlite: Databases, tmp_path: Path) -> Small:
+@pytest.fixture(scope="module")
+def filled(sqlite: Databases, tmp_path_factory: pytest.TempPathFactory) -> Small:
     """A studio on SQLite whose server has ended."""
-    with served(tmp_path, sqlite) as (made, server):
+    with served(tmp_path_factory.mktemp("filled"), sqlite) as (made, server):
         server.stop()
     return made
+
+
+@pytest.fixture
+def small(filled: Small, tmp_path: Path) -> Small:
+    """A copy of it."""
+    return filled.copied(tmp_path / "data")
 
 
 @pytest.fixture

@@ -84,6 +84,7 @@ def expect_hook_and_task(api: Api, world: World, said: tuple[str, str], events: 
     assert api.read(f"/api/v1/tasks/{made['id']}")["task"]["title"] == "Launch"
 
 
+@pytest.mark.whole  # the client in Python is of the same document
 def test_a_client_in_typescript(
     document: Path, environment: dict[str, str], api: Api, world: World, tmp_path: Path
 ) -> None:

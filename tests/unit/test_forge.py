@@ -15,6 +15,7 @@ from tests.harness import forge
 from tests.harness.waiting import until
 
 
+@pytest.mark.whole  # where no test has a forge, all of them try it
 def test_without_the_forge_commands_start_the_ordinary_way(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delattr(os, "pidfd_open", raising=False)
     way = forge.new_forge()

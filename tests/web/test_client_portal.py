@@ -6,6 +6,7 @@ import html
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
 import httpx
@@ -14,7 +15,7 @@ import pytest
 from tests.harness.server import Server
 from tests.harness.world import add_client
 from tests.web.browser import Browser
-from tests.web.studio import Studio, text_of
+from tests.web.studio import Studio, open_studio, text_of
 from workhook.core.clock import now_ms, to_seconds_text
 from workhook.http.calls import Services
 from workhook.identity.tokens.lookup import find_actor
@@ -110,8 +111,23 @@ def walk(
     return found
 
 
-def test_a_client_comes_to_what_is_theirs_and_to_nothing_else(server: Server, studio: Studio) -> None:
-    shown, hidden = plant(server, studio)
+@dataclass(frozen=True)
+class Planted:
+    """A project with what its client sees, and with words that they must not."""
+
+    studio: Studio
+    shown: str
+    hidden: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def planted(server: Server) -> Iterator[Planted]:
+    with open_studio(server) as studio:
+        yield Planted(studio, *plant(server, studio))
+
+
+def test_a_client_comes_to_what_is_theirs_and_to_nothing_else(planted: Planted) -> None:
+    studio, shown, hidden = planted.studio, planted.shown, planted.hidden
     pages = walk(studio.client)
     refused = {address: each.status_code for address, each in pages.items() if each.status_code not in (200, 303)}
     assert refused == {}, "a link leads where they may not go"
@@ -132,16 +148,15 @@ def test_a_client_comes_to_what_is_theirs_and_to_nothing_else(server: Server, st
 
 
 @pytest.mark.whole
-def test_the_walk_finds_what_members_see(server: Server, studio: Studio) -> None:
+def test_the_walk_finds_what_members_see(planted: Planted) -> None:
     """So that the words of the other test are really there to be found."""
-    _, hidden = plant(server, studio)
-    everything = "".join(each.text for each in walk(studio.owner).values())
-    missing = [place for place, text in hidden.items() if text not in everything]
+    everything = "".join(each.text for each in walk(planted.studio.owner).values())
+    missing = [place for place, text in planted.hidden.items() if text not in everything]
     assert missing == []
 
 
-def test_a_client_finds_nothing_hidden_by_searching(server: Server, studio: Studio) -> None:
-    _, hidden = plant(server, studio)
+def test_a_client_finds_nothing_hidden_by_searching(planted: Planted) -> None:
+    studio, hidden = planted.studio, planted.hidden
     nothing = text_of(studio.client.get("/search?q=nowherezz").text)
     for place, text in hidden.items():
         for within in ("", f"&project={studio.team.world.full_name}"):

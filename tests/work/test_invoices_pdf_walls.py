@@ -205,6 +205,7 @@ def test_one_organization_keeps_no_other_waiting(studio: Studio, draw: Draw, oth
         assert all("INV-" in text_of(each.result()) for each in prints)
 
 
+@pytest.mark.whole  # `tests/unit/test_render_queue.py` has the bounds of the queue
 def test_too_many_that_wait_are_refused(studio: Studio, other: Studio, draw: Draw) -> None:
     ours = [draw() for _ in range(12)]
     with ThreadPoolExecutor(len(ours)) as pool, standing_still(studio) as stopped:

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from tests.harness.depth import DEPTH, is_taken
+from tests.harness.server import Server
 from tests.work.requests_kit import TABLE
 from tests.work.scene import Scene
 from tests.work.studio import Studio
@@ -24,10 +25,14 @@ UNKNOWN = "no_such_parameter"
 STREAM = "GET /projects/{}/stream"  # it answers for as long as it is read: a refusal it does not begin
 
 
-@pytest.fixture
-def scene(studio: Studio) -> Scene:
+def scene_of(studio: Studio) -> Scene:
     login = studio.member.login
     return Scene(studio.owner, studio.project_id, studio.world.organization, login)
+
+
+@pytest.fixture
+def scene(studio: Studio) -> Scene:
+    return scene_of(studio)
 
 
 Request = tuple[str, str, dict[str, Any]]
@@ -44,6 +49,23 @@ def _requests(scene: Scene) -> Iterator[tuple[str, Request]]:
         given = body(scene) if callable(body) else body
         path = pattern.format(*(ids if isinstance(ids, tuple) else (ids,)))
         yield key, (method, path, given if {"params", "files"} & set(given) else {"json": given} if given else {})
+
+
+Asked = list[tuple[str, Request]]
+
+
+@pytest.fixture(scope="module")
+def refusing(server: Server) -> Iterator[Studio]:
+    """A studio where all that is asked for is refused."""
+    studio = Studio(server, server.world())
+    yield studio
+    studio.close()
+
+
+@pytest.fixture(scope="module")
+def asked(refusing: Studio) -> Asked:
+    """A request is refused, and what it was about stays for the next test."""
+    return list(_requests(scene_of(refusing)))
 
 
 def _must_be(status: int, response: httpx.Response, key: str, named: str | None = None) -> Iterator[str]:
@@ -64,47 +86,47 @@ def _unread(studio: Studio, call: Request, **more: Any) -> httpx.Response:
         return response
 
 
-def test_an_unknown_parameter_in_the_query_is_refused(studio: Studio, scene: Scene) -> None:
+def test_an_unknown_parameter_in_the_query_is_refused(refusing: Studio, asked: Asked) -> None:
     wrong: list[str] = []
-    for key, call in _requests(scene):
-        studio.happened()
+    refusing.happened()
+    for key, call in asked:
         params = {**call[2].get("params", {}), UNKNOWN: "1"}
-        wrong += _must_be(422, _unread(studio, call, params=params), key, UNKNOWN)
-        wrong += [f"{key}: {each.name} {each.action} happened" for each in studio.happened()]
+        wrong += _must_be(422, _unread(refusing, call, params=params), key, UNKNOWN)
+    wrong += [f"{each.name} {each.action} happened" for each in refusing.happened()]
     assert wrong == [], "\n".join(wrong)
 
 
-def test_an_unknown_parameter_in_the_body_is_refused(studio: Studio, scene: Scene) -> None:
+def test_an_unknown_parameter_in_the_body_is_refused(refusing: Studio, asked: Asked) -> None:
     wrong: list[str] = []
-    for key, call in _requests(scene):
-        studio.happened()
+    refusing.happened()
+    for key, call in asked:
         more = {"data": {UNKNOWN: "1"}} if "files" in call[2] else {"json": {**call[2].get("json", {}), UNKNOWN: 1}}
-        wrong += _must_be(422, _unread(studio, call, **more), key, UNKNOWN)
-        wrong += [f"{key}: {each.name} {each.action} happened" for each in studio.happened()]
+        wrong += _must_be(422, _unread(refusing, call, **more), key, UNKNOWN)
+    wrong += [f"{each.name} {each.action} happened" for each in refusing.happened()]
     assert wrong == [], "\n".join(wrong)
 
 
 @pytest.mark.variants("body")
 @pytest.mark.parametrize("body", [b'{"a"', b"a=b", b"[]", b"null", b"\xff"])
-def test_a_body_that_is_no_json_object_is_refused(studio: Studio, scene: Scene, body: bytes) -> None:
+def test_a_body_that_is_no_json_object_is_refused(refusing: Studio, asked: Asked, body: bytes) -> None:
     wrong: list[str] = []
-    for key, (method, path, given) in _requests(scene):
+    refusing.happened()
+    for key, (method, path, given) in asked:
         if "files" in given:
             continue  # a form; test_files_upload.py
-        studio.happened()
         call = (method, path, {name: value for name, value in given.items() if name != "json"})
-        response = _unread(studio, call, content=body, headers={"Content-Type": "application/json"})
+        response = _unread(refusing, call, content=body, headers={"Content-Type": "application/json"})
         wrong += _must_be(400, response, key)
-        wrong += [f"{key}: {each.name} {each.action} happened" for each in studio.happened()]
+    wrong += [f"{each.name} {each.action} happened" for each in refusing.happened()]
     assert wrong == [], "\n".join(wrong)
 
 
-def test_a_body_of_another_media_type_is_refused(studio: Studio, scene: Scene) -> None:
+def test_a_body_of_another_media_type_is_refused(refusing: Studio, asked: Asked) -> None:
     wrong: list[str] = []
-    for key, (method, path, given) in _requests(scene):
+    for key, (method, path, given) in asked:
         if "files" not in given:
             headers = {"Content-Type": "text/plain"}
-            wrong += _must_be(415, _unread(studio, (method, path, {}), content=b"{}", headers=headers), key)
+            wrong += _must_be(415, _unread(refusing, (method, path, {}), content=b"{}", headers=headers), key)
     assert wrong == [], "\n".join(wrong)
 
 
@@ -195,35 +217,35 @@ def _query_of(key: str) -> Iterator[str]:
             yield each.name
 
 
-def test_a_parameter_that_is_twice_in_the_query_is_refused(studio: Studio, scene: Scene) -> None:
+def test_a_parameter_that_is_twice_in_the_query_is_refused(refusing: Studio, asked: Asked) -> None:
     wrong: list[str] = []
+    refusing.happened()
     tried = 0
-    for key, call in _requests(scene):
-        studio.happened()
+    for key, call in asked:
         for name in _query_of(key):
             tried += 1
             for values in (["1", "1"], ["1", ""]):
                 params = {**call[2].get("params", {}), name: values}
-                wrong += _must_be(422, _unread(studio, call, params=params), f"{key}?{name}", name)
-        wrong += [f"{key}: {each.name} {each.action} happened" for each in studio.happened()]
+                wrong += _must_be(422, _unread(refusing, call, params=params), f"{key}?{name}", name)
     assert tried > (30 if DEPTH == "usual" else 100), "operations declare more"
+    wrong += [f"{each.name} {each.action} happened" for each in refusing.happened()]
     assert wrong == [], "\n".join(wrong)
 
 
-def test_a_name_that_is_twice_in_the_body_is_refused(studio: Studio, scene: Scene) -> None:
+def test_a_name_that_is_twice_in_the_body_is_refused(refusing: Studio, asked: Asked) -> None:
     wrong: list[str] = []
-    for key, (method, path, given) in _requests(scene):
+    refusing.happened()
+    for key, (method, path, given) in asked:
         if "files" in given:
             continue  # a form; below
-        studio.happened()
         more = {name: value for name, value in given.items() if name != "json"}
         body = given.get("json", {UNKNOWN: "1"})
         for name, value in body.items():
             again = json.encode(name) + b":" + json.encode(value)
             content = json.encode(body)[:-1] + b", " + again + b" }"
-            response = _unread(studio, (method, path, more), content=content)
+            response = _unread(refusing, (method, path, more), content=content)
             wrong += _must_be(422, response, f"{key} {name}", name)
-        wrong += [f"{key}: {each.name} {each.action} happened" for each in studio.happened()]
+    wrong += [f"{each.name} {each.action} happened" for each in refusing.happened()]
     assert wrong == [], "\n".join(wrong)
 
 
