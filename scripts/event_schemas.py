@@ -32,8 +32,8 @@ from workhook.work.board.projects.schemas import Project
 from workhook.work.board.tasks.schemas import Column, CommitShape, Task
 from workhook.work.discussion.schemas import FileComment, Reply, TaskComment
 from workhook.work.files.schemas import File, Folder
-from workhook.work.kernel.clients import Client
 from workhook.work.kernel.people import PersonShape
+from workhook.work.kernel.tables import Client
 from workhook.work.money.checkouts.schemas import ServiceCheckoutShape
 from workhook.work.money.credit_notes.schemas import CreditNote
 from workhook.work.money.credits.schemas import TaskCredit

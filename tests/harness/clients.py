@@ -14,7 +14,7 @@ from workhook.identity.queries import account_columns, find_repository_by_id
 from workhook.identity.schemas import Account, Actor, account_of
 from workhook.identity.tables import accounts, projects
 from workhook.storage import Transaction
-from workhook.work.kernel.clients import Client
+from workhook.work.kernel.tables import Client
 from workhook.work.people.clients import put_in
 
 _by_address = (

@@ -21,7 +21,7 @@ from workhook.identity.policy import SCOPES
 from workhook.identity.tables import projects
 from workhook.identity.tokens.lookup import find_actor
 from workhook.storage.metadata import insert_into
-from workhook.work.kernel.clients import clients
+from workhook.work.kernel.tables import clients
 
 _numbers = itertools.count(1)
 _insert_project = insert_into(

@@ -26,7 +26,7 @@ from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
 from workhook.storage.metadata import insert_into
 from workhook.work.board.projects.api import ProjectCreate, add_project
-from workhook.work.kernel.clients import clients
+from workhook.work.kernel.tables import clients
 
 SCOPES = (
     "admin:org", "admin:org_hook", "admin:repo_hook", "read:repo_hook", "repo", "work", "work:read", "write:repo_hook",

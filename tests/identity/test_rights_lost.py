@@ -26,7 +26,7 @@ from workhook.identity.tokens.lookup import find_actor
 from workhook.storage import Transaction
 from workhook.work.board.projects import api as projects
 from workhook.work.board.projects.api import ProjectEdit
-from workhook.work.kernel.clients import Client
+from workhook.work.kernel.tables import Client
 from workhook.work.people import clients
 from workhook.work.people.members import admin_actions
 from workhook.work.people.members import api as members

@@ -38,7 +38,7 @@ from workhook.identity.signin import sessions
 from workhook.identity.tokens.issue import CLASSIC, FINE_GRAINED, OAUTH, issue
 from workhook.storage import Transaction
 from workhook.storage.metadata import insert_into
-from workhook.work.kernel.clients import clients
+from workhook.work.kernel.tables import clients
 
 _TEXTS = {"title", "text", "body", "notes", "description", "bill_to", "name", "note"}
 _insert_client = insert_into(clients, "id", "repository_id", "user_id", "email", "created_at", "updated_at")

@@ -16,7 +16,7 @@ from workhook.http.calls import Services
 from workhook.identity import actions, queries
 from workhook.identity.tables import sessions
 from workhook.storage.metadata import big, insert_into
-from workhook.work.kernel.clients import clients
+from workhook.work.kernel.tables import clients
 
 _insert_client = insert_into(clients, "id", "repository_id", "user_id", "email", "created_at", "updated_at")
 _age = (

@@ -33,7 +33,7 @@ from workhook.identity.schemas import Account, Repository
 from workhook.identity.tables import projects
 from workhook.storage import Transaction
 from workhook.storage.metadata import insert_into
-from workhook.work.kernel.clients import clients
+from workhook.work.kernel.tables import clients
 from workhook.work.money.invoices.schemas import invoices
 from workhook.work.people.members import admin_actions
 

@@ -22,7 +22,7 @@ from workhook.storage.metadata import big, insert_into
 from workhook.work.board.tasks.schemas import columns, task_numbers
 from workhook.work.discussion.schemas import file_comments
 from workhook.work.files.schemas import folders
-from workhook.work.kernel.clients import clients
+from workhook.work.kernel.tables import clients
 from workhook.work.money.services.schemas import services
 
 CHUNK = 10_000

@@ -15,7 +15,7 @@ from workhook.web.frame.texts import gettext
 from workhook.web.people.links import MadeLink, link_of, link_page
 from workhook.web.project import administered, settings_address, settings_page
 from workhook.work.kernel.access import Access, require_not_archived
-from workhook.work.kernel.clients import Client
+from workhook.work.kernel.tables import Client
 from workhook.work.people.clients import end_client, lock_client, put_back
 from workhook.work.people.invitations import links
 

@@ -22,8 +22,8 @@ from workhook.storage import Reader
 from workhook.storage.metadata import big
 from workhook.work.administration.accounts_api import require_administrator
 from workhook.work.administration.emptying import DELETING
-from workhook.work.kernel.clients import clients
 from workhook.work.kernel.record_events import publish_event
+from workhook.work.kernel.tables import clients
 from workhook.work.money.invoices.schemas import invoices
 
 _NO_ACCOUNT = 0  # its audit log goes with it, so the entry about the deletion belongs to the server

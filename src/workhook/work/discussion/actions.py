@@ -47,10 +47,10 @@ from workhook.work.discussion.schemas import (
 from workhook.work.files.links import Links
 from workhook.work.files.schemas import files
 from workhook.work.kernel.access import Access, access_of, with_access
-from workhook.work.kernel.import_links import import_links
 from workhook.work.kernel.pages import bounded, fetch, length
 from workhook.work.kernel.people import membership_of, person_columns, person_of_row, person_of_values, person_shape
 from workhook.work.kernel.record_events import differences, publish_event
+from workhook.work.kernel.tables import import_links
 
 C = TypeVar("C", TaskComment, FileComment, Reply)
 

@@ -30,11 +30,11 @@ from workhook.storage.metadata import big
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.kernel import csv_tables
 from workhook.work.kernel.access import find_access, is_insider
-from workhook.work.kernel.clients import clients
 from workhook.work.kernel.day_bounds import find_zone
 from workhook.work.kernel.people import NOBODY_ELSE, person_columns, person_of_row
 from workhook.work.kernel.schemas import if_set
 from workhook.work.kernel.settings.schemas import account_billing, project_billing
+from workhook.work.kernel.tables import clients
 from workhook.work.money.invoices.schemas import invoices
 from workhook.work.time.timesheets import report_groups
 from workhook.work.time.timesheets.queries import filters_of, people

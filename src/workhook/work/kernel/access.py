@@ -37,7 +37,7 @@ from workhook.storage import Reader, Row
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.storage.statements import hot
-from workhook.work.kernel.clients import clients
+from workhook.work.kernel.tables import clients
 
 RANKS = {"client": 1, "read": 2, "write": 3, "admin": 4, "owner": 5}
 """The rank of each role in a project; a role has all rights of the lower ones, and 0 is no role. A client is apart: it

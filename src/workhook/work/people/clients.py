@@ -31,10 +31,10 @@ from workhook.storage.dialects import upsert
 from workhook.storage.metadata import big
 from workhook.storage.record_rows import assigned, row_reader, selected, stored_names, values_of
 from workhook.work.kernel.access import Access, access_of, find_access, find_with_access, with_access
-from workhook.work.kernel.clients import Client, clients, without_address
 from workhook.work.kernel.people import Email
 from workhook.work.kernel.record_events import publish_audited, record_audit
 from workhook.work.kernel.schemas import Done
+from workhook.work.kernel.tables import Client, clients, without_address
 from workhook.work.people.sending import send_link
 
 _own = sa.select(clients.c.id).where(

@@ -23,8 +23,8 @@ from workhook.storage.statements import PerDialect
 from workhook.work.board.projects.schemas import PROJECTS, Project, project_of
 from workhook.work.board.tasks.matching import PART_MIN, folded, words_of
 from workhook.work.kernel.access import role_in
-from workhook.work.kernel.clients import clients
 from workhook.work.kernel.pages import Columns, caller_accounts, first_of, first_of_each, per_dialect, with_flag
+from workhook.work.kernel.tables import clients
 
 _CALLER = big("user_id")
 _WHOLE, _CHOSEN = "reach_whole_accounts", "reach_repositories"

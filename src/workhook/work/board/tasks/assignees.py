@@ -23,9 +23,9 @@ from workhook.storage.metadata import big
 from workhook.work.board.tasks.imported_fields import own_fields_text
 from workhook.work.board.tasks.schemas import Assignees, Task, task_assignees, tasks
 from workhook.work.kernel.access import Access
-from workhook.work.kernel.clients import clients
 from workhook.work.kernel.people import PersonShape, membership_of, person_columns, person_of_row
 from workhook.work.kernel.record_events import told_in
+from workhook.work.kernel.tables import clients
 
 
 def is_on_team(person: sa.FromClause) -> sa.ColumnElement[bool]:

@@ -12,8 +12,8 @@ from workhook.identity.tables import accounts, collaborators, memberships, proje
 from workhook.storage import Reader
 from workhook.storage.metadata import big
 from workhook.work.history.across.places import CALLER, ProjectChoice, choice_of, visible_projects
-from workhook.work.kernel.clients import clients
 from workhook.work.kernel.people import NOBODY_ELSE, PersonShape, person_columns, person_of_row
+from workhook.work.kernel.tables import clients
 
 
 @lru_cache(maxsize=16)

@@ -23,8 +23,8 @@ from workhook.storage import Row
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.work.kernel.access import is_client, is_insider, role_in
-from workhook.work.kernel.clients import clients
 from workhook.work.kernel.pages import caller_accounts, with_flag
+from workhook.work.kernel.tables import clients
 
 PROJECTS_MAX = 100
 _ID_MAX = 64

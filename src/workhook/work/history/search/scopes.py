@@ -22,7 +22,7 @@ from workhook.work.discussion.schemas import file_comment_replies, file_comments
 from workhook.work.files.schemas import files
 from workhook.work.history.search.schemas import Kind
 from workhook.work.kernel.access import is_client, is_insider
-from workhook.work.kernel.clients import clients
+from workhook.work.kernel.tables import clients
 from workhook.work.money.credit_notes.schemas import credit_notes
 from workhook.work.money.invoices.schemas import invoices
 

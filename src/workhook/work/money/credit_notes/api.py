@@ -13,16 +13,19 @@ from workhook.http.lists import ListQuery
 from workhook.http.operations import WORK_API
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
+from workhook.identity.schemas import Repository
 from workhook.work.kernel.access import find_with_access
+from workhook.work.kernel.settings.arithmetic import rows_of
+from workhook.work.kernel.settings.parties import Party
 from workhook.work.money.credit_notes import crediting
-from workhook.work.money.credit_notes.printing import e_note, printed_note
 from workhook.work.money.credit_notes.schemas import CreditNote, CreditNoteAnswer, CreditNoteCreate, CreditNotesAnswer
-from workhook.work.money.invoices import drafting
+from workhook.work.money.invoices import drafting, printing, rules
 from workhook.work.money.invoices.changing import find_invoice, lock_invoice, visible
 from workhook.work.money.invoices.documents import PDF, attachment, parties_now, pdf_answer, xml_answer
-from workhook.work.money.invoices.einvoice import XML
+from workhook.work.money.invoices.einvoice import XML, EInvoice, ecredit_of
 from workhook.work.money.invoices.paper import Paper
-from workhook.work.money.invoices.printing import logo_of, plain_file_name
+from workhook.work.money.invoices.printing import Printed, logo_of, plain_file_name
+from workhook.work.money.invoices.schemas import Invoice
 
 routes = Routes(WORK_API, "Invoices", read="work.read", write="work.write")
 
@@ -103,3 +106,30 @@ async def get_credit_note_xml(call: Call, credit_note_id: str) -> Answer:
 def _file_name(note: CreditNote, ending: str) -> str:
     """In the language of the invoice: `Rechnungskorrektur-CN-00001.pdf`."""
     return plain_file_name(f"{Paper(note.language).say('Credit note')} {note.credit_note_number}", ending)
+
+
+def printed_note(note: CreditNote, invoice: Invoice, repository: Repository) -> Printed:
+    """The page of the credit note."""
+    return printing.printed_credit(
+        invoice,
+        repository,
+        number=note.credit_note_number,
+        issued=note.issued,
+        items=rules.items_of(note.items),
+        taxes=rows_of(note.taxes),
+        reason=note.reason,
+    )
+
+
+def e_note(note: CreditNote, invoice: Invoice, repository: Repository, settings: tuple[Party, Party]) -> EInvoice:
+    """The e-invoice of the credit note. Raises `Invalid`."""
+    return ecredit_of(
+        invoice,
+        repository,
+        settings,
+        number=note.credit_note_number,
+        issued=note.issued,
+        items=rules.items_of(note.items),
+        taxes=rows_of(note.taxes),
+        reason=note.reason,
+    )

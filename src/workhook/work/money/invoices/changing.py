@@ -17,8 +17,8 @@ from workhook.identity.tables import accounts, memberships, projects
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.metadata import big
 from workhook.work.kernel.access import Access, find_with_access
-from workhook.work.kernel.clients import clients
 from workhook.work.kernel.record_events import Changes, differences, publish_event, told_in
+from workhook.work.kernel.tables import clients
 from workhook.work.money.invoices import drafting
 from workhook.work.money.invoices.days import overdue_at
 from workhook.work.money.invoices.rules import ISSUED

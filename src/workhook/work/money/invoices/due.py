@@ -13,7 +13,7 @@ from workhook.identity.schemas import Account, Repository
 from workhook.storage import Reader
 from workhook.storage.metadata import big
 from workhook.work.kernel.access import Access, is_insider, with_access
-from workhook.work.kernel.clients import clients
+from workhook.work.kernel.tables import clients
 from workhook.work.money.invoices.days import due_day
 from workhook.work.money.invoices.drafting import is_open
 from workhook.work.money.invoices.schemas import invoices

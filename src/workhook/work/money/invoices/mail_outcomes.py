@@ -19,7 +19,7 @@ from workhook.identity.tables import ATTEMPTS_MAX, accounts, mail_messages, memb
 from workhook.storage import Reader, Row
 from workhook.storage.metadata import big
 from workhook.work.kernel.access import Access
-from workhook.work.kernel.clients import clients
+from workhook.work.kernel.tables import clients
 from workhook.work.money.invoices.rules import ISSUED
 from workhook.work.money.invoices.schemas import Invoice
 

@@ -33,10 +33,10 @@ from workhook.storage.dialects import any_of, upsert
 from workhook.storage.metadata import big
 from workhook.storage.record_rows import assigned
 from workhook.work.kernel.access import Access, find_access, find_with_access, role_in, with_access
-from workhook.work.kernel.clients import clients
 from workhook.work.kernel.people import PersonShape, membership_of, person_columns, person_of_row, person_shape
 from workhook.work.kernel.record_events import record_audit
 from workhook.work.kernel.schemas import Done
+from workhook.work.kernel.tables import clients
 from workhook.work.people.clients import end_client, lock_own
 from workhook.work.people.members.admin_actions import invite_collaborator, note_added, remove_collaborator
 

@@ -29,9 +29,9 @@ from workhook.work.board.tasks.actions import edit_event, touched
 from workhook.work.board.tasks.assignees import on_team
 from workhook.work.board.tasks.bulk_queries import TaskChange
 from workhook.work.board.tasks.schemas import Task, tasks
-from workhook.work.kernel.import_links import unmatched_assignees as unmatched
 from workhook.work.kernel.people import person_shape
 from workhook.work.kernel.record_events import publish_events
+from workhook.work.kernel.tables import unmatched_assignees as unmatched
 from workhook.work.portability.imports.people import People, by_address, without_name
 from workhook.work.portability.imports.plan import Person
 from workhook.work.portability.imports.texts import PEOPLE_MAX

@@ -17,7 +17,7 @@ from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, insert_into
 from workhook.work.board.tasks.schemas import columns, tasks
 from workhook.work.discussion.schemas import CommentedTask
-from workhook.work.kernel.import_links import import_links
+from workhook.work.kernel.tables import import_links
 from workhook.work.portability.imports.plan import ImportPlan, PlannedColumn, PlannedComment, PlannedTask, fingerprint
 
 _of_source = (import_links.c.account_id == big("account_id"), import_links.c.source == sa.bindparam("source"))

@@ -29,6 +29,7 @@ from workhook.work.kernel.record_events import differences
 from workhook.work.kernel.schemas import Done, given_rate, if_set
 from workhook.work.time.rates.rules import TimeTerms
 from workhook.work.time.timesheets import export, queries, rules, timers
+from workhook.work.time.timesheets.budgets import Settled, settle
 from workhook.work.time.timesheets.rules import Times
 from workhook.work.time.timesheets.schemas import (
     Timesheet,
@@ -41,7 +42,6 @@ from workhook.work.time.timesheets.schemas import (
     given_times,
     timesheet_to_response,
 )
-from workhook.work.time.timesheets.settling import Settled, settle
 
 _COUNTED = "."  # between the two parts of a tag; SHA-256 in hexadecimal has none
 

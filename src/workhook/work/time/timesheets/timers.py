@@ -42,6 +42,7 @@ from workhook.work.kernel.people import person_shape
 from workhook.work.kernel.record_events import Changes, publish_event
 from workhook.work.time.rates.rules import TimeTerms
 from workhook.work.time.timesheets import queries, rules
+from workhook.work.time.timesheets.budgets import settle
 from workhook.work.time.timesheets.queries import everywhere
 from workhook.work.time.timesheets.schemas import (
     Timesheet,
@@ -50,7 +51,6 @@ from workhook.work.time.timesheets.schemas import (
     timesheet_to_response,
     timesheets,
 )
-from workhook.work.time.timesheets.settling import settle
 
 _runner = accounts.alias("runner")
 
