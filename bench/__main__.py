@@ -1,4 +1,6 @@
-"""`python -m bench` measures and prints; `python -m bench soak` watches memory for an hour."""
+"""`python -m bench` measures the figures and prints them. `python -m bench soak` watches memory for an hour.
+`python -m bench lists` fills a database and measures every list of the API with each of its filters and orders.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from bench import report
+from bench import lists, report
+from bench.databases import Place, Postgres
 from bench.figures import Figure
+from bench.filling.plan import LEAST, MOST
 from bench.processes import CannotMeasure, cores
 from bench.run import IDS, Run
 from bench.shared import Plan, Shared
@@ -24,18 +28,24 @@ from workhook.core import log
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("command", nargs="?", choices=["soak"], help="watch memory under load instead of measuring")
+    parser.add_argument("command", nargs="?", choices=["soak", "lists"], help="instead of the figures")
     parser.add_argument("--only", metavar="IDS", help=f"figures, separated by commas: {','.join(IDS)}")
     parser.add_argument("--rounds", type=int, metavar="N", help="rounds a figure (default 5)")
     parser.add_argument("--quick", action="store_true", help="short rounds, to see that everything runs")
     parser.add_argument("--json", type=Path, metavar="FILE", help="where the JSON goes (default bench-<date>.json)")
     parser.add_argument("--minutes", type=float, default=60.0, help="how long to soak (default 60)")
+    parser.add_argument("--rows", type=int, default=100_000, metavar="N", help="deliveries behind the lists")
+    parser.add_argument("--times", type=int, default=20, metavar="N", help="how often each list is requested")
+    parser.add_argument("--postgresql", action="store_true", help="measure the lists on PostgreSQL, not on SQLite")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="new folder for the data, which is not deleted")
     found = parser.parse_args()
     found.only = IDS if found.only is None else tuple(found.only.upper().split(","))
     if unknown := set(found.only) - set(IDS):
         parser.error(f"no such figure: {', '.join(sorted(unknown))}; there are {', '.join(IDS)}")
-    if found.rounds is not None and found.rounds < 1:
-        parser.error("at least one round")
+    if (found.rounds is not None and found.rounds < 1) or found.times < 1:
+        parser.error("at least one round, and one time")
+    if not LEAST <= found.rows <= MOST:
+        parser.error(f"--rows takes a number from {LEAST:,} to {MOST:,}")
     return found
 
 
@@ -51,8 +61,19 @@ def _measure(console: Console, arguments: argparse.Namespace, folder: Path) -> i
             progress.update(task, description="done")
         machine = shared.machine()
     report.show(console, figures, machine, quick=plan.quick)
-    console.print(f"written to {report.write_json(arguments.json, figures, machine, quick=plan.quick)}")
+    found = report.as_json(figures, machine, quick=plan.quick)
+    console.print(f"written to {report.write_json(arguments.json, 'bench', found)}")
     return 1 if any(figure.trouble for figure in figures) else 0
+
+
+def _measure_lists(console: Console, arguments: argparse.Namespace, folder: Path, core: int) -> bool:
+    if not arguments.postgresql:
+        return lists.run(console, Place(folder / "lists", None), core, arguments.rows, arguments.times)
+    postgres = Postgres(folder / "postgres")
+    try:
+        return lists.run(console, Place(folder / "lists", postgres.new()), core, arguments.rows, arguments.times)
+    finally:
+        postgres.close()
 
 
 def main() -> int:
@@ -61,13 +82,19 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the receiver and PostgreSQL are stopped on the way out
     log.configure("warning")
     console = Console()
-    with tempfile.TemporaryDirectory(prefix="workhook-bench-", ignore_cleanup_errors=True) as name:
+    with ExitStack() as stack:
+        folder = arguments.keep
+        if folder is None:
+            temporary = tempfile.TemporaryDirectory(prefix="workhook-bench-", ignore_cleanup_errors=True)
+            folder = Path(stack.enter_context(temporary))
         try:
-            if arguments.command != "soak":
-                return _measure(console, arguments, Path(name))
+            if arguments.command is None:
+                return _measure(console, arguments, folder)
             core, rest = cores()
             os.sched_setaffinity(0, {rest})
-            return 0 if soak(console, Path(name), core, rest, arguments.minutes) else 1
+            if arguments.command == "soak":
+                return 0 if soak(console, folder, core, rest, arguments.minutes) else 1
+            return 0 if _measure_lists(console, arguments, folder, core) else 1
         except CannotMeasure as error:
             console.print(f"could not be measured: {error}", style="red", markup=False)
             return 1

@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import random
 import statistics
-import time
 from dataclasses import dataclass
 from typing import Any, Self
 
 import httpx
-import uvloop
 
 from bench import world
-from bench.client import Pool, closed_loop, post
+from bench.client import get, post, send_all
 from bench.databases import Place, Postgres
 from bench.processes import CannotMeasure, Process, run_module, workhook
 
@@ -27,29 +25,16 @@ AT_ONCE = 1000  # tasks in one bulk request
 
 
 @dataclass
-class Reading:
-    """CPU microseconds a request: of the server, of PostgreSQL, and of what answers from memory (before and after)."""
+class Cost:
+    """CPU microseconds a request: of the server, of PostgreSQL, and of the yardstick (before and after)."""
 
     server_us: float
     database_us: float
-    plain_us: tuple[float, float]
+    yardstick_us: tuple[float, float]
 
     @property
     def ratio(self) -> float:
-        return (self.server_us + self.database_us) / statistics.mean(self.plain_us)
-
-
-@dataclass
-class Writing:
-    """CPU microseconds a task: of the server, of PostgreSQL, and of both with the bare driver (before and after)."""
-
-    server_us: float
-    database_us: float
-    bare_us: tuple[float, float]
-
-    @property
-    def ratio(self) -> float:
-        return (self.server_us + self.database_us) / statistics.mean(self.bare_us)
+        return (self.server_us + self.database_us) / statistics.mean(self.yardstick_us)
 
 
 @dataclass
@@ -65,17 +50,18 @@ class Moving:
 
 
 class Board:
-    """`serve` on a core, with projects of an organization. A context manager."""
+    """`serve` on a core, with projects of an organization. A context manager. `more`: arguments of `serve`."""
 
-    def __init__(self, place: Place, core: int, postgres: Postgres | None) -> None:
+    def __init__(
+        self, place: Place, core: int, postgres: Postgres | None, *more: str, projects: int = PROJECTS
+    ) -> None:
         self._place, self._core, self._postgres = place, core, postgres
-        made = world.make_world(place, "http://127.0.0.1:9", repositories=PROJECTS, hooks=0)
-        self._token = made.token
-        self.process = workhook("serve", place.folder, place.settings, core, "--port", "0")
-        self.url = self.process.wait_for_line("workhook: listening on ").split()[-1]
-        self._http = httpx.Client(
-            base_url=f"{self.url}/api/v1", headers={"Authorization": f"Bearer {made.token}"}, timeout=120
-        )
+        self.world = world.make_world(place, "http://127.0.0.1:9", repositories=projects, hooks=0)
+        self._token = self.world.token
+        self.process = workhook("serve", place.folder, place.settings, core, "--port", "0", *more)
+        self.url = self.process.wait_for_url()
+        headers = {"Authorization": f"Bearer {self._token}"}
+        self._http = httpx.Client(base_url=f"{self.url}/api/v1", headers=headers, timeout=120)
         self.projects = [each["id"] for each in self.call("GET", "/projects")["projects"]]
         self._plain: Process | None = None
         self._shuffle = random.Random(1)
@@ -118,26 +104,26 @@ class Board:
         file = self._place.folder / "answer.json"
         file.write_bytes(answer.content)
         self._plain = Process("bench.plain", str(file), core=self._core)
-        self._plain_url = self._plain.wait_for_line("listening on ").split()[-1]
+        self._plain_url = self._plain.wait_for_url()
 
-    def read(self, count: int) -> Reading:
-        request = _get(self._read_path, self._token)
+    def read(self, count: int) -> Cost:
+        request = get(self._read_path, self._token)
         before = self._plain_us(request, count)
-        server_us, database_us = self._cpu_us(self.url, [request], count, READERS)
-        return Reading(server_us, database_us, (before, self._plain_us(request, count)))
+        server_us, database_us = self._cpu_us([request] * count, READERS)
+        return Cost(server_us, database_us, (before, self._plain_us(request, count)))
 
     def _plain_us(self, request: bytes, count: int) -> float:
         assert self._plain is not None
-        _rate(self._plain_url, [request], READERS, READERS)
+        send_all(self._plain_url, [request] * READERS, expected=200, at_once=READERS)
         before = self._plain.cpu_s()
-        _rate(self._plain_url, [request], count, READERS)
+        send_all(self._plain_url, [request] * count, expected=200, at_once=READERS)
         return (self._plain.cpu_s() - before) * 1e6 / count
 
-    def _cpu_us(self, url: str, requests: list[bytes], count: int, workers: int) -> tuple[float, float]:
+    def _cpu_us(self, requests: list[bytes], at_once: int) -> tuple[float, float]:
         """Of the server and of PostgreSQL, a request."""
         server, database = self.process.cpu_s(), self._postgres_cpu_s()
-        _rate(url, requests, count, workers)
-        each = 1e6 / count
+        send_all(self.url, requests, expected=200, at_once=at_once)
+        each = 1e6 / len(requests)
         return (self.process.cpu_s() - server) * each, (self._postgres_cpu_s() - database) * each
 
     def _postgres_cpu_s(self) -> float:
@@ -150,14 +136,14 @@ class Board:
         made = [self.column(project_id)[0] for project_id in self.projects for _ in range(COLUMNS)]
         self._write_paths = [f"/api/v1/columns/{each}/tasks" for each in made]
 
-    def write(self, count: int) -> Writing:
+    def write(self, count: int) -> Cost:
         before = self._bare(count)
         requests = [
             post(self._write_paths[number % len(self._write_paths)], json.dumps(_task(number)).encode(), self._token)
             for number in range(count)
         ]
-        server_us, database_us = self._cpu_us(self.url, requests, count, WRITERS)
-        return Writing(server_us, database_us, (before, self._bare(count)))
+        server_us, database_us = self._cpu_us(requests, WRITERS)
+        return Cost(server_us, database_us, (before, self._bare(count)))
 
     def _bare(self, count: int) -> float:
         """CPU microseconds a transaction, with PostgreSQL's. It writes beside the studio, which it could disturb."""
@@ -179,55 +165,14 @@ class Board:
 
     def move(self, count: int) -> Moving:
         """A card of each column in turn, from anywhere to anywhere."""
-        short: list[float] = []
-        long: list[float] = []
+        requests = [self._move(task_ids) for _ in range(count) for task_ids in (self._short, self._long)]
+        taken = [each.ms for each in send_all(self.url, requests, expected=200)]
+        return Moving(statistics.median(taken[::2]), statistics.median(taken[1::2]))
 
-        async def run() -> None:
-            pool = Pool(self.url)
-            for _ in range(count):
-                for task_ids, found in ((self._short, short), (self._long, long)):
-                    found.append(await self._move_one(pool, task_ids))
-            pool.close()
-
-        uvloop.run(run())
-        return Moving(statistics.median(short) * 1000, statistics.median(long) * 1000)
-
-    async def _move_one(self, pool: Pool, task_ids: list[str]) -> float:
+    def _move(self, task_ids: list[str]) -> bytes:
         body = json.dumps({"position": self._shuffle.randrange(len(task_ids))}).encode()
-        path = f"/api/v1/tasks/{self._shuffle.choice(task_ids)}"
-        request = post(path, body, self._token).replace(b"POST ", b"PATCH ", 1)
-        started = time.monotonic()
-        status, answered = await pool.request(request)
-        if status != 200:
-            raise CannotMeasure(f"the server answered {status} to a move")
-        return answered - started
+        return post(f"/api/v1/tasks/{self._shuffle.choice(task_ids)}", body, self._token, method="PATCH")
 
 
 def _task(number: int) -> dict[str, object]:
     return {"title": f"Task {number}", "description": "x" * 200, "priority": "high", "labels": ["one", "two"]}
-
-
-def _get(path: str, token: str) -> bytes:
-    return f"GET {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
-
-
-def _rate(url: str, requests: list[bytes], count: int, workers: int) -> float:
-    """Answers a second over kept connections. Raises `CannotMeasure` for any answer but 200."""
-    taken: list[float] = []
-
-    async def run() -> None:
-        pool = Pool(url)
-
-        async def send(number: int) -> None:
-            status, _ = await pool.request(requests[number % len(requests)])
-            if status != 200:
-                raise CannotMeasure(f"a server answered {status}")
-
-        await closed_loop(send, workers, workers)  # opens the connections
-        started = time.monotonic()
-        await closed_loop(send, count, workers)
-        taken.append(time.monotonic() - started)
-        pool.close()
-
-    uvloop.run(run())
-    return count / taken[0]

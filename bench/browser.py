@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from playwright.async_api import Browser, Page, async_playwright
 
-from bench.figures import Figure, median_text
+from bench.figures import Figure, median_text, recorded_trouble
 from bench.pages import CARDS, Studio
 from bench.processes import CannotMeasure
 from bench.shared import Shared
@@ -57,14 +57,10 @@ def figures(shared: Shared) -> Iterator[Figure]:
     wanted = {each.id: each for each in every if each.id in shared.plan.only}
     if not wanted:
         return
-    try:
-        with Studio(shared, "browser") as studio:
-            for _ in range(MANY_COLUMNS):
-                studio.board.column(studio.board.projects[1], MANY_CARDS // MANY_COLUMNS)
-            asyncio.run(_measure(shared, studio, wanted))
-    except CannotMeasure as error:
-        for figure in wanted.values():
-            figure.trouble = figure.trouble or (None if figure.rounds else str(error))
+    with recorded_trouble(*wanted.values()), Studio(shared, "browser") as studio:
+        for _ in range(MANY_COLUMNS):
+            studio.board.column(studio.board.projects[1], MANY_CARDS // MANY_COLUMNS)
+        asyncio.run(_measure(shared, studio, wanted))
     yield from wanted.values()
 
 

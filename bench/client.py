@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from typing import cast
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple, cast
 from urllib.parse import urlsplit
+
+import uvloop
 
 from bench.processes import CannotMeasure
 
@@ -75,11 +77,54 @@ class Pool:
             connection.close()
 
 
-def post(path: str, body: bytes, token: str | None = None) -> bytes:
-    """The bytes of a POST."""
+def get(path: str, token: str) -> bytes:
+    """The bytes of a GET."""
+    return f"GET {path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
+
+
+def post(path: str, body: bytes, token: str | None = None, method: str = "POST") -> bytes:
+    """The bytes of a request with a body."""
     who = f"Authorization: Bearer {token}\r\n" if token else ""
-    head = f"POST {path} HTTP/1.1\r\nHost: bench\r\n{who}Content-Type: application/json\r\n"
+    head = f"{method} {path} HTTP/1.1\r\nHost: bench\r\n{who}Content-Type: application/json\r\n"
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
+class Exchange(NamedTuple):
+    """When a request was sent, and when its whole answer had been read (seconds of the monotonic clock)."""
+
+    sent_s: float
+    read_s: float
+
+    @property
+    def ms(self) -> float:
+        return (self.read_s - self.sent_s) * 1000
+
+
+def send_all(
+    url: str, requests: Sequence[bytes], *, expected: int, at_once: int = 1, per_s: float | None = None
+) -> list[Exchange]:
+    """Send each request over kept connections: `at_once` at a time, or `per_s` a second whether answered or not.
+
+    Raises `CannotMeasure` for any status but `expected`.
+    """
+    found: dict[int, Exchange] = {}
+
+    async def run() -> None:
+        pool = Pool(url)
+
+        async def send(number: int) -> None:
+            sent_s = time.monotonic()
+            status, read_s = await pool.request(requests[number])
+            if status != expected:
+                raise CannotMeasure(f"the server answered {status} to {requests[number].split(b' HTTP', 1)[0]!r}")
+            found[number] = Exchange(sent_s, read_s)
+
+        count = len(requests)
+        await (closed_loop(send, count, at_once) if per_s is None else open_loop(send, count, per_s))
+        pool.close()
+
+    uvloop.run(run())
+    return [found[number] for number in range(len(requests))]
 
 
 Send = Callable[[int], Awaitable[None]]

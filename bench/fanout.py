@@ -6,13 +6,9 @@ import asyncio
 import time
 from dataclasses import dataclass
 
-import uvloop
-
 from bench import world
-from bench.client import Pool
 from bench.databases import Place
 from bench.latency import Publisher
-from bench.processes import CannotMeasure
 from bench.remote import Receiver
 from workhook.core import json as plain_json
 from workhook.events import outbox
@@ -46,17 +42,8 @@ class Crowd(Publisher):
 
     def measure_one(self, mark: int) -> float:
         self.receiver.reset()
-        request = self.request(mark)
-
-        async def publish() -> None:
-            pool = Pool(self.url)
-            status, _ = await pool.request(request)
-            if status != 202:
-                raise CannotMeasure(f"the server answered {status} to a publish")
-            pool.close()
-
         started = time.monotonic()
-        uvloop.run(publish())
+        self.publish(mark, 1)
         self.receiver.wait_for(self._hooks, 60)
         return time.monotonic() - started
 

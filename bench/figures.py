@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Literal
+
+from bench.processes import CannotMeasure
 
 Direction = Literal["at least", "at most"]
 
@@ -37,6 +41,21 @@ class Figure:
 
     def as_json(self) -> dict[str, object]:
         return {**asdict(self), "value": self.value, "reached": self.reached}
+
+
+@contextmanager
+def recorded_trouble(*figures: Figure) -> Iterator[None]:
+    """Record why figures could not be measured, in those of them that have no rounds yet."""
+    try:
+        yield
+    except CannotMeasure as error:
+        for figure in figures:
+            figure.trouble = figure.trouble or (None if figure.rounds else str(error))
+
+
+def percentile_99(values: list[float]) -> float:
+    """The 99th percentile; of fewer than a hundred values, the greatest."""
+    return max(values) if len(values) < 100 else statistics.quantiles(values, n=100)[-1]
 
 
 def median_text(values: list[float], pattern: str = "{:,.0f}") -> str:

@@ -30,7 +30,7 @@ def measure(folder: Path, core: int) -> Started:
     started = time.monotonic()
     process = workhook("serve", folder, {}, core, "--port", "0")
     try:
-        url = process.wait_for_line("workhook: listening on ").split()[-1]
+        url = process.wait_for_url()
         _first_200(url)
         seconds = time.monotonic() - started
         time.sleep(SETTLE_S)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,12 +11,12 @@ import sqlalchemy as sa
 
 from bench import world
 from bench.databases import Place, Postgres
-from bench.figures import Figure, median_text
+from bench.figures import Figure, median_text, recorded_trouble
 from bench.processes import CannotMeasure, Process, workhook
 from bench.remote import Books
 from bench.rounds import Unit
 from bench.shared import Shared, keep
-from bench.webhooks import make_webhooks, told_by
+from bench.webhooks import make_webhooks
 from workhook.core.clock import now_ms
 from workhook.events.tables import events
 from workhook.hooks.fan_out import insert_dispatches
@@ -109,7 +108,7 @@ def _all_with_work(shared: Shared) -> Iterator[Figure]:
     first = Figure("D14", f"PostgreSQL: a worker's start to its first delivery, {count:,} webhooks with one each", "s",
                    "at most", 4.0)  # fmt: skip
     memory = Figure("D14", "PostgreSQL: the most memory of that worker, until all are delivered", "MiB", "at most", 250)
-    with told_by(first, memory):
+    with recorded_trouble(first, memory):
         webhooks = Webhooks(shared, "D14", count)
 
         def measure(number: int) -> Drained:
@@ -118,7 +117,7 @@ def _all_with_work(shared: Shared) -> Iterator[Figure]:
             try:
                 first_s = shared.receiver.wait_for(1, 60)
                 shared.receiver.wait_for(count, 60 + count / 200)
-                asyncio.run(_recorded(webhooks.place, count))
+                Books.wait_for(webhooks.place, count)
                 seconds = time.monotonic() - first_s
                 return Drained(first_s - started, _most_mib(worker), count / seconds)
             finally:
@@ -129,13 +128,6 @@ def _all_with_work(shared: Shared) -> Iterator[Figure]:
         keep(memory, kept, lambda each: each.most_mib)
         first.details = {"rate": median_text([each.per_s for each in kept.found], "{:,.0f}/s")}
     yield from (first, memory)
-
-
-async def _recorded(place: Place, count: int) -> None:
-    async with Books(place) as books:
-        await books.wait_until_done()
-        if (recorded := await books.recorded(0)) != count:
-            raise CannotMeasure(f"{recorded} of {count} deliveries were recorded as successes")
 
 
 def _most_mib(process: Process) -> float:
@@ -151,7 +143,7 @@ def _retries(shared: Shared) -> Figure:
     count = BEGIN + round(RETRIES_PER_S * 2 * shared.plan.rest_s) + 10 * RETRIES_PER_S
     what = f"PostgreSQL: CPU of a worker and of the database, {RETRIES_PER_S} retries/s of as many webhooks, of a core"
     figure = Figure("D15", what, "%", "at most", 30.0)
-    with told_by(figure):
+    with recorded_trouble(figure):
         webhooks = Webhooks(shared, "D15", count)
 
         def measure(number: int) -> tuple[float, float, float]:

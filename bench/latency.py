@@ -7,12 +7,11 @@ import time
 from dataclasses import dataclass
 from typing import Self
 
-import uvloop
-
 from bench import world
-from bench.client import Pool, closed_loop, open_loop, post
+from bench.client import post, send_all
 from bench.databases import Place
-from bench.processes import CannotMeasure, workhook
+from bench.figures import percentile_99
+from bench.processes import workhook
 from bench.remote import Receiver
 
 WORKERS = 64
@@ -37,49 +36,43 @@ class Latency:
 
 
 class Publisher:
-    """`serve` with its worker on a core; publishes to it and watches the receiver. A context manager."""
+    """`serve` on a core; publishes to it and watches the receiver. A context manager.
+
+    `workers`: number of processes that deliver beside it, on the same core. Without any the server does.
+    """
 
     def __init__(
         self, place: Place, receiver: Receiver, core: int, *,
-        repositories: int = world.REPOSITORIES, hooks: int = 1, hanging: int = 0,
+        repositories: int = world.REPOSITORIES, hooks: int = 1, hanging: int = 0, workers: int = 0,
     ) -> None:  # fmt: skip
         self.receiver, self._hanging = receiver, hanging
         self.world = world.make_world(place, receiver.url, repositories=repositories, hooks=hooks, hanging=hanging)
-        self.process = workhook("serve", place.folder, place.settings, core, "--port", "0")
-        self.url = self.process.wait_for_line("workhook: listening on ").split()[-1]
+        alone = ("--no-worker",) if workers else ()
+        self.process = workhook("serve", place.folder, place.settings, core, "--port", "0", *alone)
+        self.url = self.process.wait_for_url()
+        self.processes = [self.process]
+        self.processes += [workhook("worker", place.folder, place.settings, core) for _ in range(workers)]
         self._paths = [f"/repos/{name}/events" for name in self.world.repositories]
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.process.stop()
+        for each in self.processes:
+            each.stop()
 
     def request(self, mark: int) -> bytes:
         body = b'{"event":"push","payload":' + world.body(mark) + b"}"
         return post(self._paths[mark % len(self._paths)], body, self.world.token)
 
-    def publish(self, first: int, count: int, per_s: float | None) -> dict[int, float]:
-        """Publish marked events at a rate, or as fast as it goes; answers when each 202 was read.
+    def publish(self, first: int, count: int, per_s: float | None = None, at_once: int = WORKERS) -> dict[int, float]:
+        """Publish marked events at a rate, or as fast as it goes; return when each 202 was read.
 
         Raises `CannotMeasure` for any other answer.
         """
         requests = [self.request(first + number) for number in range(count)]
-        read: dict[int, float] = {}
-
-        async def run() -> None:
-            pool = Pool(self.url)
-
-            async def send(number: int) -> None:
-                status, read[first + number] = await pool.request(requests[number])
-                if status != 202:
-                    raise CannotMeasure(f"the server answered {status} to a publish")
-
-            await (closed_loop(send, count, WORKERS) if per_s is None else open_loop(send, count, per_s))
-            pool.close()
-
-        uvloop.run(run())
-        return read
+        sent = send_all(self.url, requests, expected=202, at_once=at_once, per_s=per_s)
+        return {first + number: each.read_s for number, each in enumerate(sent)}
 
     def hangs(self, mark: int) -> bool:
         """Whether it goes to a receiver that never answers."""
@@ -89,7 +82,7 @@ class Publisher:
         """Events a second, from the first publish to the last arrival."""
         self.receiver.reset()
         started = time.monotonic()
-        self.publish(first, count, None)
+        self.publish(first, count)
         self.receiver.wait_for(count, 60)
         return count / (time.monotonic() - started)
 
@@ -117,23 +110,11 @@ def p99_published(publisher: Publisher, first: int, count: int, per_s: float) ->
 
 def _bare(receiver: Receiver, count: int, per_s: float) -> list[float]:
     requests = [post("/bare", world.body(number)) for number in range(count)]
-    sent: dict[int, float] = {}
-
-    async def run() -> None:
-        pool = Pool(receiver.url)
-
-        async def send(number: int) -> None:
-            sent[number] = time.monotonic()
-            await pool.request(requests[number])
-
-        await open_loop(send, count, per_s)
-        pool.close()
-
     receiver.reset()
-    uvloop.run(run())
+    sent = send_all(receiver.url, requests, expected=200, per_s=per_s)
     arrived = receiver.marks()
-    return [(arrived[number] - at) * 1000 for number, at in sent.items()]
+    return [(arrived[number] - each.sent_s) * 1000 for number, each in enumerate(sent)]
 
 
 def _spread(values: list[float]) -> Spread:
-    return Spread(statistics.median(values), statistics.quantiles(values, n=100)[-1])
+    return Spread(statistics.median(values), percentile_99(values))

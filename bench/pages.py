@@ -14,7 +14,7 @@ import httpx
 from bench import world
 from bench.board import Board
 from bench.databases import Place
-from bench.figures import Figure, median_text
+from bench.figures import Figure, median_text, recorded_trouble
 from bench.processes import CannotMeasure
 from bench.rounds import Unit
 from bench.shared import Shared, keep
@@ -152,12 +152,8 @@ def figures(shared: Shared) -> Iterator[Figure]:
     wanted = {each.id: each for each in every if each.id in shared.plan.only}
     if not wanted:
         return
-    try:
-        with Studio(shared, "pages") as studio:
-            _measure(shared, studio, wanted)
-    except CannotMeasure as error:
-        for figure in wanted.values():
-            figure.trouble = figure.trouble or (None if figure.rounds else str(error))
+    with recorded_trouble(*wanted.values()), Studio(shared, "pages") as studio:
+        _measure(shared, studio, wanted)
     yield from wanted.values()
 
 

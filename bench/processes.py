@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -29,7 +30,7 @@ def cores() -> tuple[int, int]:
 
 
 class Process:
-    """A Python module run with `-m`, pinned to one core. `wait_for_line` answers the first line with a given start."""
+    """A Python module run with `-m`, pinned to one core."""
 
     def __init__(self, module: str, *arguments: str, core: int, environment: Mapping[str, str] | None = None) -> None:
         self.output: list[str] = []
@@ -45,29 +46,38 @@ class Process:
         # Long before its interpreter is ready; threads inherit the core of the thread that starts them.
         os.sched_setaffinity(self._process.pid, {core})
         self.info = psutil.Process(self._process.pid)
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            with self._changed:
-                self.output.append(line.rstrip("\n"))
-                self._changed.notify_all()
+        with self._process.stdout as lines:
+            for line in lines:
+                with self._changed:
+                    self.output.append(line.rstrip("\n"))
+                    self._changed.notify_all()
         with self._changed:
             self._ended = True
             self._changed.notify_all()
 
-    def wait_for_line(self, start: str, timeout_s: float = START_TIMEOUT_S) -> str:
-        """Raises `CannotMeasure` with the last words if the process ends first or takes too long."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._found(start) is not None or self._ended, timeout_s)
-            line = self._found(start)
-            if line is None:
-                raise CannotMeasure(f"no {start!r} from {self._process.args!r}: " + "\n".join(self.output[-15:]))
-            return line
+    def wait_for(self, pattern: str, timeout_s: float = START_TIMEOUT_S) -> str:
+        """Wait for a line that has the pattern, and return its group.
 
-    def _found(self, start: str) -> str | None:
-        return next((line for line in self.output if line.startswith(start)), None)
+        Raises `CannotMeasure` with the last words if the process ends first or takes too long.
+        """
+        with self._changed:
+            self._changed.wait_for(lambda: self._find(pattern) is not None or self._ended, timeout_s)
+            found = self._find(pattern)
+            if found is None:
+                raise CannotMeasure(f"no {pattern!r} from {self._process.args!r}: " + "\n".join(self.output[-15:]))
+            return found
+
+    def wait_for_url(self) -> str:
+        """The address at which a server listens."""
+        return self.wait_for(r'listening on (http://[^\s"]+)')
+
+    def _find(self, pattern: str) -> str | None:
+        return next((found[1] for line in self.output if (found := re.search(pattern, line))), None)
 
     def cpu_s(self) -> float:
         """CPU seconds so far, user and system. Raises `CannotMeasure` if it has ended."""
@@ -95,6 +105,7 @@ class Process:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait(10)
+        self._reader.join(10)
 
 
 def clean_environment() -> dict[str, str]:
@@ -135,7 +146,7 @@ def run_module(module: str, arguments: Sequence[str], core: int, timeout_s: floa
     except subprocess.TimeoutExpired:
         process.stop()
         raise CannotMeasure(f"{module} took more than {timeout_s} s") from None
-    line = process.wait_for_line("{")
+    line = process.wait_for(r"^(\{.*)")
     if status != 0:
         raise CannotMeasure(f"{module} ended with {status}: " + "\n".join(process.output[-15:]))
     return line

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import sqlite3
@@ -20,7 +21,7 @@ class Receiver:
 
     def __init__(self, core: int) -> None:
         self._process = Process("bench.receiver", core=core)
-        self.port = int(self._process.wait_for_line("port ").split()[1])
+        self.port = int(self._process.wait_for(r"^port (\d+)"))
         self.url = f"http://127.0.0.1:{self.port}/hook"
         self._connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
 
@@ -101,6 +102,18 @@ class Books:
                 raise CannotMeasure(f"{left} outcomes were not recorded within {timeout_s:.0f} s")
             time.sleep(0.002)  # noqa: ASYNC251  # nothing else runs on this loop
 
-    async def recorded(self, after: int = 0) -> int:
-        """Successes, of deliveries with a greater id than `after`."""
-        return await self._number(_RECORDED.format(after=int(after)))
+    @classmethod
+    def wait_for(cls, place: Place, count: int) -> None:
+        """Wait until every outcome is committed. Raises `CannotMeasure` unless `count` deliveries are successes."""
+
+        async def wait() -> None:
+            async with cls(place) as books:
+                await books.wait_until_done()
+                await books.require(count)
+
+        asyncio.run(wait())
+
+    async def require(self, count: int, after: int = 0) -> None:
+        """Raises `CannotMeasure` unless `count` deliveries with a greater id than `after` are successes."""
+        if (recorded := await self._number(_RECORDED.format(after=int(after)))) != count:
+            raise CannotMeasure(f"{recorded} of {count} deliveries were recorded as successes")

@@ -54,15 +54,14 @@ def _beside(figure: Figure) -> list[tuple[str, str]]:
     return told
 
 
-def write_json(path: Path | None, figures: Sequence[Figure], machine: Mapping[str, str], *, quick: bool) -> Path:
-    """Answers where it is; without a path, `bench-<date>.json` in the current folder."""
+def as_json(figures: Sequence[Figure], machine: Mapping[str, str], *, quick: bool) -> dict[str, object]:
+    return {"quick": quick, "machine": dict(machine), "figures": [figure.as_json() for figure in figures]}
+
+
+def write_json(path: Path | None, name: str, found: Mapping[str, object]) -> Path:
+    """Return where it is; without a path, `<name>-<date>.json` in the current folder."""
     now = datetime.now(UTC)
-    path = path or Path(f"bench-{now:%Y-%m-%d-%H%M%S}.json")
-    told = {
-        "at": now.isoformat(timespec="seconds"),
-        "quick": quick,
-        "machine": dict(machine),
-        "figures": [figure.as_json() for figure in figures],
-    }
+    path = path or Path(f"{name}-{now:%Y-%m-%d-%H%M%S}.json")
+    told = {"at": now.isoformat(timespec="seconds"), **found}
     path.write_text(json.dumps(told, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return path

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 
 from bench import board, browser, drain, fanout, idle, lanes, latency, live, machine, pages, scale, soak, trips
-from bench.databases import Place
-from bench.figures import Figure, median_text
-from bench.processes import CannotMeasure
+from bench.figures import Figure, median_text, recorded_trouble
 from bench.rounds import QUIET_WAIT_S, Kept, Unit
 from bench.shared import Shared, keep
 
@@ -36,8 +34,8 @@ class Run:
         if {"D1", "D2"} & set(wanted):
             yield from self._drains()
         if "D3" in wanted:
-            yield from self._latencies("SQLite", None)
-            yield from self._latencies("PostgreSQL", self._shared.database_url)
+            yield from self._latencies("SQLite")
+            yield from self._latencies("PostgreSQL")
         if "D5" in wanted:
             yield self._fan_out()
         yield from scale.figures(self._shared)
@@ -46,8 +44,8 @@ class Run:
             yield from self._live("SQLite")
             yield from self._live("PostgreSQL")
         if {"A1", "A2", "A4"} & set(wanted):
-            yield from self._boards("SQLite", None)
-            yield from self._boards("PostgreSQL", self._shared.database_url)
+            yield from self._boards("SQLite")
+            yield from self._boards("PostgreSQL")
         yield from pages.figures(self._shared)
         yield from browser.figures(self._shared)
         if "A3" in wanted:
@@ -63,18 +61,14 @@ class Run:
         d1 = Figure("D1", "deliveries/s, PostgreSQL, one worker, against a bare aiohttp loop", "x", "at least", 0.55)
         d2 = Figure("D2", "deliveries/s, SQLite, server and worker in one, against the same", "x", "at least", 0.42)
         figures = [each for each in (d1, d2) if each.id in self._shared.plan.only]
-        try:
-            units = {each.id: self._drain_unit(each.id, with_postgres=each is d1) for each in figures}
+        with recorded_trouble(*figures):
+            units = {each.id: self._drain_unit(each.id, "PostgreSQL" if each is d1 else "SQLite") for each in figures}
             for name, kept in self._shared.alternate(units).items():
                 _tell_drain(next(each for each in figures if each.id == name), kept)
-        except CannotMeasure as error:
-            for figure in figures:
-                figure.trouble = str(error)
         yield from figures
 
-    def _drain_unit(self, name: str, *, with_postgres: bool) -> Unit[drain.Round]:
-        postgres = self._shared.start_postgres() if with_postgres else None
-        place = Place(self._shared.folder / name, postgres.new() if postgres else None)
+    def _drain_unit(self, name: str, kind: str) -> Unit[drain.Round]:
+        place, postgres = self._shared.place(name, kind), self._shared.postgres_of(kind)
         backlog = drain.Drain(place, self._shared.receiver, self._shared.core, postgres)
 
         def measure(number: int) -> drain.Round:
@@ -86,25 +80,23 @@ class Run:
 
     # --- D3 ----------------------------------------------------------------------------------------------------------
 
-    def _latencies(self, kind: str, new_database: Callable[[], str] | None) -> Iterator[Figure]:
+    def _latencies(self, kind: str) -> Iterator[Figure]:
         what = f"{kind}: 202 read → receiver has it, over a bare POST"
         p50 = Figure("D3", f"{what}, p50", "ms", "at most", 5.0)
         p99 = Figure("D3", f"{what}, p99", "ms", "at most", 25.0)
-        try:
-            place = Place(self._shared.folder / f"D3-{kind}", new_database() if new_database else None)
+        with recorded_trouble(p50, p99):
+            place = self._shared.place("D3", kind)
             count = self._shared.plan.published
             with latency.Publisher(place, self._shared.receiver, self._shared.core) as publisher:
                 machine.wait_for_quiet(QUIET_WAIT_S)
                 highest = publisher.highest_rate(0, count)
                 unit = Unit(lambda number: latency.measure(publisher, (number + 1) * count, count, highest))
-                [kept] = self._shared.alternate({f"D3, {kind}": unit}).values()
+                kept = self._shared.one(f"D3, {kind}", unit)
             keep(p50, kept, lambda each: each.published.p50 - each.bare.p50)
             keep(p99, kept, lambda each: each.published.p99 - each.bare.p99)
             p50.details = {"highest rate": f"{highest:,.0f}/s, measured at {highest * latency.SHARE:,.0f}/s",
                            "bare": median_text([each.bare.p50 for each in kept.found], "{:.2f} ms")}  # fmt: skip
             p99.details = {"bare": median_text([each.bare.p99 for each in kept.found], "{:.2f} ms")}
-        except CannotMeasure as error:
-            p50.trouble = p99.trouble = str(error)
         yield from (p50, p99)
 
     # --- D11, D12, D13 -----------------------------------------------------------------------------------------------
@@ -121,24 +113,16 @@ class Run:
             Figure("D13", slowly, "x", "at most", 18.0 if on_sqlite else 20.0),
         ]  # fmt: skip
         figures = [each for each in every if each.id in self._shared.plan.only]
-        try:
-            postgres = None if on_sqlite else self._shared.start_postgres()
-            with ExitStack() as stack:
-                sites = [
-                    stack.enter_context(live.Publishing(self._live_place(kind, number), self._shared.receiver,
-                                                        self._shared.core, postgres, number))
-                    for number in (1, live.SEVERAL)
-                ]  # fmt: skip
-                for figure in figures:
-                    self._measure_live(figure, kind, *sites)
-        except CannotMeasure as error:
+        with recorded_trouble(*figures), ExitStack() as stack:
+            sites = [stack.enter_context(self._publishing(kind, hooks)) for hooks in (1, live.SEVERAL)]
             for figure in figures:
-                figure.trouble = figure.trouble or (None if figure.rounds else str(error))
+                self._measure_live(figure, kind, *sites)
         yield from figures
 
-    def _live_place(self, kind: str, hooks: int) -> Place:
-        url = None if kind == "SQLite" else self._shared.database_url()
-        return Place(self._shared.folder / f"live-{kind}-{hooks}", url)
+    def _publishing(self, kind: str, hooks: int) -> live.Publishing:
+        shared = self._shared
+        place, postgres = shared.place(f"live-{hooks}", kind), shared.postgres_of(kind)
+        return live.Publishing(place, shared.receiver, shared.core, postgres, hooks)
 
     def _measure_live(self, figure: Figure, kind: str, one: live.Publishing, several: live.Publishing) -> None:
         count = self._shared.plan.published
@@ -150,7 +134,7 @@ class Run:
             alone = one.measure(bare, count)
             return several.measure(bare, count).further(alone, live.SEVERAL - 1) if figure.id == "D12" else alone
 
-        [kept] = self._shared.alternate({f"{figure.id}, {kind}": Unit(measure)}).values()
+        kept = self._shared.one(f"{figure.id}, {kind}", Unit(measure))
         keep(figure, kept, lambda each: each.ratio)
         figure.details = {
             "the server's CPU": median_text([each.server_us for each in kept.found], "{:.0f} µs"),
@@ -160,7 +144,7 @@ class Run:
 
     # --- A1, A2, A4 --------------------------------------------------------------------------------------------------
 
-    def _boards(self, kind: str, new_database: Callable[[], str] | None) -> Iterator[Figure]:
+    def _boards(self, kind: str) -> Iterator[Figure]:
         at_once = f"{board.WRITERS} at once"
         every = [
             Figure("A1", f"{kind}: GET a column's {board.SHOWN} tasks, CPU against from memory", "x", "at most", 10),
@@ -168,65 +152,49 @@ class Run:
             Figure("A4", f"{kind}: move a card among {board.LONG:,}, against among {board.SHORT}", "x", "at most", 1.2),
         ]
         figures = [each for each in every if each.id in self._shared.plan.only]
-        try:
-            place = Place(self._shared.folder / f"board-{kind}", new_database() if new_database else None)
-            postgres = self._shared.start_postgres() if new_database else None
+        with recorded_trouble(*figures):
+            place = self._shared.place("board", kind)
+            postgres = self._shared.postgres_of(kind)
             with board.Board(place, self._shared.core, postgres) as there:
                 for figure in figures:
                     self._measure_board(there, figure, kind)
-        except CannotMeasure as error:
-            for figure in figures:
-                figure.trouble = figure.trouble or (None if figure.rounds else str(error))
         yield from figures
 
     def _measure_board(self, there: board.Board, figure: Figure, kind: str) -> None:
         count, name = self._shared.plan.asked, f"{figure.id}, {kind}"
-        if figure.id == "A1":
-            there.prepare_reading()
-            [reading] = self._shared.alternate({name: Unit(lambda number: there.read(count))}).values()
-            keep(figure, reading, lambda each: each.ratio)
-            figure.details = {
-                "server": median_text([each.server_us for each in reading.found], "{:.0f} µs"),
-                "database": median_text([each.database_us for each in reading.found], "{:.0f} µs"),
-                "database of server's": median_text(
-                    [each.database_us / each.server_us for each in reading.found], "{:.2f}"
-                ),
-                "from memory": median_text([each.plain_us[0] for each in reading.found], "{:.0f} µs"),
-            }
-        elif figure.id == "A2":
-            there.prepare_writing()
-            [writing] = self._shared.alternate({name: Unit(lambda number: there.write(count))}).values()
-            keep(figure, writing, lambda each: each.ratio)
-            figure.details = {
-                "server": median_text([each.server_us for each in writing.found], "{:.0f} µs"),
-                "database": median_text([each.database_us for each in writing.found], "{:.0f} µs"),
-                "bare": median_text([each.bare_us[0] for each in writing.found], "{:.0f} µs"),
-            }
-        else:
+        if figure.id == "A4":
             there.prepare_moving()
-            [moving] = self._shared.alternate({name: Unit(lambda number: there.move(count // 8))}).values()
+            moving = self._shared.one(name, Unit(lambda number: there.move(count // 8)))
             keep(figure, moving, lambda each: each.ratio)
             figure.details = {
                 "among few": median_text([each.short_ms for each in moving.found], "{:.2f} ms"),
                 "among many": median_text([each.long_ms for each in moving.found], "{:.2f} ms"),
             }
+            return
+        (there.prepare_reading if figure.id == "A1" else there.prepare_writing)()
+        measure = there.read if figure.id == "A1" else there.write
+        kept = self._shared.one(name, Unit(lambda number: measure(count)))
+        keep(figure, kept, lambda each: each.ratio)
+        figure.details = {
+            "server": median_text([each.server_us for each in kept.found], "{:.0f} µs"),
+            "database": median_text([each.database_us for each in kept.found], "{:.0f} µs"),
+            "yardstick": median_text([each.yardstick_us[0] for each in kept.found], "{:.0f} µs"),
+        }
 
     # --- D5, M1, S1 --------------------------------------------------------------------------------------------------
 
     def _fan_out(self) -> Figure:
         what = f"one event to {fanout.HOOKS:,} webhooks, against as many single ones"
         figure = Figure("D5", what, "x", "at most", 1.2)
-        try:
-            place = Place(self._shared.folder / "D5", self._shared.database_url())
+        with recorded_trouble(figure):
+            place = self._shared.place("D5")
             with fanout.Crowd(place, self._shared.receiver, self._shared.core) as crowd:
-                [kept] = self._shared.alternate({"D5": Unit(crowd.measure)}).values()
+                kept = self._shared.one("D5", Unit(crowd.measure))
             keep(figure, kept, lambda each: each.one / each.singles)
             figure.details = {
                 "one event": median_text([each.one for each in kept.found], "{:.2f} s"),
                 "singles": median_text([each.singles for each in kept.found], "{:.2f} s"),
             }
-        except CannotMeasure as error:
-            figure.trouble = str(error)
         return figure
 
     def _growth(self) -> Figure:
@@ -234,27 +202,23 @@ class Run:
         seconds = self._shared.plan.busy_s
         what = f"memory after {seconds:.0f} s at half rate, SQLite: growth after the first quarter"
         figure = Figure("M1", what, "MiB", "at most", soak.GROWTH_MIB)
-        try:
-            place = Place(self._shared.folder / "busy", None)
+        with recorded_trouble(figure):
+            place = self._shared.place("busy", "SQLite")
             with latency.Publisher(place, self._shared.receiver, self._shared.core) as publisher:
                 self._shared.say("M1: at half rate")
                 per_s, samples = soak.work(publisher, seconds, lambda *_: None, seconds / 20)
             figure.rounds, figure.made = [soak.grown_mib(samples)], 1
             figure.details = {"rate": f"{per_s:,.0f}/s", "resident at the end": f"{samples[-1][1]:.0f} MiB"}
-        except CannotMeasure as error:
-            figure.trouble = str(error)
         return figure
 
     def _idle(self) -> Iterator[Figure]:
         memory = Figure("M1", "memory of an idle server (resident)", "MiB", "at most", 100.0)
         start = Figure("S1", "from `workhook serve` on an empty folder to the first 200", "s", "at most", 1.3)
-        try:
+        with recorded_trouble(memory, start):
             unit = Unit(lambda number: idle.measure(self._shared.folder / f"idle{number}", self._shared.core))
-            [kept] = self._shared.alternate({"M1, S1": unit}).values()
+            kept = self._shared.one("M1, S1", unit)
             keep(memory, kept, lambda each: each.idle_mib)
             keep(start, kept, lambda each: each.seconds)
-        except CannotMeasure as error:
-            memory.trouble = start.trouble = str(error)
         yield from (memory, start)
 
 

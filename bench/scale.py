@@ -8,18 +8,16 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-import uvloop
-
 from bench import latency, live, world
-from bench.client import Pool
+from bench.client import get, send_all
 from bench.drain import Drain, Drained
-from bench.figures import Figure, median_text
-from bench.processes import CannotMeasure, workhook
+from bench.figures import Figure, median_text, recorded_trouble
+from bench.filling.fill import fill
+from bench.filling.plan import PROJECTS, RowCounts
+from bench.processes import workhook
 from bench.rounds import Unit
 from bench.shared import Shared, keep
-from bench.webhooks import make_webhooks, told_by
-from workhook.cli.filling.fill import fill
-from workhook.cli.filling.plan import PROJECTS, RowCounts
+from bench.webhooks import make_webhooks
 from workhook.http.calls import Services
 
 HANGING, RECEIVERS = 2, 20  # D6: so many of them never answer
@@ -68,7 +66,7 @@ def _hanging(shared: Shared, kind: str) -> Figure:
     what = f"{kind}: p99 to healthy receivers while {HANGING / RECEIVERS:.0%} hang, against none"
     figure = Figure("D6", what, "x", "at most", 1.5)
     count = shared.plan.published
-    with told_by(figure), ExitStack() as stack:
+    with recorded_trouble(figure), ExitStack() as stack:
         sites = []
         for hanging in (HANGING, 0):
             place = shared.place(f"D6-{hanging}", kind)
@@ -137,24 +135,9 @@ class Warehouse:
             "serve", self.place.folder, self.place.settings, self._shared.core, "--port", "0", "--no-worker"
         )
         try:
-            url = server.wait_for_line("workhook: listening on ").split()[-1]
-            request = (
-                f"GET {self._path} HTTP/1.1\r\nHost: bench\r\nAuthorization: Bearer {self._token}\r\n\r\n".encode()
-            )
-            taken: list[float] = []
-
-            async def run() -> None:
-                pool = Pool(url)
-                for number in range(PAGES + 20):  # the first are not counted
-                    started = time.monotonic()
-                    status, read = await pool.request(request)
-                    if status != 200:
-                        raise CannotMeasure(f"the server answered {status} to a list")
-                    taken.extend([read - started] if number >= 20 else [])
-                pool.close()
-
-            uvloop.run(run())
-            return statistics.median(taken) * 1000
+            requests = [get(self._path, self._token)] * (PAGES + 20)  # the first are not counted
+            sent = send_all(server.wait_for_url(), requests, expected=200)
+            return statistics.median(each.ms for each in sent[20:])
         finally:
             server.stop()
 
@@ -163,7 +146,7 @@ def _stored(shared: Shared) -> Iterator[Figure]:
     beside = f"with {shared.plan.stored:,} stored deliveries, against with {FEW_STORED:,}"
     rate = Figure("D7", f"PostgreSQL: deliveries/s {beside}", "x", "at least", 0.9)
     page = Figure("D7", f"PostgreSQL: a page of deliveries {beside}", "x", "at most", 1.2)
-    with told_by(rate, page):
+    with recorded_trouble(rate, page):
         many, few = Warehouse(shared, shared.plan.stored), Warehouse(shared, FEW_STORED)
 
         def prepare(number: int) -> None:
@@ -214,7 +197,7 @@ def _lanes(shared: Shared) -> Figure:
     many, few = (repositories * hooks for repositories, hooks in (MANY_HOOKS, FEW_HOOKS))
     what = f"PostgreSQL: CPU a delivery, {many} webhooks with {count // many} each, against {few} with {count // few:,}"
     figure = Figure("D8", what, "x", "at most", 1.3)
-    with told_by(figure):
+    with recorded_trouble(figure):
         drains = [
             Drain(shared.place(f"D8-{repositories}"), shared.receiver, shared.core, shared.start_postgres(),
                   repositories=repositories, hooks=each)
@@ -227,7 +210,7 @@ def _lanes(shared: Shared) -> Figure:
 def _several_drain(shared: Shared) -> Figure:
     what = f"PostgreSQL: CPU a delivery of a backlog, {WORKERS} workers, against one"
     figure = Figure("D9", what, "x", "at most", 1.5)
-    with told_by(figure):
+    with recorded_trouble(figure):
         drains = [
             Drain(shared.place(f"D9-{workers}"), shared.receiver, shared.core, shared.start_postgres(),
                   repositories=4 * world.REPOSITORIES, workers=workers)
@@ -242,7 +225,7 @@ def _several_write(shared: Shared) -> Figure:
     what = f"PostgreSQL: CPU a write with its delivery while events come in, {WORKERS} workers, against one"
     figure = Figure("D9", what, "x", "at most", 1.5)
     count = shared.plan.published
-    with told_by(figure), ExitStack() as stack:
+    with recorded_trouble(figure), ExitStack() as stack:
         sites = [
             stack.enter_context(
                 live.Publishing(shared.place(f"D9-write-{workers}"), shared.receiver, shared.core,
@@ -272,7 +255,7 @@ def _rest(shared: Shared) -> Figure:
     count = shared.plan.at_rest
     what = f"PostgreSQL: CPU of a worker and of the database with {count:,} webhooks at rest, of a core"
     figure = Figure("D10", what, "%", "at most", 3.0)
-    with told_by(figure):
+    with recorded_trouble(figure):
         postgres, place = shared.start_postgres(), shared.place("D10")
         make_webhooks(place, UNUSED, count)
         worker = workhook("worker", place.folder, place.settings, shared.core)

@@ -67,6 +67,9 @@ class Shared:
             self._stack.callback(self._postgres.close)
         return self._postgres
 
+    def postgres_of(self, kind: str) -> Postgres | None:
+        return None if kind == "SQLite" else self.start_postgres()
+
     def database_url(self) -> str:
         return self.start_postgres().new()
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
@@ -14,6 +12,7 @@ from rich.console import Console
 from bench.databases import Place
 from bench.latency import Publisher
 from bench.remote import Receiver
+from bench.report import write_json
 
 BURST_S = 10.0
 SHARE = 0.5  # of the highest rate
@@ -36,8 +35,7 @@ def soak(console: Console, folder: Path, core: int, rest: int, minutes: float) -
 
         per_s, samples = work(publisher, minutes * 60, tell)
     grown = grown_mib(samples)
-    path = Path(f"soak-{datetime.now(UTC):%Y-%m-%d-%H%M%S}.json")
-    path.write_text(json.dumps({"per_s": per_s, "samples_s_mib": samples, "grown_mib": grown}, indent=2) + "\n")
+    path = write_json(None, "soak", {"per_s": per_s, "samples_s_mib": samples, "grown_mib": grown})
     console.print(f"memory grew by {grown:.1f} MiB after the first quarter; {path}")
     return grown <= GROWTH_MIB
 

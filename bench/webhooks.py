@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import sqlalchemy as sa
 
 from bench import world
 from bench.databases import Place
-from bench.figures import Figure
-from bench.processes import CannotMeasure
-from workhook.cli.filling import sql
+from bench.filling import sql
 from workhook.core import json
 from workhook.core.clock import now_ms
 from workhook.hooks.tables import hooks, lanes
@@ -35,16 +30,6 @@ _free = _free.where(~sa.exists().where(lanes.c.hook_id == hooks.c.id))
 _insert_lanes = sa.insert(lanes).from_select(
     ["hook_id", "lease_until", "manual_minute", "manual_count"], _free, include_defaults=False
 )
-
-
-@contextmanager
-def told_by(*figures: Figure) -> Iterator[None]:
-    """What cannot be measured is said by those of them that have no rounds yet."""
-    try:
-        yield
-    except CannotMeasure as error:
-        for figure in figures:
-            figure.trouble = figure.trouble or (None if figure.rounds else str(error))
 
 
 def make_webhooks(place: Place, url: str, count: int) -> None:

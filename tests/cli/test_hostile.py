@@ -133,9 +133,7 @@ def test_what_is_typed_is_not_obeyed_in_the_answer(
     tries: list[list[str]] = [[HOSTILE], [f"--{HOSTILE}"]]
     if words[0] not in LONG_RUNNING:
         tries.append([part for name in valued if name != "--data" for part in (name, HOSTILE)])
-        there = tmp_path / HOSTILE  # a folder that `bench` would otherwise make, and fill
-        there.mkdir(parents=True)
-        tries += [[name, str(there) if name == "--keep" else HOSTILE] for name in valued if name != "--data"]
+        tries += [[name, HOSTILE] for name in valued if name != "--data"]
     for each in tries:
         is_plain(cli.run(*words, *each, given=f"0 1 {HOSTILE}\n", GIT_DIR=str(tmp_path)))
 

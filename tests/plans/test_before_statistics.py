@@ -10,14 +10,14 @@ import asyncpg
 import pytest
 import sqlalchemy as sa
 
+from bench.filling.fill import fill
+from bench.filling.plan import LEAST, RowCounts
+from bench.filling.rows import NAMES
 from tests.harness.databases import Databases
 from tests.harness.waiting import finish
 from tests.harness.world import with_services
 from tests.plans.captured import Asked, Captured
 from tests.plans.judges import Judge, PostgresJudge, SqliteJudge
-from workhook.cli.filling.fill import fill
-from workhook.cli.filling.plan import LEAST, RowCounts
-from workhook.cli.filling.rows import NAMES
 from workhook.events.tables import events
 from workhook.hooks import history
 from workhook.hooks.tables import deliveries

@@ -21,7 +21,6 @@ OF_OTHERS = (
     "git_push/history.py",
     "git_push/hook.py",
     "git_push/install.py",
-    "cli/asking.py",
     "web/hooks/snippets.py",
     "work/portability/imports/github.py",
 )

@@ -8,7 +8,6 @@ from workhook.cli import (
     apps,
     audit,
     backups,
-    bench,
     completion,
     copying,
     database,
@@ -75,7 +74,6 @@ for command in (
     backups.backup,
     backups.restore,
     database.doctor,
-    bench.bench,
     listen.listen,
     completion.completion,
 ):

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import parse_qs, urlsplit
@@ -47,20 +44,6 @@ def explain(error: Exception, settings: config.Settings | None, given: str | Non
         return [error.message, error.remedy]
     used = _Used(settings, given)
     return _ours(error, used) or _the_databases(error, used)
-
-
-@contextmanager
-def about(settings: config.Settings, database_url: str, given: str) -> Iterator[None]:
-    """What the argument `given` names is the database that errors are about, not the studio's. Raises `CliError`."""
-    try:
-        yield
-    except CliError:
-        raise
-    except Exception as error:
-        lines = explain(error, replace(settings, database_url=database_url), given)
-        if lines is None:
-            raise
-        raise CliError(lines[0], "\n".join(lines[1:])) from error
 
 
 def require_postgresql(name: str, url: str) -> None:

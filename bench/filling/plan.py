@@ -1,4 +1,4 @@
-"""How many rows of each kind there are to be, and how much room they take."""
+"""How many rows of each kind there are to be."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ OWNER, SELDOM = "person1", "person7"  # owns both; did what is seldom, and that 
 
 IN_BUCKET = 80
 BUCKETS_FROM = 1 << 60  # ids of buckets, which are random otherwise
-_BYTES = {"sqlite": 1200, "postgresql": 1600}  # for each delivery, with all that belongs to it
 
 
 @dataclass(frozen=True)
@@ -90,10 +89,6 @@ class RowCounts:
             "seldom_task": max(1, self.tasks // 20),
             "some": self.some,
         }
-
-    def bytes(self, database: str) -> int:
-        """A guess on the high side, from what a hundred thousand rows took."""
-        return 64 * 2**20 + self.deliveries * _BYTES[database]
 
     def text_id(self, prefix: str, number: int) -> str:
         """Of what was there from the first."""

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from workhook.cli.filling import books, rows
-from workhook.cli.filling.plan import COLUMNS, IN_BOTH, IN_BUCKET, ORGANIZATIONS, OWNER, PEOPLE, PROJECTS, RowCounts
+from bench.filling import rows
+from bench.filling.plan import COLUMNS, IN_BOTH, IN_BUCKET, ORGANIZATIONS, OWNER, PEOPLE, PROJECTS, RowCounts
 from workhook.core import json
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.ids import new_token
@@ -55,8 +55,8 @@ def batches(counts: RowCounts) -> list[Batch]:
     """What is written, in the order in which rows refer to one another."""
     return [
         Batch("invoices", rows.insert_invoices, counts.some),
-        Batch("payments", books.insert_payments, counts.some),
-        Batch("credit notes", books.insert_credit_notes, counts.some),
+        Batch("payments", rows.insert_payments, counts.some),
+        Batch("credit notes", rows.insert_credit_notes, counts.some),
         Batch("credits", rows.insert_credits, counts.some),
         Batch("checkouts", rows.insert_checkouts, counts.some),
         Batch("files", rows.insert_files, counts.some),

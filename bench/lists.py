@@ -1,33 +1,31 @@
-"""Asks for every list that the API offers, with each of its parameters by itself, and measures the answers.
-
-The server is one of its own, as others run it: `workhook serve` in another process.
-"""
+"""`python -m bench lists`: fill a database, then measure every list of the API with each of its parameters."""
 
 from __future__ import annotations
 
-import asyncio
-import http.client
-import os
-import re
 import statistics
-import sys
 import time
-from asyncio.subprocess import PIPE, STDOUT, Process
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
-from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
+import httpx
+from rich.console import Console
+from rich.table import Table
+
+from bench import world
+from bench.databases import Place
+from bench.figures import percentile_99
+from bench.filling import rows
+from bench.filling.fill import fill
+from bench.filling.plan import ORGANIZATIONS, OWNER, SELDOM, RowCounts
+from bench.processes import workhook
+from bench.report import write_json
 from workhook.asgi import described
-from workhook.cli.error_messages import CliError
-from workhook.cli.filling import books, rows
-from workhook.cli.filling.plan import ORGANIZATIONS, OWNER, SELDOM, RowCounts
-from workhook.core import json
-from workhook.core.clock import DAY_MS, HOUR_MS, to_millis_text
-from workhook.core.errors import Malformed
+from workhook.core.clock import DAY_MS, HOUR_MS, now_ms, to_millis_text
+from workhook.http.calls import Services
 from workhook.http.operations import WEBHOOK_API, WORK_API, Operation, Query
+from workhook.work.time.timesheets import sums
 
 NEXT = "the next page"
 """As the value of a parameter: what the `Link` header of the answer without it gave."""
@@ -62,7 +60,7 @@ class Question(NamedTuple):
         return " ".join([*parameters, f"{self.follows}=({NEXT})"] if self.follows else parameters)
 
 
-def lists() -> list[Operation]:
+def list_operations() -> list[Operation]:
     """Every GET of the API that takes parameters."""
     return [
         each
@@ -92,7 +90,7 @@ class Samples:
             "folder": [counts.text_id("fld", 1)], "organization": [ORGANIZATIONS[0]],
             "timezone": ["Europe/Berlin"], "phrase": self._phrases(late),
         }  # fmt: skip
-        self._invoice_id = counts.text_id("inv", books.BOOKED)
+        self._invoice_id = counts.text_id("inv", rows.BOOKED)
         self._ids = {
             "projects": project_id, "columns": counts.text_id("col", 0), "tasks": counts.task_id(1),
             "files": counts.text_id("fil", 1),
@@ -130,7 +128,7 @@ class Samples:
 
 def questions(samples: Samples) -> Iterator[Question]:
     """Each list as it is, by its pages, with each value of each parameter, and each order with each filter."""
-    for operation in lists():
+    for operation in list_operations():
         path = samples.path(operation)
         along = {each.name: _ALONG[each.name] for each in operation.query if each.required}
         yield Question(operation.name, path, along)
@@ -162,10 +160,9 @@ def _pairs(operation: Operation, samples: Samples) -> Iterator[Mapping[str, str]
 
 
 SLOW_MS = 100.0
-ENOUGH_S = 5.0  # of one question: what takes long is not asked so often
+ENOUGH_S = 5.0  # of one question: slow requests are sent fewer times
 ANSWER_S = 60.0
-
-_NEXT = re.compile(r'<([^>]+)>; rel="next"')
+_KEPT = {"retention_days": "3650", "audit_retention_days": "0"}  # the server deletes none of the rows
 
 
 class Measured(NamedTuple):
@@ -179,10 +176,12 @@ class Measured(NamedTuple):
     returned: int
 
     @property
-    def slow(self) -> bool:
-        return self.p99_ms > SLOW_MS
+    def note(self) -> str:
+        if self.status != 200:
+            return f"answered {self.status}"
+        return "slow" if self.p99_ms > SLOW_MS else ""
 
-    def shown(self) -> dict[str, object]:
+    def as_json(self) -> dict[str, object]:
         return {
             "operation": self.question.operation,
             "query": self.question.asked,
@@ -191,144 +190,88 @@ class Measured(NamedTuple):
             "p50_ms": round(self.p50_ms, 1),
             "p99_ms": round(self.p99_ms, 1),
             "returned": self.returned,
-            "slow": self.slow,
+            "slow": self.p99_ms > SLOW_MS,
         }
 
 
-class Asker:
-    """One kept connection, one question at a time."""
-
-    def __init__(self, url: str, token: str) -> None:
-        parts = urlsplit(url)
-        self._connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=ANSWER_S)
-        self._headers = {"Authorization": f"Bearer {token}"}
-
-    def close(self) -> None:
-        self._connection.close()
-
-    def get(self, path: str, query: Mapping[str, str]) -> tuple[float, int, str, bytes]:
-        """Milliseconds until the whole answer was read, the status, the `Link` header, the body."""
-        target = f"{path}?{urlencode(query)}" if query else path
-        started = time.monotonic()
-        self._connection.request("GET", target, headers=self._headers)
-        answer = self._connection.getresponse()
-        body = answer.read()
-        return (time.monotonic() - started) * 1000, answer.status, answer.headers.get("Link", ""), body
-
-    def measure(self, question: Question, times: int) -> Measured | None:
-        """Once more than counts, so that nothing is read from the disk. None: there is no next page to ask for."""
-        query = dict(question.query)
-        if question.follows is not None:
-            following = self._following(question)
-            if following is None:
-                return None
-            query |= following
-        taken: list[float] = []
-        _, status, _, body = self.get(question.path, query)
-        until = time.monotonic() + ENOUGH_S
-        while len(taken) < times and (not taken or time.monotonic() < until):
-            ms, answered, _, body = self.get(question.path, query)
-            taken.append(ms)
-            status = max(status, answered)
-        # With less than a hundred, the greatest.
-        p99 = max(taken) if len(taken) < 100 else statistics.quantiles(taken, n=100)[-1]
-        return Measured(question, status, len(taken), statistics.median(taken), p99, _rows(body))
-
-    def _following(self, question: Question) -> dict[str, str] | None:
-        """What the next page is asked for by. Its cursor is also one to go back from."""
-        _, _, link, _ = self.get(question.path, question.query)
-        found = _NEXT.search(link)
-        if found is None or question.follows is None:
+def measure(client: httpx.Client, question: Question, times: int) -> Measured | None:
+    """Measure a question after one uncounted request that warms the caches. None if the list has no next page."""
+    query = dict(question.query)
+    if question.follows is not None:
+        following = _following(client, question)
+        if following is None:
             return None
-        given = parse_qs(urlsplit(found[1]).query)
-        cursor = next((given[name][0] for name in ("cursor", "after") if name in given), None)
-        return None if cursor is None else {question.follows: cursor}
+        query |= following
+    answer = client.get(question.path, params=query)
+    status, taken = answer.status_code, list[float]()
+    until = time.monotonic() + ENOUGH_S
+    while len(taken) < times and (not taken or time.monotonic() < until):
+        started = time.monotonic()
+        answer = client.get(question.path, params=query)
+        taken.append((time.monotonic() - started) * 1000)
+        status = max(status, answer.status_code)
+    return Measured(question, status, len(taken), statistics.median(taken), percentile_99(taken), _count_rows(answer))
 
 
-def _rows(body: bytes) -> int:
-    """Of a list, or of the first list of an object."""
-    try:
-        answer: Any = json.decode_untrusted(body)
-    except Malformed:
+def _following(client: httpx.Client, question: Question) -> dict[str, str] | None:
+    """The parameter that requests the next page. Its cursor is also valid for going back."""
+    link = client.get(question.path, params=dict(question.query)).links.get("next")
+    if link is None or question.follows is None:
+        return None
+    given = parse_qs(urlsplit(link["url"]).query)
+    cursor = next((given[name][0] for name in ("cursor", "after") if name in given), None)
+    return None if cursor is None else {question.follows: cursor}
+
+
+def _count_rows(response: httpx.Response) -> int:
+    """The length of the list, or of the first list of an object."""
+    if "json" not in response.headers.get("content-type", ""):
         return 0
+    answer: Any = response.json()
     if isinstance(answer, dict):
         answer = next((each for each in answer.values() if isinstance(each, list)), [answer])
     return len(answer)
 
 
-def measure_all(
-    url: str, token: str, questions: Sequence[Question], times: int, progress: Callable[[str, int, int], None]
-) -> list[Measured]:
-    found: list[Measured] = []
-    with closing(Asker(url, token)) as asker:
-        for done, question in enumerate(questions, 1):
-            measured = asker.measure(question, times)
-            found += [measured] if measured is not None else []
-            progress("questions", done, len(questions))
-    return found
+def measure_all(place: Place, core: int, counts: RowCounts, times: int, say: Callable[[str], None]) -> list[Measured]:
+    """Fill the database of `place`, start a server on it, and measure every question."""
 
+    async def write(services: Services) -> tuple[str, int]:
+        base = await fill(services.database, counts, lambda what, done, total: say(f"{what}: {done:,} of {total:,}"))
+        await sums.add_changes(services, now_ms())  # the chore that would have run by then
+        return base.token, base.params["first_hook"]
 
-START_S = 120.0
-STOP_S = 30.0
-_READY = "workhook: listening on "
-_LAST_LINES = 5
-
-
-@asynccontextmanager
-async def serving(folder: Path, settings: Mapping[str, str]) -> AsyncIterator[str]:
-    """The address at which it listens. Raises `CliError` with its last words if it does not start."""
-    values = {
-        **settings, "data": str(folder), "api_rate_limit": "0", "retention_days": "3650", "audit_retention_days": "0",
-        "log_level": "error",
-    }  # fmt: skip
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("WORKHOOK_")}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "workhook", "serve", "--port", "0", "--no-worker",
-        env={**kept, **{f"WORKHOOK_{name.upper()}": value for name, value in values.items()}},
-        stdout=PIPE, stderr=STDOUT, cwd=folder,
-    )  # fmt: skip
-    output: list[str] = []
+    token, first_hook = world.with_services(place, write)
+    world.settle(place)
+    every = list(questions(Samples(counts, first_hook)))
+    found = []
+    server = workhook("serve", place.folder, {**place.settings, **_KEPT}, core, "--port", "0", "--no-worker")
     try:
-        async with asyncio.timeout(START_S):
-            url = await _address(process, output)
-        reading = asyncio.create_task(_read_on(process), name="bench-server-output")
-        try:
-            yield url
-        finally:
-            reading.cancel()
-    except TimeoutError:
-        raise CliError(f"the server did not start within {START_S:.0f} s: {_last(output)}", "See its log.") from None
+        headers = {"Authorization": f"Bearer {token}"}
+        with httpx.Client(base_url=server.wait_for_url(), headers=headers, timeout=ANSWER_S) as client:
+            for done, question in enumerate(every, 1):
+                say(f"questions: {done:,} of {len(every):,}")
+                found.append(measure(client, question, times))
     finally:
-        await _stop(process)
+        server.stop()
+    return [each for each in found if each is not None]
 
 
-async def _address(process: Process, output: list[str]) -> str:
-    assert process.stdout is not None
-    async for line in process.stdout:
-        output.append(line.decode(errors="replace").rstrip())
-        if output[-1].startswith(_READY):
-            return output[-1].removeprefix(_READY)
-    raise CliError(f"the server ended: {_last(output)}", "Mend what it says, and run the command again.")
-
-
-def _last(output: list[str]) -> str:
-    return " / ".join(output[-_LAST_LINES:]) or "it said nothing"
-
-
-async def _read_on(process: Process) -> None:
-    """So that it never waits for somebody to read what it says."""
-    assert process.stdout is not None
-    while await process.stdout.read(65_536):
-        pass
-
-
-async def _stop(process: Process) -> None:
-    if process.returncode is not None:
-        return
-    process.terminate()
-    try:
-        async with asyncio.timeout(STOP_S):
-            await process.wait()
-    except TimeoutError:
-        process.kill()
-        await process.wait()
+def run(console: Console, place: Place, core: int, deliveries: int, times: int) -> bool:
+    """Print a table and write `lists-<date>.json`; return whether every answer was 200."""
+    counts = RowCounts.of(deliveries)
+    with console.status("filling") as status:
+        found = measure_all(place, core, counts, times, status.update)
+    table = Table(title=f"{counts.deliveries:,} deliveries, {place.kind}", title_justify="left")
+    for heading in ("operation", "query", "p50 ms", "p99 ms", "rows", "note"):
+        table.add_column(heading, overflow="fold")
+    for each in found:
+        times_ms = (f"{each.p50_ms:.1f}", f"{each.p99_ms:.1f}")
+        table.add_row(each.question.operation, each.question.asked, *times_ms, str(each.returned), each.note)
+    console.print(table)
+    slow = sum(each.p99_ms > SLOW_MS for each in found)
+    console.print(f"{slow} of {len(found)} questions took more than {SLOW_MS:.0f} ms")
+    answers = [each.as_json() for each in found]
+    told = {"rows": counts.deliveries, "database": place.kind, "slow_ms": SLOW_MS, "answers": answers}
+    console.print(f"written to {write_json(None, 'lists', told)}")
+    return all(each.status == 200 for each in found)

@@ -8,11 +8,13 @@ came since.
 
 from __future__ import annotations
 
+from typing import Any
+
 import sqlalchemy as sa
 
-from workhook.cli.filling import sql
-from workhook.cli.filling.plan import BUCKETS_FROM, COLUMNS, IN_BUCKET
-from workhook.cli.filling.sql import N, Text, Whole, whole
+from bench.filling import sql
+from bench.filling.plan import BUCKETS_FROM, COLUMNS, IN_BUCKET
+from bench.filling.sql import N, Text, Whole, whole
 from workhook.core import json
 from workhook.core.clock import DAY_MS, HOUR_MS
 from workhook.events.tables import events
@@ -24,8 +26,10 @@ from workhook.work.board.tasks.schemas import task_assignees, task_buckets, task
 from workhook.work.discussion.schemas import file_comment_replies, file_comments, task_comments
 from workhook.work.files.schemas import files
 from workhook.work.money.checkouts.schemas import service_checkouts
+from workhook.work.money.credit_notes.schemas import credit_notes
 from workhook.work.money.credits.schemas import task_credits
 from workhook.work.money.invoices.schemas import invoices
+from workhook.work.money.payments.schemas import payments
 from workhook.work.time.timesheets.schemas import timesheets
 
 # --- tasks, their comments and timesheets ----------------------------------------------------------------------------
@@ -146,7 +150,7 @@ insert_timesheets = sql.rows(
     },
 )
 
-# --- files, invoices, credits, checkouts -----------------------------------------------------------------------------
+# --- files, invoices, credits, checkouts, payments, credit notes ------------------------------------------------------
 
 STATUSES = ("draft", "sent", "partially_paid", "paid", "credited", "void")
 FOLDERS = 20
@@ -255,6 +259,45 @@ insert_checkouts = sql.rows(
         "periods": whole(0),
         "anchor_periods": whole(0),
         **_some_times,
+    },
+)
+
+BOOKED = 2  # the invoice that has half of all payments and credit notes
+
+# Half are of one invoice, the others of one each.
+_booked: dict[str, sa.ColumnElement[Any]] = {
+    **FIRST_REPOSITORY,
+    "invoice_id": sql.id_text("inv", big("start"), sa.case((N % whole(2) == whole(0), whole(BOOKED)), else_=N)),
+    "user_id": sql.person(N),
+    "currency": sql.text("EUR"),
+    "position": N,
+}
+
+insert_payments = sql.rows(
+    payments,
+    {
+        **_booked,
+        "id": sql.id_text("pay", big("start"), N),
+        "kind": sql.text("payment"),
+        "amount_minor": whole(1),
+        "paid_at": SOME_AT,
+        "created_at": SOME_AT,
+    },
+)
+
+insert_credit_notes = sql.rows(
+    credit_notes,
+    {
+        **_booked,
+        "id": sql.id_text("crn", big("start"), N),
+        "account_id": big("acme"),
+        "credit_note_number": sql.joined(sql.text("F-"), NUMBER_TEXT),
+        "amount_minor": whole(1),
+        "taxes": sql.text("[]"),
+        "total_minor": whole(1),
+        "reason": sql.text("Late"),
+        "issued": SOME_AT,
+        "items": sql.text("[]"),
     },
 )
 

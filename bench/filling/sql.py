@@ -11,7 +11,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from workhook.cli.filling.plan import COLUMNS, PEOPLE, PROJECTS
+from bench.filling.plan import COLUMNS, PEOPLE, PROJECTS
 from workhook.storage.metadata import big
 
 Whole = sa.ColumnElement[int]
