@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workhook.cli.progress import LINE_EVERY_S, ProgressLines
+from workhook.cli.output import LINE_EVERY_S, ProgressLines
 
 pytestmark = pytest.mark.one_database
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.one_database
 def test_a_stage_has_one_line_at_its_end_and_one_every_ten_seconds(steps: int, step_s: float, repeated: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         lines = list[str]()
-        patch.setattr("workhook.cli.progress.click.echo", lambda text, err: lines.append(text))
+        patch.setattr("workhook.cli.output.click.echo", lambda text, err: lines.append(text))
         now = 0.0
         show = ProgressLines(lambda: now)
         for done in range(steps + 1):

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Literal
+
 import click
 
 from workhook.cli import (
     apps,
     audit,
     backups,
-    completion,
-    copying,
     database,
     deliveries,
-    events,
+    doctor,
     git_hook,
     imports,
     installations,
     listen,
-    mail,
-    members,
     organizations,
     secrets,
     serve,
@@ -26,23 +24,24 @@ from workhook.cli import (
     tokens,
     users,
 )
-from workhook.cli.common import new_app
+from workhook.cli.common import Context, command, new_app
+from workhook.cli.options import Argument
 
 GROUPS = {
     "user": users.app,
-    "member": members.app,
-    "collaborator": members.collaborators,
+    "member": organizations.members,
+    "collaborator": organizations.collaborators,
     "token": tokens.app,
     "oauth-app": apps.oauth_app,
     "app": installations.app,
-    "event": events.app,
+    "event": deliveries.event_app,
     "git-hook": git_hook.app,
     "deliveries": deliveries.app,
     "import": imports.app,
-    "mail": mail.app,
+    "mail": doctor.mail,
     "secrets": secrets.app,
     "audit": audit.app,
-    "database": copying.app,
+    "database": database.app,
     "organization": organizations.app,
 }
 
@@ -53,6 +52,28 @@ def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> N
 
         click.echo(f"workhook {__version__}")
         context.exit()
+
+
+_VARIABLE = "_WORKHOOK_COMPLETE"  # Click's, for a program of this name
+
+
+@command(None, "completion", settings=(), json=False)
+async def completion(
+    context: Context,
+    *,
+    shell: Annotated[Literal["bash", "zsh", "fish"], Argument("bash|zsh|fish", "The shell that reads the script.")],
+) -> None:
+    """Print a script with which a shell completes commands, options and their values.
+
+    In ~/.bashrc: eval "$(workhook completion bash)". The script asks the command itself, so it stays right after an
+    upgrade.
+    """
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None, "Click has one for each"
+    whole = click.get_current_context().find_root().command
+    click.echo(kind(whole, {}, "workhook", _VARIABLE).source().strip())
 
 
 app = new_app("Work management in which every change is a signed, stored, replayable webhook.")
@@ -66,17 +87,17 @@ app.params.append(
         help="Print the version and exit.",
     )
 )
-for command in (
+for each in (
     serve.serve,
     serve.worker,
     setup.setup,
     database.migrate,
     backups.backup,
     backups.restore,
-    database.doctor,
+    doctor.doctor,
     listen.listen,
-    completion.completion,
+    completion,
 ):
-    app.add_command(command)
+    app.add_command(each)
 for name, group in GROUPS.items():
     app.add_command(group, name)

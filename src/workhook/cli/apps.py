@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-from workhook.cli import options
-from workhook.cli.app_keys import new_file, pem_json, pem_lines, read_or_make_key, write_key
-from workhook.cli.common import Context, cell, command, find_organization, format_time, new_app
-from workhook.cli.error_messages import CliError
+from workhook.cli import options, output
+from workhook.cli.common import Context, command, find_organization, new_app
+from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Argument, CommandGroup, Flag, Option
+from workhook.cli.output import cell, format_time
 from workhook.core import errors
 from workhook.identity import queries as identity_queries
-from workhook.identity.apps import actions, manage_schemas, queries, schemas
+from workhook.identity.apps import actions, credentials, manage_schemas, queries, schemas
 
 if TYPE_CHECKING:
     from workhook.identity.schemas import Account
@@ -97,6 +99,60 @@ class ChangedProfile(ProfileOptions):
         return manage_schemas.AppEdit(**change)
 
 
+async def _read_or_make_key(public_key: Path | None, key_file: Path | None) -> credentials.NewKey:
+    """The caller's own public key, or a new key. Raises `CliError`."""
+    if public_key is None:
+        return await credentials.new_key()
+    if key_file is not None:
+        raise Misuse("--key-file and --public-key exclude each other.", "Your own private key stays where it is.")
+    with public_key.open(encoding="ascii", errors="replace") as file:
+        text = file.read(credentials.PEM_MAX + 1)
+    try:
+        return credentials.own_key(text)
+    except ValueError as error:
+        remedy = "Give --public-key another file."
+        raise CliError(f"{public_key} does not hold what it must: {error}.", remedy) from None
+
+
+@contextmanager
+def _new_file(path: Path | None) -> Iterator[Path | None]:
+    """A new, empty file that only its owner reads. It goes again if what follows fails: no file, no key."""
+    if path is None:
+        yield None
+        return
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        raise CliError(f"{path} is there already.", "Give --key-file another name: no key is overwritten.") from None
+    try:
+        yield path
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+
+
+def _write_key(path: Path | None, pem: str) -> None:
+    """Write the key before the commit: a key that is good is never lost."""
+    if path is None:
+        return
+    with path.open("w", encoding="ascii") as file:
+        file.write(pem)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _pem_json(pem: str, key_file: Path | None) -> dict[str, object]:
+    if key_file is not None:
+        return {"key_file": str(key_file)}
+    return {"pem": pem} if pem else {}
+
+
+def _pem_lines(pem: str, key_file: Path | None) -> list[str]:
+    if key_file is not None:
+        return [f"the private key is in {key_file}"]
+    return [pem.strip()] if pem else []
+
+
 @command(app, "create")
 async def create_app(
     context: Context,
@@ -110,9 +166,9 @@ async def create_app(
     profile: NewProfile,
 ) -> None:
     """Register an app. This is the only time that its client secret and its private key are shown."""
-    key = await read_or_make_key(public_key, key_file)
+    key = await _read_or_make_key(public_key, key_file)
     granted = permissions_of(permissions or "")
-    with new_file(key_file) as kept:
+    with _new_file(key_file) as kept:
         async with context.transaction() as tx:
             owner = await find_organization(tx, organization)
             made, secret, pem = await actions.create_app(
@@ -122,10 +178,10 @@ async def create_app(
                 manage_schemas.AppCreate(name=name, permissions=granted, public=public, **profile.values()),
                 key=key,
             )
-            write_key(kept, pem)
-    data = {**_app_json(made, owner), "client_secret": secret, **pem_json(pem, key_file)}
+            _write_key(kept, pem)
+    data = {**_app_json(made, owner), "client_secret": secret, **_pem_json(pem, key_file)}
     lines = to_lines({"id": made.id, "slug": made.slug, "client_id": made.client_id, "client_secret": secret})
-    context.answer(data, "\n".join([lines, *pem_lines(pem, key_file)]))
+    context.answer(data, "\n".join([lines, *_pem_lines(pem, key_file)]))
 
 
 @command(oauth_app, "create")
@@ -257,15 +313,15 @@ async def new_key(
     context: Context, *, name: AppArgument, key_file: _KeyFile = None, public_key: _PublicKey = None
 ) -> None:
     """Add a key that the app signs with. This is the only time that the private half is shown."""
-    key = await read_or_make_key(public_key, key_file)
+    key = await _read_or_make_key(public_key, key_file)
     pem = key.private_key or ""
-    with new_file(key_file) as kept:
+    with _new_file(key_file) as kept:
         async with context.transaction() as tx:
             found = await find_app(tx, name, APP)
             made = await actions.add_key(tx, None, found, key)
-            write_key(kept, pem)
-    data = {"slug": found.slug, **_key_json(made), **pem_json(pem, key_file)}
-    context.answer(data, "\n".join([f"{made.id}  {made.fingerprint}", *pem_lines(pem, key_file)]))
+            _write_key(kept, pem)
+    data = {"slug": found.slug, **_key_json(made), **_pem_json(pem, key_file)}
+    context.answer(data, "\n".join([f"{made.id}  {made.fingerprint}", *_pem_lines(pem, key_file)]))
 
 
 @command(app, "delete-key")
@@ -338,9 +394,8 @@ def _key_json(key: schemas.AppKey) -> dict[str, object]:
 
 
 def to_lines(data: dict[str, object]) -> str:
-    """Lines for people: a name and a value each."""
-    width = max(map(len, data))
-    return "\n".join(f"{name.replace('_', ' '):<{width}}  {_as_text(value)}" for name, value in data.items())
+    """Lines for people, with permissions and facts of keys in words."""
+    return output.to_lines(data, _as_text)
 
 
 def _as_text(value: object) -> str:

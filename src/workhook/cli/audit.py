@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 from workhook.cli.common import Context, command, find_organization, new_app
 from workhook.cli.error_messages import CliError
 from workhook.cli.options import Argument, Option, time_text, whole_from
-from workhook.cli.progress import Progress, show_progress
+from workhook.cli.output import Progress, show_progress
 from workhook.core.clock import parse_rfc3339, to_millis_text
 from workhook.core.text import visible_json
 from workhook.identity import audit_api, audit_queries

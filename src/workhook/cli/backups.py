@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import shutil
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -12,18 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from workhook import __version__, bootstrap
-from workhook.cli.common import Context, command, complain
-from workhook.cli.error_messages import CliError, explain, no_data
+from workhook.cli.common import Context, command, every_table, revision
+from workhook.cli.error_messages import CliError, explain, is_disk_full, no_data, no_room
 from workhook.cli.options import Argument, Flag
-from workhook.cli.progress import Progress, show_progress
-from workhook.cli.schema import revision
+from workhook.cli.output import Progress, complain, interrupted, show_progress, write_private
 from workhook.core import log, vault
 from workhook.core.config import Settings
 
 if TYPE_CHECKING:
     from workhook.storage.backups import Manifest
-
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @command(None, "backup", settings=("data", "database_url", "files_url"))
@@ -45,22 +40,21 @@ async def backup(
     The secret key is left out unless you say --with-key: whoever has both can read the secrets of webhooks. Keep
     secret.key elsewhere. Without it nobody can use a restored database.
     """
-    from workhook import asgi
     from workhook.storage.backups import make_backup
-    from workhook.storage.metadata import metadata
     from workhook.storage.snapshots import DatabaseSource
 
-    assert asgi, "it knows every table"
+    tables = every_table()
     log.configure("error")
     settings, path = context.settings, Path(folder)
     await _require_schema(settings)
-    source = DatabaseSource(settings.sqlite_path, settings.migration_url, metadata.sorted_tables)
+    source = DatabaseSource(settings.sqlite_path, settings.migration_url, tables)
     blobs = bootstrap.open_blobs(settings.data, settings.files_url)
     read_keys = (lambda: _keys(settings)) if with_key else None
     try:
-        with _in_words(settings, path), _unfinished(path), show_progress() as progress:
+        left = f"What is in {path} is no backup, and can be deleted."
+        with _in_words(settings, path), interrupted(left), show_progress() as progress:
             made, linked = await make_backup(
-                path, source, blobs, metadata.sorted_tables, __version__, read_keys, progress, copy_all=copy_all
+                path, source, blobs, tables, __version__, read_keys, progress, copy_all=copy_all
             )
     finally:
         blobs.close()
@@ -88,17 +82,6 @@ def _keys(settings: Settings) -> Sequence[bytes]:
     if settings.secret_key:
         return vault.setting_keys(settings.secret_key)
     return vault.read_keys(settings.data / vault.KEY_FILE)
-
-
-@contextmanager
-def _unfinished(folder: Path) -> Iterator[None]:
-    """Whoever stops a backup is told what becomes of what is there."""
-    try:
-        yield
-    except BaseException as error:
-        if not isinstance(error, Exception):
-            complain(["interrupted.", f"What is in {folder} is no backup, and can be deleted."])
-        raise
 
 
 @contextmanager
@@ -133,14 +116,12 @@ def _in_words(settings: Settings, folder: Path) -> Iterator[None]:
 
 def _is_full(error: OSError | sqlite3.Error) -> bool:
     if isinstance(error, OSError):
-        return error.errno in _FULL
+        return is_disk_full(error)
     return getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_FULL
 
 
 def _no_room(settings: Settings, folder: Path) -> CliError:
-    but = ", but keep its secret.key" if folder == settings.data else ""
-    remedy = f"Make room on its disk, delete the folder{but}, and run this again."
-    return CliError(f"{folder}: there is no room.", remedy)
+    return no_room(folder, ", but keep its secret.key" if folder == settings.data else "")
 
 
 def _trouble(error: OSError | sqlite3.Error, settings: Settings, folder: Path) -> Exception:
@@ -222,10 +203,11 @@ async def restore(
         with show_progress() as progress:
             files = await verify(path, made, progress)
     key = _check_key(settings, path)
-    with _in_words(settings, settings.data), _half_restored(settings), show_progress() as progress:
+    left = f"What is in {settings.data} is not whole: delete it, but keep its secret.key."
+    with _in_words(settings, settings.data), interrupted(left), show_progress() as progress:
         rows = await _restore(settings, path, made, files, progress)
         if key == "restored":
-            _restore_key(path, settings.data)
+            write_private(settings.data / vault.KEY_FILE, (path / vault.KEY_FILE).read_bytes())
     _warn(made, "the backup")
     answer = {"restored": str(path), **_to_json(made), "rows": rows, "key": key}
     sentence = f"restored {_counts(made)} from {path}"
@@ -301,12 +283,9 @@ async def _begin_sqlite(folder: Path, target: Path, progress: Progress) -> None:
 
 
 async def _require_empty_postgresql(settings: Settings) -> None:
-    from workhook import asgi
     from workhook.storage.copying import CopyTarget
-    from workhook.storage.metadata import metadata
 
-    assert asgi, "it knows every table"
-    target = await CopyTarget.open(settings.migration_url or "", metadata.sorted_tables)
+    target = await CopyTarget.open(settings.migration_url or "", every_table())
     try:
         if await target.unfinished() is not None:
             what = "the database holds a copy or a restore that was interrupted."
@@ -319,7 +298,6 @@ async def _fill_postgresql(settings: Settings, folder: Path, progress: Progress)
     """The copy marks its source, and migrates it first: so it is made from a copy of the backup's file."""
     from workhook.storage.backups import restore_database
     from workhook.storage.copying import copy
-    from workhook.storage.metadata import metadata
     from workhook.storage.migrate import migrate_sqlite
 
     between = settings.data / "restoring"
@@ -327,26 +305,7 @@ async def _fill_postgresql(settings: Settings, folder: Path, progress: Progress)
     try:
         await restore_database(folder, between / "workhook.db", progress)
         migrate_sqlite(between / "workhook.db")
-        done = await copy(between / "workhook.db", settings.migration_url or "", metadata.sorted_tables, progress)
+        done = await copy(between / "workhook.db", settings.migration_url or "", every_table(), progress)
     finally:
         shutil.rmtree(between)
     return sum(each.rows for each in done.tables.values())
-
-
-def _restore_key(folder: Path, data: Path) -> None:
-    descriptor = os.open(data / vault.KEY_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write((folder / vault.KEY_FILE).read_bytes())
-        file.flush()
-        os.fsync(file.fileno())
-
-
-@contextmanager
-def _half_restored(settings: Settings) -> Iterator[None]:
-    try:
-        yield
-    except BaseException as error:
-        if not isinstance(error, Exception):
-            what = f"What is in {settings.data} is not whole: delete it, but keep its secret.key."
-            complain(["interrupted.", what])
-        raise

@@ -1,4 +1,4 @@
-"""What every command shares: its settings as options, services, output for people and for scripts, errors in words.
+"""What every command shares: its settings as options, services, answers, the schema, and errors in words.
 
 @command(app, "add")
 async def add(context: Context, *, login: Annotated[str, Option("LOGIN", "…")]) -> None:
@@ -12,25 +12,26 @@ import inspect
 import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from workhook import bootstrap
-from workhook.cli import schema
 from workhook.cli.error_messages import FAILED, MISUSED, CliError, Misuse, explain, no_data, no_key
 from workhook.cli.options import Command, CommandGroup, click_parameters, grouped, path_completion
-from workhook.core import json as core_json
+from workhook.cli.output import complain, print_json, print_table
 from workhook.core import log
-from workhook.core.clock import to_millis_text
 from workhook.core.config import Settings, SettingsError, flag_of, load
-from workhook.core.text import unguarded, visible, visible_json
 from workhook.identity import context as identity_context
 from workhook.identity import queries
 
 if TYPE_CHECKING:
+    import sqlalchemy
+    from asyncpg import Connection
+
     from workhook.http.calls import Services
     from workhook.identity.schemas import Account, Repository
     from workhook.storage import Reader, Transaction
@@ -83,7 +84,7 @@ class Context:
     def answer(self, data: object, sentence: str) -> None:
         """`data` for scripts, the sentence for people."""
         if self.as_json:
-            _print_json(data)
+            print_json(data)
         else:
             click.echo(sentence)
 
@@ -100,9 +101,9 @@ class Context:
         `narrow`: the same rows with fewer columns, for a terminal that is too narrow for the others.
         """
         if self.as_json:
-            _print_json(rows)
+            print_json(rows)
         elif rows:
-            _print_table(rows, list(columns), narrow)
+            print_table(rows, list(columns), narrow)
         else:
             click.echo(none)
 
@@ -110,58 +111,60 @@ class Context:
 async def _require_data(settings: Settings) -> None:
     if settings.database_url is None and not settings.data.is_dir():
         raise no_data(settings)
-    if await schema.revision(settings) is None:
+    if await revision(settings) is None:
         raise no_data(settings)
     if not settings.secret_key and not settings.data.is_dir():
         raise no_key(settings)
 
 
-def _print_json(data: object) -> None:
-    click.echo(visible_json(core_json.encode_text(data)))
+CONNECT_TIMEOUT_S = 5.0
 
 
-_ANY_WIDTH = 10_000
+@asynccontextmanager
+async def _connected(url: str) -> AsyncIterator[Connection]:
+    """A connection to PostgreSQL, without a pool. Raises what the driver raises."""
+    import asyncpg
+
+    from workhook.storage import dialects
+
+    connection = await asyncpg.connect(**dialects.connect_options(url))
+    try:
+        yield connection
+    finally:
+        await connection.close()
 
 
-def _print_table(
-    rows: Sequence[Mapping[str, object]], columns: Sequence[str], narrow: Sequence[Mapping[str, object]]
-) -> None:
-    from rich.console import Console
-    from rich.measure import Measurement
-    from rich.table import Table
-    from rich.text import Text
+async def revision(settings: Settings) -> str | None:
+    """None without a database or without a schema in it. Raises what the drivers raise, and `TimeoutError`."""
+    async with asyncio.timeout(CONNECT_TIMEOUT_S):
+        if settings.sqlite_path is not None:
+            from workhook.storage import migrate as migrations
 
-    # Beside a terminal nothing is cut or wrapped: a line is a row.
-    stream = unguarded(sys.stdout)  # the table's own bold is meant to be obeyed; its cells are made visible
-    console = Console(file=stream) if sys.stdout.isatty() else Console(file=stream, width=_ANY_WIDTH)
-    for shown, names in ((rows, columns), (narrow, list(narrow[0]) if narrow else [])):
-        table = Table(*(name.replace("_", " ") for name in names), box=None, pad_edge=False, header_style="bold")
-        for row in shown:
-            table.add_row(*(Text(cell(row[name])) for name in names))
-        width = Measurement.get(console, console.options.update(max_width=_ANY_WIDTH), table).maximum
-        if shown and width <= console.width:
-            console.print(table)
-            return
-    click.echo("\n\n".join(_one_below_the_other(row, columns) for row in rows))
+            return await asyncio.to_thread(migrations.sqlite_revision, settings.sqlite_path)
+        async with _connected(settings.database_url or "") as connection:
+            exists = await connection.fetchval("SELECT to_regclass('alembic_version') IS NOT NULL")
+            found = await connection.fetchval("SELECT version_num FROM alembic_version") if exists else None
+            return None if found is None else str(found)
 
 
-def _one_below_the_other(row: Mapping[str, object], columns: Sequence[str]) -> str:
-    """A row that the terminal is too narrow for, a line for each column: cut in the middle, an id or a time is none."""
-    width = max(map(len, columns))
-    return "\n".join(f"{name.replace('_', ' '):<{width}}  {cell(row[name])}" for name in columns)
+async def key_check(settings: Settings) -> bytes | None:
+    """What the first start encrypted with the key, to know it again; None if no start has. For a database with a
+    schema. Raises as `revision`."""
+    query = "SELECT sealed FROM key_check"
+    async with asyncio.timeout(CONNECT_TIMEOUT_S):
+        if settings.sqlite_path is not None:
+            return await asyncio.to_thread(_sqlite_value, settings.sqlite_path, query)
+        async with _connected(settings.database_url or "") as connection:
+            found: bytes | None = await connection.fetchval(query)
+            return found
 
 
-def cell(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, (list, tuple)):
-        return ", ".join(map(cell, value))
-    return "-" if value is None else visible(str(value), keep="")
+def _sqlite_value(path: Path, query: str) -> bytes | None:
+    import sqlite3
 
-
-def format_time(at_ms: int | None) -> str | None:
-    """A time, in milliseconds since the epoch, as the API writes it."""
-    return None if at_ms is None else to_millis_text(at_ms)
+    with closing(sqlite3.connect(path)) as connection:
+        row = connection.execute(query).fetchone()
+    return bytes(row[0]) if row else None
 
 
 def command(
@@ -234,16 +237,6 @@ def _fast_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-def complain(lines: Sequence[str], *, as_log: bool = False) -> None:
-    """Print on standard error what is wrong, then what to do about it. `as_log`: as one line of the JSON log."""
-    if as_log:
-        log.configure(style="json")
-        remedy = " ".join(line.strip() for line in lines[1:])
-        log.failure(f"workhook: {lines[0]}", remedy=remedy)
-        return
-    click.echo("\n".join([f"workhook: {lines[0]}", *lines[1:]]), err=True)
-
-
 _JSON = click.Option(["as_json", "--json"], is_flag=True, help="Answer with one line of JSON.")
 
 
@@ -273,16 +266,6 @@ def base_address(settings: Settings) -> str:
         return str(json.loads((settings.data / "server.json").read_bytes())["url"])
     except (OSError, ValueError, KeyError, TypeError):
         return f"http://{settings.host}:{settings.port}"
-
-
-def confirm_deletion(login: str, complaint: Sequence[str] = ()) -> None:
-    """Ask for the login before an account is deleted for good. `complaint`: what to say first. Raises `CliError`."""
-    if not sys.stdin.isatty():
-        raise Misuse("there is no terminal to confirm the deletion.", "Give --yes.")
-    if complaint:
-        complain(complaint)
-    if click.prompt(f"Type {login} to delete it for good", default="") != login:
-        raise CliError("the login is not the same.", "Nothing was deleted.")
 
 
 async def find_user(reader: Reader, login: str) -> Account:
@@ -325,3 +308,12 @@ async def find_repository(reader: Reader, full_name: str) -> Repository:
             f"there is no repository {full_name}.", "Make its project over the API or with `workhook setup`."
         )
     return repository
+
+
+def every_table() -> Sequence[sqlalchemy.Table]:
+    """Load every module that declares tables, and return the tables in the order in which they refer to each other."""
+    from workhook import asgi
+    from workhook.storage.metadata import metadata
+
+    assert asgi, "it knows every table"
+    return metadata.sorted_tables

@@ -1,36 +1,26 @@
-"""`workhook migrate` and `workhook doctor`."""
+"""`workhook migrate` and `workhook database`."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import NamedTuple
-from urllib.parse import urlsplit
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
-from workhook import bootstrap
-from workhook.cli import queries
-from workhook.cli.common import Context, command
-from workhook.cli.error_messages import FAILED, explain, no_folder
-from workhook.cli.schema import CONNECT_TIMEOUT_S, key_check, revision
-from workhook.core import errors, log, open_telemetry
-from workhook.core import vault as core_vault
-from workhook.core.clock import host_ahead_ms, now_ms
-from workhook.core.config import Settings
-from workhook.http import system
-from workhook.work.kernel import quota as counting
+from workhook.cli.common import Context, command, every_table, new_app
+from workhook.cli.error_messages import CliError, Misuse, explain, require_postgresql
+from workhook.cli.options import Argument
+from workhook.cli.output import complain, show_progress
+from workhook.core import log
 
-CLOCK_OFF_MS = 2000
-LATE_MS = 60_000
-NO_SERVER = "none runs with this data folder"
+if TYPE_CHECKING:
+    from workhook.storage.copying import Copied
 
+app = new_app("A database as a whole.")
 
-class Check(NamedTuple):
-    """One thing that was looked at. `advice` is what to do about it where something is wrong, and not shown else."""
-
-    name: str
-    ok: bool
-    detail: str
-    advice: str | None = None
+_FILE = Argument("SQLITE", "The database file, such as data/workhook.db.")
 
 
 @command(None, "migrate")
@@ -44,234 +34,119 @@ async def migrate(context: Context) -> None:
     context.answer(data, f"{'migrated to' if done else 'nothing to do: it has'} schema {migrations.HEAD}")
 
 
-@command(None, "doctor")
-async def doctor(context: Context) -> int:
-    """Check the data folder, the key, the database and the queue. It says what is wrong and what to do about it."""
-    log.configure("error")
-    checks = [each async for each in _checks(context.settings)]
-    healthy = all(check.ok for check in checks)
-    lines = []
-    for check in checks:
-        lines.append(f"{'ok  ' if check.ok else 'BAD '} {check.name}: {check.detail}")
-        lines += [f"     {check.advice}"] if check.advice and not check.ok else []
-    shown = [check._asdict() | ({"advice": None} if check.ok else {}) for check in checks]
-    context.answer({"ok": healthy, "checks": shown}, "\n".join(lines))
-    return 0 if healthy else FAILED
+@command(app, "copy", settings=())
+async def copy(
+    context: Context,
+    *,
+    file: Annotated[str, _FILE],
+    url: Annotated[
+        str,
+        Argument(
+            "POSTGRES_URL",
+            "postgresql://USER@HOST/NAME, an empty database. A password can stand in PGPASSWORD or ~/.pgpass instead.",
+        ),
+    ],
+) -> None:
+    """Copy a SQLite database into PostgreSQL: every row, with the same id.
+
+    Stop the server and every worker first: the file is refused while it is in use. Once the copy begins no server
+    starts with the file, so no write is lost. In the end both sides are read and compared. You can stop the copy at any
+    time and run it again: it goes on.
+
+    Secrets stay encrypted with the same key, and files stay where they are: keep secret.key and the files of the data
+    folder, or the bucket.
+    """
+    from workhook.storage.copying import copy as copy_database
+
+    tables = every_table()
+    log.configure("warning")
+    path = _path(file)
+    require_postgresql("POSTGRES_URL", url)
+    with _in_words(context, path, url), _interruptible(path), show_progress() as progress:
+        done = await copy_database(path, url, tables, progress)
+    context.answer(_to_json(path, done), _sentences(path, done))
 
 
-async def _checks(settings: Settings) -> AsyncIterator[Check]:
-    folder = _folder(settings)
-    yield folder
-    yield _space(settings)
-    if folder.ok and (settings.data.is_dir() or settings.files_url):
-        yield await _files(settings)
-    database = await _database(settings)
-    sealed = await _sealed(settings) if database.ok else None
-    key = _key(settings, sealed)
-    yield key
-    yield database
-    server = await asyncio.to_thread(_server, settings)
-    if database.ok and key.ok and sealed is not None:  # a server has run; else opening would make a key
-        yield await _waiting(settings, server)
-        if settings.organization_max_mb or settings.organization_max_rows:
-            yield await _quotas(settings)
-        if abs(ahead_ms := host_ahead_ms()) > CLOCK_OFF_MS:
-            way = "ahead of" if ahead_ms > 0 else "behind"
-            detail = f"{abs(ahead_ms) / 1000:,.1f} s {way} the database's"
-            yield Check("clock", False, detail, "Let both hosts set their clocks by the network (NTP).")
-    yield server
-    if settings.smtp_url is not None:
-        yield await _mail(settings.smtp_url)
-    if (variable := open_telemetry.asked_for()) is not None:
-        yield _traces(variable)
+@command(app, "release", settings=())
+async def release(context: Context, *, file: Annotated[str, _FILE]) -> None:
+    """Let servers use a copied file again, even if the copy is not complete.
 
+    From then on the file and the copy are two databases.
+    """
+    from workhook.storage.copy_source import CopySource
 
-def _traces(variable: str) -> Check:
-    wrong = open_telemetry.fault()
-    return Check("traces", wrong is None, variable if wrong is None else "none are sent", wrong or "")
-
-
-async def _mail(url: str) -> Check:
-    """Whether the mail server lets us in."""
-    from workhook.core.mail_address import smtp_server
-    from workhook.delivery.mail import smtp
-
-    server = smtp_server(url)
-    try:
-        await smtp.SmtpConnection(server, CONNECT_TIMEOUT_S).check()
-    except smtp.TROUBLE as error:
-        return Check("mail", False, smtp.in_words(error, server), "Check WORKHOOK_SMTP_URL: workhook mail test ADDRESS")
-    return Check("mail", True, f"{server.host}:{server.port} answers")
-
-
-def _folder(settings: Settings) -> Check:
-    import os
-
-    data = settings.data.absolute()
-    if not data.is_dir():
-        if settings.sqlite_path is None and settings.secret_key:  # nothing has to be kept there
-            return Check("data folder", True, f"{data} will be made by the server", "")
-        if (wrong := no_folder(data)) is not None:
-            return Check("data folder", False, wrong, "Give --data or WORKHOOK_DATA another folder.")
-        return Check("data folder", False, f"{data} is not there", "Start the server once, or give --data.")
-    usable = os.access(data, os.R_OK | os.W_OK | os.X_OK)
-    return Check("data folder", usable, str(data), "Give the user that runs Workhook the right to write there.")
-
-
-def _space(settings: Settings) -> Check:
-    """What `/readyz` asks of the disk."""
-    wrong = system.space_fault(settings.data, settings.sqlite_path)
-    if wrong is not None:
-        advice = "Make room, or keep deliveries for fewer days (WORKHOOK_RETENTION_DAYS)."
-        return Check("disk", False, wrong, advice)
-    free = min(map(system.free_bytes, system.written_folders(settings.data, settings.sqlite_path)))
-    return Check("disk", True, f"{free // 1024**2:,} MiB free")
-
-
-async def _files(settings: Settings) -> Check:
-    """What `/readyz` asks of the store of files."""
-    blobs = bootstrap.open_blobs(settings.data, settings.files_url)
-    where = settings.files_url or str(blobs.folder.absolute())
-    try:
-        await blobs.check()
-    except errors.Unavailable as error:
-        advice = "Check WORKHOOK_FILES_URL and the AWS_… variables." if settings.files_url else "Let the server write."
-        return Check("files", False, f"{where}: {error}", advice)
-    finally:
-        blobs.close()
-    return Check("files", True, where)
-
-
-async def _sealed(settings: Settings) -> bytes | None:
-    """See `schema.key_check`."""
-    try:
-        return await key_check(settings)
-    except Exception as error:
-        if explain(error, settings) is None:
-            raise
-        return None
-
-
-def _key(settings: Settings, sealed: bytes | None) -> Check:
-    """Whether there is a key, and whether the database was used with it."""
-    path = settings.data / core_vault.KEY_FILE
-    back = "Put back the file from a backup: secrets are encrypted with it."
-    if settings.secret_key:
-        back, where = "Set the key that belongs to this database: WORKHOOK_SECRET_KEY.", "from the settings"
-    elif path.exists() or sealed is not None:
-        where = str(path)
-    else:
-        return Check("key", True, "made at the first start")
-    try:
-        vault: core_vault.Vault = core_vault.open_vault(settings.data, settings.secret_key, make=False)
-        vault.open(sealed)
-        mode = 0 if settings.secret_key else path.stat().st_mode & 0o777
-    except (OSError, core_vault.VaultError) as error:
-        lines = explain(error, settings) or [str(error)]
-        return Check("key", False, lines[0], back)
-    if settings.secret_key:
-        return Check("key", True, where)
-    return Check("key", not mode & 0o077, f"{where}, mode {mode:04o}", f"Others can read it: chmod 600 {path}")
-
-
-async def _database(settings: Settings) -> Check:
-    """Looks only: what is not there is not made."""
-    from workhook.storage import migrate as migrations
-
-    kind = "SQLite" if settings.sqlite_path else "PostgreSQL"
-    try:
-        found = await revision(settings)
-    except Exception as error:
-        lines = explain(error, settings)
-        if lines is None:
-            raise
-        return Check("database", False, f"{kind}: {lines[0]}", lines[-1])
-    if found is None:
-        return Check("database", False, f"{kind} without a schema", "workhook migrate")
-    if (why := migrations.elsewhere(found, settings.sqlite_path, settings.database_url)) is not None:
-        return Check("database", False, f"{kind}, not to be used", why)
-    if found not in migrations.known_revisions():
-        return Check("database", False, f"{kind}, schema {found} of a newer version", "Install the newer Workhook.")
-    path = settings.sqlite_path
-    if path is not None and (mode := path.stat().st_mode & 0o777) & 0o077:
-        return Check("database", False, f"{path}, mode {mode:04o}", f"Others can read it: chmod 600 {path}*")
-    return Check("database", found == migrations.HEAD, f"{kind}, schema {found}", "workhook migrate")
-
-
-async def _waiting(settings: Settings, server: Check) -> Check:
-    try:
-        async with bootstrap.open_services(settings) as services:
-            number, oldest = await queries.waiting(services.database)
-    except Exception as error:
-        lines = explain(error, settings)
-        if lines is None:
-            raise
-        return Check("deliveries", False, lines[0], lines[-1])
-    late_ms = max(0, now_ms() - oldest) if oldest is not None else 0
-    detail = f"{number} waiting" + (f", the oldest late by {late_ms // 1000} s" if late_ms > LATE_MS else "")
-    runs = server.ok and server.detail != NO_SERVER
-    advice = (
-        "The server runs, perhaps as `workhook serve --no-worker`: start `workhook worker`, or raise"
-        " WORKHOOK_CONCURRENCY."
-        if runs
-        else "Start a server or a worker. If one runs elsewhere, look at its log, or start more workers."
-    )
-    return Check("deliveries", late_ms <= LATE_MS, detail, advice)
-
-
-async def _quotas(settings: Settings) -> Check:
-    """Which organizations and people have used nearly all that they may have."""
-    limits, full, unknown = counting.Limits.of(settings), list[str](), list[str]()
-    async with bootstrap.open_services(settings) as services:
-        for account in await queries.owning(services.database):
-            try:
-                part = limits.part(await counting.count(services.database, account.id))
-            except errors.Unavailable:
-                unknown.append(f"{account.login} (too much to count)")
-                continue
-            if part >= counting.NEARLY:
-                full.append(f"{account.login} {part:.0%}")
-    advice = "Raise organization_max_mb or organization_max_rows, or ask their owners to delete what is not needed."
-    return Check("quotas", not full, ", ".join(full + unknown) or f"nobody has used {counting.NEARLY:.0%}", advice)
-
-
-def _server(settings: Settings) -> Check:
-    """Whether the process that `server.json` names lives and answers, since Git hooks and commands go to it."""
-    import http.client
-    import json
-
-    path = settings.data / "server.json"
-    try:
-        known = json.loads(path.read_bytes())
-        url, pid = str(known["url"]), int(known["pid"])
-        host, port = urlsplit(url).hostname or "", urlsplit(url).port
-    except (FileNotFoundError, NotADirectoryError):
-        return Check("server", True, NO_SERVER)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        return Check("server", False, f"{path}: {error}", "Restart the server, which writes it anew.")
-    try:
-        connection = http.client.HTTPConnection(host, port, timeout=CONNECT_TIMEOUT_S)
+    path = _path(file)
+    with _in_words(context, path, None):
+        source = CopySource.open(path)
         try:
-            connection.request("GET", "/healthz")
-            status = connection.getresponse().status
+            mark = source.release()
         finally:
-            connection.close()
-    except (OSError, ValueError, http.client.HTTPException) as error:  # `ValueError`: a name that is none
-        state = "is there" if _lives(pid) else "is gone"
-        detail = f"{url} does not answer ({error or 'no answer in time'}); its process {pid} {state}"
-        advice = "See its log." if _lives(pid) else f"Start the server, or remove {path} if none is to run here."
-        return Check("server", False, detail, advice)
-    advice = f"Something else than the server answers there; if none runs, remove {path}."
-    return Check("server", status == 200, f"{url} answers {status}, process {pid}", advice)
+            source.close()
+    where = mark.place if mark else None
+    sentence = f"nothing to do: {path} was not copied, and servers can use it"
+    if mark is not None:
+        sentence = f"servers can use {path} again; the copy at {mark.place} is another database from now on"
+    context.answer({"released": mark is not None, "from": str(path), "to": where}, sentence)
 
 
-def _lives(pid: int) -> bool:
-    import os
+def _path(file: str) -> Path:
+    """Raises `Misuse` for the address of a server, which may hold a password."""
+    if "://" in file and not file.startswith("sqlite:///"):
+        raise Misuse("SQLITE is a URL, and no file.", "Give the path of a database file, such as data/workhook.db.")
+    path = Path(file.removeprefix("sqlite:///"))
+    return path / "workhook.db" if path.is_dir() else path
+
+
+@contextmanager
+def _interruptible(path: Path) -> Iterator[None]:
+    """Whoever stops a copy is told what is kept, and how it goes on."""
+    from workhook.storage.migrate import elsewhere, sqlite_revision
 
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
+        yield
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        advice = elsewhere(sqlite_revision(path), path, None)
+        untouched = "interrupted: nothing was copied, and the file is as it was."
+        complain([untouched] if advice is None else ["interrupted.", advice])
+        raise
+
+
+@contextmanager
+def _in_words(context: Context, path: Path, url: str | None) -> Iterator[None]:
+    """Raises `CliError` for what whoever runs it can mend; it names the database that has the fault."""
+    from workhook.storage.copy_source import CopyRefused
+
+    try:
+        yield
+    except CopyRefused as error:
+        raise CliError(error.message, error.remedy) from error
+    except Exception as error:
+        is_files = url is None or type(error).__module__.partition(".")[0] == "sqlite3"
+        named = (f"sqlite:///{path}", "SQLITE") if is_files else (url, "POSTGRES_URL")
+        lines = explain(error, replace(context.settings, database_url=named[0]), named[1])
+        if lines is None:
+            raise
+        raise CliError(lines[0], "\n".join(lines[1:])) from error
+
+
+def _to_json(path: Path, done: Copied) -> dict[str, object]:
+    from workhook.storage.migrate import HEAD
+
+    return {
+        "from": str(path),
+        "to": done.place,
+        "schema": HEAD,
+        "resumed": done.resumed,
+        "rows": sum(each.rows for each in done.tables.values()),
+        "tables": {name: {"rows": each.rows, "checksum": each.text()} for name, each in sorted(done.tables.items())},
+    }
+
+
+def _sentences(path: Path, done: Copied) -> str:
+    rows = sum(each.rows for each in done.tables.values())
+    return (
+        f"copied {rows:,} rows of {len(done.tables)} tables to {done.place}; both sides are the same\n"
+        "Now set WORKHOOK_DATABASE_URL and start the server. Keep secret.key (or WORKHOOK_SECRET_KEY): secrets are\n"
+        "encrypted with it as before. Files stay where they are. No server starts with the SQLite file any more;\n"
+        f"keep {path} until you have a backup of PostgreSQL."
+    )

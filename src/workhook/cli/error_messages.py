@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from pathlib import Path
@@ -69,6 +70,17 @@ def no_folder(path: Path) -> str | None:
         if os.path.lexists(each):
             return f"{each} is no folder"
     return None
+
+
+def is_disk_full(error: OSError) -> bool:
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def no_room(folder: Path, kept: str = "") -> CliError:
+    """`kept`: what of the folder is not to be deleted."""
+    return CliError(
+        f"{folder}: there is no room.", f"Make room on its disk, delete the folder{kept}, and run this again."
+    )
 
 
 def no_data(settings: config.Settings) -> CliError:

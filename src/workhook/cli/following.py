@@ -10,12 +10,9 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-import click
-
-from workhook.cli.common import Context, cell, complain
-from workhook.core import json as core_json
+from workhook.cli.common import Context
+from workhook.cli.output import cell, complain
 from workhook.core.errors import Unavailable
-from workhook.core.text import visible_json
 from workhook.hooks import deliveries, history
 
 if TYPE_CHECKING:
@@ -130,13 +127,10 @@ def _by_id(rows: list[dict[str, object]]) -> list[dict[str, object]]:
 def _print(context: Context, rows: Sequence[dict[str, object]]) -> None:
     """A line each, which a reader has at once."""
     for row in rows:
-        if context.as_json:
-            click.echo(visible_json(core_json.encode_text(row)))
-            continue
         name = str(row["event"]) if row["action"] is None else f"{row['event']}.{row['action']}"
         again = {"status": f"{row['status']} (again)"} if row["redelivery"] else {}
         shown = {**row, "event": name, "duration": f"{row['duration']:.2f}s", **again}
-        click.echo("  ".join(cell(shown[each]).ljust(width) for each, width in _WIDTHS.items()))
+        context.answer(row, "  ".join(cell(shown[each]).ljust(width) for each, width in _WIDTHS.items()))
 
 
 async def newest(reader: Reader, hook_id: int, filters: history.Filters, limit: int) -> list[DeliveryItem]:

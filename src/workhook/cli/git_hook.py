@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from workhook.cli import queries as cli_queries
-from workhook.cli.common import Context, command, complain, find_enabled_user, find_repository, new_app
+from workhook.cli.common import Context, command, find_enabled_user, find_repository, new_app
 from workhook.cli.error_messages import FAILED, CliError, Misuse
 from workhook.cli.options import Option
+from workhook.cli.output import complain
 from workhook.core import errors
 from workhook.git_push import install as git_push
 from workhook.git_push import sender, spool

@@ -13,8 +13,8 @@ import click
 from workhook.cli import queries
 from workhook.cli.common import Context, base_address, command, find_organization, find_user, new_app
 from workhook.cli.error_messages import CliError, Misuse
-from workhook.cli.options import Argument, Flag, Option
-from workhook.cli.progress import Progress, show_progress
+from workhook.cli.options import Argument, Flag, Option, assignment
+from workhook.cli.output import Progress, show_progress
 from workhook.identity import queries as identity_queries
 from workhook.work.portability.imports import apply, json_file, losses, people, sources, writer
 
@@ -41,13 +41,6 @@ _HOW: Mapping[Source, str] = {
 }
 
 
-def _pair(given: str) -> str:
-    name, sign, login = given.rpartition("=")
-    if not sign or not name.strip() or not login.strip():
-        raise click.BadParameter(f"{given!r} is not of the form NAME=LOGIN.")
-    return given
-
-
 def _mapped(given: str) -> str:
     field, sign, _ = given.partition("=")
     if not sign or field.strip() not in TABLE_FIELDS:
@@ -65,7 +58,7 @@ class ImportTarget:
         Option(
             "NAME=LOGIN",
             "Login of somebody whose user name differs there, or who has none. May be given several times.",
-            parse=_pair,
+            parse=assignment("NAME=LOGIN"),
         ),
     ] = ()
     done: Annotated[

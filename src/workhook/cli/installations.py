@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from workhook.cli import apps
-from workhook.cli.common import Context, command, find_organization, format_time
+from workhook.cli.common import Context, command, find_organization
 from workhook.cli.error_messages import CliError, not_together
 from workhook.cli.options import Flag, Option
+from workhook.cli.output import format_time
 from workhook.identity.apps import installing, queries
 
 if TYPE_CHECKING:

@@ -12,14 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
-import click
-
 from workhook.cli import following, queries
-from workhook.cli.common import Context, base_address, cell, command, find_repository
+from workhook.cli.common import Context, base_address, command, find_repository
 from workhook.cli.error_messages import CliError, Misuse
-from workhook.cli.options import Option, row_id
+from workhook.cli.options import Option, comma_list, row_id
+from workhook.cli.output import cell
 from workhook.core import json as core_json
-from workhook.core.text import visible_json
 from workhook.core.urls import RECEIVE_PATH, new_receiver_key
 from workhook.delivery import sign
 from workhook.hooks import actions, bodies, deliveries, history, receivers, records
@@ -53,7 +51,7 @@ async def listen(
     deleted in the end.
     """
     _require_url(forward)
-    names = [each.strip() for each in (events or "*").split(",") if each.strip()]
+    names = comma_list(events or "*")
     if (repository is None) == (hook is None):
         raise Misuse("which deliveries?", "Name one of --repository and --hook.")
     if hook is not None and secret_file is not None:
@@ -68,7 +66,7 @@ async def listen(
             else:
                 secret = _read_secret(secret_file) or secrets.token_urlsafe(24)
                 async with _own_hook(context, services, repository or "", names, secret) as made:
-                    _say(context, {"listening": {"hook_id": made, "secret": secret}}, _begun(made, forward, secret))
+                    context.answer({"listening": {"hook_id": made, "secret": secret}}, _begun(made, forward, secret))
                     follower = following.Follower(services.database, _only(made), history.Filters())
                     await _forward_all(context, services, follower, ["*"], forward)
 
@@ -111,7 +109,7 @@ async def _mirror(context: Context, services: Services, hook_id: int, names: Seq
         raise CliError(f"there is no webhook {hook_id}.", "`workhook deliveries list --repository` shows hook ids.")
     follower = following.Follower(services.database, _only(hook_id), history.Filters())
     await follower.begin(1)  # what was before is not forwarded
-    _say(context, {"listening": {"hook_id": hook_id}}, f"what webhook {hook_id} sends goes to {forward}, too")
+    context.answer({"listening": {"hook_id": hook_id}}, f"what webhook {hook_id} sends goes to {forward}, too")
     await _forward_all(context, services, follower, names, forward)
 
 
@@ -166,7 +164,7 @@ async def _forward(
     name = cell(row["event"]) + (f".{cell(row['action'])}" if row["action"] else "")
     sentence = f"{row['delivered_at']}  {cell(row['id']):<8}  {name:<28}  {error or status_code}  {duration:.2f}s"
     forwarded = {"status_code": status_code, "error": error, "duration": duration}
-    _say(context, {"delivery": row, "forwarded": forwarded}, sentence)
+    context.answer({"delivery": row, "forwarded": forwarded}, sentence)
 
 
 async def _send(
@@ -186,7 +184,3 @@ async def _send(
         return None, "timed out", start
     except (aiohttp.ClientError, OSError) as error:
         return None, str(error) or type(error).__name__, start
-
-
-def _say(context: Context, data: object, sentence: str) -> None:
-    click.echo(visible_json(core_json.encode_text(data)) if context.as_json else sentence)

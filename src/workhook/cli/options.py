@@ -222,9 +222,26 @@ def time_text(given: str) -> str:
     return given
 
 
+def assignment(form: str) -> Callable[[str], str]:
+    """Reads `NAME=VALUE` where both have text. `form`: what messages call them."""
+
+    def parse(given: str) -> str:
+        name, sign, value = given.rpartition("=")
+        if not sign or not name.strip() or not value.strip():
+            raise click.BadParameter(f"{given!r} is not of the form {form}.")
+        return given
+
+    return parse
+
+
+def comma_list(given: str | None) -> list[str]:
+    """The values between commas, without those that are empty."""
+    return [each.strip() for each in (given or "").split(",") if each.strip()]
+
+
 def scope_list(given: str) -> str:
     """Scopes, separated by commas."""
-    unknown = [each.strip() for each in given.split(",") if each.strip() and each.strip() not in policy.SCOPES]
+    unknown = [each for each in comma_list(given) if each not in policy.SCOPES]
     if unknown or not given.strip(", "):
         raise click.BadParameter(f"{_not_among(unknown or [given])} {', '.join(policy.SCOPES)}.")
     return given
@@ -232,7 +249,7 @@ def scope_list(given: str) -> str:
 
 def permission_list(given: str) -> str:
     """Permissions with a level each, separated by commas: work=read,repository_hooks=write."""
-    wrong = [each for each in given.split(",") if each.strip() and not _is_permission(each, policy.PERMISSIONS)]
+    wrong = [each for each in comma_list(given) if not _is_permission(each, policy.PERMISSIONS)]
     if wrong or not given.strip(", "):
         names = ", ".join(policy.PERMISSIONS)
         raise click.BadParameter(f"{_not_among(wrong or [given])} {names} with =read or =write after it.")

@@ -1,29 +1,28 @@
-"""`workhook organization`."""
+"""`workhook organization`, `workhook member` and `workhook collaborator`."""
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import click
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from workhook.cli.common import (
     Context,
     base_address,
     command,
-    complain,
-    confirm_deletion,
+    every_table,
     find_enabled_user,
     find_organization,
+    find_repository,
+    find_user,
     new_app,
 )
-from workhook.cli.error_messages import CliError, Misuse, explain
-from workhook.cli.options import Argument, Flag, Option
-from workhook.cli.progress import Progress, show_progress
+from workhook.cli.error_messages import CliError, Misuse, explain, is_disk_full, no_room
+from workhook.cli.options import Argument, Flag, Option, assignment
+from workhook.cli.output import Progress, complain, confirm_deletion, interrupted, show_progress
 from workhook.identity import actions, audit
+from workhook.work.people.members import admin_actions
 from workhook.work.portability.moving import folder as exports
 from workhook.work.portability.moving import importing, newcomers, reading
 
@@ -32,8 +31,9 @@ if TYPE_CHECKING:
     from workhook.storage import Reader
 
 app = new_app("Organizations as a whole.")
+members = new_app("Members of an organization.")
+collaborators = new_app("People who were added to one repository (project), and their roles.")
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _SETTINGS = ("data", "database_url", "files_url")
 _NOTHING = "Nothing was imported."
 
@@ -55,13 +55,12 @@ async def export(
 
     `workhook organization import` reads it on another server.
     """
-    from workhook import asgi
-
-    assert asgi, "it knows every table"
+    every_table()
     path = Path(folder)
     async with context.services() as services:
         account = await _which(services.database, login)
-        with _in_words(path), _unfinished(path), show_progress() as progress:
+        left = f"What is in {path} is no export, and can be deleted."
+        with _in_words(path), interrupted(left), show_progress() as progress:
             _make_private(path)
             base = base_address(context.settings)
             made = await exports.export_to_folder(services.database, services.blobs, account, base, path, progress)
@@ -97,12 +96,11 @@ async def delete(
 
     Issued invoices are deleted, too. Export the organization first if you have to keep them.
     """
-    from workhook import asgi
     from workhook.core.clock import now_ms
     from workhook.identity.context import Write
     from workhook.work.administration import deletion, emptying
 
-    assert asgi, "it knows every table"
+    every_table()
     async with context.services() as services:
         organization = await find_organization(services.database, login)
         issued = await deletion.count_issued_invoices(services.database, organization)
@@ -125,13 +123,6 @@ def _confirm(organization: Account, issued: int) -> None:
     confirm_deletion(organization.login, kept if issued else [])
 
 
-def _pair(given: str) -> str:
-    old, sign, login = given.rpartition("=")
-    if not sign or not old.strip() or not login.strip():
-        raise click.BadParameter(f"{given!r} is not of the form OLD=LOGIN.")
-    return given
-
-
 @command(app, "import", settings=(*_SETTINGS, "delivery_allow_networks"))
 async def import_(
     context: Context,
@@ -140,7 +131,11 @@ async def import_(
     login: Annotated[str | None, Option("LOGIN", "What it is called here. Default: as there.")] = None,
     member: Annotated[
         tuple[str, ...],
-        Option("OLD=LOGIN", "Who of the export is which user here. May be given several times.", parse=_pair),
+        Option(
+            "OLD=LOGIN",
+            "Who of the export is which user here. May be given several times.",
+            parse=assignment("OLD=LOGIN"),
+        ),
     ] = (),
     dry_run: Annotated[bool, Flag("Only check the export, and say what would be made.")] = False,
 ) -> None:
@@ -155,9 +150,7 @@ async def import_(
 
     Webhooks come without secrets, and switched off. Timers that ran are paused. No event tells of what is imported.
     """
-    from workhook import asgi
-
-    assert asgi, "it knows every table"
+    every_table()
     path = Path(folder)
     with _in_words(path), show_progress() as progress:
         checked = _checked(context, path, progress)
@@ -277,27 +270,74 @@ def _make_private(path: Path) -> None:
 
 
 @contextmanager
-def _unfinished(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except BaseException as error:
-        if not isinstance(error, Exception):
-            complain(["interrupted.", f"What is in {path} is no export, and can be deleted."])
-        raise
-
-
-@contextmanager
 def _in_words(path: Path) -> Iterator[None]:
     """Raises `CliError` for what whoever runs the command can mend."""
     try:
         yield
     except OSError as error:
-        if error.errno in _FULL:
-            raise CliError(
-                f"{path}: there is no room.", "Make room on its disk, delete the folder, and run this again."
-            ) from error
+        if is_disk_full(error):
+            raise no_room(path) from error
         if error.filename is None:
             raise
         raise CliError(
             f"{error.filename}: {error.strerror}.", "Check the path, and what this user may do there."
         ) from error
+
+
+# --- members and collaborators ----------------------------------------------------------------------------------------
+
+_Organization = Annotated[str, Option("LOGIN", "The organization.")]
+_Repository = Annotated[str, Option("OWNER/NAME", "The repository.")]
+_User = Annotated[str, Option("LOGIN", "The user.")]
+
+
+@command(members, "add")
+async def add_member(
+    context: Context,
+    *,
+    organization: _Organization,
+    user: _User,
+    role: Annotated[Literal["owner", "member"], Option("owner|member", "What the user is there.")] = "member",
+) -> None:
+    """Add a user to an organization, or change the role."""
+    async with context.write() as write:
+        place, who = await find_organization(write.tx, organization), await find_user(write.tx, user)
+        await admin_actions.set_member(write, place, who, role)
+    data = {"organization": place.login, "user": who.login, "role": role}
+    context.answer(data, f"{who.login} is {role} of {place.login}")
+
+
+@command(members, "remove")
+async def remove_member(context: Context, *, organization: _Organization, user: _User) -> None:
+    """Remove a user from an organization and from its projects."""
+    async with context.write() as write:
+        place, who = await find_organization(write.tx, organization), await find_user(write.tx, user)
+        removed = await admin_actions.remove_member(write, place, who)
+    data = {"organization": place.login, "user": who.login, "removed": removed}
+    context.answer(data, f"{who.login} {'is no longer' if removed else 'was not'} in {place.login}")
+
+
+@command(collaborators, "add")
+async def add_collaborator(
+    context: Context,
+    *,
+    repository: _Repository,
+    user: _User,
+    role: Annotated[Literal["read", "write", "admin"], Option("read|write|admin", "What the user may do there.")],
+) -> None:
+    """Add a user to a repository, or change the role."""
+    async with context.write() as write:
+        where, who = await find_repository(write.tx, repository), await find_user(write.tx, user)
+        await admin_actions.set_collaborator(write, where, who, role)
+    data = {"repository": where.full_name, "user": who.login, "role": role}
+    context.answer(data, f"{who.login} has the role {role} in {where.full_name}")
+
+
+@command(collaborators, "remove")
+async def remove_collaborator(context: Context, *, repository: _Repository, user: _User) -> None:
+    """Remove a user from a repository. Access through the organization stays."""
+    async with context.write() as write:
+        where, who = await find_repository(write.tx, repository), await find_user(write.tx, user)
+        removed = await admin_actions.remove_collaborator(write, where, who)
+    data = {"repository": where.full_name, "user": who.login, "removed": removed}
+    context.answer(data, f"{who.login} {'is no longer' if removed else 'was not'} a collaborator of {where.full_name}")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import sqlalchemy as sa
 import structlog
 
-from workhook.cli.progress import Progress
+from workhook.cli.output import Progress
 from workhook.core.clock import SECOND_MS, now_ms
 from workhook.core.vault import Vault, VaultError
 from workhook.hooks.tables import hooks

@@ -13,7 +13,7 @@ from workhook.cli import reencrypt
 from workhook.cli.common import Context, command, new_app
 from workhook.cli.error_messages import CliError
 from workhook.cli.options import Flag
-from workhook.cli.progress import show_progress
+from workhook.cli.output import show_progress
 from workhook.core import vault
 from workhook.identity import audit
 

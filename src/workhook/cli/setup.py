@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Awaitable
@@ -15,7 +14,8 @@ import click
 from workhook.cli import queries
 from workhook.cli.common import Context, base_address, command, find_enabled_user, find_organization
 from workhook.cli.error_messages import CliError, Misuse
-from workhook.cli.options import Flag, Option, days, scope_list
+from workhook.cli.options import Flag, Option, comma_list, days, scope_list
+from workhook.cli.output import write_private
 from workhook.core import errors, log
 from workhook.http import parameters
 from workhook.identity import actions, administrators, audit, policy
@@ -95,7 +95,7 @@ async def setup(
     """
     if expires_in is not None and expires_in > TOKEN_DAYS:
         raise Misuse(f"--expires-in {expires_in:g} is more than {TOKEN_DAYS} days.", "Issue a new token each year.")
-    granted = [each.strip() for each in scopes.split(",") if each.strip()] if scopes else list(TOKEN_SCOPES)
+    granted = comma_list(scopes) or list(TOKEN_SCOPES)
 
     async def step(tx: Transaction) -> tuple[Account, Account, Repository | None, str | None]:
         await queries.lock_first_start(tx)
@@ -174,15 +174,10 @@ async def welcome(services: Services, address: str) -> None:
         click.echo(secrets)
         return
     path = (settings.data / FIRST_SIGN_IN).absolute()
-    _write_private(path, f"{secrets}\n")
+    path.unlink(missing_ok=True)
+    write_private(path, f"{secrets}\n".encode())
     where = f"workhook: how to sign in is in {path}, which only this user can read; delete the file when you have"
     click.echo(log.start_line(where, settings.log_format, path=str(path)))
-
-
-def _write_private(path: Path, text: str) -> None:
-    path.unlink(missing_ok=True)
-    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)
 
 
 def _remove_old(path: Path) -> None:

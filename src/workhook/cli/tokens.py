@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from workhook.cli.common import Context, command, find_enabled_user, find_user, format_time, new_app
+from workhook.cli.common import Context, command, find_enabled_user, find_user, new_app
 from workhook.cli.error_messages import CliError, Misuse
-from workhook.cli.options import Argument, Option, days, permission_list, row_id, scope_list
+from workhook.cli.options import Argument, Option, comma_list, days, permission_list, row_id, scope_list
+from workhook.cli.output import format_time
 from workhook.identity.tokens import personal, schemas
 
 app = new_app("Tokens: with them programs call the API.")
@@ -102,17 +103,13 @@ def _wanted(
     wanted = schemas.TokenCreate(note=note, expires_in_days=expires_in)
     if kind == _FINE_GRAINED:
         wanted.kind = "fine_grained"
-        pairs = [each.partition("=") for each in _listed(permissions)]
+        pairs = [each.partition("=") for each in comma_list(permissions)]
         wanted.permissions = {name.strip(): level.strip() for name, _, level in pairs}
         wanted.organization = UNSET if organization is None else organization
-        wanted.repositories = "all" if repositories in (None, "all") else _listed(repositories)
+        wanted.repositories = "all" if repositories in (None, "all") else comma_list(repositories)
     else:
-        wanted.scopes = _listed(scopes)
+        wanted.scopes = comma_list(scopes)
     return wanted
-
-
-def _listed(text: str | None) -> list[str]:
-    return [each.strip() for each in (text or "").split(",") if each.strip()]
 
 
 @command(app, "list")

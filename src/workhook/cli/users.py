@@ -11,15 +11,15 @@ from workhook.cli.common import (
     Context,
     base_address,
     command,
-    confirm_deletion,
+    every_table,
     find_enabled_user,
     find_user,
-    format_time,
     new_app,
 )
+from workhook.cli.doctor import NOT_SET
 from workhook.cli.error_messages import CliError, Misuse
-from workhook.cli.mail import NOT_SET
 from workhook.cli.options import Argument, Flag, Option
+from workhook.cli.output import confirm_deletion, format_time
 from workhook.core.clock import now_ms
 from workhook.core.errors import Invalid
 from workhook.identity import actions, administrators, audit
@@ -129,11 +129,10 @@ async def delete(
     The name, addresses, password, tokens and memberships are deleted. What the user did stays, as that of a former
     member. The last owner of an organization cannot be deleted, and neither can users with projects of their own.
     """
-    from workhook import asgi
     from workhook.identity.context import Write
     from workhook.work.administration.accounts import remove_user
 
-    assert asgi, "it knows every table"
+    every_table()
     async with context.services() as services:
         user = await find_user(services.database, login)
         if not yes:

@@ -1,0 +1,313 @@
+"""`workhook doctor` and `workhook mail`: whether a server works, and what to do where it does not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated, NamedTuple
+from urllib.parse import urlsplit
+
+from workhook import bootstrap
+from workhook.cli import queries
+from workhook.cli.common import CONNECT_TIMEOUT_S, Context, base_address, command, key_check, new_app, revision
+from workhook.cli.error_messages import FAILED, CliError, Misuse, explain, no_folder
+from workhook.cli.options import Argument
+from workhook.core import errors, log, open_telemetry
+from workhook.core import vault as core_vault
+from workhook.core.clock import host_ahead_ms, now_ms
+from workhook.core.config import Settings
+from workhook.core.mail_address import is_address
+from workhook.http import system
+from workhook.work.kernel import quota as counting
+
+CLOCK_OFF_MS = 2000
+LATE_MS = 60_000
+NO_SERVER = "none runs with this data folder"
+
+
+class Check(NamedTuple):
+    """One thing that was looked at. `advice` is what to do about it where something is wrong, and not shown else."""
+
+    name: str
+    ok: bool
+    detail: str
+    advice: str | None = None
+
+
+@command(None, "doctor")
+async def doctor(context: Context) -> int:
+    """Check the data folder, the key, the database and the queue. It says what is wrong and what to do about it."""
+    log.configure("error")
+    checks = [each async for each in _checks(context.settings)]
+    healthy = all(check.ok for check in checks)
+    lines = []
+    for check in checks:
+        lines.append(f"{'ok  ' if check.ok else 'BAD '} {check.name}: {check.detail}")
+        lines += [f"     {check.advice}"] if check.advice and not check.ok else []
+    shown = [check._asdict() | ({"advice": None} if check.ok else {}) for check in checks]
+    context.answer({"ok": healthy, "checks": shown}, "\n".join(lines))
+    return 0 if healthy else FAILED
+
+
+async def _checks(settings: Settings) -> AsyncIterator[Check]:
+    folder = _folder(settings)
+    yield folder
+    yield _space(settings)
+    if folder.ok and (settings.data.is_dir() or settings.files_url):
+        yield await _files(settings)
+    database = await _database(settings)
+    sealed = await _sealed(settings) if database.ok else None
+    key = _key(settings, sealed)
+    yield key
+    yield database
+    server = await asyncio.to_thread(_server, settings)
+    if database.ok and key.ok and sealed is not None:  # a server has run; else opening would make a key
+        yield await _waiting(settings, server)
+        if settings.organization_max_mb or settings.organization_max_rows:
+            yield await _quotas(settings)
+        if abs(ahead_ms := host_ahead_ms()) > CLOCK_OFF_MS:
+            way = "ahead of" if ahead_ms > 0 else "behind"
+            detail = f"{abs(ahead_ms) / 1000:,.1f} s {way} the database's"
+            yield Check("clock", False, detail, "Let both hosts set their clocks by the network (NTP).")
+    yield server
+    if settings.smtp_url is not None:
+        yield await _mail(settings.smtp_url)
+    if (variable := open_telemetry.asked_for()) is not None:
+        yield _traces(variable)
+
+
+def _traces(variable: str) -> Check:
+    wrong = open_telemetry.fault()
+    return Check("traces", wrong is None, variable if wrong is None else "none are sent", wrong or "")
+
+
+async def _mail(url: str) -> Check:
+    """Whether the mail server lets us in."""
+    from workhook.core.mail_address import smtp_server
+    from workhook.delivery.mail import smtp
+
+    server = smtp_server(url)
+    try:
+        await smtp.SmtpConnection(server, CONNECT_TIMEOUT_S).check()
+    except smtp.TROUBLE as error:
+        return Check("mail", False, smtp.in_words(error, server), "Check WORKHOOK_SMTP_URL: workhook mail test ADDRESS")
+    return Check("mail", True, f"{server.host}:{server.port} answers")
+
+
+def _folder(settings: Settings) -> Check:
+    import os
+
+    data = settings.data.absolute()
+    if not data.is_dir():
+        if settings.sqlite_path is None and settings.secret_key:  # nothing has to be kept there
+            return Check("data folder", True, f"{data} will be made by the server", "")
+        if (wrong := no_folder(data)) is not None:
+            return Check("data folder", False, wrong, "Give --data or WORKHOOK_DATA another folder.")
+        return Check("data folder", False, f"{data} is not there", "Start the server once, or give --data.")
+    usable = os.access(data, os.R_OK | os.W_OK | os.X_OK)
+    return Check("data folder", usable, str(data), "Give the user that runs Workhook the right to write there.")
+
+
+def _space(settings: Settings) -> Check:
+    """What `/readyz` asks of the disk."""
+    wrong = system.space_fault(settings.data, settings.sqlite_path)
+    if wrong is not None:
+        advice = "Make room, or keep deliveries for fewer days (WORKHOOK_RETENTION_DAYS)."
+        return Check("disk", False, wrong, advice)
+    free = min(map(system.free_bytes, system.written_folders(settings.data, settings.sqlite_path)))
+    return Check("disk", True, f"{free // 1024**2:,} MiB free")
+
+
+async def _files(settings: Settings) -> Check:
+    """What `/readyz` asks of the store of files."""
+    blobs = bootstrap.open_blobs(settings.data, settings.files_url)
+    where = settings.files_url or str(blobs.folder.absolute())
+    try:
+        await blobs.check()
+    except errors.Unavailable as error:
+        advice = "Check WORKHOOK_FILES_URL and the AWS_… variables." if settings.files_url else "Let the server write."
+        return Check("files", False, f"{where}: {error}", advice)
+    finally:
+        blobs.close()
+    return Check("files", True, where)
+
+
+async def _sealed(settings: Settings) -> bytes | None:
+    """See `schema.key_check`."""
+    try:
+        return await key_check(settings)
+    except Exception as error:
+        if explain(error, settings) is None:
+            raise
+        return None
+
+
+def _key(settings: Settings, sealed: bytes | None) -> Check:
+    """Whether there is a key, and whether the database was used with it."""
+    path = settings.data / core_vault.KEY_FILE
+    back = "Put back the file from a backup: secrets are encrypted with it."
+    if settings.secret_key:
+        back, where = "Set the key that belongs to this database: WORKHOOK_SECRET_KEY.", "from the settings"
+    elif path.exists() or sealed is not None:
+        where = str(path)
+    else:
+        return Check("key", True, "made at the first start")
+    try:
+        vault: core_vault.Vault = core_vault.open_vault(settings.data, settings.secret_key, make=False)
+        vault.open(sealed)
+        mode = 0 if settings.secret_key else path.stat().st_mode & 0o777
+    except (OSError, core_vault.VaultError) as error:
+        lines = explain(error, settings) or [str(error)]
+        return Check("key", False, lines[0], back)
+    if settings.secret_key:
+        return Check("key", True, where)
+    return Check("key", not mode & 0o077, f"{where}, mode {mode:04o}", f"Others can read it: chmod 600 {path}")
+
+
+async def _database(settings: Settings) -> Check:
+    """Looks only: what is not there is not made."""
+    from workhook.storage import migrate as migrations
+
+    kind = "SQLite" if settings.sqlite_path else "PostgreSQL"
+    try:
+        found = await revision(settings)
+    except Exception as error:
+        lines = explain(error, settings)
+        if lines is None:
+            raise
+        return Check("database", False, f"{kind}: {lines[0]}", lines[-1])
+    if found is None:
+        return Check("database", False, f"{kind} without a schema", "workhook migrate")
+    if (why := migrations.elsewhere(found, settings.sqlite_path, settings.database_url)) is not None:
+        return Check("database", False, f"{kind}, not to be used", why)
+    if found not in migrations.known_revisions():
+        return Check("database", False, f"{kind}, schema {found} of a newer version", "Install the newer Workhook.")
+    path = settings.sqlite_path
+    if path is not None and (mode := path.stat().st_mode & 0o777) & 0o077:
+        return Check("database", False, f"{path}, mode {mode:04o}", f"Others can read it: chmod 600 {path}*")
+    return Check("database", found == migrations.HEAD, f"{kind}, schema {found}", "workhook migrate")
+
+
+async def _waiting(settings: Settings, server: Check) -> Check:
+    try:
+        async with bootstrap.open_services(settings) as services:
+            number, oldest = await queries.waiting(services.database)
+    except Exception as error:
+        lines = explain(error, settings)
+        if lines is None:
+            raise
+        return Check("deliveries", False, lines[0], lines[-1])
+    late_ms = max(0, now_ms() - oldest) if oldest is not None else 0
+    detail = f"{number} waiting" + (f", the oldest late by {late_ms // 1000} s" if late_ms > LATE_MS else "")
+    runs = server.ok and server.detail != NO_SERVER
+    advice = (
+        "The server runs, perhaps as `workhook serve --no-worker`: start `workhook worker`, or raise"
+        " WORKHOOK_CONCURRENCY."
+        if runs
+        else "Start a server or a worker. If one runs elsewhere, look at its log, or start more workers."
+    )
+    return Check("deliveries", late_ms <= LATE_MS, detail, advice)
+
+
+async def _quotas(settings: Settings) -> Check:
+    """Which organizations and people have used nearly all that they may have."""
+    limits, full, unknown = counting.Limits.of(settings), list[str](), list[str]()
+    async with bootstrap.open_services(settings) as services:
+        for account in await queries.owning(services.database):
+            try:
+                part = limits.part(await counting.count(services.database, account.id))
+            except errors.Unavailable:
+                unknown.append(f"{account.login} (too much to count)")
+                continue
+            if part >= counting.NEARLY:
+                full.append(f"{account.login} {part:.0%}")
+    advice = "Raise organization_max_mb or organization_max_rows, or ask their owners to delete what is not needed."
+    return Check("quotas", not full, ", ".join(full + unknown) or f"nobody has used {counting.NEARLY:.0%}", advice)
+
+
+def _server(settings: Settings) -> Check:
+    """Whether the process that `server.json` names lives and answers, since Git hooks and commands go to it."""
+    import http.client
+    import json
+
+    path = settings.data / "server.json"
+    try:
+        known = json.loads(path.read_bytes())
+        url, pid = str(known["url"]), int(known["pid"])
+        host, port = urlsplit(url).hostname or "", urlsplit(url).port
+    except (FileNotFoundError, NotADirectoryError):
+        return Check("server", True, NO_SERVER)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return Check("server", False, f"{path}: {error}", "Restart the server, which writes it anew.")
+    try:
+        connection = http.client.HTTPConnection(host, port, timeout=CONNECT_TIMEOUT_S)
+        try:
+            connection.request("GET", "/healthz")
+            status = connection.getresponse().status
+        finally:
+            connection.close()
+    except (OSError, ValueError, http.client.HTTPException) as error:  # `ValueError`: a name that is none
+        state = "is there" if _lives(pid) else "is gone"
+        detail = f"{url} does not answer ({error or 'no answer in time'}); its process {pid} {state}"
+        advice = "See its log." if _lives(pid) else f"Start the server, or remove {path} if none is to run here."
+        return Check("server", False, detail, advice)
+    advice = f"Something else than the server answers there; if none runs, remove {path}."
+    return Check("server", status == 200, f"{url} answers {status}, process {pid}", advice)
+
+
+def _lives(pid: int) -> bool:
+    import os
+
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+# --- e-mail -----------------------------------------------------------------------------------------------------------
+
+mail = new_app("E-mail that the server sends.")
+
+NOT_SET = "Set WORKHOOK_SMTP_URL and WORKHOOK_MAIL_FROM, such as smtps://USER:PASSWORD@mail.example.com."
+_REMEDIES = {
+    "bounced": "Check the address, or ask who runs the mail server.",
+    "refused": "Ask who runs the mail server why. Often WORKHOOK_MAIL_FROM is not one of its addresses.",
+    "retry": "Check WORKHOOK_SMTP_URL and WORKHOOK_MAIL_FROM, and run the command again.",
+}
+
+
+@command(mail, "test")
+async def send_trial(
+    context: Context, *, address: Annotated[str, Argument("ADDRESS", "Where the message is sent.")]
+) -> None:
+    """Send a message to try out the settings of e-mail, and show what the mail server says."""
+    settings = context.settings
+    if settings.smtp_url is None or settings.mail_from is None:
+        raise CliError("no mail server is set.", NOT_SET)
+    if not is_address(address):
+        raise Misuse(f"{address!r} is no e-mail address.", "Give one such as ada@example.com.")
+    await _send(settings, settings.smtp_url, settings.mail_from, address)
+    data = {"address": address, "sent": True}
+    context.answer(data, f"the mail server took a message to {address}: look whether it arrives, also among spam")
+
+
+async def _send(settings: Settings, url: str, sender: str, address: str) -> None:
+    """Raises `CliError`."""
+    from workhook.core.mail_address import sender_of, smtp_server
+    from workhook.delivery.mail.smtp import WORDS, SmtpConnection
+    from workhook.web.mail.letters import trial_letter
+    from workhook.web.mail.writing import Envelope, write_message
+
+    now = now_ms()
+    envelope = Envelope(sender_of(sender), address, f"workhook.test.{now}", now)
+    connection = SmtpConnection(smtp_server(url))
+    try:
+        outcome = await connection.send(write_message(trial_letter(base_address(settings)), envelope))
+    finally:
+        await connection.close()
+    if outcome.result != "sent":
+        what = "The mail server cannot be used." if outcome.is_trouble else WORDS[outcome.result]
+        raise CliError(f"{what} {outcome.said}", _REMEDIES[outcome.result])

@@ -1,0 +1,154 @@
+"""Output for people and for scripts: sentences, tables, JSON, complaints, and how far a command has come."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from workhook.cli.error_messages import CliError, Misuse
+from workhook.core import json as core_json
+from workhook.core import log
+from workhook.core.clock import to_millis_text
+from workhook.core.text import unguarded, visible, visible_json
+
+
+def print_json(data: object) -> None:
+    click.echo(visible_json(core_json.encode_text(data)))
+
+
+_ANY_WIDTH = 10_000
+
+
+def print_table(
+    rows: Sequence[Mapping[str, object]], columns: Sequence[str], narrow: Sequence[Mapping[str, object]]
+) -> None:
+    from rich.console import Console
+    from rich.measure import Measurement
+    from rich.table import Table
+    from rich.text import Text
+
+    # Beside a terminal nothing is cut or wrapped: a line is a row.
+    stream = unguarded(sys.stdout)  # the table's own bold is meant to be obeyed; its cells are made visible
+    console = Console(file=stream) if sys.stdout.isatty() else Console(file=stream, width=_ANY_WIDTH)
+    for shown, names in ((rows, columns), (narrow, list(narrow[0]) if narrow else [])):
+        table = Table(*(name.replace("_", " ") for name in names), box=None, pad_edge=False, header_style="bold")
+        for row in shown:
+            table.add_row(*(Text(cell(row[name])) for name in names))
+        width = Measurement.get(console, console.options.update(max_width=_ANY_WIDTH), table).maximum
+        if shown and width <= console.width:
+            console.print(table)
+            return
+    # Cut in the middle, an id or a time is none.
+    click.echo("\n\n".join(to_lines({name: row[name] for name in columns}) for row in rows))
+
+
+def to_lines(data: Mapping[str, object], to_text: Callable[[object], str] | None = None) -> str:
+    """Lines for people: a name and a value each."""
+    width = max(map(len, data))
+    return "\n".join(f"{name.replace('_', ' '):<{width}}  {(to_text or cell)(value)}" for name, value in data.items())
+
+
+def cell(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(cell, value))
+    return "-" if value is None else visible(str(value), keep="")
+
+
+def format_time(at_ms: int | None) -> str | None:
+    """A time, in milliseconds since the epoch, as the API writes it."""
+    return None if at_ms is None else to_millis_text(at_ms)
+
+
+def complain(lines: Sequence[str], *, as_log: bool = False) -> None:
+    """Print on standard error what is wrong, then what to do about it. `as_log`: as one line of the JSON log."""
+    if as_log:
+        log.configure(style="json")
+        remedy = " ".join(line.strip() for line in lines[1:])
+        log.failure(f"workhook: {lines[0]}", remedy=remedy)
+        return
+    click.echo("\n".join([f"workhook: {lines[0]}", *lines[1:]]), err=True)
+
+
+def confirm_deletion(login: str, complaint: Sequence[str] = ()) -> None:
+    """Ask for the login before an account is deleted for good. `complaint`: what to say first. Raises `CliError`."""
+    if not sys.stdin.isatty():
+        raise Misuse("there is no terminal to confirm the deletion.", "Give --yes.")
+    if complaint:
+        complain(complaint)
+    if click.prompt(f"Type {login} to delete it for good", default="") != login:
+        raise CliError("the login is not the same.", "Nothing was deleted.")
+
+
+@contextmanager
+def interrupted(advice: str) -> Iterator[None]:
+    """Say what becomes of unfinished work where the command is interrupted."""
+    try:
+        yield
+    except BaseException as error:
+        if not isinstance(error, Exception):
+            complain(["interrupted.", advice])
+        raise
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Write a new file that only its owner can read. It is on the disk afterwards."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+Progress = Callable[[str, int, int], None]
+"""Gets what is being done, how much of it is done, and how much there is."""
+
+LINE_EVERY_S = 10.0
+
+
+@contextmanager
+def show_progress() -> Iterator[Progress]:
+    """Show progress on standard error: a bar on a terminal, otherwise few lines."""
+    if not sys.stderr.isatty():
+        yield ProgressLines()
+        return
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import Progress as Bars
+    from rich.progress import TaskID
+
+    with Bars(console=Console(file=unguarded(sys.stderr)), transient=True) as bars:
+        known: dict[str, TaskID] = {}
+
+        def show(what: str, done: int, total: int) -> None:
+            if what not in known:
+                known[what] = bars.add_task(escape(visible(what, keep="")), total=total)
+            bars.update(known[what], completed=done, total=total)
+
+        yield show
+
+
+class ProgressLines:
+    """For pipes and logs: one line when a stage is done, and one every `LINE_EVERY_S` seconds until then."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._next: dict[str, float] = {}
+        self._done = set[str]()
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if what in self._done or not total:
+            return
+        now = self._clock()
+        if done >= total:
+            self._done.add(what)
+            click.echo(f"workhook: {what}: {total:,}", err=True)
+        elif now >= self._next.setdefault(what, now + LINE_EVERY_S):
+            self._next[what] = now + LINE_EVERY_S
+            click.echo(f"workhook: {what}: {done:,} of {total:,}", err=True)
