@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args, get_origin
 
 import click
 from click.shell_completion import CompletionItem
+from click.types import FuncParamType
 
 from workhook.core.clock import parse_rfc3339
 from workhook.identity import policy
@@ -128,24 +129,12 @@ def _type_of(kind: Any, how: Option | Argument) -> tuple[bool, click.ParamType[A
     several = get_origin(plain) is tuple
     one = get_args(plain)[0] if several else plain
     if how.parse is not None:
-        return several, _Parsed(how.parse)
+        return several, FuncParamType(how.parse)
     if isinstance(how, Option) and how.between is not None:
         return several, click.IntRange(*how.between)
     if get_origin(one) is Literal:
         return several, click.Choice(get_args(one))
     return several, click.Path(path_type=Path) if one is Path else _TYPES[one]
-
-
-class _Parsed(click.ParamType[Any]):
-    """Values that a function reads."""
-
-    name = "text"
-
-    def __init__(self, parse: Callable[[str], Any]) -> None:
-        self._parse = parse
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return self._parse(value)
 
 
 class _HelpfulArgument(click.Argument):
