@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 import sqlalchemy as sa
 
 from workhook.core import json
-from workhook.core.records import COMPUTED, HIDDEN, JsonForm, JsonName, Millis, Record, Stored, to_response
+from workhook.core.records import COMPUTED, HIDDEN, JsonForm, JsonName, Record, Stored, Timestamp, to_response
 from workhook.storage.record_rows import form_reader, row_reader, shown_names, stored_names, table_columns, values_of
 
 
@@ -15,7 +15,7 @@ class Line(Record, frozen=True):
     """A line of a letter."""
 
     number: int
-    at: Millis | None
+    at: Timestamp | None
 
 
 class Letter(Record, frozen=True):
@@ -27,7 +27,7 @@ class Letter(Record, frozen=True):
     read: bool
     words: Annotated[str, JsonForm(list[str], json.decode), JsonName("tags")]
     lines: tuple[Line, ...]
-    sent_at: Millis | None
+    sent_at: Timestamp | None
     rank: Annotated[int, HIDDEN, Stored("sort_key")]
 
 

@@ -10,7 +10,6 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
-from urllib.parse import urlsplit
 
 from workhook.cli import following, queries
 from workhook.cli.common import Context, base_address, command, find_repository
@@ -18,7 +17,7 @@ from workhook.cli.error_messages import CliError, Misuse
 from workhook.cli.options import Option, comma_list, row_id
 from workhook.cli.output import cell
 from workhook.core import json as core_json
-from workhook.core.urls import RECEIVE_PATH, new_receiver_key
+from workhook.core.urls import RECEIVE_PATH, is_http_url, new_receiver_key
 from workhook.delivery import sign
 from workhook.hooks import actions, bodies, deliveries, history, receivers, records
 
@@ -72,12 +71,7 @@ async def listen(
 
 
 def _require_url(forward: str) -> None:
-    try:
-        parts = urlsplit(forward)
-        good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        good = False
-    if not good:
+    if not is_http_url(forward):
         raise Misuse("--forward is no address.", "Give one such as http://localhost:3000/webhook.")
 
 

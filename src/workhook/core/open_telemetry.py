@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from urllib.parse import urlsplit
 
 import structlog
+
+from workhook.core.urls import is_http_url
 
 COLLECTORS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
@@ -34,7 +35,7 @@ def fault(environ: Mapping[str, str] | None = None) -> str | None:
     variable = asked_for(environ)
     if variable is None:
         return None
-    if not _is_address(environ[variable]):
+    if not is_http_url(environ[variable]):
         return f"{variable} has to be an address such as http://127.0.0.1:4318."
     protocol = next((environ[name] for name in PROTOCOLS if environ.get(name)), PROTOCOL)
     if protocol != PROTOCOL:
@@ -44,14 +45,6 @@ def fault(environ: Mapping[str, str] | None = None) -> str | None:
     except ImportError:
         return f"{variable} asks for traces: install `workhook[traces]`, or unset it."
     return None
-
-
-def _is_address(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is none
-        return False
 
 
 def turn_on(role: str) -> Callable[[], None]:

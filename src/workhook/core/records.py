@@ -78,7 +78,7 @@ LINK = EventSchema({"format": "uri"})
 CURRENCY = EventSchema({"pattern": "^[A-Z]{3}$", "description": "ISO 4217"})
 
 
-Millis = Annotated[int, JsonForm(str, to_millis_text), MOMENT]
+Timestamp = Annotated[int, JsonForm(str, to_millis_text), MOMENT]
 """Milliseconds since the epoch; `2026-11-20T09:00:00.123Z` in JSON."""
 
 

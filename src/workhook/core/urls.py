@@ -12,11 +12,26 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Iterable
-from urllib.parse import quote, urlencode
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 _AUTHORITY_ENDS = re.compile(r"[/?#]")
 _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 _IN_URIS = "!#$%&'()*+,/:;=?@[]~"  # characters besides letters and digits that stay as they are
+
+
+def split_url(url: str) -> SplitResult | None:
+    """Return the parts of an absolute URL; None without a host, or with a port that is none."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return None
+    return parts if parts.scheme and parts.hostname and port != 0 else None
+
+
+def is_http_url(url: str) -> bool:
+    parts = split_url(url)
+    return parts is not None and parts.scheme in ("http", "https")
 
 
 def request_target(url: str) -> str:

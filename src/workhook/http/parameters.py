@@ -21,7 +21,6 @@ from decimal import Decimal
 from functools import cache, reduce
 from itertools import islice
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Meta, UnsetType, inspect
@@ -30,6 +29,7 @@ from workhook.core import json
 from workhook.core.errors import FAULTS_MAX, Fault, Invalid, Problem, shown
 from workhook.core.money import AMOUNT_MAX_MINOR, CURRENCIES, HUNDREDTHS_MAX, read_hundredths, read_money
 from workhook.core.text import one_line
+from workhook.core.urls import is_http_url
 from workhook.http.calls import Call, repeated
 from workhook.http.operations import Queries, Query
 from workhook.http.wire_types import (
@@ -80,13 +80,8 @@ class Read:
 
 
 def _not_a_web_address(text: str) -> str | None:
-    wanted = "an http or https URL"
-    try:
-        parts = urlsplit(text)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
-        return wanted
-    return None if usable and text.isprintable() and " " not in text else wanted
+    usable = is_http_url(text) and text.isprintable() and " " not in text
+    return None if usable else "an http or https URL"
 
 
 def _over_the_limit(text: str) -> str | None:

@@ -9,14 +9,11 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from workhook.core import json
-from workhook.core.clock import parse_rfc3339, to_millis_text
-from workhook.core.records import LINK, MOMENT, JsonForm
+from workhook.core.clock import parse_rfc3339
+from workhook.core.records import LINK, MOMENT
 
 Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"}, examples=["2026-11-20T09:00:00Z"]), MOMENT]
 """UTC with `Z`, to the second or to the millisecond."""
-
-Timestamp = Annotated[int, JsonForm(Time, to_millis_text), MOMENT]
-"""Milliseconds since the epoch in a record, a `Time` to the millisecond in JSON."""
 
 Url = Annotated[str, Meta(extra_json_schema={"format": "uri"}), LINK]
 """An absolute URL that starts with the base the request came by."""

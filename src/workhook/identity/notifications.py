@@ -31,7 +31,6 @@ from workhook.storage.metadata import big
 Columns = Mapping[str, sa.ColumnElement[Any]]
 
 _ACTOR, _DETAIL = big("actor_id"), sa.bindparam("detail", type_=sa.Text())
-NO_DETAIL: sa.ColumnElement[Any] = sa.cast(sa.null(), sa.Text)
 
 owners_and_admins = accounts.c.id.in_(
     sa.union_all(

@@ -119,14 +119,6 @@ async def find_member_role(reader: Reader, organization_id: int, user_id: int) -
     return row["role"] if row else None
 
 
-_any_membership = sa.select(memberships.c.organization_id).where(memberships.c.user_id == big("user_id")).limit(1)
-
-
-async def is_in_organization(reader: Reader, user_id: int) -> bool:
-    """Whether the user is in an organization, whichever."""
-    return await reader.fetch_one(_any_membership, {"user_id": user_id}) is not None
-
-
 async def find_repository(reader: Reader, owner: str, name: str, user_id: int = 0) -> Repository | None:
     """With the user's role in it; 0 is nobody."""
     params = {"owner_key": key_of(owner), "name_key": key_of(name), "user_id": user_id}

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import SplitResult
 
 import msgspec
 
 from workhook.core.errors import Fault, shown
 from workhook.core.records import Record
+from workhook.core.urls import split_url
 from workhook.identity.policy import PERMISSIONS
 from workhook.identity.schemas import Account
 
@@ -191,9 +192,4 @@ def _split(url: str) -> SplitResult | None:
     """None for what is no absolute URL with a host."""
     if len(url) > URL_MAX or not _URL_CHARACTERS.fullmatch(url):
         return None
-    try:
-        parts = urlsplit(url)
-        port = parts.port  # raises for a port that is none
-    except ValueError:
-        return None
-    return parts if parts.hostname and "://" in url and port != 0 else None
+    return split_url(url)

@@ -9,7 +9,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.records import LINK, EventSchema, Millis, Record, Wire, resource_id, to_response
+from workhook.core.records import LINK, EventSchema, Record, Timestamp, Wire, resource_id, to_response
 from workhook.http.parameters import LongText, Prepared, Read
 from workhook.http.wire_types import WIRE_TYPE
 from workhook.storage import Reader
@@ -109,8 +109,8 @@ class TaskComment(Record, frozen=True):
     private: bool
     task: CommentedTask
     user: PersonShape
-    created_at: Millis
-    updated_at: Millis
+    created_at: Timestamp
+    updated_at: Timestamp
     imported_author: Annotated[
         str | None, EventSchema({"description": "the name of the author of an imported comment"})
     ]
@@ -124,8 +124,8 @@ class Reply(Record, frozen=True):
     file_comment_id: int
     private: bool
     user: PersonShape
-    created_at: Millis
-    updated_at: Millis
+    created_at: Timestamp
+    updated_at: Timestamp
 
 
 class FileComment(Record, frozen=True):
@@ -138,8 +138,8 @@ class FileComment(Record, frozen=True):
     file: CommentedFile
     user: PersonShape
     comments: Annotated[tuple[Reply, ...], EventSchema(optional=True)]
-    created_at: Millis
-    updated_at: Millis
+    created_at: Timestamp
+    updated_at: Timestamp
 
 
 class TaskCommentAnswer(msgspec.Struct):

@@ -8,7 +8,7 @@ import msgspec
 import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.records import COMPUTED, HIDDEN, LINK, EventSchema, Millis, Record, Wire, resource_id, to_response
+from workhook.core.records import COMPUTED, HIDDEN, LINK, EventSchema, Record, Timestamp, Wire, resource_id, to_response
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import Title
 from workhook.storage.metadata import OPEN, in_project, metadata, partial_index
@@ -79,8 +79,8 @@ class File(Record, frozen=True):
     size: Annotated[int, EventSchema({"description": "bytes"})]
     content_type: str
     sha256: Annotated[str, EventSchema({"pattern": "^[0-9a-f]{64}$"})]
-    created_at: Millis
-    updated_at: Millis
+    created_at: Timestamp
+    updated_at: Timestamp
     name: Annotated[str, HIDDEN]  # under which it is saved by who downloads it
     blob: Annotated[str, HIDDEN]  # where it is in the store
     deleted_at: Annotated[int | None, HIDDEN]
@@ -99,8 +99,8 @@ class FilesAnswer(msgspec.Struct):
 class Folder(Record, frozen=True):
     id: Annotated[str, resource_id("fld")]
     title: str
-    created_at: Millis
-    updated_at: Millis
+    created_at: Timestamp
+    updated_at: Timestamp
 
 
 class FolderAnswer(msgspec.Struct):

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 import sqlalchemy as sa
 
-from workhook.core.records import COMPUTED, HIDDEN, EventSchema, Millis, Record, resource_id
+from workhook.core.records import COMPUTED, HIDDEN, EventSchema, Record, Timestamp, resource_id
 from workhook.identity.schemas import stand_in_address
 from workhook.storage.metadata import in_project, metadata
 from workhook.storage.record_rows import table_columns
@@ -20,8 +20,8 @@ class Client(Record, frozen=True):
     id: Annotated[str, resource_id("cli")]
     username: Annotated[str, COMPUTED, EventSchema({"type": ["string", "null"]})]
     email: Annotated[str, EventSchema({"format": "email"})]
-    created_at: Millis
-    updated_at: Millis
+    created_at: Timestamp
+    updated_at: Timestamp
     user_id: Annotated[int, HIDDEN]
 
 

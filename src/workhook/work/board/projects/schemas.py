@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from msgspec import Meta
 
 from workhook.core import json
-from workhook.core.records import HIDDEN, LINK, EventSchema, JsonForm, Millis, Record, resource_id
+from workhook.core.records import HIDDEN, LINK, EventSchema, JsonForm, Record, Timestamp, resource_id
 from workhook.http.parameters import ON_ONE_LINE
 from workhook.identity.queries import repositories, repository_of
 from workhook.identity.schemas import Actor, Repository
@@ -47,8 +47,8 @@ class Project(Record, frozen=True):
             {"description": "colours of labels by their names; other labels have one that follows from the name"}
         ),
     ]
-    created_at: Millis
-    updated_at: Millis
+    created_at: Timestamp
+    updated_at: Timestamp
     repository: Annotated[Repository, HIDDEN]  # its `role` is what the caller may do; None: the caller is a client
 
 

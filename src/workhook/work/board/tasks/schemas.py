@@ -26,9 +26,9 @@ from workhook.core.records import (
     EventSchema,
     JsonForm,
     JsonName,
-    Millis,
     Record,
     Stored,
+    Timestamp,
     Wire,
     resource_id,
 )
@@ -91,7 +91,7 @@ class Task(Record, frozen=True):
     description: str | None
     cover_url: Annotated[str | None, LINK]
     priority: Level | None
-    deadline: Millis | None
+    deadline: Timestamp | None
     position: Annotated[int, COMPUTED]
     fields: Annotated[str, JsonForm(dict[str, str], json.decode)]
     sections: Annotated[str, JsonForm(dict[str, dict[str, str]], json.decode)]
@@ -121,9 +121,9 @@ class Task(Record, frozen=True):
     blocked_by: Annotated[tuple[str, ...], EventSchema(optional=True)]
     blocked: Annotated[bool, COMPUTED, EventSchema(optional=True)]
     repeat: Annotated[str | None, EventSchema(optional=True)]
-    completed_at: Millis | None
-    created_at: Millis
-    updated_at: Millis
+    completed_at: Timestamp | None
+    created_at: Timestamp
+    updated_at: Timestamp
     user_id: Annotated[int, HIDDEN]  # who made it
     # The deadline of an earlier task of this rule, whose day of the month or time of day this one could not have.
     repeat_since: Annotated[int | None, HIDDEN]
@@ -173,8 +173,8 @@ class Column(Record, frozen=True):
     stage: Stage | None
     finished: bool
     start_timer: bool
-    created_at: Millis
-    updated_at: Millis
+    created_at: Timestamp
+    updated_at: Timestamp
     rank: Annotated[int, HIDDEN, Stored("position")]
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from workhook.core.records import EventSchema, Millis, Record, Wire, resource_id
+from workhook.core.records import EventSchema, Record, Timestamp, Wire, resource_id
 from workhook.http.lists import ListQuery
 from workhook.work.board.tasks.inputs import TasksQuery
 from workhook.work.discussion.schemas import CommentedFile, CommentedTask
@@ -118,8 +118,8 @@ class AnyComment(Record, frozen=True):
     file: Annotated[CommentedFile | None, EventSchema()]
     file_comment_id: int | None
     project: RecordPlace
-    created_at: Millis
-    updated_at: Millis
+    created_at: Timestamp
+    updated_at: Timestamp
 
 
 class AnyCommentsAnswer(msgspec.Struct):

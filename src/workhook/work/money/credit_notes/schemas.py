@@ -15,8 +15,8 @@ from workhook.core.records import (
     HIDDEN,
     EventSchema,
     JsonName,
-    Millis,
     Record,
+    Timestamp,
     Wire,
     resource_id,
 )
@@ -82,7 +82,7 @@ class CreditNote(Record, frozen=True):
     total_minor: Annotated[Minor, JsonName("total")]
     currency: Annotated[str, CURRENCY]
     reason: str
-    issued: Millis
+    issued: Timestamp
     items: Annotated[ItemsText, JsonName("invoice_items"), Meta(description="Empty if a total was credited.")]
     buyer: Annotated[BuyerText | None, COMPUTED, Meta(description="As the invoice has it.")]
     seller: Annotated[SellerText | None, COMPUTED, Meta(description="As the invoice has it.")]

@@ -10,7 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.errors import Fault
 from workhook.core.money import Hundredths
-from workhook.core.records import HIDDEN, EventSchema, JsonName, Millis, Record, Wire, resource_id
+from workhook.core.records import HIDDEN, EventSchema, JsonName, Record, Timestamp, Wire, resource_id
 from workhook.http.parameters import LongText, Moment
 from workhook.storage.metadata import in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
@@ -78,9 +78,9 @@ class TaskCredit(Record, frozen=True):
         JsonName("reverses"),
         EventSchema({"description": "of a reversal: the id of the entry that it undoes"}, optional=True),
     ]
-    expires_at: Millis | None
-    created_at: Millis
-    updated_at: Millis
+    expires_at: Timestamp | None
+    created_at: Timestamp
+    updated_at: Timestamp
     # What of a grant nobody has spent, lost or taken back; of every other entry 0. So the grants that are left to spend
     # from are found without reading the ledger, and the balance is their sum.
     remaining_minor: Annotated[int, HIDDEN]

@@ -18,8 +18,8 @@ from workhook.core.records import (
     EventSchema,
     JsonForm,
     JsonName,
-    Millis,
     Record,
+    Timestamp,
     Wire,
     resource_id,
     to_response,
@@ -113,9 +113,9 @@ class Invoice(Record, frozen=True):
         EventSchema({"description": "what was paid above the rest that is not credited"}),
     ]
     currency: Annotated[str, CURRENCY]
-    issued: Millis | None
-    due: Millis | None
-    paid_at: Millis | None
+    issued: Timestamp | None
+    due: Timestamp | None
+    paid_at: Timestamp | None
     overdue: Annotated[bool, COMPUTED]
     payment_method: str | None
     payment_terms: str | None
@@ -165,8 +165,8 @@ class Invoice(Record, frozen=True):
         Meta(description="Null if Workhook made the invoice by itself."),
         EventSchema({"description": "null when the service made the invoice by itself"}),
     ]
-    created_at: Millis
-    updated_at: Millis
+    created_at: Timestamp
+    updated_at: Timestamp
     service_checkout_id: Annotated[str | None, HIDDEN]
     # Null until the first payment or credit note, and of what was marked as paid before there were any.
     paid_minor: Annotated[int | None, HIDDEN]

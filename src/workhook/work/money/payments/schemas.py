@@ -9,7 +9,17 @@ import sqlalchemy as sa
 from msgspec import UNSET, Meta, UnsetType
 
 from workhook.core.money import Minor
-from workhook.core.records import COMPUTED, CURRENCY, HIDDEN, EventSchema, JsonName, Millis, Record, Wire, resource_id
+from workhook.core.records import (
+    COMPUTED,
+    CURRENCY,
+    HIDDEN,
+    EventSchema,
+    JsonName,
+    Record,
+    Timestamp,
+    Wire,
+    resource_id,
+)
 from workhook.http.lists import Found
 from workhook.http.parameters import ON_ONE_LINE, DayOrMoment
 from workhook.identity.tables import accounts
@@ -68,7 +78,7 @@ class Payment(Record, frozen=True):
         EventSchema({"description": "negative for a refund"}),
     ]
     currency: Annotated[str, CURRENCY]
-    paid_at: Millis
+    paid_at: Timestamp
     method: str | None
     reference: str | None
     refund_of: Annotated[
@@ -83,7 +93,7 @@ class Payment(Record, frozen=True):
         Meta(description="Who booked it; null if nobody knows."),
         EventSchema({"description": "who booked it; null if nobody knows"}),
     ]
-    created_at: Millis
+    created_at: Timestamp
     position: Annotated[int, HIDDEN]
 
 

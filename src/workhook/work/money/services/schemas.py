@@ -13,10 +13,20 @@ from msgspec import UNSET, Meta, UnsetType
 from workhook.core import json
 from workhook.core.ids import new_id
 from workhook.core.money import Hundredths, Minor, amount_of, minor_of
-from workhook.core.records import COMPUTED, CURRENCY, HIDDEN, EventSchema, JsonName, Record, Wire, resource_id
+from workhook.core.records import (
+    COMPUTED,
+    CURRENCY,
+    HIDDEN,
+    EventSchema,
+    JsonName,
+    Record,
+    Timestamp,
+    Wire,
+    resource_id,
+)
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import CreditsAmount, Currency, LongText, Money, Title, WebAddress
-from workhook.http.wire_types import Timestamp, Url
+from workhook.http.wire_types import Url
 from workhook.identity.schemas import Account
 from workhook.storage.metadata import Millis, metadata, partial_index
 from workhook.storage.record_rows import table_columns
