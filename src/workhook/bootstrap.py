@@ -119,18 +119,25 @@ async def _open_database(settings: Settings, *, serving: bool) -> Database:
         from workhook.storage.sqlite import SqliteDatabase
 
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        await migrate(path, None)
+        await migrate(path, None, import_tables)
         return await SqliteDatabase.open(path, watch=serving)
     from workhook.storage.postgres import PostgresDatabase
 
     assert settings.database_url is not None, "sqlite_path is None only for another database"
-    await migrate(None, settings.migration_url)
+    await migrate(None, settings.migration_url, import_tables)
     return await PostgresDatabase.open(
         settings.database_url,
         session_url=settings.database_session_url,
         connections=settings.database_connections,
         listen=serving,
     )
+
+
+def import_tables() -> None:
+    """Import all that declares tables. It takes a second, so it is for a new database alone."""
+    from workhook import asgi
+
+    _ = asgi.operations  # a module that was imported lazily is loaded by an access
 
 
 async def _end_work(tx: Transaction, loss: Loss) -> None:

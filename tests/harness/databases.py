@@ -22,6 +22,7 @@ import psutil
 import sqlalchemy as sa
 
 from tests.harness.waiting import finish, until
+from workhook.bootstrap import import_tables
 from workhook.storage.migrate import migrate, migrate_sqlite
 
 
@@ -48,7 +49,7 @@ class SqliteDatabases:
 
     def __init__(self, folder: Path) -> None:
         self._template = folder / "template.db"
-        migrate_sqlite(self._template)
+        migrate_sqlite(self._template, import_tables)
 
     def new(self, folder: Path) -> dict[str, str]:
         folder.mkdir(parents=True, exist_ok=True)
@@ -198,7 +199,7 @@ def _make(folder: Path) -> None:
     server = _started(folder)
     try:
         _administer(server, 'CREATE DATABASE "template"')
-        finish(lambda: migrate(None, server.get_uri(database="template")))
+        finish(lambda: migrate(None, server.get_uri(database="template"), import_tables))
     finally:
         server.cleanup()  # it ends in order, so the files are whole
 

@@ -1,4 +1,4 @@
-"""Databases that are made by PostgreSQL alone: on SQLite nobody works beside a migration."""
+"""Databases of one kind alone, for what only that one does: on SQLite nobody works beside a migration."""
 
 from __future__ import annotations
 
@@ -12,3 +12,8 @@ from tests.harness.databases import Databases, databases
 @pytest.fixture
 def postgresql(_shared_folder: Path) -> Databases:  # it is the folder of all tests
     return databases("postgresql", _shared_folder)
+
+
+@pytest.fixture
+def sqlite(_shared_folder: Path) -> Databases:
+    return databases("sqlite", _shared_folder)

@@ -1,4 +1,4 @@
-"""A database of an earlier schema with rows in every table, filled by the database itself, and what it holds."""
+"""A database of a released schema with rows in every table, filled by the database itself, and what it holds."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ _VALUES = {
         "is_active": f"i % 2 = 0 AND i <= {FEW}",
         "running_since": f"CASE WHEN i <= {FEW} THEN {_TIME} + i END",
     },
+    "invoices": {"buyer": """'{"name": "Buyer ' || i || '"}'"""},
     # The order of tasks is kept by triggers.
     "tasks": {"column_id": "CAST(NULL AS TEXT)", "bucket_id": "CAST(NULL AS BIGINT)", "rank": "CAST(NULL AS BIGINT)"},
 }

@@ -1,10 +1,19 @@
-"""All that PostgreSQL knows of a schema, in words that two databases can be compared by."""
+"""All that a database knows of its schema, in words that two databases can be compared by."""
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
-_ASKED = {
+import asyncpg
+
+from workhook.core.config import load
+
+Shape = dict[str, dict[str, str]]
+
+_POSTGRESQL = {
     "columns": """SELECT c.relname || '.' || a.attname, format_type(a.atttypid, a.atttypmod) || ' '
         || a.attnotnull || ' ' || coalesce(pg_get_expr(d.adbin, d.adrelid), '') || ' ' || a.attidentity::text
         FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
@@ -23,7 +32,38 @@ _ASKED = {
         WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'i', 'S', 'v')""",
     "revision": "SELECT 'revision', version_num FROM alembic_version",
 }
+_OURS = """(SELECT * FROM sqlite_master WHERE name NOT LIKE 'sqlite~_%' ESCAPE '~' AND tbl_name NOT IN
+    (SELECT name FROM pragma_table_list WHERE type = 'shadow'))"""
+# A column that was added stands elsewhere in the text of its table, so tables are taken apart.
+_SQLITE = {
+    "tables": """SELECT l.name, l.wr || ' ' || (m.sql LIKE '%AUTOINCREMENT%')
+        FROM {ours} m JOIN pragma_table_list l USING (name)""",
+    "columns": """SELECT m.name || '.' || c.name, c.type || ' ' || c."notnull" || ' ' || coalesce(c.dflt_value, '')
+        || ' ' || c.pk FROM {ours} m, pragma_table_xinfo(m.name) c WHERE m.type = 'table'""",
+    "keys": """SELECT m.name || '.' || k."from", k."table" || '.' || k."to" || ' ' || k.on_delete
+        FROM {ours} m, pragma_foreign_key_list(m.name) k WHERE m.type = 'table'""",
+    "unique": """SELECT m.name || '.' || (SELECT group_concat(name) FROM pragma_index_info(i.name)), i.origin
+        FROM {ours} m, pragma_index_list(m.name) i WHERE m.type = 'table' AND i.origin <> 'c'""",
+    "others": "SELECT name, sql FROM {ours} WHERE type <> 'table' OR sql LIKE 'CREATE VIRTUAL%'",
+    "revision": "SELECT 'revision', version_num FROM alembic_version",
+}
 
 
-async def shape(connection: Any) -> dict[str, dict[str, str]]:
-    return {kind: dict(await connection.fetch(asked)) for kind, asked in _ASKED.items()}
+async def shape_of(settings: dict[str, Any]) -> Shape:
+    known = load(settings, {})
+    if known.sqlite_path is not None:
+        return sqlite_shape(known.sqlite_path)
+    connection = await asyncpg.connect(known.database_url)
+    try:
+        return await shape(connection)
+    finally:
+        await connection.close()
+
+
+async def shape(connection: Any) -> Shape:
+    return {kind: dict(await connection.fetch(asked)) for kind, asked in _POSTGRESQL.items()}
+
+
+def sqlite_shape(path: Path) -> Shape:
+    with closing(sqlite3.connect(path)) as connection:
+        return {kind: dict(connection.execute(asked.format(ours=_OURS)).fetchall()) for kind, asked in _SQLITE.items()}

@@ -1,4 +1,4 @@
-"""A database of the schema of 030fe0e, with rows in every table, is migrated while that version works with it.
+"""A database with rows in every table is migrated to the next release while the version before works with it.
 
 PostgreSQL itself watches: the sessions beside the migration have `lock_timeout` set, so one that waits for longer than
 a second ends with an error. SQLite's file is migrated before a server starts, in one transaction.
@@ -19,17 +19,16 @@ import asyncpg
 import pytest
 import sqlalchemy as sa
 
-from scripts.sqlite_schema import statements
 from tests.harness.databases import Databases
 from tests.harness.waiting import until
 from tests.migrations.beside import Beside, beside
 from tests.migrations.filled import ROWS, fill, sums, tables
-from tests.migrations.shape import shape
-from tests.migrations.upgrade_kit import migrate_to, on_database
+from tests.migrations.shape import shape, sqlite_shape
+from tests.migrations.upgrade_kit import UNRELEASED, make_database, on_database
 from workhook.core.config import load
 from workhook.storage import migrate
 
-OLD = "0008"  # the schema of 030fe0e
+OLD, NEW = migrate.HEAD, "9999"
 MINUTES = 20.0
 pytestmark = [
     pytest.mark.timeout(60 * 2 * MINUTES),
@@ -38,14 +37,14 @@ pytestmark = [
 
 
 class Migration:
-    """`workhook migrate`, as a process, and what it says."""
+    """`workhook migrate` of the next release, as a process, and what it says."""
 
     def __init__(self, settings: dict[str, Any]) -> None:
         self.said: list[str] = []
         kept = {name: value for name, value in os.environ.items() if not name.startswith("WORKHOOK_")}
         ours = {f"WORKHOOK_{name.upper()}": str(value) for name, value in settings.items()}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "workhook", "migrate"],
+            [sys.executable, "-m", "tests.migrations.upgrade_kit", settings["data"], "migrate"],
             env={**kept, **ours},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -94,9 +93,7 @@ class Old:
         self.before = self.sums()
 
     def _fill(self, connection: sa.Connection) -> None:
-        migrate_to(connection, OLD)
         self.columns = {each.name: [column.name for column in each.columns] for each in tables(connection)}
-        self.columns["timesheets"].remove("duration_ms")  # the upgrade cuts spent time to whole seconds
         self.sizes = fill(connection)
 
     def sums(self) -> dict[str, tuple[int, int]]:
@@ -112,19 +109,18 @@ class Old:
 
 
 @pytest.mark.whole
-def test_a_file_of_a_million_rows(tmp_path: Path) -> None:
-    old = Old({"data": str(tmp_path)})
+def test_a_file_of_a_million_rows(sqlite: Databases, tmp_path: Path) -> None:
+    old = Old(make_database(sqlite, tmp_path, UNRELEASED))
     assert old.file is not None
     there = _indexes(old.file)
     with Migration(old.settings) as killed:
         until(lambda: killed.says("building_index"), 60 * MINUTES)
     # It is one transaction; a fast machine may have come to its end.
-    assert migrate.sqlite_revision(old.file) in (OLD, migrate.HEAD)
+    assert migrate.sqlite_revision(old.file) in (OLD, NEW)
     with Migration(old.settings) as again:
         again.ends()
-    new = tmp_path / "new.db"
-    migrate.migrate_sqlite(new)
-    assert statements(old.file) == statements(new)
+    new = _empty(sqlite, tmp_path / "empty")
+    assert sqlite_shape(old.file) == sqlite_shape(new)
     built = "".join(killed.said + again.said)
     assert {each for each in _indexes(new) - there if each not in built} == set(), "each is said when it is built"
     with sqlite3.connect(old.file) as connection:
@@ -132,6 +128,16 @@ def test_a_file_of_a_million_rows(tmp_path: Path) -> None:
         assert connection.execute("PRAGMA foreign_key_check").fetchall() == []
     connection.close()
     old.check()
+
+
+def _empty(databases: Databases, folder: Path) -> Path:
+    """A file without rows that was migrated alone."""
+    settings = make_database(databases, folder, UNRELEASED)
+    with Migration(settings) as alone:
+        alone.ends()
+    file = load(settings, {}).sqlite_path
+    assert file is not None
+    return file
 
 
 def _indexes(path: Path) -> set[str]:
@@ -144,7 +150,7 @@ def _indexes(path: Path) -> set[str]:
 @pytest.mark.whole
 async def test_a_million_rows_beside_an_earlier_version(postgresql: Databases, tmp_path: Path) -> None:
     """The first migration is killed when it has come half-way; the second one goes on."""
-    old = Old({"data": str(tmp_path), **postgresql.empty(tmp_path)})
+    old = Old(make_database(postgresql, tmp_path, UNRELEASED))
     look = await asyncpg.connect(old.url)
     try:
         async with beside(old.url) as others:
@@ -157,7 +163,10 @@ async def test_a_million_rows_beside_an_earlier_version(postgresql: Databases, t
         for table, written in others.written.items():
             count = await look.fetchval(f'SELECT count(*) FROM "{table}"')  # names that stand here
             assert count == old.sizes[table] + written, f"{table}: what was acknowledged is there, once"
-        new = await asyncpg.connect(postgresql.new(tmp_path)["database_url"])
+        alone = make_database(postgresql, tmp_path / "empty", UNRELEASED)
+        with Migration(alone) as migration:
+            await asyncio.to_thread(migration.ends)
+        new = await asyncpg.connect(alone["database_url"])
         assert await shape(look) == await shape(new)
         await new.close()
         old.check()
@@ -175,7 +184,7 @@ async def _kill_half_way(old: Old, others: Beside, look: Any) -> None:
                 await _until(lambda: killed.says("building_index", "ix_audit_log", "phase", "waiting"), others)
     finally:
         await slow.close()
-    assert await look.fetchval("SELECT version_num FROM alembic_version") not in (OLD, migrate.HEAD)
+    assert await look.fetchval("SELECT version_num FROM alembic_version") not in (OLD, NEW)
 
 
 async def _until(probe: Any, others: Beside) -> None:

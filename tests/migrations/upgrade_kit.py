@@ -1,29 +1,53 @@
-"""A database of an earlier version, and the migrations on it."""
+"""Databases of released schemas, and a release that is to come."""
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
+import sys
 from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
+import asyncpg
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
 
+from scripts.release_schema import RELEASED, script
+from tests.harness.databases import Databases
 from tests.harness.waiting import finish
 from workhook.core.config import load
 from workhook.storage import migrate
 
+UNRELEASED = "unreleased"
+VERSIONS = (*sorted({path.name.rpartition(".")[0].rpartition(".")[0] for path in RELEASED.glob("*.sql")}), UNRELEASED)
+"""Every version whose databases are upgraded; the last is the schema of this commit, as its release would keep it."""
 
-def migrate_to(connection: Any, revision: str) -> None:
-    config = Config()
-    config.set_main_option("script_location", str(migrate.MIGRATIONS))
-    config.attributes["connection"] = connection
-    command.upgrade(config, revision)
+NEXT = Path(__file__).with_name("next_release.py")
 
 
-def insert(connection: Any, table: str, **row: object) -> None:
-    """A row in the table as it is at the revision, whatever columns this version knows."""
-    connection.execute(sa.insert(sa.table(table, *map(sa.column, row))), [row])
+def make_database(backend: Databases, folder: Path, version: str) -> dict[str, Any]:
+    """An empty database with the schema of that version; returns its settings."""
+    settings = {"data": str(folder), **backend.empty(folder)}
+    if version == UNRELEASED:
+        statements = script(backend.kind)
+    else:
+        statements = (RELEASED / f"{version}.{backend.kind}.sql").read_text(encoding="utf-8")
+    known = load(settings, {})
+    if known.sqlite_path is not None:
+        with closing(sqlite3.connect(known.sqlite_path)) as connection:
+            connection.executescript(statements)
+    else:
+        finish(lambda: _run_on_postgresql(known.database_url, statements))
+    return settings
+
+
+async def _run_on_postgresql(url: str | None, statements: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(statements)
+    finally:
+        await connection.close()
 
 
 def on_database(settings: dict[str, Any], work: Callable[[Any], None]) -> None:
@@ -37,3 +61,18 @@ def on_database(settings: dict[str, Any], work: Callable[[Any], None]) -> None:
         assert known.database_url is not None
         url = known.database_url
         finish(lambda: migrate._run_async(url, work))
+
+
+def add_next_release(folder: Path) -> None:
+    """From now on this process has one more migration, `next_release`. `folder`: where the migrations are copied."""
+    migrations = folder / "migrations"
+    shutil.copytree(migrate.MIGRATIONS, migrations, dirs_exist_ok=True)
+    shutil.copy(NEXT, migrations / "versions" / "9999_next_release.py")
+    migrate.MIGRATIONS, migrate.HEAD = migrations, "9999"
+
+
+if __name__ == "__main__":  # `workhook migrate` of the next release
+    from workhook.cli import main
+
+    add_next_release(Path(sys.argv.pop(1)))
+    main()

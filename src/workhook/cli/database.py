@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from workhook import bootstrap
 from workhook.cli.common import Context, command, every_table, new_app
 from workhook.cli.error_messages import CliError, Misuse, explain, require_postgresql
 from workhook.cli.options import Argument
@@ -29,7 +30,8 @@ async def migrate(context: Context) -> None:
     from workhook.storage import migrate as migrations
 
     log.configure(context.settings.log_level, context.settings.log_format)  # how far it has come is information
-    done = await migrations.migrate(context.settings.sqlite_path, context.settings.migration_url)
+    settings = context.settings
+    done = await migrations.migrate(settings.sqlite_path, settings.migration_url, bootstrap.import_tables)
     data = {"migrated": done, "schema": migrations.HEAD}
     context.answer(data, f"{'migrated to' if done else 'nothing to do: it has'} schema {migrations.HEAD}")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from workhook.storage.metadata import BigId, Millis, metadata, partial_index
+from workhook.storage.metadata import GROWS, BigId, Millis, metadata, partial_index
 
 events = sa.Table(
     "events",
@@ -27,6 +27,7 @@ events = sa.Table(
     sa.Index("ix_events_created_at", "created_at"),
     sa.Index("ix_events_name", "repository_id", "name", "listed", "id"),
     sqlite_autoincrement=True,
+    info={GROWS: True},
 )
 # What happened in a project, in order.
 activity_index = partial_index("ix_events_activity", events.c.repository_id, events.c.id, where=events.c.listed)

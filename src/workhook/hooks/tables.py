@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from workhook.storage.metadata import BigId, Millis, metadata, partial_index
+from workhook.storage.metadata import GROWS, BigId, Millis, metadata, partial_index
 
 hooks = sa.Table(
     "hooks",
@@ -81,6 +81,7 @@ dispatches = sa.Table(
     sa.Column("created_at", Millis, nullable=False),
     sa.UniqueConstraint("event_id", "hook_id"),
     sqlite_autoincrement=True,
+    info={GROWS: True},
 )
 # What is due, hook by hook: only rows with work are in it, however many are kept.
 _due = (dispatches.c.hook_id, dispatches.c.next_attempt_at, dispatches.c.id)
@@ -114,6 +115,7 @@ deliveries = sa.Table(
     sa.Index("ix_deliveries_guid", "guid"),
     sa.Index("ix_deliveries_delivered_at", "delivered_at"),
     sqlite_autoincrement=True,
+    info={GROWS: True},
 )
 
 

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 import sqlalchemy as sa
 
 from workhook.identity.schemas import Account
-from workhook.storage.metadata import BigId, Millis, metadata, partial_index
+from workhook.storage.metadata import GROWS, BigId, Millis, metadata, partial_index
 from workhook.storage.record_rows import table_columns
 
 accounts = sa.Table(
@@ -172,6 +172,7 @@ audit_log = sa.Table(
     sa.Index("ix_audit_log_repository", "account_id", "repository_id", "action", "id"),
     sa.Index("ix_audit_log_repository_actor", "account_id", "repository_id", "actor_id", "action", "id"),
     sqlite_autoincrement=True,
+    info={GROWS: True},
 )
 
 # Requests that tokens and apps have used of their hour, in every process together; see `identity.rate`.
@@ -513,7 +514,7 @@ mail_messages = sa.Table(
     sa.Column("sealed", sa.LargeBinary),  # the path of a link, encrypted; removed once the message is sent or given up
     sa.Column("next_attempt_at", Millis),
     # Attempts that were begun. Who records an outcome has to have begun the last of them.
-    sa.Column("attempts", sa.BigInteger, nullable=False, server_default="0"),
+    sa.Column("attempts", sa.BigInteger, nullable=False, server_default=sa.text("0")),
     sa.Column("sent_at", Millis),
     sa.Column("failed_at", Millis),  # given up
     sa.Column("failure", sa.Text),  # what the server said last

@@ -24,17 +24,20 @@ metadata = sa.MetaData(
 BigId = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 Millis = sa.BigInteger
 
-OPEN: dict[str, Any] = {"sqlite_where": sa.text("private IS 0")}
-"""Of an index: over what is not private, as `private.is_(false())` is written on either database."""
+GROWS = "grows"
+"""In the `info` of a table: it may hold millions of rows (`storage.schema`)."""
+
+IS_OPEN = sa.column("private", sa.Boolean).is_(sa.false())
+"""Of an index: over what is not private."""
 
 
 def partial_index(name: str, *columns: Any, where: sa.ColumnElement[bool] | sa.TextClause, **options: Any) -> sa.Index:
-    """An index over the rows for which `where` is true, on either database: migrations make it.
+    """An index over the rows for which `where` is true, on either database.
 
-    SQLAlchemy is told for SQLite alone: `postgresql_where` would load that dialect, 2 MiB that SQLite does not need. So
-    nothing may be made from the metadata on PostgreSQL.
+    SQLAlchemy is not told: `postgresql_where` would load that dialect, 2 MiB that SQLite does not need. So only
+    `storage.schema` makes tables.
     """
-    return sa.Index(name, *columns, sqlite_where=where, **options)
+    return sa.Index(name, *columns, info={"where": where}, **options)
 
 
 def in_project() -> sa.Column[Any]:

@@ -1,4 +1,8 @@
-"""Brings a database to the newest schema, or refuses one that a newer Workhook has already changed."""
+"""Brings a database to the newest schema, or refuses one that a newer Workhook has already changed.
+
+A new database is made as a whole (`storage.schema`), in one transaction and without Alembic. One that is there runs the
+migrations of `storage.migrations` that it lacks.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +19,12 @@ from typing import Any
 import sqlalchemy as sa
 import structlog
 
-from workhook.storage import Database, dialects
+from workhook.storage import Database, dialects, schema
 
 log = structlog.get_logger(__name__)
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-NEW_SQLITE = MIGRATIONS / "new_sqlite.sql"  # written by `python -m scripts.sqlite_schema`
-HEAD = "0056"
+HEAD = "0001"
 # In place of a revision, so that every version refuses the database (`storage.copying`).
 MOVED = "moved"  # a file that was copied to PostgreSQL, or is being copied
 COPYING = "copying"  # a database whose copy is not whole yet
@@ -123,15 +126,16 @@ def _make_private(path: Path) -> None:
         log.debug("database_file_not_made", reason=str(error))  # SQLite will report it
 
 
-def migrate_sqlite(path: Path) -> bool:
-    """Return whether anything was done."""
+def migrate_sqlite(path: Path, import_tables: Callable[[], object] = dict) -> bool:
+    """Return whether anything was done. `import_tables`: called for a new database, unless every table is known."""
     current = sqlite_revision(path)
     if not _needed(current, sqlite_path=path):
         return False
     if current is None:
+        import_tables()
         _make_sqlite(path)
     else:
-        migrate_sqlite_by_steps(path)
+        _upgrade_sqlite(path)
     log.info("migrated", schema=HEAD, database=str(path))
     return True
 
@@ -151,7 +155,7 @@ def _write_ahead(connection: Any) -> None:
 
 
 def _make_sqlite(path: Path) -> None:
-    """Make a new file in one transaction. Alembic would take a second, and 10 MB that stay with the server."""
+    """Alembic would take a second, and 10 MB that stay with the server."""
     path.parent.mkdir(parents=True, exist_ok=True)
     _make_private(path)
     connection = sqlite3.connect(path, timeout=SQLITE_WAIT_S, isolation_level=None)
@@ -161,19 +165,17 @@ def _make_sqlite(path: Path) -> None:
         connection.execute("BEGIN IMMEDIATE")
         # Another process may have been first.
         if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone() is None:
-            for statement in NEW_SQLITE.read_text(encoding="utf-8").split("\n\n"):
+            for statement in schema.statements("sqlite", HEAD):
                 connection.execute(statement)
         connection.execute("COMMIT")
     finally:
         connection.close()
 
 
-def migrate_sqlite_by_steps(path: Path) -> None:
-    """Run every migration that the file lacks."""
+def _upgrade_sqlite(path: Path) -> None:
+    """Run every migration that the file lacks, in one transaction."""
     from sqlalchemy import create_engine, event
 
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _make_private(path)
     engine = create_engine(f"sqlite:///{path}", connect_args={"timeout": SQLITE_WAIT_S})
 
     # The driver would commit before DDL; BEGIN IMMEDIATE makes the migration one transaction and keeps others out.
@@ -192,8 +194,8 @@ def migrate_sqlite_by_steps(path: Path) -> None:
     engine.dispose()
 
 
-async def migrate_postgresql(url: str) -> bool:
-    """Return whether anything was done."""
+async def migrate_postgresql(url: str, import_tables: Callable[[], object] = dict) -> bool:
+    """As `migrate_sqlite`."""
     import asyncpg
 
     connection = await asyncpg.connect(**dialects.connect_options(url), timeout=10)
@@ -201,9 +203,14 @@ async def migrate_postgresql(url: str) -> bool:
         if not _needed(await _current(connection), url=url):
             return False
         await _lock(connection)
-        if not _needed(await _current(connection), url=url):
+        current = await _current(connection)
+        if not _needed(current, url=url):
             return False  # another process has done it meanwhile
-        await _upgrade_postgresql(url, connection)
+        if current is None:
+            import_tables()
+            await _make_postgresql(connection)
+        else:
+            await _upgrade_postgresql(url, connection)
     finally:
         await connection.close()
     log.info("migrated", schema=HEAD)
@@ -220,6 +227,12 @@ async def _lock(connection: Any) -> None:
     concurrently waits for all transactions."""
     while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", LOCK_KEY):  # noqa: ASYNC110  # see above
         await asyncio.sleep(LOOK_S)
+
+
+async def _make_postgresql(connection: Any) -> None:
+    name = await connection.fetchval("SELECT quote_ident(current_schema())")
+    async with connection.transaction():
+        await connection.execute(";\n".join(schema.statements("postgresql", HEAD, name)))
 
 
 async def _upgrade_postgresql(url: str, connection: Any) -> None:
@@ -308,10 +321,10 @@ async def _run_async(url: str, work: Callable[[Any], None]) -> None:
         await engine.dispose()
 
 
-async def migrate(sqlite_path: Path | None, url: str | None) -> bool:
-    """Migrate the database that the settings name: a file, or PostgreSQL's URL."""
+async def migrate(sqlite_path: Path | None, url: str | None, import_tables: Callable[[], object] = dict) -> bool:
+    """Migrate the database that the settings name: a file, or PostgreSQL's URL. As `migrate_sqlite`."""
     if sqlite_path is not None:
-        return await asyncio.to_thread(migrate_sqlite, sqlite_path)
+        return await asyncio.to_thread(migrate_sqlite, sqlite_path, import_tables)
     if url is None:
         raise ValueError("neither a file nor a URL")
-    return await migrate_postgresql(url)
+    return await migrate_postgresql(url, import_tables)

@@ -19,7 +19,8 @@ from workhook.web.frame.places import Places, Visit
 from workhook.web.frame.texts import gettext
 from workhook.work.board.projects import listing
 from workhook.work.board.projects.schemas import Project
-from workhook.work.board.tasks.matching import MARK, PART_MIN, QUERY_MAX_CHARS, folded, words_of
+from workhook.work.board.tasks.matching import PART_MIN, QUERY_MAX_CHARS, folded, words_of
+from workhook.work.board.tasks.search_indexes import MARK
 from workhook.work.history.search import api
 from workhook.work.history.search.schemas import DRAFT, KINDS, SearchQuery, SearchResult, fold
 

@@ -27,7 +27,6 @@ from workhook.work.board.tasks import assignees
 from workhook.work.board.tasks.inputs import TaskFilters
 from workhook.work.board.tasks.matching import (
     FOUND_NUMBER,
-    SEARCHED,
     are_found,
     matches,
     number_of,
@@ -48,6 +47,7 @@ from workhook.work.board.tasks.schemas import (
     weight,
     with_column,
 )
+from workhook.work.board.tasks.search_indexes import SEARCHED
 from workhook.work.kernel.access import Access
 from workhook.work.kernel.day_bounds import deadline_params, zone_named
 from workhook.work.kernel.pages import LOOKS_AT_MOST, PAGE_CHARS, length

@@ -6,7 +6,7 @@ finds the tasks with that number, and so does `12`. Case makes no difference, no
 `ss`. Spaces, quotes, `*`, `-` and the like only separate words: no character of a query is syntax. Text without
 spaces, as in Chinese or Japanese, is one word.
 
-Migration 0054 makes the indexes; the names of everything that belongs to them start with `search_`.
+`search_indexes` makes what is asked here.
 """
 
 from __future__ import annotations
@@ -14,27 +14,18 @@ from __future__ import annotations
 import re
 import unicodedata
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 
-from workhook.storage.dialects import json_member
 from workhook.work.board.tasks.schemas import tasks
+from workhook.work.board.tasks.search_indexes import MARK, SEARCHED, SPELLED
 
 QUERY_MAX_CHARS = 255
 PART_MIN = 3
 """Characters of a word that is found inside of others."""
-
-MARK = "\N{MODIFIER LETTER PRIME}"
-"""A letter that stands before the number of a task in the index of words."""
-
-SPELLED = str.maketrans({
-    "ß": "ss", "ẞ": "ss", "æ": "ae", "Æ": "ae", "œ": "oe", "Œ": "oe", "ø": "o", "Ø": "o", "ł": "l", "Ł": "l",
-    "đ": "d", "Đ": "d", "\u0131": "i",
-})  # fmt: skip
-"""Letters that have no accent which could be taken off, and what they are found by."""
 
 _NUMBER = re.compile(r"(?<![\w#])#(\d{1,18})(?!\w)")
 
@@ -50,35 +41,6 @@ def words_of(text: str) -> str:
 
 def _belongs_to_a_word(character: str) -> bool:
     return unicodedata.category(character)[0] in "LMN"
-
-
-class Texts(NamedTuple):
-    """The columns of a table that are searched. The inner parts of words of `inside` are found, too. A column of
-    `names` is JSON with a `name`, which is what is searched."""
-
-    words: tuple[str, ...]
-    inside: tuple[str, ...] = ()
-    names: tuple[str, ...] = ()
-    number: str | None = None
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (*self.words, *([self.number] if self.number else []))
-
-    def texts(self, row: sa.FromClause, names: tuple[str, ...]) -> list[sa.ColumnElement[Any]]:
-        return [json_member(row.c[each], "name") if each in self.names else row.c[each] for each in names]
-
-
-SEARCHED = {
-    "tasks": Texts(("title", "description"), ("title",), number="number"),
-    "files": Texts(("title",), ("title",)),
-    "task_comments": Texts(("text",)),
-    "file_comments": Texts(("text",)),
-    "file_comment_replies": Texts(("plain_body",)),
-    "invoices": Texts(("invoice_number", "buyer", "bill_to"), ("invoice_number", "buyer", "bill_to"), names=("buyer",)),
-    "credit_notes": Texts(("credit_note_number", "reason"), ("credit_note_number",)),
-}
-"""As the migration indexes them."""
 
 
 class matches(sa.ColumnElement[bool]):  # noqa: N801  # reads like the SQL it stands for

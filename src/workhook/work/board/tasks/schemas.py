@@ -4,8 +4,8 @@ The tasks of a column stand in buckets of some dozens. A bucket has a `rank` amo
 in its bucket, both with gaps (`work.tasks.ordering`). A task's position is the sizes of the buckets before its own and
 the number of tasks before it there: neither reading nor changing it touches the other thousands.
 
-Triggers (migration 0006) keep `task_buckets.size` true and let `columns.revision` grow, whoever writes `bucket_id` and
-`rank`. A task that was deleted is in no bucket; its column may be gone.
+`order_triggers` keep `task_buckets.size` true and let `columns.revision` grow, whoever writes `bucket_id` and `rank`. A
+task that was deleted is in no bucket; its column may be gone.
 """
 
 from __future__ import annotations
@@ -35,9 +35,11 @@ from workhook.core.records import (
 from workhook.identity.tables import accounts
 from workhook.storage import Row
 from workhook.storage.dialects import json_rows
-from workhook.storage.metadata import in_project, metadata, partial_index
+from workhook.storage.metadata import GROWS, in_project, metadata, partial_index
 from workhook.storage.record_rows import row_reader, selected, stored_names, table_columns
+from workhook.storage.schema import ddl
 from workhook.work.board.tasks.field_types import Level
+from workhook.work.board.tasks.order_triggers import order_triggers
 from workhook.work.kernel.people import PersonShape, membership_of, person_columns, person_of_values
 from workhook.work.kernel.schemas import RATE_PATTERN
 
@@ -228,7 +230,9 @@ tasks = sa.Table(
     sa.Index("ix_tasks_column_id", "column_id"),
     sa.Index("ix_tasks_bucket_id", "bucket_id", "rank"),
     sa.Index("ix_tasks_repository_id", "repository_id", "id"),
+    info={GROWS: True},
 )
+ddl(order_triggers)
 partial_index("uq_tasks_number", tasks.c.repository_id, tasks.c.number, where=sa.text("number > 0"), unique=True)
 partial_index("ix_tasks_parent_id", tasks.c.parent_id, tasks.c.id, where=tasks.c.parent_id.is_not(None))
 _is_deleted, _is_live = tasks.c.deleted_at.is_not(None), tasks.c.deleted_at.is_(None)

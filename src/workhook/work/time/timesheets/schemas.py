@@ -15,7 +15,7 @@ from workhook.http.lists import ListQuery
 from workhook.http.parameters import LongText, Moment, Read
 from workhook.http.wire_types import WIRE_TYPE, Time
 from workhook.identity.schemas import Repository
-from workhook.storage.metadata import in_project, metadata, partial_index
+from workhook.storage.metadata import GROWS, in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
 from workhook.work.kernel.day_bounds import Bound, TimeZone
 from workhook.work.kernel.durations import decimal_hours, display, formatted
@@ -223,6 +223,7 @@ timesheets = sa.Table(
     partial_index("ix_timesheets_active", "repository_id", "start_time", where=sa.text("is_active")),
     partial_index("ix_timesheets_paused", "repository_id", where=sa.text(IS_PAUSED)),
     partial_index("uq_timesheets_running", "user_id", where=sa.text("is_active"), unique=True),
+    info={GROWS: True},
 )
 
 

@@ -8,7 +8,7 @@ grows by itself. Decision 34 tells why.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import Any
 
@@ -19,7 +19,8 @@ from workhook.http.calls import Services
 from workhook.identity.tables import accounts
 from workhook.storage import Transaction
 from workhook.storage.dialects import any_of, upsert
-from workhook.storage.metadata import BigId, Millis, big, metadata, partial_index
+from workhook.storage.metadata import GROWS, BigId, Millis, big, metadata, partial_index
+from workhook.storage.schema import ddl, trigger_function
 from workhook.work.time.timesheets.schemas import timesheets
 
 EVERY_S = 10.0
@@ -66,6 +67,7 @@ timesheet_changes = sa.Table(
     sa.Column("amount_minor", sa.BigInteger, nullable=False),
     sa.Index("ix_timesheet_changes_repository_id", "repository_id", "start_time"),
     sqlite_autoincrement=True,
+    info={GROWS: True},
 )
 
 timesheet_sums = sa.Table(
@@ -83,6 +85,7 @@ timesheet_sums = sa.Table(
     sa.Column("amount_minor", sa.BigInteger, nullable=False),
     partial_index("ix_timesheet_sums_empty", "repository_id", where=sa.text("timesheets = 0")),
     sqlite_with_rowid=False,
+    info={GROWS: True},
 )
 
 _notes, _sums = timesheet_changes.c, timesheet_sums.c
@@ -148,6 +151,52 @@ async def _add_some(tx: Transaction) -> int:
         await tx.execute(_remove_empty)
         await tx.execute(_remove, {"ids": ids})
     return len(ids)
+
+
+# --- the triggers that note what changes ------------------------------------------------------------------------------
+
+_NOTED = ("repository_id", "user_id", "task_id", "billable", "invoiced", "start_time", *_VALUES)
+_OBSERVED = (
+    "repository_id", "user_id", "task_id", "start_time", "duration_ms", "is_active", "billable", "billable_rate_minor",
+    "invoice_id",
+)  # fmt: skip
+
+
+@ddl
+def _note_triggers(dialect: str) -> Iterable[str]:
+    more, less = _note("new.", ""), _note("old.", "-")
+    of_update = f"AFTER UPDATE OF {', '.join(_OBSERVED)} ON timesheets"
+    if dialect == "sqlite":
+        changed = " OR ".join(f"old.{each} IS NOT new.{each}" for each in _OBSERVED)
+        return [
+            f"CREATE TRIGGER timesheet_sums_insert AFTER INSERT ON timesheets BEGIN {more} END",
+            f"CREATE TRIGGER timesheet_sums_delete AFTER DELETE ON timesheets BEGIN {less} END",
+            f"CREATE TRIGGER timesheet_sums_update {of_update} WHEN {changed} BEGIN {less} {more} END",
+        ]
+    more, less = _note("new.", "", "{schema}"), _note("old.", "-", "{schema}")
+    changed = " OR ".join(f"old.{each} IS DISTINCT FROM new.{each}" for each in _OBSERVED)
+    return [
+        *trigger_function("timesheet_sums_insert", "AFTER INSERT ON timesheets FOR EACH ROW", more),
+        *trigger_function("timesheet_sums_delete", "AFTER DELETE ON timesheets FOR EACH ROW", less),
+        *trigger_function("timesheet_sums_update", f"{of_update} FOR EACH ROW WHEN ({changed})", f"{less} {more}"),
+    ]
+
+
+def _note(row: str, sign: str, schema: str = "") -> str:
+    values = (
+        f"{row}repository_id", f"{row}user_id", f"coalesce({row}task_id, '')", f"{row}billable",
+        f"{row}invoice_id IS NOT NULL", f"{row}start_time", f"{sign}1", f"{sign}{row}duration_ms",
+        f"{sign}({_amount_of(row)})",
+    )  # fmt: skip
+    into = f"INSERT INTO {schema}timesheet_changes ({', '.join(_NOTED)})"
+    return f"{into} SELECT {', '.join(values)} WHERE NOT {row}is_active;"
+
+
+def _amount_of(row: str) -> str:
+    """As of an invoice: rounded once; the hours are split off so that the product stays within 64 bits."""
+    spent, rate = f"{row}duration_ms", f"{row}billable_rate_minor"
+    product = f"({spent} / 3600000) * {rate} + (({spent} % 3600000) * {rate} + 1800000) / 3600000"
+    return f"CASE WHEN {row}billable AND {rate} IS NOT NULL THEN {product} ELSE 0 END"
 
 
 # --- what a report adds up: sums where a whole period is asked for, and timesheets at the ends of the span ------------

@@ -1,40 +1,37 @@
-"""The order of tasks: triggers that make a column's first bucket, keep the sizes of buckets, and count revisions.
+"""The triggers that make a column's first bucket, keep the sizes of buckets, and count revisions.
 
-`work/tasks/schemas.py` says what for. On SQLite, which has one writer, nobody waits while another changes the order, so
-nobody asks for a revision: it stays.
+`schemas` says what for. On SQLite, which has one writer, nobody waits while another changes the order, so nobody asks
+for a revision: it stays.
 """
 
 # ruff: noqa: S608  # the statements are made of names that stand here
 
-import sqlalchemy as sa
-from alembic import op
+from __future__ import annotations
 
-revision = "0006"
-down_revision = "0005"
+from collections.abc import Iterable, Iterator
 
-
-def upgrade() -> None:
-    if op.get_bind().dialect.name == "sqlite":
-        _sqlite()
-    else:
-        _postgresql()
+from workhook.storage.schema import trigger_function
 
 
-def _sqlite() -> None:
+def order_triggers(dialect: str) -> Iterable[str]:
+    return _sqlite() if dialect == "sqlite" else _postgresql()
+
+
+def _sqlite() -> Iterator[str]:
     more = "UPDATE task_buckets SET size = size + 1 WHERE id = new.bucket_id;"
     less = "UPDATE task_buckets SET size = size - 1 WHERE id = old.bucket_id;"
     first = "INSERT INTO task_buckets (id, column_id, rank, size) VALUES (random() >> 2 & ~(3 << 62), new.id, 0, 0);"
-    op.execute(f"CREATE TRIGGER task_order_first AFTER INSERT ON columns BEGIN {first} END")
-    op.execute(f"CREATE TRIGGER task_order_insert AFTER INSERT ON tasks BEGIN {more} END")
-    op.execute(f"CREATE TRIGGER task_order_delete AFTER DELETE ON tasks BEGIN {less} END")
-    op.execute(
+    yield f"CREATE TRIGGER task_order_first AFTER INSERT ON columns BEGIN {first} END"
+    yield f"CREATE TRIGGER task_order_insert AFTER INSERT ON tasks BEGIN {more} END"
+    yield f"CREATE TRIGGER task_order_delete AFTER DELETE ON tasks BEGIN {less} END"
+    yield (
         "CREATE TRIGGER task_order_update AFTER UPDATE OF bucket_id ON tasks "
         f"WHEN old.bucket_id IS NOT new.bucket_id BEGIN {less} {more} END"
     )
 
 
-def _postgresql() -> None:
-    _trigger(
+def _postgresql() -> Iterator[str]:
+    yield from trigger_function(
         "task_order_first",
         "AFTER INSERT ON columns FOR EACH ROW",
         # 62 bits of the id, which is random.
@@ -42,17 +39,16 @@ def _postgresql() -> None:
         VALUES (hashtextextended(new.id, 0) & ~(3::bigint << 62), new.id, 0, 0);""",
     )
     # A statement that inserts or deletes thousands changes each bucket and column once.
-    _trigger(
+    yield from trigger_function(
         "task_order_insert", "AFTER INSERT ON tasks REFERENCING NEW TABLE AS touched FOR EACH STATEMENT", _many("+")
     )
-    _trigger(
+    yield from trigger_function(
         "task_order_delete", "AFTER DELETE ON tasks REFERENCING OLD TABLE AS touched FOR EACH STATEMENT", _many("-")
     )
-    when = "old.bucket_id IS DISTINCT FROM new.bucket_id OR old.rank IS DISTINCT FROM new.rank"
     other = "old.bucket_id IS DISTINCT FROM new.bucket_id"
-    _trigger(
+    yield from trigger_function(
         "task_order_update",
-        f"AFTER UPDATE OF bucket_id, rank ON tasks FOR EACH ROW WHEN ({when})",
+        f"AFTER UPDATE OF bucket_id, rank ON tasks FOR EACH ROW WHEN ({other} OR old.rank IS DISTINCT FROM new.rank)",
         f"""IF {other} THEN
         UPDATE {{schema}}task_buckets SET size = size - 1 WHERE id = old.bucket_id;
         UPDATE {{schema}}task_buckets SET size = size + 1 WHERE id = new.bucket_id;
@@ -67,13 +63,3 @@ def _many(sign: str) -> str:
         WHERE bucket.id = counted.bucket_id;
         UPDATE {{schema}}columns SET revision = revision + 1 WHERE id IN
         (SELECT column_id FROM touched WHERE bucket_id IS NOT NULL);"""
-
-
-def _trigger(name: str, event: str, body: str) -> None:
-    # A dump is restored with no search path: functions name the schema.
-    schema = op.get_bind().scalar(sa.text("SELECT quote_ident(current_schema()) || '.'"))
-    text = body.replace("{schema}", schema)
-    op.get_bind().exec_driver_sql(
-        f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {text} RETURN NULL; END $$"
-    )
-    op.get_bind().exec_driver_sql(f"CREATE TRIGGER {name} {event} EXECUTE FUNCTION {name}()")

@@ -1,0 +1,77 @@
+"""The schema of a new database: the tables that the areas declare, and what SQLAlchemy has no words for, such as
+triggers and indexes of words, which stand beside the tables that they belong to.
+
+    @ddl
+    def _order(dialect: str) -> Iterable[str]:
+        yield "CREATE TRIGGER …"
+
+A database that is there is brought to it by the migrations of `storage.migrations`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Dialect
+
+from workhook.storage import dialects
+from workhook.storage.metadata import GROWS, metadata
+
+Ddl = Callable[[str], Iterable[str]]
+
+_further: list[Ddl] = []
+
+_VERSION_TABLE = (
+    "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL, "
+    "CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
+)
+# In a table of ten million rows two million that are dead would be passed before, by PostgreSQL's own share of a fifth.
+_CLEANED_UP_EARLY = ", ".join(
+    f"autovacuum_{what}_scale_factor = 0.02" for what in ("vacuum", "vacuum_insert", "analyze")
+)
+
+
+def ddl(make: Ddl) -> Ddl:
+    """Decorate what gives statements for `sqlite` or for `postgresql`, to be run when all tables are there.
+
+    In a function's body `{schema}` is the schema with a dot: a dump is restored with no search path, so functions
+    name what they use with it.
+    """
+    _further.append(make)
+    return make
+
+
+def trigger_function(name: str, event: str, body: str, *, returned: str = "NULL") -> list[str]:
+    """What makes a trigger of PostgreSQL and its function."""
+    return [
+        f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {body} RETURN {returned}; END $$",
+        f"CREATE TRIGGER {name} {event} EXECUTE FUNCTION {name}()",
+    ]
+
+
+def statements(dialect_name: str, revision: str, schema: str = "") -> list[str]:
+    """What makes a new database of this revision. `schema`: PostgreSQL's, quoted.
+
+    The modules of every table have to be imported (`bootstrap.import_tables`)."""
+    dialect = dialects.SQLITE if dialect_name == "sqlite" else dialects.postgresql()
+    made = [_VERSION_TABLE, f"INSERT INTO alembic_version VALUES ('{revision}')"]  # noqa: S608  # a number of ours
+    made += _tables(dialect)
+    for further in _further:
+        made += [each.replace("{schema}", f"{schema}.") for each in further(dialect_name)]
+    return made
+
+
+def _tables(dialect: Dialect) -> Iterator[str]:
+    for table in metadata.sorted_tables:
+        yield _compiled(sa.schema.CreateTable(table), dialect)
+        if table.info.get(GROWS) and dialect.name == "postgresql":
+            yield f"ALTER TABLE {table.name} SET ({_CLEANED_UP_EARLY})"
+        for index in sorted(table.indexes, key=lambda each: str(each.name)):
+            if (where := index.info.get("where")) is not None:
+                index.dialect_options[dialect.name]["where"] = where
+            yield _compiled(sa.schema.CreateIndex(index), dialect)
+
+
+def _compiled(element: sa.schema.ExecutableDDLElement, dialect: Dialect) -> str:
+    return str(element.compile(dialect=dialect)).strip()
