@@ -25,10 +25,10 @@ _insert_hooks = sql.rows(
         "updated_at": big("now"),
     },
 )
-_free = sa.select(hooks.c.id, sql.whole(0), sql.whole(0), sql.whole(0))
+_free = sa.select(hooks.c.id, sql.whole(0), sql.whole(0))
 _free = _free.where(~sa.exists().where(lanes.c.hook_id == hooks.c.id))
 _insert_lanes = sa.insert(lanes).from_select(
-    ["hook_id", "lease_until", "manual_minute", "manual_count"], _free, include_defaults=False
+    ["hook_id", "manual_minute", "manual_count"], _free, include_defaults=False
 )
 
 

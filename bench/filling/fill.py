@@ -185,7 +185,7 @@ class BaseRows:
         )
         ids = [row["id"] for row in await self._database.fetch_all(_hook_ids, self.params)]
         self.params["first_hook"] = ids[0]
-        free = {"lease_until": 0, "manual_minute": 0, "manual_count": 0}
+        free = {"manual_minute": 0, "manual_count": 0}
         await self._insert(lanes, ({"hook_id": each, **free} for each in ids))
 
     async def _write_work(self) -> None:

@@ -14,7 +14,7 @@ from tests.delivery.site import numbers
 from tests.harness.receiver import Received, Receiver, Reply
 from tests.harness.server import Server
 from tests.harness.waiting import WAIT_S, until
-from workhook.hooks.tables import lanes, workers
+from workhook.hooks.tables import workers
 from workhook.http.calls import Services
 
 
@@ -39,9 +39,7 @@ def valve(receiver: Receiver) -> Iterator[Valve]:
 
 
 async def _leased(services: Services) -> int:
-    owned = await services.database.fetch_all(sa.select(lanes.c.hook_id).where(lanes.c.owner.is_not(None)))
-    alive = await services.database.fetch_all(sa.select(workers.c.owner))
-    return len(owned) + len(alive)
+    return len(await services.database.fetch_all(sa.select(workers.c.owner)))
 
 
 def refuses(server: Server) -> bool:

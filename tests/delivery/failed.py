@@ -36,7 +36,7 @@ async def fill(tx: Transaction, account_id: int, url: str = "http://x/") -> None
             for hook in (HOOK, OTHER)
         ],
     )  # fmt: skip
-    lane = {"owner": None, "lease_until": 0, "failing_since": None, "manual_minute": 0, "manual_count": 0}
+    lane = {"failing_since": None, "manual_minute": 0, "manual_count": 0}
     await tx.execute_many(insert_into(lanes, *_columns(lanes)), [{"hook_id": hook, **lane} for hook in (HOOK, OTHER)])
     numbers = [(hook, EVENTS * hook + n) for hook in (HOOK, OTHER) for n in range(EVENTS)]
     guids = {number: new_guid() for _, number in numbers}

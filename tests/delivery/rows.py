@@ -22,5 +22,5 @@ def columns(table: sa.Table) -> tuple[str, ...]:
 
 async def fill_lanes(tx: Transaction, hook_ids: Iterable[int]) -> None:
     """At rest, and nobody's."""
-    nothing = {"owner": None, "lease_until": 0, "failing_since": None, "manual_minute": 0, "manual_count": 0}
+    nothing = {"failing_since": None, "manual_minute": 0, "manual_count": 0}
     await tx.execute_many(insert_into(lanes, *columns(lanes)), [{"hook_id": each, **nothing} for each in hook_ids])

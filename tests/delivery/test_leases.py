@@ -538,9 +538,3 @@ def test_who_is_never_answered_keeps_nothing_for_ever() -> None:
             Seen(generation, [WorkerRow("a", 1, 10, generation, frozenset()), WorkerRow("b", 2, 10, 1, frozenset())])
         )
     assert not any(here.may_work_on(lane) for lane in LANES)
-
-
-def test_beside_an_earlier_version_nothing_is_worked_on() -> None:
-    here, _ = two()
-    here.held_up = True
-    assert not any(here.may_work_on(lane) for lane in LANES)

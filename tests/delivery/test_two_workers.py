@@ -19,8 +19,7 @@ from tests.harness.databases import Databases
 from tests.harness.receiver import Received, Receiver, Reply
 from tests.harness.server import Server
 from tests.harness.waiting import WAIT_S, until
-from workhook.core.clock import now_ms
-from workhook.hooks.tables import lanes, workers
+from workhook.hooks.tables import workers
 from workhook.http.calls import Services
 
 # A process that a busy machine lets wait must not lose its lanes, except in the tests that are about that.
@@ -262,39 +261,6 @@ def test_another_takes_over(
     assert len(recorded) <= (12 if how == "stalled" else 11)
     assert seen.count(10) == 1
     assert survivor.stop() == 0
-
-
-@pytest.mark.variants("how")
-@pytest.mark.parametrize("how", ["it leaves", "its lanes run out"])
-def test_beside_a_worker_of_an_earlier_version_the_new_one_waits(
-    group: Callable[..., Site], new_worker: Callable[..., Server], receiver: Receiver, how: str
-) -> None:
-    """That one leases lanes, each in its row, and knows nothing of generations."""
-    site = group(command=("serve", "--no-worker", "--port", "0"))
-    hook = site.hook(receiver.url)
-    leaves, elsewhere = how == "it leaves", {"owner": "elsewhere/1/earlier"}
-
-    async def deliver(services: Services) -> None:
-        until_ms = now_ms() + 600_000
-        async with services.database.transaction() as tx:
-            if leaves:
-                await tx.execute(sa.insert(workers).values(**elsewhere, seen_until=until_ms))
-            await tx.execute(sa.update(lanes).values(**elsewhere, lease_until=until_ms))
-
-    async def leave(services: Services) -> None:
-        async with services.database.transaction() as tx:
-            await tx.execute(sa.delete(workers).where(workers.c.owner == elsewhere["owner"]))
-            gone = {"owner": None, "lease_until": 0} if leaves else {"lease_until": now_ms()}
-            await tx.execute(sa.update(lanes).values(**gone))
-
-    site.server.run(deliver)
-    worker = new_worker()
-    site.publish(1)
-    until(lambda: "earlier_version" in worker.log())
-    assert not receiver.requests
-    site.server.run(leave)
-    hook.attempts("push", 1)
-    assert worker.stop() == 0
 
 
 def test_what_a_stalled_process_had_in_flight_is_recorded_as_what_it_was(

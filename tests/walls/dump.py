@@ -129,7 +129,6 @@ UNSTEADY = {
     "tokens": {"last_used_at"},
     "app_secrets": {"last_used_at"},
     "sessions": {"seen_at"},
-    "lanes": {"owner", "lease_until"},
 }
 
 

@@ -28,7 +28,6 @@ from workhook.storage.signals import WORKERS
 BEAT_MS = 3000  # between heartbeats, or `BEATS` of the lease if that is less
 BEATS = 0.3
 UNSETTLED_MS = 200  # between looks while others have not acknowledged the generation
-HELD_UP_MS = 1000  # between looks while processes of an earlier version deliver
 AWAKE_MS = 1000  # a timer stands still while the machine sleeps, the lease does not
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # the first also counts while a machine sleeps
 
@@ -67,7 +66,6 @@ def is_gone(owner: str) -> bool:
 
 
 async def _take_back(gone: Sequence[str], tx: Transaction) -> None:
-    await membership.free_lanes(tx, gone)
     if await membership.remove(tx, gone):
         await membership.raise_generation(tx)
 
@@ -131,15 +129,11 @@ class Leases:
         self._due.set()
 
     async def take_back(self) -> None:
-        """At the start: free the lanes of dead processes of this host at once. Other leases run out by themselves."""
+        """At the start: remove dead processes of this host at once. Other leases run out by themselves."""
         gone = [owner for owner in await membership.owners(self._database) if is_gone(owner)]
         if gone:
             await self._database.in_transaction(partial(_take_back, gone))
             log.info("leases_taken_back", owners=gone)
-        left_ms = await membership.lanes_left_ms(self._database)
-        self.membership.held_up = left_ms is not None
-        if left_ms is not None:
-            log.warning("earlier_version_has_lanes", for_at_most_s=left_ms / 1000)
 
     async def renew(self, in_flight: Callable[[], Sequence[int]]) -> None:
         """Send a heartbeat, or only look at the other processes if no heartbeat is due.
@@ -158,8 +152,6 @@ class Leases:
                 self._patient_until = _clock_ms() + self._lease_ms
                 self._patient_with = frozenset(each.epoch for each in seen.members)
             await self._take_in(seen)
-        if self.membership.held_up:
-            await self._wait_for_earlier()
         self._missed = False
         if self._due.is_set():
             self._look_at = 0  # something changed meanwhile, perhaps after the read
@@ -218,9 +210,6 @@ class Leases:
         metrics.WORKERS.set(self.membership.alive)
         if self.membership.generation != before:
             self._renew_at = 0  # acknowledge it
-        if any(each.epoch == 0 for each in seen.members) and not self.membership.held_up:
-            self.membership.held_up = True
-            log.warning("earlier_version_delivers", advice="stop its workers: until then, this one only waits")
         others = [each for each in seen.members if each.owner != self.owner]
         now = _clock_ms()
         patient_with = self._patient_with if now < self._patient_until else frozenset()
@@ -232,8 +221,6 @@ class Leases:
     def _next_look(self, others: Sequence[WorkerRow], now: int) -> int:
         """When the first lease of another process ends unless renewed; sooner while the view is not settled."""
         at = now + min((max(UNSETTLED_MS, each.left_ms + 1) for each in others), default=self._lease_ms)
-        if self.membership.held_up:
-            return min(at, now + HELD_UP_MS)
         return at if self.membership.settled else min(at, now + UNSETTLED_MS)
 
     async def _remove_dead(self, dead: Sequence[str]) -> None:
@@ -248,16 +235,6 @@ class Leases:
             log.warning("leases_ended", generation=seen.generation, left=len(seen.members))
             self._database.signals.send(WORKERS, (0,))
             await self._take_in(seen)
-
-    async def _wait_for_earlier(self) -> None:
-        """Wait for processes of an earlier version: they lease single lanes, which they keep until they are gone."""
-        seen = await membership.seen(self._database)
-        if any(each.epoch == 0 for each in seen.members) or await membership.lanes_left_ms(self._database) is not None:
-            return
-        async with self._database.transaction() as tx:
-            await membership.raise_generation(tx)  # they left without it
-        self.membership.held_up = False
-        self.look_now()
 
     async def leave(self) -> None:
         """Remove this process: its lanes go to others."""

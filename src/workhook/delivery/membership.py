@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import sqlalchemy as sa
 
 from workhook.core import json
-from workhook.hooks.tables import lanes, worker_generation, workers
+from workhook.hooks.tables import worker_generation, workers
 from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of, server_now, upsert
 from workhook.storage.metadata import big
@@ -29,8 +29,8 @@ VIEWS_MAX = 16  # views that wait to be acknowledged; with more, a process works
 
 
 class WorkerRow(NamedTuple):
-    """The row of a process that delivers. `epoch` 0: of an earlier version, which leases each lane. `left_ms`: until
-    its lease ends; below 0 if it has ended. `leaving`: it stops, and only ends its attempts in flight."""
+    """The row of a process that delivers. `left_ms`: until its lease ends; below 0 if it has ended. `leaving`: it
+    stops, and only ends its attempts in flight."""
 
     owner: str
     epoch: int
@@ -78,7 +78,6 @@ class LaneAssignment:
     def __init__(self, owner: str) -> None:
         self.owner = owner
         self.alive = 1  # processes that deliver
-        self.held_up = False  # processes of an earlier version have lanes still
         self._views: list[View] = []  # since the last one that all had acknowledged, which may be the first
         self._settled = False
         self._foreign: frozenset[int] = frozenset()  # lanes with attempts in flight in other processes
@@ -101,8 +100,8 @@ class LaneAssignment:
         """Act by what was read. `seen` includes this process."""
         if seen.generation < self.generation:
             return  # older than what is known
-        members = [each for each in seen.members if each.epoch]
-        self.alive = len(seen.members)
+        members = seen.members
+        self.alive = len(members)
         if seen.generation > self.generation:
             # A new process has no lanes to keep.
             before = self._views if 0 < len(self._views) < VIEWS_MAX else [View(0, _NOBODY)]
@@ -119,7 +118,7 @@ class LaneAssignment:
 
     def may_work_on(self, hook_id: int) -> bool:
         """Whether attempts of the lane may start now, if the lease of this process is good."""
-        if self.held_up or not self._views or hook_id in self._foreign:
+        if not self._views or hook_id in self._foreign:
             return False
         return all(view.owner_of(hook_id) == self.owner for view in self._views)
 
@@ -164,13 +163,6 @@ _seen = sa.select(
 _remove = sa.delete(workers).where(any_of(workers.c.owner, "owners"))
 _remove_dead = sa.delete(workers).where(any_of(workers.c.owner, "owners"), workers.c.seen_until < server_now())
 _owners = sa.select(workers.c.owner)
-
-# Written by workers of an earlier version.
-_of_earlier = sa.and_(lanes.c.owner.is_not(None), lanes.c.lease_until >= server_now())
-_lane_owners = sa.select(lanes.c.owner).where(_of_earlier).distinct()
-_lanes_left = sa.select((sa.func.max(lanes.c.lease_until) - server_now()).label("left_ms")).where(_of_earlier)
-_nobody: dict[str, object] = {"owner": sa.null(), "lease_until": sa.literal(0, sa.BigInteger)}
-_free_lanes = sa.update(lanes).where(any_of(lanes.c.owner, "owners")).values(_nobody)
 
 
 async def join(tx: Transaction, owner: str, lease_ms: int) -> int:
@@ -226,17 +218,5 @@ def _member(row: Row) -> WorkerRow:
 
 
 async def owners(reader: Reader) -> set[str]:
-    """The owners of all processes, with those of an earlier version."""
-    rows = [*await reader.fetch_all(_owners), *await reader.fetch_all(_lane_owners)]
-    return {row["owner"] for row in rows}
-
-
-async def lanes_left_ms(reader: Reader) -> int | None:
-    """Until when processes of an earlier version lease lanes, in milliseconds from now; None if they have none."""
-    row = await reader.fetch_one(_lanes_left)
-    return row["left_ms"] if row else None
-
-
-async def free_lanes(tx: Transaction, owners: Sequence[str]) -> None:
-    """Free the lanes of processes of an earlier version that are gone."""
-    await tx.execute(_free_lanes, {"owners": list(owners)})
+    """The owners of all processes."""
+    return {row["owner"] for row in await reader.fetch_all(_owners)}

@@ -47,7 +47,7 @@ _delete = sa.delete(hooks).where(hooks.c.id == big("hook_id"))
 _of_an_app = sa.select(hooks.c.repository_id).where(
     hooks.c.id == big("hook_id"), hooks.c.account_id == big("account_id"), hooks.c.app_id.is_not(None)
 )
-_insert_lane = insert_into(lanes, "hook_id", "lease_until", "manual_minute", "manual_count")
+_insert_lane = insert_into(lanes, "hook_id", "manual_minute", "manual_count")
 _healthy_again = sa.update(lanes).where(lanes.c.hook_id == big("hook_id")).values(failing_since=None)
 # Two creations at once could each see room for one hook more: they take turns on the row of what they belong to.
 _lock_repository = (
@@ -117,7 +117,7 @@ async def create_hook(write: HookWrite, change: HookChange) -> Hook:
     row = await tx.fetch_one(_insert, _stored(hook))
     assert row is not None
     hook = msgspec.structs.replace(hook, id=row["id"])
-    tx.defer(_insert_lane, [{"hook_id": hook.id, "lease_until": 0, "manual_minute": 0, "manual_count": 0}])
+    tx.defer(_insert_lane, [{"hook_id": hook.id, "manual_minute": 0, "manual_count": 0}])
     await _audit(tx, actor, owner, hook, "hook.create")
     if hook.active:
         await send_ping(tx, actor, owner, hook, write.base)

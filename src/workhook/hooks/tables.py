@@ -36,9 +36,6 @@ lanes = sa.Table(
     "lanes",
     metadata,
     sa.Column("hook_id", sa.Integer, sa.ForeignKey("hooks.id", ondelete="CASCADE"), primary_key=True),
-    # Written by workers of versions before 0013 only, whose leases are honoured until they end.
-    sa.Column("owner", sa.Text),
-    sa.Column("lease_until", Millis, nullable=False),
     sa.Column("failing_since", Millis),  # the first failure since the last success
     sa.Column("manual_minute", sa.BigInteger, nullable=False),  # the minute in which manual_count counts
     sa.Column("manual_count", sa.Integer, nullable=False),
@@ -50,11 +47,11 @@ workers = sa.Table(
     metadata,
     sa.Column("owner", sa.Text, primary_key=True),
     sa.Column("seen_until", Millis, nullable=False),  # when its lease ends, by the database's clock
-    # The generation with which it joined: no other process and no other life has it. 0: of an earlier version.
-    sa.Column("epoch", sa.BigInteger, nullable=False, server_default=sa.text("0")),
-    sa.Column("acknowledged", sa.BigInteger, nullable=False, server_default=sa.text("0")),  # it acts by this generation
+    # The generation with which it joined: no other process and no other life has it.
+    sa.Column("epoch", sa.BigInteger, nullable=False),
+    sa.Column("acknowledged", sa.BigInteger, nullable=False),  # it acts by this generation
     # JSON array of hooks that are not its own in that generation, of which it still has something in flight.
-    sa.Column("finishing", sa.Text, nullable=False, server_default=sa.text("'[]'")),
+    sa.Column("finishing", sa.Text, nullable=False),
     # It stops: no lane is its own from that generation on, and it ends what is in flight.
     sa.Column("leaving", sa.Boolean, nullable=False, server_default=sa.false()),
 )

@@ -83,8 +83,8 @@ class ImportRows:
         if kind.name == "columns":
             await tx.execute(_forget_buckets, {"account_id": self._account_id})
         elif kind.name == WEBHOOKS:
-            lanes = insert_into(metadata.tables["lanes"], "hook_id", "lease_until", "manual_minute", "manual_count")
-            empty = {"lease_until": 0, "manual_minute": 0, "manual_count": 0}
+            lanes = insert_into(metadata.tables["lanes"], "hook_id", "manual_minute", "manual_count")
+            empty = {"manual_minute": 0, "manual_count": 0}
             await tx.execute_many(lanes, [{"hook_id": each, **empty} for each in self._numbers[WEBHOOKS]])
 
     async def _flush(self, tx: Transaction, kind: LineKind) -> None:
