@@ -210,5 +210,4 @@ def _text_of(rights: Mapping[Place, int]) -> bytes:
 
 
 def _rights_of(text: bytes) -> dict[Place, int]:
-    """None are known of an answer that an earlier version stored."""
-    return {(account_id, repository_id): rank for account_id, repository_id, rank in json.decode(text or b"[]")}
+    return {(account_id, repository_id): rank for account_id, repository_id, rank in json.decode(text)}

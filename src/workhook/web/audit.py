@@ -28,12 +28,10 @@ from workhook.web.frame.texts import gettext
 from workhook.work.people.members.api import belonging_to
 from workhook.work.portability.imports.people import members_of
 
-_FORMER_PAGES = ("place_", "page_")  # how entries of earlier versions name pages
-
 
 def is_refused_page(entry: AuditEntry) -> bool:
     """Whether somebody only wanted to see a page, and was not let in."""
-    return entry.status is not None and (entry.action == VIEW or entry.action.startswith(_FORMER_PAGES))
+    return entry.status is not None and entry.action == VIEW
 
 
 def changes(entry: AuditEntry) -> list[str]:
