@@ -26,7 +26,7 @@ from workhook.events.tables import events
 from workhook.identity.tables import audit_log, projects
 from workhook.storage import dialects
 from workhook.storage.metadata import insert_into
-from workhook.storage.sqlite_threads import connect
+from workhook.storage.sqlite import connect
 from workhook.storage.statements import Compiler, Statement
 from workhook.work.board.tasks.column_order import STEP
 from workhook.work.board.tasks.schemas import columns, task_buckets, tasks

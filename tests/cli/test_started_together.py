@@ -19,7 +19,7 @@ from workhook.bootstrap import open_services
 from workhook.cli import queries, setup
 from workhook.cli.queries import lock_first_start
 from workhook.core.config import load
-from workhook.storage import Transaction, sqlite, sqlite_threads
+from workhook.storage import Transaction, sqlite
 
 ROUNDS = deep(1, 20)
 SERVERS = 3
@@ -82,8 +82,7 @@ async def test_both_found_the_database_empty(backend: Databases, tmp_path: Path)
 @pytest.mark.one_database
 async def test_the_first_start_waits_longer_than_a_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A slow machine holds the lock of SQLite for longer than a request waits for it."""
-    for module in (sqlite, sqlite_threads):
-        monkeypatch.setattr(module, "BUSY_TIMEOUT_S", 0.01)
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_S", 0.01)
     monkeypatch.setattr(sqlite, "STILL_BUSY_TIMEOUT_S", 0.01)
     settings = load({"data": str(tmp_path / "data")}, {})
     async with open_services(settings) as services:

@@ -24,7 +24,7 @@ from workhook.events.tables import event_keys, events
 from workhook.hooks.tables import deliveries, dispatches
 from workhook.http.calls import Services
 from workhook.process import DELIVERIES
-from workhook.storage import Transaction, sqlite_threads
+from workhook.storage import Transaction, sqlite
 from workhook.storage.metadata import insert_into
 from workhook.work.chores import Chores
 
@@ -219,14 +219,14 @@ class Counted:
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> Counted:
     """Counts what every connection to SQLite does from now on."""
-    counted, connect = Counted(), sqlite_threads.connect
+    counted, connect = Counted(), sqlite.connect
 
     def counting(path: Path, *, readonly: bool) -> sqlite3.Connection:
         connection = connect(path, readonly=readonly)
         connection.set_progress_handler(counted.step, STEP)
         return connection
 
-    monkeypatch.setattr(sqlite_threads, "connect", counting)
+    monkeypatch.setattr(sqlite, "connect", counting)
     return counted
 
 

@@ -17,7 +17,7 @@ import asyncpg
 from sqlalchemy.sql.expression import Executable
 
 from workhook.storage import dialects
-from workhook.storage.sqlite_threads import connect
+from workhook.storage.sqlite import connect
 from workhook.storage.statements import Compiler, Params
 
 LARGER = 1000

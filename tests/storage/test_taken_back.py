@@ -18,7 +18,7 @@ from workhook.bootstrap import open_services
 from workhook.core.config import load
 from workhook.events.tables import event_keys
 from workhook.http.calls import Services
-from workhook.storage import Transaction, sqlite, sqlite_threads
+from workhook.storage import Transaction, sqlite
 from workhook.storage.database import TRIES, RolledBack
 from workhook.storage.metadata import insert_into
 
@@ -34,8 +34,7 @@ Change = Callable[[Transaction], Awaitable[object]]
 @pytest.fixture
 async def services(backend: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Services]:
     """A database with the rows a and b, which waits a tenth of a second for SQLite's lock."""
-    for module in (sqlite, sqlite_threads):
-        monkeypatch.setattr(module, "BUSY_TIMEOUT_S", 0.1)
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_S", 0.1)
     settings: dict[str, Any] = {"data": str(tmp_path), **backend.new(tmp_path)}
     async with open_services(load(settings, {})) as opened:
         rows = [{"scope": "t", "key": key, "digest": b"", "event_id": 0, "created_at": 1} for key in "ab"]

@@ -16,8 +16,7 @@ from sqlalchemy.sql.expression import Executable
 from workhook.core.errors import Unavailable
 from workhook.storage import metrics
 from workhook.storage.signals import Signals
-from workhook.storage.statements import Params
-from workhook.storage.write_conflicts import find_conflict
+from workhook.storage.statements import Params, find_conflict
 
 T = TypeVar("T")
 
@@ -113,7 +112,7 @@ class Transaction(Reader):
 
         They take one round trip. On PostgreSQL they are one statement: no part sees what another part writes, and no
         two parts may change the same row. A conflict with a queued write is a defect and fails at once, on SQLite too
-        (`storage.write_conflicts`, which does not know what triggers write). Only a plain INSERT takes several rows.
+        (`storage.statements`, which does not know what triggers write). Only a plain INSERT takes several rows.
         Database errors are raised where the writes are sent.
         """
         if rows:

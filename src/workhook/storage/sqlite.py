@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from itertools import chain
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any, TypeVar
 
 import structlog
@@ -18,10 +20,12 @@ from workhook.core.errors import Unavailable
 from workhook.storage import dialects, metrics, slow
 from workhook.storage.database import Database, Reader, Row, Step, Transaction
 from workhook.storage.signals import Signals
-from workhook.storage.sqlite_threads import BUSY_TIMEOUT_S, Job, Threads
 from workhook.storage.statements import Compiler, Params, Statement
 
 T = TypeVar("T")
+Job = Callable[[sqlite3.Connection], T]
+
+BUSY_TIMEOUT_S = 3.0  # how long another process may hold the write lock before the answer is 503
 STILL_BUSY_TIMEOUT_S = 0.2  # after a first time-out, so that the waits of a queue do not add up
 TURN_TIMEOUT_S = 10.0  # how long a transaction waits for those before it in this process
 GROUP_MAX = 128  # transactions that share a commit at most: bounds how long the first of them waits
@@ -29,6 +33,73 @@ WATCH_INTERVAL_S = 1.0
 ROWS_A_CALL = (64, 16, 4, 1)  # each size is a prepared statement; SQLite takes 32,766 parameters
 
 log = structlog.get_logger(__name__)
+
+
+# --- connections, and the jobs that are run on their threads ----------------------------------------------------------
+
+
+def connect(path: Path, *, readonly: bool) -> sqlite3.Connection:
+    """A connection with the settings that durability rests on."""
+    connection = sqlite3.connect(
+        path, timeout=BUSY_TIMEOUT_S, isolation_level=None, check_same_thread=False, cached_statements=512
+    )
+    connection.row_factory = sqlite3.Row
+    pragmas = ["journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "cache_size=-16000"]
+    for pragma in [*pragmas, f"busy_timeout={int(BUSY_TIMEOUT_S * 1000)}", f"query_only={int(readonly)}"]:
+        connection.execute(f"PRAGMA {pragma}")
+    return connection
+
+
+class Threads:
+    """Runs jobs on connections of their own. A job that was submitted runs, even if nobody waits for it any more."""
+
+    def __init__(self, path: Path, count: int, *, readonly: bool) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._jobs: SimpleQueue[tuple[Job[object], asyncio.Future[object]] | None] = SimpleQueue()
+        self._connections = [connect(path, readonly=readonly) for _ in range(count)]
+        self._threads = [
+            Thread(target=self._work, args=(connection,), name="sqlite", daemon=True)
+            for connection in self._connections
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def submit(self, job: Job[T]) -> asyncio.Future[T]:
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._jobs.put((job, future))  # type: ignore[arg-type]  # the queue mixes jobs of every result type
+        return future
+
+    def _work(self, connection: sqlite3.Connection) -> None:
+        while (item := self._jobs.get()) is not None:
+            job, future = item
+            try:
+                outcome: tuple[object, BaseException | None] = (job(connection), None)
+            except sqlite3.Error as error:
+                outcome = (None, dialects.sqlite_problem(error))
+            except BaseException as error:  # noqa: BLE001  # handed to the caller
+                outcome = (None, error)
+            with suppress(RuntimeError):  # the loop is closed: no caller is left
+                self._loop.call_soon_threadsafe(_settle, future, *outcome)
+
+    async def close(self) -> None:
+        for _ in self._threads:
+            self._jobs.put(None)
+        for thread in self._threads:
+            await asyncio.to_thread(thread.join)
+        for connection in self._connections:
+            connection.close()
+
+
+def _settle(future: asyncio.Future[object], result: object, error: BaseException | None) -> None:
+    if future.cancelled():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
+
+
+# --- transactions that share a commit ---------------------------------------------------------------------------------
 
 
 class _Group:
