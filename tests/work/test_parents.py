@@ -7,14 +7,21 @@ do with each thing: at once, or after the step back that the refusal names.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.work.rights_kit import disable, enable, remove_member
 from tests.work.scene import Scene
 from tests.work.shop import MONTHLY, Shop
 from tests.work.studio import Caller, JsonObject, Studio
+from workhook.work.board.tasks.field_types import BLOCKERS_MAX
+from workhook.work.board.tasks.relations import SUBTASKS_MAX
+from workhook.work.board.tasks.waiting import find_circle
 
 FAR = "2041-01-01T00:00"
 
@@ -275,3 +282,301 @@ def test_a_client_who_leaves_takes_nothing_with_them(family: Family, studio: Stu
     family.owner.delete(f"/tasks/{theirs}")
     family.owner.post(f"/invoices/{invoice}/pay")
     do_all(family.money_calls())
+
+
+# --- subtasks --------------------------------------------------------------------------------------------------------
+# Subtasks: one level below a task of the same project, counted by it, and each a task of its own.
+
+
+NOT_FOUND = "parent_id: there is no such task in the task's project"
+NO_LEVELS = "parent_id: a subtask cannot have subtasks; name the task above it"
+HAS_SUBTASKS = "parent_id: the task has subtasks, perhaps in the trash, so it cannot be one; move them first"
+
+
+def _counts(studio: Studio, task: str) -> tuple[int, int]:
+    counts = studio.owner.get(f"/tasks/{task}")["task"]["subtasks"]
+    return counts["total"], counts["completed"]
+
+
+def _ids(caller: Caller, path: str, **query: str) -> list[str]:
+    return [each["id"] for each in caller.get(path, params=query)["tasks"]]
+
+
+def _says(studio: Studio, path: str, **body: Any) -> str:
+    method = "POST" if "/columns/" in path else "PATCH"
+    (fault,) = studio.owner.refused(422, method, path, json=body)["errors"]
+    assert fault["field"] == "parent_id"
+    return str(fault["message"])
+
+
+def test_a_task_counts_its_subtasks(studio: Studio) -> None:
+    column, done = studio.column(), studio.column("Done", finished=True)
+    parent = studio.task(column, "Website")
+    first, second = (studio.task(column, each, parent_id=parent) for each in ("Texts", "Pictures"))
+    assert _counts(studio, parent) == (2, 0)
+    studio.happened()
+    moved = studio.owner.patch(f"/tasks/{first}", json={"column_id": done})["task"]
+    assert (moved["parent_id"], _counts(studio, parent)) == (parent, (2, 1))
+    (event,) = studio.happened()
+    assert (event.action, event.record["parent_id"]) == ("completed", parent)
+    assert studio.owner.get(f"/tasks/{parent}")["task"]["completed_at"] is None, "each completes by itself"
+    lists = (f"/columns/{column}/tasks", f"{studio.project}/tasks", "/tasks")
+    for path in lists:
+        found = {each["id"]: each for each in studio.owner.get(path)["tasks"]}
+        assert found[parent]["subtasks"] == {"total": 2, "completed": 1}
+        assert found[second]["parent_id"] == parent
+    for path in lists[1:]:
+        assert _ids(studio.owner, path, parent_id=parent) == [first, second]
+        assert _ids(studio.owner, path, parent_id=parent, finished="true") == [first]
+        assert _ids(studio.owner, path, parent_id=parent, sort="title") == [second, first]
+    assert _ids(studio.owner, lists[0], parent_id=parent) == [second]
+    assert _ids(studio.client, lists[1], parent_id=parent) == [first, second]
+
+
+def test_a_task_comes_below_another_and_out_again(studio: Studio) -> None:
+    column = studio.column()
+    parent, task = studio.task(column), studio.task(column)
+    studio.happened()
+    assert studio.owner.patch(f"/tasks/{task}", json={"parent_id": parent})["task"]["parent_id"] == parent
+    (event,) = studio.happened()
+    assert (event.action, event.changes) == ("edited", {"parent_id": {"from": None, "to": parent}})
+    studio.owner.patch(f"/tasks/{task}", json={"parent_id": parent})
+    assert studio.happened() == []
+    assert studio.owner.patch(f"/tasks/{task}", json={"parent_id": None})["task"]["parent_id"] is None
+    assert _counts(studio, parent) == (0, 0)
+
+
+def test_there_is_one_level(studio: Studio) -> None:
+    column = studio.column()
+    parent = studio.task(column)
+    child = studio.task(column, parent_id=parent)
+    other = studio.task(column)
+    assert _says(studio, f"/columns/{column}/tasks", title="Below", parent_id=child) == NO_LEVELS
+    assert _says(studio, f"/tasks/{other}", parent_id=child) == NO_LEVELS
+    assert _says(studio, f"/tasks/{parent}", parent_id=other) == HAS_SUBTASKS
+    assert _says(studio, f"/tasks/{other}", parent_id=other) == "parent_id: a task cannot be a subtask of itself"
+    studio.owner.delete(f"/tasks/{child}")
+    assert _says(studio, f"/tasks/{parent}", parent_id=other) == HAS_SUBTASKS, "the subtask can be restored"
+
+
+def test_only_a_task_of_the_same_project_will_do(studio: Studio) -> None:
+    column = studio.column()
+    elsewhere = studio.owner.post("/projects", json={"title": "Elsewhere"})["project"]["id"]
+    theirs = studio.task(studio.column(project=f"/projects/{elsewhere}"))
+    deleted, task = studio.task(column), studio.task(column)
+    studio.owner.delete(f"/tasks/{deleted}")
+    for wrong in (theirs, deleted, "tsk_nothing"):
+        assert _says(studio, f"/tasks/{task}", parent_id=wrong) == NOT_FOUND
+        assert _says(studio, f"/columns/{column}/tasks", title="New", parent_id=wrong) == NOT_FOUND
+    assert _ids(studio.owner, f"{studio.project}/tasks", parent_id=theirs) == []
+
+
+def test_the_trash_loses_nothing(studio: Studio) -> None:
+    column = studio.column()
+    parent = studio.task(column)
+    child = studio.task(column, parent_id=parent)
+    studio.owner.delete(f"/tasks/{parent}")
+    shown = studio.owner.get(f"/tasks/{child}")["task"]
+    assert shown["parent_id"] == parent, "it stays where it is"
+    studio.owner.patch(f"/tasks/{child}", json={"title": "Else"})
+    studio.owner.post(f"/tasks/{parent}/restore")
+    assert _counts(studio, parent) == (1, 0)
+    studio.owner.delete(f"/tasks/{child}")
+    assert _counts(studio, parent) == (0, 0)
+    studio.owner.post(f"/tasks/{child}/restore")
+    assert _counts(studio, parent) == (1, 0)
+
+
+def test_many_at_once_keep_it(studio: Studio) -> None:
+    column = studio.column()
+    parent, first, second = (studio.task(column, each) for each in ("Parent", "First", "Second"))
+
+    def bulk(status: int, *operations: Any) -> Any:
+        response = studio.owner.call("POST", "/tasks/bulk", json={"operations": operations})
+        assert response.status_code == status, response.text
+        return response.json()
+
+    create = {"action": "create", "column_id": column, "title": "New", "parent_id": parent}
+    made, edited = bulk(200, create, {"action": "edit", "id": first, "parent_id": parent})["tasks"]
+    assert made["parent_id"] == edited["parent_id"] == parent
+    assert _counts(studio, parent) == (2, 0)
+    below = {"action": "edit", "id": second, "parent_id": parent}
+    faults = bulk(422, below, {"action": "edit", "id": parent, "parent_id": second})["errors"]
+    assert [each["field"] for each in faults] == ["operations[0].parent_id", "operations[1].parent_id"]
+    (fault,) = bulk(422, below, {"action": "delete", "id": parent})["errors"]
+    assert fault["code"] == "not_found"
+    # What each becomes in the end counts, not what it is in between.
+    out = [{"action": "edit", "id": each, "parent_id": None} for each in (made["id"], first)]
+    bulk(200, *out, {"action": "edit", "id": parent, "parent_id": second})
+    assert _counts(studio, second) == (1, 0)
+
+
+def test_a_task_has_at_most_a_hundred(studio: Studio) -> None:
+    column = studio.column()
+    parent = studio.task(column)
+    create = {"action": "create", "column_id": column, "title": "New", "parent_id": parent}
+    studio.owner.post("/tasks/bulk", json={"operations": [create] * SUBTASKS_MAX})
+    (fault,) = studio.owner.refused(422, "POST", f"/columns/{column}/tasks", json={"title": "X", "parent_id": parent})[
+        "errors"
+    ]
+    assert fault["code"] == "too_many"
+    assert _counts(studio, parent) == (SUBTASKS_MAX, 0)
+
+
+def test_of_two_at_once_no_second_level_comes(studio: Studio) -> None:
+    column = studio.column()
+    tasks = [studio.task(column, str(number)) for number in range(10)]
+
+    def put(number: int) -> int:
+        below = {"parent_id": tasks[(number + 1) % len(tasks)]}
+        return studio.owner.call("PATCH", f"/tasks/{tasks[number]}", json=below).status_code
+
+    with ThreadPoolExecutor(10) as pool:
+        assert set(pool.map(put, range(10))) <= {200, 422}
+    found = {each["id"]: each["parent_id"] for each in studio.owner.get(f"{studio.project}/tasks")["tasks"]}
+    levels = [task for task, parent in found.items() if parent is not None and found[parent] is not None]
+    assert levels == []
+    assert any(found.values())
+
+
+@pytest.mark.parametrize("value", ["", "x" * 65])
+def test_what_is_no_id_is_refused(studio: Studio, value: str) -> None:
+    studio.owner.refused(422, "POST", f"/columns/{studio.column()}/tasks", json={"title": "New", "parent_id": value})
+
+
+# --- waiting ---------------------------------------------------------------------------------------------------------
+# Tasks that wait for others: of the same project, never in a circle, and blocked while one of them is open.
+
+
+NO_SUCH_TASK = "blocked_by: there is no such task in the task's project"
+
+
+def _task(studio: Studio, task: str) -> JsonObject:
+    found: JsonObject = studio.owner.get(f"/tasks/{task}")["task"]
+    return found
+
+
+def _wait(studio: Studio, task: str, *blockers: str) -> JsonObject:
+    edited: JsonObject = studio.owner.patch(f"/tasks/{task}", json={"blocked_by": list(blockers)})["task"]
+    return edited
+
+
+def _fault(studio: Studio, task: str, *blockers: str) -> JsonObject:
+    path, body = f"/tasks/{task}", {"blocked_by": list(blockers)}
+    (fault,) = studio.owner.refused(422, "PATCH", path, json=body)["errors"]
+    assert fault["field"] == "blocked_by"
+    return dict(fault)
+
+
+def test_a_task_is_blocked_while_one_that_it_waits_for_is_open(studio: Studio) -> None:
+    column, done = studio.column(), studio.column("Done", finished=True)
+    first, second = studio.task(column, "First"), studio.task(column, "Second")
+    task = studio.task(column, "Task")
+    studio.happened()
+    edited = _wait(studio, task, second, first, second)
+    assert (edited["blocked_by"], edited["blocked"]) == ([first, second], True)
+    (event,) = studio.happened()
+    assert event.action == "edited"
+    assert event.changes["blocked_by"] == {"from": [], "to": [first, second]}
+    _wait(studio, task, first, second)
+    assert studio.happened() == []
+    for path in (f"/columns/{column}/tasks", f"{studio.project}/tasks", "/tasks"):
+        found = {each["id"]: each["blocked"] for each in studio.owner.get(path)["tasks"]}
+        assert found == {first: False, second: False, task: True}
+        assert _ids(studio.owner, path, blocked="true") == [task]
+        assert _ids(studio.client, path, blocked="false") == [first, second]
+    studio.owner.patch(f"/tasks/{first}", json={"column_id": done})
+    assert _task(studio, task)["blocked"], "the second is open"
+    assert not _wait(studio, task, first)["blocked"]
+    assert _wait(studio, task, first, second)["blocked"]
+    studio.owner.delete(f"/tasks/{second}")
+    shown = _task(studio, task)
+    assert (shown["blocked_by"], shown["blocked"]) == ([first, second], False), "what is in the trash does not block"
+    studio.owner.post(f"/tasks/{second}/restore")
+    assert _task(studio, task)["blocked"]
+    finished = studio.owner.patch(f"/tasks/{task}", json={"column_id": done})["task"]
+    assert finished["completed_at"] is not None, "a blocked task can be completed"
+    assert studio.owner.patch(f"/tasks/{task}", json={"blocked_by": None})["task"]["blocked_by"] == []
+
+
+def test_a_new_task_waits(studio: Studio) -> None:
+    column = studio.column()
+    first = studio.task(column)
+    made = studio.owner.new_task(column, blocked_by=[first])
+    assert (made["blocked_by"], made["blocked"]) == ([first], True)
+    operation = {"action": "create", "column_id": column, "title": "New", "blocked_by": [first, made["id"]]}
+    (bulk,) = studio.owner.post("/tasks/bulk", json={"operations": [operation]})["tasks"]
+    assert bulk["blocked_by"] == sorted([first, made["id"]])
+    assert _task(studio, bulk["id"]) == bulk
+
+
+def test_only_tasks_of_the_same_project_will_do(studio: Studio) -> None:
+    column = studio.column()
+    elsewhere = studio.owner.post("/projects", json={"title": "Elsewhere"})["project"]["id"]
+    theirs = studio.task(studio.column(project=f"/projects/{elsewhere}"))
+    deleted, task, first = (studio.task(column) for _ in range(3))
+    studio.owner.delete(f"/tasks/{deleted}")
+    for wrong in (theirs, deleted, "tsk_nothing"):
+        assert _fault(studio, task, first, wrong)["message"] == NO_SUCH_TASK
+    assert _fault(studio, task, task)["message"] == "blocked_by: a task cannot wait for itself"
+    _fault(studio, task, *(f"tsk_{number}" for number in range(BLOCKERS_MAX + 1)))
+
+
+def test_a_circle_is_refused_and_named(studio: Studio) -> None:
+    column = studio.column()
+    a, b, c = (studio.task(column, title) for title in "ABC")
+    _wait(studio, b, a)
+    _wait(studio, c, b)
+    fault = _fault(studio, a, c)
+    names = f"A ({a}) → C ({c}) → B ({b}) → A ({a})"
+    assert (fault["code"], fault["message"]) == (
+        "circle",
+        f"blocked_by: these tasks would wait for one another: {names}",
+    )
+    studio.owner.delete(f"/tasks/{b}")
+    assert _fault(studio, a, c)["code"] == "circle", "it can be restored"
+    edit = {"action": "edit", "id": a, "blocked_by": [c]}
+    loose = {"action": "edit", "id": c, "blocked_by": None}
+    assert studio.owner.call("POST", "/tasks/bulk", json={"operations": [edit]}).status_code == 422
+    studio.owner.post("/tasks/bulk", json={"operations": [edit, loose]})
+    assert _task(studio, a)["blocked_by"] == [c]
+
+
+def test_fifty_at_once_close_no_circle(studio: Studio) -> None:
+    column = studio.column()
+    tasks = [studio.task(column, str(number)) for number in range(10)]
+
+    def put(number: int) -> int:
+        task, blocker = tasks[number % 10], tasks[(number * 3 + 1 + number // 10) % 10]
+        return studio.owner.call("PATCH", f"/tasks/{task}", json={"blocked_by": [blocker]}).status_code
+
+    def bulk(number: int) -> int:
+        chosen = [tasks[(number + each) % 10] for each in range(3)]
+        edits: list[Any] = [
+            {"action": "edit", "id": task, "blocked_by": [tasks[(number + 5) % 10]]} for task in reversed(chosen)
+        ]
+        return studio.owner.call("POST", "/tasks/bulk", json={"operations": edits}).status_code
+
+    with ThreadPoolExecutor(10) as pool:
+        statuses = set(pool.map(lambda number: put(number) if number % 5 else bulk(number), range(50)))
+    assert statuses <= {200, 422}
+    found = {each["id"]: each["blocked_by"] for each in studio.owner.get(f"{studio.project}/tasks")["tasks"]}
+    assert find_circle(found, found) == []
+    assert any(found.values())
+
+
+def _has_circle(graph: dict[str, list[str]]) -> bool:
+    """By taking away what waits for nothing that is left."""
+    left = {each: set(blockers) for each, blockers in graph.items()}
+    while free := [each for each, blockers in left.items() if not blockers & left.keys()]:
+        for each in free:
+            del left[each]
+    return bool(left)
+
+
+@given(st.dictionaries(st.sampled_from("abcdef"), st.lists(st.sampled_from("abcdef"), max_size=3)))
+def test_a_circle_is_found_where_there_is_one(graph: dict[str, list[str]]) -> None:
+    circle = find_circle(graph, graph)
+    assert bool(circle) == _has_circle(graph)
+    assert circle[:1] == circle[-1:]
+    assert all(after in graph[before] for before, after in pairwise(circle))
