@@ -107,6 +107,7 @@ async def _page(visit: Visit, form: PageForm) -> Answer:
         people=await _people(visit, view),
         templates=PROJECT_TEMPLATES,
         form=form,
+        faults=form.reasons,
     )
 
 

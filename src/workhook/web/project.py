@@ -81,6 +81,7 @@ async def settings_page(visit: Visit, form: PageForm | None = None) -> Answer:
         known_labels=await list_labels(reader, access),
         color_names=COLOR_NAMES,
         form=form or PageForm(),
+        faults=form.reasons if form else [],
     )
 
 

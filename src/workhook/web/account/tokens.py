@@ -64,6 +64,7 @@ async def _form(visit: Visit, form: PageForm) -> Answer:
         "account/token_new.html",
         status=form.status,
         form=form,
+        faults=form.reasons,
         lifetimes=[(days, gettext(label)) for days, label in _LIFETIMES.items()],
         scopes=[
             (scope, gettext(words))

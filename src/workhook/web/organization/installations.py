@@ -132,6 +132,7 @@ async def _page(visit: Visit, form: PageForm) -> Answer:
         more=total > len(listed),
         choice=choice,
         form=form,
+        faults=form.reasons,
     )
 
 

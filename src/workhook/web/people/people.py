@@ -70,6 +70,7 @@ async def _page(visit: Visit, form: PageForm) -> Answer:
         projects=[each for each in projects[:PROJECTS_MAX] if not each.archive],
         more_projects=len(projects) > PROJECTS_MAX,
         form=form,
+        faults=form.reasons,
     )
 
 
