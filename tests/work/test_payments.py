@@ -7,12 +7,10 @@ from io import BytesIO
 from typing import Any
 
 import pytest
-import sqlalchemy as sa
 from pypdf import PdfReader
 
 from tests.work.paper import as_shown, text_of
 from tests.work.studio import Caller, Studio, without_addresses
-from workhook.http.calls import Services
 
 WORK = {"description": "Design", "qty": 1, "unit_price": 100}
 SUMS = ("total", "amount_paid", "amount_credited", "amount_due", "to_refund")
@@ -350,43 +348,3 @@ def test_for_others_there_are_none(studio: Studio, draw: Draw, who: str, status:
     caller.refused(status, "POST", f"/payments/{payment['id']}/refund")
     caller.refused(status, "GET", f"/credit_notes/{note['id']}")
     caller.refused(status, "GET", f"/credit_notes/{note['id']}/pdf")
-
-
-# --- marked as paid before there were payments ------------------------------------------------------------------------
-
-
-def mark(studio: Studio, record: Any) -> None:
-    """As a process of an earlier version does during an upgrade: it knows no payments."""
-    marked = sa.text("UPDATE invoices SET status = 'paid', paid_at = 1700000000000 WHERE id = :id").bindparams(
-        id=record["id"]
-    )
-
-    async def run(services: Services) -> None:
-        async with services.database.transaction() as tx:
-            await tx.execute(marked)
-
-    studio.server.run(run)
-
-
-def test_what_an_earlier_version_has_marked_has_its_payment(studio: Studio, draw: Draw) -> None:
-    record = draw()
-    mark(studio, record)
-    assert sums(studio, record) == ("paid", 100, 0, 0, 0)
-    [payment] = studio.owner.get(f"/invoices/{record['id']}/payments")["payments"]
-    assert (payment["amount"], payment["paid_at"], payment["user"]) == (100, "2023-11-14T22:13:20.000Z", None)
-    assert studio.owner.get(f"/payments/{payment['id']}")["payment"] == payment
-    studio.stranger.refused(404, "GET", f"/payments/{payment['id']}")
-    refund(studio, payment, amount=30)
-    assert sums(studio, record) == ("partially_paid", 70, 0, 30, 0)
-    assert studio.owner.get(f"/invoices/{record['id']}/payments")["payments"][0] == payment
-    assert [each["amount"] for each in now(studio, record)["payments"]] == [100, -30]
-
-
-def test_what_an_earlier_version_has_marked_is_credited_and_given_back(studio: Studio, draw: Draw) -> None:
-    record = draw()
-    mark(studio, record)
-    credit(studio, record)
-    assert sums(studio, record) == ("credited", 100, 100, 0, 100)
-    [payment] = studio.owner.get(f"/invoices/{record['id']}/payments")["payments"]
-    refund(studio, payment)
-    assert sums(studio, record) == ("credited", 0, 100, 0, 0)

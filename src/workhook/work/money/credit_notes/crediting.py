@@ -22,12 +22,12 @@ from workhook.work.money.credit_notes.schemas import (
     credit_notes,
 )
 from workhook.work.money.invoices import drafting, rules
-from workhook.work.money.invoices.changing import change_invoice
+from workhook.work.money.invoices.changing import change_invoice, require_issued
 from workhook.work.money.invoices.counters import ONE, counted
 from workhook.work.money.invoices.rules import Books
 from workhook.work.money.invoices.schemas import Invoice, invoices, language_of
 from workhook.work.money.invoices.shapes import Booked, booked_of, booked_text
-from workhook.work.money.payments.booking import begin, require_room, settled
+from workhook.work.money.payments.booking import require_room, settled
 from workhook.work.money.payments.schemas import BookedOn, OfInvoices
 
 rows = OfInvoices(
@@ -46,7 +46,7 @@ async def credit(
     write: Write, access: Access, invoice: Invoice, wanted: CreditNoteCreate
 ) -> tuple[Invoice, CreditNote]:
     """The locked invoice afterwards, and the credit note. Raises `Conflict`, `Invalid`."""
-    invoice = begin(write, access, invoice)
+    require_issued(invoice)
     books = invoice.books
     items, sums = amounts_of(invoice, await find_rates(write.tx, invoice), wanted)
     total = sums.total

@@ -41,13 +41,10 @@ from workhook.work.kernel.settings.parties import DEFAULT_LANGUAGE, BuyerText, L
 from workhook.work.money.invoices import rules
 from workhook.work.money.invoices.rules import ISSUED, OPEN, Books, Days, Status
 from workhook.work.money.invoices.shapes import (
-    Booked,
     BookedText,
     ItemsText,
     RecurringText,
     TaxesText,
-    booked_of,
-    booked_text,
 )
 from workhook.work.money.invoices.time_lines import GroupBy
 
@@ -168,7 +165,7 @@ class Invoice(Record, frozen=True):
     created_at: Timestamp
     updated_at: Timestamp
     service_checkout_id: Annotated[str | None, HIDDEN]
-    # Null until the first payment or credit note, and of what was marked as paid before there were any.
+    # Null until the first payment or credit note.
     paid_minor: Annotated[int | None, HIDDEN]
     credited_minor: Annotated[int | None, HIDDEN]
     taxes: Annotated[str | None, HIDDEN]  # null of what was made before there were several
@@ -211,10 +208,7 @@ class Invoice(Record, frozen=True):
     @property
     def books(self) -> Books:
         """Of an issued invoice that is not void."""
-        was_marked = self.status == "paid" and self.paid_minor is None
-        return Books(
-            self.total_minor, self.total_minor if was_marked else self.paid_minor or 0, self.credited_minor or 0
-        )
+        return Books(self.total_minor, self.paid_minor or 0, self.credited_minor or 0)
 
 
 IS_OPEN = "status IN ('sent', 'partially_paid')"
@@ -276,7 +270,7 @@ def invoice_to_response(invoice: Invoice, now: int) -> Wire[Invoice]:
             amount_due_minor=books.due if books else invoice.total_minor if invoice.status == "draft" else 0,
             to_refund_minor=books.to_refund if books else 0,
             taxes_shown=rows_text(invoice.tax_rows) if invoice.taxes is None else invoice.taxes,
-            payments_shown=booked_text(payments_of(invoice)) if invoice.payments is None else invoice.payments,
+            payments_shown=invoice.payments or "[]",
             credit_notes_shown=invoice.credit_notes or "[]",
             language_shown=language_of(invoice),
             service_from_shown=service_from,
@@ -292,14 +286,6 @@ def is_overdue(invoice: _Payable, now: int) -> bool:
 
 def language_of(invoice: Invoice) -> Language:
     return invoice.language or DEFAULT_LANGUAGE
-
-
-def payments_of(invoice: Invoice) -> list[Booked]:
-    """With the one of an invoice that was marked as paid before there were payments: it has the invoice's own id."""
-    if invoice.status == "paid" and invoice.paid_minor is None and invoice.total_minor:
-        at_ms = invoice.updated_at if invoice.paid_at is None else invoice.paid_at
-        return [Booked(f"pay_{invoice.id.partition('_')[2]}", invoice.total_minor, at_ms)]
-    return booked_of(invoice.payments)
 
 
 NOT_COMPUTED: Mapping[str, Any] = {

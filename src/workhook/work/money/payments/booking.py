@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from msgspec.structs import replace
 
 from workhook.core.clock import DAY_MS
-from workhook.core.errors import Conflict, Fault, Invalid, NotFound
+from workhook.core.errors import Conflict, Fault, Invalid
 from workhook.core.ids import new_id
 from workhook.core.money import TOTAL_MAX_MINOR, minor_of, to_amount
 from workhook.core.records import to_response
@@ -19,9 +19,9 @@ from workhook.storage.record_rows import values_of
 from workhook.work.kernel.access import Access, find_with_access
 from workhook.work.kernel.people import person_shape
 from workhook.work.kernel.schemas import if_set
-from workhook.work.money.invoices.changing import change_invoice, find_invoice, require_issued, tell_of_payment
+from workhook.work.money.invoices.changing import change_invoice, require_issued, tell_of_payment
 from workhook.work.money.invoices.rules import Books
-from workhook.work.money.invoices.schemas import Invoice, payments_of
+from workhook.work.money.invoices.schemas import Invoice
 from workhook.work.money.invoices.shapes import Booked, booked_of, booked_text
 from workhook.work.money.payments.schemas import (
     BookedOn,
@@ -45,26 +45,18 @@ _given_back = sa.select(_sum.label("sum")).where(payments.c.refund_of == sa.bind
 
 async def list_payments(reader: Reader, invoice: Invoice, *, after: int | None, limit: int) -> Found[Payment]:
     """By position, behind `after`: the newest is the last."""
-    if invoice.paid_minor is None and payments_of(invoice):
-        return Found([marked_payment(invoice)] if after is None else [], cut=False)
     return await rows.listed(reader, invoice.id, after=after, limit=limit)
 
 
 async def find_payment(reader: Reader, actor: Actor, payment_id: str) -> Payment:
-    """Also of an invoice that was only marked as paid, whose payment has its id. Raises `NotFound`."""
-    try:
-        row, _ = await find_with_access(reader, rows.by_id, actor, id=payment_id)
-    except NotFound:
-        _, invoice = await find_invoice(reader, actor, f"inv_{payment_id.partition('_')[2]}")
-        if invoice.paid_minor is None and payments_of(invoice):
-            return marked_payment(invoice)
-        raise
+    """Raises `NotFound`."""
+    row, _ = await find_with_access(reader, rows.by_id, actor, id=payment_id)
     return rows.of_row(row)
 
 
 async def pay(write: Write, access: Access, invoice: Invoice, wanted: PaymentDetails) -> tuple[Invoice, Payment]:
     """The locked invoice afterwards, and the payment. Raises `Conflict`, `Invalid`."""
-    invoice = begin(write, access, invoice)
+    require_issued(invoice)
     books = invoice.books
     asked = if_set(wanted.amount) if isinstance(wanted, PaymentCreate) else None
     amount = None if asked is None else minor_of(asked, invoice.currency, "amount", most=TOTAL_MAX_MINOR)
@@ -87,7 +79,7 @@ async def refund(
     write: Write, access: Access, invoice: Invoice, payment: Payment, wanted: RefundCreate
 ) -> tuple[Invoice, Payment]:
     """`pay` the other way, of one payment."""
-    invoice = begin(write, access, invoice)
+    require_issued(invoice)
     if payment.kind == "refund":
         raise Conflict("This is a refund; only a payment can be given back.", code="not_a_payment")
     row = await write.tx.fetch_one(_given_back, {"payment_id": payment.id})
@@ -158,18 +150,6 @@ def settled(invoice: Invoice, after: Books, at_ms: int) -> dict[str, object]:
     return {"status": after.status, "paid_at": since if is_paid else None}
 
 
-def begin(write: Write, access: Access, invoice: Invoice) -> Invoice:
-    """The locked invoice, on which something is going to be booked. Raises `Conflict`.
-
-    One that was marked as paid by a process of an earlier version gets the payment that it lacks.
-    """
-    require_issued(invoice)
-    if invoice.paid_minor is not None or not (marked := payments_of(invoice)):
-        return invoice
-    _insert_payment(write.tx, access.repository.id, marked_payment(invoice), None)
-    return replace(invoice, paid_minor=invoice.total_minor, payments=booked_text(marked))
-
-
 def require_room(invoice: Invoice, *, is_rest: bool, most: int | None = None) -> None:
     """Before an entry is booked. `most` entries are allowed for what takes all that is left, which always ends in a
     state without amounts to book. Raises `Conflict`."""
@@ -180,26 +160,6 @@ def require_room(invoice: Invoice, *, is_rest: bool, most: int | None = None) ->
     if is_rest:
         message = f"The invoice has {count:,} payments and credit notes; credit the rest of it instead."
     raise Conflict(message, code="too_many")
-
-
-def marked_payment(invoice: Invoice) -> Payment:
-    """Of an invoice that was marked as paid before there were payments."""
-    [entry] = payments_of(invoice)
-    assert invoice.invoice_number is not None, "it is issued"
-    return Payment(
-        id=entry.id,
-        kind="payment",
-        amount_minor=entry.amount_minor,
-        currency=invoice.currency,
-        paid_at=entry.at_ms,
-        method=None,
-        reference=None,
-        refund_of=None,
-        invoice=BookedOn(invoice.id, invoice.invoice_number),
-        user=None,
-        created_at=entry.at_ms,
-        position=1,
-    )
 
 
 def _insert_payment(tx: Transaction, repository_id: int, payment: Payment, user_id: int | None) -> None:
