@@ -1,7 +1,8 @@
 """Publishing what is in the spool, in order, by one process at a time.
 
-A push that arrives meanwhile is not lost. A new process creates a mark (a file), then tries the lock. The holder
-removes the mark before it reads the spool, and looks for a new mark during its pauses and after it has unlocked.
+A push that comes meanwhile is not forgotten. A mark (a file) is the truth, a pipe only shortens a pause. A new process
+sets the mark, then tries the lock, then knocks. The holder removes the mark before it reads the spool, and looks for a
+new mark after it has unlocked. So a push is not lost between "nothing left" and the unlocking.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import contextlib
 import fcntl
 import http.client
 import os
+import select
 import socket
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from enum import Enum
 from pathlib import Path
@@ -24,9 +25,6 @@ from workhook.git_push.spool import Config, ConfigError, HookFolder, NoServer, l
 
 RETRY_PAUSES_S = (2.0, 5.0, 13.0, 30.0, 60.0)
 """What the detached sender waits between attempts, just under two minutes in all; then the next push tries again."""
-
-LOOK_S = 0.2
-"""How often a sender that waits for its next attempt looks whether another process has asked."""
 
 NICENESS = 10
 
@@ -86,6 +84,7 @@ class _Sender:
             self._lock.ask()
             with self._lock.held() as held:
                 if not held:
+                    self._lock.knock()
                     return self._report(busy=True)
                 self._until_done()
             if not self._lock.asked():
@@ -182,11 +181,12 @@ class _Payloads:
 
 
 class SenderLock:
-    """The lock and the mark of one `workhook` folder."""
+    """The lock, the mark and the pipe of one `workhook` folder."""
 
     def __init__(self, folder: HookFolder) -> None:
         self._lock = folder.root / "lock"
         self._mark = folder.root / "again"
+        self._pipe = folder.root / "knock"
 
     def ask(self) -> None:
         self._mark.touch(mode=0o600)
@@ -213,12 +213,36 @@ class SenderLock:
         finally:
             os.close(target)
 
+    def knock(self) -> None:
+        """Wake the holder if it is in a pause; if not, or without a pipe, it finds the mark by itself."""
+        with contextlib.suppress(OSError):
+            target = os.open(self._pipe, os.O_WRONLY | os.O_NONBLOCK)
+            try:
+                os.write(target, b".")
+            finally:
+                os.close(target)
+
     def pause(self, pause_s: float) -> bool:
-        """Wait, but no longer than until another process asks, and return whether one has. For the holder only."""
-        until = time.monotonic() + pause_s
-        while not self.asked() and (left := until - time.monotonic()) > 0:
-            time.sleep(min(left, LOOK_S))
+        """Wait, but no longer than until somebody asks; whether somebody has. For the holder only."""
+        with self._open_pipe() as readers:
+            if not self.asked():
+                select.select(readers, [], [], pause_s)
         return self.asked()
+
+    @contextlib.contextmanager
+    def _open_pipe(self) -> Iterator[list[int]]:
+        """Opened for both directions, so that it does not end when one who knocked goes. Empty where no pipe can be."""
+        try:
+            with contextlib.suppress(FileExistsError):
+                os.mkfifo(self._pipe, 0o600)
+            target = os.open(self._pipe, os.O_RDWR | os.O_NONBLOCK)
+        except OSError:
+            yield []
+            return
+        try:
+            yield [target]
+        finally:
+            os.close(target)
 
 
 # --- one request to the server ---------------------------------------------------------------------------------------
