@@ -40,6 +40,7 @@ def titles_of(server: Server, token: str) -> list[str]:
         return sorted(each["title"] for each in client.get("/api/v1/projects").json()["projects"])
 
 
+@pytest.mark.variants("size")
 @pytest.mark.parametrize("size", [1 << 20, 15 << 20])
 @pytest.mark.parametrize(
     ("start", "each", "end"),
