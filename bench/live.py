@@ -47,7 +47,11 @@ class Publishing(Publisher):
         self._place, self._postgres, self._hooks, self._published = place, postgres, hooks, 0
 
     def __enter__(self) -> Self:
-        self._deliver(WARM_UP, None)
+        try:
+            self._deliver(WARM_UP, None)
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def measure(self, bare: Bare, count: int, *, slowly: bool = False) -> Live:
