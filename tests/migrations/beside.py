@@ -25,8 +25,9 @@ VALUES (1800000000000, 1, 'event.publish', 'w', '{}', 1)"""
 _DELIVERY = """INSERT INTO deliveries (dispatch_id, hook_id, event_id, guid, event, delivered_at, duration_ms,
 redelivery, status, status_code, url, request_headers, response_headers, response_body)
 VALUES ($1, 1, 1, 'w', 'push', 1800000000000, 1, false, 'OK', 200, 'http://x', '', '', '')"""
-_TASK = """INSERT INTO tasks (id, repository_id, title, fields, sections, labels, user_id, created_at, updated_at)
-VALUES ($1, 1, 'w', '{}', '[]', '[]', 1, 1800000000000, 1800000000000)"""
+_TASK = """INSERT INTO tasks (id, repository_id, number, title, fields, sections, labels, user_id, created_at,
+updated_at)
+VALUES ($1, 1, 1000000000 + CAST(substr($1, 2) AS bigint), 'w', '{}', '[]', '[]', 1, 1800000000000, 1800000000000)"""
 _TIMESHEET = """INSERT INTO timesheets (id, repository_id, task_id, user_id, start_time, duration_ms, is_active,
 finished, billable, created_at, updated_at)
 VALUES ($1, 1, $1, 1, 1800000000000, 1, false, true, false, 1800000000000, 1800000000000)"""
@@ -50,7 +51,7 @@ _READ = (
     "SELECT id FROM dispatches WHERE hook_id = 1 AND next_attempt_at <= 1800000000000 ORDER BY next_attempt_at LIMIT 8",
     "SELECT id, title FROM tasks WHERE repository_id = 1 LIMIT 50",
     "SELECT login FROM accounts JOIN tokens ON tokens.user_id = accounts.id WHERE tokens.id = 3",
-    "SELECT h.id, l.owner FROM hooks h JOIN lanes l ON l.hook_id = h.id JOIN projects p USING (repository_id) LIMIT 9",
+    "SELECT h.id, l.failing_since FROM hooks h JOIN lanes l ON l.hook_id = h.id JOIN projects USING (repository_id)",
     "SELECT id, action FROM audit_log WHERE account_id = 1 ORDER BY id DESC LIMIT 30",
     "SELECT sum(duration_ms) FROM timesheets WHERE task_id = 'tasks1'",
 )
