@@ -26,6 +26,14 @@ Millis = sa.BigInteger
 
 GROWS = "grows"
 """In the `info` of a table: it may hold millions of rows (`storage.schema`)."""
+DECLARED = "declared"
+"""In the `info` of an index: its place among those that its table declares, from 1."""
+
+
+@sa.event.listens_for(sa.Index, "after_parent_attach")
+def _note_place(index: sa.Index, table: sa.Table) -> None:
+    index.info[DECLARED] = len(table.indexes)
+
 
 IS_OPEN = sa.column("private", sa.Boolean).is_(sa.false())
 """Of an index: over what is not private."""

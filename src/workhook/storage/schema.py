@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
 
 from workhook.storage import dialects
-from workhook.storage.metadata import GROWS, metadata
+from workhook.storage.metadata import DECLARED, GROWS, metadata
 
 Ddl = Callable[[str], Iterable[str]]
 
@@ -67,10 +67,17 @@ def _tables(dialect: Dialect) -> Iterator[str]:
         yield _compiled(sa.schema.CreateTable(table), dialect)
         if table.info.get(GROWS) and dialect.name == "postgresql":
             yield f"ALTER TABLE {table.name} SET ({_CLEANED_UP_EARLY})"
-        for index in sorted(table.indexes, key=lambda each: str(each.name)):
+        for index in sorted(table.indexes, key=_place):
             if (where := index.info.get("where")) is not None:
                 index.dialect_options[dialect.name]["where"] = where
             yield _compiled(sa.schema.CreateIndex(index), dialect)
+
+
+def _place(index: sa.Index) -> tuple[bool, bool, int]:
+    """Where an index stands among those of its table: first what is unique, last what is over a part of the rows, and
+    otherwise as the table declares them. Of indexes that serve a statement alike, SQLite without statistics prefers
+    the one that was made last."""
+    return "where" in index.info and not index.unique, not index.unique, index.info[DECLARED]
 
 
 def _compiled(element: sa.schema.ExecutableDDLElement, dialect: Dialect) -> str:

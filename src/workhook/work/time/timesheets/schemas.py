@@ -216,13 +216,13 @@ timesheets = sa.Table(
     sa.Index("ix_timesheets_user", "repository_id", "user_id", "id"),
     sa.Index("ix_timesheets_invoice_id", "invoice_id"),
     sa.Index("ix_timesheets_started", "repository_id", "start_time"),
+    partial_index("uq_timesheets_running", "user_id", where=sa.text("is_active"), unique=True),
+    partial_index("ix_timesheets_active", "repository_id", "start_time", where=sa.text("is_active")),
     # For one person's time in whatever project. All times are so (`rules`), but only a statement that says it gets this
     # index: by it a report of one person in one project would look at all that the person ever did. SQLite takes a
     # bound for the condition that has the same sign and value, and no bound is so.
     partial_index("ix_timesheets_own", "user_id", "start_time", where=sa.text("start_time > -1")),
-    partial_index("ix_timesheets_active", "repository_id", "start_time", where=sa.text("is_active")),
     partial_index("ix_timesheets_paused", "repository_id", where=sa.text(IS_PAUSED)),
-    partial_index("uq_timesheets_running", "user_id", where=sa.text("is_active"), unique=True),
     info={GROWS: True},
 )
 
