@@ -22,6 +22,7 @@ from workhook.core import json, log, open_telemetry
 from workhook.core.clock import now_ms
 from workhook.core.config import Settings, split_address
 from workhook.core.errors import CannotStart
+from workhook.core.limited_process import is_running
 from workhook.core.mail_address import sender_of, smtp_server
 from workhook.delivery import metrics as _metrics  # noqa: F401  # alerts watch them everywhere
 from workhook.delivery import retention
@@ -337,7 +338,7 @@ def _write_server_file(data: Path, address: str) -> None:
     path = data / SERVER_FILE
     try:
         other = int(json.decode(path.read_bytes())["pid"])
-        if other != os.getpid() and _lives(other):
+        if other != os.getpid() and is_running(other):
             logger.warning("data_folder_has_a_server", pid=other, note="Git hooks and commands go to that one")
             return
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -345,16 +346,6 @@ def _write_server_file(data: Path, address: str) -> None:
     draft = path.with_suffix(f".{os.getpid()}")
     draft.write_bytes(json.encode({"url": address, "pid": os.getpid(), "started_at": now_ms()}))
     draft.replace(path)
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 def _remove_server_file(data: Path) -> None:

@@ -16,6 +16,7 @@ from workhook.core import errors, log, open_telemetry
 from workhook.core import vault as core_vault
 from workhook.core.clock import host_ahead_ms, now_ms
 from workhook.core.config import Settings
+from workhook.core.limited_process import is_running
 from workhook.core.mail_address import is_address
 from workhook.http import system
 from workhook.work.kernel import quota as counting
@@ -247,24 +248,12 @@ def _server(settings: Settings) -> Check:
         finally:
             connection.close()
     except (OSError, ValueError, http.client.HTTPException) as error:  # `ValueError`: a name that is none
-        state = "is there" if _lives(pid) else "is gone"
+        state = "is there" if is_running(pid) else "is gone"
         detail = f"{url} does not answer ({error or 'no answer in time'}); its process {pid} {state}"
-        advice = "See its log." if _lives(pid) else f"Start the server, or remove {path} if none is to run here."
+        advice = "See its log." if is_running(pid) else f"Start the server, or remove {path} if none is to run here."
         return Check("server", False, detail, advice)
     advice = f"Something else than the server answers there; if none runs, remove {path}."
     return Check("server", status == 200, f"{url} answers {status}, process {pid}", advice)
-
-
-def _lives(pid: int) -> bool:
-    import os
-
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 # --- e-mail -----------------------------------------------------------------------------------------------------------

@@ -26,6 +26,17 @@ _MAIN = Path(__file__).with_name("limited_main.py")
 _TO_START = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "SYSTEMROOT")
 
 
+def is_running(pid: int) -> bool:
+    """Return whether a process has this number, whichever user runs it."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
 class Limits(msgspec.Struct, frozen=True):
     """`timeout_s` is by the clock, `cpu_s` is CPU time. `output_bytes`: how long the answer may be."""
 

@@ -20,6 +20,7 @@ from pathlib import Path
 import structlog
 
 from workhook.core.clock import now_ms
+from workhook.core.limited_process import is_running
 from workhook.delivery import membership, metrics
 from workhook.delivery.membership import LaneAssignment, Seen, WorkerRow
 from workhook.storage import Database, Transaction
@@ -56,13 +57,7 @@ def is_gone(owner: str) -> bool:
         return False
     if int(number) == os.getpid():
         return owner not in _ours
-    try:
-        os.kill(int(number), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:  # it is another user's
-        return False
-    return False
+    return not is_running(int(number))
 
 
 async def _take_back(gone: Sequence[str], tx: Transaction) -> None:
