@@ -10,6 +10,8 @@ import pytest
 
 from scripts import check_repository, import_cycles, source_rules
 from scripts.source_rules import Level, Source
+from workhook.work import answers
+from workhook.work.kernel import questions
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -86,6 +88,16 @@ def test_the_document_states_the_order_that_is_enforced() -> None:
     text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
     assert source_rules.parse_order(text) == ORDER
     assert source_rules.parse_order(text, "kernel") == WORK_ORDER
+
+
+def test_every_question_of_a_room_has_an_answer() -> None:
+    asked = [each for each in vars(questions).values() if isinstance(each, questions.Question)]
+    for each in asked:
+        each._answer = None
+    with pytest.raises(RuntimeError, match="no answer"):
+        asked[0]()
+    answers.register()
+    assert [each._name for each in asked if each._answer is None] == []
 
 
 @pytest.mark.parametrize("text", ["no order", "`core < storage` and `core < http`", "`core < {a | }`"])

@@ -15,6 +15,7 @@ from tests.work.studio import Caller, JsonObject, Studio
 from workhook import asgi
 from workhook.core.clock import DAY_MS, now_ms
 from workhook.http.calls import Services
+from workhook.identity.tables import projects
 from workhook.storage.metadata import big
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.chores import CHORES
@@ -24,6 +25,7 @@ from workhook.work.operations import OPERATIONS
 
 assert asgi  # every area's tables are on the metadata once it is imported
 
+_bury_project = sa.update(projects).where(projects.c.id == sa.bindparam("gone_id")).values(deleted_at=big("at"))
 _bury_task = (
     sa.update(tasks)
     .where(tasks.c.id == sa.bindparam("gone_id"))
@@ -33,12 +35,12 @@ _row = sa.select(invoices).where(invoices.c.id == sa.bindparam("id"))
 _task = sa.select(tasks.c.id).where(tasks.c.id == sa.bindparam("id"))
 
 
-def _bury(studio: Studio, task_id: str, *, days: int) -> None:
-    """Put the task into the trash so long ago."""
+def _bury(studio: Studio, statement: sa.Update, gone_id: str, *, days: int) -> None:
+    """Put something into the trash by hand, as if it had been deleted so long ago."""
 
     async def bury(services: Services) -> None:
         async with services.database.transaction() as tx:
-            await tx.execute(_bury_task, {"gone_id": task_id, "at": now_ms() - days * DAY_MS})
+            await tx.execute(statement, {"gone_id": gone_id, "at": now_ms() - days * DAY_MS})
 
     studio.server.run(bury)
 
@@ -122,6 +124,18 @@ def test_invoices_of_another_organization_hold_nothing_here(studio: Studio) -> N
         away.close()
 
 
+def test_the_purge_removes_no_project_with_issued_invoices(studio: Studio) -> None:
+    """Should one ever come into the trash."""
+    invoice = _issue(studio)
+    [before] = _stored(studio, _row, invoice["id"])
+    _bury(studio, _bury_project, studio.project_id, days=31)
+    _run_chores(studio)
+    _run_chores(studio, in_days=400)
+    assert _stored(studio, _row, invoice["id"]) == [before]
+    assert studio.owner.post(f"{studio.project}/restore")["project"]["id"] == studio.project_id
+    assert studio.owner.get(f"/invoices/{invoice['id']}")["invoice"] == invoice
+
+
 # --- services and checkouts ------------------------------------------------------------------------------------------
 
 
@@ -195,7 +209,7 @@ def test_a_task_that_was_deleted_before_is_not_purged(studio: Studio, scene: Sce
     timesheet, task = _time(studio, scene)
     studio.owner.delete(f"/tasks/{task}")
     invoice = _issue(studio, timesheet)  # what is in the trash can still be billed
-    _bury(studio, task, days=60)
+    _bury(studio, _bury_task, task, days=60)
 
     async def purge(services: Services) -> int:
         return await trash.purge_tasks(services, now_ms())

@@ -36,6 +36,7 @@ from workhook.work.board.projects.listing import list_deleted
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.files.schemas import files
 from workhook.work.kernel.access import find_access
+from workhook.work.money.issued import has_any, has_issued
 from workhook.work.time.timesheets.schemas import timesheets
 
 routes = Routes(WORK_API, "Trash", read="work.read", write="work.write")
@@ -155,7 +156,7 @@ async def restore_project(write: Write, project_id: str) -> api.ProjectAnswer:
         check_reach(write.actor, old.owner.id, old.id)
     if old.role != "admin":
         raise NotFound()
-    if row["deleted_at"] < write.now - KEPT_MS:
+    if row["deleted_at"] < write.now - KEPT_MS and not await has_any(write.tx, old.id):
         raise NotFound()
     await api.lock_name_of(write.tx, old.id)
     name = await api.free_name(write.tx, old.owner.id, old.name)
@@ -168,14 +169,19 @@ async def restore_project(write: Write, project_id: str) -> api.ProjectAnswer:
 
 # --- for good --------------------------------------------------------------------------------------------------------
 
-_old = sa.select(projects.c.repository_id).where(projects.c.deleted_at < big("before")).order_by(projects.c.deleted_at)
+# No project with issued invoices can be deleted. Should one be in the trash all the same, it stays there.
+_old = (
+    sa.select(projects.c.repository_id)
+    .where(projects.c.deleted_at < big("before"), ~has_issued)
+    .order_by(projects.c.deleted_at)
+)
 # No row if the project was restored, is gone, or another process is at it.
 _lock_expired = (
     sa.select(projects.c.account_id, projects.c.name)
-    .where(projects.c.repository_id == big("repository_id"), projects.c.deleted_at < big("before"))
+    .where(projects.c.repository_id == big("repository_id"), projects.c.deleted_at < big("before"), ~has_issued)
     .with_for_update(skip_locked=True)
 )
-_remove = sa.delete(projects).where(projects.c.repository_id == big("repository_id"))
+_remove = sa.delete(projects).where(projects.c.repository_id == big("repository_id"), ~has_issued)
 
 
 @cache

@@ -21,6 +21,9 @@ from workhook.work.time.timesheets.schemas import timesheets
 
 NAMED_MAX = 5
 
+has_issued = sa.exists().where(invoices.c.repository_id == projects.c.repository_id, is_issued).correlate(projects)
+"""Of a statement that selects projects: those that an invoice was issued in."""
+
 
 def _numbers(condition: sa.ColumnElement[bool], *more: sa.ColumnElement[Any]) -> sa.Select[Any]:
     return sa.select(invoices.c.invoice_number, *more).where(condition, is_issued).limit(NAMED_MAX + 1)
@@ -101,3 +104,8 @@ async def find_conflict(reader: Reader, invoice_id: str, verb: Literal["changed"
     else:
         message = f"The timesheet is on invoice {name}; void or credit that first, then it can be {verb}."
     return Conflict(message, code="invoiced")
+
+
+async def has_any(reader: Reader, repository_id: int) -> bool:
+    """Return whether an invoice of the project was issued."""
+    return await reader.fetch_one(_of_project, {"repository_id": repository_id}) is not None
