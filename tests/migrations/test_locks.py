@@ -18,6 +18,7 @@ from tests.migrations.beside import LOCK_TIMEOUT
 from tests.migrations.filled import tables
 from tests.migrations.next_release import CHANGED
 from tests.migrations.upgrade_kit import UNRELEASED, add_next_release, make_database, on_database
+from workhook.bootstrap import import_tables
 from workhook.storage import migrate
 
 pytestmark = pytest.mark.filterwarnings("ignore:Skipped unsupported reflection of expression-based index")
@@ -100,7 +101,7 @@ async def test_every_step_gives_way(postgresql: Databases, tmp_path: Path, monke
     holder = Holder(url, list(names))
     await holder.hold()
     passer = Passer(passing, names)
-    migration = asyncio.create_task(migrate.migrate_postgresql(url))
+    migration = asyncio.create_task(migrate.migrate_postgresql(url, import_tables))
     try:
         given_way = await _let_it_through(look, holder, passer, migration, [passing.get_server_pid()])
         assert await migration

@@ -15,6 +15,7 @@ from tests.harness.waiting import finish
 from tests.migrations.filled import fill, sums, tables
 from tests.migrations.shape import shape_of
 from tests.migrations.upgrade_kit import UNRELEASED, VERSIONS, add_next_release, make_database, on_database
+from workhook.bootstrap import import_tables
 from workhook.core.config import load
 from workhook.storage import migrate
 
@@ -24,7 +25,7 @@ CHANGELOG = Path(__file__).parent.parent.parent / "CHANGELOG.md"
 
 def _migrate(settings: dict[str, Any]) -> bool:
     known = load(settings, {})
-    return finish(lambda: migrate.migrate(known.sqlite_path, known.database_url))
+    return finish(lambda: migrate.migrate(known.sqlite_path, known.database_url, import_tables))
 
 
 class Filled:

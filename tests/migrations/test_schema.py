@@ -16,6 +16,7 @@ from tests.harness.databases import Databases
 from tests.harness.waiting import finish
 from tests.migrations.shape import shape_of, sqlite_shape
 from workhook import asgi
+from workhook.bootstrap import import_tables
 from workhook.core.config import load
 from workhook.storage import metadata, migrate
 from workhook.storage.migrate import HEAD, NewerSchema, known_revisions
@@ -46,7 +47,7 @@ async def test_large_tables_are_cleaned_up_early(postgresql: Databases, tmp_path
 
 def test_a_new_file_holds_the_number_of_its_schema_alone(tmp_path: Path) -> None:
     path = tmp_path / "new.db"
-    assert migrate.migrate_sqlite(path)
+    assert migrate.migrate_sqlite(path, import_tables)
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         filled = [line for line in connection.iterdump() if line.startswith("INSERT INTO") and "search" not in line]
@@ -57,7 +58,7 @@ def test_a_new_file_holds_the_number_of_its_schema_alone(tmp_path: Path) -> None
 def test_any_command_makes_the_whole_schema(tmp_path: Path) -> None:
     """A command alone knows few tables."""
     new = tmp_path / "new.db"
-    migrate.migrate_sqlite(new)
+    migrate.migrate_sqlite(new, import_tables)
     for number, words in enumerate(
         (["migrate"], ["setup", "--organization", "acme", "--owner", "octo", "--email", "o@example.com"])
     ):
@@ -69,7 +70,7 @@ def test_any_command_makes_the_whole_schema(tmp_path: Path) -> None:
 
 async def test_migrating_again_does_nothing(backend: Databases, tmp_path: Path) -> None:
     settings = load({"data": str(tmp_path), **backend.new(tmp_path)}, {})
-    assert not await migrate.migrate(settings.sqlite_path, settings.database_url)
+    assert not await migrate.migrate(settings.sqlite_path, settings.database_url, import_tables)
 
 
 async def test_a_newer_schema_is_refused_by_name(backend: Databases, tmp_path: Path) -> None:
@@ -84,7 +85,7 @@ async def test_a_newer_schema_is_refused_by_name(backend: Databases, tmp_path: P
         await there.execute(newer)
         await there.close()
     with pytest.raises(NewerSchema, match="9999"):
-        await migrate.migrate(settings.sqlite_path, settings.database_url)
+        await migrate.migrate(settings.sqlite_path, settings.database_url, import_tables)
 
 
 def test_processes_that_start_together_on_an_empty_file_agree(tmp_path: Path) -> None:
@@ -92,7 +93,7 @@ def test_processes_that_start_together_on_an_empty_file_agree(tmp_path: Path) ->
 
     async def together() -> list[bool | BaseException]:
         return await asyncio.gather(
-            *(asyncio.to_thread(migrate.migrate_sqlite, path) for _ in range(4)), return_exceptions=True
+            *(asyncio.to_thread(migrate.migrate_sqlite, path, import_tables) for _ in range(4)), return_exceptions=True
         )
 
     outcomes = finish(together)

@@ -1,6 +1,6 @@
 """A database that an earlier version has filled is upgraded, and goes on where it was.
 
-`filled_0001.json` holds rows that a version with schema 0001 wrote: a repository with two hooks. One was sent a
+`filled_0057.json` holds rows that a version with schema 0057 wrote: a repository with two hooks. One was sent a
 ping and an event; the other could not be reached, and its event waits for the next attempt.
 """
 
@@ -19,12 +19,13 @@ from tests.harness.receiver import Receiver
 from tests.harness.server import Server
 from tests.harness.waiting import finish, until
 from tests.migrations.upgrade_kit import VERSIONS, make_database, on_database
+from workhook.bootstrap import import_tables
 from workhook.core.clock import now_ms
 from workhook.core.config import load
 from workhook.storage import migrate
 
 pytestmark = pytest.mark.filterwarnings("ignore:Skipped unsupported reflection of expression-based index")
-FILLED = json.loads(Path(__file__).with_name("filled_0001.json").read_text())
+FILLED = json.loads(Path(__file__).with_name("filled_0057.json").read_text())
 _A_TIME = 10**12  # no other number in it is as large
 
 
@@ -101,4 +102,4 @@ def test_what_was_there_is_there_and_goes_on(upgraded: Server, receiver: Receive
 
 def test_it_is_upgraded_once(upgraded: Server) -> None:
     known = load(upgraded.settings, {})
-    assert not finish(lambda: migrate.migrate(known.sqlite_path, known.database_url))
+    assert not finish(lambda: migrate.migrate(known.sqlite_path, known.database_url, import_tables))

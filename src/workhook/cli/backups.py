@@ -304,7 +304,7 @@ async def _fill_postgresql(settings: Settings, folder: Path, progress: Progress)
     between.mkdir(mode=0o700)
     try:
         await restore_database(folder, between / "workhook.db", progress)
-        migrate_sqlite(between / "workhook.db")
+        migrate_sqlite(between / "workhook.db", every_table)
         done = await copy(between / "workhook.db", settings.migration_url or "", every_table(), progress)
     finally:
         shutil.rmtree(between)

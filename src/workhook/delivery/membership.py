@@ -140,6 +140,7 @@ _join = sa.insert(workers).values(
     epoch=big("epoch"),
     acknowledged=big("epoch"),
     finishing="[]",
+    leaving=sa.false(),
 )
 _renew = (
     sa.update(workers)

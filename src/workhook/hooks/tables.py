@@ -53,7 +53,7 @@ workers = sa.Table(
     # JSON array of hooks that are not its own in that generation, of which it still has something in flight.
     sa.Column("finishing", sa.Text, nullable=False),
     # It stops: no lane is its own from that generation on, and it ends what is in flight.
-    sa.Column("leaving", sa.Boolean, nullable=False, server_default=sa.false()),
+    sa.Column("leaving", sa.Boolean, nullable=False),
 )
 
 # One row: how often `workers` has changed by one that came, went or was found dead.

@@ -83,7 +83,7 @@ class CopyTarget:
 
     async def begin(self, token: str) -> None:
         """Of an empty database: make the tables, and refuse servers from now on. Raises `CopyRefused`."""
-        await migrate_postgresql(self._url)
+        await migrate_postgresql(self._url, lambda: None)  # whoever lists the tables to copy has imported them
         run = self._connection
         async with run.transaction():
             await run.execute("LOCK TABLE alembic_version IN ACCESS EXCLUSIVE MODE")

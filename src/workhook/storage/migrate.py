@@ -24,7 +24,7 @@ from workhook.storage import Database, dialects, schema
 log = structlog.get_logger(__name__)
 
 MIGRATIONS = Path(__file__).parent / "migrations"
-HEAD = "0001"
+HEAD = "0057"
 # In place of a revision, so that every version refuses the database (`storage.copying`).
 MOVED = "moved"  # a file that was copied to PostgreSQL, or is being copied
 COPYING = "copying"  # a database whose copy is not whole yet
@@ -126,8 +126,9 @@ def _make_private(path: Path) -> None:
         log.debug("database_file_not_made", reason=str(error))  # SQLite will report it
 
 
-def migrate_sqlite(path: Path, import_tables: Callable[[], object] = dict) -> bool:
-    """Return whether anything was done. `import_tables`: called for a new database, unless every table is known."""
+def migrate_sqlite(path: Path, import_tables: Callable[[], object]) -> bool:
+    """Return whether anything was done. `import_tables`: called for a new database, whose tables are those
+    that the process knows then."""
     current = sqlite_revision(path)
     if not _needed(current, sqlite_path=path):
         return False
@@ -194,7 +195,7 @@ def _upgrade_sqlite(path: Path) -> None:
     engine.dispose()
 
 
-async def migrate_postgresql(url: str, import_tables: Callable[[], object] = dict) -> bool:
+async def migrate_postgresql(url: str, import_tables: Callable[[], object]) -> bool:
     """As `migrate_sqlite`."""
     import asyncpg
 
@@ -321,7 +322,7 @@ async def _run_async(url: str, work: Callable[[Any], None]) -> None:
         await engine.dispose()
 
 
-async def migrate(sqlite_path: Path | None, url: str | None, import_tables: Callable[[], object] = dict) -> bool:
+async def migrate(sqlite_path: Path | None, url: str | None, import_tables: Callable[[], object]) -> bool:
     """Migrate the database that the settings name: a file, or PostgreSQL's URL. As `migrate_sqlite`."""
     if sqlite_path is not None:
         return await asyncio.to_thread(migrate_sqlite, sqlite_path, import_tables)

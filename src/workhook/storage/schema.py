@@ -42,10 +42,10 @@ def ddl(make: Ddl) -> Ddl:
     return make
 
 
-def trigger_function(name: str, event: str, body: str, *, returned: str = "NULL") -> list[str]:
+def trigger_function(name: str, event: str, body: str) -> list[str]:
     """What makes a trigger of PostgreSQL and its function."""
     return [
-        f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {body} RETURN {returned}; END $$",
+        f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {body} RETURN NULL; END $$",
         f"CREATE TRIGGER {name} {event} EXECUTE FUNCTION {name}()",
     ]
 

@@ -186,7 +186,7 @@ async def _connect(url: str) -> Any:
 
 
 async def _copy_postgresql(url: str, target: Path, tables: Sequence[sa.Table], progress: Progress) -> None:
-    await asyncio.to_thread(migrate_sqlite, target)
+    await asyncio.to_thread(migrate_sqlite, target, lambda: None)  # whoever lists the tables has imported them
     connection = await _connect(url)
     try:
         with opened(target, writable=True) as writer:
