@@ -310,6 +310,11 @@ def put_config(**more: Any) -> Callable[[list[Line]], object]:
         ("members", put("role", "emperor"), "members.jsonl, line 1: role: Invalid enum value 'emperor'"),
         ("invoices", put("status", "stolen"), "invoices.jsonl, line 1: status: Invalid enum value 'stolen'"),
         (
+            "invoices",
+            lambda rows: _sent(rows).update(status="paid"),
+            "status: with what is paid and credited it is sent",
+        ),
+        (
             "payments",
             lambda rows: rows[0].update(amount_minor=rows[0]["amount_minor"] + 1),
             "paid_minor: it is not the sum",

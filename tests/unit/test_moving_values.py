@@ -74,7 +74,6 @@ def test_every_text_of_an_archive_has_a_rule() -> None:
     assert without == {
         ("file_comment_replies", "plain_body"), ("import_links", "external_id"), ("import_links", "fingerprint"),
         ("import_links", "internal_id"), ("import_links", "source"), ("invoices", "credit_type"),
-        ("payments", "method"),
     }  # fmt: skip
 
 

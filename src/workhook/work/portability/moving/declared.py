@@ -59,7 +59,6 @@ _OTHERWISE = {
     ("columns", "position"): "may be anything that sorts",
     ("invoices", "invoice_number"): "those that were counted are longer than one that is chosen may be",
     ("invoices", "credit_type"): "stored as text",
-    ("payments", "method"): "invoices from before payments had any text",
     ("task_credits", "kind"): "the ledger has more kinds than the API makes",
 }
 """Fields that the API sets from parameters of the same name in another form, and why."""

@@ -14,6 +14,7 @@ from workhook.core.clock import DAY_MS, now_ms
 from workhook.core.json import values_in
 from workhook.identity.queries import key_of
 from workhook.work.board.tasks.column_order import new_bucket_id
+from workhook.work.money.invoices.rules import Books
 from workhook.work.portability.moving import sums
 from workhook.work.portability.moving.keys import Keys
 from workhook.work.portability.moving.kinds import KINDS, PEOPLE, PROJECTS, WITH_BYTES, LineKind
@@ -310,8 +311,11 @@ class _Checker:
             self._stretched.add(line.column_id)
         elif kind.name == "timesheets":
             self.checked.timers += line.is_active
-        elif kind.name == "invoices" and not (line.paid_minor is None and line.credited_minor is None):
-            self._books[line.id] = [line.paid_minor or 0, line.credited_minor or 0]
+        elif kind.name == "invoices" and line.status not in ("draft", "void"):
+            books = Books(line.total_minor, line.paid_minor or 0, line.credited_minor or 0)
+            if line.status != books.status:
+                self._fault(f"{place}, status: with what is paid and credited it is {books.status}")
+            self._books[line.id] = [books.paid, books.credited]
             self._credited[line.id] = sums.CreditedRates.of_invoice(line)
         elif kind.name == "payments" and line.invoice_id in self._books:
             self._books[line.invoice_id][0] -= line.amount_minor

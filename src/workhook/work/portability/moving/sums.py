@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from workhook.core import json
-from workhook.core.money import UNUSUAL_DIGITS
 from workhook.work.kernel.settings.arithmetic import Discount, TaxRate, TaxRow, discount_fault, rate_fault
 from workhook.work.money.invoices import rules
 
@@ -47,13 +46,7 @@ class CreditedRates:
 
 def faults_of_invoice(line: Any) -> Iterator[tuple[str, str]]:
     """The fields that are wrong, and what is wrong with each. What has no `taxes` was made before there were several
-    rates. The values have passed the checks of each alone.
-
-    Amounts in a currency without two decimals were hundredths once, and each of them was rounded: there the lines may
-    give another sum than the taxes."""
-    if line.currency in UNUSUAL_DIGITS:
-        yield from _faults_of_rows(line, line.taxes)
-        return
+    rates. The values have passed the checks of each alone."""
     items = [item for each in (line.items, line.recurring_items) for item in rules.items_of(json.encode_text(each))]
     for number, item in enumerate(items, 1):
         for fault in rules.item_faults(item, f"line {number} of the invoice, "):
