@@ -24,18 +24,22 @@ from workhook.identity import audit, removal
 from workhook.identity.authenticator import actor_of
 from workhook.identity.context import Write
 from workhook.identity.queries import key_of, repository_columns, repository_of, role_columns
-from workhook.identity.tables import accounts, projects
-from workhook.identity.tokens.lookup import check_reach
-from workhook.storage import Row, Transaction
+from workhook.identity.schemas import Actor
+from workhook.identity.tables import accounts, collaborators, memberships, projects
+from workhook.identity.tokens.lookup import check_reach, reach_params
+from workhook.storage import Reader, Row, Transaction
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big, metadata
+from workhook.storage.statements import PerDialect
 from workhook.storage.sweeping import for_each_isolated, in_order
 from workhook.work.board.projects import api
 from workhook.work.board.projects.emptying import empty
-from workhook.work.board.projects.listing import list_deleted
+from workhook.work.board.projects.listing import CALLER, CHOSEN, FLAGS, WHOLE, each_chosen
 from workhook.work.board.tasks.schemas import tasks
 from workhook.work.files.schemas import files
-from workhook.work.kernel.access import find_access
+from workhook.work.kernel.access import find_access, role_in
+from workhook.work.kernel.pages import Columns, caller_accounts, first_of, first_of_each, per_dialect
+from workhook.work.money.invoices.schemas import invoices
 from workhook.work.money.issued import has_any, has_issued
 from workhook.work.time.timesheets.schemas import timesheets
 
@@ -165,6 +169,99 @@ async def restore_project(write: Write, project_id: str) -> api.ProjectAnswer:
     project = await api.find_project(write.tx, write.actor, project_id)
     await api.publish(write, project, "created", verb="restore")  # its receivers saw it deleted
     return api.ProjectAnswer(to_response(project))
+
+
+# --- deleted projects, the last one first ----------------------------------------------------------------------------
+
+_TRASH = ("id", "title", "deleted_at")
+
+
+def _last_first(found: sa.FromClause) -> Columns:
+    return [found.c.deleted_at.desc(), found.c.id.desc()]
+
+
+def _restorable(project: sa.FromClause, continues: bool) -> Columns:
+    """A project with issued invoices is never removed, however long ago it was deleted."""
+    bill = invoices.alias("bill")
+    issued = (
+        sa.select(bill.c.id)
+        .where(bill.c.repository_id == project.c.repository_id, bill.c.status != "draft")
+        .limit(1)
+        .correlate(project)
+        .scalar_subquery()
+    )
+    fits = [project.c.deleted_at.is_not(None), sa.or_(project.c.deleted_at >= big("since"), issued.is_not(None))]
+    if continues:
+        behind = sa.tuple_(big("deleted_at"), sa.bindparam("after_id", type_=sa.Text))
+        fits.append(sa.tuple_(project.c.deleted_at, project.c.id) < behind)
+    return fits
+
+
+def _of_owned(dialect: str, *, confined: bool, continues: bool) -> sa.Select[Any]:
+    place = caller_accounts(within=WHOLE if confined else None)
+    owned = sa.select(place.c.account_id).where(place.c.role == "owner").subquery("owned")
+
+    def fits(row: sa.FromClause) -> Columns:
+        return [row.c.account_id == owned.c.account_id, *_restorable(row, continues)]
+
+    return first_of_each(dialect, projects, "repository_id", owned, fits, _last_first, _TRASH)
+
+
+def _as_admin(*, confined: bool, continues: bool) -> sa.Select[Any]:
+    """The projects that the caller was added to as admin: no index has both who and when, so all are looked at."""
+    hand, there = collaborators.alias("hand"), projects.alias("there")
+    found = sa.select(*(there.c[name] for name in _TRASH)).join_from(
+        hand, there, there.c.repository_id == hand.c.repository_id
+    )
+    found = found.where(hand.c.user_id == CALLER, hand.c.role == "admin", *_restorable(there, continues))
+    return found.where(any_of(there.c.account_id, WHOLE)) if confined else found
+
+
+def _chosen_as_admin(*, continues: bool) -> sa.Select[Any]:
+    one = each_chosen()
+    is_admin = sa.or_(
+        one.c.account_id == CALLER,
+        role_in(memberships, one, CALLER) == "owner",
+        role_in(collaborators, one, CALLER) == "admin",
+    )
+    return sa.select(*(one.c[name] for name in _TRASH)).where(is_admin, *_restorable(one, continues))
+
+
+def _trash(confined: bool, continues: bool) -> PerDialect:
+    def make(dialect: str) -> sa.Select[Any]:
+        ways = [
+            _of_owned(dialect, confined=confined, continues=continues),
+            _as_admin(confined=confined, continues=continues),
+            *([_chosen_as_admin(continues=continues)] if confined else []),
+        ]
+        return first_of(ways, _TRASH, _last_first).add_columns(sa.literal_column("'project'").label("type"))
+
+    return per_dialect(make)
+
+
+_deleted_projects = {flags: _trash(*flags) for flags in FLAGS}
+
+
+async def list_deleted(
+    reader: Reader,
+    actor: Actor,
+    *,
+    since: int,
+    after: tuple[int, str] | None,
+    limit: int,
+    account_id: int | None = None,
+) -> Sequence[Row]:
+    """The projects that the caller could restore, the last deleted first: rows of id, title, deleted_at and type.
+    `after`: the deleted_at and id behind which to start. `account_id`: only those of the account; a confined token has
+    its own reach instead."""
+    params: dict[str, object] = {"user_id": actor.user.id, "since": since, "limit": limit, **reach_params(actor)}
+    if account_id is not None:
+        assert actor.grants is None, "only sessions ask"
+        params[WHOLE], params[CHOSEN] = [account_id], []
+    if after is not None:
+        params["deleted_at"], params["after_id"] = after
+    confined = actor.grants is not None or account_id is not None
+    return await reader.fetch_all(_deleted_projects[confined, after is not None], params)
 
 
 # --- for good --------------------------------------------------------------------------------------------------------

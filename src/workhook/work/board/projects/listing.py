@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from workhook.identity.schemas import Actor
 from workhook.identity.tables import collaborators, memberships, projects
 from workhook.identity.tokens.lookup import reach_params
-from workhook.storage import Reader, Row
+from workhook.storage import Reader
 from workhook.storage.dialects import any_of
 from workhook.storage.metadata import big
 from workhook.storage.statements import PerDialect
@@ -26,9 +26,9 @@ from workhook.work.kernel.access import role_in
 from workhook.work.kernel.pages import Columns, caller_accounts, first_of, first_of_each, per_dialect, with_flag
 from workhook.work.kernel.tables import clients
 
-_CALLER = big("user_id")
-_WHOLE, _CHOSEN = "reach_whole_accounts", "reach_repositories"
-_FLAGS = tuple(product((False, True), repeat=2))  # confined, continues
+CALLER = big("user_id")
+WHOLE, CHOSEN = "reach_whole_accounts", "reach_repositories"
+FLAGS = tuple(product((False, True), repeat=2))  # confined, continues
 
 
 # --- projects, in the order in which they were made ------------------------------------------------------------------
@@ -66,7 +66,7 @@ _Order = Callable[[sa.FromClause], Columns]
 
 def _in_accounts(dialect: str, *, confined: bool, continues: bool, order: _Order = _oldest_first) -> sa.Select[Any]:
     """A member sees the projects of an organization that are not private; its owners and apps see all."""
-    place = caller_accounts(within=_WHOLE if confined else None)
+    place = caller_accounts(within=WHOLE if confined else None)
     each = with_flag(place, "private", both=_sees_all(place.c.role))
 
     def fits(row: sa.FromClause) -> Columns:
@@ -82,30 +82,30 @@ def _added_to(table: sa.Table, *, confined: bool, continues: bool, order: _Order
         there.c.repository_id == hand.c.repository_id, there.c.deleted_at.is_(None)
     )
     if confined:
-        exists = exists.where(any_of(there.c.account_id, _WHOLE))
+        exists = exists.where(any_of(there.c.account_id, WHOLE))
     # Asked of each, by its key: EXISTS may become a join with all projects.
-    mine = [hand.c.user_id == _CALLER, exists.correlate(hand).scalar_subquery().is_not(None)]
+    mine = [hand.c.user_id == CALLER, exists.correlate(hand).scalar_subquery().is_not(None)]
     found = sa.select(hand.c.repository_id).where(*mine, *_further(hand, continues))
     few = found.order_by(*order(hand)).limit(big("limit")).subquery(f"few_{table.name}")
     return sa.select(few.c.repository_id)
 
 
-def _each_chosen() -> sa.Subquery:
+def each_chosen() -> sa.Subquery:
     """The chosen repositories. With OFFSET PostgreSQL does not look through other indexes for all projects besides."""
     row = projects.alias("row")
-    chosen = sa.select(row).where(any_of(row.c.repository_id, _CHOSEN))
+    chosen = sa.select(row).where(any_of(row.c.repository_id, CHOSEN))
     return chosen.offset(sa.literal_column("0")).subquery("one")
 
 
 def _chosen(*, continues: bool) -> sa.Select[Any]:
-    one = _each_chosen()
-    role = role_in(memberships, one, _CALLER)
+    one = each_chosen()
+    role = role_in(memberships, one, CALLER)
     seen = sa.or_(
-        one.c.account_id == _CALLER,
+        one.c.account_id == CALLER,
         _sees_all(role),
         sa.and_(sa.not_(one.c.private), role.is_not(None)),
-        role_in(collaborators, one, _CALLER, "user_id").is_not(None),
-        role_in(clients, one, _CALLER, "user_id").is_not(None),
+        role_in(collaborators, one, CALLER, "user_id").is_not(None),
+        role_in(clients, one, CALLER, "user_id").is_not(None),
     )
     found = sa.select(one.c.repository_id).where(one.c.deleted_at.is_(None), seen, *_further(one, continues))
     few = found.order_by(one.c.repository_id).limit(big("limit")).subquery("few_chosen")
@@ -140,7 +140,7 @@ def _newest(confined: bool) -> PerDialect:
     return per_dialect(make)
 
 
-_listed = {flags: _visible(*flags) for flags in _FLAGS}
+_listed = {flags: _visible(*flags) for flags in FLAGS}
 _listed_newest = {confined: _newest(confined) for confined in (False, True)}
 
 
@@ -191,90 +191,6 @@ async def list_newest(reader: Reader, actor: Actor, *, limit: int, account_id: i
     assert actor.grants is None, "only sessions ask"
     params: dict[str, object] = {"user_id": actor.user.id, "limit": limit}
     if account_id is not None:
-        params[_WHOLE] = [account_id]
+        params[WHOLE] = [account_id]
     rows = await reader.fetch_all(_listed_newest[account_id is not None], params)
     return [project for row in rows if (project := project_of(row, actor))]
-
-
-# --- deleted projects, the last one first ----------------------------------------------------------------------------
-
-_TRASH = ("id", "title", "deleted_at")
-
-
-def _last_first(found: sa.FromClause) -> Columns:
-    return [found.c.deleted_at.desc(), found.c.id.desc()]
-
-
-def _restorable(project: sa.FromClause, continues: bool) -> Columns:
-    fits = [project.c.deleted_at.is_not(None), project.c.deleted_at >= big("since")]
-    if continues:
-        behind = sa.tuple_(big("deleted_at"), sa.bindparam("after_id", type_=sa.Text))
-        fits.append(sa.tuple_(project.c.deleted_at, project.c.id) < behind)
-    return fits
-
-
-def _of_owned(dialect: str, *, confined: bool, continues: bool) -> sa.Select[Any]:
-    place = caller_accounts(within=_WHOLE if confined else None)
-    owned = sa.select(place.c.account_id).where(place.c.role == "owner").subquery("owned")
-
-    def fits(row: sa.FromClause) -> Columns:
-        return [row.c.account_id == owned.c.account_id, *_restorable(row, continues)]
-
-    return first_of_each(dialect, projects, "repository_id", owned, fits, _last_first, _TRASH)
-
-
-def _as_admin(*, confined: bool, continues: bool) -> sa.Select[Any]:
-    """The projects that the caller was added to as admin: no index has both who and when, so all are looked at."""
-    hand, there = collaborators.alias("hand"), projects.alias("there")
-    found = sa.select(*(there.c[name] for name in _TRASH)).join_from(
-        hand, there, there.c.repository_id == hand.c.repository_id
-    )
-    found = found.where(hand.c.user_id == _CALLER, hand.c.role == "admin", *_restorable(there, continues))
-    return found.where(any_of(there.c.account_id, _WHOLE)) if confined else found
-
-
-def _chosen_as_admin(*, continues: bool) -> sa.Select[Any]:
-    one = _each_chosen()
-    is_admin = sa.or_(
-        one.c.account_id == _CALLER,
-        role_in(memberships, one, _CALLER) == "owner",
-        role_in(collaborators, one, _CALLER) == "admin",
-    )
-    return sa.select(*(one.c[name] for name in _TRASH)).where(is_admin, *_restorable(one, continues))
-
-
-def _trash(confined: bool, continues: bool) -> PerDialect:
-    def make(dialect: str) -> sa.Select[Any]:
-        ways = [
-            _of_owned(dialect, confined=confined, continues=continues),
-            _as_admin(confined=confined, continues=continues),
-            *([_chosen_as_admin(continues=continues)] if confined else []),
-        ]
-        return first_of(ways, _TRASH, _last_first).add_columns(sa.literal_column("'project'").label("type"))
-
-    return per_dialect(make)
-
-
-_deleted = {flags: _trash(*flags) for flags in _FLAGS}
-
-
-async def list_deleted(
-    reader: Reader,
-    actor: Actor,
-    *,
-    since: int,
-    after: tuple[int, str] | None,
-    limit: int,
-    account_id: int | None = None,
-) -> Sequence[Row]:
-    """The projects that the caller could restore, the last deleted first: rows of id, title, deleted_at and type.
-    `after`: the deleted_at and id behind which to start. `account_id`: only those of the account; a confined token has
-    its own reach instead."""
-    params: dict[str, object] = {"user_id": actor.user.id, "since": since, "limit": limit, **reach_params(actor)}
-    if account_id is not None:
-        assert actor.grants is None, "only sessions ask"
-        params[_WHOLE], params[_CHOSEN] = [account_id], []
-    if after is not None:
-        params["deleted_at"], params["after_id"] = after
-    confined = actor.grants is not None or account_id is not None
-    return await reader.fetch_all(_deleted[confined, after is not None], params)
