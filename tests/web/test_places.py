@@ -135,7 +135,7 @@ def test_a_form_of_another_site_sets_no_cookie(server: Server) -> None:
     pages = [each for each in described() if each.area.style == "page" and each.method == "POST"]
     assert "/logout" in {each.path for each in pages}
     with Browser(server) as browser:
-        for operation in (each for each in pages if is_taken(each.path)):
+        for operation in pages:
             path = re.sub(r"\{\w+\}", "1", operation.path)
             for site in ("cross-site", "same-site"):
                 answer = browser.post(path, {"csrf": "x", "return_to": "/"}, Sec_Fetch_Site=site)

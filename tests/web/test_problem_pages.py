@@ -56,6 +56,7 @@ def is_json(answer: httpx.Response, status: int) -> None:
         ("text/html;q=0.5, application/vnd.github+json", False),
         ("text/html;q=0, application/json;q=0.1", False),
         ("text/html;q=x, application/json", False),
+        ("application/json;q=.5, text/html;q=.9", True),
         ("*/*", None),
         ("text/html;q=0", None),
         ("image/png, ;;q=,,", None),

@@ -20,13 +20,14 @@ else:
 
 
 _PAGES = frozenset({"text/html", "application/xhtml+xml"})
-_QVALUE = re.compile(r"q\s*=\s*(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)", re.ASCII)
+_QVALUE = re.compile(r"q\s*=\s*(0(?:\.\d{0,3})?|\.\d{1,3}|1(?:\.0{0,3})?)", re.ASCII)
 
 
 def weighted(header: str | None) -> list[tuple[str, float]]:
     """What a header of the kind of `Accept` lists, in lower case and without its parameters, each with its weight.
 
-    The weight is `q` (RFC 9110, 12.4.2): 1 without one, and 0, not acceptable, if it cannot be read.
+    The weight is `q` (RFC 9110, 12.4.2): 1 without one, and 0, not acceptable, if it cannot be read. The zero
+    before the point may be missing, as Java writes weights.
     """
     return [_weighted(each) for each in (header or "").lower().split(",")]
 

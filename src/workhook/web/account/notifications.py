@@ -123,6 +123,9 @@ async def _confirmed_by(visit: Visit, reader: Reader) -> str:
     return address
 
 
+# Mail programs send the POST by themselves when their reader asks for it. Whoever follows the link sees a page with a
+# button: programs that look at links in advance do not press it. The token alone says whose mail it is and of which
+# kind, and it can do nothing else. The page does not tell whether such a person exists.
 routes = Routes(PAGES, "pages", etag=False)
 
 

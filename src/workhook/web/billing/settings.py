@@ -181,7 +181,10 @@ def _of_person(visit: Visit) -> AccountPage:
 async def _show(visit: Visit, page: AccountPage, form: PageForm | None = None) -> Answer:
     """With `form` as it was sent, which may be that of the logo, or else with what is stored."""
     billing = await settings.find_account_billing(visit.database, page.account.id)
-    stored = {**values_of(billing), **rates_of(page.members, money_of(billing))}
+    members = page.members
+    if form is not None and form.is_late and members:  # what was read before is what differs
+        members = await find_members(visit.database, page.account)
+    stored = {**values_of(billing), **rates_of(members, money_of(billing))}
     logo_form = (form or PageForm()).of(LOGO)
     if form is None or form is logo_form:
         shown = PageForm(stored, was=digest(stored))

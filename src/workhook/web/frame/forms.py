@@ -84,13 +84,15 @@ class PageForm(msgspec.Struct):
 
     def compare(self, current: Mapping[str, str] | None) -> None:
         """Say what is there now; None: nothing is. To send the form again is to decide for it."""
-        self.problems, self.is_gone = [], current is None
+        self.is_gone = current is None
         self.was = "" if current is None else digest(current)
         self.now = {
             name: value
             for name, value in (current or {}).items()
             if name in self.values and not _same(self.values[name], value)
         }
+        if self.now or self.is_gone:  # says it better
+            self.problems = []
 
 
 def refused_form(
@@ -140,7 +142,7 @@ class Faults(list[Fault]):
 
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
         if isinstance(error, Invalid):
-            self += error.faults
+            self += error.faults or [Fault(message=error.message)]
         return isinstance(error, Invalid)
 
     def check(self) -> None:

@@ -2,7 +2,7 @@
 
 `{{ prose(task.description) }}` in a template, where `prose` is the page's `Prose`. Raw HTML is shown as the text that
 it is. The parser's result goes through nh3 all the same, so that a fault of the parser is no hole. Pictures become
-links: a page loads nothing from outside. Whom a text mentions, and which tasks, `work.mentions.parsing` finds, for
+links: a page loads nothing from outside. Whom a text mentions, and which tasks, `discussion.names` finds, for
 pages as for what is stored.
 """
 
