@@ -26,6 +26,12 @@ from bench.soak import soak
 from workhook.core import log
 
 
+def _new_folder(text: str) -> Path:
+    if Path(text).exists():
+        raise argparse.ArgumentTypeError(f"{text} is already there; name a new folder")
+    return Path(text)
+
+
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("command", nargs="?", choices=["soak", "lists"], help="instead of the figures")
@@ -37,7 +43,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rows", type=int, default=100_000, metavar="N", help="deliveries behind the lists")
     parser.add_argument("--times", type=int, default=20, metavar="N", help="how often each list is requested")
     parser.add_argument("--postgresql", action="store_true", help="measure the lists on PostgreSQL, not on SQLite")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="new folder for the data, which is not deleted")
+    parser.add_argument("--keep", type=_new_folder, metavar="DIR", help="new folder for the data, which is not deleted")
     found = parser.parse_args()
     found.only = IDS if found.only is None else tuple(found.only.upper().split(","))
     if unknown := set(found.only) - set(IDS):

@@ -84,7 +84,7 @@ RULES = {
     ),
     "repository.publish": Rule("repository", ("repo", "write:repo_hook"), _WRITE_HOOKS, "write"),
     "organization.publish": Rule("organization", ("admin:org_hook",), ("organization_hooks", "write"), "owner"),
-    # work management; roles are each resource's own (`work.access`)
+    # work management; roles are each resource's own (`work.kernel.access`)
     "work.read": Rule("user", ("work:read",), ("work", "read")),
     "work.write": Rule("user", ("work",), ("work", "write")),
     # What a person is told of spans organizations, so that no token that is confined to one shows or changes it.

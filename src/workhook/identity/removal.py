@@ -44,7 +44,7 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True):
     actor: Actor | None
     """Who took it: the sender of what happens because of this. None: the command line, an app itself, a page."""
     base: str
-    """What links in events start with, see `work.record_events`."""
+    """What links in events start with, see `work.kernel.record_events`."""
 
 
 Forget = Callable[[Transaction, int], Awaitable[bool]]

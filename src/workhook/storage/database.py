@@ -244,7 +244,7 @@ class Database(Reader):
                 if last:
                     log.error("transaction_given_up", reason=problem.reason, tries=number, cause=cause)
                     raise
-                if number < TRIES:  # those who wait for longer would fill the log
+                if number <= TRIES:  # those who wait for longer would fill the log
                     log.warning("transaction_rolled_back", reason=problem.reason, tries=number, cause=cause)
             # At random: two that met would meet again.
             longest = PAUSE_MAX_S * 2 ** (min(number, TRIES) - 1)

@@ -35,7 +35,7 @@ def _note_place(index: sa.Index, table: sa.Table) -> None:
     index.info[DECLARED] = len(table.indexes)
 
 
-IS_OPEN = sa.column("private", sa.Boolean).is_(sa.false())
+NOT_PRIVATE = sa.column("private", sa.Boolean).is_(sa.false())
 """Of an index: over what is not private."""
 
 

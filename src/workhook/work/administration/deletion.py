@@ -24,7 +24,7 @@ from workhook.work.administration.accounts_api import require_administrator
 from workhook.work.administration.emptying import DELETING
 from workhook.work.kernel.record_events import publish_event
 from workhook.work.kernel.tables import clients
-from workhook.work.money.invoices.schemas import invoices
+from workhook.work.money.invoices.schemas import invoices, is_issued
 
 _NO_ACCOUNT = 0  # its audit log goes with it, so the entry about the deletion belongs to the server
 
@@ -62,7 +62,7 @@ _rename = (
 _issued = (
     sa.select(sa.func.count().label("number"))
     .select_from(invoices)
-    .where(invoices.c.account_id == big("account_id"), invoices.c.status != "draft")
+    .where(invoices.c.account_id == big("account_id"), is_issued)
 )
 
 

@@ -14,7 +14,7 @@ from workhook.http.parameters import LongText, Prepared, Read
 from workhook.http.wire_types import WIRE_TYPE
 from workhook.storage import Reader
 from workhook.storage.dialects import any_of
-from workhook.storage.metadata import IS_OPEN, BigId, in_project, metadata, partial_index
+from workhook.storage.metadata import NOT_PRIVATE, BigId, in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
 from workhook.work.discussion.markup import read_markup
 from workhook.work.discussion.names import prepare_names
@@ -183,7 +183,7 @@ def _comments_on(noun: str, record: type[Record]) -> sa.Table:
         sa.Column(parent_id, sa.Text, sa.ForeignKey(f"{noun}s.id", ondelete="CASCADE"), nullable=False),
         *table_columns(record),
         sa.Index(f"ix_{name}_{parent_id}", parent_id, "id"),
-        partial_index(f"ix_{name}_open", parent_id, "id", where=IS_OPEN),  # what clients see
+        partial_index(f"ix_{name}_open", parent_id, "id", where=NOT_PRIVATE),  # what clients see
     )
 
 

@@ -11,7 +11,7 @@ from msgspec import UNSET, Meta, UnsetType
 from workhook.core.records import COMPUTED, HIDDEN, LINK, EventSchema, Record, Timestamp, Wire, resource_id, to_response
 from workhook.http.lists import ListQuery
 from workhook.http.parameters import Title
-from workhook.storage.metadata import IS_OPEN, in_project, metadata, partial_index
+from workhook.storage.metadata import NOT_PRIVATE, in_project, metadata, partial_index
 from workhook.storage.record_rows import table_columns
 from workhook.work.files.links import Links
 from workhook.work.kernel.people import PersonShape
@@ -148,8 +148,8 @@ files = sa.Table(
     sa.Index("ix_files_repository_id", "repository_id", "id"),
     sa.Index("ix_files_folder_id", "folder_id"),
     sa.Index("ix_files_in_folder", "repository_id", "folder_id", "id"),
-    partial_index("ix_files_open", "repository_id", "id", where=IS_OPEN),  # what clients see
-    partial_index("ix_files_on_task_open", "repository_id", "task_id", "id", where=IS_OPEN),
+    partial_index("ix_files_open", "repository_id", "id", where=NOT_PRIVATE),  # what clients see
+    partial_index("ix_files_on_task_open", "repository_id", "task_id", "id", where=NOT_PRIVATE),
     sa.Index("ix_files_blob", "blob", unique=True),
 )
 _is_attached = files.c.task_id.is_not(None)

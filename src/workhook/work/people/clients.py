@@ -289,7 +289,7 @@ async def end_client(write: Write, access: Access, client: Client) -> None:
 
 
 def _require_person(actor: Actor, access: Access, doing: str) -> None:
-    """An app by itself does not decide who is in a project: it adds no members, either (`work.members`)."""
+    """An app by itself does not decide who is in a project: it adds no members, either (`people.members`)."""
     access.require_member(doing)
     if actor.installation_id is not None:
         message = f"An app by itself does not {doing}: somebody who is in {access.repository.full_name} has to."

@@ -1,7 +1,7 @@
 """A task: its record, its tables, and what every statement that reads tasks selects.
 
 The tasks of a column stand in buckets of some dozens. A bucket has a `rank` among those of its column, and a task one
-in its bucket, both with gaps (`work.tasks.ordering`). A task's position is the sizes of the buckets before its own and
+in its bucket, both with gaps (`column_order`). A task's position is the sizes of the buckets before its own and
 the number of tasks before it there: neither reading nor changing it touches the other thousands.
 
 `order_triggers` keep `task_buckets.size` true and let `columns.revision` grow, whoever writes `bucket_id` and `rank`. A

@@ -24,7 +24,7 @@ from workhook.work.history.search.schemas import Kind
 from workhook.work.kernel.access import is_client, is_insider
 from workhook.work.kernel.tables import clients
 from workhook.work.money.credit_notes.schemas import credit_notes
-from workhook.work.money.invoices.schemas import invoices
+from workhook.work.money.invoices.schemas import invoices, is_issued
 
 _caller = big("user_id")
 _owners = sa.select(_caller).union_all(sa.select(memberships.c.organization_id).where(memberships.c.user_id == _caller))
@@ -148,7 +148,7 @@ SCOPES: Mapping[Kind, SearchScope] = {
         invoices,
         invoices,
         invoices,
-        shown=invoices.c.status != "draft",
+        shown=is_issued,
         text=sa.func.coalesce(json_member(invoices.c.buyer, "name"), invoices.c.bill_to),
         invoice_id=invoices.c.id,
         invoice_number=invoices.c.invoice_number,

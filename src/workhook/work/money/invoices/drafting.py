@@ -43,6 +43,7 @@ from workhook.work.money.invoices.schemas import (
     blank_invoice,
     invoice_to_response,
     invoices,
+    is_issued,
     is_late,
 )
 from workhook.work.money.invoices.settings import (
@@ -184,7 +185,7 @@ async def list_invoices(
     query = sa.select(invoices.c.id).where(invoices.c.repository_id == big("repository_id"))
     params: dict[str, object] = {"repository_id": access.repository.id, "now": now, "limit": wanted.limit + 1}
     if access.is_client:
-        query = query.where(invoices.c.status != "draft")
+        query = query.where(is_issued)
     if (status := if_set(wanted.status)) is not None:
         query = query.where(invoices.c.status == sa.bindparam("status"))
         params["status"] = status
