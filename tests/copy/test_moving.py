@@ -222,7 +222,7 @@ def put_config(**more: Any) -> Callable[[list[Line]], object]:
         (
             "invoices",
             lambda rows: _sent(rows).update(currency="JPY", total_minor=1),
-            "total_minor: it is not the sum of",
+            "total_minor: its lines, discounts and taxes give",
         ),
         ("credit_notes", put("amount_minor", 1), "credit_notes.jsonl, line 1, amount_minor: it is not the sum"),
         (
