@@ -271,6 +271,20 @@ def test_a_token_is_shown_once_and_revoked_beside_a_running_server(start: Callab
     assert TOKEN.fullmatch(cli.text("token", "create", "--user", "octo", "--scopes", "work").strip())
 
 
+def test_an_output_without_room_is_told(cli: Cli) -> None:
+    cli.setup()
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "workhook", "user", "list", "--data", str(cli.data)],
+            env={**os.environ, **cli.environment},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    assert (done.returncode, "Make room where the command writes" in done.stderr) == (1, True), done.stderr
+    assert "Traceback" not in done.stderr
+
+
 # --- events and deliveries ---------------------------------------------------------------------------------------
 
 

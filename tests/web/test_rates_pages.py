@@ -54,6 +54,9 @@ def test_a_project_sets_what_differs_and_its_budget(studio: Studio) -> None:
     assert (billing["hourly_rate"], billing["billable"], billing["round_minutes"]) == (80, True, 0)
     assert billing["rates"] == [{"username": login, "hourly_rate": 60}]
     assert billing["budget"] == {"hours": 13, "amount": None}
+    for typed, hours in (("1:30", 1.5), ("90m", 1.5), ("1,250", 1250), ("13", 13)):
+        assert studio.owner.fill(path, path, budget_hours=typed).status_code == 303
+        assert studio.call("GET", f"{studio.project}/billing")["billing"]["budget"]["hours"] == hours
     both = studio.owner.fill(path, path, budget_amount="100")
     assert (both.status_code, "say one of both" in text_of(both.text)) == (422, True)
     refused = studio.owner.fill(path, path, **{f"rate-{login}": "much"})

@@ -159,10 +159,15 @@ def _key(settings: Settings, sealed: bytes | None) -> Check:
         mode = 0 if settings.secret_key else path.stat().st_mode & 0o777
     except (OSError, core_vault.VaultError) as error:
         lines = explain(error, settings) or [str(error)]
-        return Check("key", False, lines[0], back)
+        return Check("key", False, lines[0], f"Let this user read {path}." if _is_there(error) else back)
     if settings.secret_key:
         return Check("key", True, where)
     return Check("key", not mode & 0o077, f"{where}, mode {mode:04o}", f"Others can read it: chmod 600 {path}")
+
+
+def _is_there(error: Exception) -> bool:
+    """Whether the key is there, and cannot be read."""
+    return isinstance(error, OSError) and not isinstance(error, FileNotFoundError)
 
 
 async def _database(settings: Settings) -> Check:

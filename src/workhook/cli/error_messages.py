@@ -195,6 +195,9 @@ def _the_system(error: OSError, used: _Used) -> list[str]:
         below = settings is not None and used.given is None and str(error.filename).startswith(str(settings.data))
         remedy = _remedy(used) if below or settings is None else "Check that path, and what this user may do there."
         return [f"{error.filename}: {text}.", remedy]
+    if is_disk_full(error):  # databases have errors of their own for that
+        text = (error.strerror or type(error).__name__).rstrip(".")
+        return [f"{text}.", "Make room where the command writes, which can be where its output goes, and run it again."]
     text = " ".join(str(error).split()).rstrip(".")
     if "Connect call failed" in text:
         text = "connection refused" if "111" in text or isinstance(error, ConnectionRefusedError) else "no connection"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -224,7 +225,7 @@ def parse_config(
 
 def is_mask(text: str) -> bool:
     """Return whether the text stands for a stored secret: it has characters of a mask alone, however many."""
-    characters = "".join(text.split())
+    characters = "".join(unicodedata.normalize("NFKC", text).split())  # full-width asterisks, too
     return bool(characters) and not characters.strip(_MASKING)
 
 

@@ -26,6 +26,7 @@ from workhook.core.errors import (
     Problem,
     TooLarge,
     UnsupportedMediaType,
+    shown,
 )
 from workhook.core.ids import is_request_id, new_request_id
 from workhook.core.urls import OwnAddress
@@ -248,7 +249,8 @@ class Call(Secretive):
         return given
 
     async def body(self, limit: int = JSON_BODY_MAX) -> bytes:
-        """The request's bytes. Raises `TooLarge` as soon as there are more than `limit`.
+        """The request's bytes. Raises `TooLarge` as soon as there are more than `limit`, and `UnsupportedMediaType` for
+        compressed ones.
 
         The authenticator ran before the body came. If that took long it runs again and raises what it raises, so a
         token that was revoked in the meantime finishes nothing that it had begun.
@@ -273,6 +275,9 @@ class Call(Secretive):
                 raise _too_large(limit)
             parts.append(part)
         self.read_body = b"".join(parts)
+        encoding = (self.header("content-encoding") or "identity").strip().lower()
+        if self.read_body and encoding != "identity":
+            raise UnsupportedMediaType(f"Send the body as it is, without Content-Encoding: {shown(encoding)}.")
         return self.read_body
 
     def encode(self, body: object) -> bytes:

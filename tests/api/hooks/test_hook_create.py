@@ -557,7 +557,7 @@ def test_a_mask_where_nothing_is_stored_is_refused(api: Api, place: Place, name:
     wrong = custom(f"{message} Send the {name} itself or leave it out.", name)
     for more in ({}, {"header_style": "service"}, {"username": "ada"}):
         invalid(api.create(place, config={name: "********", **more}), wrong)
-    for mask in ("***", "*", "••••••", "●●●●", " ******** ", "* * *", "∙∙∙", "····", "⬤⬤⬤"):
+    for mask in ("***", "*", "••••••", "●●●●", " ******** ", "* * *", "∙∙∙", "····", "⬤⬤⬤", "\uff0a\uff0a"):
         invalid(api.create(place, config={name: mask}), wrong)
     hook = api.hook(place)
     url = hook["config"]["url"]

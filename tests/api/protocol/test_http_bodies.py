@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import http.client
 import json
 import socket
@@ -94,6 +95,14 @@ def test_a_body_that_is_announced_too_large_is_not_read(server: Server, api: Api
 def test_area_b_reads_json_whatever_it_is_called(api: Api, place: Place, media_type: str) -> None:
     body = json.dumps({"name": "web", "config": {"url": new_url()}, "active": False})
     assert api.post(place.hooks, content=body, headers={"Content-Type": media_type}).status_code == 201
+
+
+def test_a_compressed_body_is_refused_as_such(api: Api, place: Place) -> None:
+    body = gzip.compress(json.dumps({"name": "web", "config": {"url": new_url()}, "title": "Project"}).encode())
+    for path in (place.hooks, "/api/v1/projects"):
+        answer = api.post(path, content=body, headers={"Content-Encoding": "gzip"})
+        assert (answer.status_code, "without Content-Encoding: gzip" in answer.json()["message"]) == (415, True)
+        assert api.post(path, content=b"{}", headers={"Content-Encoding": "identity"}).status_code == 422
 
 
 def test_area_a_wants_json(api: Api) -> None:

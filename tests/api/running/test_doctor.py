@@ -56,6 +56,14 @@ def test_a_key_that_does_not_fit_is_one_fault_of_the_key(cli: Cli, left: str) ->
     assert cli.run("user", "list").returncode == 1  # as the commands find it
 
 
+def test_a_key_that_cannot_be_read(cli: Cli) -> None:
+    cli.setup()
+    path = cli.data / "secret.key"
+    path.unlink()
+    path.mkdir()  # also root cannot read that
+    assert "Let this user read" in found(cli)["key"]["advice"]
+
+
 def test_traces_that_cannot_be_sent(cli: Cli) -> None:
     cli.setup()
     cli.environment["OTEL_EXPORTER_OTLP_ENDPOINT"] = "http://127.0.0.1:4317"

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from workhook.core.errors import Fault, Invalid
 from workhook.http import parameters
 from workhook.identity.schemas import Account
 from workhook.storage import Reader
-from workhook.web.frame.formats import read_amount, typed_amount
+from workhook.web.frame.formats import read_amount, read_hours, typed_amount
 from workhook.web.frame.forms import Faults
 from workhook.web.frame.places import Visit
 from workhook.work.kernel.settings.schemas import AccountBillingEdit, ProjectBillingEdit
@@ -61,15 +61,15 @@ def project_edit(visit: Visit, names: Sequence[str], called: dict[str, str], cur
     """`called`: gets the names of the fields of rates, by those of the API. Raises `Invalid`."""
     fields, faults = visit.fields, Faults()
 
-    def amount(name: str, currency: str | None) -> float | None:
+    def amount(name: str, currency: str | None, read: Callable[[str, str | None], str] = read_amount) -> float | None:
         try:
-            return float(read_amount(typed, currency)) if (typed := fields.get(name, "").strip()) else None
+            return float(read(typed, currency)) if (typed := fields.get(name, "").strip()) else None
         except ValueError as error:
             faults.append(Fault(field=name, message=str(error)))
             return None
 
     more: dict[str, object] = {"buyer": {name: fields.get(f"buyer_{name}", "").strip() or None for name in BUYER}}
-    hours, money = amount("budget_hours", None), amount("budget_amount", currency)
+    hours, money = amount("budget_hours", None, read=read_hours), amount("budget_amount", currency)
     more["budget"] = None if hours is None and money is None else {"hours": hours, "amount": money}
     if "has_rates" in fields:
         logins = [each.removeprefix(RATE_PREFIX) for each in fields if each.startswith(RATE_PREFIX)]

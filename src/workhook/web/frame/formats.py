@@ -9,14 +9,14 @@ from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from workhook.core.clock import now_ms, to_seconds_text
+from workhook.core.clock import HOUR_MS, now_ms, to_seconds_text
 from workhook.core.errors import shown
 from workhook.core.money import HUNDREDTH_DIGITS, amount_text, digits_of
 from workhook.core.zones import day_in, is_day, is_known, written_day, zone_of
 from workhook.http.calls import current
 from workhook.web.frame import cookies, names, texts
 from workhook.web.frame.texts import gettext
-from workhook.work.kernel.durations import display, hour_hundredths
+from workhook.work.kernel.durations import display, hour_hundredths, typed_duration_ms
 from workhook.work.money.invoices.days import days_of
 from workhook.work.money.invoices.schemas import is_overdue
 
@@ -264,6 +264,12 @@ def read_amount(typed: str, currency: str | None = None) -> str:
     else:
         message = gettext("“%(typed)s” has more than three decimals. Write the amount such as %(example)s.")
     raise ValueError(message % _as_example(typed, example))
+
+
+def read_hours(typed: str, _: str | None = None) -> str:
+    """Hours as `read_amount` reads them, or a duration such as `1:30` or `90m`, in hundredths of an hour."""
+    with_units = None if re.fullmatch(r"[^:a-zA-Z]*", typed) else typed_duration_ms(typed)
+    return read_amount(typed) if with_units is None else f"{Decimal(with_units) / HOUR_MS:.{HUNDREDTH_DIGITS}f}"
 
 
 def read_percent(typed: str) -> str:
